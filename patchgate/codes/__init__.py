@@ -1,0 +1,16 @@
+"""The catalogue of verdict codes: PG1xx surface ... PG9xx machine.
+
+Decides which codes exist and what `patchgate explain` says. Refuses to know
+when a code is raised; a meta test sees to it that each one is.
+"""
+
+from __future__ import annotations
+
+from patchgate.codes import gate, graph, kernels, machine, parity, surface
+from patchgate.model import Code
+
+CODES: dict[str, Code] = {
+    code.code: code
+    for family in (surface, gate, kernels, graph, parity, machine)
+    for code in family.CODES
+}

@@ -1,0 +1,92 @@
+"""PG2xx: whether a patch applies exactly where it claims to, and is needed there.
+
+Decides the texts of these codes.
+"""
+
+from __future__ import annotations
+
+from patchgate.model import Code
+
+CODES = (
+    Code(
+        code="PG201",
+        title="applies where it is not claimed",
+        what="With this version of torch faked, running the patch replaced a target outside `applies_to`.",
+        why="A patch written for one release changes a compiler that nobody tested it on.",
+        fix="Tighten the version check in the patch, or widen `applies_to` and let the gate judge it there.",
+    ),
+    Code(
+        code="PG202",
+        title="does not apply where it is claimed",
+        what="With a version of torch faked that lies in `applies_to`, running the patch replaced nothing.",
+        why="Users of that release believe they have the fix and do not. Local (+cu130), dev, rc and post"
+        " parts of a version are the usual cause.",
+        fix="Compare releases, not strings: `Version(torch.__version__).release`, or a SpecifierSet with"
+        " `prereleases=True`.",
+    ),
+    Code(
+        code="PG203",
+        title="gate too narrow: the symptom persists where the patch is gated out",
+        what="On this torch the patch does not apply, yet its own symptom is measured without it.",
+        why="Whoever upgrades torch loses the cure silently. `fixed_in` was believed, not measured.",
+        fix="Widen `applies_to` (and the check in the patch) to cover this release, correct `fixed_in`, or"
+        " say in the symptom what really goes wrong.",
+    ),
+    Code(
+        code="PG204",
+        title="needless: the symptom is absent without the patch",
+        what="The patch applies on this torch, but the defect that it cures is not there.",
+        why="Torch does it by itself now; the patch only adds risk.",
+        fix="Narrow `applies_to` to the releases that show the symptom, or drop the patch.",
+    ),
+    Code(
+        code="PG205",
+        title="the patch does not cure its symptom",
+        what="The patch applies, and its symptom is still there.",
+        why="Either the patch does nothing here, or the symptom is not what it cures.",
+        fix="Look at the facts of the symptom's workload with and without the patch.",
+    ),
+    Code(
+        code="PG206",
+        title="applied twice when imported twice",
+        what="Running the module a second time wrapped the replacement in itself.",
+        why="Reloads, two import paths and test runners do this; the effect then doubles.",
+        fix="Mark the replacement (an attribute on the function) and return early when it is there.",
+    ),
+    Code(
+        code="PG207",
+        title="touches something outside its targets",
+        what="Running the patch changed an attribute of a torch module, class or registry that `targets`"
+        " does not name.",
+        why="What is not claimed is not reviewed. Without a manifest the strict claim holds: nothing else.",
+        fix="Add it to `targets`, or leave it alone.",
+    ),
+    Code(
+        code="PG208",
+        title="import has side effects",
+        what="Importing the patch initialised CUDA, or wrote environment variables or torch config.",
+        why="An initialised CUDA breaks forked workers; a global setting reaches code that never asked.",
+        fix="Move it out of import time, or scope it with `config.patch` around the compile.",
+    ),
+    Code(
+        code="PG209",
+        title="claimed target was not replaced",
+        what="The patch applies on this torch but leaves one of its `targets` as it was.",
+        why="The manifest promises more than the code does; a reader trusts the manifest.",
+        fix="Replace it or take it out of `targets`.",
+    ),
+    Code(
+        code="PG210",
+        title="the patch does not run",
+        what="Running the patch's module raised, exited, hung, crashed or ran out of memory.",
+        why="Whatever imports it fails the same way, or never comes back.",
+        fix="Read the line that it points to. Time and memory limits: `--time-limit`, `--memory-limit`.",
+    ),
+    Code(
+        code="PG211",
+        title="gate holds",
+        what="The patch applies exactly where claimed, once, touches only its targets, and is needed.",
+        why="This is what a gate is for.",
+        fix="Nothing to do.",
+    ),
+)

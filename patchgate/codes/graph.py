@@ -1,0 +1,10 @@
+"""PG4xx: facts of a compile against golden.
+
+Decides the texts of these codes; `patchgate.compare` decides the kinds.
+"""
+
+from __future__ import annotations
+
+from patchgate.codes.facts import codes_of
+
+CODES = codes_of(family=4, noun="graph")

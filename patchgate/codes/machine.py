@@ -1,0 +1,32 @@
+"""PG9xx: trouble with the machine, never with the patch.
+
+Decides the texts of these codes.
+"""
+
+from __future__ import annotations
+
+from patchgate.model import Code
+
+CODES = (
+    Code(
+        code="PG901",
+        title="torch could not be installed or started",
+        what="This row of the matrix has no working environment.",
+        why="Nothing was measured there, so nothing is known there.",
+        fix="Read the reason; run `nox -s row` for that release and look at its output.",
+    ),
+    Code(
+        code="PG902",
+        title="the sentinel does not count",
+        what="A tiny case with known, non-zero facts gave other facts in this environment.",
+        why="Counters that do not count make every other verdict of this row void.",
+        fix="Look at the facts of the sentinel: Inductor may have moved what the probe reads.",
+    ),
+    Code(
+        code="PG903",
+        title="counters count",
+        what="The sentinel case gave exactly its known facts.",
+        why="The figures below are figures.",
+        fix="Nothing to do.",
+    ),
+)

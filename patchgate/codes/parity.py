@@ -1,0 +1,55 @@
+"""PG5xx: whether the numbers stay in the class that the patch claims.
+
+Decides the texts of these codes.
+"""
+
+from __future__ import annotations
+
+from patchgate.model import Code
+
+CODES = (
+    Code(
+        code="PG501",
+        title="not bit-identical",
+        what="The patch claims `numerics = \"bit-identical\"` (the default), and outputs differ bit for bit.",
+        why="Any job that compares sampled text or checksums exactly can flip; this is why vLLM #42686 was"
+        " reverted.",
+        fix="If rounding may move, claim `numerics = \"rounding\"` in patch.toml and say so in the PR.",
+    ),
+    Code(
+        code="PG502",
+        title="less accurate than eager and unpatched",
+        what="The error against a float64 reference is larger than `error_factor` times the larger of eager's"
+        " and unpatched's.",
+        why="Rounding differently is fine; rounding worse is a defect.",
+        fix="Look for a lost upcast or a changed order of reduction; or claim `numerics = \"changes\"`.",
+    ),
+    Code(
+        code="PG503",
+        title="numbers hold",
+        what="The outputs stay in the class that the patch claims.",
+        why="This is what a reviewer cannot see by reading.",
+        fix="Nothing to do.",
+    ),
+    Code(
+        code="PG508",
+        title="parity could not be measured",
+        what="The compiled workload could not be run on this machine.",
+        why="A patch is not bit-identical because nobody looked.",
+        fix="Install a C++ compiler (g++ or clang++) so that the CPU backend can run.",
+    ),
+    Code(
+        code="PG504",
+        title="the patched workload does not run",
+        what="Unpatched the workload runs on the CPU; with the patch it fails.",
+        why="The same happens to whoever compiles such a model.",
+        fix="Read the failure; it names the stage and the line.",
+    ),
+    Code(
+        code="PG509",
+        title="the machine failed, not the patch",
+        what="The unpatched side of this comparison failed, or the machine did, also when tried again.",
+        why="It is never held against the patch.",
+        fix="Run again; if it stays, look at disk, memory and limits.",
+    ),
+)

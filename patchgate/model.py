@@ -1,0 +1,222 @@
+"""The records that travel through patchgate, and the words they are made of.
+
+Decides what a case, an observation, an expectation and a verdict are. Refuses
+to know where they come from or how they are shown: standard library only.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import Enum
+
+
+class Numerics(str, Enum):
+    """The most that a patch claims to do to the numbers."""
+
+    BIT_IDENTICAL = "bit-identical"
+    ROUNDING = "rounding"
+    CHANGES = "changes"
+
+
+class Cause(str, Enum):
+    """How a child process that ran one case came to fail."""
+
+    RAISED = "raised"
+    HUNG = "hung"
+    EXITED = "exited"
+    CRASHED = "crashed"
+    OUT_OF_MEMORY = "out-of-memory"
+    MACHINE = "machine"
+
+
+class Kind(str, Enum):
+    """What a comparison found; DESIGN's table names the rows in this order."""
+
+    INFRA = "infra"
+    KNOWN = "known"
+    DRIFTED = "drifted"
+    REGRESSED = "regressed"
+    STALE = "stale"
+    NEW = "new"
+    ABSORBED = "absorbed"
+    PASS = "pass"
+    INERT = "inert"
+    UNMEASURED = "unmeasured"
+    NOTE = "note"
+
+
+class Colour(str, Enum):
+    """What a verdict means for the exit code: RED blocks, GREY says the machine could not judge."""
+
+    GREEN = "green"
+    RED = "red"
+    GREY = "grey"
+
+
+COLOURS = {
+    Kind.INFRA: Colour.GREY,
+    Kind.UNMEASURED: Colour.GREY,
+    Kind.KNOWN: Colour.GREEN,
+    Kind.PASS: Colour.GREEN,
+    Kind.NOTE: Colour.GREEN,
+    Kind.DRIFTED: Colour.RED,
+    Kind.REGRESSED: Colour.RED,
+    Kind.STALE: Colour.RED,
+    Kind.NEW: Colour.RED,
+    Kind.ABSORBED: Colour.RED,
+    Kind.INERT: Colour.RED,
+}
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Unmeasured:
+    """A fact that the probe could not take. Never 0, and never equal to another missing one."""
+
+    reason: str
+
+    def __eq__(self, other: object) -> bool:
+        return False
+
+    def __hash__(self) -> int:
+        return id(self)
+
+
+FactValue = int | str | tuple[int, ...] | Unmeasured
+Facts = dict[str, FactValue]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Symptom:
+    """A defect as a predicate on one fact: `loads.max > 4` for `residual_stack` on `h200`."""
+
+    workload: str
+    device: str
+    fact: str
+    predicate: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Claims:
+    """A patch's manifest. `applies_to` and `fixed_in` are PEP 440 texts; None claims nothing."""
+
+    title: str
+    source: str = ""
+    applies_to: str | None = None
+    fixed_in: str | None = None
+    targets: tuple[str, ...] | None = None
+    numerics: Numerics = Numerics.BIT_IDENTICAL
+    error_factor: float = 1.0
+    symptom: Symptom | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Patch:
+    """What is judged: an id, the Python file that changes torch when it is run, and its claims."""
+
+    id: str
+    path: str
+    source: str
+    claims: Claims
+    manifest: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Workload:
+    """A small model with inputs. `checks` says which checks run it before a merge."""
+
+    name: str
+    path: str
+    dtype: str
+    dynamic: bool = False
+    checks: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Case:
+    """(torch, device, workload, patch or none): the one key of golden files, stores and reports."""
+
+    torch: str
+    device: str
+    workload: str
+    patch: str | None = None
+
+    @property
+    def id(self) -> str:
+        return ".".join((self.workload, self.device, self.torch, self.patch or "unpatched"))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Failure:
+    """Why there are no facts. `stage` names the compiler stage or step, `where` is file:line."""
+
+    cause: Cause
+    stage: str
+    signature: str
+    detail: str = ""
+    where: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Observation:
+    """All that was measured for one case.
+
+    `facts` are compared exactly, `metrics` are figures with an error, `environment` is shown
+    and refuses unlike comparisons, `artifacts` are paths that nothing ever compares.
+    """
+
+    case: Case
+    failure: Failure | None = None
+    facts: Facts = field(default_factory=dict)
+    metrics: dict[str, float] = field(default_factory=dict)
+    environment: dict[str, str] = field(default_factory=dict)
+    artifacts: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Expectation:
+    """What golden holds for one case: facts, and the signature of a failure that is known."""
+
+    facts: Facts = field(default_factory=dict)
+    known_failure: str | None = None
+    recorded: bool = True
+
+
+@dataclass(frozen=True, kw_only=True)
+class Verdict:
+    """One judgement: a stable code, where, expected, actual, and the next command to type."""
+
+    code: str
+    kind: Kind
+    check: str
+    torch: str
+    subject: str
+    expected: str = ""
+    actual: str = ""
+    where: str | None = None
+    why: str = ""
+    next: str = ""
+
+    @property
+    def colour(self) -> Colour:
+        return COLOURS[self.kind]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Code:
+    """A stable verdict code, and what `patchgate explain` says of it."""
+
+    code: str
+    title: str
+    what: str
+    why: str
+    fix: str
+
+
+def exit_code(verdicts: list[Verdict]) -> int:
+    """0 nothing red, 1 red, 3 nothing measured, 4 only trouble with the machine (DESIGN, "Exit codes")."""
+    colours = {verdict.colour for verdict in verdicts}
+    if Colour.RED in colours:
+        return 1
+    if Colour.GREY in colours:
+        return 4
+    return 0 if colours else 3
