@@ -1,0 +1,159 @@
+"""Runs a patch's module and says what it changed.
+
+Decides how a patch is run and what counts as a change to torch. Refuses to
+know the patch's claims. Identity is compared, never equality: a replaced
+function that does the same is still replaced.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.metadata
+import importlib.util
+import os
+import sys
+import types
+from collections.abc import Iterator
+from typing import Any
+from unittest import mock
+
+import torch
+import torch.version
+from torch.torch_version import TorchVersion
+from torch.utils._config_module import ConfigModule
+
+MODULE = "patchgate_patch"
+_IGNORED = {"__warningregistry__", "__builtins__", "__annotations__", "__doc__", "__file__", "__cached__"}
+_CONTAINER_LIMIT = 20_000
+_ABSENT = object()
+
+Snapshot = dict[str, dict[Any, Any]]
+
+
+def run_patch(path: str, name: str = MODULE) -> types.ModuleType:
+    """Run the file as module `name`; whatever it raises goes to the caller."""
+    sys.dont_write_bytecode = True
+    spec = importlib.util.spec_from_file_location(name, path)
+    if spec is None or spec.loader is None:
+        raise ImportError(f"not a Python file: {path}")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+@contextlib.contextmanager
+def faked_version(version: str) -> Iterator[None]:
+    """Every place where a patch can read torch's version says `version`."""
+    real = importlib.metadata.version
+    with (
+        mock.patch.object(torch, "__version__", TorchVersion(version)),
+        mock.patch.object(torch.version, "__version__", version),
+        mock.patch.object(
+            importlib.metadata, "version", lambda name: version if name == "torch" else real(name)
+        ),
+    ):
+        yield
+
+
+def _owners() -> Iterator[tuple[str, Any]]:
+    """Torch's and Triton's modules, and the classes that they define, by dotted name."""
+    for name, module in list(sys.modules.items()):
+        if name.split(".")[0] not in ("torch", "triton") or not isinstance(module, types.ModuleType):
+            continue
+        if isinstance(module, ConfigModule):
+            continue
+        yield name, module
+        for attribute, value in list(vars(module).items()):
+            if isinstance(value, type) and value.__module__ == name and value.__name__ == attribute:
+                yield f"{name}.{attribute}", value
+
+
+def snapshot() -> Snapshot:
+    """Every attribute of every owner, and one level into module-level dicts, lists and sets."""
+    shot: Snapshot = {}
+    for dotted, owner in _owners():
+        attributes = {
+            key: value
+            for key, value in vars(owner).items()
+            if key not in _IGNORED and not isinstance(value, types.ModuleType)
+        }
+        shot[dotted] = attributes
+        if isinstance(owner, types.ModuleType):
+            for key, value in attributes.items():
+                if isinstance(value, dict) and len(value) < _CONTAINER_LIMIT:
+                    shot[f"{dotted}.{key}[]"] = dict(value)
+                elif isinstance(value, (list, set)) and len(value) < _CONTAINER_LIMIT:
+                    shot[f"{dotted}.{key}[]"] = {id(item): item for item in value}
+    return shot
+
+
+def changed(before: Snapshot, after: Snapshot) -> dict[str, tuple[Any, Any]]:
+    """Dotted name -> (before, after) for every attribute that is another object now.
+
+    Modules that only the patch imported are new, not changed. A registry's entry is named
+    `torch._inductor.lowering.lowerings[aten.silu.default]`.
+    """
+    found: dict[str, tuple[Any, Any]] = {}
+    for dotted in before.keys() & after.keys():
+        old, new = before[dotted], after[dotted]
+        is_registry = dotted.endswith("[]")
+        for key in {**old, **new}:
+            was, now = old.get(key, _ABSENT), new.get(key, _ABSENT)
+            if was is not now and not isinstance(was, types.ModuleType) and not isinstance(now, types.ModuleType):
+                name = f"{dotted[:-1]}{key}]" if is_registry else f"{dotted}.{key}"
+                found[name] = (None if was is _ABSENT else was, None if now is _ABSENT else now)
+    return found
+
+
+def configs() -> dict[str, Any]:
+    """`module.option` -> value for every config module of torch that is loaded."""
+    values: dict[str, Any] = {}
+    for name, module in list(sys.modules.items()):
+        if isinstance(module, ConfigModule) and name.startswith("torch."):
+            values |= {f"{name}.{option}": value for option, value in module.shallow_copy_dict().items()}
+    return values
+
+
+def differing(before: dict[str, Any], after: dict[str, Any]) -> list[str]:
+    """Names whose value is another one now, as `name: old -> new`."""
+    return [
+        f"{name}: {before.get(name)!r} -> {after.get(name)!r}"
+        for name in sorted(before.keys() | after.keys())
+        if repr(before.get(name)) != repr(after.get(name))
+    ]
+
+
+def environment() -> dict[str, str]:
+    return dict(os.environ)
+
+
+def keeps(outer: Any, inner: Any) -> bool:
+    """Whether calling `outer` can reach `inner`: through its closure, defaults, wraps or globals.
+
+    This is how a second import shows itself: the new wrapper holds the first one.
+    """
+    seen: set[int] = set()
+    todo = [outer]
+    while todo:
+        value = todo.pop()
+        if id(value) in seen:
+            continue
+        seen.add(id(value))
+        if value is inner and value is not outer:
+            return True
+        value = getattr(value, "__func__", value)
+        if isinstance(value, types.FunctionType):
+            cells = [cell.cell_contents for cell in value.__closure__ or () if _filled(cell)]
+            names = [value.__globals__.get(name) for name in value.__code__.co_names]
+            todo += [item for item in (*cells, *(value.__defaults__ or ()), *names) if callable(item)]
+            todo += [value.__wrapped__] if hasattr(value, "__wrapped__") else []
+    return False
+
+
+def _filled(cell: types.CellType) -> bool:
+    try:
+        _ = cell.cell_contents
+    except ValueError:
+        return False
+    return True

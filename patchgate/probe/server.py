@@ -1,0 +1,179 @@
+"""The fork server: torch and Inductor imported and warm, a fresh child for every request.
+
+Decides when a child has run too long and how it ended. Refuses to know what
+requests mean. It never initialises CUDA, runs no parallel region and starts
+no compile worker, because none of these survives a fork.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import selectors
+import shutil
+import signal
+import socket
+import sys
+import tempfile
+import time
+from dataclasses import dataclass
+from typing import Any
+
+_TAIL = 4000
+# Signals that come from the machine, not from the patch.
+_FROM_OUTSIDE = {signal.SIGKILL, signal.SIGTERM, signal.SIGHUP, signal.SIGINT}
+
+
+def warm_up() -> None:
+    """Import what a compile imports and generate code for one small CPU graph."""
+    # NVML answers without creating a context, which a forked child could not use.
+    os.environ["PYTORCH_NVML_BASED_CUDA_CHECK"] = "1"
+    import torch
+    import torch._inductor.codegen.triton
+    import torch._inductor.compile_fx
+    import torch._inductor.fx_passes.joint_graph as joint_graph
+    import torch._inductor.fx_passes.post_grad
+    import torch._inductor.lowering
+    import torch._inductor.runtime.triton_heuristics
+    import torch._inductor.select_algorithm
+
+    with contextlib.suppress(ImportError):
+        import triton.compiler
+        import triton.language  # noqa: F401
+
+    from patchgate.probe import answers, sentinel
+    from patchgate.probe.capture import capture
+
+    torch.set_num_threads(1)
+    joint_graph.lazy_init(torch.device("cpu"))
+    profile = {"kind": "codegen", "backend": "cpu", "isa": "avx2", "threads": 1}
+    capture(sentinel.build, dtype=torch.float32, dynamic=False, profile=profile)
+    torch._dynamo.reset()
+    answers.environment()
+
+
+@dataclass
+class _Job:
+    pid: int
+    folder: str
+    connection: socket.socket
+    deadline: float
+    killed: bool = False
+
+
+class Server:
+    """Accepts one JSON request a connection, forks, and sends one JSON reply."""
+
+    def __init__(self, path: str) -> None:
+        self._listener = socket.socket(socket.AF_UNIX)
+        self._listener.bind(path)
+        self._listener.listen(64)
+        self._selector = selectors.DefaultSelector()
+        self._jobs: dict[int, _Job] = {}
+
+    def serve(self, until: int) -> None:
+        """Serve until the file descriptor `until` closes: nobody is left to ask."""
+        warm_up()
+        self._selector.register(self._listener, selectors.EVENT_READ, self._start)
+        self._selector.register(until, selectors.EVENT_READ, None)
+        try:
+            while True:
+                for key, _ in self._selector.select(timeout=0.05 if self._jobs else None):
+                    if key.data is None:
+                        return
+                    key.data(key.fileobj)
+                self._kill_late()
+        finally:
+            for job in self._jobs.values():
+                _kill(job.pid)
+
+    def _start(self, listener: socket.socket) -> None:
+        connection, _ = listener.accept()
+        line = connection.makefile("rb").readline()
+        if not line:
+            connection.close()
+            return
+        request = json.loads(line)
+        folder = tempfile.mkdtemp(prefix="patchgate-")
+        pid = os.fork()
+        if pid == 0:
+            self._become_child(request, folder)
+        ended = os.pidfd_open(pid)
+        self._jobs[ended] = _Job(pid, folder, connection, time.monotonic() + request["limits"]["seconds"])
+        self._selector.register(ended, selectors.EVENT_READ, self._finish)
+
+    def _become_child(self, request: dict[str, Any], folder: str) -> None:
+        self._selector.close()
+        self._listener.close()
+        for job in self._jobs.values():
+            job.connection.close()
+        os.environ |= request.get("env", {})
+        from patchgate.probe.child import answer
+
+        answer(request, folder)
+
+    def _kill_late(self) -> None:
+        now = time.monotonic()
+        for job in self._jobs.values():
+            if now > job.deadline and not job.killed:
+                job.killed = True
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(job.pid, signal.SIGUSR1)
+                time.sleep(0.2)  # time for faulthandler to write where it hangs
+                _kill(job.pid)
+
+    def _finish(self, ended: int) -> None:
+        job = self._jobs.pop(ended)
+        self._selector.unregister(ended)
+        os.close(ended)
+        _kill(job.pid)  # whatever the patch has started in the child's group
+        _, status = os.waitpid(job.pid, 0)
+        reply = _reply(job, status)
+        with contextlib.suppress(OSError):
+            job.connection.sendall(json.dumps(reply).encode() + b"\n")
+        job.connection.close()
+        shutil.rmtree(job.folder, ignore_errors=True)
+
+
+def _kill(pid: int) -> None:
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(pid, signal.SIGKILL)
+
+
+def _read(path: str) -> str:
+    try:
+        with open(path, "rb") as file:
+            file.seek(max(0, os.fstat(file.fileno()).st_size - _TAIL))
+            return file.read().decode(errors="replace")
+    except OSError:
+        return ""
+
+
+def _reply(job: _Job, status: int) -> dict[str, Any]:
+    """The child's own reply, or a failure made from how it ended."""
+    stage = _read(f"{job.folder}/stage").strip() or "start"
+    reply: dict[str, Any] = {}
+    with contextlib.suppress(OSError, ValueError), open(f"{job.folder}/reply.json", encoding="utf-8") as file:
+        reply = json.load(file)
+    if not reply:
+        detail = _read(f"{job.folder}/trace") or _read(f"{job.folder}/output")
+        reply = {"failure": _how_it_ended(job, status) | {"detail": detail, "where": None}}
+    if "failure" in reply:
+        reply["failure"]["stage"] = stage
+    return reply
+
+
+def _how_it_ended(job: _Job, status: int) -> dict[str, str]:
+    if job.killed:
+        return {"cause": "hung", "signature": "did not end within the time limit"}
+    if os.WIFSIGNALED(status):
+        number = signal.Signals(os.WTERMSIG(status))
+        cause = "machine" if number in _FROM_OUTSIDE else "crashed"
+        return {"cause": cause, "signature": f"killed by {number.name}"}
+    return {"cause": "exited", "signature": f"exited with status {os.WEXITSTATUS(status)} before it was done"}
+
+
+def main() -> None:
+    """`python -m patchgate.probe SOCKET`: serve until standard input closes."""
+    Server(sys.argv[1]).serve(until=0)

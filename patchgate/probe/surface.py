@@ -1,0 +1,223 @@
+"""Looks at the running torch: do the names that a patch stands on exist, and fit?
+
+Decides by inspection only. Which names matter it takes from the patch's text
+and from what running it replaced; claims arrive as plain target names.
+"""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import inspect
+import re
+import types
+from collections.abc import Iterator
+from typing import Any
+
+from torch.utils._config_module import ConfigModule
+
+Finding = dict[str, Any]
+
+
+def finding(code: str, subject: str, line: int | None, expected: str, actual: str) -> Finding:
+    return {"code": code, "subject": subject, "line": line, "expected": expected, "actual": actual}
+
+
+def resolve(dotted: str) -> Any:
+    """The object behind a dotted name. Raises LookupError with the first part that is missing."""
+    parts = dotted.split(".")
+    for length in range(len(parts), 0, -1):
+        try:
+            value: Any = importlib.import_module(".".join(parts[:length]))
+        except ImportError:
+            continue
+        for depth, part in enumerate(parts[length:], length):
+            try:
+                value = inspect.getattr_static(value, part) if inspect.isclass(value) else getattr(value, part)
+            except AttributeError:
+                raise LookupError(".".join(parts[: depth + 1])) from None
+        return value
+    raise LookupError(parts[0])
+
+
+def check_targets(targets: list[str]) -> Iterator[Finding]:
+    """PG101 for each target that this torch does not have."""
+    for target in targets:
+        name = target.split("[")[0]
+        try:
+            resolve(name)
+        except LookupError as missing:
+            yield finding("PG101", target, None, "exists", f"no {missing.args[0]}")
+        else:
+            yield finding("PG105", target, None, "exists", "exists")
+
+
+def check_signature(name: str, original: Any, replacement: Any) -> Iterator[Finding]:
+    """PG102 for each way in which `replacement` cannot take a call that `original` takes."""
+    try:
+        old, new = (
+            inspect.signature(original).parameters,
+            inspect.signature(replacement).parameters,
+        )
+    except (TypeError, ValueError):
+        return
+    line = getattr(getattr(replacement, "__code__", None), "co_firstlineno", None)
+    kinds = {parameter.kind for parameter in new.values()}
+    any_args = inspect.Parameter.VAR_POSITIONAL in kinds
+    any_kwargs = inspect.Parameter.VAR_KEYWORD in kinds
+    faults = [
+        f"parameter `{key}` is missing"
+        for key, parameter in old.items()
+        if key not in new and not _covered(parameter, any_args, any_kwargs)
+    ]
+    faults += [
+        f"parameter `{key}` lost its default"
+        for key, parameter in old.items()
+        if key in new and parameter.default is not parameter.empty and new[key].default is parameter.empty
+    ]
+    faults += [
+        f"parameter `{key}` is required but no caller passes it"
+        for key, parameter in new.items()
+        if key not in old
+        and parameter.default is parameter.empty
+        and parameter.kind not in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD)
+    ]
+    expected = f"{inspect.signature(original)}"
+    for fault in faults:
+        yield finding("PG102", name, line, expected, f"{inspect.signature(replacement)}: {fault}")
+    if not faults:
+        yield finding("PG105", f"{name} signature", line, expected, "compatible")
+
+
+def _covered(parameter: inspect.Parameter, any_args: bool, any_kwargs: bool) -> bool:
+    if parameter.kind in (parameter.VAR_POSITIONAL, parameter.POSITIONAL_ONLY):
+        return any_args
+    if parameter.kind in (parameter.VAR_KEYWORD, parameter.KEYWORD_ONLY):
+        return any_kwargs
+    return any_args and any_kwargs
+
+
+def check_attributes(source: str, owner: type, function: Any) -> Iterator[Finding]:
+    """PG103 for each `self.name` in a replaced method that instances of `owner` cannot have."""
+    definition = _definition(source, function)
+    if definition is None or not definition.args.args:
+        return
+    receiver = definition.args.args[0].arg
+    for name, line in sorted(_attributes_of(definition, receiver).items()):
+        subject = f"{owner.__name__}.{name}"
+        where = _where_defined(owner, name)
+        if where is None:
+            yield finding("PG103", subject, line, "exists", f"no such attribute on {owner.__module__}.{owner.__name__}")
+        else:
+            yield finding("PG105", subject, line, "exists", where)
+
+
+def _definition(source: str, function: Any) -> ast.FunctionDef | None:
+    code = getattr(inspect.unwrap(function), "__code__", None)
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.FunctionDef) and code is not None:
+            first = min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)])
+            if node.name == code.co_name and first == code.co_firstlineno:
+                return node
+    return None
+
+
+def _attributes_of(function: ast.FunctionDef, receiver: str) -> dict[str, int]:
+    guarded = {
+        node.args[1].value
+        for node in ast.walk(function)
+        if isinstance(node, ast.Call)
+        and ast.unparse(node.func) in ("hasattr", "getattr")
+        and len(node.args) > 1
+        and isinstance(node.args[1], ast.Constant)
+    }
+    return {
+        node.attr: node.lineno
+        for node in ast.walk(function)
+        if isinstance(node, ast.Attribute)
+        and isinstance(node.value, ast.Name)
+        and node.value.id == receiver
+        and isinstance(node.ctx, ast.Load)
+        and node.attr not in guarded
+    }
+
+
+def _where_defined(owner: type, name: str) -> str | None:
+    """The class that defines `name`, or None. Instance attributes are read off the class's source."""
+    for cls in owner.__mro__:
+        if name in vars(cls) or name in vars(cls).get("__annotations__", {}):
+            return f"defined on {cls.__name__}"
+        try:
+            assigned = re.search(rf"\bself\.{re.escape(name)}\b\s*(:[^=\n]+)?=[^=]", inspect.getsource(cls))
+        except (OSError, TypeError):
+            assigned = None
+        if assigned:
+            return f"set by {cls.__name__}"
+    if any("__getattr__" in vars(cls) for cls in owner.__mro__):
+        return f"maybe: {owner.__name__} answers unknown names through __getattr__"
+    return None
+
+
+def check_imports(source: str) -> Iterator[Finding]:
+    """PG104 for each torch import, and PG103 for each attribute chain on one, that does not resolve.
+
+    Imports under `try` or `if` are the patch's own guards and are left alone.
+    """
+    tree = ast.parse(source)
+    guarded = {
+        id(inner)
+        for node in ast.walk(tree)
+        if isinstance(node, (ast.Try, ast.If))
+        for inner in ast.walk(node)
+        if inner is not node
+    }
+    bound: dict[str, tuple[str, Any]] = {}
+    for node in ast.walk(tree):
+        if id(node) not in guarded and isinstance(node, (ast.Import, ast.ImportFrom)):
+            for dotted, local in _imported(node):
+                try:
+                    bound[local] = (dotted, resolve(dotted))
+                    yield finding("PG105", dotted, node.lineno, "importable", "importable")
+                except LookupError as missing:
+                    yield finding("PG104", dotted, node.lineno, "importable", f"no {missing.args[0]}")
+    seen: set[str] = set()
+    for node in ast.walk(tree):
+        chain = _chain(node)
+        if chain and chain[0] in bound and id(node) not in guarded and ".".join(chain) not in seen:
+            seen.add(".".join(chain))
+            dotted, value = bound[chain[0]]
+            yield from _follow(dotted, value, chain[1:], node.lineno)
+
+
+def _imported(node: ast.Import | ast.ImportFrom) -> Iterator[tuple[str, str]]:
+    for alias in node.names:
+        if isinstance(node, ast.Import):
+            dotted, local = (alias.name, alias.asname) if alias.asname else (alias.name.split(".")[0],) * 2
+        else:
+            dotted, local = f"{node.module}.{alias.name}", alias.asname or alias.name
+        if dotted.split(".")[0] in ("torch", "triton"):
+            yield dotted, local
+
+
+def _chain(node: ast.AST) -> list[str]:
+    names: list[str] = []
+    while isinstance(node, ast.Attribute):
+        names.insert(0, node.attr)
+        node = node.value
+    return [node.id, *names] if isinstance(node, ast.Name) and names else []
+
+
+def _follow(dotted: str, value: Any, names: list[str], line: int) -> Iterator[Finding]:
+    """Follow a chain as far as modules, config and classes go; beyond that only running it can tell."""
+    for name in names:
+        if not isinstance(value, (types.ModuleType, ConfigModule, type)):
+            return
+        dotted = f"{dotted}.{name}"
+        try:
+            value = getattr(value, name)
+        except AttributeError:
+            try:
+                value = importlib.import_module(dotted)
+            except ImportError:
+                yield finding("PG103", dotted, line, "exists", "no such attribute")
+                return
