@@ -29,4 +29,11 @@ CODES = (
         why="The figures below are figures.",
         fix="Nothing to do.",
     ),
+    Code(
+        code="PG904",
+        title="patchgate itself failed",
+        what="A cell ended without a verdict: a defect in patchgate or in the pytest around it.",
+        why="Nothing was judged there, and silence is not green.",
+        fix="Please report it with the output of: patchgate gate PATCH --verbose",
+    ),
 )

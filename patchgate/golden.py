@@ -1,0 +1,166 @@
+"""Where an expectation lives: one text file for each workload and device.
+
+Decides the format (docs/golden.md), reads it with file:line errors, and folds
+new observations into it. Refuses to judge. Written canonically: sorted, one
+fact a line with its range of releases, a blank line between blocks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from patchgate.errors import UsageError
+from patchgate.model import Case, Expectation, FactValue, Facts, Observation, Unmeasured
+from patchgate.project import GOLDEN, shown
+from patchgate.ranges import ReleaseRange, gather, parse_range, spread
+
+SCHEMA = 1
+UNPATCHED = "unpatched"
+FAILURE = "failure"
+# Counts by name: a name that is not there counts zero, once the family was recorded at all.
+HISTOGRAMS = ("fx.op.", "aten.op.", "kernels.kind.")
+
+Ranges = dict[ReleaseRange, FactValue]
+Section = dict[str, Ranges]
+
+
+@dataclass
+class GoldenFile:
+    """`sections` maps "unpatched" or a patch's id to fact -> range -> value."""
+
+    workload: str
+    device: str
+    sections: dict[str, Section] = field(default_factory=dict)
+
+
+def path_of(workload: str, device: str, folder: Path = GOLDEN) -> Path:
+    return folder / f"{workload}.{device}.txt"
+
+
+def format_value(value: FactValue) -> str:
+    if isinstance(value, Unmeasured):
+        return f"unmeasured ({value.reason})"
+    if isinstance(value, tuple):
+        return "[" + " ".join(map(str, value)) + "]"
+    return str(value) if isinstance(value, int) else f'"{value}"'
+
+
+def parse_value(text: str) -> FactValue:
+    """Inverse of `format_value`. Raises ValueError."""
+    if text.startswith("[") and text.endswith("]"):
+        return tuple(int(item) for item in text[1:-1].split())
+    if text.startswith('"') and text.endswith('"') and len(text) > 1:
+        return text[1:-1]
+    return int(text)
+
+
+def read_golden(path: Path, workload: str, device: str) -> GoldenFile:
+    """The file's records; an empty one when there is no file. Raises UsageError with file:line."""
+    golden = GoldenFile(workload=workload, device=device)
+    if not path.is_file():
+        return golden
+    section: Section | None = None
+    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+        if not line or line.startswith("#"):
+            continue
+        try:
+            if line.startswith("schema "):
+                if line != f"schema {SCHEMA}":
+                    raise ValueError(f"this patchgate reads schema {SCHEMA}")
+            elif line.startswith("[") and line.endswith("]") and " " not in line:
+                section = golden.sections.setdefault(line[1:-1], {})
+            elif section is None:
+                raise ValueError("a fact before the first [section]")
+            else:
+                fact, span, value = line.split(maxsplit=2)
+                section.setdefault(fact, {})[parse_range(span)] = parse_value(value)
+        except ValueError as error:
+            raise UsageError(
+                "not a golden line",
+                where=f"{shown(path)}:{number}",
+                got=f"{line!r} ({error})",
+                next="fact  2.11.0..2.13.0  value   (or restore the file: git checkout -- " + shown(path) + ")",
+            ) from None
+    return golden
+
+
+def write_golden(golden: GoldenFile) -> str:
+    """The canonical text."""
+    lines = [f"# {golden.workload} on {golden.device}", f"schema {SCHEMA}"]
+    names = sorted(golden.sections, key=lambda name: (name != UNPATCHED, name))
+    for name in names:
+        section = golden.sections[name]
+        if not section:
+            continue
+        lines += ["", f"[{name}]"]
+        stage = None
+        for fact in sorted(section):
+            if stage not in (None, fact.split(".")[0]):
+                lines.append("")
+            stage = fact.split(".")[0]
+            ordered = sorted(section[fact].items(), key=lambda item: [int(n) for n in item[0].first.split(".")])
+            lines += [f"{fact}  {span}  {format_value(value)}" for span, value in ordered]
+    return "\n".join(lines) + "\n"
+
+
+def _at(section: Section, torch: str) -> Facts:
+    return {fact: v for fact, ranges in section.items() for span, v in ranges.items() if torch in span}
+
+
+def expectation(golden: GoldenFile, case: Case) -> Expectation:
+    """What is recorded for a case: the unpatched facts, and over them the patch's own differences."""
+    facts = _at(golden.sections.get(UNPATCHED, {}), case.torch)
+    recorded = bool(facts)
+    facts |= _at(golden.sections.get(case.patch, {}), case.torch) if case.patch else {}
+    failure = facts.pop(FAILURE, None)
+    known = failure if isinstance(failure, str) else None
+    return Expectation(facts=facts, known_failure=known, recorded=recorded or known is not None)
+
+
+def value_in(facts: Facts, fact: str) -> FactValue | None:
+    """A fact's value; zero for a name that a histogram does not list; None when it is not there."""
+    if fact in facts:
+        return facts[fact]
+    return 0 if facts and fact.startswith(HISTOGRAMS) else None
+
+
+def fold(golden: GoldenFile, observations: Iterable[Observation], releases: Sequence[str]) -> GoldenFile:
+    """`golden` with what was observed. Cases that were not observed keep every entry."""
+    observed = list(observations)
+    folded = GoldenFile(golden.workload, golden.device, {k: dict(v) for k, v in golden.sections.items()})
+    baseline = {o.case.torch: _recordable(o) for o in observed if o.case.patch is None}
+    for torch, facts in baseline.items():
+        _put(folded, UNPATCHED, torch, facts, releases)
+    for observation in observed:
+        case = observation.case
+        if case.patch is not None:
+            base = baseline.get(case.torch) or _at(folded.sections.get(UNPATCHED, {}), case.torch)
+            own = _recordable(observation)
+            names = {FAILURE} if FAILURE in own else own.keys() | base.keys()
+            new = {name: value_in(own, name) for name in names}
+            difference = {n: v for n, v in new.items() if v is not None and v != value_in(base, n)}
+            _put(folded, case.patch, case.torch, difference, releases)
+    return folded
+
+
+def _recordable(observation: Observation) -> Facts:
+    if observation.failure:
+        return {FAILURE: observation.failure.signature.replace('"', "'")}
+    return {name: v for name, v in observation.facts.items() if not isinstance(v, Unmeasured)}
+
+
+def _put(golden: GoldenFile, name: str, torch: str, facts: Facts, releases: Sequence[str]) -> None:
+    """Make `facts` the whole of what section `name` says of `torch`."""
+    section = golden.sections.setdefault(name, {})
+    for fact in [*section, *(fact for fact in facts if fact not in section)]:
+        values = spread(section.get(fact, {}), releases)
+        values.pop(torch, None)
+        if fact in facts:
+            values[torch] = facts[fact]
+        ranges = gather(values, releases)
+        if ranges:
+            section[fact] = ranges
+        else:
+            section.pop(fact, None)

@@ -1,0 +1,106 @@
+"""Facts of a case against golden: one verdict a fact, PG3xx for kernels and PG4xx for the graph.
+
+Decides which family a fact belongs to and how a difference is worded; the
+kind comes from `patchgate.compare`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from patchgate.codes import CODES
+from patchgate.codes.facts import code_of
+from patchgate.compare import Recorded, Side, compare
+from patchgate.golden import format_value, value_in
+from patchgate.model import Expectation, FactValue, Kind, Observation, Verdict
+
+_GRAPH = ("dynamo.", "fx.")
+_FAMILIES = {"kernels": 3, "graph": 4}
+
+
+def check_of(fact: str) -> str:
+    """Which check a fact belongs to: `graph` up to the captured graph, `kernels` below it."""
+    return "graph" if fact.startswith(_GRAPH) else "kernels"
+
+
+def judge_facts(
+    check: str,
+    *,
+    recorded: Expectation,
+    recorded_unpatched: Expectation,
+    unpatched: Observation,
+    patched: Observation,
+    next_step: str,
+) -> Iterator[Verdict]:
+    """Verdicts of one check ("kernels" or "graph") for one case, a fact each.
+
+    A case that failed on either side gets a single verdict, in the kernels check.
+    """
+    if unpatched.failure or patched.failure:
+        if check == "kernels":
+            yield _failed(recorded, recorded_unpatched, unpatched, patched, next_step)
+        return
+    known = recorded.known_failure
+    names = {*unpatched.facts, *patched.facts, *recorded.facts, *recorded_unpatched.facts}
+    for fact in sorted(name for name in names if check_of(name) == check):
+        held = Recorded(
+            unpatched=value_in(recorded_unpatched.facts, fact),
+            patched=value_in(recorded.facts, fact),
+            known_failure=known,
+        )
+        before, now = value_in(unpatched.facts, fact), value_in(patched.facts, fact)
+        kind = compare(held, Side(value=before), Side(value=now))
+        yield _verdict(check, kind, patched, fact, _expected(kind, held, before), _shown(now), next_step)
+
+
+def _shown(value: FactValue | None) -> str:
+    return "absent" if value is None else format_value(value)
+
+
+def _expected(kind: Kind, held: Recorded, before: FactValue | None) -> str:
+    if kind is Kind.NEW:
+        return f"a record (unpatched now: {_shown(before)})"
+    if kind is Kind.DRIFTED:
+        return f"{_shown(held.patched)} (unpatched recorded {_shown(held.unpatched)}, now {_shown(before)})"
+    if held.patched != held.unpatched:
+        return f"{_shown(held.patched)} (unpatched {_shown(held.unpatched)})"
+    return _shown(held.patched)
+
+
+def _failed(
+    recorded: Expectation,
+    recorded_unpatched: Expectation,
+    unpatched: Observation,
+    patched: Observation,
+    next_step: str,
+) -> Verdict:
+    sides = [Side(failure=o.failure) if o.failure else Side(value=0) for o in (unpatched, patched)]
+    # The patched side's own entry; failing both with and without the patch is torch's doing.
+    held = Recorded(patched=0, unpatched=0, known_failure=recorded.known_failure)
+    kind = compare(held, *sides)
+    failure = patched.failure or unpatched.failure
+    assert failure is not None
+    side = "patched" if patched.failure else "unpatched"
+    verdict = _verdict(
+        "kernels", kind, patched, "compiles", "compiles", f"{side}: {failure.signature} [{failure.stage}]", next_step
+    )
+    return Verdict(**{**vars(verdict), "where": failure.where})
+
+
+def _verdict(
+    check: str, kind: Kind, patched: Observation, fact: str, expected: str, actual: str, next_step: str
+) -> Verdict:
+    code = CODES[code_of(_FAMILIES[check], kind)]
+    case = patched.case
+    return Verdict(
+        code=code.code,
+        kind=kind,
+        check=check,
+        torch=case.torch,
+        subject=f"{case.workload}.{case.device} {fact}",
+        expected=expected,
+        actual=actual,
+        where=patched.artifacts.get("code") if kind is not Kind.PASS else None,
+        why=code.why,
+        next=next_step if kind is Kind.REGRESSED else code.fix,
+    )

@@ -1,0 +1,191 @@
+"""Whether a patch applies exactly where claimed, once, to its targets only, and is needed there.
+
+Decides PG2xx from what running the patch under faked versions changed, and
+from its symptom's facts. Refuses to run anything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from packaging.specifiers import SpecifierSet
+from packaging.version import Version
+
+from patchgate.codes import CODES
+from patchgate.golden import format_value
+from patchgate.model import FactValue, Failure, Kind, Observation, Patch, Symptom, Verdict
+from patchgate.predicate import parse_predicate
+from patchgate.wire import failure_of
+
+Answers = Mapping[str, Mapping[str, Any]]
+
+
+def versions_around(torch: str) -> tuple[str, ...]:
+    """Versions to fake near a release: local, post, dev and rc builds of it, and its neighbours."""
+    major, minor, micro = Version(torch).release
+    release = f"{major}.{minor}.{micro}"
+    return (
+        release,
+        f"{release}+cu130",
+        f"{release}+cpu",
+        f"{release}.post1",
+        f"{release}a0+git1234",
+        f"{release}rc5",
+        f"{release}.dev20260101",
+        f"{major}.{minor}.{micro + 1}",
+        f"{major}.{minor - 1}.0",
+        f"{major}.{minor + 1}.0",
+        f"{major}.{minor + 1}.0.dev20260101",
+    )
+
+
+def claimed(patch: Patch, version: str) -> bool:
+    """Whether `applies_to` covers a version, by PEP 440 and with pre-releases allowed."""
+    return SpecifierSet(patch.claims.applies_to or "").contains(version, prereleases=True)
+
+
+def _verdict(code: str, kind: Kind, torch: str, subject: str, **rest: str | None) -> Verdict:
+    told = CODES[code]
+    defaults = {"why": told.why, "next": told.fix}
+    return Verdict(
+        code=code, kind=kind, check="gate", torch=torch, subject=subject, **{**defaults, **rest}  # type: ignore[arg-type]
+    )
+
+
+def does_not_run(torch: str, failure: Failure, patch: Patch, again: str) -> Verdict:
+    """PG210, or PG9xx's kind when it was the machine that failed."""
+    infra = failure.cause.value == "machine"
+    return _verdict(
+        "PG210",
+        Kind.INFRA if infra else Kind.REGRESSED,
+        torch,
+        "running the patch",
+        expected="the module runs",
+        actual=f"{failure.cause.value}: {failure.signature}",
+        where=failure.where or patch.path,
+        next=f"mend it, then: {again}",
+    )
+
+
+def judge_versions(torch: str, patch: Patch, answers: Answers, where: str, again: str) -> Iterator[Verdict]:
+    """PG201, PG202 and PG210 from running the patch under each faked version."""
+    own = failure_of(dict(answers[torch]))
+    if own:
+        yield does_not_run(torch, own, patch, again)
+        return
+    # Under the version of another release the patch may ask for names that only that one has.
+    applied = {version: bool(a["changed"]) for version, a in answers.items() if "failure" not in a}
+    untold = sorted(answers.keys() - applied.keys(), key=Version)
+    if untold:
+        actual = f"cannot tell for {', '.join(untold)}: the patch does not run there on torch {torch}"
+        yield _verdict("PG211", Kind.NOTE, torch, "versions", expected="runs under a faked version", actual=actual)
+    if patch.claims.applies_to is None:
+        actual = "applies on " + (", ".join(v for v, did in applied.items() if did) or "none of them")
+        yield _verdict("PG211", Kind.NOTE, torch, "versions", expected="(no applies_to claimed)", actual=actual)
+        return
+    extra = [version for version, did in applied.items() if did and not claimed(patch, version)]
+    lacking = [version for version, did in applied.items() if not did and claimed(patch, version)]
+    for code, versions, did in (("PG201", extra, "applies"), ("PG202", lacking, "does not apply")):
+        if versions:
+            yield _verdict(
+                code,
+                Kind.REGRESSED,
+                torch,
+                "versions",
+                expected=f"applies exactly on {patch.claims.applies_to}",
+                actual=f"{did} on {', '.join(versions)}",
+                where=where,
+            )
+    if not extra and not lacking:
+        yield _verdict(
+            "PG211",
+            Kind.PASS,
+            torch,
+            "versions",
+            expected=f"applies exactly on {patch.claims.applies_to}",
+            actual=f"{len(applied)} versions as claimed",
+        )
+
+
+def judge_effects(torch: str, patch: Patch, answer: Mapping[str, Any], where: str) -> Iterator[Verdict]:
+    """PG206 to PG209 from running the patch twice under the row's own version."""
+    targets = patch.claims.targets
+    changed = list(answer["changed"])
+    applies = claimed(patch, torch)
+    faults: list[tuple[str, str, str, str]] = []
+    if answer["nested"]:
+        faults.append(("PG206", "second import", "applied once", f"wraps itself: {', '.join(answer['nested'])}"))
+    outside = [name for name in changed if targets is not None and name not in targets]
+    if outside:
+        faults.append(("PG207", "what it touches", f"only {', '.join(targets or ())}", ", ".join(outside)))
+    for effect, told in answer["effects"].items():
+        if told:
+            faults.append(("PG208", f"import effect on {effect}", "none", "; ".join(told)))
+    unreplaced = [name for name in targets or () if name not in changed]
+    if changed and unreplaced and applies:
+        faults.append(("PG209", "targets", "all of them replaced", f"not replaced: {', '.join(unreplaced)}"))
+    for code, subject, expected, actual in faults:
+        yield _verdict(code, Kind.REGRESSED, torch, subject, expected=expected, actual=actual, where=where)
+    if not faults:
+        yield _verdict(
+            "PG211",
+            Kind.PASS,
+            torch,
+            "what it touches",
+            expected="its targets, once, and nothing else",
+            actual=", ".join(changed) or "nothing (gated out)",
+        )
+
+
+def judge_symptom(
+    torch: str, patch: Patch, symptom: Symptom, unpatched: Observation, patched: Observation, where: str, again: str
+) -> Verdict:
+    """PG203, PG204 or PG205: is the patch needed where it is gated out, and does it cure where it applies?"""
+    holds = parse_predicate(symptom.predicate)
+    before, after = unpatched.facts.get(symptom.fact), patched.facts.get(symptom.fact)
+    subject = f"symptom {symptom.workload}.{symptom.device} {symptom.fact} {symptom.predicate}"
+    failure = unpatched.failure or patched.failure
+    if before is None or after is None:
+        told = failure.signature if failure else f"the fact {symptom.fact} was not reported"
+        return _verdict("PG211", Kind.UNMEASURED, torch, subject, expected="measured", actual=told, where=where)
+    shown = _both(symptom.fact, unpatched, patched)
+    if claimed(patch, torch):
+        if not holds(before):
+            return _verdict(
+                "PG204", Kind.ABSORBED, torch, subject, expected="present without the patch", actual=shown, where=where
+            )
+        if holds(after):
+            return _verdict(
+                "PG205", Kind.REGRESSED, torch, subject, expected="gone with the patch", actual=shown, where=where
+            )
+        return _verdict("PG211", Kind.PASS, torch, subject, expected="cured", actual=shown)
+    if holds(before):
+        belief = f" (fixed_in = {patch.claims.fixed_in})" if patch.claims.fixed_in else ""
+        return _verdict(
+            "PG203",
+            Kind.REGRESSED,
+            torch,
+            subject,
+            expected=f"absent where applies_to = {patch.claims.applies_to} gates the patch out{belief}",
+            actual=shown,
+            where=where,
+            next=f"widen applies_to and the check in the patch to cover {torch}, or correct the claim; then: {again}",
+        )
+    return _verdict("PG211", Kind.PASS, torch, subject, expected="absent where gated out", actual=shown)
+
+
+def _both(fact: str, unpatched: Observation, patched: Observation) -> str:
+    """The fact on both sides; of a `.max`, the whole list that it is the maximum of."""
+    names = [fact, fact.removesuffix(".max")] if fact.endswith(".max") else [fact]
+    told = []
+    for name in names:
+        before, after = unpatched.facts.get(name), patched.facts.get(name)
+        if before is not None and after is not None:
+            told.append(f"{name} {_change(before, after)}")
+    return ", ".join(told)
+
+
+def _change(before: FactValue, after: FactValue) -> str:
+    old, new = format_value(before), format_value(after)
+    return f"{old} unpatched, {new} patched" if old != new else f"{old} with and without the patch"

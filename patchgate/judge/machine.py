@@ -1,0 +1,43 @@
+"""The sentinel's facts -> PG90x: whether this environment counts at all."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from patchgate.codes import CODES
+from patchgate.model import Kind, Verdict
+from patchgate.wire import failure_of
+
+
+def _verdict(code: str, kind: Kind, torch: str, subject: str, expected: str, actual: str) -> Verdict:
+    told = CODES[code]
+    return Verdict(
+        code=code,
+        kind=kind,
+        check="machine",
+        torch=torch,
+        subject=subject,
+        expected=expected,
+        actual=actual,
+        why=told.why,
+        next=told.fix,
+    )
+
+
+def judge_row(torch: str, problem: str) -> Verdict:
+    """PG901: the row has no environment."""
+    return _verdict("PG901", Kind.INFRA, torch, "environment", "a working torch", problem)
+
+
+def judge_sentinel(torch: str, device: str, answer: Mapping[str, Any]) -> Verdict:
+    """PG903 when every known fact came out exactly, PG902 otherwise."""
+    subject = f"sentinel.{device}"
+    failure = failure_of(dict(answer))
+    if failure:
+        return _verdict("PG902", Kind.INFRA, torch, subject, "known facts", failure.signature)
+    facts = answer["facts"]
+    wrong = [f"{k} = {facts.get(k)}, not {v}" for k, v in answer["expected"].items() if facts.get(k) != v]
+    if wrong:
+        return _verdict("PG902", Kind.INFRA, torch, subject, "known facts", "; ".join(wrong))
+    return _verdict("PG903", Kind.PASS, torch, subject, "known facts", f"{len(answer['expected'])} as known")

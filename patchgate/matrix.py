@@ -1,0 +1,90 @@
+"""matrix.toml and fixtures -> rows, workloads, devices and the cases of a run.
+
+Decides what is selected, and with which reason something is not. Reads
+workload files as text: the outside never imports torch.
+"""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from packaging.version import InvalidVersion, Version
+
+from patchgate.errors import UsageError
+from patchgate.model import Workload
+from patchgate.project import DEVICES, MATRIX, WORKLOADS, shown
+from patchgate.tomlfile import read_toml, refuse_unknown
+
+_ROW = frozenset({"torch", "python", "tags"})
+_WORKLOAD = frozenset({"DTYPE", "DYNAMIC", "CHECKS"})
+_CHECKS = frozenset({"kernels", "parity"})
+
+
+@dataclass(frozen=True, kw_only=True)
+class Row:
+    """One torch release of the matrix; `python` is a PEP 440 specifier of interpreters that it runs on."""
+
+    torch: str
+    python: str
+    tags: tuple[str, ...]
+
+
+def load_matrix(path: Path = MATRIX) -> tuple[Row, ...]:
+    """The rows in release order. Raises UsageError for an unknown key or a version that is none."""
+    table = read_toml(path)
+    refuse_unknown(path, table, {"row"})
+    rows = []
+    for entry in table.get("row", []):
+        refuse_unknown(path, entry, _ROW, prefix="row.")
+        try:
+            Version(entry["torch"])
+        except (KeyError, InvalidVersion):
+            raise UsageError("a row needs a torch version", where=shown(path), got=repr(entry)) from None
+        rows.append(Row(torch=entry["torch"], python=entry["python"], tags=tuple(entry["tags"])))
+    return tuple(sorted(rows, key=lambda row: Version(row.torch)))
+
+
+def load_workloads(folder: Path = WORKLOADS) -> dict[str, Workload]:
+    """Every workload file of `folder` by name. Raises UsageError where its constants do not hold together."""
+    return {path.stem: _workload(path) for path in sorted(folder.glob("*.py"))}
+
+
+def _workload(path: Path) -> Workload:
+    try:
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+    except SyntaxError as error:
+        raise UsageError("not Python", where=f"{shown(path)}:{error.lineno}", got=error.msg) from None
+    constants: dict[str, Any] = {}
+    for node in tree.body:
+        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
+            name = node.targets[0].id
+            if name in _WORKLOAD:
+                constants[name] = ast.literal_eval(node.value)
+    builds = any(isinstance(node, ast.FunctionDef) and node.name == "build" for node in tree.body)
+    checks = tuple(constants.get("CHECKS", ()))
+    if not builds or "DTYPE" not in constants or not _CHECKS.issuperset(checks):
+        raise UsageError(
+            "not a workload",
+            where=shown(path),
+            got=f"constants {constants}, build: {'yes' if builds else 'no'}",
+            next='define DTYPE = "bfloat16", CHECKS = ("kernels", "parity") and build(device, dtype, scale)',
+        )
+    return Workload(
+        name=path.stem,
+        path=str(path.resolve()),
+        dtype=constants["DTYPE"],
+        dynamic=bool(constants.get("DYNAMIC", False)),
+        checks=checks,
+    )
+
+
+def load_profile(name: str, folder: Path = DEVICES) -> dict[str, Any]:
+    """A device profile as data. Raises UsageError naming the profiles that there are."""
+    path = folder / f"{name}.toml"
+    if not path.is_file():
+        known = ", ".join(sorted(file.stem for file in folder.glob("*.toml")))
+        raise UsageError(f"no device profile `{name}`", where=shown(folder), got=name, next=f"one of: {known}")
+    return read_toml(path)

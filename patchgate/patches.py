@@ -1,0 +1,130 @@
+"""Source and manifest -> Patch with its claims.
+
+Decides what a patch is on disk (a folder with patch.py and patch.toml, or a
+bare .py), and what a manifest may say. Never runs the patch.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+from packaging.specifiers import InvalidSpecifier, SpecifierSet
+from packaging.version import InvalidVersion, Version
+
+from patchgate.errors import UsageError
+from patchgate.files import line_of
+from patchgate.model import Claims, Numerics, Patch, Symptom
+from patchgate.predicate import parse_predicate
+from patchgate.project import shown
+from patchgate.tomlfile import read_toml, refuse_unknown
+
+_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
+_CLAIMS = frozenset(field.name for field in fields(Claims))
+_SYMPTOM = frozenset(field.name for field in fields(Symptom))
+
+
+def load_patch(path: Path) -> Patch:
+    """The patch at `path`: a folder with `patch.py`, or a bare Python file.
+
+    Raises UsageError when it is not there, or when its manifest does not hold together.
+    A file that is not Python is a patch all the same: that it does not run is a verdict.
+    """
+    if not path.exists():
+        raise UsageError(
+            "no such patch",
+            where=shown(path),
+            got="nothing at that path",
+            next="nox -s gate -- fixtures/patches/vllm-42686   (or the path of your own patch.py)",
+        )
+    source = path / "patch.py" if path.is_dir() else path
+    if not source.is_file() or source.suffix != ".py":
+        raise UsageError(
+            "not a patch",
+            where=shown(path),
+            got="a folder without patch.py" if path.is_dir() else f"a {source.suffix or 'nameless'} file",
+            next="give a folder that holds patch.py (and patch.toml), or a .py file",
+        )
+    manifest = source.parent / "patch.toml" if path.is_dir() else source.with_suffix(".toml")
+    name = source.parent.name if path.is_dir() else source.stem
+    identity = path.resolve().name if path.is_dir() else name
+    if not _ID.fullmatch(identity):
+        identity = re.sub(r"[^A-Za-z0-9_-]+", "-", identity).strip("-") or "patch"
+    has_manifest = manifest.is_file()
+    return Patch(
+        id=identity,
+        path=str(source.resolve()),
+        source=source.read_text(encoding="utf-8", errors="replace"),
+        claims=load_claims(manifest) if has_manifest else Claims(title=f"{name} (no manifest: strict claims)"),
+        manifest=str(manifest.resolve()) if has_manifest else None,
+    )
+
+
+def load_claims(manifest: Path) -> Claims:
+    """The claims of a `patch.toml`. Raises UsageError with file:line for the first thing that is wrong."""
+    table = read_toml(manifest)
+    refuse_unknown(manifest, table, _CLAIMS)
+    text = manifest.read_text(encoding="utf-8")
+
+    def wrong(key: str, what: str, advice: str) -> UsageError:
+        where = f"{shown(manifest)}:{line_of(text, key)}"
+        return UsageError(what, where=where, got=f"{key} = {table.get(key)!r}", next=advice)
+
+    def string(key: str) -> str | None:
+        value = table.get(key)
+        if value is not None and not isinstance(value, str):
+            raise wrong(key, f"`{key}` must be a string", f'{key} = "..."')
+        return value
+
+    applies_to, fixed_in = string("applies_to"), string("fixed_in")
+    try:
+        SpecifierSet(applies_to or "")
+    except InvalidSpecifier:
+        raise wrong("applies_to", "not a PEP 440 specifier", 'applies_to = ">=2.11,<2.14"') from None
+    try:
+        Version(fixed_in or "0")
+    except InvalidVersion:
+        raise wrong("fixed_in", "not a version", 'fixed_in = "2.12"') from None
+    try:
+        numerics = Numerics(table.get("numerics", Numerics.BIT_IDENTICAL.value))
+    except ValueError:
+        choices = ", ".join(f'"{choice.value}"' for choice in Numerics)
+        raise wrong("numerics", "unknown class of numerics", f"one of {choices}") from None
+    targets = table.get("targets")
+    if targets is not None and not (isinstance(targets, list) and all(isinstance(t, str) for t in targets)):
+        raise wrong("targets", "`targets` must be a list of dotted names", 'targets = ["torch._inductor..."]')
+    factor = table.get("error_factor", 1.0)
+    if isinstance(factor, bool) or not isinstance(factor, (int, float)) or factor < 1:
+        raise wrong("error_factor", "`error_factor` must be a number of at least 1", "error_factor = 1.1")
+    return Claims(
+        title=string("title") or manifest.parent.name,
+        source=string("source") or "",
+        applies_to=applies_to,
+        fixed_in=fixed_in,
+        targets=None if targets is None else tuple(targets),
+        numerics=numerics,
+        error_factor=float(factor),
+        symptom=_symptom(manifest, table.get("symptom")),
+    )
+
+
+def _symptom(manifest: Path, table: Any) -> Symptom | None:
+    if table is None:
+        return None
+    line = line_of(manifest.read_text(encoding="utf-8"), "[symptom]")
+    where = f"{shown(manifest)}:{line}"
+    form = 'workload = "residual_stack", device = "h200", fact = "loads.max", predicate = "> 4"'
+    if not isinstance(table, dict):
+        raise UsageError("`symptom` must be a table", where=where, got=repr(table), next=f"[symptom] {form}")
+    refuse_unknown(manifest, table, _SYMPTOM, prefix="symptom.")
+    missing = sorted(_SYMPTOM - table.keys())
+    if missing or not all(isinstance(value, str) for value in table.values()):
+        got = f"missing: {', '.join(missing)}" if missing else repr(table)
+        raise UsageError("a symptom needs four strings", where=where, got=got, next=form)
+    try:
+        parse_predicate(table["predicate"])
+    except ValueError as error:
+        raise UsageError("bad symptom predicate", where=where, got=str(error), next='predicate = "> 4"') from None
+    return Symptom(**table)

@@ -1,0 +1,167 @@
+"""pytest's door: turns a run into cells, gives each cell its fixtures, and gathers the verdicts.
+
+Decides how cells are named, grouped and spread over pytest-xdist's workers.
+Refuses to judge: cells do, with `patchgate.judge`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from patchgate.codes import CODES
+from patchgate.errors import UsageError
+from patchgate.judge.machine import judge_row
+from patchgate.matrix import load_workloads
+from patchgate.model import Colour, Kind, Patch, Verdict
+from patchgate.patches import load_patch
+from patchgate.run import Run, load_run, save_verdicts
+from patchgate.runner import Runner
+from patchgate.server import Server, start_server
+from patchgate.trial import Trial
+from patchgate.wire import from_dict, to_dict
+
+_VERDICT = "patchgate.verdict"
+Judge = Callable[[Iterable[Verdict]], None]
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    group = parser.getgroup("patchgate", "judge a patch of the PyTorch compiler")
+    group.addoption("--patchgate-run", metavar="FILE", help="the run to carry out, as `patchgate gate` wrote it")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "xdist_group: cells that share an observation run on one worker")
+    path = config.getoption("--patchgate-run")
+    if path:
+        config.pluginmanager.register(Gate(load_run(Path(path)), config), "patchgate-gate")
+
+
+class Gate:
+    """The plugin of one run; in a worker of pytest-xdist it uses the servers of the controller."""
+
+    def __init__(self, run: Run, config: pytest.Config) -> None:
+        self.run = run
+        self.patch = load_patch(Path(run.patch))
+        self.workloads = load_workloads()
+        self.servers: list[Server] = []
+        self.verdicts: list[Verdict] = []
+        given: dict[str, dict[str, str]] | None = getattr(config, "workerinput", {}).get("patchgate")
+        if given is None:
+            self.servers = [start_server(torch, python) for torch, python in run.rows.items()]
+            given = {
+                "sockets": {server.torch: server.socket for server in self.servers},
+                "logs": {server.torch: server.log for server in self.servers},
+            }
+        self.given = given
+        runner = Runner(store=run.store, artifacts=Path(run.folder) / "code", limits=run.limits, **given)
+        self.trial = Trial(run, self.patch, self.workloads, runner)
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_configure_node(self, node: Any) -> None:
+        node.workerinput["patchgate"] = self.given
+
+    def pytest_generate_tests(self, metafunc: pytest.Metafunc) -> None:
+        names = metafunc.fixturenames
+        check = "parity" if "parity" in metafunc.module.__name__ else "kernels"
+        chosen = [
+            name
+            for name, workload in self.workloads.items()
+            if check in workload.checks and (not self.run.workloads or name in self.run.workloads)
+        ]
+        axes = {"torch": list(self.run.rows), "device": list(self.run.devices), "workload": chosen}
+        cells: list[dict[str, str]] = [{}]
+        for axis, values in axes.items():
+            if axis in names:
+                cells = [cell | {axis: value} for cell in cells for value in values]
+        symptom = self.patch.claims.symptom
+        if "symptom" in names:
+            cells = [cell | {"symptom": symptom.workload} for cell in cells] if symptom else []
+        if cells == [{}]:
+            return
+        axes_used = [axis for axis in (*axes, "symptom") if axis in names]
+        metafunc.parametrize(
+            axes_used,
+            [
+                pytest.param(
+                    *(cell[axis] for axis in axes_used),
+                    id="-".join(cell[axis] for axis in axes_used),
+                    marks=pytest.mark.xdist_group(_group(cell, symptom.device if symptom else "")),
+                )
+                for cell in cells
+            ],
+        )
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        told = [value for key, value in report.user_properties if key == _VERDICT] if report.when == "call" else []
+        self.verdicts += [from_dict(Verdict, value, where=report.nodeid) for value in told]
+        if report.failed and not any(verdict.colour is Colour.RED for verdict in self.verdicts[-len(told) :] if told):
+            self.verdicts.append(_broken(report))
+
+    def pytest_sessionfinish(self, session: pytest.Session) -> None:
+        if hasattr(session.config, "workerinput"):
+            return
+        for server in self.servers:
+            server.stop()
+        self.verdicts += [judge_row(torch, problem) for torch, problem in self.run.problems.items()]
+        save_verdicts(Path(self.run.folder), self.verdicts)
+
+
+def _group(cell: dict[str, str], symptom_device: str) -> str:
+    workload, device = cell.get("workload", ""), cell.get("device", "")
+    if "symptom" in cell:
+        workload, device = cell["symptom"], symptom_device
+    return "-".join((cell.get("torch", ""), device, workload)) if workload and device else "-".join(cell.values())
+
+
+def _broken(report: pytest.TestReport) -> Verdict:
+    """A cell that ended without saying why: our own defect, said as such."""
+    told = CODES["PG904"]
+    return Verdict(
+        code="PG904",
+        kind=Kind.INFRA,
+        check="machine",
+        torch="",
+        subject=report.nodeid.rpartition("::")[2],
+        expected="a verdict",
+        actual=str(report.longreprtext).strip().splitlines()[-1] if report.longreprtext else "no message",
+        why=told.why,
+        next=told.fix,
+    )
+
+
+@pytest.fixture(scope="session")
+def trial(pytestconfig: pytest.Config) -> Trial:
+    found = pytestconfig.pluginmanager.get_plugin("patchgate-gate")
+    if not isinstance(found, Gate):
+        raise UsageError("no run", where="--patchgate-run", next="patchgate gate PATCH")
+    return found.trial
+
+
+@pytest.fixture(scope="session")
+def patch(trial: Trial) -> Patch:
+    return trial.patch
+
+
+@pytest.fixture(scope="session")
+def runner(trial: Trial) -> Runner:
+    return trial.runner
+
+
+@pytest.fixture
+def judge(request: pytest.FixtureRequest) -> Judge:
+    """Takes a cell's verdicts; the cell fails when one of them is red."""
+
+    def take(verdicts: Iterable[Verdict]) -> None:
+        listed = list(verdicts)
+        assert listed, "a check that says nothing has judged nothing"
+        for verdict in listed:
+            request.node.user_properties.append((_VERDICT, to_dict(verdict)))
+        red = [f"{v.code} {v.subject}: {v.actual}" for v in listed if v.colour is Colour.RED]
+        if red:
+            pytest.fail("\n".join(red), pytrace=False)
+
+    return take

@@ -1,0 +1,86 @@
+"""One run of the gate: which patch, which rows and devices, which limits, and where its results go.
+
+Decides what is written between the command, pytest and the report. Runs nothing.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from patchgate.errors import UsageError
+from patchgate.files import write_atomically
+from patchgate.model import Case, Verdict
+from patchgate.store import Store
+from patchgate.wire import from_dict, to_dict
+
+NAME = "run.json"
+VERDICTS = "verdicts.json"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Limits:
+    """What one case may use: wall seconds, and bytes of private memory on top of a warm torch."""
+
+    seconds: float = 60.0
+    bytes: int = 1 << 30
+
+
+@dataclass(frozen=True, kw_only=True)
+class Run:
+    """`rows` maps a torch release to its interpreter, `problems` one that has none to the reason."""
+
+    folder: str
+    patch: str
+    rows: dict[str, str]
+    problems: dict[str, str] = field(default_factory=dict)
+    devices: tuple[str, ...] = ("h200", "cpu")
+    workloads: tuple[str, ...] = ()
+    limits: Limits = field(default_factory=Limits)
+
+    @property
+    def torches(self) -> tuple[str, ...]:
+        return (*self.rows, *self.problems)
+
+    @property
+    def store(self) -> Store:
+        return Store(Path(self.folder) / "observations")
+
+    def case(self, torch: str, device: str, workload: str, patch: str | None) -> Case:
+        return Case(torch=torch, device=device, workload=workload, patch=patch)
+
+
+def save_run(run: Run) -> Path:
+    path = Path(run.folder) / NAME
+    write_atomically(path, json.dumps(to_dict(run), indent=1) + "\n")
+    return path
+
+
+def load_run(path: Path) -> Run:
+    """Raises UsageError when there is no run at `path`, with the command that makes one."""
+    return from_dict(Run, _read(path), where=str(path))
+
+
+def save_verdicts(folder: Path, verdicts: list[Verdict]) -> None:
+    ordered = sorted(verdicts, key=lambda v: (v.check, v.subject, v.torch, v.code))
+    text = json.dumps({"schema": 1, "verdicts": [to_dict(verdict) for verdict in ordered]}, indent=1)
+    write_atomically(folder / VERDICTS, text + "\n")
+
+
+def load_verdicts(folder: Path) -> list[Verdict]:
+    """Raises UsageError when the run has left no verdicts."""
+    path = folder / VERDICTS
+    data = _read(path)
+    listed = data.get("verdicts", []) if isinstance(data, dict) else []
+    return [from_dict(Verdict, entry, where=str(path)) for entry in listed]
+
+
+def _read(path: Path) -> object:
+    try:
+        data: object = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise UsageError(
+            "no run to read", where=str(path), got=str(error), next="nox -s gate -- fixtures/patches/vllm-42686"
+        ) from None
+    return data

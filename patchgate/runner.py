@@ -1,0 +1,116 @@
+"""Case -> observation: asks the fork server of the case's torch, with limits, and names the failure.
+
+Decides how often a case is tried and what a broken connection means. Refuses
+to judge: what the machine did and what the patch did are only told apart.
+"""
+
+from __future__ import annotations
+
+import json
+import socket
+import time
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from patchgate.files import write_atomically
+from patchgate.matrix import load_profile
+from patchgate.model import Case, Cause, Observation, Patch, Workload
+from patchgate.run import Limits
+from patchgate.store import Store
+from patchgate.wire import Answer, fact_from, failure_of
+
+WARM_UP_SECONDS = 180
+
+
+@dataclass(frozen=True, kw_only=True)
+class Runner:
+    """Asks the servers of a run. `sockets` and `logs` are by torch release."""
+
+    sockets: dict[str, str]
+    logs: dict[str, str]
+    store: Store
+    artifacts: Path
+    limits: Limits
+
+    def ask(self, torch: str, do: str, **request: Any) -> Answer:
+        """One question to one fork server; an answer with "failure" when there is none.
+
+        A failure of the machine is tried once more: it must never be held against the patch.
+        """
+        limits = {"seconds": self.limits.seconds, "bytes": self.limits.bytes}
+        if request.get("profile", {}).get("kind") == "real":
+            limits["bytes"] = 0  # CUDA maps far more than it uses
+        message = json.dumps({"do": do, "limits": limits, **request}).encode() + b"\n"
+        answer = self._exchange(torch, message)
+        if answer.get("failure", {}).get("cause") == Cause.MACHINE.value:
+            answer = self._exchange(torch, message)
+        return answer
+
+    def _exchange(self, torch: str, message: bytes) -> Answer:
+        try:
+            with _connect(self.sockets[torch]) as connection:
+                connection.sendall(message)
+                line = connection.makefile("rb").readline()
+            answer: Answer = json.loads(line)
+        except (OSError, ValueError):
+            return {"failure": self._no_server(torch)}
+        return answer
+
+    def _no_server(self, torch: str) -> dict[str, Any]:
+        try:
+            log = Path(self.logs[torch]).read_text(encoding="utf-8", errors="replace")[-2000:]
+        except OSError:
+            log = ""
+        lines = log.strip().splitlines()
+        signature = f"the probe of torch {torch} did not answer" + (f": {lines[-1]}" if lines else "")
+        return {
+            "cause": Cause.MACHINE.value, "stage": "server", "signature": signature, "detail": log, "where": None
+        }
+
+    def observe(self, case: Case, workload: Workload, patch: Patch | None) -> Observation:
+        """The facts of a case, measured once a run."""
+        stored = self.store.load(case)
+        if stored is not None:
+            return stored
+        answer = self.ask(
+            case.torch,
+            "observe",
+            workload=workload.name,
+            workload_path=workload.path,
+            dtype=workload.dtype,
+            dynamic=workload.dynamic,
+            profile=load_profile(case.device),
+            patch=patch.path if patch else None,
+        )
+        observation = self._observation(case, answer)
+        self.store.save(observation)
+        return observation
+
+    def _observation(self, case: Case, answer: Answer) -> Observation:
+        observation = Observation(case=case, environment=answer.get("environment", {}))
+        if "failure" in answer:
+            return replace(observation, failure=failure_of(answer))
+        artifacts = {}
+        if answer.get("code"):
+            code = self.artifacts / f"{case.id}.py"
+            write_atomically(code, "\n\n".join(answer["code"]))
+            artifacts["code"] = str(code)
+        facts = {name: fact_from(value) for name, value in answer["facts"].items()}
+        return replace(observation, facts=facts, artifacts=artifacts)
+
+
+def _connect(path: str) -> socket.socket:
+    """A connection to a server that may still be starting. Raises OSError when it never listens."""
+    deadline = time.monotonic() + 10
+    while True:
+        connection = socket.socket(socket.AF_UNIX)
+        try:
+            connection.settimeout(WARM_UP_SECONDS + 600)
+            connection.connect(path)
+            return connection
+        except OSError:
+            connection.close()
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.1)
