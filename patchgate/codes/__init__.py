@@ -10,7 +10,5 @@ from patchgate.codes import gate, graph, kernels, machine, parity, surface
 from patchgate.model import Code
 
 CODES: dict[str, Code] = {
-    code.code: code
-    for family in (surface, gate, kernels, graph, parity, machine)
-    for code in family.CODES
+    code.code: code for family in (surface, gate, kernels, graph, parity, machine) for code in family.CODES
 }

@@ -46,8 +46,9 @@ class Lowered:
 
 @dataclass
 class Captured:
-    """Everything seen while one workload was compiled."""
+    """Everything seen while one workload was compiled; loads and stores are read off Triton code only."""
 
+    has_loads: bool
     fx: list[Counter[str]] = field(default_factory=list)
     lowered: list[Lowered] = field(default_factory=list)
     code: list[str] = field(default_factory=list)
@@ -157,7 +158,7 @@ def capture(build: Build, *, dtype: torch.dtype, dynamic: bool, profile: Profile
 
     Raises whatever torch raises; the caller names the cause.
     """
-    captured = Captured()
+    captured = Captured(has_loads=profile["backend"] == "cuda")
     real = profile["kind"] == "real"
     device = torch.device(profile["backend"])
 
@@ -206,10 +207,11 @@ def facts_of(captured: Captured) -> Facts:
         "bytes.read": _sum_or_unmeasured([graph.bytes_read for graph in lowered]),
         "bytes.written": _sum_or_unmeasured([graph.bytes_written for graph in lowered]),
     }
-    if loads:
-        facts |= {"loads": loads, "loads.max": max(loads), "stores": stores, "stores.max": max(stores)}
+    if captured.has_loads:
+        facts |= {"loads": loads, "loads.max": max(loads, default=0)}
+        facts |= {"stores": stores, "stores.max": max(stores, default=0)}
     for prefix, histogram in (("fx.op", fx), ("aten.op", aten), ("kernels.kind", kinds)):
-        facts |= {f"{prefix}.{name}": count for name, count in histogram.items()}
+        facts |= {f"{prefix}.{name.removeprefix('aten.')}": count for name, count in histogram.items()}
     return facts
 
 
