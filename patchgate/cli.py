@@ -165,7 +165,8 @@ def _show(run: Run, verdicts: list[Verdict]) -> NoReturn:
     patch = load_patch(Path(run.patch))
     title = " ".join(filter(None, (patch.id, patch.claims.title, patch.claims.source)))
     shown_view = view(verdicts, run.torches)
-    show_run(Console(), title, shown_view)
+    # A log is not 80 columns wide; a terminal says how wide it is.
+    show_run(Console(width=None if sys.stdout.isatty() else 140), title, shown_view)
     folder = Path(run.folder)
     write_atomically(folder / "junit.xml", render_junit(verdicts))
     markdown = render_markdown(title, shown_view)

@@ -19,6 +19,7 @@ import torch._dynamo
 import torch._functorch.config as functorch_config
 import torch._inductor.config as inductor_config
 from torch._dynamo.utils import counters
+from torch._guards import TracingContext
 from torch._inductor import metrics
 from torch._inductor.compile_fx import compile_fx
 from torch._inductor.graph import GraphLowering
@@ -150,6 +151,19 @@ def standing_in(profile: Profile) -> contextlib.AbstractContextManager[None]:
     return scopes[profile["kind"]](profile)
 
 
+def _in_one_mode(inputs: list[Any]) -> list[Any]:
+    """Torch 2.10 refuses fake inputs of another mode than Dynamo's; later releases convert them so."""
+    context = TracingContext.try_get()
+    mode = context.fake_mode if context else None
+    if mode is None:
+        return inputs
+    return [mode.from_tensor(x) if _is_foreign(x, mode) else x for x in inputs]
+
+
+def _is_foreign(value: Any, mode: FakeTensorMode) -> bool:
+    return isinstance(value, fake_tensor.FakeTensor) and value.fake_mode is not mode
+
+
 Build = Callable[[torch.device, torch.dtype, str], tuple[Callable[..., Any], tuple[Any, ...]]]
 
 
@@ -165,7 +179,7 @@ def capture(build: Build, *, dtype: torch.dtype, dynamic: bool, profile: Profile
     def backend(module: torch.fx.GraphModule, inputs: list[Any]) -> Any:
         ops = _ops(module.graph)
         with recording(captured, run=real), no_caches(), standing_in(profile):
-            compiled = compile_fx(module, inputs)
+            compiled = compile_fx(module, _in_one_mode(inputs))
         # Only now: an attempt that Dynamo gives up and restarts is no graph.
         captured.fx.append(ops)
         # What was generated for a device that is not here cannot run; the graph itself, on fake
