@@ -62,8 +62,9 @@ def row(session: nox.Session, torch: str) -> None:
         made = {"problem": f"torch {torch} runs on Python {ROWS[torch]['python']}, this is {here}"}
     else:
         try:
-            # numpy: torch warns without it; packaging: what version checks in patches are written with.
-            session.install(f"torch=={torch}", "numpy", "packaging")
+            # numpy: torch warns without it; packaging: what version checks in patches are written with;
+            # setuptools: torch 2.10 asks it for a C++ compiler.
+            session.install(f"torch=={torch}", "numpy", "packaging", "setuptools")
         except CommandFailed as error:
             made = {"problem": f"installing torch {torch} failed: {error.reason or 'see the output above'}"}
     MADE.mkdir(parents=True, exist_ok=True)

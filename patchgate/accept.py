@@ -81,7 +81,7 @@ def carry_out(changes: Sequence[Change], reason: str, folder: Path) -> None:
         write_atomically(change.path, change.after)
     history = folder / HISTORY
     before = history.read_text(encoding="utf-8") if history.is_file() else "# Why golden changed\n\n"
-    names = ", ".join(change.path.name for change in changes)
+    names = changes[0].path.name if len(changes) == 1 else f"{len(changes)} files"
     write_atomically(history, before + f"- {date.today().isoformat()} {reason} ({names})\n")
 
 

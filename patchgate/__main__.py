@@ -1,0 +1,5 @@
+"""`python -m patchgate` is the same as the command `patchgate`."""
+
+from patchgate.cli import main
+
+main()
