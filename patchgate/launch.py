@@ -19,7 +19,7 @@ from patchgate.run import VERDICTS, Run, load_verdicts, save_run, save_verdicts
 _NOTHING_COLLECTED = 5
 _JUDGED = (0, 1, _NOTHING_COLLECTED)
 # Ours alone: neither the caller's pytest options nor the settings of the project they stand in.
-_INI = "[pytest]\naddopts = --import-mode=importlib -p no:cacheprovider\n"
+_INI = "[pytest]\naddopts = --import-mode=importlib -p no:cacheprovider -p no:benchmark\n"
 
 
 def launch(run: Run, *, workers: int, quiet: bool) -> list[Verdict]:

@@ -6,7 +6,7 @@ Decides what is written between the command, pytest and the report. Runs nothing
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from patchgate.errors import UsageError
@@ -58,8 +58,11 @@ def save_run(run: Run) -> Path:
 
 
 def load_run(path: Path) -> Run:
-    """Raises UsageError when there is no run at `path`, with the command that makes one."""
-    return from_dict(Run, _read(path), where=str(path))
+    """The run of the folder that holds `path`, also when it was carried out elsewhere.
+
+    Raises UsageError when there is none, with the command that makes one.
+    """
+    return replace(from_dict(Run, _read(path), where=str(path)), folder=str(path.resolve().parent))
 
 
 def save_verdicts(folder: Path, verdicts: list[Verdict]) -> None:

@@ -7,6 +7,7 @@ to judge: what the machine did and what the patch did are only told apart.
 from __future__ import annotations
 
 import json
+import os
 import socket
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -41,6 +42,8 @@ class Runner:
         limits = {"seconds": self.limits.seconds, "bytes": self.limits.bytes}
         if request.get("profile", {}).get("kind") == "real":
             limits["bytes"] = 0  # CUDA maps far more than it uses
+            request["fresh"] = True
+            request["env"] = {"CUDA_VISIBLE_DEVICES": os.environ.get("CUDA_VISIBLE_DEVICES")}
         message = json.dumps({"do": do, "limits": limits, **request}).encode() + b"\n"
         answer = self._exchange(torch, message)
         if answer.get("failure", {}).get("cause") == Cause.MACHINE.value:

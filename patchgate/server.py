@@ -23,7 +23,6 @@ _PASSED_ON = (
     "LC_ALL",
     "TMPDIR",
     "LD_LIBRARY_PATH",
-    "CUDA_VISIBLE_DEVICES",
     "CUDA_HOME",
 )
 
@@ -67,6 +66,8 @@ def start_server(torch: str, python: str) -> Server:
         "PYTHONPATH": str(path / "lib"),
         "PYTHONDONTWRITEBYTECODE": "1",
         "PYTHONHASHSEED": "0",
+        # A server that has seen a GPU cannot fork; a case on a real device asks for it by name.
+        "CUDA_VISIBLE_DEVICES": "",
         "TORCHINDUCTOR_CACHE_DIR": str(path / "inductor"),
         "TRITON_CACHE_DIR": str(path / "triton"),
     }

@@ -1,4 +1,4 @@
-"""One forked child: sets its own limits, answers one request, and never returns.
+"""One child, forked or started afresh: sets its own limits, answers one request, and never returns.
 
 Decides how a failure inside the child is described. Refuses to know what the
 request means. The patch may do anything after this module has started, so
@@ -15,6 +15,7 @@ import json
 import os
 import resource
 import signal
+import sys
 import traceback
 from typing import Any, NoReturn
 
@@ -122,3 +123,8 @@ def _short(filename: str) -> str:
     """A path as a reader knows it: torch's files from `torch/` on, others as they were given."""
     marker = "/site-packages/"
     return filename.split(marker, 1)[1] if marker in filename else filename
+
+
+if __name__ == "__main__":
+    with open(f"{sys.argv[1]}/request.json", encoding="utf-8") as told:
+        answer(json.load(told), sys.argv[1])

@@ -108,7 +108,16 @@ class Server:
         self._listener.close()
         for job in self._jobs.values():
             job.connection.close()
-        os.environ |= request.get("env", {})
+        for name, value in request.get("env", {}).items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
+        if request.get("fresh"):
+            # A device cannot be used in the fork of a process that has looked for one.
+            with open(f"{folder}/request.json", "w", encoding="utf-8") as file:
+                json.dump(request, file)
+            os.execv(sys.executable, [sys.executable, "-m", "patchgate.probe.child", folder])
         from patchgate.probe.child import answer
 
         answer(request, folder)
