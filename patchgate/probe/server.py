@@ -90,11 +90,10 @@ class Server:
 
     def _start(self, listener: socket.socket) -> None:
         connection, _ = listener.accept()
-        line = connection.makefile("rb").readline()
-        if not line:
+        request = _question(connection)
+        if request is None:
             connection.close()
             return
-        request = json.loads(line)
         folder = tempfile.mkdtemp(prefix="patchgate-")
         pid = os.fork()
         if pid == 0:
@@ -143,6 +142,15 @@ class Server:
             job.connection.sendall(json.dumps(reply).encode() + b"\n")
         job.connection.close()
         shutil.rmtree(job.folder, ignore_errors=True)
+
+
+def _question(connection: socket.socket) -> dict[str, Any] | None:
+    """The request on a connection; None when what came is none."""
+    with contextlib.suppress(OSError, ValueError):
+        request = json.loads(connection.makefile("rb").readline())
+        if isinstance(request, dict) and isinstance(request.get("limits"), dict) and "seconds" in request["limits"]:
+            return request
+    return None
 
 
 def _kill(pid: int) -> None:

@@ -1,0 +1,53 @@
+"""Tests that need a real torch run on every row that `nox -s tests` names, each row on one worker."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from patchgate.run import Limits, Run
+from patchgate.runner import Runner
+from patchgate.server import start_server
+
+_PREFIX = "PATCHGATE_ROW_"
+ROWS = {
+    name.removeprefix(_PREFIX).replace("_", "."): python
+    for name, python in sorted(os.environ.items())
+    if name.startswith(_PREFIX) and python
+}
+LIMITS = Limits(seconds=60, bytes=1 << 30)
+
+
+def pytest_generate_tests(metafunc):
+    if "torch" in metafunc.fixturenames:
+        none = pytest.mark.skip(reason="no torch row: run `nox -s tests`")
+        rows = [pytest.param(torch, marks=pytest.mark.xdist_group(torch)) for torch in ROWS]
+        metafunc.parametrize("torch", rows or [pytest.param("none", marks=none)])
+
+
+@pytest.fixture(scope="session")
+def servers():
+    """Started when first asked for, stopped at the end."""
+    running = {}
+    yield running
+    for server in running.values():
+        server.stop()
+
+
+@pytest.fixture
+def run(torch, tmp_path):
+    return Run(folder=str(tmp_path / "gate"), patch="", rows={torch: ROWS[torch]})
+
+
+@pytest.fixture
+def runner(torch, servers, run):
+    if torch not in servers:
+        servers[torch] = start_server(torch, ROWS[torch])
+    server = servers[torch]
+    return Runner(
+        sockets={torch: server.socket},
+        logs={torch: server.log},
+        store=run.store,
+        artifacts=Path(run.folder) / "code",
+        limits=LIMITS,
+    )

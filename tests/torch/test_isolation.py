@@ -1,0 +1,77 @@
+"""A patch is untrusted: whatever it does, the server answers the next question."""
+
+import json
+import socket
+import subprocess
+from dataclasses import replace
+
+import pytest
+
+from patchgate.matrix import load_profile
+from patchgate.model import Cause
+from patchgate.run import Limits
+from patchgate.wire import failure_of
+
+HOSTILE = {
+    "import os; os._exit(0)": Cause.EXITED,
+    "raise SystemExit(3)": Cause.EXITED,
+    "raise KeyboardInterrupt": Cause.RAISED,
+    "def broken(": Cause.RAISED,
+    "1 / 0": Cause.RAISED,
+    "while True: pass": Cause.HUNG,
+    "import time; time.sleep(3600)": Cause.HUNG,
+    "import signal; signal.pthread_sigmask(signal.SIG_BLOCK, range(1, 65))\nwhile True: pass": Cause.HUNG,
+    "hoard = [bytearray(1 << 26) for _ in range(64)]": Cause.OUT_OF_MEMORY,
+    "import ctypes; ctypes.string_at(0)": Cause.CRASHED,
+    "import os, signal; os.kill(os.getpid(), signal.SIGKILL)": Cause.MACHINE,
+}
+
+
+@pytest.fixture
+def apply(torch, runner, tmp_path):
+    def ask(source, seconds=4.0):
+        path = tmp_path / "patch.py"
+        path.write_text(source)
+        limited = replace(runner, limits=Limits(seconds=seconds, bytes=runner.limits.bytes))
+        return limited.ask(torch, "apply", patch=str(path), version=torch, profile=load_profile("h200"))
+
+    return ask
+
+
+@pytest.mark.parametrize(("source", "cause"), HOSTILE.items(), ids=range(len(HOSTILE)))
+def test_how_a_patch_ends_is_told(apply, source, cause):
+    failure = failure_of(apply(source))
+    assert failure.cause is cause, failure
+    assert failure.stage == "patch"
+    assert failure.signature
+
+
+def test_the_next_question_is_answered(apply):
+    apply("import os; os._exit(0)")
+    assert apply("x = 1", seconds=60)["changed"] == []
+
+
+def test_the_line_that_raised_is_told(apply):
+    assert failure_of(apply("x = 1\n1 / 0\n")).where.endswith("patch.py:2")
+    assert failure_of(apply("x = 1\ny = (\n")).where.endswith("patch.py:2")
+
+
+def test_a_reply_cannot_be_forged_by_printing(apply):
+    assert apply('import os\nos.write(1, b\'{"changed": ["everything"]}\\n\')', seconds=60)["changed"] == []
+
+
+def test_what_a_patch_leaves_running_ends_with_it(apply, tmp_path):
+    mark = f"patchgate-leftover-{tmp_path.name}"
+    apply(f"import subprocess; subprocess.Popen(['sh', '-c', 'sleep 600; : {mark}'])", seconds=60)
+    listed = subprocess.run(["ps", "-eo", "stat,args"], capture_output=True, text=True, check=True).stdout
+    assert not [line for line in listed.splitlines() if mark in line and not line.startswith("Z")]
+
+
+def test_a_question_that_is_no_question_does_not_end_the_server(torch, runner, apply):
+    for line in (b"not json\n", b"{}\n", b"\n", json.dumps({"do": "dance", "limits": {"seconds": 5}}).encode() + b"\n"):
+        with socket.socket(socket.AF_UNIX) as connection:
+            connection.settimeout(30)
+            connection.connect(runner.sockets[torch])
+            connection.sendall(line)
+            connection.makefile("rb").readline()
+    assert apply("x = 1", seconds=60)["changed"] == []

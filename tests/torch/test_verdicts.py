@@ -1,0 +1,65 @@
+"""Every fixture below fixtures/verdicts is named for the code that it causes, and causes no other red one."""
+
+import importlib.util
+from dataclasses import replace
+
+import pytest
+
+from patchgate.matrix import load_workloads
+from patchgate.model import Colour
+from patchgate.patches import load_patch
+from patchgate.project import ROOT, SUITE
+from patchgate.run import Limits
+from patchgate.trial import Trial
+
+VERDICTS = sorted((ROOT / "fixtures" / "verdicts").glob("*.py"))
+HARMLESS = ROOT / "fixtures" / "patches" / "harmless"
+WORKLOAD = "pointwise"
+
+
+def cells(name):
+    """The functions of one file of the suite."""
+    spec = importlib.util.spec_from_file_location(f"suite_{name}", SUITE / f"test_{name}.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def judged(family, torch, trial, folder):
+    """The verdicts of the check that a family of codes belongs to."""
+    patch, symptom = trial.patch, trial.patch.claims.symptom
+    if family == "1":
+        return list(cells("surface").inspected(torch, patch, trial))
+    if family == "2":
+        shown = [cells("gate").shown(torch, symptom, patch, trial)] if symptom else []
+        return [*cells("gate").applied(torch, patch, trial), *shown]
+    if family == "5":
+        return cells("parity").compared(torch, WORKLOAD, patch, trial, folder)
+    return list(trial.facts({"3": "kernels", "4": "graph"}[family], torch, "h200", WORKLOAD))
+
+
+@pytest.fixture
+def on_trial(run, runner):
+    def make(path, seconds=60.0):
+        patch = load_patch(path)
+        limited = replace(runner, limits=Limits(seconds=seconds, bytes=runner.limits.bytes))
+        return Trial(replace(run, patch=str(path)), patch, load_workloads(), limited)
+
+    return make
+
+
+@pytest.mark.parametrize("path", VERDICTS, ids=lambda path: path.stem)
+def test_fixture_causes_the_verdict_that_it_is_named_for(torch, path, on_trial, tmp_path):
+    code = path.name[:5]
+    trial = on_trial(path, seconds=5.0 if "hangs" in path.name else 60.0)
+    verdicts = judged(code[2], torch, trial, tmp_path)
+    red = {verdict.code for verdict in verdicts if verdict.colour is Colour.RED}
+    assert red == (set() if code == "PG211" else {code}), [v for v in verdicts if v.colour is Colour.RED]
+    assert code in {verdict.code for verdict in verdicts}
+
+
+@pytest.mark.parametrize("family", "12345")
+def test_harmless_patch_is_all_green(torch, family, on_trial, tmp_path):
+    verdicts = judged(family, torch, on_trial(HARMLESS), tmp_path)
+    assert verdicts
+    assert {verdict.colour for verdict in verdicts} == {Colour.GREEN}
