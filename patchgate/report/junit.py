@@ -7,6 +7,8 @@ from xml.etree import ElementTree
 
 from patchgate.model import Colour, Verdict
 
+_DECLARATION = '<?xml version="1.0" encoding="UTF-8"?>\n'
+
 
 def render_junit(verdicts: Sequence[Verdict]) -> str:
     """A failure for red, a skip for what could not be judged."""
@@ -34,7 +36,8 @@ def render_junit(verdicts: Sequence[Verdict]) -> str:
     root = ElementTree.Element("testsuites")
     root.append(suite)
     ElementTree.indent(root)
-    return ElementTree.tostring(root, encoding="unicode", xml_declaration=True) + "\n"
+    # Written here: ElementTree would declare the encoding of this machine's locale.
+    return _DECLARATION + ElementTree.tostring(root, encoding="unicode") + "\n"
 
 
 def _body(verdict: Verdict) -> str:
