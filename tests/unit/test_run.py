@@ -27,6 +27,12 @@ def test_a_run_is_loaded_as_it_was_saved(tmp_path):
     assert load_run(save_run(run)) == run
 
 
+def test_a_run_that_was_moved_belongs_to_the_folder_that_it_is_in(tmp_path):
+    save_run(Run(folder=str(tmp_path / "old"), patch="p", rows={}))
+    (tmp_path / "old").rename(tmp_path / "new")
+    assert load_run(tmp_path / "new" / NAME).folder == str(tmp_path / "new")
+
+
 def test_the_torches_of_a_run_are_those_with_a_row_and_those_with_a_problem(tmp_path):
     run = Run(folder=str(tmp_path), patch="p", rows={"2.12.1": "python"}, problems={"2.11.0": "no wheel"})
     assert run.torches == ("2.12.1", "2.11.0")

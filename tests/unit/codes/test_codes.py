@@ -43,4 +43,4 @@ def test_different_kinds_have_different_codes():
 
 
 def test_a_family_is_named_in_its_texts():
-    assert [code.title for code in codes_of(3, "kernel")][0] == "kernel facts as recorded"
+    assert codes_of(3, "kernel")[0].title == "kernel facts as recorded"
