@@ -43,7 +43,7 @@ def small():
         "kernels.defined": {span("2.11.0"): 13},
         "failure": {span("2.10.0"): 'TypeError: got "x"'},
     }
-    return GoldenFile("stack", "h200", {"vllm": {"loads.max": {span("2.11.0"): 4}}, "unpatched": unpatched, "a": {}})
+    return GoldenFile("stack", "h200", {"mine": {"loads.max": {span("2.11.0"): 4}}, "unpatched": unpatched, "a": {}})
 
 
 @given(fact_values)
@@ -87,7 +87,7 @@ loads  2.11.0  [2 1 6]
 loads.max  2.11.0..2.12.1  6
 loads.max  2.13.0  2
 
-[vllm]
+[mine]
 loads.max  2.11.0  4
 """,
     )
@@ -147,9 +147,9 @@ stack.h200.txt:1: not a golden line
     ("torch", "patch", "facts"),
     [
         ("2.11.0", None, {"loads.max": 6, "loads": (2, 1, 6), "kernels.defined": 13}),
-        ("2.11.0", "vllm", {"loads.max": 4, "loads": (2, 1, 6), "kernels.defined": 13}),
-        ("2.12.1", "vllm", {"loads.max": 6}),
-        ("2.15.0", "vllm", {}),
+        ("2.11.0", "mine", {"loads.max": 4, "loads": (2, 1, 6), "kernels.defined": 13}),
+        ("2.12.1", "mine", {"loads.max": 6}),
+        ("2.15.0", "mine", {}),
     ],
 )
 def test_a_patched_case_expects_the_unpatched_facts_but_for_its_own(torch, patch, facts):
@@ -157,7 +157,7 @@ def test_a_patched_case_expects_the_unpatched_facts_but_for_its_own(torch, patch
     assert (told.facts, told.known_failure, told.recorded) == (facts, None, bool(facts))
 
 
-@pytest.mark.parametrize("patch", [None, "vllm"])
+@pytest.mark.parametrize("patch", [None, "mine"])
 def test_a_known_failure_of_torch_is_one_of_the_patched_case_too(patch):
     told = expectation(small(), Case(torch="2.10.0", device="h200", workload="stack", patch=patch))
     assert (told.facts, told.known_failure) == ({}, 'TypeError: got "x"')
@@ -165,8 +165,8 @@ def test_a_known_failure_of_torch_is_one_of_the_patched_case_too(patch):
 
 def test_a_patch_that_cures_a_failure_of_torch_is_not_expected_to_fail():
     golden = small()
-    golden.sections["vllm"]["loads"] = {parse_range("2.10.0"): (1,)}
-    told = expectation(golden, Case(torch="2.10.0", device="h200", workload="stack", patch="vllm"))
+    golden.sections["mine"]["loads"] = {parse_range("2.10.0"): (1,)}
+    told = expectation(golden, Case(torch="2.10.0", device="h200", workload="stack", patch="mine"))
     assert (told.facts, told.known_failure) == ({"loads": (1,)}, None)
 
 

@@ -139,6 +139,12 @@ def test_a_claimed_target_that_is_left_alone_is_named():
     assert (verdict.code, verdict.actual) == ("PG209", "not replaced: torch.b")
 
 
+def test_a_target_that_is_left_alone_where_the_patch_claims_nothing_is_no_fault():
+    told = {"changed": ["torch.a"], "nested": [], "effects": EFFECTS}
+    (verdict,) = judge_effects(TORCH, patch(targets=("torch.a", "torch.b"), applies_to="==2.12.0"), told, "")
+    assert verdict.code == "PG211"
+
+
 def test_each_effect_has_a_verdict_of_its_own():
     told = effects(nested=["torch.a"], changed=["torch.a", "torch.b"], effects={effect: ["x"] for effect in EFFECTS})
     assert [verdict.code for verdict in told] == ["PG206", "PG207", "PG208", "PG208", "PG208"]

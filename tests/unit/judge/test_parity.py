@@ -52,6 +52,8 @@ def test_the_error_may_grow_by_the_factor_that_is_claimed(factor, code):
 @pytest.mark.parametrize(("error", "code"), [(0.00736, "PG503"), (0.00736 * (1 + 1e-7), "PG503"), (0.0074, "PG502")])
 def test_the_bound_is_the_larger_error_of_eager_and_unpatched_but_for_its_last_digits(error, code):
     assert judge({"error_patched": error})[1].code == code
+    swapped = {"error_eager": SAME["error_unpatched"], "error_unpatched": SAME["error_eager"]}
+    assert judge(swapped | {"error_patched": error})[1].code == code
 
 
 def test_a_difference_is_told_in_figures():

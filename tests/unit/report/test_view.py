@@ -56,7 +56,8 @@ def test_a_cell_has_the_codes_of_its_worst_colour_only():
 
 
 def test_blocks_are_red_first_and_then_in_reading_order(verdicts):
-    assert [block.code for block in view(verdicts, TORCHES).blocks] == ["PG201", "PG301", "PG508"]
+    told = [*verdicts, one(Kind.INFRA, "PG905", "machine")]
+    assert [block.code for block in view(told, TORCHES).blocks] == ["PG201", "PG301", "PG905", "PG508"]
 
 
 def test_equal_findings_of_several_releases_share_an_entry(verdicts):
