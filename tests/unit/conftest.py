@@ -1,8 +1,14 @@
 """What every test of our own shares: hypothesis without chance, and a working folder of its own."""
 
+import tempfile
+from pathlib import Path
+
 import pytest
 from hypothesis import HealthCheck, settings
+from hypothesis.configuration import set_hypothesis_home_dir
 
+# Tables that hypothesis keeps between runs do not belong into a checkout.
+set_hypothesis_home_dir(Path(tempfile.gettempdir()) / "patchgate-hypothesis")
 settings.register_profile(
     "patchgate",
     derandomize=True,
