@@ -8,6 +8,8 @@ from patchgate.golden import read_golden
 from patchgate.model import Case, Cause, Failure, Observation
 from patchgate.record import keep
 
+RELEASES = ["2.11.0", "2.12.1", "2.13.0"]
+
 
 def seen(torch="2.11.0", device="cuda", workload="stack", patch=None, name="NVIDIA H200", failure=None, **facts):
     case = Case(torch=torch, device=device, workload=workload, patch=patch)
@@ -15,7 +17,7 @@ def seen(torch="2.11.0", device="cuda", workload="stack", patch=None, name="NVID
 
 
 def kept(folder, *observations):
-    return [path.name for path in keep(observations, "h200", "NVIDIA H200", folder)]
+    return [path.name for path in keep(observations, "h200", "NVIDIA H200", folder, RELEASES)]
 
 
 def refused(folder, *observations):
@@ -35,6 +37,13 @@ def test_what_is_simulated_or_failed_is_not_recorded(tmp_path):
     failure = Failure(cause=Cause.RAISED, stage="compile", signature="boom")
     observed = [seen(device="h200", workload="mlp", loads=1), seen(workload="conv", failure=failure), seen(loads=6)]
     assert kept(tmp_path, *observed) == ["stack.h200.txt", "MACHINES.md"]
+
+
+def test_a_range_never_reaches_over_a_release_that_was_not_recorded(tmp_path):
+    kept(tmp_path, seen(loads=6))
+    kept(tmp_path, seen("2.13.0", loads=6))
+    golden = read_golden(tmp_path / "recorded" / "stack.h200.txt", "stack", "h200")
+    assert [str(span) for span in golden.sections["unpatched"]["loads"]] == ["2.11.0", "2.13.0"]
 
 
 def test_each_machine_is_named_once(tmp_path):
