@@ -156,7 +156,8 @@ def accept_command(reason: str | None, golden: str, folder: str) -> None:
 def record_command(profile: str, folder: str) -> None:
     """Keep what the last run observed on a real GPU (`gate --device cuda`) to compare simulation with."""
     run = load_run(Path(folder) / NAME)
-    for path in record.keep(run.store, profile, load_profile(profile)["name"], GOLDEN):
+    releases = [row.torch for row in load_matrix()]
+    for path in record.keep(run.store, profile, load_profile(profile)["name"], GOLDEN, releases):
         click.echo(f"wrote {shown(path)}")
 
 

@@ -49,13 +49,14 @@ def compare(recorded: Recorded, unpatched: Side, patched: Side) -> Kind:
         return Kind.DRIFTED if unpatched.failure else Kind.REGRESSED
     if recorded.known_failure is not None:
         return Kind.STALE
+    if isinstance(patched.value, Unmeasured) or isinstance(unpatched.value, Unmeasured):
+        return Kind.UNMEASURED  # before NEW: there would be nothing to accept
     if recorded.is_empty:
         return Kind.NEW
-    if isinstance(patched.value, Unmeasured) or isinstance(unpatched.value, Unmeasured):
-        return Kind.UNMEASURED
     differs = recorded.patched != recorded.unpatched
+    same = unpatched.failure is None and patched.value == unpatched.value
     if patched.value == recorded.patched:
-        return Kind.ABSORBED if differs and patched.value == unpatched.value else Kind.PASS
+        return Kind.ABSORBED if differs and same else Kind.PASS
     if unpatched.value != recorded.unpatched:
         return Kind.DRIFTED
-    return Kind.INERT if patched.value == unpatched.value else Kind.REGRESSED
+    return Kind.INERT if same else Kind.REGRESSED

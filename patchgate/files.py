@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import tempfile
 from pathlib import Path
 
@@ -26,8 +27,9 @@ def write_atomically(path: Path, text: str) -> None:
 
 
 def line_of(text: str, start: str) -> int:
-    """The 1-based number of the first line that begins with `start` (blanks aside), or 1."""
+    """The 1-based number of the first line that begins with the word `start` (blanks aside), or 1."""
+    begins = re.compile(rf"\s*{re.escape(start)}(?![\w-])")
     for number, line in enumerate(text.splitlines(), 1):
-        if line.strip().startswith(start):
+        if begins.match(line):
             return number
     return 1

@@ -7,6 +7,7 @@ fact a line with its range of releases, a blank line between blocks.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -46,16 +47,14 @@ def format_value(value: FactValue) -> str:
         return f"unmeasured ({value.reason})"
     if isinstance(value, tuple):
         return "[" + " ".join(map(str, value)) + "]"
-    return str(value) if isinstance(value, int) else f'"{value}"'
+    return json.dumps(value)  # of a text too: quotes and line ends in it are escaped
 
 
 def parse_value(text: str) -> FactValue:
     """Inverse of `format_value`. Raises ValueError."""
     if text.startswith("[") and text.endswith("]"):
         return tuple(int(item) for item in text[1:-1].split())
-    if text.startswith('"') and text.endswith('"') and len(text) > 1:
-        return text[1:-1]
-    return int(text)
+    return str(json.loads(text)) if text.startswith('"') else int(text)
 
 
 def read_golden(path: Path, workload: str, device: str) -> GoldenFile:
@@ -115,7 +114,10 @@ def expectation(golden: GoldenFile, case: Case) -> Expectation:
     """What is recorded for a case: the unpatched facts, and over them the patch's own differences."""
     facts = _at(golden.sections.get(UNPATCHED, {}), case.torch)
     recorded = bool(facts)
-    facts |= _at(golden.sections.get(case.patch, {}), case.torch) if case.patch else {}
+    own = _at(golden.sections.get(case.patch, {}), case.torch) if case.patch else {}
+    if own:
+        facts.pop(FAILURE, None)  # a patch with facts of its own does not fail as torch does
+    facts |= own
     failure = facts.pop(FAILURE, None)
     known = failure if isinstance(failure, str) else None
     return Expectation(facts=facts, known_failure=known, recorded=recorded or known is not None)
@@ -133,13 +135,12 @@ def fold(golden: GoldenFile, observations: Iterable[Observation], releases: Sequ
     observed = list(observations)
     folded = GoldenFile(golden.workload, golden.device, {k: dict(v) for k, v in golden.sections.items()})
     unpatched = {o.case.torch: o for o in observed if o.case.patch is None}
-    baseline = {torch: _recordable(observation) for torch, observation in unpatched.items()}
-    for torch, facts in baseline.items():
-        _put(folded, UNPATCHED, torch, facts, releases, keep=_untaken(unpatched[torch]))
+    for torch, observation in unpatched.items():
+        _put(folded, UNPATCHED, torch, _recordable(observation), releases, keep=_untaken(observation))
     for observation in observed:
         case = observation.case
         if case.patch is not None:
-            base = baseline.get(case.torch) or _at(folded.sections.get(UNPATCHED, {}), case.torch)
+            base = _at(folded.sections.get(UNPATCHED, {}), case.torch)
             own = _recordable(observation)
             names = {FAILURE} if FAILURE in own else own.keys() | base.keys()
             new = {name: value_in(own, name) for name in names}
@@ -154,7 +155,7 @@ def _untaken(observation: Observation) -> set[str]:
 
 def _recordable(observation: Observation) -> Facts:
     if observation.failure:
-        return {FAILURE: observation.failure.signature.replace('"', "'")}
+        return {FAILURE: observation.failure.signature}
     return {name: v for name, v in observation.facts.items() if not isinstance(v, Unmeasured)}
 
 
@@ -170,7 +171,7 @@ def _put(
         values.pop(torch, None)
         if fact in facts:
             values[torch] = facts[fact]
-        ranges = gather(values, releases)
+        ranges = gather(values, [*releases, torch])
         if ranges:
             section[fact] = ranges
         else:

@@ -43,9 +43,14 @@ def load_matrix(path: Path = MATRIX) -> tuple[Row, ...]:
         refuse_unknown(path, entry, _ROW, prefix="row.")
         try:
             Version(entry["torch"])
-        except (KeyError, InvalidVersion):
-            raise UsageError("a row needs a torch version", where=shown(path), got=repr(entry)) from None
-        rows.append(Row(torch=entry["torch"], python=entry["python"], tags=tuple(entry["tags"])))
+            rows.append(Row(torch=entry["torch"], python=entry["python"], tags=tuple(entry["tags"])))
+        except (KeyError, TypeError, InvalidVersion):
+            raise UsageError(
+                "a row needs a torch version, pythons and tags",
+                where=shown(path),
+                got=repr(entry),
+                next='torch = "2.12.1", python = ">=3.10,<3.14", tags = ["nightly"]',
+            ) from None
     return tuple(sorted(rows, key=lambda row: Version(row.torch)))
 
 
@@ -84,11 +89,18 @@ def _constants(path: Path) -> tuple[dict[str, Any], bool]:
         tree = ast.parse(path.read_text(encoding="utf-8"))
     except SyntaxError as error:
         raise UsageError("not Python", where=f"{shown(path)}:{error.lineno}", got=error.msg) from None
-    constants = {
-        node.targets[0].id: ast.literal_eval(node.value)
-        for node in tree.body
-        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name) and node.targets[0].id in _WORKLOAD
-    }
+    constants = {}
+    for node in tree.body:
+        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name) and node.targets[0].id in _WORKLOAD:
+            try:
+                constants[node.targets[0].id] = ast.literal_eval(node.value)
+            except ValueError:
+                raise UsageError(
+                    "a constant of a workload must be a literal",
+                    where=f"{shown(path)}:{node.lineno}",
+                    got=ast.unparse(node),
+                    next='DTYPE = "bfloat16"',
+                ) from None
     return constants, any(isinstance(node, ast.FunctionDef) and node.name == "build" for node in tree.body)
 
 

@@ -6,6 +6,7 @@ bare .py), and what a manifest may say. Never runs the patch.
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import fields
 from pathlib import Path
@@ -96,8 +97,8 @@ def load_claims(manifest: Path) -> Claims:
     if targets is not None and not (isinstance(targets, list) and all(isinstance(t, str) for t in targets)):
         raise wrong("targets", "`targets` must be a list of dotted names", 'targets = ["torch._inductor..."]')
     factor = table.get("error_factor", 1.0)
-    if isinstance(factor, bool) or not isinstance(factor, (int, float)) or factor < 1:
-        raise wrong("error_factor", "`error_factor` must be a number of at least 1", "error_factor = 1.1")
+    if isinstance(factor, bool) or not isinstance(factor, (int, float)) or not 1 <= factor < math.inf:
+        raise wrong("error_factor", "`error_factor` must be a finite number of at least 1", "error_factor = 1.1")
     return Claims(
         title=string("title") or manifest.parent.name,
         source=string("source") or "",
@@ -113,7 +114,8 @@ def load_claims(manifest: Path) -> Claims:
 def _symptom(manifest: Path, table: Any) -> Symptom | None:
     if table is None:
         return None
-    line = line_of(manifest.read_text(encoding="utf-8"), "[symptom]")
+    text = manifest.read_text(encoding="utf-8")
+    line = max(line_of(text, start) for start in ("[symptom]", "symptom"))
     where = f"{shown(manifest)}:{line}"
     form = 'workload = "residual_stack", device = "h200", fact = "loads.max", predicate = "> 4"'
     if not isinstance(table, dict):

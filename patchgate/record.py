@@ -6,7 +6,7 @@ beside it what the machine was. Refuses recordings of another device.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from patchgate.errors import UsageError
@@ -18,8 +18,12 @@ REAL = "cuda"
 MACHINES = "MACHINES.md"
 
 
-def keep(observations: Iterable[Observation], profile: str, name: str, golden: Path) -> Iterator[Path]:
+def keep(
+    observations: Iterable[Observation], profile: str, name: str, golden: Path, releases: Sequence[str]
+) -> Iterator[Path]:
     """Write recordings of `profile` from observations on a real device called `name`.
+
+    `releases` are all that there are: a range must not reach over one that was never recorded.
 
     Raises UsageError when nothing was observed on a real device, or on another one.
     """
@@ -35,7 +39,6 @@ def keep(observations: Iterable[Observation], profile: str, name: str, golden: P
     if others:
         raise UsageError("another device", where="--profile", got=", ".join(others), next=f"{profile} is {name}")
     folder = golden / "recorded"
-    releases = sorted({o.case.torch for o in taken})
     for workload in sorted({o.case.workload for o in taken}):
         path = path_of(workload, profile, folder)
         mine = [_as(profile, o) for o in taken if o.case.workload == workload]

@@ -75,7 +75,9 @@ def load_verdicts(folder: Path) -> list[Verdict]:
     """Raises UsageError when the run has left no verdicts."""
     path = folder / VERDICTS
     data = _read(path)
-    listed = data.get("verdicts", []) if isinstance(data, dict) else []
+    listed = data.get("verdicts") if isinstance(data, dict) else None
+    if not isinstance(listed, list):
+        raise UsageError("no list of verdicts", where=str(path), got=repr(data)[:80], next="run the gate again")
     return [from_dict(Verdict, entry, where=str(path)) for entry in listed]
 
 

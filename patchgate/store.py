@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from patchgate.errors import UsageError
 from patchgate.files import write_atomically
 from patchgate.model import Case, Observation
 from patchgate.wire import from_dict, to_dict
@@ -38,4 +39,8 @@ class Store:
 
 
 def _read(path: Path) -> Observation:
-    return from_dict(Observation, json.loads(path.read_text(encoding="utf-8")), where=str(path))
+    try:
+        data = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise UsageError("not an observation", where=str(path), got=str(error), next="run the gate again") from None
+    return from_dict(Observation, data, where=str(path))

@@ -51,11 +51,14 @@ def to_dict(record: object) -> dict[str, Any]:
 
 def from_dict(kind: type[Record], data: object, *, where: str) -> Record:
     """The record that `data` describes. Raises UsageError naming `where` and each path that does not fit."""
+    what = f"not a valid {kind.__name__.lower()}"
+    if not isinstance(data, dict):
+        raise UsageError(what, where=where, got=repr(data))
     try:
         return _converter.structure(data, kind)
     except (ClassValidationError, IterableValidationError) as error:
         faults = transform_error(error, path=kind.__name__.lower())
-        raise UsageError(f"not a valid {kind.__name__.lower()}", where=where, got="; ".join(faults)) from None
+        raise UsageError(what, where=where, got="; ".join(faults)) from None
 
 
 def failure_of(answer: Answer) -> Failure | None:

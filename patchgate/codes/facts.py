@@ -6,6 +6,8 @@ texts. Refuses to know which fact belongs to which family.
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from patchgate.model import Code, Kind
 
 _ACCEPT = "nox -s accept -- --reason '...'"
@@ -91,8 +93,8 @@ def code_of(family: int, kind: Kind) -> str:
     return f"PG{family}{_TEXTS[kind][0]:02d}"
 
 
-def codes_of(family: int, noun: str) -> tuple[Code, ...]:
-    """One code for each kind of the comparison table."""
+def codes_of(family: int, noun: str, without: Collection[Kind] = ()) -> tuple[Code, ...]:
+    """One code for each kind of the comparison table, but for those that the family never gives."""
     return tuple(
         Code(
             code=code_of(family, kind),
@@ -102,4 +104,5 @@ def codes_of(family: int, noun: str) -> tuple[Code, ...]:
             fix=fix.format(noun=noun),
         )
         for kind, (_, title, what, why, fix) in _TEXTS.items()
+        if kind not in without
     )

@@ -36,11 +36,13 @@ def judge_facts(
 ) -> Iterator[Verdict]:
     """Verdicts of one check ("kernels" or "graph") for one case, a fact each.
 
-    A case that failed on either side gets a single verdict, in the kernels check.
+    A case whose patched side failed, or the machine below either, gets a single verdict, in the kernels check.
     """
-    if unpatched.failure or patched.failure:
+    before, after = Side(failure=unpatched.failure), Side(failure=patched.failure)
+    if patched.failure or compare(Recorded(), before, after) is Kind.INFRA:
         if check == "kernels":
-            yield _failed(recorded, recorded_unpatched, unpatched, patched, next_step)
+            kind = compare(Recorded(known_failure=recorded.known_failure), before, after)
+            yield _failed(kind, unpatched, patched, next_step)
         return
     known = recorded.known_failure
     names = {*unpatched.facts, *patched.facts, *recorded.facts, *recorded_unpatched.facts}
@@ -50,9 +52,9 @@ def judge_facts(
             patched=value_in(recorded.facts, fact),
             known_failure=known,
         )
-        before, now = value_in(unpatched.facts, fact), value_in(patched.facts, fact)
-        kind = compare(held, Side(value=before), Side(value=now))
-        yield _verdict(check, kind, patched, fact, _expected(kind, held, before), _shown(now), next_step)
+        old, new = value_in(unpatched.facts, fact), value_in(patched.facts, fact)
+        kind = compare(held, Side(value=old, failure=unpatched.failure), Side(value=new))
+        yield _verdict(check, kind, patched, fact, _expected(kind, held, old), _shown(new), next_step)
 
 
 def _shown(value: FactValue | None) -> str:
@@ -69,17 +71,7 @@ def _expected(kind: Kind, held: Recorded, before: FactValue | None) -> str:
     return _shown(held.patched)
 
 
-def _failed(
-    recorded: Expectation,
-    recorded_unpatched: Expectation,
-    unpatched: Observation,
-    patched: Observation,
-    next_step: str,
-) -> Verdict:
-    sides = [Side(failure=o.failure) if o.failure else Side(value=0) for o in (unpatched, patched)]
-    # The patched side's own entry; failing both with and without the patch is torch's doing.
-    held = Recorded(patched=0, unpatched=0, known_failure=recorded.known_failure)
-    kind = compare(held, *sides)
+def _failed(kind: Kind, unpatched: Observation, patched: Observation, next_step: str) -> Verdict:
     failure = patched.failure or unpatched.failure
     assert failure is not None
     side = "patched" if patched.failure else "unpatched"

@@ -24,7 +24,8 @@ Answers = Mapping[str, Mapping[str, Any]]
 
 def versions_around(torch: str) -> tuple[str, ...]:
     """Versions to fake near a release: local, post, dev and rc builds of it, and its neighbours."""
-    major, minor, micro = Version(torch).release
+    parsed = Version(torch)
+    major, minor, micro = parsed.major, parsed.minor, parsed.micro
     release = f"{major}.{minor}.{micro}"
     return (
         release,
@@ -162,6 +163,8 @@ def judge_symptom(
     if before is None or isinstance(before, Unmeasured):
         told = unpatched.failure.signature if unpatched.failure else f"no fact {symptom.fact}"
         return _verdict("PG212", Kind.UNMEASURED, torch, subject, expected="measured", actual=told, where=where)
+    if isinstance(after, Unmeasured):
+        return _verdict("PG212", Kind.UNMEASURED, torch, subject, expected="measured", actual=after.reason, where=where)
     if after is None:
         told = patched.failure.signature if patched.failure else f"no fact {symptom.fact} with the patch"
         infra = patched.failure is not None and patched.failure.cause is Cause.MACHINE

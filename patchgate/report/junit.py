@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from xml.etree import ElementTree
 
 from patchgate.model import Colour, Verdict
+
+_DECLARATION = '<?xml version="1.0" encoding="UTF-8"?>\n'
+_FORBIDDEN = re.compile("[^\\t\\n\\r\\x20-\\ud7ff\\ue000-\\ufffd\\U00010000-\\U0010ffff]")
 
 
 def render_junit(verdicts: Sequence[Verdict]) -> str:
@@ -34,7 +38,8 @@ def render_junit(verdicts: Sequence[Verdict]) -> str:
     root = ElementTree.Element("testsuites")
     root.append(suite)
     ElementTree.indent(root)
-    return ElementTree.tostring(root, encoding="unicode", xml_declaration=True) + "\n"
+    # Written here: ElementTree would declare the encoding of this machine's locale.
+    return _DECLARATION + ElementTree.tostring(root, encoding="unicode") + "\n"
 
 
 def _body(verdict: Verdict) -> str:
@@ -49,5 +54,5 @@ def _body(verdict: Verdict) -> str:
 
 
 def _clean(text: str) -> str:
-    """XML 1.0 has no control characters but tab and newlines; a patch may print any."""
-    return "".join(c for c in text if c in "\t\n\r" or (ord(c) >= 32 and not 0xD800 <= ord(c) <= 0xDFFF))
+    """Without what XML 1.0 cannot hold: control characters, surrogates, two noncharacters; a patch may print any."""
+    return _FORBIDDEN.sub("", text)

@@ -25,7 +25,7 @@ def render_markdown(title: str, view: View) -> str:
 
 
 def _escape(text: str) -> str:
-    return text.replace("|", "\\|").replace("\n", " ").replace("<", "&lt;")
+    return " ".join(text.splitlines()).replace("|", "\\|").replace("<", "&lt;")
 
 
 def _row(cells: list[str]) -> str:

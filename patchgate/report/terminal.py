@@ -1,4 +1,7 @@
-"""The view in a terminal: the matrix, then one block for each thing to act on. Greens are only counted."""
+"""The view in a terminal: the matrix, then one block for each thing to act on.
+
+Decides widths, colours and where a long list is cut. Greens are only counted.
+"""
 
 from __future__ import annotations
 

@@ -1,0 +1,155 @@
+"""Whether a patch applies exactly where claimed: PG201, PG202 and PG206 to PG211."""
+
+import pytest
+
+from patchgate.judge.gate import does_not_run, judge_effects, judge_versions, versions_around
+from patchgate.model import Cause, Claims, Colour, Failure, Kind, Patch
+
+TORCH = "2.11.0"
+EFFECTS = {"device": [], "environment": [], "config": []}
+
+
+def patch(**claims):
+    return Patch(id="mine", path="/p/patch.py", source="", claims=Claims(title="Mine", **claims))
+
+
+def answers(applies, failing=()):
+    """What running the patch under each faked version said; it applies where `applies` says so."""
+    told = {version: {"changed": ["torch.a"] if applies(version) else []} for version in versions_around(TORCH)}
+    failure = {"cause": "raised", "stage": "patch", "signature": "ImportError: no name"}
+    return told | {version: {"failure": failure} for version in failing}
+
+
+def versions(applies, failing=(), **claims):
+    return list(judge_versions(TORCH, patch(**claims), answers(applies, failing), "patch.toml:2", "again"))
+
+
+def is_release(version):
+    return version.startswith("2.11.0") and not any(word in version for word in ("a0", "rc", "dev"))
+
+
+def test_the_faked_versions_are_the_builds_of_a_release_and_its_neighbours():
+    assert versions_around("2.11.0") == (
+        "2.11.0",
+        "2.11.0+cu130",
+        "2.11.0+cpu",
+        "2.11.0.post1",
+        "2.11.0a0+git1234",
+        "2.11.0rc5",
+        "2.11.0.dev20260101",
+        "2.11.1",
+        "2.10.0",
+        "2.12.0",
+        "2.12.0.dev20260101",
+    )
+
+
+def test_a_release_without_a_third_part_has_neighbours_too():
+    assert versions_around("2.11")[0] == "2.11.0"
+
+
+def test_a_gate_that_holds_is_one_green_verdict():
+    (verdict,) = versions(lambda version: version.startswith(("2.11", "2.12.0")), applies_to=">=2.11.0.dev0")
+    assert (verdict.code, verdict.kind, verdict.actual) == ("PG211", Kind.PASS, "11 versions as claimed")
+
+
+def test_applying_outside_the_claim_is_named_with_its_versions():
+    (verdict,) = versions(lambda version: version[:4] in ("2.11", "2.12"), applies_to="<2.12.0,>=2.11.0.dev0")
+    assert (verdict.code, verdict.where) == ("PG201", "patch.toml:2")
+    assert verdict.actual == "applies on 2.12.0, 2.12.0.dev20260101"
+
+
+def test_not_applying_inside_the_claim_is_named_with_its_versions():
+    (verdict,) = versions(lambda version: version == "2.11.0", applies_to="==2.11.0")
+    assert (verdict.code, verdict.actual) == ("PG202", "does not apply on 2.11.0+cu130, 2.11.0+cpu")
+
+
+def test_a_gate_may_be_wrong_in_both_ways():
+    codes = [verdict.code for verdict in versions(lambda version: version == "2.10.0", applies_to="==2.11.0")]
+    assert codes == ["PG201", "PG202"]
+
+
+def test_without_a_claim_it_is_only_told_where_the_patch_applies():
+    (verdict,) = versions(lambda version: version in ("2.11.0", "2.11.1"))
+    assert (verdict.code, verdict.kind, verdict.actual) == ("PG211", Kind.NOTE, "applies on 2.11.0, 2.11.1")
+
+
+def test_a_faked_version_under_which_the_patch_does_not_run_is_noted_and_left_out():
+    note, verdict = versions(is_release, ("2.12.0", "2.10.0"), applies_to="==2.11.0,!=2.11.0.post1")[:2]
+    assert (note.kind, note.colour) == (Kind.NOTE, Colour.GREEN)
+    assert note.actual == "cannot tell for 2.10.0, 2.12.0: the patch does not run there on torch 2.11.0"
+    assert (verdict.code, verdict.actual) == ("PG201", "applies on 2.11.0.post1")
+
+
+def test_a_patch_that_does_not_run_under_its_own_version_has_one_verdict():
+    (verdict,) = versions(is_release, ("2.11.0", "2.12.0"), applies_to="==2.11.0")
+    assert (verdict.code, verdict.actual, verdict.next) == (
+        "PG210",
+        "raised: ImportError: no name",
+        "mend it, then: again",
+    )
+
+
+@pytest.mark.parametrize("cause", Cause)
+def test_a_patch_that_does_not_run_is_red_unless_the_machine_failed(cause):
+    failure = Failure(cause=cause, stage="patch", signature="boom", where="patch.py:3")
+    verdict = does_not_run(TORCH, failure, patch(), "again")
+    machine = cause is Cause.MACHINE
+    assert (verdict.code, verdict.colour) == (("PG905", Colour.GREY) if machine else ("PG210", Colour.RED))
+    assert (verdict.where, verdict.actual) == ("patch.py:3", f"{cause.value}: boom")
+
+
+def effects(claims=None, **answer):
+    told = {"changed": ["torch.a"], "nested": [], "effects": EFFECTS} | answer
+    return list(judge_effects(TORCH, patch(targets=("torch.a",), **(claims or {})), told, "patch.toml:3"))
+
+
+def test_a_patch_that_replaces_its_targets_once_is_green():
+    (verdict,) = effects()
+    assert (verdict.code, verdict.kind, verdict.actual) == ("PG211", Kind.PASS, "torch.a")
+
+
+def test_a_patch_that_is_gated_out_is_green_and_says_so():
+    (verdict,) = effects({"applies_to": "==2.12.0"}, changed=[])
+    assert (verdict.code, verdict.actual) == ("PG211", "nothing (gated out)")
+
+
+@pytest.mark.parametrize(
+    ("answer", "code", "actual"),
+    [
+        ({"nested": ["torch.a"]}, "PG206", "wraps itself: torch.a"),
+        ({"changed": ["torch.a", "torch.b"]}, "PG207", "torch.b"),
+        ({"effects": EFFECTS | {"environment": ["HOME"]}}, "PG208", "HOME"),
+        (
+            {"effects": EFFECTS | {"device": ["torch.cuda.init", "torch.cuda.x"]}},
+            "PG208",
+            "torch.cuda.init; torch.cuda.x",
+        ),
+    ],
+)
+def test_what_running_the_patch_does_beyond_its_claims_is_named(answer, code, actual):
+    (verdict,) = effects(**answer)
+    assert (verdict.code, verdict.kind, verdict.actual) == (code, Kind.REGRESSED, actual)
+    assert verdict.where == "patch.toml:3"
+
+
+def test_a_claimed_target_that_is_left_alone_is_named():
+    told = {"changed": ["torch.a"], "nested": [], "effects": EFFECTS}
+    (verdict,) = judge_effects(TORCH, patch(targets=("torch.a", "torch.b")), told, "patch.toml:3")
+    assert (verdict.code, verdict.actual) == ("PG209", "not replaced: torch.b")
+
+
+def test_a_target_that_is_left_alone_where_the_patch_claims_nothing_is_no_fault():
+    told = {"changed": ["torch.a"], "nested": [], "effects": EFFECTS}
+    (verdict,) = judge_effects(TORCH, patch(targets=("torch.a", "torch.b"), applies_to="==2.12.0"), told, "")
+    assert verdict.code == "PG211"
+
+
+def test_each_effect_has_a_verdict_of_its_own():
+    told = effects(nested=["torch.a"], changed=["torch.a", "torch.b"], effects={effect: ["x"] for effect in EFFECTS})
+    assert [verdict.code for verdict in told] == ["PG206", "PG207", "PG208", "PG208", "PG208"]
+
+
+def test_without_targets_anything_may_be_replaced():
+    told = {"changed": ["torch.a", "torch.b"], "nested": [], "effects": EFFECTS}
+    assert [verdict.code for verdict in judge_effects(TORCH, patch(), told, "")] == ["PG211"]

@@ -1,0 +1,90 @@
+"""Figures of a numeric comparison -> PG501 to PG509."""
+
+import pytest
+
+from patchgate.judge.parity import judge_failure, judge_numbers
+from patchgate.model import Cause, Claims, Colour, Failure, Kind, Numerics, Patch, Workload
+
+WORKLOAD = Workload(name="stack", path="stack.py", dtype="bfloat16")
+SAME = {
+    "differing": 0.0,
+    "elements": 1000.0,
+    "largest": 0.0,
+    "deterministic": True,
+    "error_eager": 0.00736,
+    "error_unpatched": 0.00609,
+    "error_patched": 0.00609,
+}
+ROUNDED = {"differing": 0.624, "largest": 0.03125, "error_patched": 0.00626}
+WORSE = {"differing": 0.624, "error_patched": 0.0080}
+NAN = float("nan")
+
+
+def judge(figures, numerics=Numerics.BIT_IDENTICAL, factor=1.0):
+    claims = Claims(title="Mine", numerics=numerics, error_factor=factor)
+    patch = Patch(id="mine", path="patch.py", source="", claims=claims, manifest="patch.toml")
+    return judge_numbers("2.11.0", patch, WORKLOAD, SAME | figures)
+
+
+@pytest.mark.parametrize(
+    ("figures", "numerics", "codes"),
+    [
+        ({}, Numerics.BIT_IDENTICAL, ["PG503", "PG503"]),
+        (ROUNDED, Numerics.BIT_IDENTICAL, ["PG501", "PG503"]),
+        (ROUNDED, Numerics.ROUNDING, ["PG503", "PG503"]),
+        (WORSE, Numerics.BIT_IDENTICAL, ["PG501", "PG502"]),
+        (WORSE, Numerics.ROUNDING, ["PG503", "PG502"]),
+        (WORSE, Numerics.CHANGES, ["PG503"]),
+        ({"error_patched": NAN}, Numerics.ROUNDING, ["PG503", "PG502"]),
+        ({"deterministic": False}, Numerics.BIT_IDENTICAL, ["PG508", "PG503"]),
+        ({"deterministic": False} | ROUNDED, Numerics.BIT_IDENTICAL, ["PG508", "PG503"]),
+    ],
+)
+def test_numbers_are_held_to_the_class_that_is_claimed(figures, numerics, codes):
+    assert [verdict.code for verdict in judge(figures, numerics)] == codes
+
+
+@pytest.mark.parametrize(("factor", "code"), [(1.0, "PG502"), (1.05, "PG502"), (1.1, "PG503")])
+def test_the_error_may_grow_by_the_factor_that_is_claimed(factor, code):
+    assert judge(WORSE, Numerics.ROUNDING, factor)[1].code == code
+
+
+@pytest.mark.parametrize(("error", "code"), [(0.00736, "PG503"), (0.00736 * (1 + 1e-7), "PG503"), (0.0074, "PG502")])
+def test_the_bound_is_the_larger_error_of_eager_and_unpatched_but_for_its_last_digits(error, code):
+    assert judge({"error_patched": error})[1].code == code
+    swapped = {"error_eager": SAME["error_unpatched"], "error_unpatched": SAME["error_eager"]}
+    assert judge(swapped | {"error_patched": error})[1].code == code
+
+
+def test_a_difference_is_told_in_figures():
+    bits, error = judge(ROUNDED)
+    assert bits.actual == "62.4% of 1000 elements differ bit for bit, largest difference 0.03125"
+    assert (bits.expected, bits.where) == ('numerics = "bit-identical"', "patch.toml")
+    assert error.actual == "eager 0.00736, unpatched 0.00609, patched 0.00626"
+    assert (error.expected, error.where) == ("relative error against float64 of at most 0.00736", None)
+
+
+NO_COMPILER = "InvalidCxxCompiler: No working C++ compiler found"
+
+
+@pytest.mark.parametrize(
+    ("unpatched", "patched", "signature", "code", "colour"),
+    [
+        (None, Cause.RAISED, "boom", "PG504", Colour.RED),
+        (None, Cause.HUNG, "boom", "PG504", Colour.RED),
+        (None, Cause.MACHINE, "boom", "PG509", Colour.GREY),
+        (Cause.RAISED, None, "boom", "PG509", Colour.GREY),
+        (Cause.RAISED, Cause.RAISED, "boom", "PG509", Colour.GREY),
+        (Cause.RAISED, Cause.RAISED, NO_COMPILER, "PG508", Colour.GREY),
+    ],
+)
+def test_a_side_that_did_not_run_is_the_patchs_fault_only_when_the_other_did(
+    unpatched, patched, signature, code, colour
+):
+    failures = [c and Failure(cause=c, stage="run", signature=signature) for c in (unpatched, patched)]
+    verdict = judge_failure("2.11.0", WORKLOAD, *failures)
+    assert (verdict.code, verdict.colour, verdict.subject) == (code, colour, "stack.cpu")
+
+
+def test_no_verdict_of_numbers_is_a_kind_that_hides_red():
+    assert {verdict.kind for verdict in judge(WORSE)} == {Kind.REGRESSED}

@@ -1,0 +1,91 @@
+"""The view as Markdown, word for word."""
+
+from dataclasses import replace
+
+import pytest
+from expecttest import assert_expected_inline
+
+from patchgate.report.markdown import render_markdown
+from patchgate.report.view import view
+
+
+def test_a_run_is_a_summary_a_matrix_and_blocks(verdicts):
+    assert_expected_inline(
+        render_markdown("mine: a title", view(verdicts, ["2.9.0", "2.12.1"])),
+        """\
+## mine: a title
+
+4 red, 3 green, 1 not judged
+
+| check | item | torch 2.9.0 | torch 2.12.1 |
+| --- | --- | --- | --- |
+| machine | sentinel.h200 | ok 1 | - |
+| gate | versions | **RED** 1 PG201 | - |
+| kernels | stack.h200 | **RED** 2 PG301 | **RED** 1 PG301 |
+| graph | stack.h200 | ok 1 | - |
+| parity | stack.cpu | ? 1 PG508 | - |
+
+### PG201 applies where it is not claimed
+
+| torch | gate | expected | actual |
+| --- | --- | --- | --- |
+| 2.9.0 | versions | ==2.9.0 | a\\|b &lt;c> |
+
+Why: untested
+
+Next: tighten
+
+### PG301 kernel facts changed
+
+| torch | kernels | expected | actual |
+| --- | --- | --- | --- |
+| 2.9.0, 2.12.1 | stack.h200 loads | [2 4] | [2 6] |
+| 2.9.0 | stack.h200 loads.max | 4 | 6 |
+
+Where: code/stack.py
+
+Why: worse kernels are merged
+
+Next: mend the patch
+
+### PG508 parity could not be measured (not judged)
+
+| torch | parity | expected | actual |
+| --- | --- | --- | --- |
+| 2.9.0 | stack.cpu | runs | no g++ |
+
+Why: nobody looked
+
+Next: install g++
+""",
+    )
+
+
+def test_a_run_without_verdicts_is_an_empty_matrix():
+    assert_expected_inline(
+        render_markdown("mine", view([], ["2.9.0"])),
+        """\
+## mine
+
+0 red, 0 green
+
+| check | item | torch 2.9.0 |
+| --- | --- | --- |
+""",
+    )
+
+
+@pytest.mark.parametrize("odd", ["a|b", "a\nb", "a\rb", "a\r\nb", "<b>", "a\u2028b"])
+def test_text_of_a_patch_never_leaves_its_cell(verdicts, odd):
+    told = render_markdown("mine", view([replace(verdicts[0], actual=odd)], ["2.12.1"]))
+    (row,) = [line for line in told.splitlines() if "stack.h200 loads |" in line]
+    assert row.replace("\\|", "").count("|") == 5
+    assert row.endswith(" |")
+    assert "<b>" not in row
+
+
+def test_a_long_block_is_cut_and_says_so(verdicts):
+    many = [replace(verdicts[0], subject=f"stack.h200 fact{n:02}") for n in range(60)]
+    told = render_markdown("mine", view(many, ["2.12.1"]))
+    assert "and 10 more, all in verdicts.json" in told
+    assert ("fact49" in told, "fact50" in told) == (True, False)

@@ -1,0 +1,102 @@
+"""The one view of a run: columns, rows, what a cell says, and what there is to act on."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from patchgate.codes import CODES
+from patchgate.model import Colour, Kind, Verdict
+from patchgate.report.view import Entry, view
+
+TORCHES = ["2.12.1", "2.9.0"]
+
+
+def one(kind, code="PG300", check="kernels", torch="2.9.0", subject="stack.h200 loads", **rest):
+    return Verdict(code=code, kind=kind, check=check, torch=torch, subject=subject, **rest)
+
+
+def test_columns_are_releases_in_order(verdicts):
+    assert view(verdicts, TORCHES).torches == ("2.9.0", "2.12.1")
+
+
+def test_rows_are_in_reading_order(verdicts):
+    assert [(line.check, line.item) for line in view(verdicts, TORCHES).lines] == [
+        ("machine", "sentinel.h200"),
+        ("gate", "versions"),
+        ("kernels", "stack.h200"),
+        ("graph", "stack.h200"),
+        ("parity", "stack.cpu"),
+    ]
+
+
+def test_a_check_that_nobody_has_ranked_comes_last(verdicts):
+    assert view([*verdicts, one(Kind.PASS, check="a new one")], TORCHES).lines[-1].check == "a new one"
+
+
+def test_where_nothing_was_judged_there_is_no_cell(verdicts):
+    assert [line.cells[1] is None for line in view(verdicts, TORCHES).lines] == [True, True, False, True, True]
+
+
+@pytest.mark.parametrize(
+    ("kinds", "colour", "count"),
+    [
+        ([Kind.PASS, Kind.PASS], Colour.GREEN, 2),
+        ([Kind.PASS, Kind.INFRA], Colour.GREY, 1),
+        ([Kind.PASS, Kind.INFRA, Kind.NEW, Kind.STALE], Colour.RED, 2),
+    ],
+)
+def test_a_cell_says_its_worst_colour_and_how_often(kinds, colour, count):
+    (line,) = view([one(kind) for kind in kinds], ["2.9.0"]).lines
+    assert (line.cells[0].colour, line.cells[0].count) == (colour, count)
+
+
+def test_a_cell_has_the_codes_of_its_worst_colour_only():
+    told = [one(Kind.PASS), one(Kind.NEW, "PG303"), one(Kind.STALE, "PG306"), one(Kind.NEW, "PG303")]
+    assert view(told, ["2.9.0"]).lines[0].cells[0].codes == ("PG303", "PG306")
+
+
+def test_blocks_are_red_first_and_then_in_reading_order(verdicts):
+    told = [*verdicts, one(Kind.INFRA, "PG905", "machine")]
+    assert [block.code for block in view(told, TORCHES).blocks] == ["PG201", "PG301", "PG905", "PG508"]
+
+
+def test_equal_findings_of_several_releases_share_an_entry(verdicts):
+    block = view(verdicts, TORCHES).blocks[1]
+    assert block.entries == (
+        Entry(torches=("2.9.0", "2.12.1"), subject="stack.h200 loads", expected="[2 4]", actual="[2 6]"),
+        Entry(torches=("2.9.0",), subject="stack.h200 loads.max", expected="4", actual="6"),
+    )
+
+
+def test_places_and_next_steps_are_told_once(verdicts):
+    block = view(verdicts, TORCHES).blocks[1]
+    assert (block.places, block.next) == (("code/stack.py",), ("mend the patch",))
+
+
+def test_the_title_of_a_block_is_that_of_its_code(verdicts):
+    assert [block.title for block in view(verdicts, TORCHES).blocks] == [
+        CODES[code].title for code in ("PG201", "PG301", "PG508")
+    ]
+
+
+def test_a_verdict_without_a_release_is_in_no_column_but_in_a_block():
+    shown = view([one(Kind.INFRA, "PG904", "machine", "", "pytest")], TORCHES)
+    assert (shown.lines[0].cells, shown.blocks[0].entries[0].torches) == ((None, None), ())
+
+
+@pytest.mark.parametrize(
+    ("kinds", "summary"),
+    [
+        ([], "0 red, 0 green"),
+        ([Kind.PASS, Kind.NEW, Kind.NEW], "2 red, 1 green"),
+        ([Kind.PASS, Kind.INFRA], "0 red, 1 green, 1 not judged"),
+    ],
+)
+def test_the_summary_counts_by_colour(kinds, summary):
+    assert view([one(kind) for kind in kinds], TORCHES).summary == summary
+
+
+@given(st.lists(st.sampled_from(range(8)), unique=True, min_size=8, max_size=8))
+def test_the_order_of_verdicts_does_not_matter(verdicts, order):
+    shown, other = view(verdicts, TORCHES), view([verdicts[index] for index in order], TORCHES)
+    assert other == shown

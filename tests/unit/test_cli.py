@@ -1,0 +1,179 @@
+"""The command's door: exit codes, usage errors and `explain`."""
+
+import importlib.metadata
+import os
+import subprocess
+import sys
+
+import pytest
+from expecttest import assert_expected_inline
+
+from patchgate import cli
+from patchgate.codes import CODES
+from patchgate.model import Kind, Verdict
+from patchgate.run import NAME, Run, save_run, save_verdicts
+
+
+@pytest.fixture
+def command(folder, monkeypatch, capsys):
+    """Types a command: its exit code, what it printed, and what it said was wrong."""
+    monkeypatch.delenv("GITHUB_STEP_SUMMARY", raising=False)
+    (folder / "mine.py").write_text("")
+
+    def run(*arguments):
+        monkeypatch.setattr(sys, "argv", ["patchgate", *arguments])
+        with pytest.raises(SystemExit) as ended:
+            cli.main()
+        return (ended.value.code, *capsys.readouterr())
+
+    return run
+
+
+@pytest.fixture
+def results(folder):
+    """Leaves the results of a run that found the given kinds."""
+
+    def leave(*kinds):
+        save_run(Run(folder=str(folder / "out"), patch=str(folder / "mine.py"), rows={"2.11.0": "python"}))
+        told = [
+            Verdict(code="PG301", kind=kind, check="kernels", torch="2.11.0", subject=f"stack.h200 {kind.value}")
+            for kind in kinds
+        ]
+        save_verdicts(folder / "out", told)
+
+    return leave
+
+
+@pytest.mark.parametrize(
+    ("kinds", "code"),
+    [
+        ([Kind.PASS], 0),
+        ([Kind.PASS, Kind.REGRESSED, Kind.INFRA], 1),
+        ([], 3),
+        ([Kind.PASS, Kind.INFRA], 4),
+    ],
+)
+def test_the_exit_code_is_that_of_the_verdicts(command, results, kinds, code):
+    results(*kinds)
+    status, printed, wrong = command("report", "--folder", "out")
+    assert (status, wrong) == (code, "")
+    assert printed.splitlines()[-1] == f"results: out/verdicts.json, junit.xml, summary.md; exit code {code}"
+
+
+def test_a_run_that_judged_nothing_says_so(command, results):
+    results()
+    assert "nothing was judged: no workload, device or row was selected" in command("report", "--folder", "out")[1]
+
+
+def test_every_report_is_written(command, results, folder):
+    results(Kind.PASS)
+    command("report", "--folder", "out")
+    written = {path.name for path in (folder / "out").iterdir()}
+    assert written == {NAME, "verdicts.json", "junit.xml", "summary.md"}
+
+
+def test_the_summary_of_a_pipeline_is_added_to(command, results, folder, monkeypatch):
+    (folder / "steps.md").write_text("before\n")
+    monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(folder / "steps.md"))
+    results(Kind.PASS)
+    command("report", "--folder", "out")
+    assert (folder / "steps.md").read_text() == "before\n" + (folder / "out" / "summary.md").read_text()
+
+
+def test_a_report_without_a_run_is_refused(command):
+    status, printed, wrong = command("report", "--folder", "none")
+    assert (status, printed, wrong.splitlines()[0]) == (2, "", "error: none/run.json: no run to read")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["none"], "error: none: no such patch"),
+        (["mine.py", "--row", "2.11.0"], "error: --row: not TORCH=VALUE"),
+        (["mine.py", "--row", "=python"], "error: --row: not TORCH=VALUE"),
+        (["mine.py", "--problem", "2.11.0="], "error: --problem: not TORCH=VALUE"),
+        (["mine.py", "--row", "2.11.0=python", "--device", "h20"], "error: --device: no device `h20`"),
+        (["mine.py", "--row", "2.11.0=python", "--workload", "x"], "error: --workload: no workload `x`"),
+        (["mine.py", "--colour"], "Usage: patchgate gate [OPTIONS] PATCH"),
+        (["mine.py", "-n", "many"], "Usage: patchgate gate [OPTIONS] PATCH"),
+        ([], "Usage: patchgate gate [OPTIONS] PATCH"),
+    ],
+)
+def test_bad_usage_ends_with_2_before_anything_is_run(command, folder, arguments, told):
+    status, printed, wrong = command("gate", *arguments)
+    assert (status, printed, wrong.splitlines()[0]) == (2, "", told)
+    assert [path.name for path in folder.iterdir()] == ["mine.py"]
+
+
+def test_a_misspelt_device_is_told_its_neighbour(command):
+    _, _, wrong = command("gate", "mine.py", "--row", "2.11.0=python", "--device", "h20")
+    assert_expected_inline(
+        wrong,
+        """\
+error: --device: no device `h20`
+  got:  h20
+  next: did you mean `h200`?
+""",
+    )
+
+
+def test_without_rows_and_without_torch_there_is_nothing_to_judge_on(command, monkeypatch):
+    def missing(name):
+        raise importlib.metadata.PackageNotFoundError(name)
+
+    cli._own_row.cache_clear()
+    monkeypatch.setattr(importlib.metadata, "version", missing)
+    status, _, wrong = command("gate", "mine.py")
+    assert status == 2
+    assert_expected_inline(
+        wrong,
+        """\
+error: --row: no torch to judge on
+  got:  no row, and no torch beside this patchgate
+  next: nox -s gate -- PATCH   (makes the pre-merge rows), or --row 2.11.0=path/to/python
+""",
+    )
+
+
+def test_a_code_is_explained_however_it_is_typed(command):
+    status, printed, _ = command("explain", "pg301")
+    assert (status, printed.splitlines()[0]) == (0, "PG301  kernel facts changed")
+
+
+def test_without_a_code_all_are_listed_in_order(command):
+    status, printed, _ = command("explain")
+    assert (status, [line[:5] for line in printed.splitlines()]) == (0, sorted(CODES))
+
+
+def test_an_unknown_code_is_told_its_neighbour(command):
+    status, _, wrong = command("explain", "PG3010")
+    assert status == 2
+    assert_expected_inline(
+        wrong,
+        """\
+error: explain: no such code
+  got:  PG3010
+  next: patchgate explain PG301
+""",
+    )
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["-h"], ["--version"], ["gate", "--help"]])
+def test_asking_for_help_is_no_error(command, arguments):
+    status, printed, wrong = command(*arguments)
+    assert (status, bool(printed), wrong) == (0, True, "")
+
+
+def test_an_interruption_is_no_verdict(command, monkeypatch):
+    def interrupt(path):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(cli, "load_run", interrupt)
+    assert command("report")[0] == 130
+
+
+def test_the_module_is_the_command(folder):
+    ended = subprocess.run(
+        [sys.executable, "-m", "patchgate", "explain", "none"], capture_output=True, text=True, env=dict(os.environ)
+    )
+    assert (ended.returncode, ended.stderr.splitlines()[0]) == (2, "error: explain: no such code")

@@ -1,0 +1,71 @@
+"""pytest's door: what a cell says, what is left when it says nothing, and how cells are made."""
+
+import pytest
+
+from patchgate.run import Run, load_verdicts, save_run
+
+pytest_plugins = ["pytester"]
+
+CELLS = """
+from patchgate.model import Kind, Verdict
+
+def verdict(kind):
+    return Verdict(code="PG301", kind=kind, check="kernels", torch="2.11.0", subject=kind.value, actual="6")
+"""
+
+
+@pytest.fixture
+def gate(pytester, monkeypatch):
+    """Runs a suite of one file as the gate does: pytest's outcomes, and the verdicts that were left."""
+    monkeypatch.delenv("PYTEST_ADDOPTS", raising=False)
+
+    def run(cells, problems=None):
+        (pytester.path / "mine.py").write_text("")
+        made = Run(
+            folder=str(pytester.path / "out"), patch=str(pytester.path / "mine.py"), rows={}, problems=problems or {}
+        )
+        pytester.makepyfile(test_kernels=CELLS + cells)
+        options = ["-p", "no:xdist", "-p", "no:cacheprovider", "--patchgate-run", str(save_run(made))]
+        outcomes = pytester.runpytest_inprocess(*options).parseoutcomes()
+        return outcomes, load_verdicts(pytester.path / "out")
+
+    return run
+
+
+@pytest.mark.parametrize(
+    ("kind", "outcome"), [("PASS", "passed"), ("NOTE", "passed"), ("INFRA", "passed"), ("REGRESSED", "failed")]
+)
+def test_a_cell_fails_when_one_of_its_verdicts_is_red(gate, kind, outcome):
+    outcomes, verdicts = gate(f"def test_cell(judge): judge([verdict(Kind.PASS), verdict(Kind.{kind})])")
+    assert outcomes == {outcome: 1}
+    assert {verdict.kind.name for verdict in verdicts} == {"PASS", kind}
+
+
+@pytest.mark.parametrize(
+    ("cell", "told"),
+    [
+        ("def test_cell(judge): judge([])", "a check that says nothing has judged nothing"),
+        ("def test_cell(judge): raise OSError('no disk')", "OSError"),
+        ("def test_cell(nobody): pass", "nobody"),
+        ("import nothing_at_all", None),
+    ],
+)
+def test_a_cell_that_ends_without_a_verdict_is_never_green(gate, cell, told):
+    outcomes, verdicts = gate(cell)
+    assert outcomes.keys() & {"failed", "error", "errors"}
+    assert told is None or [verdict.code for verdict in verdicts] == ["PG904"]
+
+
+def test_a_red_cell_is_not_told_twice(gate):
+    _, verdicts = gate("def test_cell(judge): judge([verdict(Kind.NEW)])")
+    assert [verdict.code for verdict in verdicts] == ["PG301"]
+
+
+def test_a_check_without_rows_has_no_cell(gate):
+    outcomes, verdicts = gate("def test_cell(torch, device, judge): judge([])", {"2.11.0": "no wheel"})
+    assert (outcomes, [verdict.code for verdict in verdicts]) == ({"skipped": 1}, ["PG901"])
+
+
+def test_without_a_run_the_plugin_stays_out_of_the_way(pytester):
+    pytester.makepyfile(test_kernels="def test_cell(): assert True")
+    assert pytester.runpytest_inprocess("-p", "no:xdist", "-p", "no:cacheprovider").parseoutcomes() == {"passed": 1}

@@ -1,0 +1,126 @@
+"""What the cells of a run share: which questions are asked, and what is believed."""
+
+from types import SimpleNamespace
+
+import pytest
+from expecttest import assert_expected_inline
+
+from patchgate.errors import UsageError
+from patchgate.model import Case, Claims, Observation, Patch, Workload
+from patchgate.run import Run
+from patchgate.trial import Trial
+
+COUNTS = {"facts": {"kernels.defined": 1}, "expected": {"kernels.defined": 1}}
+DOES_NOT = {"facts": {"kernels.defined": 0}, "expected": {"kernels.defined": 1}}
+WORKLOADS = {"stack": Workload(name="stack", path="stack.py", dtype="bfloat16", dynamic=True)}
+
+
+class Asked(list):
+    """In place of a runner: gives one answer to every question and keeps what it was asked."""
+
+    def __init__(self, answer, environment=None):
+        super().__init__()
+        self.answer, self.environment = answer, environment or {}
+
+    def ask(self, torch, do, **request):
+        self.append(SimpleNamespace(torch=torch, do=do, **request))
+        return self.answer
+
+    def observe(self, case, workload, patch):
+        self.append(SimpleNamespace(case=case, patch=patch))
+        return Observation(case=case, facts={"loads.max": 4 if patch else 6}, environment=self.environment)
+
+
+@pytest.fixture
+def made(folder):
+    """A trial of a patch below the working directory, and what it asked."""
+
+    def make(answer=COUNTS, manifest=None, **given):
+        (folder / "mine.py").write_text("x = 1\n")
+        if manifest is not None:
+            (folder / "mine.toml").write_text(manifest)
+        path = str(folder / "mine.toml") if manifest is not None else None
+        claims = Claims(title="Mine", targets=("torch.a",))
+        patch = Patch(id="mine", path=str(folder / "mine.py"), source="x = 1\n", claims=claims, manifest=path)
+        asked = Asked(answer, **given)
+        return Trial(Run(folder=str(folder / "out"), patch=patch.path, rows={}), patch, WORKLOADS, asked), asked
+
+    return make
+
+
+def test_the_command_that_repeats_a_trial_is_the_one_to_type(made):
+    assert made()[0].again == "nox -s gate -- mine.py"
+
+
+@pytest.mark.parametrize(("answer", "doubts"), [(COUNTS, []), (DOES_NOT, ["PG902"])])
+def test_nothing_is_believed_where_the_sentinel_does_not_count(made, answer, doubts):
+    trial, _ = made(answer)
+    assert [verdict.code for verdict in trial.doubt("2.11.0", "h200")] == doubts
+
+
+def test_the_sentinel_is_asked_once_for_each_torch_and_device(made):
+    trial, asked = made()
+    for torch, device in [("2.11.0", "h200"), ("2.11.0", "cpu"), ("2.11.0", "h200"), ("2.12.1", "h200")]:
+        trial.sentinel(torch, device)
+    assert [(question.torch, question.profile["backend"]) for question in asked] == [
+        ("2.11.0", "cuda"),
+        ("2.11.0", "cpu"),
+        ("2.12.1", "cuda"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("manifest", "where"), [(None, "mine.py:1"), ('title = "T"\ntargets = []\n', "mine.toml:2"), ("", "mine.toml:1")]
+)
+def test_a_claim_is_found_in_the_manifest_or_else_in_the_patch(made, manifest, where):
+    assert made(manifest=manifest)[0].claim("targets") == where
+
+
+def test_a_patch_is_imported_on_a_simulated_device(made):
+    trial, asked = made()
+    trial.apply("2.11.0", version="2.12.0")
+    trial.inspect("2.11.0")
+    assert [question.profile["kind"] for question in asked] == ["simulated", "simulated"]
+    assert (asked[0].version, asked[1].targets) == ("2.12.0", ["torch.a"])
+
+
+def test_both_sides_of_a_workload_are_observed(made):
+    trial, asked = made()
+    trial.observations("2.11.0", "h200", "stack")
+    assert [question.case.patch for question in asked] == [None, "mine"]
+    assert asked[0].case == Case(torch="2.11.0", device="h200", workload="stack")
+
+
+def test_an_unknown_workload_is_refused_with_those_that_there_are(made):
+    with pytest.raises(UsageError) as refused:
+        made(manifest='[symptom]\nworkload = "stak"\n')[0].workload("stak")
+    assert_expected_inline(
+        str(refused.value),
+        """\
+mine.toml:2: no workload `stak`
+  got:  stak
+  next: one of: stack""",
+    )
+
+
+def test_facts_are_judged_by_the_check_that_they_belong_to(made):
+    trial, _ = made()
+    assert [verdict.code for verdict in trial.facts("kernels", "2.11.0", "h200", "stack")] == ["PG303"]
+    assert list(trial.facts("graph", "2.11.0", "h200", "stack")) == []
+
+
+def test_what_a_patch_compiled_is_never_run_unpatched(made, folder):
+    trial, asked = made({})
+    for patch in (None, trial.patch):
+        trial.run_on_cpu("2.11.0", "stack", patch, "outputs")
+    unpatched, patched = (question.env["TORCHINDUCTOR_CACHE_DIR"] for question in asked)
+    assert unpatched != patched
+    assert {question.profile["backend"] for question in asked} == {"cpu"}
+    assert [question.patch for question in asked] == [None, trial.patch.path]
+    assert all(binaries.startswith(str(folder / "cpp" / "2.11.0")) for binaries in (unpatched, patched))
+
+
+def test_two_files_of_outputs_are_compared_on_the_cpu(made):
+    trial, asked = made({"metrics": {}})
+    assert trial.differ("2.11.0", "a", "b") == {"metrics": {}}
+    assert (asked[0].unpatched, asked[0].patched, asked[0].do) == ("a", "b", "differ")
