@@ -18,6 +18,7 @@ from patchgate.files import write_atomically
 from patchgate.golden import fold, path_of, read_golden, write_golden
 from patchgate.model import Cause, Observation
 from patchgate.project import shown
+from patchgate.record import REAL
 
 HISTORY = "HISTORY.md"
 # A baseline that hung or blew up says something of this machine, not of torch.
@@ -69,6 +70,8 @@ def plan(observations: Iterable[Observation], releases: Sequence[str], folder: P
 
 
 def _is_a_record(observation: Observation) -> bool:
+    if observation.case.device == REAL:
+        return False  # `patchgate record` keeps those, to hold the simulation to them
     failure = observation.failure
     if failure is None:
         return True

@@ -6,6 +6,7 @@ Refuses to judge: cells do, with `patchgate.judge`.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
@@ -15,11 +16,12 @@ import pytest
 from patchgate.cells import AXES, Cell, cells_of
 from patchgate.codes import CODES
 from patchgate.errors import UsageError
+from patchgate.files import write_atomically
 from patchgate.judge.machine import judge_row
 from patchgate.matrix import load_workloads
 from patchgate.model import Colour, Kind, Patch, Verdict
 from patchgate.patches import load_patch
-from patchgate.run import Run, load_run, save_verdicts
+from patchgate.run import TIMES, Run, load_run, save_verdicts
 from patchgate.runner import Runner
 from patchgate.server import Server, start_server
 from patchgate.trial import Trial
@@ -50,6 +52,7 @@ class Gate:
         self.workloads = load_workloads()
         self.servers: list[Server] = []
         self.verdicts: list[Verdict] = []
+        self.times: dict[str, float] = {}
         given: dict[str, dict[str, str]] | None = getattr(config, "workerinput", {}).get("patchgate")
         if given is None:
             self.servers = [start_server(torch, python) for torch, python in run.rows.items()]
@@ -74,6 +77,7 @@ class Gate:
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         if report.when == "call":
+            self.times[report.nodeid.replace(".py::", ".")] = round(report.duration, 3)
             told = [value for key, value in report.user_properties if key == _VERDICT]
             verdicts = [from_dict(Verdict, value, where=report.nodeid) for value in told]
             self.verdicts += verdicts
@@ -88,7 +92,9 @@ class Gate:
         for server in self.servers:
             server.stop()
         self.verdicts += [judge_row(torch, problem) for torch, problem in self.run.problems.items()]
-        save_verdicts(Path(self.run.folder), list(dict.fromkeys(self.verdicts)))
+        folder = Path(self.run.folder)
+        save_verdicts(folder, list(dict.fromkeys(self.verdicts)))
+        write_atomically(folder / TIMES, json.dumps(self.times, indent=1) + "\n")
 
 
 def _parameter(cell: Cell) -> Any:

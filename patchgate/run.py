@@ -17,6 +17,7 @@ from patchgate.wire import from_dict, to_dict
 
 NAME = "run.json"
 VERDICTS = "verdicts.json"
+TIMES = "times.json"
 
 
 @dataclass(frozen=True, kw_only=True)

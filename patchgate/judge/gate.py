@@ -163,6 +163,9 @@ def judge_symptom(
     if before is None or isinstance(before, Unmeasured):
         told = unpatched.failure.signature if unpatched.failure else f"no fact {symptom.fact}"
         return _verdict("PG212", Kind.UNMEASURED, torch, subject, expected="measured", actual=told, where=where)
+    if isinstance(before, str) or isinstance(before, tuple) != symptom.predicate.strip().startswith("contains"):
+        told = f"{symptom.fact} is {format_value(before)}: `contains` asks a list, the others a number"
+        return _verdict("PG212", Kind.UNMEASURED, torch, subject, expected="measured", actual=told, where=where)
     if isinstance(after, Unmeasured):
         return _verdict("PG212", Kind.UNMEASURED, torch, subject, expected="measured", actual=after.reason, where=where)
     if after is None:
