@@ -7,6 +7,7 @@ Decides what is installed where. Refuses to judge: that is the command
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -133,8 +134,8 @@ def _rows(session: nox.Session, torches: list[str]) -> list[str]:
 
 def _patchgate(session: nox.Session, *arguments: str) -> None:
     """Run the command and end with its own exit code, which nox would turn into 1."""
-    code = subprocess.call(
-        [str(Path(session.bin, "patchgate")), *arguments], env={k: v for k, v in session.env.items() if v is not None}
-    )
+    # session.env holds only what nox changes; without PATH a C++ compiler does not find its own parts.
+    environment = {name: value for name, value in {**os.environ, **session.env}.items() if value is not None}
+    code = subprocess.call([str(Path(session.bin, "patchgate")), *arguments], env=environment)
     if code:
         sys.exit(code)

@@ -13,6 +13,8 @@ from patchgate.project import shown
 
 # Errors are 2-norms of thousands of elements; below this they are equal but for the last digits.
 _SLACK = 1e-6
+# How Inductor says that it found no compiler, or one that does not work.
+_NO_COMPILER = ("InvalidCxxCompiler", "No working C++ compiler", "CppCompileError", "['g++'", "['clang++'")
 
 
 def _verdict(code: str, kind: Kind, torch: str, subject: str, expected: str, actual: str, where: str | None) -> Verdict:
@@ -35,7 +37,7 @@ def judge_failure(torch: str, workload: Workload, unpatched: Failure | None, pat
     """One side did not run: the patch's fault only when the other did."""
     subject = f"{workload.name}.cpu"
     if unpatched:
-        no_compiler = "InvalidCxxCompiler" in unpatched.signature or "No working C++ compiler" in unpatched.signature
+        no_compiler = any(word in unpatched.signature for word in _NO_COMPILER)
         code, kind = ("PG508", Kind.UNMEASURED) if no_compiler else ("PG509", Kind.INFRA)
         return _verdict(code, kind, torch, subject, "runs", f"unpatched: {unpatched.signature}", unpatched.where)
     assert patched is not None

@@ -15,6 +15,7 @@ import json
 import os
 import resource
 import signal
+import subprocess
 import sys
 import traceback
 from typing import Any, NoReturn
@@ -94,7 +95,11 @@ def _describe(error: BaseException, patch: str | None) -> dict[str, Any]:
     # Dynamo and Inductor wrap what went wrong; the user needs the innermost error.
     while (inner := getattr(root, "inner_exception", None) or root.__cause__) is not None:
         root = inner
-    text = str(root).strip().split("\n")[0][:300]
+    text = str(root).strip().split("\n")[0][:200]
+    if isinstance(root, subprocess.CalledProcessError):
+        # The command is long, and what it said is what matters.
+        said = root.stderr or root.output or b""
+        text = f"{text[:80]}...: {said.decode(errors='replace') if isinstance(said, bytes) else said}"[:400]
     frames = traceback.extract_tb(root.__traceback__) or traceback.extract_tb(error.__traceback__)
     in_patch = [frame for frame in frames if patch and frame.filename == patch]
     frame = (in_patch or list(frames) or [None])[-1]  # type: ignore[list-item]
