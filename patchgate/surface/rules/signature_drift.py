@@ -1,0 +1,101 @@
+"""PG113 and PG114: the replacement no longer takes what torch passes, or is bound in another form.
+
+Red only with callers in torch as proof; a parameter that nobody passes yet is a note.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from patchgate.surface.api import CallSite, Function, Parameter
+from patchgate.surface.findings import Remark, Severity, View
+from patchgate.surface.signatures import accepts, misfit, parameters_of, written
+from patchgate.surface.usage import Live, Rebinding
+from patchgate.surface.values import LocalFunction
+
+
+def check(views: Sequence[View]) -> Iterator[Remark]:
+    for view in views:
+        for each in view.usage.rebindings:
+            if each.live is Live.LIVE and each.original is not None and each.function is not None:
+                yield from _form(view, each, each.original, each.function)
+                yield from _signature(view, each, each.original, each.function)
+
+
+def _form(view: View, each: Rebinding, original: Function, function: LocalFunction) -> Iterator[Remark]:
+    wanted = original.form if original.form not in ("function", "method") else None
+    is_async = type(function.node).__name__ == "AsyncFunctionDef"
+    problem = None
+    if each.on_class and wanted != each.form and not _same_kind(wanted, each.form):
+        problem = f"`{each.name}` is {_FORM_TEXT[wanted]} in torch, the replacement {_FORM_TEXT[each.form]}"
+    elif original.is_async != is_async:
+        problem = f"`{each.name}` is {'async' if original.is_async else 'not async'} in torch"
+    if problem is not None:
+        fix = f"assign `{_WRAPPERS[wanted]}(...)`" if wanted in _WRAPPERS else ""
+        yield Remark(code="PG114", version=view.version, spot=each.spot, message=problem, fix=fix)
+
+
+def _same_kind(wanted: str | None, form: str | None) -> bool:
+    return {wanted, form} == {"property", "cached-property"}
+
+
+def _signature(view: View, each: Rebinding, original: Function, function: LocalFunction) -> Iterator[Remark]:
+    skip = int(each.on_class and original.form in ("method", "class"))
+    theirs = original.parameters[skip:]
+    own_skip = int(each.on_class and each.form != "static")
+    ours = parameters_of(function.node.args)
+    ours = ours if ours and ours[0].kind.startswith("var-") else ours[own_skip:]
+    lacking = [p for at, p in enumerate(theirs) if not p.kind.startswith("var-") and not accepts(ours, p, at)]
+    failing = [(site, problem) for site in view.release.calls(each.name) if (problem := _fails(site, theirs, ours))]
+    demanded = [p for p in ours if p.default is None and not p.kind.startswith("var-")][len(theirs) :]
+    if not failing and not lacking:
+        return
+    fix = f"add `{written(lacking)}`" if lacking else f"give `{demanded[0].name}` a default" if demanded else ""
+    names = ", ".join(f"`{p.name}`" for p in lacking)
+    if failing:
+        site, problem = failing[0]
+        reason = f"does not take {names}, which torch passes" if lacking else f"{problem}, unlike torch's"
+        yield Remark(
+            code="PG113",
+            version=view.version,
+            spot=each.spot,
+            message=f"replacement of `{_short(each.target)}` {reason}",
+            fix=fix,
+            evidence=_evidence([each for each, _ in failing]),
+        )
+    else:
+        yield Remark(
+            code="PG113",
+            version=view.version,
+            spot=each.spot,
+            message=f"replacement of `{_short(each.target)}` does not take {names}; no call in torch passes it yet",
+            severity=Severity.NOTE,
+            fix=fix,
+        )
+
+
+def _fails(site: CallSite, theirs: Sequence[Parameter], ours: Sequence[Parameter]) -> str | None:
+    """Why a call that fits torch's own function does not fit the replacement."""
+    if misfit(theirs, site.positional, site.keywords, starred=site.star) is not None:
+        return None
+    return misfit(ours, site.positional, site.keywords, starred=site.star)
+
+
+def _evidence(sites: Sequence[CallSite]) -> str:
+    shown = [f"{site.module}:{site.line}" for site in sites[:3]]
+    more = f" and {len(sites) - 3} more" if len(sites) > 3 else ""
+    return f"called so in {', '.join(shown)}{more}"
+
+
+def _short(target: str) -> str:
+    return ".".join(target.split(".")[-2:])
+
+
+_WRAPPERS = {"static": "staticmethod", "class": "classmethod", "property": "property"}
+_FORM_TEXT = {
+    None: "a plain function",
+    "static": "a static method",
+    "class": "a class method",
+    "property": "a property",
+    "cached-property": "a cached property",
+}
