@@ -14,6 +14,7 @@ from patchgate.surface.narrowing import Narrower
 from patchgate.surface.usage import Presence, Rebinding, Spot
 from patchgate.surface.values import (
     UNKNOWN,
+    Instance,
     LocalFunction,
     Scope,
     Symbol,
@@ -45,6 +46,9 @@ class Rebinder(Narrower):
 
     def rebind(self, owner: Value, name: str, value: Value, node: ast.expr | None, spot: Spot) -> None:
         """Note `owner.name = value` when `owner` is a class or module of torch."""
+        if isinstance(owner, Instance):
+            # The patch's own mark on an object of torch: reading it back is no missing name.
+            self.usage.defined.add(f"{owner.classes[0]}.{name}")
         if not isinstance(owner, Symbol) or owner.kind not in ("class", "module"):
             return
         presence, _, _ = look_up(self.release, owner, name)

@@ -25,28 +25,54 @@ def check(views: Sequence[View]) -> Iterator[Remark]:
 def _form(view: View, each: Rebinding, original: Function, function: LocalFunction) -> Iterator[Remark]:
     wanted = original.form if original.form not in ("function", "method") else None
     is_async = type(function.node).__name__ == "AsyncFunctionDef"
-    problem = None
+    problem, severity = None, Severity.RED
     if each.on_class and wanted != each.form and not _same_kind(wanted, each.form):
         problem = f"`{each.name}` is {_FORM_TEXT[wanted]} in torch, the replacement {_FORM_TEXT[each.form]}"
+        if _called_on_class(original, each) and not _misfits(view, each, original, function):
+            problem, severity = f"{problem}: it fits calls on the class, not on objects", Severity.NOTE
     elif original.is_async != is_async:
         problem = f"`{each.name}` is {'async' if original.is_async else 'not async'} in torch"
     if problem is not None:
         fix = f"assign `{_WRAPPERS[wanted]}(...)`" if wanted in _WRAPPERS else ""
-        yield Remark(code="PG114", version=view.version, spot=each.spot, message=problem, fix=fix)
+        yield Remark(code="PG114", version=view.version, spot=each.spot, message=problem, severity=severity, fix=fix)
+
+
+def _called_on_class(original: Function, each: Rebinding) -> bool:
+    """A plain function in the place of a static or class method: `Class.name(...)` passes no first argument."""
+    return original.form in ("static", "class") and each.form is None
 
 
 def _same_kind(wanted: str | None, form: str | None) -> bool:
     return {wanted, form} == {"property", "cached-property"}
 
 
-def _signature(view: View, each: Rebinding, original: Function, function: LocalFunction) -> Iterator[Remark]:
-    skip = int(each.on_class and original.form in ("method", "class"))
-    theirs = original.parameters[skip:]
-    own_skip = int(each.on_class and each.form != "static")
+def _parameters(
+    each: Rebinding, original: Function, function: LocalFunction
+) -> tuple[Sequence[Parameter], Sequence[Parameter]]:
+    """Torch's parameters and the replacement's, without those that binding supplies."""
+    theirs = original.parameters[int(each.on_class and original.form in ("method", "class")) :]
     ours = parameters_of(function.node.args)
-    ours = ours if ours and ours[0].kind.startswith("var-") else ours[own_skip:]
+    bound = each.on_class and each.form != "static" and not _called_on_class(original, each)
+    if bound and ours and not ours[0].kind.startswith("var-"):
+        ours = ours[1:]
+    return theirs, ours
+
+
+def _misfits(
+    view: View, each: Rebinding, original: Function, function: LocalFunction
+) -> list[tuple[CallSite, str]]:
+    """Calls in torch that fit torch's own function and not the replacement."""
+    theirs, ours = _parameters(each, original, function)
+    sites = view.release.calls(each.name)
+    return [(site, problem) for site in sites if (problem := _fails(site, theirs, ours))]
+
+
+def _signature(view: View, each: Rebinding, original: Function, function: LocalFunction) -> Iterator[Remark]:
+    if original.form in ("property", "cached-property"):
+        return
+    theirs, ours = _parameters(each, original, function)
     lacking = [p for at, p in enumerate(theirs) if not p.kind.startswith("var-") and not accepts(ours, p, at)]
-    failing = [(site, problem) for site in view.release.calls(each.name) if (problem := _fails(site, theirs, ours))]
+    failing = _misfits(view, each, original, function)
     demanded = [p for p in ours if p.default is None and not p.kind.startswith("var-")][len(theirs) :]
     if not failing and not lacking:
         return
