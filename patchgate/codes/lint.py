@@ -110,7 +110,7 @@ CODES = (
         code="PG124",
         title="local version trap",
         what="The comparison gives another answer for 2.11.0 than for 2.11.0+cu130.",
-        why="PEP 440 holds a local version greater than, and never equal to, its public one; wheels carry it.",
+        why="To PEP 440 a local version is greater than, never equal to, its public one; wheels carry it.",
         fix="Compare `Version(torch.__version__).public`, `.base_version` or `.release`.",
     ),
     Code(

@@ -1,4 +1,7 @@
-"""Lint findings as JSON, for programs. Decides the field names; `schema` grows when one changes its meaning."""
+"""Lint findings as JSON, for programs.
+
+Decides the field names; `schema` grows when one of them changes its meaning.
+"""
 
 from __future__ import annotations
 

@@ -21,7 +21,6 @@ from patchgate.surface.values import (
     External,
     Instance,
     Known,
-    LocalClass,
     LocalFunction,
     Method,
     Symbol,
@@ -30,7 +29,9 @@ from patchgate.surface.values import (
 
 _PATCHERS = frozenset({"unittest.mock.patch", "mock.patch"})
 _OBJECT_PATCHERS = frozenset({"unittest.mock.patch.object", "mock.patch.object"})
-_TRANSPARENT = frozenset({"staticmethod", "classmethod", "property", "functools.cache", "functools.cached_property"})
+_TRANSPARENT = frozenset(
+    {"staticmethod", "classmethod", "property", "functools.cache", "functools.cached_property"}
+)
 _METADATA = frozenset({"importlib.metadata.version", "importlib_metadata.version"})
 
 
@@ -64,7 +65,11 @@ class CallReader(Rebinder):
         texts = [each.value if isinstance(each, ast.Constant) else None for each in node.args]
         if dotted in ("hasattr", "getattr", "setattr") and len(texts) >= 2 and isinstance(texts[1], str):
             return self._by_name(dotted, node, texts[1])
-        if (dotted in _OBJECT_PATCHERS or name == "setattr") and len(texts) >= 2 and isinstance(texts[1], str):
+        if (
+            (dotted in _OBJECT_PATCHERS or name == "setattr")
+            and len(texts) >= 2
+            and isinstance(texts[1], str)
+        ):
             return self._set_by_name(node, self.read(node.args[0]), texts[1])
         if (dotted in _PATCHERS or name == "setattr") and texts and isinstance(texts[0], str):
             return self._patch_path(node, texts[0])
@@ -126,13 +131,19 @@ class CallReader(Rebinder):
         named: list[tuple[str, ast.expr]] = [(each.arg, each.value) for each in node.keywords if each.arg]
         for each in node.args[:1]:
             keys = each.keys if isinstance(each, ast.Dict) else [each]
-            named += [(key.value, key) for key in keys if isinstance(key, ast.Constant) and isinstance(key.value, str)]
+            named += [
+                (key.value, key)
+                for key in keys
+                if isinstance(key, ast.Constant) and isinstance(key.value, str)
+            ]
         for option, at in named:
             value: Value = Symbol(dotted=owner, kind="module")
             for name in option.split("."):
                 value = self.attribute(value, name, spot_of(at))
 
-    def _call_method(self, callee: Method, arguments: list[Value], keywords: dict[str | None, Value]) -> Value:
+    def _call_method(
+        self, callee: Method, arguments: list[Value], keywords: dict[str | None, Value]
+    ) -> Value:
         known = [each for each in arguments if isinstance(each, Known)]
         options = {name: value for name, value in keywords.items() if name and isinstance(value, Known)}
         if len(known) != len(arguments) or len(options) != len(keywords):
@@ -167,8 +178,10 @@ class CallReader(Rebinder):
             else:
                 return UNKNOWN
         try:
-            return Known(values=tuple(attempt(function, *row) for row in zip(*rows, strict=True)) or (None,) * 4,
-                         because=because)
+            return Known(
+                values=tuple(attempt(function, *row) for row in zip(*rows, strict=True)) or (None,) * 4,
+                because=because,
+            )
         except NotKnown:
             return UNKNOWN
 
@@ -226,4 +239,3 @@ class CallReader(Rebinder):
 
 def _keyword(node: ast.Call, *names: str) -> ast.expr | None:
     return next((each.value for each in node.keywords if each.arg in names), None)
-

@@ -49,7 +49,7 @@ class TorchVersion(str):
 
 
 def spellings(release: str) -> tuple[str, str, str, str]:
-    """How builds of one release call themselves: final, local, nightly, candidate (the last two before x.y.0)."""
+    """How builds of one release call themselves: final, local, nightly, candidate (both for x.y.0)."""
     version = Version(release)
     before = version.micro == 0 and not version.is_prerelease
     nightly, candidate = (f"{release}.dev20260101+cu130", f"{release}rc1") if before else (release, release)
@@ -120,11 +120,27 @@ _PURE: dict[str, Callable[..., Any]] = {
     **dict.fromkeys(_VERSION_MAKERS, lambda value: Version(str(value))),
 }
 _METHODS: dict[type, frozenset[str]] = {
-    str: frozenset({"split", "startswith", "endswith", "strip", "partition", "rpartition", "rsplit", "replace"}),
+    str: frozenset(
+        {"split", "startswith", "endswith", "strip", "partition", "rpartition", "rsplit", "replace"}
+    ),
     SpecifierSet: frozenset({"contains"}),
 }
 _FIELDS = frozenset(
-    "public base_version release major minor micro local pre dev post is_prerelease is_devrelease".split()
+    [
+        "public",
+        "base_version",
+        "release",
+        "major",
+        "minor",
+        "micro",
+        "local",
+        "pre",
+        "dev",
+        "post",
+        "is_prerelease",
+        "is_devrelease",
+        "is_postrelease",
+    ]
 )
 _MAX_TEXT = 200
 
@@ -175,9 +191,7 @@ class Traps:
         return self.textual or self.local or self.nightly_below or self.nightly_above
 
 
-def traps_in(
-    symbol: str, left: tuple[Any, ...], right: tuple[Any, ...], results: tuple[Any, ...]
-) -> Traps:
+def traps_in(symbol: str, left: tuple[Any, ...], right: tuple[Any, ...], results: tuple[Any, ...]) -> Traps:
     """The traps that `left symbol right` falls into, given the values in each spelling."""
     first, second = left[FINAL], right[FINAL]
     textual = type(first) is str and type(second) is str and symbol in ("<", "<=", ">", ">=")

@@ -16,7 +16,7 @@ from patchgate.surface.findings import Finding, Remark, Severity, lines_of, merg
 from patchgate.surface.usage import Spot
 
 if TYPE_CHECKING:
-    from unidiff import Hunk
+    from unidiff.patch import Hunk
 
 
 class Sources:
@@ -51,20 +51,22 @@ def _version_in(folder: Path) -> str | None:
 def lint_diff(text: str, path: str, known: Sequence[str], sources: Sources) -> list[Finding]:
     """A finding for each hunk that does not apply as written."""
     # Imported here: a patch in Python, the usual case, must not pay for it.
-    from unidiff import PatchSet
     from unidiff.errors import UnidiffParseError
+    from unidiff.patch import PatchSet
 
     try:
         patch = PatchSet(lines_of_diff(text))
     except UnidiffParseError as error:
-        remark = Remark(code="PG127", version=known[-1], spot=Spot(line=1, column=1), message=f"not a diff: {error}")
+        remark = Remark(
+            code="PG127", version=known[-1], spot=Spot(line=1, column=1), message=f"not a diff: {error}"
+        )
         return merged([remark], path, known, text)
     remarks = []
     for file in patch:
         if not file.path.endswith(".py"):
             continue
         for hunk in file:
-            line = hunk[0].diff_line_no - 1 if len(hunk) else 1
+            line = (hunk[0].diff_line_no or 2) - 1 if len(hunk) else 1
             for version in known:
                 lines = sources.lines(version, file.path)
                 if lines is not None and not (file.is_added_file and not lines):
@@ -72,7 +74,11 @@ def lint_diff(text: str, path: str, known: Sequence[str], sources: Sources) -> l
     if not sources.versions.intersection(known):
         message = "no sources of a known release at hand: hunks were not placed"
         last = Remark(
-            code="PG128", version=known[-1], spot=Spot(line=1, column=1), message=message, severity=Severity.NOTE,
+            code="PG128",
+            version=known[-1],
+            spot=Spot(line=1, column=1),
+            message=message,
+            severity=Severity.NOTE,
             fix="--sources FOLDER (a site-packages with torch in it)",
         )
         remarks.append(last)
@@ -94,7 +100,11 @@ def _judged(hunk: Hunk, path: str, version: str, lines: Sequence[str], spot: Spo
     message = f"hunk applies to `{path}` at another line"
     return [
         Remark(
-            code="PG128", version=version, spot=spot, message=message, severity=Severity.NOTE,
+            code="PG128",
+            version=version,
+            spot=spot,
+            message=message,
+            severity=Severity.NOTE,
             evidence=f"offset {offset:+d} in {version}",
         )
     ]

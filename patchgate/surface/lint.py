@@ -70,7 +70,7 @@ def lint(paths: Iterable[Path], releases: Sequence[Release], sources: Sources | 
 
 
 def files_of(path: Path) -> Iterator[Path]:
-    """The patch files at `path`: itself, a patch folder's patch.py or patch.diff, or those of its subfolders."""
+    """The patch files at `path`: itself, a folder's patch.py or patch.diff, or those of its subfolders."""
     if path.is_file():
         if path.suffix not in (".py", *_DIFFS):
             raise UsageError(

@@ -21,7 +21,9 @@ if TYPE_CHECKING:
 @click.option("--format", "form", type=click.Choice(["text", "json", "github", "sarif"]), default="text")
 @click.option("--torch", "spec", default="", metavar="SPEC", help='Only these releases, e.g. ">=2.9,<2.13".')
 @click.option("--details", is_flag=True, help="Three-way views and full lists of holders.")
-@click.option("--names", is_flag=True, help="Also list every name of torch that is touched, with its releases.")
+@click.option(
+    "--names", is_flag=True, help="Also list every name of torch that is touched, with its releases."
+)
 @click.option(
     "--sources",
     multiple=True,

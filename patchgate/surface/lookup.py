@@ -25,24 +25,55 @@ ROOTS = (
 )
 
 # Attributes whose type torch does not write down, and that patches reach through.
+_GRAPH = "torch._inductor.graph.GraphLowering"
 TYPES = {
     "torch._inductor.virtualized.V": "torch._inductor.virtualized._V",
-    "torch._inductor.virtualized._V.graph": "torch._inductor.graph.GraphLowering",
-    "torch._inductor.graph.GraphLowering.sizevars": "torch._inductor.sizevars.SizeVarAllocator",
-    "torch._inductor.graph.GraphLowering.scheduler": "torch._inductor.scheduler.Scheduler",
-    "torch._inductor.graph.GraphLowering.wrapper_code": "torch._inductor.codegen.wrapper.PythonWrapperCodegen",
+    "torch._inductor.virtualized._V.graph": _GRAPH,
+    f"{_GRAPH}.sizevars": "torch._inductor.sizevars.SizeVarAllocator",
+    f"{_GRAPH}.scheduler": "torch._inductor.scheduler.Scheduler",
+    f"{_GRAPH}.wrapper_code": "torch._inductor.codegen.wrapper.PythonWrapperCodegen",
 }
 # What every module of options answers to besides its options.
 CONFIG_METHODS = frozenset(
-    "patch save_config save_config_portable load_config get_hash to_dict shallow_copy_dict codegen_config "
-    "get_config_copy get_serializable_config_copy get_type get_default".split()
+    [
+        "patch",
+        "save_config",
+        "save_config_portable",
+        "load_config",
+        "get_hash",
+        "to_dict",
+        "shallow_copy_dict",
+        "codegen_config",
+        "get_config_copy",
+        "get_serializable_config_copy",
+        "get_type",
+        "get_default",
+    ]
 )
 _WRAPPERS = frozenset({"Optional", "Union", "Annotated", "Final", "ClassVar", "Required"})
 _COLLECTIONS = frozenset(
-    "list List Sequence Iterable Iterator Collection set Set frozenset FrozenSet tuple Tuple deque "
-    "OrderedSet Generator AbstractSet".split()
+    [
+        "list",
+        "List",
+        "Sequence",
+        "Iterable",
+        "Iterator",
+        "Collection",
+        "set",
+        "Set",
+        "frozenset",
+        "FrozenSet",
+        "tuple",
+        "Tuple",
+        "deque",
+        "OrderedSet",
+        "Generator",
+        "AbstractSet",
+    ]
 )
-_MAPPINGS = frozenset("dict Dict Mapping MutableMapping defaultdict DefaultDict OrderedDict".split())
+_MAPPINGS = frozenset(
+    ["dict", "Dict", "Mapping", "MutableMapping", "defaultdict", "DefaultDict", "OrderedDict"]
+)
 
 Resolve = Callable[[str], Value]
 
@@ -118,7 +149,9 @@ def _on_instance(release: Release, owner: Instance, name: str) -> tuple[Presence
 
 def _defines(release: Release, class_dotted: str, name: str) -> bool:
     symbol = class_symbol(release, class_dotted)
-    return symbol is not None and (name in symbol.functions or name in symbol.attributes or symbol.has_getattr)
+    return symbol is not None and (
+        name in symbol.functions or name in symbol.attributes or symbol.has_getattr
+    )
 
 
 def class_symbol(release: Release, dotted: str) -> Class | None:

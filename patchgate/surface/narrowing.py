@@ -36,14 +36,19 @@ class Narrower(Walk):
             if way:
                 self._set(key, self._instances(argument))
         elif function == "hasattr" and isinstance(argument, ast.Constant) and way:
-            self.scope.guarded |= {f"{key}.{argument.value}"}
+            self.scope.guarded |= {f"{key}.{argument.value!s}"}
         elif function not in _HARMLESS and way:
             # A TypeGuard, or anything else that may say more of the subject than we know.
             self._set(key, UNKNOWN)
 
     def _narrow_by_type(self, test: ast.Compare) -> None:
         left = test.left
-        if isinstance(left, ast.Call) and isinstance(left.func, ast.Name) and left.func.id == "type" and left.args:
+        if (
+            isinstance(left, ast.Call)
+            and isinstance(left.func, ast.Name)
+            and left.func.id == "type"
+            and left.args
+        ):
             key = chain(left.args[0])
             if key:
                 self._set(key, self._instances(test.comparators[0]))

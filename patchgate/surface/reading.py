@@ -48,7 +48,9 @@ _OPERATORS: dict[type[ast.cmpop], str] = {
     ast.Eq: "==",
     ast.NotEq: "!=",
 }
-_VERSION_SOURCES = frozenset({"torch.__version__", "torch.version.__version__", "torch.torch_version.__version__"})
+_VERSION_SOURCES = frozenset(
+    {"torch.__version__", "torch.version.__version__", "torch.torch_version.__version__"}
+)
 
 
 class Reader(CallReader):
@@ -93,7 +95,9 @@ class Reader(CallReader):
         if isinstance(owner, External):
             return self._external(f"{owner.dotted}.{name}")
         if isinstance(owner, Known):
-            return self._each(lambda value: field_of(value, name), owner, fallback=Method(owner=owner, name=name))
+            return self._each(
+                lambda value: field_of(value, name), owner, fallback=Method(owner=owner, name=name)
+            )
         if isinstance(owner, LocalClass):
             member = owner.members.get(name, UNKNOWN)
             if isinstance(member, LocalFunction):
@@ -120,7 +124,9 @@ class Reader(CallReader):
         elif self.attempts and presence is Presence.MISSING:
             live = Live.QUIET
         self.usage.touches.append(
-            Touch(spot=spot, kind=kind, owner=owner, name=name, presence=presence, live=live, gates=self.gates)
+            Touch(
+                spot=spot, kind=kind, owner=owner, name=name, presence=presence, live=live, gates=self.gates
+            )
         )
 
     def _external(self, dotted: str) -> Value:
@@ -134,7 +140,9 @@ class Reader(CallReader):
     def _each(self, function: Callable[..., Any], *operands: Known, fallback: Value = UNKNOWN) -> Value:
         """`function` in each spelling of the release."""
         try:
-            values = tuple(attempt(function, *row) for row in zip(*(known.values for known in operands), strict=True))
+            values = tuple(
+                attempt(function, *row) for row in zip(*(known.values for known in operands), strict=True)
+            )
         except NotKnown:
             return fallback
         return Known(values=values, because=frozenset().union(*(known.because for known in operands)))
@@ -268,12 +276,16 @@ class Reader(CallReader):
         found: list[Known] = []
         with self.inner_scope():
             for at in range(min(map(len, rows))):
-                self.bind(node.generators[0].target, Known(values=tuple(r[at] for r in rows), because=items.because))
+                self.bind(
+                    node.generators[0].target, Known(values=tuple(r[at] for r in rows), because=items.because)
+                )
                 element = self.read(node.elt)
                 if not isinstance(element, Known):
                     return UNKNOWN
                 found.append(element)
-        return Known(values=tuple([each.values[i] for each in found] for i in range(4)), because=items.because)
+        return Known(
+            values=tuple([each.values[i] for each in found] for i in range(4)), because=items.because
+        )
 
     def read_DictComp(self, node: ast.DictComp) -> Value:
         with self.inner_scope():
@@ -324,4 +336,3 @@ def _comparer(operator: ast.cmpop, symbol: str | None) -> Callable[[Any, Any], b
         return lambda left, right: left not in right
     same = isinstance(operator, ast.Is)
     return lambda left, right: (left is right) is same
-

@@ -110,4 +110,3 @@ def _form_of(node: ast.expr | None, value: Value) -> str | None:
             if form is not None:
                 return form
     return None
-

@@ -7,7 +7,7 @@ import ast
 from patchgate.surface.usage import Spot
 
 
-def spot_of(node: ast.expr | ast.stmt) -> Spot:
+def spot_of(node: ast.expr | ast.stmt | ast.alias) -> Spot:
     end = node.end_col_offset if node.end_lineno == node.lineno else None
     return Spot(line=node.lineno, column=node.col_offset + 1, width=max(1, (end or 0) - node.col_offset))
 

@@ -14,7 +14,7 @@ from patchgate.surface.values import LocalFunction, Value
 
 
 class Live(Enum):
-    """LIVE: runs in this release. GATED: a version gate keeps it from running. QUIET: cannot run, or is guarded."""
+    """LIVE: runs in this release. GATED: a version gate keeps it out. QUIET: cannot run, or is guarded."""
 
     LIVE = "live"
     GATED = "gated"

@@ -93,9 +93,7 @@ class Method:
     name: str
 
 
-Value = (
-    Unknown | Symbol | Instance | Container | Known | External | LocalFunction | LocalClass | Method
-)
+Value = Unknown | Symbol | Instance | Container | Known | External | LocalFunction | LocalClass | Method
 
 
 @dataclass(eq=False)

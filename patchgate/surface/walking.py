@@ -17,7 +17,17 @@ from patchgate.surface.usage import Gate, Live, Usage
 from patchgate.surface.values import UNKNOWN, VERSION, Known, LocalFunction, Scope, Value
 from patchgate.surface.walk import MAX_INLINED
 
-_CATCHERS = frozenset("ImportError ModuleNotFoundError AttributeError NameError TypeError Exception BaseException".split())
+_CATCHERS = frozenset(
+    [
+        "ImportError",
+        "ModuleNotFoundError",
+        "AttributeError",
+        "NameError",
+        "TypeError",
+        "Exception",
+        "BaseException",
+    ]
+)
 _MAX_INLINED_NODES = 120
 
 
@@ -96,7 +106,9 @@ class Walker(Definer):
             self.rebind(owner, target.attr, value, source, attribute_spot(target))
         elif isinstance(target, (ast.Tuple, ast.List)):
             nodes = source.elts if isinstance(source, (ast.Tuple, ast.List)) else []
-            paired = len(nodes) == len(target.elts) and not any(isinstance(n, ast.Starred) for n in target.elts)
+            paired = len(nodes) == len(target.elts) and not any(
+                isinstance(n, ast.Starred) for n in target.elts
+            )
             for at, each in enumerate(target.elts):
                 part = self.value_only(nodes[at]) if paired else element_of(value)
                 self.bind(each, part, nodes[at] if paired else None)
@@ -111,7 +123,8 @@ class Walker(Definer):
         if isinstance(test, Known) and VERSION in test.because:
             self.note_gate(node.test, truth)
         if chain_end(node.test) == "TYPE_CHECKING":
-            return self._type_checking(node)
+            self._type_checking(node)
+            return None
         before, live, gates = self.scope.snapshot(), self.live, self.gates
         outcomes = []
         for branch, way in ((node.body, True), (node.orelse, False)):
@@ -127,7 +140,11 @@ class Walker(Definer):
         return self._after_if(test, truth, outcomes[0], outcomes[1])
 
     def _after_if(
-        self, test: Value, truth: bool | None, yes: tuple[End | None, Snapshot], no: tuple[End | None, Snapshot]
+        self,
+        test: Value,
+        truth: bool | None,
+        yes: tuple[End | None, Snapshot],
+        no: tuple[End | None, Snapshot],
     ) -> End | None:
         if truth is not None:
             end, scope = yes if truth else no
@@ -151,9 +168,7 @@ class Walker(Definer):
         self.block(node.orelse)
 
     def note_gate(self, test: ast.expr, truth: bool | None) -> None:
-        self.usage.gates.append(
-            Gate(spot=spot_of(test), text=ast.unparse(test), holds=truth, live=self.live)
-        )
+        self.usage.gates.append(Gate(spot=spot_of(test), text=ast.unparse(test), holds=truth, live=self.live))
 
     def walk_Assert(self, node: ast.Assert) -> None:
         self.read(node.test)
@@ -188,9 +203,9 @@ class Walker(Definer):
 
     def walk_With(self, node: ast.With | ast.AsyncWith) -> End | None:
         for item in node.items:
-            value = self.read(item.context_expr)
+            self.read(item.context_expr)
             if item.optional_vars is not None:
-                self.bind(item.optional_vars, UNKNOWN if value is UNKNOWN else UNKNOWN)
+                self.bind(item.optional_vars, UNKNOWN)
         suppresses = any("suppress" in ast.unparse(item.context_expr) for item in node.items)
         if not suppresses:
             return self.block(node.body)

@@ -1,4 +1,4 @@
-"""PG116: an option of a config module does not exist. Quiet under `hasattr` and for the config module's methods."""
+"""PG116: an option of a config module does not exist. Quiet under `hasattr`, and for the module's methods."""
 
 from __future__ import annotations
 

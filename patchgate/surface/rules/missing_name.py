@@ -1,4 +1,4 @@
-"""PG111 and PG112: a name of torch does not exist, or has moved. Quiet for `__getattr__` owners and guards."""
+"""PG111 and PG112: a name of torch does not exist, or has moved. Quiet for `__getattr__` and guards."""
 
 from __future__ import annotations
 

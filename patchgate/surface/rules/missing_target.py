@@ -1,4 +1,7 @@
-"""PG126: a function is assigned to a name that torch does not have. Quiet for markers and for the patch's own names."""
+"""PG126: a function is assigned to a name that torch does not have.
+
+Quiet for markers that are no functions, and for names that the patch itself uses.
+"""
 
 from __future__ import annotations
 

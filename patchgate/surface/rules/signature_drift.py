@@ -34,11 +34,13 @@ def _form(view: View, each: Rebinding, original: Function, function: LocalFuncti
         problem = f"`{each.name}` is {'async' if original.is_async else 'not async'} in torch"
     if problem is not None:
         fix = f"assign `{_WRAPPERS[wanted]}(...)`" if wanted in _WRAPPERS else ""
-        yield Remark(code="PG114", version=view.version, spot=each.spot, message=problem, severity=severity, fix=fix)
+        yield Remark(
+            code="PG114", version=view.version, spot=each.spot, message=problem, severity=severity, fix=fix
+        )
 
 
 def _called_on_class(original: Function, each: Rebinding) -> bool:
-    """A plain function in the place of a static or class method: `Class.name(...)` passes no first argument."""
+    """A plain function instead of a static or class method: `Class.name(...)` passes no first argument."""
     return original.form in ("static", "class") and each.form is None
 
 
@@ -76,10 +78,12 @@ def _signature(view: View, each: Rebinding, original: Function, function: LocalF
     demanded = [p for p in ours if p.default is None and not p.kind.startswith("var-")][len(theirs) :]
     if not failing and not lacking:
         return
-    fix = f"add `{written(lacking)}`" if lacking else f"give `{demanded[0].name}` a default" if demanded else ""
+    fix = (
+        f"add `{written(lacking)}`" if lacking else f"give `{demanded[0].name}` a default" if demanded else ""
+    )
     names = ", ".join(f"`{p.name}`" for p in lacking)
     if failing:
-        site, problem = failing[0]
+        problem = failing[0][1]
         reason = f"does not take {names}, which torch passes" if lacking else f"{problem}, unlike torch's"
         yield Remark(
             code="PG113",
@@ -94,7 +98,7 @@ def _signature(view: View, each: Rebinding, original: Function, function: LocalF
             code="PG113",
             version=view.version,
             spot=each.spot,
-            message=f"replacement of `{_short(each.target)}` does not take {names}; no call in torch passes it yet",
+            message=f"replacement of `{_short(each.target)}` does not take {names}; no call passes it",
             severity=Severity.NOTE,
             fix=fix,
         )

@@ -1,4 +1,7 @@
-"""PG123, PG124, PG125: comparisons of versions that do not mean what they say. Quiet for `.public` and `.release`."""
+"""PG123, PG124, PG125: comparisons of versions that do not mean what they say.
+
+Quiet for `.public` and `.release`, for equality of texts, and for bounds with `.dev0`.
+"""
 
 from __future__ import annotations
 

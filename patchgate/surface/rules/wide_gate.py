@@ -1,4 +1,7 @@
-"""PG121: a gate admits releases in which a name that it guards is missing. Quiet without a gate: PG111 says it."""
+"""PG121: a gate admits releases in which a name that it guards is missing.
+
+Quiet without a gate: PG111 says it then.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +28,7 @@ def check(views: Sequence[View]) -> Iterator[Remark]:
                 version=version,
                 spot=spot,
                 message=f"the gate admits releases without {shown}",
-                fix=f"narrow it to {show_releases(good, known)}" if good else "",
+                fix=f"the names are there: {show_releases(good, known)}" if good else "",
             )
 
 
