@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from patchgate.model import Cause, Failure, FactValue, Kind, Unmeasured
+from patchgate.model import Cause, FactValue, Failure, Kind, Unmeasured
 
 
 @dataclass(frozen=True, kw_only=True)

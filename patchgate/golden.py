@@ -7,12 +7,14 @@ fact a line with its range of releases, a blank line between blocks.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from packaging.version import Version
+
 from patchgate.errors import UsageError
-from patchgate.model import Case, Expectation, FactValue, Facts, Observation, Unmeasured
+from patchgate.model import Case, Expectation, Facts, FactValue, Observation, Unmeasured
 from patchgate.project import GOLDEN, shown
 from patchgate.ranges import ReleaseRange, gather, parse_range, spread
 
@@ -100,7 +102,7 @@ def write_golden(golden: GoldenFile) -> str:
             if stage not in (None, fact.split(".")[0]):
                 lines.append("")
             stage = fact.split(".")[0]
-            ordered = sorted(section[fact].items(), key=lambda item: [int(n) for n in item[0].first.split(".")])
+            ordered = sorted(section[fact].items(), key=lambda item: Version(item[0].first))
             lines += [f"{fact}  {span}  {format_value(value)}" for span, value in ordered]
     return "\n".join(lines) + "\n"
 
@@ -130,9 +132,10 @@ def fold(golden: GoldenFile, observations: Iterable[Observation], releases: Sequ
     """`golden` with what was observed. Cases that were not observed keep every entry."""
     observed = list(observations)
     folded = GoldenFile(golden.workload, golden.device, {k: dict(v) for k, v in golden.sections.items()})
-    baseline = {o.case.torch: _recordable(o) for o in observed if o.case.patch is None}
+    unpatched = {o.case.torch: o for o in observed if o.case.patch is None}
+    baseline = {torch: _recordable(observation) for torch, observation in unpatched.items()}
     for torch, facts in baseline.items():
-        _put(folded, UNPATCHED, torch, facts, releases)
+        _put(folded, UNPATCHED, torch, facts, releases, keep=_untaken(unpatched[torch]))
     for observation in observed:
         case = observation.case
         if case.patch is not None:
@@ -141,8 +144,12 @@ def fold(golden: GoldenFile, observations: Iterable[Observation], releases: Sequ
             names = {FAILURE} if FAILURE in own else own.keys() | base.keys()
             new = {name: value_in(own, name) for name in names}
             difference = {n: v for n, v in new.items() if v is not None and v != value_in(base, n)}
-            _put(folded, case.patch, case.torch, difference, releases)
+            _put(folded, case.patch, case.torch, difference, releases, keep=_untaken(observation))
     return folded
+
+
+def _untaken(observation: Observation) -> set[str]:
+    return {name for name, value in observation.facts.items() if isinstance(value, Unmeasured)}
 
 
 def _recordable(observation: Observation) -> Facts:
@@ -151,10 +158,14 @@ def _recordable(observation: Observation) -> Facts:
     return {name: v for name, v in observation.facts.items() if not isinstance(v, Unmeasured)}
 
 
-def _put(golden: GoldenFile, name: str, torch: str, facts: Facts, releases: Sequence[str]) -> None:
-    """Make `facts` the whole of what section `name` says of `torch`."""
+def _put(
+    golden: GoldenFile, name: str, torch: str, facts: Facts, releases: Sequence[str], keep: Collection[str]
+) -> None:
+    """Make `facts` the whole of what section `name` says of `torch`, but for those to `keep`."""
     section = golden.sections.setdefault(name, {})
-    for fact in [*section, *(fact for fact in facts if fact not in section)]:
+    for fact in dict.fromkeys([*section, *facts]):
+        if fact in keep:
+            continue
         values = spread(section.get(fact, {}), releases)
         values.pop(torch, None)
         if fact in facts:

@@ -7,6 +7,7 @@ workload files as text: the outside never imports torch.
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,8 @@ from patchgate.project import DEVICES, MATRIX, WORKLOADS, shown
 from patchgate.tomlfile import read_toml, refuse_unknown
 
 _ROW = frozenset({"torch", "python", "tags"})
-_WORKLOAD = frozenset({"DTYPE", "DYNAMIC", "CHECKS"})
+_WORKLOAD = frozenset({"DTYPE", "SHAPES", "CHECKS"})
+_SHAPES = frozenset({"static", "dynamic"})
 _CHECKS = frozenset({"kernels", "parity"})
 
 
@@ -48,37 +50,46 @@ def load_matrix(path: Path = MATRIX) -> tuple[Row, ...]:
 
 
 def load_workloads(folder: Path = WORKLOADS) -> dict[str, Workload]:
-    """Every workload file of `folder` by name. Raises UsageError where its constants do not hold together."""
-    return {path.stem: _workload(path) for path in sorted(folder.glob("*.py"))}
+    """Every workload of `folder` by name; one with dynamic shapes is called `<file>_dynamic`.
+
+    Raises UsageError where a file's constants do not hold together.
+    """
+    return {w.name: w for path in sorted(folder.glob("*.py")) for w in _workloads(path)}
 
 
-def _workload(path: Path) -> Workload:
+def _workloads(path: Path) -> Iterator[Workload]:
+    constants, has_build = _constants(path)
+    checks, shapes = tuple(constants.get("CHECKS", ())), tuple(constants.get("SHAPES", ("static",)))
+    known = _CHECKS.issuperset(checks) and _SHAPES.issuperset(shapes)
+    if not has_build or "DTYPE" not in constants or not known:
+        raise UsageError(
+            "not a workload",
+            where=shown(path),
+            got=f"constants {constants}, build: {'yes' if has_build else 'no'}",
+            next='define DTYPE = "bfloat16", CHECKS = ("kernels", "parity") and build(device, dtype, scale)',
+        )
+    for shape in shapes:
+        yield Workload(
+            name=path.stem if shape == "static" else f"{path.stem}_{shape}",
+            path=str(path.resolve()),
+            dtype=constants["DTYPE"],
+            dynamic=shape == "dynamic",
+            checks=checks,
+        )
+
+
+def _constants(path: Path) -> tuple[dict[str, Any], bool]:
+    """The constants that this module reads, and whether there is a `build`."""
     try:
         tree = ast.parse(path.read_text(encoding="utf-8"))
     except SyntaxError as error:
         raise UsageError("not Python", where=f"{shown(path)}:{error.lineno}", got=error.msg) from None
-    constants: dict[str, Any] = {}
-    for node in tree.body:
-        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
-            name = node.targets[0].id
-            if name in _WORKLOAD:
-                constants[name] = ast.literal_eval(node.value)
-    builds = any(isinstance(node, ast.FunctionDef) and node.name == "build" for node in tree.body)
-    checks = tuple(constants.get("CHECKS", ()))
-    if not builds or "DTYPE" not in constants or not _CHECKS.issuperset(checks):
-        raise UsageError(
-            "not a workload",
-            where=shown(path),
-            got=f"constants {constants}, build: {'yes' if builds else 'no'}",
-            next='define DTYPE = "bfloat16", CHECKS = ("kernels", "parity") and build(device, dtype, scale)',
-        )
-    return Workload(
-        name=path.stem,
-        path=str(path.resolve()),
-        dtype=constants["DTYPE"],
-        dynamic=bool(constants.get("DYNAMIC", False)),
-        checks=checks,
-    )
+    constants = {
+        node.targets[0].id: ast.literal_eval(node.value)
+        for node in tree.body
+        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name) and node.targets[0].id in _WORKLOAD
+    }
+    return constants, any(isinstance(node, ast.FunctionDef) and node.name == "build" for node in tree.body)
 
 
 def load_profile(name: str, folder: Path = DEVICES) -> dict[str, Any]:
@@ -88,3 +99,9 @@ def load_profile(name: str, folder: Path = DEVICES) -> dict[str, Any]:
         known = ", ".join(sorted(file.stem for file in folder.glob("*.toml")))
         raise UsageError(f"no device profile `{name}`", where=shown(folder), got=name, next=f"one of: {known}")
     return read_toml(path)
+
+
+def profile_of(device: str, *, otherwise: str, folder: Path = DEVICES) -> str:
+    """The profile that describes the device called `device`; `otherwise` where none does."""
+    named = {read_toml(path).get("name"): path.stem for path in sorted(folder.glob("*.toml"))}
+    return named.get(device, otherwise)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 
-class Numerics(str, Enum):
+class Numerics(Enum):
     """The most that a patch claims to do to the numbers."""
 
     BIT_IDENTICAL = "bit-identical"
@@ -18,7 +18,7 @@ class Numerics(str, Enum):
     CHANGES = "changes"
 
 
-class Cause(str, Enum):
+class Cause(Enum):
     """How a child process that ran one case came to fail."""
 
     RAISED = "raised"
@@ -29,7 +29,7 @@ class Cause(str, Enum):
     MACHINE = "machine"
 
 
-class Kind(str, Enum):
+class Kind(Enum):
     """What a comparison found; DESIGN's table names the rows in this order."""
 
     INFRA = "infra"
@@ -45,7 +45,7 @@ class Kind(str, Enum):
     NOTE = "note"
 
 
-class Colour(str, Enum):
+class Colour(Enum):
     """What a verdict means for the exit code: RED blocks, GREY says the machine could not judge."""
 
     GREEN = "green"

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from patchgate.cells import AXES, Cell, cells_of
 from patchgate.codes import CODES
 from patchgate.errors import UsageError
 from patchgate.judge.machine import judge_row
@@ -65,40 +66,20 @@ class Gate:
         node.workerinput["patchgate"] = self.given
 
     def pytest_generate_tests(self, metafunc: pytest.Metafunc) -> None:
-        names = metafunc.fixturenames
-        check = "parity" if "parity" in metafunc.module.__name__ else "kernels"
-        chosen = [
-            name
-            for name, workload in self.workloads.items()
-            if check in workload.checks and (not self.run.workloads or name in self.run.workloads)
-        ]
-        axes = {"torch": list(self.run.rows), "device": list(self.run.devices), "workload": chosen}
-        cells: list[dict[str, str]] = [{}]
-        for axis, values in axes.items():
-            if axis in names:
-                cells = [cell | {axis: value} for cell in cells for value in values]
-        symptom = self.patch.claims.symptom
-        if "symptom" in names:
-            cells = [cell | {"symptom": symptom.workload} for cell in cells] if symptom else []
-        if cells == [{}]:
-            return
-        axes_used = [axis for axis in (*axes, "symptom") if axis in names]
-        metafunc.parametrize(
-            axes_used,
-            [
-                pytest.param(
-                    *(cell[axis] for axis in axes_used),
-                    id="-".join(cell[axis] for axis in axes_used),
-                    marks=pytest.mark.xdist_group(_group(cell, symptom.device if symptom else "")),
-                )
-                for cell in cells
-            ],
-        )
+        check = metafunc.module.__name__.rpartition("test_")[2]
+        cells = cells_of(check, metafunc.fixturenames, self.run, self.workloads, self.patch.claims.symptom)
+        names = [name for name in AXES if name in metafunc.fixturenames]
+        if names:
+            metafunc.parametrize(names, [_parameter(cell) for cell in cells])
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        told = [value for key, value in report.user_properties if key == _VERDICT] if report.when == "call" else []
-        self.verdicts += [from_dict(Verdict, value, where=report.nodeid) for value in told]
-        if report.failed and not any(verdict.colour is Colour.RED for verdict in self.verdicts[-len(told) :] if told):
+        if report.when == "call":
+            told = [value for key, value in report.user_properties if key == _VERDICT]
+            verdicts = [from_dict(Verdict, value, where=report.nodeid) for value in told]
+            self.verdicts += verdicts
+            if any(verdict.colour is Colour.RED for verdict in verdicts):
+                return  # it failed because of what it found
+        if report.failed:
             self.verdicts.append(_broken(report))
 
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
@@ -107,14 +88,11 @@ class Gate:
         for server in self.servers:
             server.stop()
         self.verdicts += [judge_row(torch, problem) for torch, problem in self.run.problems.items()]
-        save_verdicts(Path(self.run.folder), self.verdicts)
+        save_verdicts(Path(self.run.folder), list(dict.fromkeys(self.verdicts)))
 
 
-def _group(cell: dict[str, str], symptom_device: str) -> str:
-    workload, device = cell.get("workload", ""), cell.get("device", "")
-    if "symptom" in cell:
-        workload, device = cell["symptom"], symptom_device
-    return "-".join((cell.get("torch", ""), device, workload)) if workload and device else "-".join(cell.values())
+def _parameter(cell: Cell) -> Any:
+    return pytest.param(*cell.values.values(), id=cell.id, marks=pytest.mark.xdist_group(cell.group))
 
 
 def _broken(report: pytest.TestReport) -> Verdict:
@@ -144,11 +122,6 @@ def trial(pytestconfig: pytest.Config) -> Trial:
 @pytest.fixture(scope="session")
 def patch(trial: Trial) -> Patch:
     return trial.patch
-
-
-@pytest.fixture(scope="session")
-def runner(trial: Trial) -> Runner:
-    return trial.runner
 
 
 @pytest.fixture

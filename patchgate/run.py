@@ -81,6 +81,9 @@ def _read(path: Path) -> object:
         data: object = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise UsageError(
-            "no run to read", where=str(path), got=str(error), next="nox -s gate -- fixtures/patches/vllm-42686"
+            "no run to read",
+            where=str(path),
+            got=str(error),
+            next="nox -s gate -- fixtures/patches/vllm-42686",
         ) from None
     return data

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import socket
-import time
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -16,6 +15,7 @@ from typing import Any
 from patchgate.files import write_atomically
 from patchgate.matrix import load_profile
 from patchgate.model import Case, Cause, Observation, Patch, Workload
+from patchgate.project import shown
 from patchgate.run import Limits
 from patchgate.store import Store
 from patchgate.wire import Answer, fact_from, failure_of
@@ -49,7 +49,9 @@ class Runner:
 
     def _exchange(self, torch: str, message: bytes) -> Answer:
         try:
-            with _connect(self.sockets[torch]) as connection:
+            with socket.socket(socket.AF_UNIX) as connection:
+                connection.settimeout(WARM_UP_SECONDS + self.limits.seconds)
+                connection.connect(self.sockets[torch])
                 connection.sendall(message)
                 line = connection.makefile("rb").readline()
             answer: Answer = json.loads(line)
@@ -65,7 +67,11 @@ class Runner:
         lines = log.strip().splitlines()
         signature = f"the probe of torch {torch} did not answer" + (f": {lines[-1]}" if lines else "")
         return {
-            "cause": Cause.MACHINE.value, "stage": "server", "signature": signature, "detail": log, "where": None
+            "cause": Cause.MACHINE.value,
+            "stage": "server",
+            "signature": signature,
+            "detail": log,
+            "where": None,
         }
 
     def observe(self, case: Case, workload: Workload, patch: Patch | None) -> Observation:
@@ -95,22 +101,6 @@ class Runner:
         if answer.get("code"):
             code = self.artifacts / f"{case.id}.py"
             write_atomically(code, "\n\n".join(answer["code"]))
-            artifacts["code"] = str(code)
+            artifacts["code"] = shown(code)
         facts = {name: fact_from(value) for name, value in answer["facts"].items()}
         return replace(observation, facts=facts, artifacts=artifacts)
-
-
-def _connect(path: str) -> socket.socket:
-    """A connection to a server that may still be starting. Raises OSError when it never listens."""
-    deadline = time.monotonic() + 10
-    while True:
-        connection = socket.socket(socket.AF_UNIX)
-        try:
-            connection.settimeout(WARM_UP_SECONDS + 600)
-            connection.connect(path)
-            return connection
-        except OSError:
-            connection.close()
-            if time.monotonic() > deadline:
-                raise
-            time.sleep(0.1)

@@ -7,6 +7,7 @@ know what it is asked.
 from __future__ import annotations
 
 import os
+import socket
 import subprocess
 import tempfile
 from dataclasses import dataclass
@@ -15,7 +16,16 @@ from pathlib import Path
 from patchgate.project import PACKAGE
 
 # What a torch process needs to run; secrets of the caller's environment do not travel to a patch.
-_PASSED_ON = ("PATH", "HOME", "LANG", "LC_ALL", "TMPDIR", "LD_LIBRARY_PATH", "CUDA_VISIBLE_DEVICES", "CUDA_HOME")
+_PASSED_ON = (
+    "PATH",
+    "HOME",
+    "LANG",
+    "LC_ALL",
+    "TMPDIR",
+    "LD_LIBRARY_PATH",
+    "CUDA_VISIBLE_DEVICES",
+    "CUDA_HOME",
+)
 
 
 @dataclass(frozen=True)
@@ -60,9 +70,13 @@ def start_server(torch: str, python: str) -> Server:
         "TORCHINDUCTOR_CACHE_DIR": str(path / "inductor"),
         "TRITON_CACHE_DIR": str(path / "triton"),
     }
-    with open(path / "log", "wb") as log:
+    # Listening from here on: a question waits while the server warms up, and fails at once when it has died.
+    with open(path / "log", "wb") as log, socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(path / "socket"))
+        listener.listen(64)
         process = subprocess.Popen(
-            [python, "-m", "patchgate.probe", str(path / "socket")],
+            [python, "-m", "patchgate.probe", str(listener.fileno())],
+            pass_fds=[listener.fileno()],
             stdin=subprocess.PIPE,
             stdout=log,
             stderr=log,

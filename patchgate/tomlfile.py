@@ -22,7 +22,8 @@ else:
 def read_toml(path: Path) -> dict[str, Any]:
     """The tables of `path`. Raises UsageError with file:line when it is missing or not TOML."""
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
+        table: dict[str, Any] = tomllib.loads(path.read_text(encoding="utf-8"))
+        return table
     except OSError as error:
         raise UsageError("cannot be read", where=shown(path), got=error.strerror or str(error)) from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:

@@ -16,12 +16,15 @@ from patchgate.files import line_of
 from patchgate.golden import GoldenFile, expectation, path_of, read_golden
 from patchgate.judge.facts import judge_facts
 from patchgate.judge.machine import judge_sentinel
-from patchgate.matrix import load_profile
-from patchgate.model import Case, Kind, Patch, Verdict, Workload
+from patchgate.matrix import load_profile, profile_of
+from patchgate.model import Case, Kind, Observation, Patch, Verdict, Workload
 from patchgate.project import shown
 from patchgate.run import Run
 from patchgate.runner import Runner
 from patchgate.wire import Answer
+
+# A patch is imported on a simulated GPU, so that none is needed and none is touched.
+STAND_IN = "h200"
 
 
 class Trial:
@@ -37,11 +40,9 @@ class Trial:
         """Raises UsageError naming the workloads that there are."""
         if name not in self.workloads:
             known = ", ".join(sorted(self.workloads))
-            raise UsageError(f"no workload `{name}`", where=self.claim("[symptom]"), got=name, next=f"one of: {known}")
+            where = self.claim("workload")
+            raise UsageError(f"no workload `{name}`", where=where, got=name, next=f"one of: {known}")
         return self.workloads[name]
-
-    def case(self, torch: str, device: str, workload: str, patch: Patch | None) -> Case:
-        return Case(torch=torch, device=device, workload=workload, patch=patch.id if patch else None)
 
     def claim(self, key: str) -> str:
         """file:line of a key of the manifest, or of the patch when it has none."""
@@ -58,23 +59,41 @@ class Trial:
             self._sentinels[key] = judge_sentinel(torch, device, answer)
         return self._sentinels[key]
 
-    def facts(self, check: str, torch: str, device: str, name: str) -> Iterator[Verdict]:
-        """Verdicts of the facts of one case; only the sentinel's where that is not green."""
+    def doubt(self, torch: str, device: str) -> list[Verdict]:
+        """The sentinel's verdict where it is not green: nothing else is believed there."""
         sentinel = self.sentinel(torch, device)
-        if sentinel.kind is not Kind.PASS:
-            yield sentinel
-            return
+        return [] if sentinel.kind is Kind.PASS else [sentinel]
+
+    def apply(self, torch: str, version: str) -> Answer:
+        """Run the patch under a faked version: what it changed, and its side effects."""
+        return self.runner.ask(torch, "apply", patch=self.patch.path, version=version, profile=load_profile(STAND_IN))
+
+    def inspect(self, torch: str) -> Answer:
+        """Check the names that the patch stands on in the running torch."""
+        targets = list(self.patch.claims.targets or ())
+        profile = load_profile(STAND_IN)
+        return self.runner.ask(torch, "surface", patch=self.patch.path, targets=targets, profile=profile)
+
+    def observations(self, torch: str, device: str, name: str) -> tuple[Observation, Observation]:
+        """The facts of a workload (unpatched, patched)."""
         workload = self.workload(name)
-        baseline, patched = (self.case(torch, device, name, side) for side in (None, self.patch))
-        golden = self._golden(name, device)
+        unpatched = Case(torch=torch, device=device, workload=name)
+        patched = Case(torch=torch, device=device, workload=name, patch=self.patch.id)
+        return self.runner.observe(unpatched, workload, None), self.runner.observe(patched, workload, self.patch)
+
+    def facts(self, check: str, torch: str, device: str, name: str) -> Iterator[Verdict]:
+        """Verdicts of one check ("kernels" or "graph") on the facts of one case."""
+        unpatched, patched = self.observations(torch, device, name)
+        # A real device is held to the record of the profile that describes it.
+        golden = self._golden(name, profile_of(unpatched.environment.get("device", ""), otherwise=device))
         yield from judge_facts(
             check,
-            recorded=expectation(golden, patched),
-            recorded_unpatched=expectation(golden, baseline),
-            unpatched=self.runner.observe(baseline, workload, None),
-            patched=self.runner.observe(patched, workload, self.patch),
-            next_step=f"read the diff of the generated code below {shown(self.run.folder)}/code; if the change is"
-            f" meant: nox -s accept -- --reason '...'; if not, mend the patch and: {self.again}",
+            recorded=expectation(golden, patched.case),
+            recorded_unpatched=expectation(golden, unpatched.case),
+            unpatched=unpatched,
+            patched=patched,
+            next_step=f"compare the generated code below {shown(self.run.folder)}/code; if the change is meant:"
+            f" nox -s accept -- --reason '...'; if not, mend the patch and: {self.again}",
         )
 
     def run_on_cpu(self, torch: str, name: str, patch: Patch | None, outputs: str) -> Answer:
@@ -99,6 +118,11 @@ class Trial:
             outputs=outputs,
             env={"TORCHINDUCTOR_CACHE_DIR": str(binaries.resolve())},
         )
+
+    def differ(self, torch: str, unpatched: str, patched: str) -> Answer:
+        """Figures of the difference between two files that `run_on_cpu` wrote."""
+        profile = load_profile("cpu")
+        return self.runner.ask(torch, "differ", profile=profile, unpatched=unpatched, patched=patched)
 
 
 def _load_golden(workload: str, device: str) -> GoldenFile:

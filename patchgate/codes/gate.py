@@ -89,4 +89,11 @@ CODES = (
         why="This is what a gate is for.",
         fix="Nothing to do.",
     ),
+    Code(
+        code="PG212",
+        title="the symptom could not be measured",
+        what="The fact that the symptom names was not reported for the unpatched workload.",
+        why="Whether the patch is needed there is not known, and not known is not green.",
+        fix="Check the fact's name against verdicts.json or golden/, and the workload on that torch.",
+    ),
 )

@@ -34,6 +34,13 @@ CODES = (
         title="patchgate itself failed",
         what="A cell ended without a verdict: a defect in patchgate or in the pytest around it.",
         why="Nothing was judged there, and silence is not green.",
-        fix="Please report it with the output of: patchgate gate PATCH --verbose",
+        fix="Please report it with the output above and build/gate/run.json.",
+    ),
+    Code(
+        code="PG905",
+        title="the machine failed, not the patch",
+        what="Running the patch was cut short from outside: killed, disk full, no answer; also when tried again.",
+        why="It is never held against the patch.",
+        fix="Run again; if it stays, look at disk, memory and limits.",
     ),
 )

@@ -11,10 +11,9 @@ CODES = (
     Code(
         code="PG501",
         title="not bit-identical",
-        what="The patch claims `numerics = \"bit-identical\"` (the default), and outputs differ bit for bit.",
-        why="Any job that compares sampled text or checksums exactly can flip; this is why vLLM #42686 was"
-        " reverted.",
-        fix="If rounding may move, claim `numerics = \"rounding\"` in patch.toml and say so in the PR.",
+        what='The patch claims `numerics = "bit-identical"` (the default), and outputs differ bit for bit.',
+        why="Any job that compares sampled text or checksums exactly can flip; this is why vLLM #42686 was reverted.",
+        fix='If rounding may move, claim `numerics = "rounding"` in patch.toml and say so in the PR.',
     ),
     Code(
         code="PG502",
@@ -22,7 +21,7 @@ CODES = (
         what="The error against a float64 reference is larger than `error_factor` times the larger of eager's"
         " and unpatched's.",
         why="Rounding differently is fine; rounding worse is a defect.",
-        fix="Look for a lost upcast or a changed order of reduction; or claim `numerics = \"changes\"`.",
+        fix='Look for a lost upcast or a changed order of reduction; or claim `numerics = "changes"`.',
     ),
     Code(
         code="PG503",

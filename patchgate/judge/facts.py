@@ -15,6 +15,8 @@ from patchgate.golden import format_value, value_in
 from patchgate.model import Expectation, FactValue, Kind, Observation, Verdict
 
 _GRAPH = ("dynamo.", "fx.")
+# Where reading the generated code explains the figure.
+_SHOW_CODE = {Kind.REGRESSED, Kind.DRIFTED, Kind.INERT}
 _FAMILIES = {"kernels": 3, "graph": 4}
 
 
@@ -82,7 +84,13 @@ def _failed(
     assert failure is not None
     side = "patched" if patched.failure else "unpatched"
     verdict = _verdict(
-        "kernels", kind, patched, "compiles", "compiles", f"{side}: {failure.signature} [{failure.stage}]", next_step
+        "kernels",
+        kind,
+        patched,
+        "compiles",
+        "compiles",
+        f"{side}: {failure.signature} [{failure.stage}]",
+        next_step,
     )
     return Verdict(**{**vars(verdict), "where": failure.where})
 
@@ -100,7 +108,7 @@ def _verdict(
         subject=f"{case.workload}.{case.device} {fact}",
         expected=expected,
         actual=actual,
-        where=patched.artifacts.get("code") if kind is not Kind.PASS else None,
+        where=patched.artifacts.get("code") if kind in _SHOW_CODE else None,
         why=code.why,
         next=next_step if kind is Kind.REGRESSED else code.fix,
     )

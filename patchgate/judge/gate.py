@@ -14,8 +14,9 @@ from packaging.version import Version
 
 from patchgate.codes import CODES
 from patchgate.golden import format_value
-from patchgate.model import FactValue, Failure, Kind, Observation, Patch, Symptom, Verdict
+from patchgate.model import Cause, FactValue, Failure, Kind, Observation, Patch, Symptom, Unmeasured, Verdict
 from patchgate.predicate import parse_predicate
+from patchgate.project import shown
 from patchgate.wire import failure_of
 
 Answers = Mapping[str, Mapping[str, Any]]
@@ -49,22 +50,27 @@ def _verdict(code: str, kind: Kind, torch: str, subject: str, **rest: str | None
     told = CODES[code]
     defaults = {"why": told.why, "next": told.fix}
     return Verdict(
-        code=code, kind=kind, check="gate", torch=torch, subject=subject, **{**defaults, **rest}  # type: ignore[arg-type]
+        code=code,
+        kind=kind,
+        check="gate",
+        torch=torch,
+        subject=subject,
+        **{**defaults, **rest},  # type: ignore[arg-type]
     )
 
 
 def does_not_run(torch: str, failure: Failure, patch: Patch, again: str) -> Verdict:
-    """PG210, or PG9xx's kind when it was the machine that failed."""
-    infra = failure.cause.value == "machine"
+    """PG210, or PG905 when it was the machine that failed."""
+    infra = failure.cause is Cause.MACHINE
     return _verdict(
-        "PG210",
+        "PG905" if infra else "PG210",
         Kind.INFRA if infra else Kind.REGRESSED,
         torch,
-        "running the patch",
+        "run",
         expected="the module runs",
         actual=f"{failure.cause.value}: {failure.signature}",
-        where=failure.where or patch.path,
-        next=f"mend it, then: {again}",
+        where=failure.where or shown(patch.path),
+        next=CODES["PG905"].fix if infra else f"mend it, then: {again}",
     )
 
 
@@ -115,16 +121,18 @@ def judge_effects(torch: str, patch: Patch, answer: Mapping[str, Any], where: st
     applies = claimed(patch, torch)
     faults: list[tuple[str, str, str, str]] = []
     if answer["nested"]:
-        faults.append(("PG206", "second import", "applied once", f"wraps itself: {', '.join(answer['nested'])}"))
+        faults.append(
+            ("PG206", "effects second import", "applied once", f"wraps itself: {', '.join(answer['nested'])}")
+        )
     outside = [name for name in changed if targets is not None and name not in targets]
     if outside:
-        faults.append(("PG207", "what it touches", f"only {', '.join(targets or ())}", ", ".join(outside)))
+        faults.append(("PG207", "effects outside targets", f"only {', '.join(targets or ())}", ", ".join(outside)))
     for effect, told in answer["effects"].items():
         if told:
-            faults.append(("PG208", f"import effect on {effect}", "none", "; ".join(told)))
+            faults.append(("PG208", f"effects import, on {effect}", "none", "; ".join(told)))
     unreplaced = [name for name in targets or () if name not in changed]
     if changed and unreplaced and applies:
-        faults.append(("PG209", "targets", "all of them replaced", f"not replaced: {', '.join(unreplaced)}"))
+        faults.append(("PG209", "effects targets", "all of them replaced", f"not replaced: {', '.join(unreplaced)}"))
     for code, subject, expected, actual in faults:
         yield _verdict(code, Kind.REGRESSED, torch, subject, expected=expected, actual=actual, where=where)
     if not faults:
@@ -132,32 +140,54 @@ def judge_effects(torch: str, patch: Patch, answer: Mapping[str, Any], where: st
             "PG211",
             Kind.PASS,
             torch,
-            "what it touches",
+            "effects",
             expected="its targets, once, and nothing else",
             actual=", ".join(changed) or "nothing (gated out)",
         )
 
 
 def judge_symptom(
-    torch: str, patch: Patch, symptom: Symptom, unpatched: Observation, patched: Observation, where: str, again: str
+    torch: str,
+    patch: Patch,
+    symptom: Symptom,
+    unpatched: Observation,
+    patched: Observation,
+    where: str,
+    again: str,
 ) -> Verdict:
     """PG203, PG204 or PG205: is the patch needed where it is gated out, and does it cure where it applies?"""
     holds = parse_predicate(symptom.predicate)
     before, after = unpatched.facts.get(symptom.fact), patched.facts.get(symptom.fact)
     subject = f"symptom {symptom.workload}.{symptom.device} {symptom.fact} {symptom.predicate}"
-    failure = unpatched.failure or patched.failure
-    if before is None or after is None:
-        told = failure.signature if failure else f"the fact {symptom.fact} was not reported"
-        return _verdict("PG211", Kind.UNMEASURED, torch, subject, expected="measured", actual=told, where=where)
+    if before is None or isinstance(before, Unmeasured):
+        told = unpatched.failure.signature if unpatched.failure else f"no fact {symptom.fact}"
+        return _verdict("PG212", Kind.UNMEASURED, torch, subject, expected="measured", actual=told, where=where)
+    if after is None:
+        told = patched.failure.signature if patched.failure else f"no fact {symptom.fact} with the patch"
+        infra = patched.failure is not None and patched.failure.cause is Cause.MACHINE
+        code, kind = ("PG905", Kind.INFRA) if infra else ("PG205", Kind.REGRESSED)
+        return _verdict(code, kind, torch, subject, expected="gone with the patch", actual=told, where=where)
     shown = _both(symptom.fact, unpatched, patched)
     if claimed(patch, torch):
         if not holds(before):
             return _verdict(
-                "PG204", Kind.ABSORBED, torch, subject, expected="present without the patch", actual=shown, where=where
+                "PG204",
+                Kind.ABSORBED,
+                torch,
+                subject,
+                expected="present without the patch",
+                actual=shown,
+                where=where,
             )
         if holds(after):
             return _verdict(
-                "PG205", Kind.REGRESSED, torch, subject, expected="gone with the patch", actual=shown, where=where
+                "PG205",
+                Kind.REGRESSED,
+                torch,
+                subject,
+                expected="gone with the patch",
+                actual=shown,
+                where=where,
             )
         return _verdict("PG211", Kind.PASS, torch, subject, expected="cured", actual=shown)
     if holds(before):

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from patchgate.codes import CODES
-from patchgate.model import Failure, Kind, Numerics, Patch, Verdict, Workload
+from patchgate.model import Cause, Failure, Kind, Numerics, Patch, Verdict, Workload
 from patchgate.project import shown
 
 # Errors are 2-norms of thousands of elements; below this they are equal but for the last digits.
@@ -39,7 +39,7 @@ def judge_failure(torch: str, workload: Workload, unpatched: Failure | None, pat
         code, kind = ("PG508", Kind.UNMEASURED) if no_compiler else ("PG509", Kind.INFRA)
         return _verdict(code, kind, torch, subject, "runs", f"unpatched: {unpatched.signature}", unpatched.where)
     assert patched is not None
-    infra = patched.cause.value == "machine"
+    infra = patched.cause is Cause.MACHINE
     return _verdict(
         "PG509" if infra else "PG504",
         Kind.INFRA if infra else Kind.REGRESSED,
@@ -62,11 +62,27 @@ def judge_numbers(torch: str, patch: Patch, workload: Workload, figures: Mapping
     verdicts = []
     if not figures["deterministic"]:
         verdicts.append(
-            _verdict("PG508", Kind.UNMEASURED, torch, f"{subject} bits", "two equal runs", "the same side differs", where)
+            _verdict(
+                "PG508",
+                Kind.UNMEASURED,
+                torch,
+                f"{subject} bits",
+                "two equal runs",
+                "the same side differs",
+                where,
+            )
         )
     elif claim is Numerics.BIT_IDENTICAL and figures["differing"] > 0:
         verdicts.append(
-            _verdict("PG501", Kind.REGRESSED, torch, f"{subject} bits", f'numerics = "{claim.value}"', changed, where)
+            _verdict(
+                "PG501",
+                Kind.REGRESSED,
+                torch,
+                f"{subject} bits",
+                f'numerics = "{claim.value}"',
+                changed,
+                where,
+            )
         )
     else:
         verdicts.append(

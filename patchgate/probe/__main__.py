@@ -1,4 +1,4 @@
-"""Starts the fork server inside a torch environment: `python -m patchgate.probe SOCKET`."""
+"""Starts the fork server inside a torch environment: `python -m patchgate.probe FD`."""
 
 from patchgate.probe.server import main
 

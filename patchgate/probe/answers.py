@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
+import torch._inductor.config as inductor_config
 
 from patchgate.probe import numerics, patching, sentinel, surface
 from patchgate.probe.capture import Build, capture, facts_of
@@ -19,6 +20,18 @@ from patchgate.probe.standin import stand_in
 
 Request = dict[str, Any]
 Stage = Callable[[str], None]
+
+
+# Inductor options that decide what is fused and stored; shown with every figure.
+_CONFIG = (
+    "realize_reads_threshold",
+    "realize_opcount_threshold",
+    "realize_acc_reads_threshold",
+    "max_fusion_size",
+    "max_autotune",
+    "coordinate_descent_tuning",
+    "triton.cudagraphs",
+)
 
 
 def environment() -> dict[str, str]:
@@ -29,6 +42,7 @@ def environment() -> dict[str, str]:
         triton_version = triton.__version__
     except ImportError:
         triton_version = "none"
+    options = inductor_config.get_config_copy()
     return {
         "torch": torch.__version__,
         "torch_git": str(torch.version.git_version),
@@ -36,6 +50,7 @@ def environment() -> dict[str, str]:
         "python": platform.python_version(),
         "machine": platform.machine(),
         "cuda": str(torch.version.cuda),
+        "config": " ".join(f"{name}={options.get(name)}" for name in _CONFIG),
     }
 
 
@@ -71,10 +86,7 @@ def observe(request: Request, stage: Stage) -> dict[str, Any]:
     if not captured.lowered:
         raise RuntimeError("no graph reached Inductor: nothing was compiled, so nothing was counted")
     facts = facts_of(captured)
-    if request["profile"]["kind"] == "real":
-        name = torch.cuda.get_device_name()
-    else:
-        name = request["profile"]["name"]
+    name = torch.cuda.get_device_name() if request["profile"]["kind"] == "real" else request["profile"]["name"]
     return {"facts": facts, "environment": environment() | {"device": name}, "code": captured.code}
 
 
@@ -101,9 +113,7 @@ def apply(request: Request, stage: Stage) -> dict[str, Any]:
         stage("patch again")
         patching.run_patch(request["patch"], patching.MODULE + "_again")
         again = patching.changed(before, patching.snapshot())
-    nested = [
-        name for name in changed if name in again and patching.keeps(again[name][1], changed[name][1])
-    ]
+    nested = [name for name in changed if name in again and patching.keeps(again[name][1], changed[name][1])]
     return {"changed": sorted(changed), "effects": effects, "nested": sorted(nested)}
 
 

@@ -19,6 +19,7 @@ import torch._dynamo
 import torch._functorch.config as functorch_config
 import torch._inductor.config as inductor_config
 from torch._dynamo.utils import counters
+from torch._guards import TracingContext
 from torch._inductor import metrics
 from torch._inductor.compile_fx import compile_fx
 from torch._inductor.graph import GraphLowering
@@ -46,8 +47,9 @@ class Lowered:
 
 @dataclass
 class Captured:
-    """Everything seen while one workload was compiled."""
+    """Everything seen while one workload was compiled; loads and stores are read off Triton code only."""
 
+    has_loads: bool
     fx: list[Counter[str]] = field(default_factory=list)
     lowered: list[Lowered] = field(default_factory=list)
     code: list[str] = field(default_factory=list)
@@ -149,6 +151,19 @@ def standing_in(profile: Profile) -> contextlib.AbstractContextManager[None]:
     return scopes[profile["kind"]](profile)
 
 
+def _in_one_mode(inputs: list[Any]) -> list[Any]:
+    """Torch 2.10 refuses fake inputs of another mode than Dynamo's; later releases convert them so."""
+    context = TracingContext.try_get()
+    mode = context.fake_mode if context else None
+    if mode is None:
+        return inputs
+    return [mode.from_tensor(x) if _is_foreign(x, mode) else x for x in inputs]
+
+
+def _is_foreign(value: Any, mode: FakeTensorMode) -> bool:
+    return isinstance(value, fake_tensor.FakeTensor) and value.fake_mode is not mode
+
+
 Build = Callable[[torch.device, torch.dtype, str], tuple[Callable[..., Any], tuple[Any, ...]]]
 
 
@@ -157,14 +172,14 @@ def capture(build: Build, *, dtype: torch.dtype, dynamic: bool, profile: Profile
 
     Raises whatever torch raises; the caller names the cause.
     """
-    captured = Captured()
+    captured = Captured(has_loads=profile["backend"] == "cuda")
     real = profile["kind"] == "real"
     device = torch.device(profile["backend"])
 
     def backend(module: torch.fx.GraphModule, inputs: list[Any]) -> Any:
         ops = _ops(module.graph)
         with recording(captured, run=real), no_caches(), standing_in(profile):
-            compiled = compile_fx(module, inputs)
+            compiled = compile_fx(module, _in_one_mode(inputs))
         # Only now: an attempt that Dynamo gives up and restarts is no graph.
         captured.fx.append(ops)
         # What was generated for a device that is not here cannot run; the graph itself, on fake
@@ -206,10 +221,11 @@ def facts_of(captured: Captured) -> Facts:
         "bytes.read": _sum_or_unmeasured([graph.bytes_read for graph in lowered]),
         "bytes.written": _sum_or_unmeasured([graph.bytes_written for graph in lowered]),
     }
-    if loads:
-        facts |= {"loads": loads, "loads.max": max(loads), "stores": stores, "stores.max": max(stores)}
+    if captured.has_loads:
+        facts |= {"loads": loads, "loads.max": max(loads, default=0)}
+        facts |= {"stores": stores, "stores.max": max(stores, default=0)}
     for prefix, histogram in (("fx.op", fx), ("aten.op", aten), ("kernels.kind", kinds)):
-        facts |= {f"{prefix}.{name}": count for name, count in histogram.items()}
+        facts |= {f"{prefix}.{name.removeprefix('aten.')}": count for name, count in histogram.items()}
     return facts
 
 

@@ -98,7 +98,7 @@ def _describe(error: BaseException, patch: str | None) -> dict[str, Any]:
     in_patch = [frame for frame in frames if patch and frame.filename == patch]
     frame = (in_patch or list(frames) or [None])[-1]  # type: ignore[list-item]
     where = f"{_short(frame.filename)}:{frame.lineno}" if frame else None
-    if isinstance(root, SyntaxError) and root.filename == patch:
+    if isinstance(root, SyntaxError) and root.filename and root.filename == patch:
         where = f"{_short(root.filename)}:{root.lineno}"
     return {
         "cause": _cause(root),

@@ -23,12 +23,11 @@ def _tensors(result: Any) -> Outputs:
 
 
 def _as_float64(value: Any) -> Any:
-    return value.double() if isinstance(value, torch.Tensor) and value.is_floating_point() else value
+    is_module = isinstance(value, torch.nn.Module)
+    return value.double() if is_module or (torch.is_tensor(value) and value.is_floating_point()) else value
 
 
-def run(
-    build: Build, *, dtype: torch.dtype, dynamic: bool, profile: Profile, seed: int, path: str
-) -> None:
+def run(build: Build, *, dtype: torch.dtype, dynamic: bool, profile: Profile, seed: int, path: str) -> None:
     """Write eager, compiled (twice, to see determinism) and float64 outputs of one seed to `path`.
 
     One thread: the order of a parallel reduction is not the patch's doing. The profile's vector ISA
@@ -43,7 +42,7 @@ def run(
             "compiled": _tensors(compiled(*args)),
             "again": _tensors(compiled(*args)),
             "eager": _tensors(module(*args)),
-            "reference": _tensors(copy.deepcopy(module).double()(*pytree.tree_map(_as_float64, args))),
+            "reference": _tensors(_as_float64(copy.deepcopy(module))(*pytree.tree_map(_as_float64, args))),
         }
     torch.save(outputs, path)
 
@@ -77,9 +76,7 @@ def _difference(left: Outputs, right: Outputs) -> tuple[float, float, int]:
     if [(t.shape, t.dtype) for t in left] != [(t.shape, t.dtype) for t in right]:
         return 1.0, float("inf"), sum(t.numel() for t in left)
     elements = sum(tensor.numel() for tensor in left)
-    differing = sum(
-        int((_bits(a) != _bits(b)).any(dim=1).sum()) for a, b in zip(left, right, strict=True) if a.numel()
-    )
+    differing = sum(int((_bits(a) != _bits(b)).any(dim=1).sum()) for a, b in zip(left, right, strict=True) if a.numel())
     largest = max(
         (float((a.double() - b.double()).abs().max()) for a, b in zip(left, right, strict=True) if a.numel()),
         default=0.0,

@@ -49,9 +49,7 @@ def faked_version(version: str) -> Iterator[None]:
     with (
         mock.patch.object(torch, "__version__", TorchVersion(version)),
         mock.patch.object(torch.version, "__version__", version),
-        mock.patch.object(
-            importlib.metadata, "version", lambda name: version if name == "torch" else real(name)
-        ),
+        mock.patch.object(importlib.metadata, "version", lambda name: version if name == "torch" else real(name)),
     ):
         yield
 

@@ -8,6 +8,7 @@ no compile worker, because none of these survives a fork.
 from __future__ import annotations
 
 import contextlib
+import inspect
 import json
 import os
 import selectors
@@ -46,7 +47,8 @@ def warm_up() -> None:
     from patchgate.probe.capture import capture
 
     torch.set_num_threads(1)
-    joint_graph.lazy_init(torch.device("cpu"))
+    # Torch 2.10 takes no device here.
+    joint_graph.lazy_init(*[torch.device("cpu")] * len(inspect.signature(joint_graph.lazy_init).parameters))
     profile = {"kind": "codegen", "backend": "cpu", "isa": "avx2", "threads": 1}
     capture(sentinel.build, dtype=torch.float32, dynamic=False, profile=profile)
     torch._dynamo.reset()
@@ -65,10 +67,8 @@ class _Job:
 class Server:
     """Accepts one JSON request a connection, forks, and sends one JSON reply."""
 
-    def __init__(self, path: str) -> None:
-        self._listener = socket.socket(socket.AF_UNIX)
-        self._listener.bind(path)
-        self._listener.listen(64)
+    def __init__(self, listener: socket.socket) -> None:
+        self._listener = listener
         self._selector = selectors.DefaultSelector()
         self._jobs: dict[int, _Job] = {}
 
@@ -175,5 +175,5 @@ def _how_it_ended(job: _Job, status: int) -> dict[str, str]:
 
 
 def main() -> None:
-    """`python -m patchgate.probe SOCKET`: serve until standard input closes."""
-    Server(sys.argv[1]).serve(until=0)
+    """`python -m patchgate.probe FD`: serve the listening socket FD until standard input closes."""
+    Server(socket.socket(fileno=int(sys.argv[1]))).serve(until=0)

@@ -70,9 +70,7 @@ class _Driver:
         from triton.backends.compiler import GPUTarget
 
         properties = profile["properties"]
-        self._target = GPUTarget(
-            "cuda", properties["major"] * 10 + properties["minor"], properties["warp_size"]
-        )
+        self._target = GPUTarget("cuda", properties["major"] * 10 + properties["minor"], properties["warp_size"])
 
     def get_current_target(self) -> Any:
         return self._target

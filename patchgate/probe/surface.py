@@ -47,9 +47,9 @@ def check_targets(targets: list[str]) -> Iterator[Finding]:
         try:
             resolve(name)
         except LookupError as missing:
-            yield finding("PG101", target, None, "exists", f"no {missing.args[0]}")
+            yield finding("PG101", f"target {target}", None, "exists", f"no {missing.args[0]}")
         else:
-            yield finding("PG105", target, None, "exists", "exists")
+            yield finding("PG105", f"target {target}", None, "exists", "exists")
 
 
 def check_signature(name: str, original: Any, replacement: Any) -> Iterator[Finding]:
@@ -84,9 +84,9 @@ def check_signature(name: str, original: Any, replacement: Any) -> Iterator[Find
     ]
     expected = f"{inspect.signature(original)}"
     for fault in faults:
-        yield finding("PG102", name, line, expected, f"{inspect.signature(replacement)}: {fault}")
+        yield finding("PG102", f"signature {name}", line, expected, f"{inspect.signature(replacement)}: {fault}")
     if not faults:
-        yield finding("PG105", f"{name} signature", line, expected, "compatible")
+        yield finding("PG105", f"signature {name}", line, expected, "compatible")
 
 
 def _covered(parameter: inspect.Parameter, any_args: bool, any_kwargs: bool) -> bool:
@@ -104,7 +104,7 @@ def check_attributes(source: str, owner: type, function: Any) -> Iterator[Findin
         return
     receiver = definition.args.args[0].arg
     for name, line in sorted(_attributes_of(definition, receiver).items()):
-        subject = f"{owner.__name__}.{name}"
+        subject = f"attribute {owner.__name__}.{name}"
         where = _where_defined(owner, name)
         if where is None:
             yield finding("PG103", subject, line, "exists", f"no such attribute on {owner.__module__}.{owner.__name__}")
@@ -177,11 +177,13 @@ def check_imports(source: str) -> Iterator[Finding]:
             for dotted, local in _imported(node):
                 try:
                     bound[local] = (dotted, resolve(dotted))
-                    yield finding("PG105", dotted, node.lineno, "importable", "importable")
+                    yield finding("PG105", f"import {dotted}", node.lineno, "importable", "importable")
                 except LookupError as missing:
-                    yield finding("PG104", dotted, node.lineno, "importable", f"no {missing.args[0]}")
+                    yield finding("PG104", f"import {dotted}", node.lineno, "importable", f"no {missing.args[0]}")
     seen: set[str] = set()
     for node in ast.walk(tree):
+        if not isinstance(node, ast.Attribute):
+            continue
         chain = _chain(node)
         if chain and chain[0] in bound and id(node) not in guarded and ".".join(chain) not in seen:
             seen.add(".".join(chain))
@@ -199,7 +201,7 @@ def _imported(node: ast.Import | ast.ImportFrom) -> Iterator[tuple[str, str]]:
             yield dotted, local
 
 
-def _chain(node: ast.AST) -> list[str]:
+def _chain(node: ast.expr) -> list[str]:
     names: list[str] = []
     while isinstance(node, ast.Attribute):
         names.insert(0, node.attr)
@@ -219,5 +221,5 @@ def _follow(dotted: str, value: Any, names: list[str], line: int) -> Iterator[Fi
             try:
                 value = importlib.import_module(dotted)
             except ImportError:
-                yield finding("PG103", dotted, line, "exists", "no such attribute")
+                yield finding("PG103", f"attribute {dotted}", line, "exists", "no such attribute")
                 return

@@ -1,31 +1,29 @@
 """Does the patch apply exactly where it claims to, once, only to its targets, and is it needed there?"""
 
 from patchgate.judge.gate import does_not_run, judge_effects, judge_symptom, judge_versions, versions_around
-from patchgate.matrix import load_profile
+from patchgate.trial import STAND_IN
 from patchgate.wire import failure_of
 
 
-def test_versions(torch, patch, runner, judge, trial):
-    profile = load_profile("h200")
-    own = runner.ask(torch, "apply", patch=patch.path, version=torch, profile=profile)
+def test_versions(torch, patch, trial, judge):
+    judge(trial.doubt(torch, STAND_IN) or applied(torch, patch, trial))
+
+
+def applied(torch, patch, trial):
+    own = trial.apply(torch, version=torch)
     failure = failure_of(own)
     if failure:
         # Once is enough: a patch that hangs would hang under every version.
-        judge([does_not_run(torch, failure, patch, trial.again)])
-        return
-    answers = {
-        version: runner.ask(torch, "apply", patch=patch.path, version=version, profile=profile)
-        for version in versions_around(torch)
-    }
-    answers[torch] = own
-    verdicts = [*judge_versions(torch, patch, answers, trial.claim("applies_to"), trial.again)]
-    judge([*verdicts, *judge_effects(torch, patch, own, trial.claim("targets"))])
+        return [does_not_run(torch, failure, patch, trial.again)]
+    others = {version: trial.apply(torch, version=version) for version in versions_around(torch) if version != torch}
+    versions = judge_versions(torch, patch, {torch: own, **others}, trial.claim("applies_to"), trial.again)
+    return [*versions, *judge_effects(torch, patch, own, trial.claim("targets"))]
 
 
-def test_symptom(torch, symptom, patch, runner, judge, trial):
-    claim = patch.claims.symptom
-    workload = trial.workload(symptom)
-    unpatched, patched = (
-        runner.observe(trial.case(torch, claim.device, symptom, side), workload, side) for side in (None, patch)
-    )
-    judge([judge_symptom(torch, patch, claim, unpatched, patched, trial.claim("applies_to"), trial.again)])
+def test_symptom(torch, symptom, patch, trial, judge):
+    judge(trial.doubt(torch, symptom.device) or [shown(torch, symptom, patch, trial)])
+
+
+def shown(torch, symptom, patch, trial):
+    unpatched, patched = trial.observations(torch, symptom.device, symptom.workload)
+    return judge_symptom(torch, patch, symptom, unpatched, patched, trial.claim("applies_to"), trial.again)

@@ -2,4 +2,4 @@
 
 
 def test_kernels(torch, device, workload, trial, judge):
-    judge(trial.facts("kernels", torch, device, workload))
+    judge(trial.doubt(torch, device) or trial.facts("kernels", torch, device, workload))

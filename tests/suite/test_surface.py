@@ -2,15 +2,15 @@
 
 from patchgate.judge.gate import does_not_run
 from patchgate.judge.surface import judge_surface
-from patchgate.matrix import load_profile
+from patchgate.trial import STAND_IN
 from patchgate.wire import failure_of
 
 
-def test_surface(torch, patch, runner, judge, trial):
-    targets = list(patch.claims.targets or ())
-    answer = runner.ask(torch, "surface", patch=patch.path, targets=targets, profile=load_profile("h200"))
+def test_surface(torch, patch, trial, judge):
+    judge(trial.doubt(torch, STAND_IN) or inspected(torch, patch, trial))
+
+
+def inspected(torch, patch, trial):
+    answer = trial.inspect(torch)
     failure = failure_of(answer)
-    if failure:
-        judge([does_not_run(torch, failure, patch, trial.again)])
-    else:
-        judge(judge_surface(torch, patch, answer))
+    return [does_not_run(torch, failure, patch, trial.again)] if failure else judge_surface(torch, patch, answer)

@@ -1,0 +1,139 @@
+"""The menu: makes the environments of ci/matrix.toml and starts the work in them.
+
+Decides what is installed where. Refuses to judge: that is the command
+`patchgate`, which these sessions run with the interpreters they made.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import nox
+from nox.command import CommandFailed
+from packaging.specifiers import SpecifierSet
+
+nox.needs_version = ">=2025.5.1"  # `requires` takes the name of a parametrised session
+nox.options.default_venv_backend = "uv|virtualenv"
+nox.options.reuse_venv = "yes"
+nox.options.sessions = ["lint", "tests"]
+
+ROOT = Path(__file__).parent
+ROWS = {row["torch"]: row for row in nox.project.load_toml("ci/matrix.toml")["row"]}
+PREMERGE = [torch for torch, row in ROWS.items() if "premerge" in row["tags"]]
+MADE = ROOT / "build" / "rows"
+
+
+def requires(torches: list[str]) -> list[str]:
+    return [f"row({torch})" for torch in torches]
+
+
+@nox.session(requires=requires(PREMERGE))
+def gate(session: nox.Session) -> None:
+    """Judge one patch on the pre-merge rows: nox -s gate -- fixtures/patches/vllm-42686"""
+    arguments, torches = _torches(session.posargs)
+    session.install("-e", ".")
+    _patchgate(session, "gate", *_rows(session, torches or PREMERGE), *arguments)
+
+
+@nox.session
+def accept(session: nox.Session) -> None:
+    """Promote what the last gate observed to golden: nox -s accept -- --reason '...'"""
+    session.install("-e", ".")
+    _patchgate(session, "accept", *session.posargs)
+
+
+@nox.session
+def report(session: nox.Session) -> None:
+    """Show the last gate's matrix and verdicts again."""
+    session.install("-e", ".")
+    _patchgate(session, "report", *session.posargs)
+
+
+@nox.session
+@nox.parametrize("torch", [nox.param(torch, id=torch, tags=row["tags"]) for torch, row in ROWS.items()])
+def row(session: nox.Session, torch: str) -> None:
+    """Make the environment of one torch release (the other sessions ask for those they need)."""
+    made = {"python": str(Path(session.bin, "python"))}
+    here = ".".join(map(str, sys.version_info[:3]))
+    if here not in SpecifierSet(ROWS[torch]["python"]):
+        made = {"problem": f"torch {torch} runs on Python {ROWS[torch]['python']}, this is {here}"}
+    else:
+        try:
+            # numpy: torch warns without it; packaging: what version checks in patches are written with.
+            session.install(f"torch=={torch}", "numpy", "packaging")
+        except CommandFailed as error:
+            made = {"problem": f"installing torch {torch} failed: {error.reason or 'see the output above'}"}
+    MADE.mkdir(parents=True, exist_ok=True)
+    (MADE / f"{torch}.json").write_text(json.dumps(made), encoding="utf-8")
+
+
+@nox.session(requires=requires(PREMERGE))
+def tests(session: nox.Session) -> None:
+    """patchgate's own tests, on the pre-merge rows."""
+    session.install("-e", ".[test]")
+    rows = {f"PATCHGATE_ROW_{torch.replace('.', '_')}": _made(torch).get("python", "") for torch in PREMERGE}
+    missing = [name for name, python in rows.items() if not python]
+    if missing:
+        session.error(f"no environment for {', '.join(missing)}; see build/rows")
+    session.run("pytest", "-n", "2", "--dist", "loadgroup", *session.posargs, env=rows)
+
+
+@nox.session
+def lint(session: nox.Session) -> None:
+    """Style, imports and types."""
+    session.install("-e", ".[test,lint]", "nox")
+    session.run("ruff", "check", ".")
+    session.run("ruff", "format", "--check", ".")
+    session.run("mypy")
+
+
+@nox.session(requires=requires(PREMERGE))
+def bench(session: nox.Session) -> None:
+    """How the time of a warm gate is spent, as shares of one run."""
+    session.install("-e", ".")
+    patch = session.posargs or ["fixtures/patches/vllm-42686"]
+    session.run("python", "ci/bench.py", *_rows(session, PREMERGE), *patch)
+
+
+def _torches(arguments: list[str]) -> tuple[list[str], list[str]]:
+    """Take `--torch X` out of the arguments; they name rows, and rows are made here."""
+    rest, torches = [], []
+    given = iter(arguments)
+    for argument in given:
+        if argument == "--torch":
+            torches.append(next(given, ""))
+        else:
+            rest.append(argument)
+    return rest, torches
+
+
+def _made(torch: str) -> dict[str, str]:
+    path = MADE / f"{torch}.json"
+    found: dict[str, str] = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+    return found
+
+
+def _rows(session: nox.Session, torches: list[str]) -> list[str]:
+    """The options that tell the command of each row's interpreter, or why it has none."""
+    options = []
+    for torch in torches:
+        made = _made(torch)
+        if torch not in ROWS:
+            session.error(f"no row for torch {torch!r} in ci/matrix.toml; there are: {', '.join(ROWS)}")
+        if not made:
+            session.error(f"torch {torch} is not made yet: nox -s 'row({torch})'")
+        kind, value = next(iter(made.items()))
+        options += ["--row" if kind == "python" else "--problem", f"{torch}={value}"]
+    return options
+
+
+def _patchgate(session: nox.Session, *arguments: str) -> None:
+    """Run the command and end with its own exit code, which nox would turn into 1."""
+    code = subprocess.call(
+        [str(Path(session.bin, "patchgate")), *arguments], env={k: v for k, v in session.env.items() if v is not None}
+    )
+    if code:
+        sys.exit(code)

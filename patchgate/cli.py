@@ -1,0 +1,213 @@
+"""The command's door: `patchgate gate | explain | accept | report | record`.
+
+Decides options and exit codes (DESIGN: 0 to 4). Refuses to hold any logic of
+its own; a UsageError ends here as a message and exit code 2.
+"""
+
+from __future__ import annotations
+
+import difflib
+import functools
+import importlib.metadata
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NoReturn, TypeVar
+
+import click
+from rich.console import Console
+
+from patchgate import __version__, accept, record
+from patchgate.codes import CODES
+from patchgate.errors import UsageError
+from patchgate.files import write_atomically
+from patchgate.launch import launch
+from patchgate.matrix import load_matrix, load_profile, load_workloads
+from patchgate.model import Verdict, exit_code
+from patchgate.patches import load_patch
+from patchgate.project import DEVICES, GOLDEN, shown
+from patchgate.report.junit import render_junit
+from patchgate.report.markdown import render_markdown
+from patchgate.report.terminal import show_code, show_run
+from patchgate.report.view import view
+from patchgate.run import NAME, Limits, Run, load_run, load_verdicts
+
+FOLDER = "build/gate"
+Command = TypeVar("Command", bound=Callable[..., Any])
+folder_option = click.option(
+    "--folder",
+    default=FOLDER,
+    show_default=True,
+    type=click.Path(file_okay=False),
+    help="Where a run leaves its results.",
+)
+
+
+def main() -> NoReturn:
+    """The console script."""
+    try:
+        cli.main(standalone_mode=False)
+    except UsageError as error:
+        click.echo(f"error: {error}", err=True)
+        sys.exit(2)
+    except click.ClickException as error:
+        error.show()
+        sys.exit(2)
+    except (click.Abort, KeyboardInterrupt):
+        click.echo("interrupted", err=True)
+        sys.exit(130)
+    sys.exit(0)
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="patchgate")
+def cli() -> None:
+    """The gate that every patch to the PyTorch compiler passes before merge."""
+
+
+@cli.command()
+@click.argument("patch", type=click.Path())
+@click.option("--row", "rows", multiple=True, metavar="TORCH=PYTHON", help="A torch release and its interpreter.")
+@click.option("--problem", "problems", multiple=True, metavar="TORCH=REASON", help="A row that has no environment.")
+@click.option("--device", "devices", multiple=True, metavar="NAME", help="Device profiles; default: h200 and cpu.")
+@click.option("--workload", "workloads", multiple=True, metavar="NAME", help="Only these workloads.")
+@click.option("--time-limit", default=60.0, show_default=True, help="Seconds that one case may take.")
+@click.option("--memory-limit", default=1024, show_default=True, help="MiB that one case may add to a warm torch.")
+@click.option("-n", "workers", default=2, show_default=True, help="Cases at once.")
+@folder_option
+def gate(
+    patch: str,
+    rows: tuple[str, ...],
+    problems: tuple[str, ...],
+    devices: tuple[str, ...],
+    workloads: tuple[str, ...],
+    time_limit: float,
+    memory_limit: int,
+    workers: int,
+    folder: str,
+) -> NoReturn:
+    """Judge PATCH (a folder with patch.py and patch.toml, or a bare .py).
+
+    Without --row the torch of this interpreter is used; `nox -s gate` makes the pre-merge rows.
+    """
+    loaded = load_patch(Path(patch))
+    chosen = dict(_pair(row, "--row") for row in rows) or ({} if problems else _own_row())
+    run = Run(
+        folder=str(Path(folder).resolve()),
+        patch=str(Path(patch).resolve()),
+        rows=chosen,
+        problems=dict(_pair(problem, "--problem") for problem in problems),
+        devices=_known(devices, [file.stem for file in DEVICES.glob("*.toml")], "device") or ("h200", "cpu"),
+        workloads=_known(workloads, list(load_workloads()), "workload"),
+        limits=Limits(seconds=time_limit, bytes=memory_limit << 20),
+    )
+    for device in run.devices:
+        load_profile(device)
+    torches = ", ".join(run.torches)
+    click.echo(f"patchgate {__version__}: {loaded.id} on torch {torches}; devices {', '.join(run.devices)}")
+    _show(run, launch(run, workers=workers, quiet=False))
+
+
+@cli.command()
+@folder_option
+def report(folder: str) -> NoReturn:
+    """Show the last run again, and write its reports anew."""
+    run = load_run(Path(folder) / NAME)
+    _show(run, load_verdicts(Path(folder)))
+
+
+@cli.command()
+@click.argument("code", required=False)
+def explain(code: str | None) -> None:
+    """Tell what a verdict code means, why it matters and how to fix it; without CODE, list all."""
+    if code is None:
+        for known in sorted(CODES.values(), key=lambda c: c.code):
+            click.echo(f"{known.code}  {known.title}")
+        return
+    if code.upper() not in CODES:
+        close = difflib.get_close_matches(code.upper(), CODES, n=1)
+        advice = f"patchgate explain {close[0]}" if close else "patchgate explain   (lists all)"
+        raise UsageError("no such code", where="explain", got=code, next=advice)
+    show_code(Console(), CODES[code.upper()])
+
+
+@cli.command("accept")
+@click.option("--reason", metavar="TEXT", help="Why golden changes; goes into golden/HISTORY.md.")
+@click.option("--golden", default=str(GOLDEN), type=click.Path(file_okay=False), help="The folder of golden files.")
+@folder_option
+def accept_command(reason: str | None, golden: str, folder: str) -> None:
+    """Promote what the last run observed to golden. Nothing is run again."""
+    accept.refuse_here(accept.here())
+    run = load_run(Path(folder) / NAME)
+    changes = accept.plan(run.store, [row.torch for row in load_matrix()], Path(golden))
+    if not changes:
+        click.echo("golden already says what the last run observed")
+        return
+    for change in changes:
+        click.echo(change.diff)
+    accept.carry_out(changes, accept.reason_of(reason), Path(golden))
+    click.echo(f"{len(changes)} files below {shown(golden)} changed; read the diff, then commit them")
+
+
+@cli.command("record")
+@click.option("--profile", required=True, metavar="NAME", help="The device profile that the machine's GPU is.")
+@folder_option
+def record_command(profile: str, folder: str) -> None:
+    """Keep what the last run observed on a real GPU (`gate --device cuda`) to compare simulation with."""
+    run = load_run(Path(folder) / NAME)
+    for path in record.keep(run.store, profile, load_profile(profile)["name"], GOLDEN):
+        click.echo(f"wrote {shown(path)}")
+
+
+def _show(run: Run, verdicts: list[Verdict]) -> NoReturn:
+    """Print and write every report of a run, and end with its exit code."""
+    patch = load_patch(Path(run.patch))
+    title = " ".join(filter(None, (patch.id, patch.claims.title, patch.claims.source)))
+    shown_view = view(verdicts, run.torches)
+    # A log is not 80 columns wide; a terminal says how wide it is.
+    show_run(Console(width=None if sys.stdout.isatty() else 140), title, shown_view)
+    folder = Path(run.folder)
+    write_atomically(folder / "junit.xml", render_junit(verdicts))
+    markdown = render_markdown(title, shown_view)
+    write_atomically(folder / "summary.md", markdown)
+    summary = os.environ.get("GITHUB_STEP_SUMMARY")
+    if summary:
+        with open(summary, "a", encoding="utf-8") as file:
+            file.write(markdown)
+    code = exit_code(verdicts)
+    if code == 3:
+        click.echo("nothing was judged: no workload, device or row was selected")
+    click.echo(f"results: {shown(folder)}/verdicts.json, junit.xml, summary.md; exit code {code}")
+    sys.exit(code)
+
+
+def _pair(text: str, option: str) -> tuple[str, str]:
+    torch, equals, rest = text.partition("=")
+    if not equals or not torch or not rest:
+        raise UsageError("not TORCH=VALUE", where=option, got=text, next=f"{option} 2.11.0=path/to/python")
+    return torch, rest
+
+
+def _known(given: tuple[str, ...], known: list[str], what: str) -> tuple[str, ...]:
+    for name in given:
+        if name not in known:
+            close = difflib.get_close_matches(name, known, n=1)
+            advice = f"did you mean `{close[0]}`?" if close else f"one of: {', '.join(sorted(known))}"
+            raise UsageError(f"no {what} `{name}`", where=f"--{what}", got=name, next=advice)
+    return given
+
+
+@functools.cache
+def _own_row() -> dict[str, str]:
+    """The torch of this interpreter, told by its metadata: torch itself is never imported here."""
+    try:
+        version = importlib.metadata.version("torch")
+    except importlib.metadata.PackageNotFoundError:
+        raise UsageError(
+            "no torch to judge on",
+            where="--row",
+            got="no row, and no torch beside this patchgate",
+            next="nox -s gate -- PATCH   (makes the pre-merge rows), or --row 2.11.0=path/to/python",
+        ) from None
+    return {version.partition("+")[0]: sys.executable}

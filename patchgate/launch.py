@@ -1,0 +1,62 @@
+"""Carries out a run: pytest over the suite, in a process of its own, with the verdicts left in the run's folder.
+
+Decides pytest's options and what its end means. Refuses to judge or to show.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+from patchgate.codes import CODES
+from patchgate.model import Kind, Verdict
+from patchgate.project import SUITE
+from patchgate.run import VERDICTS, Run, load_verdicts, save_run, save_verdicts
+
+_NOTHING_COLLECTED = 5
+_JUDGED = (0, 1, _NOTHING_COLLECTED)
+# Ours alone: neither the caller's pytest options nor the settings of the project they stand in.
+_INI = "[pytest]\naddopts = --import-mode=importlib -p no:cacheprovider\n"
+
+
+def launch(run: Run, *, workers: int, quiet: bool) -> list[Verdict]:
+    """Run every cell and return all verdicts; a pytest that broke becomes a verdict too."""
+    folder = Path(run.folder)
+    shutil.rmtree(folder, ignore_errors=True)
+    path = save_run(run)
+    (folder / "pytest.ini").write_text(_INI, encoding="utf-8")
+    command = [sys.executable, "-m", "pytest", str(SUITE), "-c", str(folder / "pytest.ini")]
+    command += ["--rootdir", str(SUITE), "--patchgate-run", str(path)]
+    command += ["-n", str(workers), "--dist", "loadgroup", "-q", "--tb=no", "--no-header", "--no-summary"]
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
+    ended = subprocess.run(
+        command,
+        env=environment | {"PYTHONDONTWRITEBYTECODE": "1"},
+        stdout=subprocess.PIPE if quiet else None,
+        stderr=subprocess.STDOUT if quiet else None,
+        text=True,
+    )
+    verdicts = load_verdicts(folder) if (folder / VERDICTS).is_file() else []
+    if ended.returncode not in _JUDGED or not (folder / VERDICTS).is_file():
+        verdicts.append(_broken(ended.returncode, (ended.stdout or "").strip()))
+        save_verdicts(folder, verdicts)
+    return verdicts
+
+
+def _broken(status: int, output: str) -> Verdict:
+    told = CODES["PG904"]
+    last = output.splitlines()[-1] if output else "see its output above"
+    return Verdict(
+        code=told.code,
+        kind=Kind.INFRA,
+        check="machine",
+        torch="",
+        subject="pytest",
+        expected="pytest to end with a verdict for each cell",
+        actual=f"it ended with status {status}: {last}",
+        why=told.why,
+        next=told.fix,
+    )

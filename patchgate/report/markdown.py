@@ -1,0 +1,55 @@
+"""The view as Markdown, for a pull request or a job's summary."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from patchgate.model import Colour
+from patchgate.report.view import Block, Cell, View
+
+# GitHub cuts a summary off at a megabyte; a reader long before.
+_LONGEST = 50
+_PLACES = 5
+_MARKS = {Colour.GREEN: "ok", Colour.RED: "**RED**", Colour.GREY: "?"}
+
+
+def render_markdown(title: str, view: View) -> str:
+    """Title, summary, matrix and blocks."""
+    lines = [f"## {_escape(title)}", "", view.summary, ""]
+    lines += [_row(["check", "item", *(f"torch {torch}" for torch in view.torches)])]
+    lines += [_row(["---"] * (2 + len(view.torches)))]
+    lines += [_row([line.check, line.item, *(_cell(cell) for cell in line.cells)]) for line in view.lines]
+    for block in view.blocks:
+        lines += ["", *_block(block)]
+    return "\n".join(lines) + "\n"
+
+
+def _escape(text: str) -> str:
+    return text.replace("|", "\\|").replace("\n", " ").replace("<", "&lt;")
+
+
+def _row(cells: list[str]) -> str:
+    return "| " + " | ".join(cells) + " |"
+
+
+def _cell(cell: Cell | None) -> str:
+    if cell is None:
+        return "-"
+    told = "" if cell.colour is Colour.GREEN else " " + " ".join(cell.codes)
+    return f"{_MARKS[cell.colour]} {cell.count}{told}"
+
+
+def _block(block: Block) -> Iterator[str]:
+    judged = "" if block.colour is Colour.RED else " (not judged)"
+    yield f"### {block.code} {_escape(block.title)}{judged}"
+    yield ""
+    yield _row(["torch", block.check, "expected", "actual"])
+    yield _row(["---"] * 4)
+    for entry in block.entries[:_LONGEST]:
+        torches = ", ".join(entry.torches)
+        yield _row([torches, _escape(entry.subject), _escape(entry.expected), _escape(entry.actual)])
+    if len(block.entries) > _LONGEST:
+        yield _row(["", f"and {len(block.entries) - _LONGEST} more, all in verdicts.json", "", ""])
+    fields = [*(("Where", place) for place in block.places[:_PLACES]), ("Why", block.why)]
+    for name, text in (*fields, *(("Next", step) for step in block.next)):
+        yield f"\n{name}: {_escape(text)}"

@@ -1,0 +1,84 @@
+"""The view in a terminal: the matrix, then one block for each thing to act on. Greens are only counted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from rich.box import SIMPLE_HEAD
+from rich.console import Console, Group, RenderableType
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from patchgate.model import Code, Colour
+from patchgate.report.view import Block, Cell, View
+
+_STYLES = {Colour.GREEN: "green", Colour.RED: "bold red", Colour.GREY: "yellow"}
+_LONGEST = 16
+_PLACES = 3
+
+
+def show_run(console: Console, title: str, view: View) -> None:
+    """Print a run: title, matrix, blocks, summary."""
+    console.print(Text(title, style="bold"))
+    console.print(_matrix(view))
+    for block in view.blocks:
+        console.print(Padding(Group(*_block(block)), (0, 0, 1, 0)))
+    style = _STYLES[Colour.RED if view.counts[Colour.RED] else Colour.GREEN]
+    console.print(Text(view.summary, style=style))
+
+
+def show_code(console: Console, code: Code) -> None:
+    """Print what a verdict code means: what, why, how to fix."""
+    console.print(Text(f"{code.code}  {code.title}", style="bold"))
+    for name, text in (("what", code.what), ("why", code.why), ("fix", code.fix)):
+        console.print(_field(name, text))
+
+
+def _matrix(view: View) -> Table:
+    table = Table(box=SIMPLE_HEAD, pad_edge=False)
+    table.add_column("check", no_wrap=True)
+    table.add_column("item", no_wrap=True)
+    for torch in view.torches:
+        table.add_column(torch, no_wrap=True)
+    before = ""
+    for line in view.lines:
+        check = line.check if line.check != before else ""
+        before = line.check
+        table.add_row(check, line.item, *(_text(cell) for cell in line.cells))
+    return table
+
+
+def _text(cell: Cell | None) -> Text:
+    if cell is None:
+        return Text("-", style="dim")
+    told = "ok" if cell.colour is Colour.GREEN else " ".join(cell.codes)
+    return Text(f"{told} {cell.count}", style=_STYLES[cell.colour])
+
+
+def _block(block: Block) -> Iterator[RenderableType]:
+    mark = "NOT JUDGED " if block.colour is Colour.GREY else ""
+    yield Text(f"{mark}{block.code}  {block.title}", style=_STYLES[block.colour])
+    for entry in block.entries[:_LONGEST]:
+        on = f" on torch {', '.join(entry.torches)}" if entry.torches else ""
+        yield _field(block.check, f"{entry.subject}{on}")
+        yield _field("", f"expected {entry.expected}")
+        yield _field("", f"actual   {entry.actual}")
+    if len(block.entries) > _LONGEST:
+        yield _field("", f"and {len(block.entries) - _LONGEST} more, all in verdicts.json")
+    for place in block.places[:_PLACES]:
+        yield _field("where", place)
+    if len(block.places) > _PLACES:
+        yield _field("", f"and {len(block.places) - _PLACES} more")
+    yield _field("why", block.why)
+    for step in block.next:
+        yield _field("next", step)
+    yield _field("", f"patchgate explain {block.code}")
+
+
+def _field(name: str, text: str) -> RenderableType:
+    table = Table.grid(padding=(0, 1))
+    table.add_column(width=7, justify="right", style="dim")
+    table.add_column(overflow="fold")
+    table.add_row(name, Text(text))
+    return table

@@ -1,0 +1,141 @@
+"""Verdicts -> the one view that every report shows: a matrix, and a block for each thing to act on.
+
+Decides rows, columns, order and grouping. Refuses to know terminals, Markdown or XML.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from packaging.version import Version
+
+from patchgate.codes import CODES
+from patchgate.model import Colour, Verdict
+
+# Reading order: what cannot be believed first, then what a reader would look at next.
+CHECKS = ("machine", "surface", "gate", "kernels", "graph", "parity")
+_WORST_FIRST = (Colour.RED, Colour.GREY, Colour.GREEN)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cell:
+    """What one check said of one item on one torch; `codes` are those of its worst colour."""
+
+    colour: Colour
+    count: int
+    codes: tuple[str, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Line:
+    """A row of the matrix. `cells` has None where nothing was judged."""
+
+    check: str
+    item: str
+    cells: tuple[Cell | None, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Entry:
+    """One finding, with every torch on which it is the same."""
+
+    torches: tuple[str, ...]
+    subject: str
+    expected: str
+    actual: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Block:
+    """Verdicts of one code: one thing to read, and one next step. Equal findings share an entry."""
+
+    code: str
+    title: str
+    colour: Colour
+    check: str
+    entries: tuple[Entry, ...]
+    places: tuple[str, ...]
+    why: str
+    next: tuple[str, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class View:
+    """Everything that is shown; `counts` is by colour."""
+
+    torches: tuple[str, ...]
+    lines: tuple[Line, ...]
+    blocks: tuple[Block, ...]
+    counts: dict[Colour, int]
+
+    @property
+    def summary(self) -> str:
+        told = f"{self.counts[Colour.RED]} red, {self.counts[Colour.GREEN]} green"
+        grey = self.counts[Colour.GREY]
+        return f"{told}, {grey} not judged" if grey else told
+
+
+def item_of(verdict: Verdict) -> str:
+    """The first word of a subject: a case such as `residual_stack.h200`, or what a check looks at."""
+    return verdict.subject.partition(" ")[0]
+
+
+def _rank(check: str) -> tuple[int, str]:
+    return (CHECKS.index(check) if check in CHECKS else len(CHECKS), check)
+
+
+def view(verdicts: Sequence[Verdict], torches: Sequence[str]) -> View:
+    """The view of a run over `torches`; verdicts may come in any order."""
+    columns = tuple(sorted(torches, key=Version))
+    keys = sorted({(v.check, item_of(v)) for v in verdicts}, key=lambda key: (_rank(key[0]), key[1]))
+    lines = tuple(
+        Line(check=check, item=item, cells=tuple(_cell(verdicts, check, item, torch) for torch in columns))
+        for check, item in keys
+    )
+    counts = Counter(v.colour for v in verdicts)
+    return View(
+        torches=columns,
+        lines=lines,
+        blocks=tuple(_blocks(verdicts)),
+        counts={colour: counts[colour] for colour in Colour},
+    )
+
+
+def _cell(verdicts: Sequence[Verdict], check: str, item: str, torch: str) -> Cell | None:
+    here = [v for v in verdicts if (v.check, item_of(v), v.torch) == (check, item, torch)]
+    for colour in _WORST_FIRST:
+        found = [v for v in here if v.colour is colour]
+        if found:
+            return Cell(colour=colour, count=len(found), codes=tuple(sorted({v.code for v in found})))
+    return None
+
+
+def _blocks(verdicts: Sequence[Verdict]) -> list[Block]:
+    groups: dict[tuple[str, str], list[Verdict]] = {}
+    for verdict in verdicts:
+        if verdict.colour is not Colour.GREEN:
+            groups.setdefault((verdict.check, verdict.code), []).append(verdict)
+    blocks = [
+        Block(
+            code=code,
+            title=CODES[code].title,
+            colour=found[0].colour,
+            check=check,
+            entries=tuple(_entries(found)),
+            places=tuple(dict.fromkeys(v.where for v in found if v.where)),
+            why=found[0].why,
+            next=tuple(dict.fromkeys(v.next for v in found)),
+        )
+        for (check, code), found in groups.items()
+    ]
+    return sorted(blocks, key=lambda b: (b.colour is not Colour.RED, _rank(b.check), b.code))
+
+
+def _entries(verdicts: Sequence[Verdict]) -> Iterator[Entry]:
+    same: dict[tuple[str, str, str], list[str]] = {}
+    for verdict in sorted(verdicts, key=lambda v: (v.subject, Version(v.torch or "0"))):
+        same.setdefault((verdict.subject, verdict.expected, verdict.actual), []).append(verdict.torch)
+    for (subject, expected, actual), torches in same.items():
+        yield Entry(torches=tuple(filter(None, torches)), subject=subject, expected=expected, actual=actual)
