@@ -40,6 +40,10 @@ class CallReader(Rebinder):
 
     def read_Call(self, node: ast.Call) -> Value:
         callee = self.read(node.func)
+        if isinstance(node.func, ast.Attribute) and node.func.attr == "setattr" and not isinstance(callee, Symbol):
+            callee = External(dotted="monkeypatch.setattr")
+        elif isinstance(callee, Symbol) and pure_function(callee.dotted) is not None:
+            callee = External(dotted=callee.dotted)
         if isinstance(callee, External):
             special = self._special(callee.dotted, node)
             if special is not None:

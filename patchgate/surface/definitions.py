@@ -77,7 +77,7 @@ class Definer(Reader):
             return self.attribute(owner, "__version__", spot_of(alias))
         presence, value, holder = look_up(self.release, owner, alias.name)
         self.touch("name", holder, alias.name, presence, spot_of(alias))
-        if value is UNKNOWN and not covered(self.release, dotted):
+        if presence is Presence.MAYBE and not covered(self.release, dotted):
             return External(dotted=dotted)
         return value
 

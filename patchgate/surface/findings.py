@@ -127,13 +127,13 @@ def show_releases(found: Sequence[str], known: Sequence[str]) -> str:
 def _run_text(first: int, last: int, known: Sequence[str]) -> str:
     start = _short(known[first], first == 0 or _minor(known[first - 1]) != _minor(known[first]))
     end = _short(known[last], last == len(known) - 1 or _minor(known[last + 1]) != _minor(known[last]))
+    if first == 0 and last < len(known) - 1:
+        return f"{end} and before"
+    if last == len(known) - 1 and first > 0:
+        return f"from {start}"
     if first == last:
         whole = all(_minor(each) != _minor(known[first]) for at, each in enumerate(known) if at != first)
         return _short(known[first], whole)
-    if first == 0:
-        return f"{end} and before"
-    if last == len(known) - 1:
-        return f"from {start}"
     return start if start == end else f"{start} to {end}"
 
 
