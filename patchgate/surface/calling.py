@@ -40,7 +40,11 @@ class CallReader(Rebinder):
 
     def read_Call(self, node: ast.Call) -> Value:
         callee = self.read(node.func)
-        if isinstance(node.func, ast.Attribute) and node.func.attr == "setattr" and not isinstance(callee, Symbol):
+        if (
+            isinstance(node.func, ast.Attribute)
+            and node.func.attr == "setattr"
+            and not isinstance(callee, Symbol)
+        ):
             callee = External(dotted="monkeypatch.setattr")
         elif isinstance(callee, Symbol) and pure_function(callee.dotted) is not None:
             callee = External(dotted=callee.dotted)

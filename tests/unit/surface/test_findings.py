@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from toytorch import TORCHES, codes, found
 
 from patchgate.surface.findings import show_releases
 from patchgate.surface.lint import lint_source
-from toytorch import TORCHES, codes, found
 
 KNOWN = ("2.8.0", "2.9.0", "2.9.1", "2.10.0", "2.11.0", "2.12.0", "2.12.1", "2.13.0")
 
@@ -63,7 +63,9 @@ def test_columns_count_characters() -> None:
     assert source.splitlines()[spot.line - 1][spot.column - 1 :][: spot.width] == "absent"
 
 
-@pytest.mark.parametrize("source", ["def f(:\n", "x = '\0'\n", "(" * 2000, "x = " + "-" * 5000 + "1", "\ufeff\ufeffx"])
+@pytest.mark.parametrize(
+    "source", ["def f(:\n", "x = '\0'\n", "(" * 2000, "x = " + "-" * 5000 + "1", "\ufeff\ufeffx"]
+)
 def test_what_is_not_python_is_one_finding(source: str) -> None:
     findings, _ = lint_source(source, "patch.py", TORCHES)
     assert [each.code for each in findings] == ["PG140"]

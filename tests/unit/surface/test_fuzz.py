@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from toytorch import TORCHES
 
 from patchgate.codes import CODES
 from patchgate.surface.lint import lint_source
-from toytorch import TORCHES
 
 SEEDS = [
     (Path(__file__).parents[3] / "fixtures" / "patches" / "vllm-42686" / "patch.py").read_text(),
@@ -45,9 +45,14 @@ elif (2, 9) <= tuple(int(p) for p in torch.__version__.split(".")[:2]): setattr(
 else: ir.strides = _orig  # patchgate: ignore[PG118]
 """,
 ]
-TOKENS = sorted({*SEEDS[0].split(), *SEEDS[1].split(), "(", ")", ":", "\n", "    ", "0", "''", "\0", "ä", "lambda: ("})
+TOKENS = sorted(
+    {*SEEDS[0].split(), *SEEDS[1].split(), "(", ")", ":", "\n", "    ", "0", "''", "\0", "ä", "lambda: ("}
+)
 EDIT = st.tuples(
-    st.sampled_from(["delete", "repeat", "insert", "swap", "cut"]), st.floats(0, 1), st.floats(0, 1), st.sampled_from(TOKENS)
+    st.sampled_from(["delete", "repeat", "insert", "swap", "cut"]),
+    st.floats(0, 1),
+    st.floats(0, 1),
+    st.sampled_from(TOKENS),
 )
 
 
@@ -92,7 +97,9 @@ def check(source: str) -> None:
 
 
 TEXTS = st.builds(mutated, st.sampled_from(SEEDS), st.lists(EDIT, min_size=1, max_size=6))
-PROGRAMS = st.builds(renamed, st.sampled_from(SEEDS), st.lists(st.integers(0, 100_000), min_size=1, max_size=12))
+PROGRAMS = st.builds(
+    renamed, st.sampled_from(SEEDS), st.lists(st.integers(0, 100_000), min_size=1, max_size=12)
+)
 SLOW_IS_FINE = [HealthCheck.too_slow]
 
 

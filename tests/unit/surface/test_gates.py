@@ -5,10 +5,10 @@ from __future__ import annotations
 import ast
 
 import pytest
-
-from patchgate.surface.walking import walk
 from toyrelease import ToyRelease
 from toytorch import codes
+
+from patchgate.surface.walking import walk
 
 RELEASES = ("2.9.1", "2.10.0", "2.11.0", "2.12.1")
 HEAD = """
@@ -77,7 +77,9 @@ def test_upper_bounds_that_nightlies_slip_under() -> None:
     assert codes(gate.format("2.13.0.dev0")) == []
 
 
-@pytest.mark.parametrize("test", ["unknown()", "torch.cuda.is_available()", 'Version("x")', "1 / 0 > TORCH", "TORCH[0]"])
+@pytest.mark.parametrize(
+    "test", ["unknown()", "torch.cuda.is_available()", 'Version("x")', "1 / 0 > TORCH", "TORCH[0]"]
+)
 def test_what_cannot_be_known_is_no_gate(test: str) -> None:
     tree = ast.parse(f"{HEAD}\nif {test}:\n    pass\n")
     assert all(walk(tree, ToyRelease(version, {})).gates == [] for version in RELEASES)

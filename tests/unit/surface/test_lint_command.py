@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
+from toytorch import TORCHES
 
 from patchgate.surface import index
 from patchgate.surface.lint_command import lint
-from toytorch import TORCHES
 
 RED = "import torch._inductor.old\n"
 
@@ -19,7 +19,9 @@ RED = "import torch._inductor.old\n"
 def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):  # type: ignore[no-untyped-def]
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(index, "releases", lambda: tuple(each.version for each in TORCHES))
-    monkeypatch.setattr(index, "load", lambda version: next(each for each in TORCHES if each.version == version))
+    monkeypatch.setattr(
+        index, "load", lambda version: next(each for each in TORCHES if each.version == version)
+    )
 
     def run(*arguments: str) -> Result:
         return CliRunner().invoke(lint, list(arguments))
@@ -78,7 +80,10 @@ def test_formats(run, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
 def test_names_are_told_per_release(run, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
     (tmp_path / "p.py").write_text("from torch._inductor.virtualized import V\nV.graph.sizevars.size_hint\n")
     told = run("p.py", "--names").output
-    assert "torch._inductor.sizevars.SizeVarAllocator.size_hint: present 2.10 and before; missing from 2.11\n" in told
+    assert (
+        "torch._inductor.sizevars.SizeVarAllocator.size_hint: present 2.10 and before; missing from 2.11\n"
+        in told
+    )
 
 
 DIFF = """--- a/torch/_inductor/ir.py
@@ -91,7 +96,8 @@ DIFF = """--- a/torch/_inductor/ir.py
 
 
 @pytest.mark.parametrize(
-    ("text", "code"), [("a\nb = 2\nc = 3\n", None), ("x\na\nb = 2\nc = 3\n", "PG128"), ("b = 2\n", "PG127"), (None, "PG127")]
+    ("text", "code"),
+    [("a\nb = 2\nc = 3\n", None), ("x\na\nb = 2\nc = 3\n", "PG128"), ("b = 2\n", "PG127"), (None, "PG127")],
 )
 def test_hunks(run, tmp_path: Path, text: str | None, code: str | None) -> None:  # type: ignore[no-untyped-def]
     site = tmp_path / "site"

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import textwrap
 
-from patchgate.surface.lint import lint_source
 from toyrelease import ToyRelease
+
+from patchgate.surface.lint import lint_source
 
 _IR = """
 from torch._inductor import config
@@ -47,7 +48,9 @@ def unused(x): ...
 """
 
 
-def toy(version: str, *, hint: str = "size_hint", extra: str = "", passed: str = "", two: str = "2") -> ToyRelease:
+def toy(
+    version: str, *, hint: str = "size_hint", extra: str = "", passed: str = "", two: str = "2"
+) -> ToyRelease:
     sources = {
         "torch._inductor.ir": _IR.format(extra=extra, passed=passed, two=two),
         "torch._inductor.config": "threshold = 8\n" + ("old_option = 1\n" if hint == "size_hint" else ""),
@@ -76,7 +79,13 @@ class GraphLowering:
 TORCHES = (
     toy("2.10.0"),
     toy("2.11.0", hint="optimization_hint"),
-    toy("2.13.0", hint="optimization_hint", extra=", *, graph_reuse=True", passed=", graph_reuse=False", two="20"),
+    toy(
+        "2.13.0",
+        hint="optimization_hint",
+        extra=", *, graph_reuse=True",
+        passed=", graph_reuse=False",
+        two="20",
+    ),
 )
 
 
@@ -84,7 +93,8 @@ def found(source: str, torches: tuple[ToyRelease, ...] = TORCHES) -> list[str]:
     """Each finding as `line: CODE severity message [releases]`."""
     findings, _ = lint_source(textwrap.dedent(source).lstrip(), "patch.py", torches)
     return [
-        f"{each.spot.line}: {each.code} {each.severity.value} {each.message} [{each.shown_releases}]" for each in findings
+        f"{each.spot.line}: {each.code} {each.severity.value} {each.message} [{each.shown_releases}]"
+        for each in findings
     ]
 
 
