@@ -79,7 +79,9 @@ def renamed(seed: str, picks: list[int]) -> str:
     tree = ast.parse(seed)
     names = sorted({each.id for each in ast.walk(tree) if isinstance(each, ast.Name)})
     attributes = sorted({each.attr for each in ast.walk(tree) if isinstance(each, ast.Attribute)})
-    nodes = [each for each in ast.walk(tree) if isinstance(each, (ast.Name, ast.Attribute, ast.Constant))]
+    in_text = {id(part) for each in ast.walk(tree) if isinstance(each, ast.JoinedStr) for part in ast.walk(each)}
+    kinds = (ast.Name, ast.Attribute, ast.Constant)
+    nodes = [each for each in ast.walk(tree) if isinstance(each, kinds) and id(each) not in in_text]
     for pick in picks:
         node = nodes[pick % len(nodes)]
         if isinstance(node, ast.Name):
