@@ -15,9 +15,7 @@ def as_text(report: Report, *, details: bool = False, names: bool = False) -> st
     red = sum(each.severity is Severity.RED for each in report.findings)
     notes = len(report.findings) - red
     releases = f"{report.releases[0]} to {report.releases[-1]}" if report.releases else "no releases"
-    lines.append(
-        f"{len(report.files)} linted against {len(report.releases)} ({releases}): {red} red, {notes} notes"
-    )
+    lines.append(f"{len(report.files)} linted against {len(report.releases)} ({releases}): {red} red, {notes} notes")
     return "\n".join(lines) + "\n"
 
 

@@ -8,9 +8,10 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable
 
+from patchgate.surface.annotations import promised
 from patchgate.surface.api import Class, Function
 from patchgate.surface.gates import HELPERS, NotKnown, attempt, call_method, pure_function, spellings
-from patchgate.surface.lookup import covered, look_up, promised, returned
+from patchgate.surface.lookup import covered, look_up, returned
 from patchgate.surface.rebinding import Rebinder
 from patchgate.surface.spots import spot_of
 from patchgate.surface.usage import Calling, Presence
@@ -29,9 +30,7 @@ from patchgate.surface.values import (
 
 _PATCHERS = frozenset({"unittest.mock.patch", "mock.patch"})
 _OBJECT_PATCHERS = frozenset({"unittest.mock.patch.object", "mock.patch.object"})
-_TRANSPARENT = frozenset(
-    {"staticmethod", "classmethod", "property", "functools.cache", "functools.cached_property"}
-)
+_TRANSPARENT = frozenset({"staticmethod", "classmethod", "property", "functools.cache", "functools.cached_property"})
 _METADATA = frozenset({"importlib.metadata.version", "importlib_metadata.version"})
 
 
@@ -40,11 +39,7 @@ class CallReader(Rebinder):
 
     def read_Call(self, node: ast.Call) -> Value:
         callee = self.read(node.func)
-        if (
-            isinstance(node.func, ast.Attribute)
-            and node.func.attr == "setattr"
-            and not isinstance(callee, Symbol)
-        ):
+        if isinstance(node.func, ast.Attribute) and node.func.attr == "setattr" and not isinstance(callee, Symbol):
             callee = External(dotted="monkeypatch.setattr")
         elif isinstance(callee, Symbol) and pure_function(callee.dotted) is not None:
             callee = External(dotted=callee.dotted)
@@ -73,11 +68,7 @@ class CallReader(Rebinder):
         texts = [each.value if isinstance(each, ast.Constant) else None for each in node.args]
         if dotted in ("hasattr", "getattr", "setattr") and len(texts) >= 2 and isinstance(texts[1], str):
             return self._by_name(dotted, node, texts[1])
-        if (
-            (dotted in _OBJECT_PATCHERS or name == "setattr")
-            and len(texts) >= 2
-            and isinstance(texts[1], str)
-        ):
+        if (dotted in _OBJECT_PATCHERS or name == "setattr") and len(texts) >= 2 and isinstance(texts[1], str):
             return self._set_by_name(node, self.read(node.args[0]), texts[1])
         if (dotted in _PATCHERS or name == "setattr") and texts and isinstance(texts[0], str):
             return self._patch_path(node, texts[0])
@@ -139,19 +130,13 @@ class CallReader(Rebinder):
         named: list[tuple[str, ast.expr]] = [(each.arg, each.value) for each in node.keywords if each.arg]
         for each in node.args[:1]:
             keys = each.keys if isinstance(each, ast.Dict) else [each]
-            named += [
-                (key.value, key)
-                for key in keys
-                if isinstance(key, ast.Constant) and isinstance(key.value, str)
-            ]
+            named += [(key.value, key) for key in keys if isinstance(key, ast.Constant) and isinstance(key.value, str)]
         for option, at in named:
             value: Value = Symbol(dotted=owner, kind="module")
             for name in option.split("."):
                 value = self.attribute(value, name, spot_of(at))
 
-    def _call_method(
-        self, callee: Method, arguments: list[Value], keywords: dict[str | None, Value]
-    ) -> Value:
+    def _call_method(self, callee: Method, arguments: list[Value], keywords: dict[str | None, Value]) -> Value:
         known = [each for each in arguments if isinstance(each, Known)]
         options = {name: value for name, value in keywords.items() if name and isinstance(value, Known)}
         if len(known) != len(arguments) or len(options) != len(keywords):

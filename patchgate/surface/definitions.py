@@ -9,7 +9,8 @@ import ast
 from collections import Counter
 from collections.abc import Sequence
 
-from patchgate.surface.lookup import covered, look_up, promised
+from patchgate.surface.annotations import promised
+from patchgate.surface.lookup import covered, look_up
 from patchgate.surface.reading import Reader
 from patchgate.surface.spots import spot_of
 from patchgate.surface.usage import Live, Presence, Spot

@@ -120,9 +120,7 @@ _PURE: dict[str, Callable[..., Any]] = {
     **dict.fromkeys(_VERSION_MAKERS, lambda value: Version(str(value))),
 }
 _METHODS: dict[type, frozenset[str]] = {
-    str: frozenset(
-        {"split", "startswith", "endswith", "strip", "partition", "rpartition", "rsplit", "replace"}
-    ),
+    str: frozenset({"split", "startswith", "endswith", "strip", "partition", "rpartition", "rsplit", "replace"}),
     SpecifierSet: frozenset({"contains"}),
 }
 _FIELDS = frozenset(

@@ -57,9 +57,7 @@ def lint_diff(text: str, path: str, known: Sequence[str], sources: Sources) -> l
     try:
         patch = PatchSet(lines_of_diff(text))
     except UnidiffParseError as error:
-        remark = Remark(
-            code="PG127", version=known[-1], spot=Spot(line=1, column=1), message=f"not a diff: {error}"
-        )
+        remark = Remark(code="PG127", version=known[-1], spot=Spot(line=1, column=1), message=f"not a diff: {error}")
         return merged([remark], path, known, text)
     remarks = []
     for file in patch:

@@ -21,18 +21,14 @@ if TYPE_CHECKING:
 @click.option("--format", "form", type=click.Choice(["text", "json", "github", "sarif"]), default="text")
 @click.option("--torch", "spec", default="", metavar="SPEC", help='Only these releases, e.g. ">=2.9,<2.13".')
 @click.option("--details", is_flag=True, help="Three-way views and full lists of holders.")
-@click.option(
-    "--names", is_flag=True, help="Also list every name of torch that is touched, with its releases."
-)
+@click.option("--names", is_flag=True, help="Also list every name of torch that is touched, with its releases.")
 @click.option(
     "--sources",
     multiple=True,
     type=click.Path(path_type=Path, exists=True, file_okay=False),
     help="A site-packages with torch in it, to place the hunks of diffs; may be repeated.",
 )
-def lint(
-    paths: tuple[Path, ...], form: str, spec: str, details: bool, names: bool, sources: tuple[Path, ...]
-) -> None:
+def lint(paths: tuple[Path, ...], form: str, spec: str, details: bool, names: bool, sources: tuple[Path, ...]) -> None:
     """Does PATCH still bind on every known torch release? Needs no torch."""
     from patchgate.surface.hunks import Sources
     from patchgate.surface.lint import lint as find

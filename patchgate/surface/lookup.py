@@ -5,14 +5,11 @@ Decides present, maybe or missing for one step of a chain. Refuses to know about
 
 from __future__ import annotations
 
-import ast
-from collections.abc import Callable
-from functools import lru_cache
-
+from patchgate.surface.annotations import Resolve, annotated
 from patchgate.surface.api import Class, Function, Module
 from patchgate.surface.index import Found, Release
 from patchgate.surface.usage import Presence
-from patchgate.surface.values import UNKNOWN, Container, Instance, Symbol, Value, either
+from patchgate.surface.values import UNKNOWN, Instance, Symbol, Value, either
 
 # The part of torch that the index covers; a name outside it is never reported.
 ROOTS = (
@@ -50,32 +47,6 @@ CONFIG_METHODS = frozenset(
         "get_default",
     ]
 )
-_WRAPPERS = frozenset({"Optional", "Union", "Annotated", "Final", "ClassVar", "Required"})
-_COLLECTIONS = frozenset(
-    [
-        "list",
-        "List",
-        "Sequence",
-        "Iterable",
-        "Iterator",
-        "Collection",
-        "set",
-        "Set",
-        "frozenset",
-        "FrozenSet",
-        "tuple",
-        "Tuple",
-        "deque",
-        "OrderedSet",
-        "Generator",
-        "AbstractSet",
-    ]
-)
-_MAPPINGS = frozenset(
-    ["dict", "Dict", "Mapping", "MutableMapping", "defaultdict", "DefaultDict", "OrderedDict"]
-)
-
-Resolve = Callable[[str], Value]
 
 
 def covered(release: Release, dotted: str) -> bool:
@@ -149,9 +120,7 @@ def _on_instance(release: Release, owner: Instance, name: str) -> tuple[Presence
 
 def _defines(release: Release, class_dotted: str, name: str) -> bool:
     symbol = class_symbol(release, class_dotted)
-    return symbol is not None and (
-        name in symbol.functions or name in symbol.attributes or symbol.has_getattr
-    )
+    return symbol is not None and (name in symbol.functions or name in symbol.attributes or symbol.has_getattr)
 
 
 def class_symbol(release: Release, dotted: str) -> Class | None:
@@ -218,56 +187,3 @@ def module_resolver(release: Release, module: str) -> Resolve:
         return UNKNOWN
 
     return resolve
-
-
-def annotated(text: str, resolve: Resolve) -> Value:
-    """The value that an annotation, given as source, promises."""
-    tree = _parsed(text)
-    return UNKNOWN if tree is None else promised(tree, resolve)
-
-
-@lru_cache(maxsize=4096)
-def _parsed(text: str) -> ast.expr | None:
-    try:
-        return ast.parse(text, mode="eval").body
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return None
-
-
-def promised(node: ast.expr, resolve: Resolve) -> Value:
-    """The value that an annotation promises: instances of classes, or collections of them."""
-    if isinstance(node, ast.Constant):
-        if isinstance(node.value, str):
-            return annotated(node.value, resolve)
-        return UNKNOWN
-    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.BitOr):
-        return _one_of([node.left, node.right], resolve)
-    if isinstance(node, ast.Subscript):
-        return _generic(node, resolve)
-    if isinstance(node, (ast.Name, ast.Attribute)):
-        value = resolve(ast.unparse(node))
-        if isinstance(value, Symbol) and value.kind == "class":
-            return Instance(classes=(value.dotted,))
-    return UNKNOWN
-
-
-def _one_of(nodes: list[ast.expr], resolve: Resolve) -> Value:
-    some = [node for node in nodes if not (isinstance(node, ast.Constant) and node.value is None)]
-    values = [promised(node, resolve) for node in some]
-    return values[0] if len(values) == 1 else either(values)
-
-
-def _generic(node: ast.Subscript, resolve: Resolve) -> Value:
-    outer = ast.unparse(node.value).rpartition(".")[2]
-    inner = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
-    if outer in _WRAPPERS:
-        return _one_of(inner if outer == "Union" else inner[:1], resolve)
-    if outer in _COLLECTIONS and inner:
-        if outer in ("tuple", "Tuple") and not (
-            len(inner) == 2 and isinstance(inner[1], ast.Constant) and inner[1].value is Ellipsis
-        ):
-            return UNKNOWN
-        return Container(element=promised(inner[0], resolve))
-    if outer in _MAPPINGS and len(inner) == 2:
-        return Container(element=promised(inner[1], resolve))
-    return UNKNOWN

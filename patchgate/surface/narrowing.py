@@ -43,12 +43,7 @@ class Narrower(Walk):
 
     def _narrow_by_type(self, test: ast.Compare) -> None:
         left = test.left
-        if (
-            isinstance(left, ast.Call)
-            and isinstance(left.func, ast.Name)
-            and left.func.id == "type"
-            and left.args
-        ):
+        if isinstance(left, ast.Call) and isinstance(left.func, ast.Name) and left.func.id == "type" and left.args:
             key = chain(left.args[0])
             if key:
                 self._set(key, self._instances(test.comparators[0]))

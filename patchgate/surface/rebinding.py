@@ -8,8 +8,9 @@ from __future__ import annotations
 import ast
 from abc import abstractmethod
 
+from patchgate.surface.annotations import Resolve
 from patchgate.surface.api import Function
-from patchgate.surface.lookup import Resolve, look_up, module_of
+from patchgate.surface.lookup import look_up, module_of
 from patchgate.surface.narrowing import Narrower
 from patchgate.surface.usage import Presence, Rebinding, Spot
 from patchgate.surface.values import (

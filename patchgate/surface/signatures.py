@@ -16,9 +16,7 @@ _POSITIONAL = ("positional-only", "positional")
 def parameters_of(arguments: ast.arguments) -> tuple[Parameter, ...]:
     """The parameters of a function of the patch, in the index's words."""
     plain = [*arguments.posonlyargs, *arguments.args]
-    defaults = [None] * (len(plain) - len(arguments.defaults)) + [
-        ast.unparse(each) for each in arguments.defaults
-    ]
+    defaults = [None] * (len(plain) - len(arguments.defaults)) + [ast.unparse(each) for each in arguments.defaults]
     found = []
     for at, (each, default) in enumerate(zip(plain, defaults, strict=True)):
         kind = "positional-only" if at < len(arguments.posonlyargs) else "positional"

@@ -18,6 +18,4 @@ def check(views: Sequence[View]) -> Iterator[Remark]:
             problem = misfit(parameters, call.positional, call.keywords, starred=call.starred)
             if problem is not None:
                 name = ".".join(call.dotted.split(".")[-2:])
-                yield Remark(
-                    code="PG115", version=view.version, spot=call.spot, message=f"`{name}` {problem}"
-                )
+                yield Remark(code="PG115", version=view.version, spot=call.spot, message=f"`{name}` {problem}")

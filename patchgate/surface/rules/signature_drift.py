@@ -34,9 +34,7 @@ def _form(view: View, each: Rebinding, original: Function, function: LocalFuncti
         problem = f"`{each.name}` is {'async' if original.is_async else 'not async'} in torch"
     if problem is not None:
         fix = f"assign `{_WRAPPERS[wanted]}(...)`" if wanted in _WRAPPERS else ""
-        yield Remark(
-            code="PG114", version=view.version, spot=each.spot, message=problem, severity=severity, fix=fix
-        )
+        yield Remark(code="PG114", version=view.version, spot=each.spot, message=problem, severity=severity, fix=fix)
 
 
 def _called_on_class(original: Function, each: Rebinding) -> bool:
@@ -60,9 +58,7 @@ def _parameters(
     return theirs, ours
 
 
-def _misfits(
-    view: View, each: Rebinding, original: Function, function: LocalFunction
-) -> list[tuple[CallSite, str]]:
+def _misfits(view: View, each: Rebinding, original: Function, function: LocalFunction) -> list[tuple[CallSite, str]]:
     """Calls in torch that fit torch's own function and not the replacement."""
     theirs, ours = _parameters(each, original, function)
     sites = view.release.calls(each.name)
@@ -78,9 +74,7 @@ def _signature(view: View, each: Rebinding, original: Function, function: LocalF
     demanded = [p for p in ours if p.default is None and not p.kind.startswith("var-")][len(theirs) :]
     if not failing and not lacking:
         return
-    fix = (
-        f"add `{written(lacking)}`" if lacking else f"give `{demanded[0].name}` a default" if demanded else ""
-    )
+    fix = f"add `{written(lacking)}`" if lacking else f"give `{demanded[0].name}` a default" if demanded else ""
     names = ", ".join(f"`{p.name}`" for p in lacking)
     if failing:
         problem = failing[0][1]

@@ -21,12 +21,7 @@ def check(views: Sequence[View]) -> Iterator[Remark]:
     by_target: dict[str, list[tuple[View, Rebinding]]] = {}
     for view in views:
         for each in view.usage.rebindings:
-            if (
-                view.claimed
-                and each.live is Live.LIVE
-                and each.original is not None
-                and each.function is not None
-            ):
+            if view.claimed and each.live is Live.LIVE and each.original is not None and each.function is not None:
                 by_target.setdefault(each.target, []).append((view, each))
     for target, applied in by_target.items():
         bodies = [each.original.body for _, each in applied if each.original is not None]
@@ -34,13 +29,9 @@ def check(views: Sequence[View]) -> Iterator[Remark]:
             yield from _changed(target, applied, bodies)
 
 
-def _changed(
-    target: str, applied: Sequence[tuple[View, Rebinding]], bodies: Sequence[str]
-) -> Iterator[Remark]:
+def _changed(target: str, applied: Sequence[tuple[View, Rebinding]], bodies: Sequence[str]) -> Iterator[Remark]:
     override = _override(applied[0][0], applied[0][1])
-    bases = [
-        (_similarity(text, override), at, text) for at, text in enumerate(map(_upstream, applied)) if text
-    ]
+    bases = [(_similarity(text, override), at, text) for at, text in enumerate(map(_upstream, applied)) if text]
     likeness, base_at, base = max(bases, key=lambda each: (each[0], -each[1]), default=(0.0, 0, ""))
     base_at = base_at if likeness >= _COPY else 0
     for at, (view, each) in enumerate(applied):

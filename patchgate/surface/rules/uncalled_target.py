@@ -12,9 +12,7 @@ _DISPATCHED = ("__", "visit_", "codegen_", "_print_", "call_")
 
 
 def check(views: Sequence[View]) -> Iterator[Remark]:
-    called = {
-        each.target for view in views for each in view.usage.rebindings if view.release.calls(each.name)
-    }
+    called = {each.target for view in views for each in view.usage.rebindings if view.release.calls(each.name)}
     for view in views:
         for each in view.usage.rebindings:
             if each.live is Live.LIVE and _judged(each) and not view.release.calls(each.name):

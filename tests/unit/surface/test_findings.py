@@ -63,9 +63,7 @@ def test_columns_count_characters() -> None:
     assert source.splitlines()[spot.line - 1][spot.column - 1 :][: spot.width] == "absent"
 
 
-@pytest.mark.parametrize(
-    "source", ["def f(:\n", "x = '\0'\n", "(" * 2000, "x = " + "-" * 5000 + "1", "\ufeff\ufeffx"]
-)
+@pytest.mark.parametrize("source", ["def f(:\n", "x = '\0'\n", "(" * 2000, "x = " + "-" * 5000 + "1", "\ufeff\ufeffx"])
 def test_what_is_not_python_is_one_finding(source: str) -> None:
     findings, _ = lint_source(source, "patch.py", TORCHES)
     assert [each.code for each in findings] == ["PG140"]

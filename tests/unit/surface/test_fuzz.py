@@ -45,9 +45,7 @@ elif (2, 9) <= tuple(int(p) for p in torch.__version__.split(".")[:2]): setattr(
 else: ir.strides = _orig  # patchgate: ignore[PG118]
 """,
 ]
-TOKENS = sorted(
-    {*SEEDS[0].split(), *SEEDS[1].split(), "(", ")", ":", "\n", "    ", "0", "''", "\0", "ä", "lambda: ("}
-)
+TOKENS = sorted({*SEEDS[0].split(), *SEEDS[1].split(), "(", ")", ":", "\n", "    ", "0", "''", "\0", "ä", "lambda: ("})
 EDIT = st.tuples(
     st.sampled_from(["delete", "repeat", "insert", "swap", "cut"]),
     st.floats(0, 1),
@@ -99,9 +97,7 @@ def check(source: str) -> None:
 
 
 TEXTS = st.builds(mutated, st.sampled_from(SEEDS), st.lists(EDIT, min_size=1, max_size=6))
-PROGRAMS = st.builds(
-    renamed, st.sampled_from(SEEDS), st.lists(st.integers(0, 100_000), min_size=1, max_size=12)
-)
+PROGRAMS = st.builds(renamed, st.sampled_from(SEEDS), st.lists(st.integers(0, 100_000), min_size=1, max_size=12))
 SLOW_IS_FINE = [HealthCheck.too_slow]
 
 

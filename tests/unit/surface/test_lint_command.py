@@ -19,9 +19,7 @@ RED = "import torch._inductor.old\n"
 def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):  # type: ignore[no-untyped-def]
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(index, "releases", lambda: tuple(each.version for each in TORCHES))
-    monkeypatch.setattr(
-        index, "load", lambda version: next(each for each in TORCHES if each.version == version)
-    )
+    monkeypatch.setattr(index, "load", lambda version: next(each for each in TORCHES if each.version == version))
 
     def run(*arguments: str) -> Result:
         return CliRunner().invoke(lint, list(arguments))
@@ -80,10 +78,7 @@ def test_formats(run, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
 def test_names_are_told_per_release(run, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
     (tmp_path / "p.py").write_text("from torch._inductor.virtualized import V\nV.graph.sizevars.size_hint\n")
     told = run("p.py", "--names").output
-    assert (
-        "torch._inductor.sizevars.SizeVarAllocator.size_hint: present 2.10 and before; missing from 2.11\n"
-        in told
-    )
+    assert "torch._inductor.sizevars.SizeVarAllocator.size_hint: present 2.10 and before; missing from 2.11\n" in told
 
 
 DIFF = """--- a/torch/_inductor/ir.py

@@ -6,10 +6,10 @@ import os
 from pathlib import Path
 
 import pytest
+from toyrelease import ToyRelease
 
 from patchgate.surface.findings import Severity
 from patchgate.surface.lint import lint_source
-from toyrelease import ToyRelease
 
 PACKAGES = ("_inductor", "_dynamo", "fx", "_functorch", "_subclasses", "_higher_order_ops")
 # Every finding that is known to be one, and why. Anything else is a false alarm or a bug of torch's.

@@ -93,7 +93,7 @@ def test_version_gates_turn_red_into_a_note() -> None:
     "gated",
     [
         "if Version(torch.__version__).release < (2, 11):\n    raise ImportError\nV.graph.sizevars.optimization_hint",
-        "def f():\n    if Version(torch.__version__).minor < 11:\n        return\n    V.graph.sizevars.optimization_hint",
+        "def f():\n    if torch.__version__ < (2, 11):\n        return\n    V.graph.sizevars.optimization_hint",
         "def f(): V.graph.sizevars.optimization_hint\ndef g(): f()\nif Version(torch.__version__).minor > 10: g()",
         "Version(torch.__version__).minor > 10 and V.graph.sizevars.optimization_hint",
         "x = V.graph.sizevars.optimization_hint if Version(torch.__version__).minor > 10 else 0",

@@ -14,9 +14,7 @@ class ToyRelease:
 
     def __init__(self, version: str, sources: dict[str, str]) -> None:
         self.version = version
-        names = {
-            ".".join(name.split(".")[:at]) for name in sources for at in range(1, len(name.split(".")) + 1)
-        }
+        names = {".".join(name.split(".")[:at]) for name in sources for at in range(1, len(name.split(".")) + 1)}
         self.sources = {name: sources.get(name, "") for name in names}
         self.trees = {name: ast.parse(text) for name, text in self.sources.items()}
         self.known = {name: _module(name, tree) for name, tree in self.trees.items()}
@@ -98,11 +96,7 @@ class ToyRelease:
         for module, tree in self.trees.items():
             for node in ast.walk(tree):
                 if isinstance(node, ast.Call):
-                    name = (
-                        node.func.attr
-                        if isinstance(node.func, ast.Attribute)
-                        else getattr(node.func, "id", "")
-                    )
+                    name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
                     site = CallSite(
                         module=module,
                         function="",
@@ -148,9 +142,7 @@ def _module(name: str, tree: ast.Module) -> Module:
             imports.update({each.asname or each.name: f"{origin}.{each.name}" for each in node.names})
         elif isinstance(node, ast.Import):
             for each in node.names:
-                imports[each.asname or each.name.split(".")[0]] = (
-                    each.name if each.asname else each.name.split(".")[0]
-                )
+                imports[each.asname or each.name.split(".")[0]] = each.name if each.asname else each.name.split(".")[0]
         elif isinstance(node, (ast.Assign, ast.AnnAssign)):
             for target in node.targets if isinstance(node, ast.Assign) else [node.target]:
                 if isinstance(target, ast.Name):
@@ -219,10 +211,7 @@ def _module_imports(tree: ast.Module, module: str) -> dict[str, str]:
         if isinstance(node, ast.ImportFrom):
             base = module.rsplit(".", node.level)[0] + "." if node.level else ""
             found.update(
-                {
-                    e.asname or e.name: f"{(base + (node.module or '')).rstrip('.')}.{e.name}"
-                    for e in node.names
-                }
+                {e.asname or e.name: f"{(base + (node.module or '')).rstrip('.')}.{e.name}" for e in node.names}
             )
         elif isinstance(node, ast.Import):
             found.update({e.asname or e.name.split(".")[0]: e.name.split(".")[0] for e in node.names})
@@ -254,18 +243,14 @@ def _function(node: ast.FunctionDef | ast.AsyncFunctionDef, *, in_class: bool) -
 def _parameters(arguments: ast.arguments) -> tuple[Parameter, ...]:
     found = []
     plain = [*arguments.posonlyargs, *arguments.args]
-    defaults: list[ast.expr | None] = [None] * (len(plain) - len(arguments.defaults)) + list(
-        arguments.defaults
-    )
+    defaults: list[ast.expr | None] = [None] * (len(plain) - len(arguments.defaults)) + list(arguments.defaults)
     for at, (each, default) in enumerate(zip(plain, defaults, strict=True)):
         kind = "positional-only" if at < len(arguments.posonlyargs) else "positional"
         found.append(Parameter(name=each.arg, kind=kind, default=ast.unparse(default) if default else None))
     if arguments.vararg:
         found.append(Parameter(name=arguments.vararg.arg, kind="var-positional", default=None))
     for each, default in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True):
-        found.append(
-            Parameter(name=each.arg, kind="keyword", default=ast.unparse(default) if default else None)
-        )
+        found.append(Parameter(name=each.arg, kind="keyword", default=ast.unparse(default) if default else None))
     if arguments.kwarg:
         found.append(Parameter(name=arguments.kwarg.arg, kind="var-keyword", default=None))
     return tuple(found)

@@ -48,9 +48,7 @@ def unused(x): ...
 """
 
 
-def toy(
-    version: str, *, hint: str = "size_hint", extra: str = "", passed: str = "", two: str = "2"
-) -> ToyRelease:
+def toy(version: str, *, hint: str = "size_hint", extra: str = "", passed: str = "", two: str = "2") -> ToyRelease:
     sources = {
         "torch._inductor.ir": _IR.format(extra=extra, passed=passed, two=two),
         "torch._inductor.config": "threshold = 8\n" + ("old_option = 1\n" if hint == "size_hint" else ""),

@@ -59,18 +59,14 @@ def test_calls_into_torch() -> None:
     assert codes(f"{BOX}def f(b: Box): b.should_realize(1, graph_reuse=True)\n") == ["PG115"]
     assert codes(f"{BOX}_orig = Box.should_realize\ndef f(b): _orig(b)\n") == ["PG115"]
     assert (
-        codes(
-            f"{BOX}_orig = Box.should_realize\ndef f(b, *a, **k): _orig(b, 1), _orig(*a, **k), b.num_reads(1)\n"
-        )
+        codes(f"{BOX}_orig = Box.should_realize\ndef f(b, *a, **k): _orig(b, 1), _orig(*a, **k), b.num_reads(1)\n")
         == []
     )
 
 
 def test_holders_by_value() -> None:
     source = "import torch._inductor.ir as ir\ndef f(x, *args, **kwargs): ...\nir.strides = f\n"
-    assert found(source) == [
-        "3: PG118 red the original stays in `torch._inductor.graph.strides` [every release]"
-    ]
+    assert found(source) == ["3: PG118 red the original stays in `torch._inductor.graph.strides` [every release]"]
     also = "import torch._inductor.graph as graph\ngraph.strides = f\n"
     assert codes(source + also) == []
 
@@ -83,9 +79,7 @@ def test_dead_gate_is_red_only_when_it_keeps_a_replacement_out() -> None:
     source = "import torch\nfrom torch._inductor.ir import Box\nif torch.__version__ < (2, 8):\n    {}\n"
     dead = found(source.format("Box.should_realize = lambda self, *a, **k: 1"))
     assert [line.split(" no known")[0] for line in dead] == ["3: PG120 red"]
-    assert [line.split(" no known")[0] for line in found(source.format("raise ImportError"))] == [
-        "3: PG120 note"
-    ]
+    assert [line.split(" no known")[0] for line in found(source.format("raise ImportError"))] == ["3: PG120 note"]
     assert "PG120" not in codes(source.replace("2, 8", "2, 12").format("pass"))
 
 
