@@ -1,0 +1,157 @@
+"""The Python sources of a torch release, straight from its wheel: megabytes, not the whole half gigabyte.
+
+pip is the client: it finds the wheel, with its own configuration, and reads ranges of it. Where the server
+answers no ranges the wheel is downloaded and deleted again. Decides only which bytes to ask for.
+"""
+
+from __future__ import annotations
+
+import re
+import struct
+import tempfile
+import zipfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from patchgate.errors import UsageError
+
+Wanted = Callable[[str], bool]
+# Two members this near are read in one request.
+_GAP = 1 << 18
+# Enough for the directory of a torch wheel, which lies at its end.
+_TAIL = 3 << 20
+
+
+@dataclass(kw_only=True)
+class Fetched:
+    """(path, text) of each wanted member; `whole` tells that the wheel had to be downloaded."""
+
+    files: list[tuple[str, str]] = field(default_factory=list)
+    requires: tuple[str, ...] = ()
+    bytes_read: int = 0
+    whole: bool = False
+
+
+class Client:
+    """pip's finder and session. Its internals are no promise of pip's, so nothing else here touches them."""
+
+    def __init__(self) -> None:
+        try:
+            from pip._internal.commands import create_command
+            from pip._internal.network import lazy_wheel
+            from pip._vendor.packaging.specifiers import SpecifierSet
+        except ImportError as error:
+            raise UsageError(
+                "no pip to read the package index with", where="index add", got=str(error), next="python -m ensurepip"
+            ) from None
+        self._lazy: Any = lazy_wheel
+        self._specifiers: Any = SpecifierSet
+        command: Any = create_command("index")
+        options, _ = command.parse_args(["versions", "torch"])
+        options.disable_pip_version_check = True
+        self.context: Any = command.main_context
+        self._start = lambda: (
+            session := command._build_session(options),
+            command._build_package_finder(
+                options=options, session=session, target_python=None, ignore_requires_python=True
+            ),
+        )
+
+    def url(self, finder: Any, project: str, version: str) -> str:
+        best = finder.find_best_candidate(project, self._specifiers(f"=={version}")).best_candidate
+        if best is None or not best.link.is_wheel:
+            raise UsageError(
+                f"no wheel of {project} {version} on the package index",
+                where="index add",
+                got=version,
+                next=f"pip index versions {project}",
+            )
+        return str(best.link.url_without_fragment)
+
+    def fetch(self, project: str, version: str, wanted: Wanted) -> Fetched:
+        with self.context():
+            session, finder = self._start()
+            url = self.url(finder, project, version)
+            try:
+                remote = self._lazy.LazyZipOverHTTP(url, session, _TAIL)
+            except self._lazy.HTTPRangeRequestUnsupported:
+                with _downloaded(session, url) as file:
+                    return _read(file, wanted, Fetched(whole=True, bytes_read=_length(file)))
+            with remote:
+                return _read(remote, wanted, Fetched(), ask=_counting(remote))
+
+
+def fetch(project: str, version: str, wanted: Wanted) -> Fetched:
+    return Client().fetch(project, version, wanted)
+
+
+def triton_of(fetched: Fetched) -> str:
+    """The triton that a torch wheel asks for, or nothing."""
+    for line in fetched.requires:
+        found = re.match(r"Requires-Dist: (?:pytorch-)?triton\s*\(?==\s*([0-9][\w.]*)", line)
+        if found:
+            return found[1]
+    return ""
+
+
+def _read(file: Any, wanted: Wanted, fetched: Fetched, ask: Callable[[int, int], int] | None = None) -> Fetched:
+    with zipfile.ZipFile(file) as wheel:
+        members = sorted(
+            (each for each in wheel.infolist() if wanted(each.filename) or _metadata(each.filename)),
+            key=lambda each: each.header_offset,
+        )
+        if ask is not None:
+            fetched.bytes_read += _TAIL + sum(ask(start, stop) for start, stop in _ranges(members))
+        for each in members:
+            text = wheel.read(each).decode("utf-8", "replace")
+            if _metadata(each.filename):
+                fetched.requires = tuple(line for line in text.splitlines() if line.startswith("Requires-Dist"))
+            else:
+                fetched.files.append((each.filename, text))
+    return fetched
+
+
+def _metadata(path: str) -> bool:
+    return path.count("/") == 1 and path.endswith(".dist-info/METADATA")
+
+
+def _ranges(members: list[zipfile.ZipInfo]) -> Iterator[tuple[int, int]]:
+    """The members' places in the wheel, near ones joined: few requests instead of one for each file."""
+    start = stop = -1
+    for each in members:
+        # What stands before a member's bytes: 30 bytes, its name, and extra fields no longer than this.
+        end = each.header_offset + struct.calcsize("<30x") + len(each.filename) + 256 + each.compress_size
+        if start >= 0 and each.header_offset - stop < _GAP:
+            stop = max(stop, end)
+            continue
+        if start >= 0:
+            yield start, stop
+        start, stop = each.header_offset, end
+    if start >= 0:
+        yield start, stop
+
+
+def _counting(remote: Any) -> Callable[[int, int], int]:
+    def ask(start: int, stop: int) -> int:
+        remote.seek(start)
+        return len(remote.read(stop - start))
+
+    return ask
+
+
+@contextmanager
+def _downloaded(session: Any, url: str) -> Iterator[Any]:
+    with tempfile.TemporaryFile() as file, session.get(url, stream=True) as response:
+        response.raise_for_status()
+        for chunk in response.iter_content(1 << 20):
+            file.write(chunk)
+        file.seek(0)
+        yield file
+
+
+def _length(file: Any) -> int:
+    at = file.seek(0, 2)
+    file.seek(0)
+    return int(at)
