@@ -32,6 +32,7 @@ from patchgate.report.markdown import render_markdown
 from patchgate.report.terminal import show_code, show_run
 from patchgate.report.view import view
 from patchgate.run import NAME, Limits, Run, load_run, load_verdicts
+from patchgate.surface.lint_command import lint
 
 FOLDER = "build/gate"
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -158,6 +159,9 @@ def record_command(profile: str, folder: str) -> None:
     run = load_run(Path(folder) / NAME)
     for path in record.keep(run.store, profile, load_profile(profile)["name"], GOLDEN):
         click.echo(f"wrote {shown(path)}")
+
+
+cli.add_command(lint)
 
 
 def _show(run: Run, verdicts: list[Verdict]) -> NoReturn:

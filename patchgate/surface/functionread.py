@@ -71,8 +71,7 @@ def _spell(value: object, say: object) -> None:
 
 
 def calls_of(node: ast.AST, module: str, function: str) -> Iterator[tuple[str, CallSite]]:
-    """(last name of the callee, call) for each call in `node`; lines count from its own first line, 0."""
-    start = getattr(node, "lineno", 1) if function else 0
+    """(last name of the callee, call) for each call in `node`."""
     for each in ast.walk(node):
         if isinstance(each, ast.Call):
             called = each.func
@@ -81,12 +80,19 @@ def calls_of(node: ast.AST, module: str, function: str) -> Iterator[tuple[str, C
                 yield name, CallSite(
                     module=module,
                     function=function,
-                    line=each.lineno - start,
+                    line=each.lineno,
                     positional=sum(not isinstance(argument, ast.Starred) for argument in each.args),
                     keywords=tuple(keyword.arg for keyword in each.keywords if keyword.arg),
                     star=any(isinstance(argument, ast.Starred) for argument in each.args)
                     or any(keyword.arg is None for keyword in each.keywords),
                 )
+
+
+def read_parameters(text: str) -> tuple[Parameter, ...]:
+    """The parameters that stand between the parentheses of a `def`."""
+    node = ast.parse(f"def f({text}): ...").body[0]
+    assert isinstance(node, ast.FunctionDef)
+    return _parameters(node.args)
 
 
 def _parameters(arguments: ast.arguments) -> tuple[Parameter, ...]:

@@ -28,6 +28,7 @@ _TAIL = 3 << 20
 class Fetched:
     """(path, text) of each wanted member; `whole` tells that the wheel had to be downloaded."""
 
+    version: str = ""
     files: list[tuple[str, str]] = field(default_factory=list)
     requires: tuple[str, ...] = ()
     bytes_read: int = 0
@@ -59,21 +60,21 @@ class Client:
             ),
         )
 
-    def url(self, finder: Any, project: str, version: str) -> str:
-        best = finder.find_best_candidate(project, self._specifiers(f"=={version}")).best_candidate
+    def url(self, finder: Any, project: str, wish: str) -> str:
+        best = finder.find_best_candidate(project, self._specifiers(wish)).best_candidate
         if best is None or not best.link.is_wheel:
             raise UsageError(
-                f"no wheel of {project} {version} on the package index",
+                f"no wheel of {project} on the package index",
                 where="index add",
-                got=version,
+                got=f"{project}{wish}",
                 next=f"pip index versions {project}",
             )
         return str(best.link.url_without_fragment)
 
-    def fetch(self, project: str, version: str, wanted: Wanted) -> Fetched:
+    def fetch(self, project: str, wish: str, wanted: Wanted) -> Fetched:
         with self.context():
             session, finder = self._start()
-            url = self.url(finder, project, version)
+            url = self.url(finder, project, wish)
             try:
                 remote = self._lazy.LazyZipOverHTTP(url, session, _TAIL)
             except self._lazy.HTTPRangeRequestUnsupported:
@@ -83,16 +84,17 @@ class Client:
                 return _read(remote, wanted, Fetched(), ask=_counting(remote))
 
 
-def fetch(project: str, version: str, wanted: Wanted) -> Fetched:
-    return Client().fetch(project, version, wanted)
+def fetch(project: str, wish: str, wanted: Wanted) -> Fetched:
+    """The wanted members of the newest wheel that `wish`, a specifier, allows."""
+    return Client().fetch(project, wish, wanted)
 
 
 def triton_of(fetched: Fetched) -> str:
-    """The triton that a torch wheel asks for, or nothing."""
+    """The triton that a torch wheel asks for, as a specifier, or nothing."""
     for line in fetched.requires:
-        found = re.match(r"Requires-Dist: (?:pytorch-)?triton\s*\(?==\s*([0-9][\w.]*)", line)
+        found = re.match(r"Requires-Dist: triton\s*\(?([=~<>!][^;)]*)", line)
         if found:
-            return found[1]
+            return found[1].strip()
     return ""
 
 
@@ -107,7 +109,9 @@ def _read(file: Any, wanted: Wanted, fetched: Fetched, ask: Callable[[int, int],
         for each in members:
             text = wheel.read(each).decode("utf-8", "replace")
             if _metadata(each.filename):
-                fetched.requires = tuple(line for line in text.splitlines() if line.startswith("Requires-Dist"))
+                lines = text.splitlines()
+                fetched.version = next((each[9:].strip() for each in lines if each.startswith("Version: ")), "")
+                fetched.requires = tuple(each for each in lines if each.startswith("Requires-Dist"))
             else:
                 fetched.files.append((each.filename, text))
     return fetched

@@ -106,8 +106,9 @@ def _fails(site: CallSite, theirs: Sequence[Parameter], ours: Sequence[Parameter
 
 
 def _evidence(sites: Sequence[CallSite]) -> str:
-    shown = [f"{site.module}:{site.line}" for site in sites[:3]]
-    more = f" and {len(sites) - 3} more" if len(sites) > 3 else ""
+    places = list(dict.fromkeys(f"{site.module}.{site.function}".rstrip(".") for site in sites))
+    shown = places[:3]
+    more = f" and {len(places) - 3} more" if len(places) > 3 else ""
     return f"called so in {', '.join(shown)}{more}"
 
 
