@@ -32,6 +32,7 @@ from patchgate.report.markdown import render_markdown
 from patchgate.report.terminal import show_code, show_run
 from patchgate.report.view import view
 from patchgate.run import NAME, Limits, Run, load_run, load_verdicts
+from patchgate.surface.commands import index_group
 from patchgate.surface.lint_command import lint
 
 FOLDER = "build/gate"
@@ -162,6 +163,7 @@ def record_command(profile: str, folder: str) -> None:
 
 
 cli.add_command(lint)
+cli.add_command(index_group)
 
 
 def _show(run: Run, verdicts: list[Verdict]) -> NoReturn:

@@ -120,6 +120,17 @@ class Index:
         return tuple(found)
 
     @lru_cache(maxsize=None)  # noqa: B019
+    def calls_in(self, module: str) -> tuple[tuple[int, str, CallSite], ...]:
+        """(releases, last name of the callee, call) for each call in a module."""
+        found = []
+        for line in block_of(self.call_lists.get(".".join(module.split(".")[:2]), ""), module):
+            words, tab, span = line.partition("\t")
+            mask = self.spans.mask(span) if tab else self.lives[module]
+            function, *calls = words.split(" ")
+            found += [(mask, each.partition("/")[0], call_site(module, function, each)) for each in calls]
+        return tuple(found)
+
+    @lru_cache(maxsize=None)  # noqa: B019
     def called(self, name: str) -> tuple[tuple[int, CallSite], ...]:
         """(releases, call) for each call by that last name."""
         found, needle = [], f" {name}/"

@@ -42,6 +42,14 @@ class Lazy(dict[str, Value]):
     def items(self) -> ItemsView[str, Value]:
         return {name: self[name] for name in self}.items()
 
+    def __eq__(self, other: object) -> bool:
+        return dict(self.items()) == other
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return repr(dict(self.items()))
+
 
 @dataclass
 class _Body:

@@ -125,7 +125,9 @@ class _Reader:
         )
 
     def _dotted(self, base: ast.expr) -> str:
-        """A base class as a dotted name; what is no name, e.g. a call, stays as it is written."""
+        """A base class as a dotted name; a call that makes one, as its own name with `()`."""
+        if isinstance(base, ast.Call):
+            return f"{self._dotted(base.func)}()"
         text = ast.unparse(base.value if isinstance(base, ast.Subscript) else base)
         first, _, rest = text.partition(".")
         if first in self.nodes or first in self.attributes or first in self.functions:
