@@ -182,6 +182,11 @@ def module_resolver(release: Release, module: str) -> Resolve:
 
     def resolve(name: str) -> Value:
         found = release.resolve(f"{module}.{name}")
+        here = release.module(module)
+        if found is None and here is not None:
+            # Annotations also use what is imported below `if TYPE_CHECKING`, which no one else can see.
+            first, dot, rest = name.partition(".")
+            found = release.resolve(here.lazy_imports.get(first, "") + dot + rest)
         if found is not None and found.kind == "class":
             return Symbol(dotted=found.origin, kind="class")
         return UNKNOWN

@@ -142,11 +142,15 @@ class _Reader:
 
 
 def _flat(body: list[ast.stmt], certain: bool = True) -> Iterator[tuple[ast.stmt, bool]]:
-    """Statements of a body and of the blocks in it, and whether each runs whatever the conditions."""
+    """Statements of a body and of the blocks in it, and whether each runs whatever the conditions.
+
+    What stands below `if TYPE_CHECKING` never runs; its imports count as those inside functions do.
+    """
     for node in body:
         yield node, certain
         if isinstance(node, (ast.If, ast.Try, ast.With, ast.For, ast.While)):
-            yield from _flat(node.body, False)
+            if not (isinstance(node, ast.If) and ast.unparse(node.test).rpartition(".")[2] == "TYPE_CHECKING"):
+                yield from _flat(node.body, False)
             yield from _flat(getattr(node, "orelse", []), False)
             for handler in getattr(node, "handlers", []):
                 yield from _flat(handler.body, False)
