@@ -21,6 +21,7 @@ Fetch = Callable[[str, str, Wanted], Fetched]
 def add(index: Index, version: str, fetch: Fetch) -> list[str]:
     """Index `version` with what `fetch` gets; returns what to tell about the reading."""
     torch = fetch("torch", f"=={version}", in_scope)
+    version = Version(torch.version).public  # 2.8 means 2.8.0
     told, files, triton = [_told("torch", torch)], torch.files, ""
     wish = triton_of(torch)
     if wish:

@@ -106,10 +106,9 @@ def add_command(version: str, folder: Path | None) -> None:
         raise UsageError("not a version", where="index add", got=version, next="patchgate index add 2.16.0") from None
     start = time.monotonic()
     index = _index(folder, may_be_new=True)
-    told = add(index, release, fetch)
-    for line in told:
+    for line in add(index, release, fetch):
         click.echo(line)
-    click.echo(f"{release} indexed in {time.monotonic() - start:.1f} s")
+    click.echo(f"indexed in {time.monotonic() - start:.1f} s")
 
 
 def _index(folder: Path | None, *, may_be_new: bool = False) -> Index:
@@ -117,7 +116,9 @@ def _index(folder: Path | None, *, may_be_new: bool = False) -> Index:
 
     index = opened(folder or FOLDER)
     if not index.spans.releases and not may_be_new:
-        raise UsageError("no index there", where="--folder", got=str(folder or FOLDER), next="patchgate index add 2.13.0")
+        raise UsageError(
+            "no index there", where="--folder", got=str(folder or FOLDER), next="patchgate index add 2.13.0"
+        )
     return index
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import ast
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from patchgate.surface.api import CallSite, Function, Parameter
 
@@ -46,24 +46,22 @@ def fingerprint(node: ast.FunctionDef | ast.AsyncFunctionDef) -> str:
     return hashlib.sha256("".join(parts).encode("utf-8", "surrogatepass")).hexdigest()[:6]
 
 
-def _spell(value: object, say: object) -> None:
-    write = say
-    assert callable(write)
+def _spell(value: object, write: Callable[[str], None]) -> None:
     if isinstance(value, ast.AST):
         write(type(value).__name__)
         write("(")
         for name in value._fields:
             inner = getattr(value, name, None)
-            if inner is None and name != "value" or inner == [] or name in _SILENT:
+            if (inner is None and name != "value") or inner == [] or name in _SILENT:
                 continue
             write(name)
             write("=")
-            _spell(inner, say)
+            _spell(inner, write)
         write(")")
     elif isinstance(value, list):
         write("[")
         for each in value:
-            _spell(each, say)
+            _spell(each, write)
             write(",")
         write("]")
     else:
@@ -77,14 +75,17 @@ def calls_of(node: ast.AST, module: str, function: str) -> Iterator[tuple[str, C
             called = each.func
             name = called.attr if isinstance(called, ast.Attribute) else getattr(called, "id", "")
             if name:
-                yield name, CallSite(
-                    module=module,
-                    function=function,
-                    line=each.lineno,
-                    positional=sum(not isinstance(argument, ast.Starred) for argument in each.args),
-                    keywords=tuple(keyword.arg for keyword in each.keywords if keyword.arg),
-                    star=any(isinstance(argument, ast.Starred) for argument in each.args)
-                    or any(keyword.arg is None for keyword in each.keywords),
+                yield (
+                    name,
+                    CallSite(
+                        module=module,
+                        function=function,
+                        line=each.lineno,
+                        positional=sum(not isinstance(argument, ast.Starred) for argument in each.args),
+                        keywords=tuple(keyword.arg for keyword in each.keywords if keyword.arg),
+                        star=any(isinstance(argument, ast.Starred) for argument in each.args)
+                        or any(keyword.arg is None for keyword in each.keywords),
+                    ),
                 )
 
 

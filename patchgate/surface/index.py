@@ -7,7 +7,7 @@ once for all releases.
 from __future__ import annotations
 
 from collections import defaultdict
-from functools import cached_property, lru_cache
+from functools import cache, cached_property, lru_cache
 from pathlib import Path
 from typing import Protocol
 
@@ -91,7 +91,7 @@ class Index:
         files = sorted((self.folder / kind).glob("*.txt"))
         return {file.stem: file.read_text(encoding="utf-8") for file in files}
 
-    @lru_cache(maxsize=None)  # noqa: B019  an index lives as long as the process
+    @cache  # noqa: B019  an index lives as long as the process
     def imported(self, module: str) -> tuple[tuple[int, bool, str, str], ...]:
         """(releases, lazy, local name, origin) for each import of a module."""
         package = ".".join(module.split(".")[:2])
@@ -106,7 +106,7 @@ class Index:
         pairs = (name.partition("=") for name in names)
         return [(mask, kind == "lazy", local, before + (name or local)) for local, _, name in pairs]
 
-    @lru_cache(maxsize=None)  # noqa: B019
+    @cache  # noqa: B019
     def binders(self, name: str) -> tuple[tuple[int, str, str], ...]:
         """(releases, holder, origin) wherever something of that last name is imported by value."""
         found = []
@@ -119,7 +119,7 @@ class Index:
                             found.append((mask, f"{module}.{local}", origin))
         return tuple(found)
 
-    @lru_cache(maxsize=None)  # noqa: B019
+    @cache  # noqa: B019
     def calls_in(self, module: str) -> tuple[tuple[int, str, CallSite], ...]:
         """(releases, last name of the callee, call) for each call in a module."""
         found = []
@@ -130,7 +130,7 @@ class Index:
             found += [(mask, each.partition("/")[0], call_site(module, function, each)) for each in calls]
         return tuple(found)
 
-    @lru_cache(maxsize=None)  # noqa: B019
+    @cache  # noqa: B019
     def called(self, name: str) -> tuple[tuple[int, CallSite], ...]:
         """(releases, call) for each call by that last name."""
         found, needle = [], f" {name}/"
@@ -220,5 +220,3 @@ class IndexedRelease:
     def _origin(self, dotted: str) -> str:
         found = self.resolve(dotted)
         return found.origin if found is not None else dotted
-
-

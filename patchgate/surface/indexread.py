@@ -5,11 +5,10 @@ Decides when a line is read: not before it is asked for. Refuses to follow names
 
 from __future__ import annotations
 
-import ast
 import re
-from collections.abc import Callable, ItemsView, Iterator, ValuesView
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache
 from typing import Any, TypeVar
 
 from patchgate.surface.api import CallSite, Class, Function, Module, Parameter
@@ -23,7 +22,8 @@ class Lazy(dict[str, Value]):
     """A dict whose values are made when they are first looked at."""
 
     def __init__(self, names: list[str], make: Callable[[str], Value]) -> None:
-        super().__init__(dict.fromkeys(names))
+        unmade: Any = dict.fromkeys(names)
+        super().__init__(unmade)
         self._make = make
 
     def __getitem__(self, name: str) -> Value:
@@ -34,18 +34,21 @@ class Lazy(dict[str, Value]):
         return value
 
     def get(self, name: str, default: Any = None) -> Any:
-        return self[name] if name in self else default
+        try:
+            return self[name]
+        except KeyError:
+            return default
 
-    def values(self) -> ValuesView[Value]:
+    def values(self) -> Any:
         return dict(self.items()).values()
 
-    def items(self) -> ItemsView[str, Value]:
+    def items(self) -> Any:
         return {name: self[name] for name in self}.items()
 
     def __eq__(self, other: object) -> bool:
         return dict(self.items()) == other
 
-    __hash__ = None  # type: ignore[assignment]
+    __hash__ = None
 
     def __repr__(self) -> str:
         return repr(dict(self.items()))
@@ -150,7 +153,7 @@ def _parsed(text: str, life: int, spans: Spans) -> _Body:
     return body
 
 
-@lru_cache(maxsize=None)
+@cache
 def function(line: str, body: str, in_class: bool) -> Function:
     """The record behind one `def` line."""
     before, _, rest = line.partition("def ")
@@ -168,7 +171,7 @@ def function(line: str, body: str, in_class: bool) -> Function:
     )
 
 
-@lru_cache(maxsize=None)
+@cache
 def parse_parameters(text: str) -> tuple[Parameter, ...]:
     if not re.fullmatch(r"[\w ,=*/.\-]*", text) or "lambda" in text:
         from patchgate.surface.functionread import read_parameters

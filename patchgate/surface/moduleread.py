@@ -183,14 +183,13 @@ def _on_self(function: ast.FunctionDef | ast.AsyncFunctionDef) -> Iterator[tuple
         return
     first = arguments[0].arg
     notes = {
-        id(node.target): ast.unparse(node.annotation)
-        for node in ast.walk(function)
-        if isinstance(node, ast.AnnAssign)
+        id(node.target): ast.unparse(node.annotation) for node in ast.walk(function) if isinstance(node, ast.AnnAssign)
     }
     for node in ast.walk(function):
-        if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
-            if isinstance(node.value, ast.Name) and node.value.id == first:
-                yield node.attr, notes.get(id(node))
+        if not isinstance(node, ast.Attribute) or not isinstance(node.ctx, ast.Store):
+            continue
+        if isinstance(node.value, ast.Name) and node.value.id == first:
+            yield node.attr, notes.get(id(node))
 
 
 def _overload(node: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:

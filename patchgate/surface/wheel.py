@@ -40,7 +40,7 @@ class Client:
 
     def __init__(self) -> None:
         try:
-            from pip._internal.commands import create_command
+            from pip._internal import commands
             from pip._internal.network import lazy_wheel
             from pip._vendor.packaging.specifiers import SpecifierSet
         except ImportError as error:
@@ -49,16 +49,11 @@ class Client:
             ) from None
         self._lazy: Any = lazy_wheel
         self._specifiers: Any = SpecifierSet
-        command: Any = create_command("index")
-        options, _ = command.parse_args(["versions", "torch"])
-        options.disable_pip_version_check = True
-        self.context: Any = command.main_context
-        self._start = lambda: (
-            session := command._build_session(options),
-            command._build_package_finder(
-                options=options, session=session, target_python=None, ignore_requires_python=True
-            ),
-        )
+        pip_commands: Any = commands
+        self._command: Any = pip_commands.create_command("index")  # it has a session and a finder, and does nothing yet
+        self._options, _ = self._command.parse_args(["versions", "torch"])
+        self._options.disable_pip_version_check = True
+        self.context: Any = self._command.main_context
 
     def url(self, finder: Any, project: str, wish: str) -> str:
         best = finder.find_best_candidate(project, self._specifiers(wish)).best_candidate
@@ -73,7 +68,10 @@ class Client:
 
     def fetch(self, project: str, wish: str, wanted: Wanted) -> Fetched:
         with self.context():
-            session, finder = self._start()
+            session = self._command._build_session(self._options)
+            finder = self._command._build_package_finder(
+                options=self._options, session=session, target_python=None, ignore_requires_python=True
+            )
             url = self.url(finder, project, wish)
             try:
                 remote = self._lazy.LazyZipOverHTTP(url, session, _TAIL)

@@ -39,10 +39,13 @@ def classes(name):
     module = importlib.import_module(name)
     for owner in vars(module).values():
         if inspect.isclass(owner) and owner.__module__ == name:
-            yield owner.__qualname__, {
-                "members": members(owner),
-                "mro": [f"{each.__module__}.{each.__qualname__}" for each in owner.__mro__],
-            }
+            yield (
+                owner.__qualname__,
+                {
+                    "members": members(owner),
+                    "mro": [f"{each.__module__}.{each.__qualname__}" for each in owner.__mro__],
+                },
+            )
 
 
 print(json.dumps({name: dict(classes(name)) for name in sys.argv[1:]}))

@@ -21,11 +21,15 @@ ROWS = {
 MODULES = ("ir", "scheduler", "graph", "sizevars", "codegen.wrapper")
 # What `inspect` shows and no source spells out: Python, dataclasses, ABC, Protocol and enum make these.
 MADE = frozenset(
-    "__module__ __doc__ __dict__ __weakref__ __annotations__ __abstractmethods__ _abc_impl __parameters__"
-    " __orig_bases__ __firstlineno__ __static_attributes__ __match_args__ __dataclass_fields__"
-    " __dataclass_params__ __protocol_attrs__ __non_callable_proto_members__ _is_protocol _is_runtime_protocol"
-    " _member_names_ _member_map_ _value2member_map_ _member_type_ _use_args_ _unhashable_values_ _new_member_"
-    " _use_default_ _value_repr_ __subclasshook__ __annotate_func__ __annotations_cache__".split()
+    [
+        *("__module__", "__doc__", "__dict__", "__weakref__", "__annotations__", "__parameters__", "__orig_bases__"),
+        *("__firstlineno__", "__static_attributes__", "__annotate_func__", "__annotations_cache__"),
+        *("__dataclass_fields__", "__dataclass_params__", "__match_args__"),
+        *("__abstractmethods__", "_abc_impl", "__protocol_attrs__", "__non_callable_proto_members__"),
+        *("_is_protocol", "_is_runtime_protocol", "__subclasshook__"),
+        *("_member_names_", "_member_map_", "_value2member_map_", "_member_type_", "_use_args_"),
+        *("_unhashable_values_", "_new_member_", "_use_default_", "_value_repr_"),
+    ]
 )
 KINDS = {
     "positional-only": "POSITIONAL_ONLY",

@@ -71,7 +71,7 @@ def seen(text):
         if word == ":" and depth == 0:
             break
         returning = returning or word == "->"
-        if word == ":" and depth == 1 or returning:
+        if (word == ":" and depth == 1) or returning:
             note = True
         elif depth <= 1 and word in (",", "=", ")"):
             note = False
