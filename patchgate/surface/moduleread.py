@@ -10,14 +10,14 @@ import builtins
 from collections.abc import Iterator
 
 from patchgate.surface.api import CallSite, Class, Function, Module
-from patchgate.surface.functionread import calls_of, read_function
+from patchgate.surface.functionread import calls_of, nodes_of, read_function
 
 Def = (ast.FunctionDef, ast.AsyncFunctionDef)
 Calls = list[tuple[str, CallSite]]
 
 
 def read_module(name: str, tree: ast.Module, *, package: bool) -> tuple[Module, Calls]:
-    reader = _Reader(name, package)
+    reader = _Reader(name, package, options=name.endswith("config") or _installs_options(tree))
     for node, certain in _flat(tree.body):
         reader.statement(node, certain)
     for each in _lazy_imports(tree):
@@ -27,8 +27,8 @@ def read_module(name: str, tree: ast.Module, *, package: bool) -> tuple[Module, 
 
 
 class _Reader:
-    def __init__(self, name: str, package: bool) -> None:
-        self.name, self.package = name, package
+    def __init__(self, name: str, package: bool, *, options: bool) -> None:
+        self.name, self.package, self.options = name, package, options
         self.functions: dict[str, Function] = {}
         self.nodes: dict[str, ast.ClassDef] = {}
         self.attributes: dict[str, str | None] = {}
@@ -53,7 +53,7 @@ class _Reader:
         else:
             for target, annotation, value in _assigned(node):
                 self.attributes.setdefault(target, annotation)
-                if self.name.endswith("config") and value is not None and not target.startswith("__"):
+                if self.options and value is not None and not target.startswith("__"):
                     self.config.setdefault(target, ast.unparse(value))
             if not isinstance(node, (ast.If, ast.Try, ast.With, ast.For, ast.While)):
                 self.calls += calls_of(node, self.name, "")
@@ -65,7 +65,7 @@ class _Reader:
                 self._class(f"{name}.{each.name}", each)
             elif isinstance(each, Def):
                 self.calls += calls_of(each, self.name, f"{name}.{each.name}")
-            elif self.name.endswith("config"):
+            elif self.options:
                 for target, _annotation, value in _assigned(each):
                     if value is not None and not target.startswith("__"):
                         self.config.setdefault(f"{name}.{target}", ast.unparse(value))
@@ -182,10 +182,13 @@ def _on_self(function: ast.FunctionDef | ast.AsyncFunctionDef) -> Iterator[tuple
     if not arguments or any(ast.unparse(each) == "staticmethod" for each in function.decorator_list):
         return
     first = arguments[0].arg
+    nodes = nodes_of(function)
     notes = {
-        id(node.target): ast.unparse(node.annotation) for node in ast.walk(function) if isinstance(node, ast.AnnAssign)
+        id(node.target): ast.unparse(node.annotation)
+        for node in nodes
+        if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Attribute)
     }
-    for node in ast.walk(function):
+    for node in nodes:
         if not isinstance(node, ast.Attribute) or not isinstance(node.ctx, ast.Store):
             continue
         if isinstance(node.value, ast.Name) and node.value.id == first:
@@ -198,8 +201,14 @@ def _overload(node: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
     return any(name in ("overload", "setter", "deleter") for name in names)
 
 
+def _installs_options(tree: ast.Module) -> bool:
+    """Whether the module makes itself one of options: `install_config_module(sys.modules[__name__])`."""
+    calls = (node.value.func for node in tree.body if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call))
+    return any(ast.unparse(each).endswith("install_config_module") for each in calls)
+
+
 def _lazy_imports(tree: ast.Module) -> Iterator[ast.Import | ast.ImportFrom]:
     eager = {id(node) for node, _ in _flat(tree.body)}
-    for node in ast.walk(tree):
+    for node in nodes_of(tree):
         if isinstance(node, (ast.Import, ast.ImportFrom)) and id(node) not in eager:
             yield node

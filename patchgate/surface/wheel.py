@@ -41,13 +41,17 @@ class Client:
     def __init__(self) -> None:
         try:
             from pip._internal import commands
+            from pip._internal.exceptions import PipError
             from pip._internal.network import lazy_wheel
+            from pip._vendor import requests
             from pip._vendor.packaging.specifiers import SpecifierSet
         except ImportError as error:
             raise UsageError(
                 "no pip to read the package index with", where="index add", got=str(error), next="python -m ensurepip"
             ) from None
         self._lazy: Any = lazy_wheel
+        http: Any = requests
+        self._failures: tuple[Any, ...] = (PipError, http.RequestException, OSError)
         self._specifiers: Any = SpecifierSet
         pip_commands: Any = commands
         self._command: Any = pip_commands.create_command("index")  # it has a session and a finder, and does nothing yet
@@ -67,19 +71,30 @@ class Client:
         return str(best.link.url_without_fragment)
 
     def fetch(self, project: str, wish: str, wanted: Wanted) -> Fetched:
-        with self.context():
-            session = self._command._build_session(self._options)
-            finder = self._command._build_package_finder(
-                options=self._options, session=session, target_python=None, ignore_requires_python=True
-            )
-            url = self.url(finder, project, wish)
-            try:
-                remote = self._lazy.LazyZipOverHTTP(url, session, _TAIL)
-            except self._lazy.HTTPRangeRequestUnsupported:
-                with _downloaded(session, url) as file:
-                    return _read(file, wanted, Fetched(whole=True, bytes_read=_length(file)))
-            with remote:
-                return _read(remote, wanted, Fetched(), ask=_counting(remote))
+        try:
+            with self.context():
+                return self._fetched(project, wish, wanted)
+        except self._failures as error:
+            raise UsageError(
+                f"the wheel of {project} could not be read",
+                where="index add",
+                got=f"{type(error).__name__}: {error}"[:200],
+                next=f"pip download --no-deps {project}{wish}   (says what is wrong)",
+            ) from None
+
+    def _fetched(self, project: str, wish: str, wanted: Wanted) -> Fetched:
+        session = self._command._build_session(self._options)
+        finder = self._command._build_package_finder(
+            options=self._options, session=session, target_python=None, ignore_requires_python=True
+        )
+        url = self.url(finder, project, wish)
+        try:
+            remote = self._lazy.LazyZipOverHTTP(url, session, _TAIL)
+        except self._lazy.HTTPRangeRequestUnsupported:
+            with _downloaded(session, url) as file:
+                return _read(file, wanted, Fetched(whole=True, bytes_read=_length(file)))
+        with remote:
+            return _read(remote, wanted, Fetched(), ask=_counting(remote))
 
 
 def fetch(project: str, wish: str, wanted: Wanted) -> Fetched:

@@ -111,6 +111,15 @@ def test_records(tmp_path: Path) -> None:
     assert config is not None and config.config == {"depth": "3", "triton.cudagraphs": "False"}
 
 
+def test_a_module_that_installs_itself_has_options(tmp_path: Path) -> None:
+    install = "import sys\nfrom torch.utils._config_module import install_config_module\nspeed = 1\n"
+    sources = {"torch.fx.a": install + "install_config_module(sys.modules[__name__])\n", "torch.fx.b": install}
+    release = index_of(tmp_path, {"2.6.0": sources}).release("2.6.0")
+    first, second = release.module("torch.fx.a"), release.module("torch.fx.b")
+    assert first is not None and first.config == {"speed": "1"}
+    assert second is not None and second.config == {}
+
+
 @pytest.mark.parametrize(
     ("dotted", "kind"),
     [

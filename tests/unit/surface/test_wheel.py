@@ -7,7 +7,8 @@ import zipfile
 
 import pytest
 
-from patchgate.surface.wheel import Fetched, _counting, _ranges, _read, triton_of
+from patchgate.errors import UsageError
+from patchgate.surface.wheel import Client, Fetched, _counting, _ranges, _read, triton_of
 
 FILES = {
     "torch/fx/a.py": "a = 1\n" * 10,
@@ -67,3 +68,56 @@ def test_the_wanted_members_and_what_the_wheel_requires() -> None:
 )
 def test_the_triton_a_torch_asks_for(line: str, wish: str) -> None:
     assert triton_of(Fetched(requires=(line,))) == wish
+
+
+class Server:
+    """Stands for pip's session: gives the whole wheel, or nothing."""
+
+    def __init__(self, broken: bool) -> None:
+        self.broken = broken
+
+    def __enter__(self) -> Server:
+        return self
+
+    def __exit__(self, *_: object) -> None: ...
+
+    def get(self, url: str, stream: bool) -> Server:
+        if self.broken:
+            raise OSError("no route")
+        return self
+
+    def raise_for_status(self) -> None: ...
+
+    def iter_content(self, size: int) -> list[bytes]:
+        return [wheel().getvalue()]
+
+
+@pytest.fixture
+def client(monkeypatch: pytest.MonkeyPatch):  # type: ignore[no-untyped-def]
+    """A client whose server answers no ranges."""
+    pytest.importorskip("pip._internal.network.lazy_wheel")
+
+    def client(broken: bool) -> Client:
+        made = Client()
+
+        def no_ranges(*_: object) -> None:
+            raise made._lazy.HTTPRangeRequestUnsupported
+
+        monkeypatch.setattr(made._lazy, "LazyZipOverHTTP", no_ranges)
+        monkeypatch.setattr(made._command, "_build_session", lambda options: Server(broken))
+        monkeypatch.setattr(made._command, "_build_package_finder", lambda **_: None)
+        monkeypatch.setattr(made, "url", lambda *_: "wheel")
+        return made
+
+    return client
+
+
+def test_a_server_without_ranges_costs_the_whole_wheel(client) -> None:  # type: ignore[no-untyped-def]
+    fetched = client(broken=False).fetch("torch", "==2.8.0", lambda path: path.endswith("b.py"))
+    assert fetched.whole and fetched.bytes_read == len(wheel().getvalue())
+    assert fetched.files == [("torch/fx/b.py", "b = 1\n")]
+
+
+def test_no_server_at_all_is_a_usage_error(client) -> None:  # type: ignore[no-untyped-def]
+    with pytest.raises(UsageError, match="no route"):
+        client(broken=True).fetch("torch", "==2.8.0", lambda path: True)
