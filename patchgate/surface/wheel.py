@@ -60,14 +60,23 @@ class Client:
         self.context: Any = self._command.main_context
 
     def url(self, finder: Any, project: str, wish: str) -> str:
-        best = finder.find_best_candidate(project, self._specifiers(wish)).best_candidate
-        if best is None or not best.link.is_wheel:
+        """The newest wheel that `wish` allows; one with a local version (+cpu) asks for no triton, so never that."""
+        allowed = self._specifiers(wish)
+        found = [
+            each
+            for each in finder.find_all_candidates(project)
+            if each.link.is_wheel
+            and each.version.local is None
+            and allowed.contains(str(each.version), prereleases=True)
+        ]
+        if not found:
             raise UsageError(
                 f"no wheel of {project} on the package index",
                 where="index add",
                 got=f"{project}{wish}",
                 next=f"pip index versions {project}",
             )
+        best = max(found, key=lambda each: (each.version, each.link.filename))
         return str(best.link.url_without_fragment)
 
     def fetch(self, project: str, wish: str, wanted: Wanted) -> Fetched:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import io
 import zipfile
+from types import SimpleNamespace
 
 import pytest
+from packaging.version import Version
 
 from patchgate.errors import UsageError
 from patchgate.surface.wheel import Client, Fetched, _counting, _ranges, _read, triton_of
@@ -121,3 +123,22 @@ def test_a_server_without_ranges_costs_the_whole_wheel(client) -> None:  # type:
 def test_no_server_at_all_is_a_usage_error(client) -> None:  # type: ignore[no-untyped-def]
     with pytest.raises(UsageError, match="no route"):
         client(broken=True).fetch("torch", "==2.8.0", lambda path: True)
+
+
+def test_local_builds_and_other_versions_are_passed_over() -> None:
+    pytest.importorskip("pip._internal.network.lazy_wheel")
+
+    def candidate(version: str, name: str) -> SimpleNamespace:
+        link = SimpleNamespace(is_wheel=name.endswith(".whl"), filename=name, url_without_fragment=name)
+        return SimpleNamespace(version=Version(version), link=link)
+
+    candidates = [
+        candidate("2.13.0+cpu", "local.whl"),
+        candidate("2.13.0", "sources.tar.gz"),
+        candidate("2.13.0", "wanted.whl"),
+        candidate("2.12.1", "other.whl"),
+    ]
+    finder = SimpleNamespace(find_all_candidates=lambda project: candidates)
+    assert Client().url(finder, "torch", "==2.13.0") == "wanted.whl"
+    with pytest.raises(UsageError, match="no wheel of torch"):
+        Client().url(finder, "torch", "==2.14.0")
