@@ -32,6 +32,8 @@ from patchgate.report.markdown import render_markdown
 from patchgate.report.terminal import show_code, show_run
 from patchgate.report.view import view
 from patchgate.run import NAME, Limits, Run, load_run, load_verdicts
+from patchgate.surface.commands import index_group
+from patchgate.surface.lint_command import lint
 
 FOLDER = "build/gate"
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -159,6 +161,10 @@ def record_command(profile: str, folder: str) -> None:
     releases = [row.torch for row in load_matrix()]
     for path in record.keep(run.store, profile, load_profile(profile)["name"], GOLDEN, releases):
         click.echo(f"wrote {shown(path)}")
+
+
+cli.add_command(lint)
+cli.add_command(index_group)
 
 
 def _show(run: Run, verdicts: list[Verdict]) -> NoReturn:

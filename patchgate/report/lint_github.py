@@ -1,0 +1,26 @@
+"""Lint findings as GitHub workflow commands: annotations on the lines of a pull request."""
+
+from __future__ import annotations
+
+from patchgate.surface.findings import Finding, Severity
+from patchgate.surface.lint import Report
+
+
+def as_github(report: Report) -> str:
+    return "".join(f"{_command(each)}\n" for each in report.findings)
+
+
+def _command(each: Finding) -> str:
+    kind = "error" if each.severity is Severity.RED else "notice"
+    releases = f" [{each.shown_releases}]" if each.shown_releases else ""
+    fix = f"; {each.fix}" if each.fix else ""
+    place = f"file={_property(each.path)},line={each.spot.line},col={each.spot.column},title={each.code}"
+    return f"::{kind} {place}::{_data(f'{each.message}{releases}{fix}')}"
+
+
+def _data(text: str) -> str:
+    return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+
+
+def _property(text: str) -> str:
+    return _data(text).replace(":", "%3A").replace(",", "%2C")

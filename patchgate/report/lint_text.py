@@ -1,0 +1,40 @@
+"""Lint findings as text: one line each, the source line, a caret. Decides wording only."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from patchgate.surface.findings import Finding, Severity
+from patchgate.surface.lint import NameTold, Report
+
+
+def as_text(report: Report, *, details: bool = False, names: bool = False) -> str:
+    lines = [line for each in report.findings for line in _finding(each, details)]
+    if names:
+        lines += ["", *(_name(each) for each in report.names)]
+    red = sum(each.severity is Severity.RED for each in report.findings)
+    notes = len(report.findings) - red
+    releases = f"{report.releases[0]} to {report.releases[-1]}" if report.releases else "no releases"
+    lines.append(f"{len(report.files)} linted against {len(report.releases)} ({releases}): {red} red, {notes} notes")
+    return "\n".join(lines) + "\n"
+
+
+def _finding(each: Finding, details: bool) -> Iterator[str]:
+    where = f"{each.path}:{each.spot.line}:{each.spot.column}"
+    releases = f" [{each.shown_releases}]" if each.shown_releases else ""
+    note = "note: " if each.severity is Severity.NOTE else ""
+    fix = f"; {each.fix}" if each.fix else ""
+    yield f"{where}: {each.code} {note}{each.message}{releases}{fix}"
+    if each.line.strip():
+        text = each.line.expandtabs(1)
+        yield f"    {text}"
+        yield f"    {' ' * (each.spot.column - 1)}{'^' * min(each.spot.width, max(1, len(text)))}"
+    if each.evidence:
+        yield f"    {each.evidence}"
+    if details and each.detail:
+        yield from (f"    {line}" for line in each.detail.splitlines())
+
+
+def _name(each: NameTold) -> str:
+    parts = [("present", each.present), ("maybe", each.maybe), ("missing", each.missing)]
+    return f"{each.name}: " + "; ".join(f"{word} {ranges}" for word, ranges in parts if ranges)

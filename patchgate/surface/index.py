@@ -1,0 +1,222 @@
+"""The questions that lint asks a release, answered from golden/surface.
+
+Decides how names are followed through imports and base classes. Each file is read when a question needs it,
+once for all releases.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from functools import cache, cached_property, lru_cache
+from pathlib import Path
+from typing import Protocol
+
+from patchgate.project import GOLDEN
+from patchgate.surface.api import CallSite, Module
+from patchgate.surface.found import Found, member, resolve
+from patchgate.surface.indexread import Stored, block_of, call_site, lines_with
+from patchgate.surface.spans import Spans
+
+__all__ = ["Found", "Index", "Release", "load", "opened", "releases"]
+
+FOLDER = GOLDEN / "surface"
+
+
+class Release(Protocol):
+    version: str
+
+    def module(self, name: str) -> Module | None: ...
+    def modules(self) -> frozenset[str]: ...
+    def resolve(self, dotted: str) -> Found | None: ...
+    def member(self, class_dotted: str, name: str) -> Found | None: ...
+    def holders(self, dotted: str) -> tuple[str, ...]: ...
+    def subclasses(self, class_dotted: str) -> tuple[str, ...]: ...
+    def calls(self, bare_name: str) -> tuple[CallSite, ...]: ...
+    def source(self, dotted: str) -> str | None: ...
+
+
+def releases() -> tuple[str, ...]:
+    """Every indexed release, oldest first."""
+    return opened(FOLDER).spans.releases
+
+
+def load(version: str) -> Release:
+    """One release; raises KeyError for one that is not indexed."""
+    return opened(FOLDER).release(version)
+
+
+@lru_cache(maxsize=4)
+def opened(folder: Path) -> Index:
+    return Index(folder)
+
+
+class Index:
+    """The files below one folder, each read at most once."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        lines = [line.split(" ") for line in self._text("releases.txt").splitlines()]
+        self.triton = {version: (rest or [""])[0] for version, *rest in lines}
+        self.spans = Spans(list(self.triton))
+        self._stored: dict[str, Stored] = {}
+        self._releases = {version: IndexedRelease(self, version) for version in self.spans.releases}
+
+    def release(self, version: str) -> IndexedRelease:
+        return self._releases[version]
+
+    def _text(self, path: str) -> str:
+        file = self.folder / path
+        return file.read_text(encoding="utf-8") if file.is_file() else ""
+
+    @cached_property
+    def lives(self) -> dict[str, int]:
+        """Module -> its releases."""
+        parts = (line.partition("\t") for line in self._text("modules.txt").splitlines())
+        return {name: self.spans.mask(span) if tab else self.spans.all for name, tab, span in parts}
+
+    def stored(self, name: str) -> Stored:
+        if name not in self._stored:
+            self._stored[name] = Stored(self._text(f"api/{name}.txt"), self.spans)
+        return self._stored[name]
+
+    @cached_property
+    def imports(self) -> dict[str, str]:
+        return self._shared("imports")
+
+    @cached_property
+    def call_lists(self) -> dict[str, str]:
+        return self._shared("calls")
+
+    def _shared(self, kind: str) -> dict[str, str]:
+        files = sorted((self.folder / kind).glob("*.txt"))
+        return {file.stem: file.read_text(encoding="utf-8") for file in files}
+
+    @cache  # noqa: B019  an index lives as long as the process
+    def imported(self, module: str) -> tuple[tuple[int, bool, str, str], ...]:
+        """(releases, lazy, local name, origin) for each import of a module."""
+        package = ".".join(module.split(".")[:2])
+        text = self.imports.get(package, "")
+        return tuple(each for line in block_of(text, module) for each in self._import_line(module, line))
+
+    def _import_line(self, module: str, line: str) -> list[tuple[int, bool, str, str]]:
+        words, tab, span = line.partition("\t")
+        kind, owner, *names = words.split(" ")
+        mask = self.spans.mask(span) if tab else self.lives[module]
+        before = "" if owner == "." else f"{owner}."
+        pairs = (name.partition("=") for name in names)
+        return [(mask, kind == "lazy", local, before + (name or local)) for local, _, name in pairs]
+
+    @cache  # noqa: B019
+    def binders(self, name: str) -> tuple[tuple[int, str, str], ...]:
+        """(releases, holder, origin) wherever something of that last name is imported by value."""
+        found = []
+        for text in self.imports.values():
+            lines = {each for needle in (f" {name}", f"={name}") for each in lines_with(text, needle)}
+            for module, line in sorted(lines):
+                if line.startswith("from "):
+                    for mask, _, local, origin in self._import_line(module, line):
+                        if origin.endswith(f".{name}"):
+                            found.append((mask, f"{module}.{local}", origin))
+        return tuple(found)
+
+    @cache  # noqa: B019
+    def calls_in(self, module: str) -> tuple[tuple[int, str, CallSite], ...]:
+        """(releases, last name of the callee, call) for each call in a module."""
+        found = []
+        for line in block_of(self.call_lists.get(".".join(module.split(".")[:2]), ""), module):
+            words, tab, span = line.partition("\t")
+            mask = self.spans.mask(span) if tab else self.lives[module]
+            function, *calls = words.split(" ")
+            found += [(mask, each.partition("/")[0], call_site(module, function, each)) for each in calls]
+        return tuple(found)
+
+    @cache  # noqa: B019
+    def called(self, name: str) -> tuple[tuple[int, CallSite], ...]:
+        """(releases, call) for each call by that last name."""
+        found, needle = [], f" {name}/"
+        for text in self.call_lists.values():
+            for module, line in lines_with(text, needle):
+                words, tab, span = line.partition("\t")
+                mask = self.spans.mask(span) if tab else self.lives[module]
+                function, *calls = words.split(" ")
+                found += [(mask, call_site(module, function, each)) for each in calls if each.startswith(needle[1:])]
+        return tuple(found)
+
+    @cached_property
+    def derived(self) -> dict[str, list[tuple[int, str, str]]]:
+        """Last name of a base -> (releases, class, base)."""
+        found: dict[str, list[tuple[int, str, str]]] = defaultdict(list)
+        for line in self._text("classes.txt").splitlines():
+            words, tab, span = line.partition("\t")
+            module, name, *bases = words.split(" ")
+            for base in bases:
+                mask = self.spans.mask(span) if tab else self.spans.all
+                found[base.rpartition(".")[2]].append((mask, f"{module}.{name}", base))
+        return found
+
+
+class IndexedRelease:
+    """One release of an index."""
+
+    def __init__(self, index: Index, version: str) -> None:
+        self.index, self.version = index, version
+        self._bit = index.spans.bits[version]
+        self._modules: dict[str, Module | None] = {}
+        self._resolved: dict[str, Found | None] = {}
+
+    def module(self, name: str) -> Module | None:
+        if name not in self._modules:
+            self._modules[name] = self._read(name) if name in self.modules() else None
+        return self._modules[name]
+
+    def _read(self, name: str) -> Module | None:
+        if not self.index.lives.get(name, 0) & self._bit:
+            return Module(name=name)  # a package outside the scope, of modules inside it
+        tables: tuple[dict[str, str], dict[str, str]] = ({}, {})
+        for mask, lazy, local, origin in self.index.imported(name):
+            if mask & self._bit:
+                tables[lazy][local] = origin
+        return self.index.stored(name).module(self.version, *tables)
+
+    def modules(self) -> frozenset[str]:
+        return self._names
+
+    @cached_property
+    def _names(self) -> frozenset[str]:
+        found = {name for name, life in self.index.lives.items() if life & self._bit}
+        return frozenset(found | {name.partition(".")[0] for name in found})
+
+    def resolve(self, dotted: str) -> Found | None:
+        if dotted not in self._resolved:
+            self._resolved[dotted] = resolve(self, dotted)
+        return self._resolved[dotted]
+
+    def member(self, class_dotted: str, name: str) -> Found | None:
+        return member(self, class_dotted, name)
+
+    def holders(self, dotted: str) -> tuple[str, ...]:
+        wanted = self._origin(dotted)
+        name = dotted.rpartition(".")[2]
+        bound = (each for each in self.index.binders(name) if each[0] & self._bit)
+        return tuple(sorted({holder for _, holder, origin in bound if self._origin(origin) == wanted}))
+
+    def subclasses(self, class_dotted: str) -> tuple[str, ...]:
+        found: dict[str, None] = {}
+        todo = [class_dotted]
+        while todo:
+            wanted = self._origin(todo.pop(0))
+            for mask, name, base in self.index.derived.get(wanted.rpartition(".")[2], ()):
+                if mask & self._bit and name not in found and self._origin(base) == wanted:
+                    found[name] = None
+                    todo.append(name)
+        return tuple(found)
+
+    def calls(self, bare_name: str) -> tuple[CallSite, ...]:
+        return tuple(site for mask, site in self.index.called(bare_name) if mask & self._bit)
+
+    def source(self, dotted: str) -> str | None:
+        return None  # the index keeps fingerprints of bodies, not bodies
+
+    def _origin(self, dotted: str) -> str:
+        found = self.resolve(dotted)
+        return found.origin if found is not None else dotted

@@ -1,0 +1,180 @@
+"""Paths and releases -> findings: reads each patch once per release and asks every rule.
+
+Decides what is linted and what a file that cannot be read says. Refuses to know how findings are shown.
+"""
+
+from __future__ import annotations
+
+import ast
+import warnings
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from packaging.specifiers import SpecifierSet
+
+from patchgate.errors import UsageError
+from patchgate.patches import load_claims
+from patchgate.project import shown
+from patchgate.surface.findings import Finding, Severity, View, lines_of, merged, show_releases
+from patchgate.surface.hunks import Sources, lint_diff
+from patchgate.surface.ignores import apply_ignores
+from patchgate.surface.index import Release
+from patchgate.surface.rules import RULES
+from patchgate.surface.usage import Presence, Spot
+from patchgate.surface.walking import walk
+
+_DIFFS = (".diff", ".patch")
+
+
+@dataclass(frozen=True, kw_only=True)
+class NameTold:
+    """One name of torch that a patch needs, and the releases in which it is there, may be, or is not."""
+
+    name: str
+    present: str
+    maybe: str
+    missing: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Report:
+    files: tuple[str, ...]
+    releases: tuple[str, ...]
+    findings: tuple[Finding, ...]
+    names: tuple[NameTold, ...] = ()
+
+    @property
+    def exit_code(self) -> int:
+        """0 nothing red, 1 red, 3 nothing to lint."""
+        if not self.files:
+            return 3
+        return int(any(each.severity is Severity.RED for each in self.findings))
+
+
+def lint(paths: Iterable[Path], releases: Sequence[Release], sources: Sources | None = None) -> Report:
+    """Findings for every patch at `paths`. Raises UsageError for a path that is not there."""
+    known = tuple(release.version for release in releases)
+    files, findings, names = [], [], []
+    for file in [file for path in paths for file in files_of(path)]:
+        name = shown(file)
+        files.append(name)
+        text = file.read_text(encoding="utf-8", errors="replace")
+        if file.suffix in _DIFFS:
+            findings += lint_diff(text, name, known, sources or Sources(()))
+            continue
+        found, views = lint_source(text, name, releases, claimed=_claimed(file))
+        findings += found
+        names += names_told(views)
+    return Report(files=tuple(files), releases=known, findings=tuple(findings), names=tuple(names))
+
+
+def files_of(path: Path) -> Iterator[Path]:
+    """The patch files at `path`: itself, a folder's patch.py or patch.diff, or those of its subfolders."""
+    if path.is_file():
+        if path.suffix not in (".py", *_DIFFS):
+            raise UsageError(
+                "not a patch",
+                where=shown(path),
+                got=f"a {path.suffix or 'nameless'} file",
+                next="give a folder with patch.py or patch.diff, a .py file, or a .diff file",
+            )
+        yield path
+    elif path.is_dir():
+        own = [path / f"patch{suffix}" for suffix in (".py", *_DIFFS) if (path / f"patch{suffix}").is_file()]
+        yield from own or sorted(file for file in path.glob("*/patch.*") if file.suffix in (".py", *_DIFFS))
+    else:
+        raise UsageError(
+            "no such patch",
+            where=shown(path),
+            got="nothing at that path",
+            next="patchgate lint fixtures/patches/vllm-42686   (or the path of your own patch.py)",
+        )
+
+
+def _claimed(file: Path) -> SpecifierSet | None:
+    manifest = file.with_suffix(".toml")
+    claims = load_claims(manifest) if manifest.is_file() and file.stem == "patch" else None
+    return SpecifierSet(claims.applies_to) if claims is not None and claims.applies_to else None
+
+
+def lint_source(
+    source: str, path: str, releases: Sequence[Release], claimed: SpecifierSet | None = None
+) -> tuple[list[Finding], list[View]]:
+    """The findings of one Python file, ignores applied, and what it does in each release."""
+    try:
+        tree = parse(source)
+        views = [
+            View(
+                release=release,
+                usage=walk(tree, release),
+                claimed=claimed is None or claimed.contains(release.version, prereleases=True),
+                source=source,
+            )
+            for release in releases
+            if "torch" in source or "triton" in source
+        ]
+        remarks = [remark for rule in RULES for remark in rule(views)]
+    except _Unreadable as error:
+        return [_unreadable(error.line, error.reason, path, source)], []
+    except (RecursionError, MemoryError):
+        return [_unreadable(1, "nested too deeply", path, source)], []
+    known = [release.version for release in releases]
+    return apply_ignores(merged(remarks, path, known, source), source, path), views
+
+
+class _Unreadable(Exception):
+    def __init__(self, line: int, reason: str) -> None:
+        self.line, self.reason = line, reason
+        super().__init__(reason)
+
+
+def parse(source: str) -> ast.Module:
+    """The syntax tree; anything that Python refuses becomes one kind of error, with its line."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return ast.parse(source)
+    except SyntaxError as error:
+        raise _Unreadable(error.lineno or 1, error.msg) from None
+    except (RecursionError, MemoryError):
+        raise _Unreadable(1, "nested too deeply") from None
+    except (ValueError, UnicodeError) as error:
+        raise _Unreadable(1, str(error)) from None
+
+
+def _unreadable(line: int, reason: str, path: str, source: str) -> Finding:
+    lines = lines_of(source)
+    return Finding(
+        code="PG140",
+        severity=Severity.RED,
+        path=path,
+        spot=Spot(line=line, column=1),
+        releases=(),
+        shown_releases="",
+        message=f"not readable as Python: {reason}",
+        line=lines[line - 1] if line <= len(lines) else "",
+    )
+
+
+def names_told(views: Sequence[View]) -> list[NameTold]:
+    """For each name that a patch touches: where it is, where an owner may answer it, where it is not."""
+    told: dict[str, dict[str, Presence]] = {}
+    for view in views:
+        for touch in view.usage.touches:
+            told.setdefault(touch.dotted, {}).setdefault(view.version, touch.presence)
+    known = [view.version for view in views]
+
+    def ranges(answers: dict[str, Presence], wanted: Presence) -> str:
+        found = [version for version, presence in answers.items() if presence is wanted]
+        return show_releases(found, known) if found else ""
+
+    return [
+        NameTold(
+            name=name,
+            present=ranges(answers, Presence.PRESENT),
+            maybe=ranges(answers, Presence.MAYBE),
+            missing=ranges(answers, Presence.MISSING),
+        )
+        for name, answers in sorted(told.items())
+    ]

@@ -1,0 +1,77 @@
+"""`patchgate lint`: the command's words and exit codes (0 nothing red, 1 red, 2 usage, 3 nothing to lint).
+
+Decides options only. The imports wait until they are needed: half of the second is Python's own start.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from patchgate.errors import UsageError
+
+if TYPE_CHECKING:
+    from patchgate.surface.index import Release
+
+
+@click.command()
+@click.argument("paths", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="PATCH...")
+@click.option("--format", "form", type=click.Choice(["text", "json", "github", "sarif"]), default="text")
+@click.option("--torch", "spec", default="", metavar="SPEC", help='Only these releases, e.g. ">=2.9,<2.13".')
+@click.option("--details", is_flag=True, help="Three-way views and full lists of holders.")
+@click.option("--names", is_flag=True, help="Also list every name of torch that is touched, with its releases.")
+@click.option(
+    "--sources",
+    multiple=True,
+    type=click.Path(path_type=Path, exists=True, file_okay=False),
+    help="A site-packages with torch in it, to place the hunks of diffs; may be repeated.",
+)
+def lint(paths: tuple[Path, ...], form: str, spec: str, details: bool, names: bool, sources: tuple[Path, ...]) -> None:
+    """Does PATCH still bind on every known torch release? Needs no torch."""
+    from patchgate.surface.hunks import Sources
+    from patchgate.surface.lint import lint as find
+
+    try:
+        report = find(paths, _releases(spec), Sources(sources))
+    except UsageError as error:
+        click.echo(str(error), err=True)
+        raise SystemExit(2) from None
+    if not report.files:
+        click.echo("nothing to lint: no patch.py or patch.diff below " + ", ".join(map(str, paths)), err=True)
+    if form == "json":
+        from patchgate.report.lint_json import as_json as shown
+    elif form == "github":
+        from patchgate.report.lint_github import as_github as shown
+    elif form == "sarif":
+        from patchgate.report.lint_sarif import as_sarif as shown
+    else:
+        from patchgate.report.lint_text import as_text
+
+        click.echo(as_text(report, details=details, names=names), nl=False)
+        raise SystemExit(report.exit_code)
+    click.echo(shown(report), nl=False)
+    raise SystemExit(report.exit_code)
+
+
+def _releases(spec: str) -> list[Release]:
+    from packaging.specifiers import InvalidSpecifier, SpecifierSet
+
+    from patchgate.surface.index import load, releases
+
+    try:
+        wanted = SpecifierSet(spec)
+    except InvalidSpecifier:
+        got, advice = f"--torch {spec}", '--torch ">=2.9,<2.13"'
+        raise UsageError("not a PEP 440 specifier", where="--torch", got=got, next=advice) from None
+    chosen = [version for version in releases() if wanted.contains(version, prereleases=True)]
+    if not chosen:
+        raise UsageError(
+            "no indexed release", where="--torch", got=spec or "an empty index", next="patchgate index list"
+        )
+    return [load(version) for version in chosen]
+
+
+if __name__ == "__main__":
+    lint()

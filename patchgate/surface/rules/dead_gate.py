@@ -1,0 +1,40 @@
+"""PG120: a version check that no known release satisfies. Red when it keeps a replacement out everywhere."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from patchgate.surface.findings import Remark, Severity, View
+from patchgate.surface.usage import Gate, Live, Spot
+
+
+def check(views: Sequence[View]) -> Iterator[Remark]:
+    gates: dict[Spot, list[tuple[View, Gate]]] = {}
+    for view in views:
+        for gate in view.usage.gates:
+            if gate.live is Live.LIVE:
+                gates.setdefault(gate.spot, []).append((view, gate))
+    blocked = _blocked(views)
+    for spot, asked in gates.items():
+        if any(gate.holds is not False for _, gate in asked):
+            continue
+        for view, gate in asked:
+            yield Remark(
+                code="PG120",
+                version=view.version,
+                spot=spot,
+                message=f"no known release satisfies `{gate.text}`",
+                severity=Severity.RED if spot in blocked else Severity.NOTE,
+            )
+
+
+def _blocked(views: Sequence[View]) -> set[Spot]:
+    """Gates behind which a replacement waits that is installed in no release at all."""
+    waiting: dict[Spot, set[Spot]] = {}
+    installed: set[Spot] = set()
+    for view in views:
+        for each in view.usage.rebindings:
+            waiting.setdefault(each.spot, set()).update(each.gates)
+            if each.live is Live.LIVE:
+                installed.add(each.spot)
+    return {gate for spot, gates in waiting.items() if spot not in installed for gate in gates}

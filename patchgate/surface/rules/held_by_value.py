@@ -1,0 +1,42 @@
+"""PG118: who still holds the original after the rebinding. Quiet for methods, and for holders rebound too."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from patchgate.surface.findings import Remark, View
+from patchgate.surface.lookup import module_of
+from patchgate.surface.usage import Live, Rebinding
+
+_SHOWN = 4
+
+
+def check(views: Sequence[View]) -> Iterator[Remark]:
+    for view in views:
+        rebound = {each.target for each in view.usage.rebindings}
+        for each in view.usage.rebindings:
+            if each.live is not Live.LIVE or each.on_class or each.origin is None:
+                continue
+            holders = [holder for holder in _holders(view, each) if holder not in rebound]
+            if holders:
+                more = f" and {len(holders) - _SHOWN} more" if len(holders) > _SHOWN else ""
+                shown = ", ".join(f"`{holder}`" for holder in holders[:_SHOWN])
+                yield Remark(
+                    code="PG118",
+                    version=view.version,
+                    spot=each.spot,
+                    message=f"the original stays in {shown}{more}",
+                    fix="assign the replacement there too",
+                    detail="\n".join(holders),
+                )
+
+
+def _holders(view: View, each: Rebinding) -> list[str]:
+    """Who keeps the original: for its home module, every importer; for a re-export nobody calls, its home."""
+    home = each.target.rpartition(".")[0]
+    if each.target == each.origin:
+        return [name for name in view.release.holders(each.target) if module_of(view.release, name) != home]
+    called_here = any(site.module == home for site in view.release.calls(each.name))
+    if called_here or each.original is None or each.origin is None:
+        return []
+    return [each.origin]

@@ -1,0 +1,126 @@
+"""PG113 and PG114: the replacement no longer takes what torch passes, or is bound in another form.
+
+Red only with callers in torch as proof; a parameter that nobody passes yet is a note.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from patchgate.surface.api import CallSite, Function, Parameter
+from patchgate.surface.findings import Remark, Severity, View
+from patchgate.surface.signatures import accepts, misfit, parameters_of, written
+from patchgate.surface.usage import Live, Rebinding
+from patchgate.surface.values import LocalFunction
+
+
+def check(views: Sequence[View]) -> Iterator[Remark]:
+    for view in views:
+        for each in view.usage.rebindings:
+            if each.live is Live.LIVE and each.original is not None and each.function is not None:
+                yield from _form(view, each, each.original, each.function)
+                yield from _signature(view, each, each.original, each.function)
+
+
+def _form(view: View, each: Rebinding, original: Function, function: LocalFunction) -> Iterator[Remark]:
+    wanted = original.form if original.form not in ("function", "method") else None
+    is_async = type(function.node).__name__ == "AsyncFunctionDef"
+    problem, severity = None, Severity.RED
+    if each.on_class and wanted != each.form and not _same_kind(wanted, each.form):
+        problem = f"`{each.name}` is {_FORM_TEXT[wanted]} in torch, the replacement {_FORM_TEXT[each.form]}"
+        if _called_on_class(original, each) and not _misfits(view, each, original, function):
+            problem, severity = f"{problem}: it fits calls on the class, not on objects", Severity.NOTE
+    elif original.is_async != is_async:
+        problem = f"`{each.name}` is {'async' if original.is_async else 'not async'} in torch"
+    if problem is not None:
+        fix = f"assign `{_WRAPPERS[wanted]}(...)`" if wanted in _WRAPPERS else ""
+        yield Remark(code="PG114", version=view.version, spot=each.spot, message=problem, severity=severity, fix=fix)
+
+
+def _called_on_class(original: Function, each: Rebinding) -> bool:
+    """A plain function instead of a static or class method: `Class.name(...)` passes no first argument."""
+    return original.form in ("static", "class") and each.form is None
+
+
+def _same_kind(wanted: str | None, form: str | None) -> bool:
+    return {wanted, form} == {"property", "cached-property"}
+
+
+def _parameters(
+    each: Rebinding, original: Function, function: LocalFunction
+) -> tuple[Sequence[Parameter], Sequence[Parameter]]:
+    """Torch's parameters and the replacement's, without those that binding supplies."""
+    theirs = original.parameters[int(each.on_class and original.form in ("method", "class")) :]
+    ours = parameters_of(function.node.args)
+    bound = each.on_class and each.form != "static" and not _called_on_class(original, each)
+    if bound and ours and not ours[0].kind.startswith("var-"):
+        ours = ours[1:]
+    return theirs, ours
+
+
+def _misfits(view: View, each: Rebinding, original: Function, function: LocalFunction) -> list[tuple[CallSite, str]]:
+    """Calls in torch that fit torch's own function and not the replacement."""
+    theirs, ours = _parameters(each, original, function)
+    sites = view.release.calls(each.name)
+    return [(site, problem) for site in sites if (problem := _fails(site, theirs, ours))]
+
+
+def _signature(view: View, each: Rebinding, original: Function, function: LocalFunction) -> Iterator[Remark]:
+    if original.form in ("property", "cached-property"):
+        return
+    theirs, ours = _parameters(each, original, function)
+    lacking = [p for at, p in enumerate(theirs) if not p.kind.startswith("var-") and not accepts(ours, p, at)]
+    failing = _misfits(view, each, original, function)
+    demanded = [p for p in ours if p.default is None and not p.kind.startswith("var-")][len(theirs) :]
+    if not failing and not lacking:
+        return
+    fix = f"add `{written(lacking)}`" if lacking else f"give `{demanded[0].name}` a default" if demanded else ""
+    names = ", ".join(f"`{p.name}`" for p in lacking)
+    if failing:
+        problem = failing[0][1]
+        reason = f"does not take {names}, which torch passes" if lacking else f"{problem}, unlike torch's"
+        yield Remark(
+            code="PG113",
+            version=view.version,
+            spot=each.spot,
+            message=f"replacement of `{_short(each.target)}` {reason}",
+            fix=fix,
+            evidence=_evidence([each for each, _ in failing]),
+        )
+    else:
+        yield Remark(
+            code="PG113",
+            version=view.version,
+            spot=each.spot,
+            message=f"replacement of `{_short(each.target)}` does not take {names}; no call passes it",
+            severity=Severity.NOTE,
+            fix=fix,
+        )
+
+
+def _fails(site: CallSite, theirs: Sequence[Parameter], ours: Sequence[Parameter]) -> str | None:
+    """Why a call that fits torch's own function does not fit the replacement."""
+    if misfit(theirs, site.positional, site.keywords, starred=site.star) is not None:
+        return None
+    return misfit(ours, site.positional, site.keywords, starred=site.star)
+
+
+def _evidence(sites: Sequence[CallSite]) -> str:
+    places = list(dict.fromkeys(f"{site.module}.{site.function}".rstrip(".") for site in sites))
+    shown = places[:3]
+    more = f" and {len(places) - 3} more" if len(places) > 3 else ""
+    return f"called so in {', '.join(shown)}{more}"
+
+
+def _short(target: str) -> str:
+    return ".".join(target.split(".")[-2:])
+
+
+_WRAPPERS = {"static": "staticmethod", "class": "classmethod", "property": "property"}
+_FORM_TEXT = {
+    None: "a plain function",
+    "static": "a static method",
+    "class": "a class method",
+    "property": "a property",
+    "cached-property": "a cached property",
+}

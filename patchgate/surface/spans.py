@@ -1,0 +1,54 @@
+"""Sets of releases as bit masks in memory and as ranges in the files of the index.
+
+`2.6.0..2.8.0` is a range, `2.11.0..` one that reaches the newest release, so that adding a release touches
+only the lines it ends. Decides nothing else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from functools import cached_property
+
+
+class Spans:
+    """The words for sets of these releases, oldest first."""
+
+    def __init__(self, releases: Sequence[str]) -> None:
+        self.releases = tuple(releases)
+        self.bits = {version: 1 << at for at, version in enumerate(self.releases)}
+        self._masks: dict[str, int] = {}
+
+    @cached_property
+    def all(self) -> int:
+        return (1 << len(self.releases)) - 1
+
+    def runs(self, mask: int) -> Iterable[tuple[int, int]]:
+        """(first, last) of each run of neighbours."""
+        first = None
+        for at in range(len(self.releases) + 1):
+            inside = bool(mask >> at & 1)
+            if inside and first is None:
+                first = at
+            elif not inside and first is not None:
+                yield first, at - 1
+                first = None
+
+    def text(self, mask: int) -> str:
+        last = len(self.releases) - 1
+        names = self.releases
+        return ",".join(
+            f"{names[start]}.." if stop == last else names[start] if start == stop else f"{names[start]}..{names[stop]}"
+            for start, stop in self.runs(mask)
+        )
+
+    def mask(self, text: str) -> int:
+        """The set that `text` says; raises KeyError for a release that is not known."""
+        if text not in self._masks:
+            found = 0
+            for part in text.split(","):
+                start, dots, stop = part.partition("..")
+                low = self.bits[start]
+                high = self.bits[stop] if stop else (self.all + 1) >> 1 if dots else low
+                found |= (high << 1) - low
+            self._masks[text] = found
+        return self._masks[text]

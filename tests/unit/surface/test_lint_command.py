@@ -1,0 +1,116 @@
+"""The command: exit codes, formats, usage errors; what a diff says."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+from toytorch import TORCHES
+
+from patchgate.surface import index
+from patchgate.surface.lint_command import lint
+
+RED = "import torch._inductor.old\n"
+
+
+@pytest.fixture
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):  # type: ignore[no-untyped-def]
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(index, "releases", lambda: tuple(each.version for each in TORCHES))
+    monkeypatch.setattr(index, "load", lambda version: next(each for each in TORCHES if each.version == version))
+
+    def run(*arguments: str) -> Result:
+        return CliRunner().invoke(lint, list(arguments))
+
+    return run
+
+
+def test_text_points_at_the_place(run, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+    (tmp_path / "p.py").write_text("from torch._inductor.ir import Box\nBox.absent\n")
+    result = run("p.py")
+    assert result.exit_code == 1
+    assert result.output == (
+        "p.py:2:5: PG111 `absent` missing on `torch._inductor.ir.Box` [every release]\n"
+        "    Box.absent\n"
+        "        ^^^^^^\n"
+        "1 linted against 3 (2.10.0 to 2.13.0): 1 red, 0 notes\n"
+    )
+
+
+def test_exit_codes(run, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+    (tmp_path / "quiet.py").write_text("import torch\n")
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "x.txt").write_text("")
+    assert run("quiet.py").exit_code == 0
+    assert run("empty").exit_code == 3
+    assert run("absent.py").exit_code == 2
+    assert run("x.txt").exit_code == 2
+    assert run("quiet.py", "--torch", "nonsense").exit_code == 2
+    assert run("quiet.py", "--torch", ">9").exit_code == 2
+
+
+def test_only_some_releases(run, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+    (tmp_path / "p.py").write_text(RED)
+    assert run("p.py", "--torch", "<2.11").exit_code == 0
+
+
+def test_formats(run, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+    folder = tmp_path / "some" / "mine"
+    folder.mkdir(parents=True)
+    (folder / "patch.py").write_text(RED)
+    (folder / "patch.toml").write_text('title = "t"\napplies_to = "==2.10.0"\n')
+    data = json.loads(run("some", "--format", "json").output)
+    assert [each["code"] for each in data["findings"]] == ["PG110"]
+    assert data["findings"][0]["releases"] == ["2.11.0", "2.13.0"]
+    assert run("some", "--format", "github").output == (
+        "::error file=some/mine/patch.py,line=1,col=8,title=PG110::module `torch._inductor.old` missing [from 2.11]\n"
+    )
+    sarif = json.loads(run("some", "--format", "sarif").output)
+    [result] = sarif["runs"][0]["results"]
+    rules = {rule["id"] for rule in sarif["runs"][0]["tool"]["driver"]["rules"]}
+    assert result["ruleId"] == "PG110"
+    assert result["ruleId"] in rules
+    assert result["locations"][0]["physicalLocation"]["region"]["startLine"] == 1
+
+
+def test_names_are_told_per_release(run, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+    (tmp_path / "p.py").write_text("from torch._inductor.virtualized import V\nV.graph.sizevars.size_hint\n")
+    told = run("p.py", "--names").output
+    assert "torch._inductor.sizevars.SizeVarAllocator.size_hint: present 2.10 and before; missing from 2.11\n" in told
+
+
+DIFF = """--- a/torch/_inductor/ir.py
++++ b/torch/_inductor/ir.py
+@@ -2,2 +2,2 @@ def f():
+ b = 2
+-c = 3
++c = 4
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "code"),
+    [("a\nb = 2\nc = 3\n", None), ("x\na\nb = 2\nc = 3\n", "PG128"), ("b = 2\n", "PG127"), (None, "PG127")],
+)
+def test_hunks(run, tmp_path: Path, text: str | None, code: str | None) -> None:  # type: ignore[no-untyped-def]
+    site = tmp_path / "site"
+    (site / "torch" / "_inductor").mkdir(parents=True)
+    (site / "torch" / "version.py").write_text("__version__ = '2.11.0+cu130'\n")
+    if text is not None:
+        (site / "torch" / "_inductor" / "ir.py").write_text(text)
+    (tmp_path / "p.diff").write_text(DIFF)
+    result = run("p.diff", "--sources", "site", "--format", "json")
+    findings = json.loads(result.output)["findings"]
+    assert [(each["code"], each["releases"]) for each in findings] == ([(code, ["2.11.0"])] if code else [])
+    assert result.exit_code == (code == "PG127")
+
+
+def test_a_diff_without_sources_says_so(run, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+    (tmp_path / "p.diff").write_text(DIFF)
+    result = run("p.diff")
+    assert result.exit_code == 0
+    assert "no sources" in result.output
+    (tmp_path / "q.diff").write_text("@@ nonsense\n--- a/x\n+++ b/x\n@@ -1,9 +1,9 @@\n-x\n")
+    assert run("q.diff").exit_code == 1
