@@ -34,12 +34,13 @@ class Runner:
     artifacts: Path
     limits: Limits
 
-    def ask(self, torch: str, do: str, **request: Any) -> Answer:
+    def ask(self, torch: str, do: str, seconds: float | None = None, **request: Any) -> Answer:
         """One question to one fork server; an answer with "failure" when there is none.
 
-        A failure of the machine is tried once more: it must never be held against the patch.
+        `seconds` overrides the run's limit. A failure of the machine is tried once more: it must
+        never be held against the patch.
         """
-        limits = {"seconds": self.limits.seconds, "bytes": self.limits.bytes}
+        limits = {"seconds": seconds or self.limits.seconds, "bytes": self.limits.bytes}
         if request.get("profile", {}).get("kind") == "real":
             limits["bytes"] = 0  # CUDA maps far more than it uses
             request["fresh"] = True

@@ -15,16 +15,19 @@ from patchgate.errors import UsageError
 from patchgate.files import line_of
 from patchgate.golden import GoldenFile, expectation, path_of, read_golden
 from patchgate.judge.facts import judge_facts
+from patchgate.judge.gate import does_not_run
 from patchgate.judge.machine import judge_sentinel
 from patchgate.matrix import load_profile, profile_of
 from patchgate.model import Case, Kind, Observation, Patch, Verdict, Workload
 from patchgate.project import shown
 from patchgate.run import Run
 from patchgate.runner import Runner
-from patchgate.wire import Answer
+from patchgate.wire import Answer, failure_of
 
 # A patch is imported on a simulated GPU, so that none is needed and none is touched.
 STAND_IN = "h200"
+# Importing a patch takes a second; one that hangs should not cost a whole case's time, twice a release.
+IMPORT_SECONDS = 20.0
 
 
 class Trial:
@@ -34,6 +37,7 @@ class Trial:
         self.run, self.patch, self.workloads, self.runner = run, patch, workloads, runner
         self.again = f"nox -s gate -- {shown(run.patch)}"
         self._sentinels: dict[tuple[str, str], Verdict] = {}
+        self._applied: dict[tuple[str, str], Answer] = {}
         self._golden = cache(_load_golden)
 
     def workload(self, name: str) -> Workload:
@@ -60,13 +64,22 @@ class Trial:
         return self._sentinels[key]
 
     def doubt(self, torch: str, device: str) -> list[Verdict]:
-        """The sentinel's verdict where it is not green: nothing else is believed there."""
+        """Why nothing else is worth asking there: the sentinel does not count, or the patch does not run."""
         sentinel = self.sentinel(torch, device)
-        return [] if sentinel.kind is Kind.PASS else [sentinel]
+        if sentinel.kind is not Kind.PASS:
+            return [sentinel]
+        failure = failure_of(self.apply(torch, version=torch))
+        return [does_not_run(torch, failure, self.patch, self.again)] if failure else []
 
     def apply(self, torch: str, version: str) -> Answer:
-        """Run the patch under a faked version: what it changed, and its side effects."""
-        return self.runner.ask(torch, "apply", patch=self.patch.path, version=version, profile=load_profile(STAND_IN))
+        """Run the patch under a faked version: what it changed, and its side effects. Asked once in a process."""
+        if (torch, version) not in self._applied:
+            seconds = min(self.run.limits.seconds, IMPORT_SECONDS)
+            profile = load_profile(STAND_IN)
+            self._applied[torch, version] = self.runner.ask(
+                torch, "apply", seconds, patch=self.patch.path, version=version, profile=profile
+            )
+        return self._applied[torch, version]
 
     def inspect(self, torch: str) -> Answer:
         """Check the names that the patch stands on in the running torch."""

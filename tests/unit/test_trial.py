@@ -22,7 +22,7 @@ class Asked(list):
         super().__init__()
         self.answer, self.environment = answer, environment or {}
 
-    def ask(self, torch, do, **request):
+    def ask(self, torch, do, seconds=None, **request):
         self.append(SimpleNamespace(torch=torch, do=do, **request))
         return self.answer
 
@@ -56,6 +56,14 @@ def test_the_command_that_repeats_a_trial_is_the_one_to_type(made):
 def test_nothing_is_believed_where_the_sentinel_does_not_count(made, answer, doubts):
     trial, _ = made(answer)
     assert [verdict.code for verdict in trial.doubt("2.11.0", "h200")] == doubts
+
+
+def test_nothing_is_asked_of_a_patch_that_does_not_run(made):
+    trial, asked = made()
+    trial.sentinel("2.11.0", "h200")
+    asked.answer = {"failure": {"cause": "hung", "stage": "patch", "signature": "did not end"}}
+    assert [verdict.code for verdict in trial.doubt("2.11.0", "h200")] == ["PG210"]
+    assert [question.do for question in asked] == ["sentinel", "apply"]
 
 
 def test_the_sentinel_is_asked_once_for_each_torch_and_device(made):
