@@ -70,7 +70,7 @@ def does_not_run(torch: str, failure: Failure, patch: Patch, again: str) -> Verd
         "run",
         expected="the module runs",
         actual=f"{failure.cause.value}: {failure.signature}",
-        where=failure.where or shown(patch.path),
+        where=shown(failure.where) if failure.where else shown(patch.path),
         next=CODES["PG905"].fix if infra else f"mend it, then: {again}",
     )
 
