@@ -40,7 +40,7 @@ def _shares(spent: dict[str, float]) -> dict[str, float]:
     shares: dict[str, float] = defaultdict(float)
     for cell, seconds in spent.items():
         module, _, test = cell.partition(".")
-        name = test.partition("::")[2].partition("[")[0]
+        name = test.partition("[")[0]
         shares[parts.get(name, parts.get(module, module.removeprefix("test_")))] += seconds
     return shares
 
