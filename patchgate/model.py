@@ -30,7 +30,7 @@ class Cause(Enum):
 
 
 class Kind(Enum):
-    """What a comparison found; DESIGN's table names the rows in this order."""
+    """What a comparison found: of facts, the rows of DESIGN's table in this order; of metrics, OVER to AMBIGUOUS."""
 
     INFRA = "infra"
     KNOWN = "known"
@@ -42,6 +42,9 @@ class Kind(Enum):
     PASS = "pass"
     INERT = "inert"
     UNMEASURED = "unmeasured"
+    OVER = "over"
+    UNDER = "under"
+    AMBIGUOUS = "ambiguous"
     NOTE = "note"
 
 
@@ -56,6 +59,7 @@ class Colour(Enum):
 COLOURS = {
     Kind.INFRA: Colour.GREY,
     Kind.UNMEASURED: Colour.GREY,
+    Kind.AMBIGUOUS: Colour.GREY,
     Kind.KNOWN: Colour.GREEN,
     Kind.PASS: Colour.GREEN,
     Kind.NOTE: Colour.GREEN,
@@ -65,6 +69,8 @@ COLOURS = {
     Kind.NEW: Colour.RED,
     Kind.ABSORBED: Colour.RED,
     Kind.INERT: Colour.RED,
+    Kind.OVER: Colour.RED,
+    Kind.UNDER: Colour.RED,
 }
 
 
@@ -96,8 +102,19 @@ class Symptom:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Budget:
+    """How far a metric may move, as fractions of its unpatched value: -0.02 and 0.001 for `-2 % .. 0.1 %`."""
+
+    low: float
+    high: float
+
+
+@dataclass(frozen=True, kw_only=True)
 class Claims:
-    """A patch's manifest. `applies_to` and `fixed_in` are PEP 440 texts; None claims nothing."""
+    """A patch's manifest. `applies_to` and `fixed_in` are PEP 440 texts; None claims nothing.
+
+    `budgets` holds those that the manifest gives; `patchgate.budgets` knows the others.
+    """
 
     title: str
     source: str = ""
@@ -107,6 +124,7 @@ class Claims:
     numerics: Numerics = Numerics.BIT_IDENTICAL
     error_factor: float = 1.0
     symptom: Symptom | None = None
+    budgets: dict[str, Budget] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -15,9 +15,10 @@ from typing import Any
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.version import InvalidVersion, Version
 
+from patchgate.budgets import DEFAULTS, parse_budget
 from patchgate.errors import UsageError
 from patchgate.files import line_of
-from patchgate.model import Claims, Numerics, Patch, Symptom
+from patchgate.model import Budget, Claims, Numerics, Patch, Symptom
 from patchgate.predicate import parse_predicate
 from patchgate.project import shown
 from patchgate.tomlfile import read_toml, refuse_unknown
@@ -108,7 +109,27 @@ def load_claims(manifest: Path) -> Claims:
         numerics=numerics,
         error_factor=float(factor),
         symptom=_symptom(manifest, table.get("symptom")),
+        budgets=_budgets(manifest, table.get("budgets", {})),
     )
+
+
+def _budgets(manifest: Path, table: Any) -> dict[str, Budget]:
+    text = manifest.read_text(encoding="utf-8")
+
+    def wrong(key: str, what: str, got: str) -> UsageError:
+        where = f"{shown(manifest)}:{line_of(text, key)}"
+        return UsageError(what, where=where, got=got, next='compile_calls = "0.1 %"   (or "-2 % .. 0.1 %")')
+
+    if not isinstance(table, dict):
+        raise wrong("budgets", "`budgets` must be a table", repr(table))
+    refuse_unknown(manifest, table, DEFAULTS, prefix="budgets.")
+    budgets = {}
+    for name, value in table.items():
+        try:
+            budgets[name] = parse_budget(value if isinstance(value, str) else repr(value))
+        except ValueError as error:
+            raise wrong(name, str(error), f"{name} = {value!r}") from None
+    return budgets
 
 
 def _symptom(manifest: Path, table: Any) -> Symptom | None:

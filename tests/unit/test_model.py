@@ -32,7 +32,8 @@ def test_every_kind_has_a_colour():
 
 
 def test_only_what_could_not_be_judged_is_grey():
-    assert {kind for kind, colour in COLOURS.items() if colour is Colour.GREY} == {Kind.INFRA, Kind.UNMEASURED}
+    grey = {kind for kind, colour in COLOURS.items() if colour is Colour.GREY}
+    assert grey == {Kind.INFRA, Kind.UNMEASURED, Kind.AMBIGUOUS}
 
 
 @pytest.mark.parametrize(("patch", "told"), [(None, "stack.h200.2.11.0.unpatched"), ("mine", "stack.h200.2.11.0.mine")])

@@ -4,7 +4,7 @@ import pytest
 from expecttest import assert_expected_inline
 
 from patchgate.errors import UsageError
-from patchgate.model import Numerics, Symptom
+from patchgate.model import Budget, Numerics, Symptom
 from patchgate.patches import load_claims, load_patch
 
 SYMPTOM = '[symptom]\nworkload = "stack"\ndevice = "h200"\nfact = "loads.max"\n'
@@ -106,10 +106,12 @@ targets = ["torch.a", "torch.b"]
 numerics = "rounding"
 error_factor = 2
 """
-    claims = load_claims(manifest(folder, text + SYMPTOM + 'predicate = "> 4"\n'))
+    budgets = '[budgets]\ncompile_calls = "0.2 %"\nlatency = "-8 % .. 0 %"\n'
+    claims = load_claims(manifest(folder, text + SYMPTOM + 'predicate = "> 4"\n' + budgets))
     assert (claims.title, claims.source, claims.applies_to, claims.fixed_in) == ("T", "S", ">=2.11,<2.14", "2.14")
     assert (claims.targets, claims.numerics, claims.error_factor) == (("torch.a", "torch.b"), Numerics.ROUNDING, 2.0)
     assert claims.symptom == Symptom(workload="stack", device="h200", fact="loads.max", predicate="> 4")
+    assert claims.budgets == {"compile_calls": Budget(low=-0.002, high=0.002), "latency": Budget(low=-0.08, high=0.0)}
 
 
 WRONG = [
@@ -130,6 +132,10 @@ WRONG = [
     SYMPTOM + "predicate = 4",
     SYMPTOM + 'predicate = "at least 4"',
     SYMPTOM + 'predicate = "> 4"\nwhen = "always"',
+    "budgets = 3",
+    '[budgets]\nlatncy = "1 %"',
+    '[budgets]\nlatency = "5 ms"',
+    "[budgets]\ncompile_calls = 0.001",
 ]
 
 
@@ -143,7 +149,7 @@ patch.toml:2: unknown key `aplies_to`
   next: did you mean `applies_to`?
 patch.toml:2: unknown key `colour`
   got:  colour = ...
-  next: known keys: applies_to, error_factor, fixed_in, numerics, source, symptom, targets, title
+  next: known keys: applies_to, budgets, error_factor, fixed_in, numerics, source, symptom, targets, title
 patch.toml:2: `title` must be a string
   got:  title = 3
   next: title = "..."
@@ -188,5 +194,17 @@ patch.toml:2: bad symptom predicate
   next: predicate = "> 4"
 patch.toml:7: unknown key `symptom.when`
   got:  when = ...
-  next: known keys: device, fact, predicate, workload""",
+  next: known keys: device, fact, predicate, workload
+patch.toml:2: `budgets` must be a table
+  got:  3
+  next: compile_calls = "0.1 %"   (or "-2 % .. 0.1 %")
+patch.toml:3: unknown key `budgets.latncy`
+  got:  latncy = ...
+  next: did you mean `latency`?
+patch.toml:3: not a budget: write 0.1 %, or a range as -2 % .. 0.1 %
+  got:  latency = '5 ms'
+  next: compile_calls = "0.1 %"   (or "-2 % .. 0.1 %")
+patch.toml:3: not a budget: write 0.1 %, or a range as -2 % .. 0.1 %
+  got:  compile_calls = 0.001
+  next: compile_calls = "0.1 %"   (or "-2 % .. 0.1 %")""",
     )

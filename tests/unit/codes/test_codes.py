@@ -9,7 +9,8 @@ from patchgate.codes.facts import code_of, codes_of
 from patchgate.model import Kind
 
 FAMILIES = {1: surface, 2: gate, 3: kernels, 4: graph, 5: parity, 9: machine}
-KINDS = [kind for kind in Kind if kind is not Kind.NOTE]
+METRICS = (Kind.OVER, Kind.UNDER, Kind.AMBIGUOUS)
+KINDS = [kind for kind in Kind if kind not in (Kind.NOTE, *METRICS)]
 
 
 @pytest.mark.parametrize("code", CODES)
