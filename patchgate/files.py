@@ -10,11 +10,14 @@ from pathlib import Path
 
 
 def write_atomically(path: Path, text: str) -> None:
-    """Replace `path` with `text`; on any failure the old file stays as it was."""
+    """Replace `path` with `text`; on any failure the old file stays as it was.
+
+    What UTF-8 cannot say (half a surrogate pair, from a patch's own message) is written as its escape.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
+        with os.fdopen(handle, "w", encoding="utf-8", errors="backslashreplace") as file:
             file.write(text)
             file.flush()
             os.fsync(file.fileno())
@@ -26,10 +29,17 @@ def write_atomically(path: Path, text: str) -> None:
         raise
 
 
-def line_of(text: str, start: str) -> int:
-    """The 1-based number of the first line that begins with the word `start` (blanks aside), or 1."""
+def line_of(text: str, start: str, table: str = "") -> int:
+    """The 1-based number of the first line that begins with the word `start` (blanks aside), or 1.
+
+    With `table`, the first one inside that table of a TOML text, or where the table itself begins, if it is there.
+    """
     begins = re.compile(rf"\s*{re.escape(start)}(?![\w-])")
+    opens = re.compile(rf"\s*(\[\[?\s*)?{re.escape(table)}(?![\w-])")
+    opened = None if table else 1
     for number, line in enumerate(text.splitlines(), 1):
-        if begins.match(line):
+        if opened is None:
+            opened = number if opens.match(line) else None
+        elif begins.match(line):
             return number
-    return 1
+    return opened or line_of(text, start)

@@ -36,7 +36,7 @@ def refuse_unknown(path: Path, table: dict[str, Any], known: Collection[str], pr
     """Raises UsageError for the first key that nobody reads, with the nearest one that somebody does."""
     for key in table:
         if key not in known:
-            line = line_of(path.read_text(encoding="utf-8"), key)
+            line = line_of(path.read_text(encoding="utf-8"), key, prefix.rstrip("."))
             close = difflib.get_close_matches(key, known, n=1)
             advice = f"did you mean `{close[0]}`?" if close else f"known keys: {', '.join(sorted(known))}"
             raise UsageError(

@@ -27,6 +27,8 @@ def versions_around(torch: str) -> tuple[str, ...]:
     parsed = Version(torch)
     major, minor, micro = parsed.major, parsed.minor, parsed.micro
     release = f"{major}.{minor}.{micro}"
+    # Which minor release came before an x.0 cannot be computed.
+    before = (f"{major}.{minor - 1}.0",) if minor else ()
     return (
         release,
         f"{release}+cu130",
@@ -36,7 +38,7 @@ def versions_around(torch: str) -> tuple[str, ...]:
         f"{release}rc5",
         f"{release}.dev20260101",
         f"{major}.{minor}.{micro + 1}",
-        f"{major}.{minor - 1}.0",
+        *before,
         f"{major}.{minor + 1}.0",
         f"{major}.{minor + 1}.0.dev20260101",
     )

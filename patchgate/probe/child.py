@@ -47,7 +47,8 @@ def answer(request: Request, folder: str) -> NoReturn:
 
 def _leave(reply: dict[str, Any], folder: str) -> NoReturn:
     try:
-        data = _dumps(reply).encode()
+        # Half a surrogate pair, which only a patch's own text has, could not be printed outside.
+        data = _dumps(reply, ensure_ascii=False).encode(errors="replace")
         descriptor = os.open(f"{folder}/reply.tmp", os.O_CREAT | os.O_WRONLY | os.O_TRUNC)
         while data:
             data = data[_write(descriptor, data) :]

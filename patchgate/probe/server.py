@@ -11,6 +11,7 @@ import contextlib
 import inspect
 import json
 import os
+import re
 import selectors
 import shutil
 import signal
@@ -61,6 +62,7 @@ class _Job:
     folder: str
     connection: socket.socket
     deadline: float
+    patch: str | None = None
     killed: bool = False
 
 
@@ -99,7 +101,8 @@ class Server:
         if pid == 0:
             self._become_child(request, folder)
         ended = os.pidfd_open(pid)
-        self._jobs[ended] = _Job(pid, folder, connection, time.monotonic() + request["limits"]["seconds"])
+        deadline = time.monotonic() + request["limits"]["seconds"]
+        self._jobs[ended] = _Job(pid, folder, connection, deadline, request.get("patch"))
         self._selector.register(ended, selectors.EVENT_READ, self._finish)
 
     def _become_child(self, request: dict[str, Any], folder: str) -> None:
@@ -174,14 +177,21 @@ def _reply(job: _Job, status: int) -> dict[str, Any]:
     with contextlib.suppress(OSError, ValueError), open(f"{job.folder}/reply.json", encoding="utf-8") as file:
         reply = json.load(file)
     if not reply:
-        detail = _read(f"{job.folder}/trace") or _read(f"{job.folder}/output")
-        reply = {"failure": _how_it_ended(job, status) | {"detail": detail, "where": None}}
+        trace = _read(f"{job.folder}/trace")
+        told = {"detail": trace or _read(f"{job.folder}/output"), "where": place_in_patch(trace, job.patch)}
+        reply = {"failure": _how_it_ended(job, status) | told}
     if "failure" in reply:
         reply["failure"]["stage"] = stage
     return reply
 
 
-def _how_it_ended(job: _Job, status: int) -> dict[str, str]:
+def place_in_patch(trace: str, patch: str | None) -> str | None:
+    """file:line of the innermost frame of the patch in what faulthandler wrote (innermost first)."""
+    found = re.search(rf'File "{re.escape(patch)}", line (\d+)', trace) if patch else None
+    return f"{patch}:{found[1]}" if found else None
+
+
+def _how_it_ended(job: _Job, status: int) -> dict[str, Any]:
     if job.killed:
         return {"cause": "hung", "signature": "did not end within the time limit"}
     if os.WIFSIGNALED(status):

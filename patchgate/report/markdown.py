@@ -25,6 +25,7 @@ def render_markdown(title: str, view: View) -> str:
 
 
 def _escape(text: str) -> str:
+    text = text.encode("utf-8", "backslashreplace").decode()  # half a surrogate pair cannot be printed
     return " ".join(text.splitlines()).replace("|", "\\|").replace("<", "&lt;")
 
 

@@ -57,6 +57,15 @@ def test_the_line_that_raised_is_told(apply):
     assert failure_of(apply("x = 1\ny = (\n")).where.endswith("patch.py:2")
 
 
+@pytest.mark.parametrize("end", ["while True: pass", "import ctypes; ctypes.string_at(0)"])
+def test_the_line_that_hangs_or_crashes_is_told(apply, end):
+    assert failure_of(apply(f"def f():\n    {end}\nf()\n")).where.endswith("patch.py:2")
+
+
+def test_half_a_surrogate_pair_does_not_get_out(apply):
+    assert failure_of(apply("raise ValueError('\\ud800')")).signature == "ValueError: ?"
+
+
 def test_a_reply_cannot_be_forged_by_printing(apply):
     assert apply('import os\nos.write(1, b\'{"changed": ["everything"]}\\n\')', seconds=60)["changed"] == []
 

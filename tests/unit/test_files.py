@@ -33,14 +33,25 @@ def test_the_old_text_stays_when_writing_fails(tmp_path, monkeypatch, step, erro
     assert list(tmp_path.iterdir()) == [path]
 
 
-def test_a_text_that_cannot_be_encoded_leaves_the_old_one(tmp_path):
+def test_half_a_surrogate_pair_is_written_as_its_escape(tmp_path):
     path = tmp_path / "b.txt"
-    path.write_text("old\n")
-    with pytest.raises(UnicodeEncodeError):
-        write_atomically(path, "\ud800")
-    assert (path.read_text(), list(tmp_path.iterdir())) == ("old\n", [path])
+    write_atomically(path, "\ud800 ä\n")
+    assert (path.read_text(encoding="utf-8"), list(tmp_path.iterdir())) == ("\\ud800 ä\n", [path])
 
 
 @pytest.mark.parametrize(("start", "number"), [("a", 1), ("b", 4), ("[c]", 5), ("z", 1), ("bb", 2)])
 def test_the_line_of_a_key_is_the_first_that_begins_with_it(start, number):
     assert line_of("a = 1\nbb = 1\n# b\n  b = 2\n[c]\nb = 3\n", start) == number
+
+
+@pytest.mark.parametrize(
+    ("start", "table", "number"),
+    [("title", "symptom", 4), ("title", "", 1), ("fact", "symptom", 5), ("absent", "symptom", 3), ("x", "none", 1)],
+)
+def test_a_key_of_a_table_is_looked_for_inside_it(start, table, number):
+    assert line_of("title = 1\nfact = 2\n[symptom]\ntitle = 3\nfact = 4\n", start, table) == number
+
+
+@pytest.mark.parametrize("text", ["title = 1\nsymptom = {title = 2}\n", "title = 1\n[[symptom]]\n x = 2\n"])
+def test_a_key_that_begins_no_line_of_its_table_is_where_the_table_is(text):
+    assert line_of(text, "title", "symptom") == 2

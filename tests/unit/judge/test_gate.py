@@ -1,6 +1,7 @@
 """Whether a patch applies exactly where claimed: PG201, PG202 and PG206 to PG211."""
 
 import pytest
+from packaging.version import Version
 
 from patchgate.judge.gate import does_not_run, judge_effects, judge_versions, versions_around
 from patchgate.model import Cause, Claims, Colour, Failure, Kind, Patch
@@ -46,6 +47,11 @@ def test_the_faked_versions_are_the_builds_of_a_release_and_its_neighbours():
 
 def test_a_release_without_a_third_part_has_neighbours_too():
     assert versions_around("2.11")[0] == "2.11.0"
+
+
+def test_what_came_before_a_new_major_release_is_not_made_up():
+    assert all(Version(version).major == 3 for version in versions_around("3.0.0"))
+    assert "3.1.0" in versions_around("3.0.0")
 
 
 def test_a_gate_that_holds_is_one_green_verdict():

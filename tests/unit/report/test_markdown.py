@@ -75,13 +75,14 @@ def test_a_run_without_verdicts_is_an_empty_matrix():
     )
 
 
-@pytest.mark.parametrize("odd", ["a|b", "a\nb", "a\rb", "a\r\nb", "<b>", "a\u2028b"])
+@pytest.mark.parametrize("odd", ["a|b", "a\nb", "a\rb", "a\r\nb", "<b>", "a\u2028b", "a\ud800b"])
 def test_text_of_a_patch_never_leaves_its_cell(verdicts, odd):
     told = render_markdown("mine", view([replace(verdicts[0], actual=odd)], ["2.12.1"]))
     (row,) = [line for line in told.splitlines() if "stack.h200 loads |" in line]
     assert row.replace("\\|", "").count("|") == 5
     assert row.endswith(" |")
     assert "<b>" not in row
+    assert told.encode()
 
 
 def test_a_long_block_is_cut_and_says_so(verdicts):
