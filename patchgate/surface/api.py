@@ -51,7 +51,6 @@ class Module:
 class CallSite:
     module: str
     function: str
-    line: int
     positional: int
     keywords: tuple[str, ...] = ()
     star: bool = False

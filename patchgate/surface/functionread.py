@@ -10,6 +10,7 @@ import hashlib
 from collections.abc import Callable, Iterator
 
 from patchgate.surface.api import CallSite, Function, Parameter
+from patchgate.surface.spelling import spelled
 
 _FORMS = {
     "staticmethod": "static",
@@ -33,7 +34,7 @@ def read_function(node: ast.FunctionDef | ast.AsyncFunctionDef, *, in_class: boo
         parameters=_parameters(node.args),
         form=form,
         is_async=isinstance(node, ast.AsyncFunctionDef),
-        returns=ast.unparse(node.returns) if node.returns else None,
+        returns=spelled(node.returns) if node.returns else None,
         body=fingerprint(node),
     )
 
@@ -93,7 +94,6 @@ def calls_of(node: ast.AST, module: str, function: str) -> Iterator[tuple[str, C
                     CallSite(
                         module=module,
                         function=function,
-                        line=each.lineno,
                         positional=sum(not isinstance(argument, ast.Starred) for argument in each.args),
                         keywords=tuple(keyword.arg for keyword in each.keywords if keyword.arg),
                         star=any(isinstance(argument, ast.Starred) for argument in each.args)

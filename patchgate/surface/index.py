@@ -14,7 +14,7 @@ from typing import Protocol
 from patchgate.project import GOLDEN
 from patchgate.surface.api import CallSite, Module
 from patchgate.surface.found import Found, member, resolve
-from patchgate.surface.indexread import Stored, block_of, call_site, lines_with
+from patchgate.surface.indexread import Stored, block_of, call_site, caller, heading, lines_with, qualified
 from patchgate.surface.spans import Spans
 
 __all__ = ["Found", "Index", "Release", "load", "opened", "releases"]
@@ -111,8 +111,9 @@ class Index:
         """(releases, holder, origin) wherever something of that last name is imported by value."""
         found = []
         for text in self.imports.values():
-            lines = {each for needle in (f" {name}", f"={name}") for each in lines_with(text, needle)}
-            for module, line in sorted(lines):
+            places = {each for needle in (f" {name}", f"={name}") for each in lines_with(text, needle)}
+            for start, stop in sorted(places):
+                line, module = text[start:stop], heading(text, "module", start)[0]
                 if line.startswith("from "):
                     for mask, _, local, origin in self._import_line(module, line):
                         if origin.endswith(f".{name}"):
@@ -122,23 +123,30 @@ class Index:
     @cache  # noqa: B019
     def calls_in(self, module: str) -> tuple[tuple[int, str, CallSite], ...]:
         """(releases, last name of the callee, call) for each call in a module."""
-        found = []
+        found: list[tuple[int, str, CallSite]] = []
+        owner = function = ""
         for line in block_of(self.call_lists.get(".".join(module.split(".")[:2]), ""), module):
-            words, tab, span = line.partition("\t")
-            mask = self.spans.mask(span) if tab else self.lives[module]
-            function, *calls = words.split(" ")
+            if line.startswith("class: "):
+                owner = line[7:]
+                continue
+            name, mask, calls = self._calls_line(line, module)
+            function = qualified(owner, name) if name else function
             found += [(mask, each.partition("/")[0], call_site(module, function, each)) for each in calls]
         return tuple(found)
+
+    def _calls_line(self, line: str, module: str) -> tuple[str, int, list[str]]:
+        words, tab, span = line.partition("\t")
+        name, *calls = words.split(" ")
+        return name, self.spans.mask(span) if tab else self.lives[module], calls
 
     @cache  # noqa: B019
     def called(self, name: str) -> tuple[tuple[int, CallSite], ...]:
         """(releases, call) for each call by that last name."""
         found, needle = [], f" {name}/"
         for text in self.call_lists.values():
-            for module, line in lines_with(text, needle):
-                words, tab, span = line.partition("\t")
-                mask = self.spans.mask(span) if tab else self.lives[module]
-                function, *calls = words.split(" ")
+            for start, stop in lines_with(text, needle):
+                module, function = caller(text, start)
+                _, mask, calls = self._calls_line(text[start:stop], module)
                 found += [(mask, call_site(module, function, each)) for each in calls if each.startswith(needle[1:])]
         return tuple(found)
 
@@ -146,9 +154,13 @@ class Index:
     def derived(self) -> dict[str, list[tuple[int, str, str]]]:
         """Last name of a base -> (releases, class, base)."""
         found: dict[str, list[tuple[int, str, str]]] = defaultdict(list)
+        module = ""
         for line in self._text("classes.txt").splitlines():
+            if line.startswith("module: "):
+                module = line[8:]
+                continue
             words, tab, span = line.partition("\t")
-            module, name, *bases = words.split(" ")
+            name, *bases = words.split(" ")
             for base in bases:
                 mask = self.spans.mask(span) if tab else self.spans.all
                 found[base.rpartition(".")[2]].append((mask, f"{module}.{name}", base))

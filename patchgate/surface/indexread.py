@@ -147,9 +147,7 @@ def _parsed(text: str, life: int, spans: Spans) -> _Body:
                     body.attributes.extend((mask, each, None) for each in rest.split(" "))
         elif words:
             name = words[words.index("def ") + 4 : words.index("(")]
-            for step in span.split(" "):
-                releases, _, print_ = step.rpartition("#")
-                body.functions.append((spans.mask(releases) if releases else life, name, words, print_))
+            body.functions += [(mask, name, words, print_) for mask, print_ in spans.stepped(span, life)]
     return body
 
 
@@ -194,24 +192,47 @@ def parse_parameters(text: str) -> tuple[Parameter, ...]:
     return tuple(found)
 
 
-def lines_with(text: str, needle: str) -> Iterator[tuple[str, str]]:
-    """(module, line) for each line in which `needle` stands, in a file made of `module NAME` blocks."""
+def lines_with(text: str, needle: str) -> Iterator[tuple[int, int]]:
+    """(start, stop) of each line in which `needle` stands."""
     at = text.find(needle)
     while at >= 0:
         start, stop = text.rfind("\n", 0, at) + 1, text.find("\n", at)
-        opened = text.rfind("\nmodule ", 0, start) + 1 if not text.startswith("module ", start) else start
-        yield text[opened + 7 : text.index("\n", opened)], text[start:stop]
+        yield start, stop
         at = text.find(needle, stop)
 
 
+def heading(text: str, kind: str, at: int, since: int = 0) -> tuple[str, int]:
+    """(name, place) of the last `module: NAME` or `class: NAME` between `since` and the line at `at`."""
+    opened = text.rfind(f"\n{kind}: ", since, at)
+    if opened < 0 and not text.startswith(f"{kind}: ", since):
+        return "", since
+    start = (opened + 1 if opened >= 0 else since) + len(kind) + 2
+    return text[start : text.index("\n", start)], start
+
+
 def block_of(text: str, module: str) -> list[str]:
-    """The lines of one module in such a file."""
-    head = f"module {module}\n"
+    """The lines below `module: NAME`."""
+    head = f"module: {module}\n"
     at = 0 if text.startswith(head) else text.find(f"\n{head}") + 1
     if not text.startswith(head, at):
         return []
-    stop = text.find("\nmodule ", at)
+    stop = text.find("\nmodule: ", at)
     return text[at + len(head) : stop if stop >= 0 else len(text)].splitlines()
+
+
+def caller(text: str, start: int) -> tuple[str, str]:
+    """(module, function) of the line of calls that starts there; lines of one function follow one another."""
+    first = start
+    while text.startswith(" ", first):
+        first = text.rfind("\n", 0, first - 1) + 1
+    module, since = heading(text, "module", start)
+    owner, _ = heading(text, "class", start, since)
+    return module, qualified(owner, text[first : text.index(" ", first)])
+
+
+def qualified(owner: str, function: str) -> str:
+    """`-`, the module itself, has no name."""
+    return f"{owner}.{function}" if owner else function if function != "-" else ""
 
 
 def call_site(module: str, function: str, words: str) -> CallSite:
@@ -219,8 +240,7 @@ def call_site(module: str, function: str, words: str) -> CallSite:
     count, *keywords = words.partition("/")[2].split(",")
     return CallSite(
         module=module,
-        function="" if function == "-" else function,
-        line=0,
+        function=function,
         positional=int(count.rstrip("*")),
         keywords=tuple(keywords),
         star=count.endswith("*"),

@@ -50,9 +50,9 @@ def texts(sources: list[Sources]) -> dict[str, str]:
         for kind, lines in (("imports", _imports(records, spans)), ("calls", _calls(calls, spans))):
             body = list(lines)
             if body:
-                shared[f"{kind}/{'.'.join(name.split('.')[:2])}.txt"] += [f"module {name}\n", *body]
-        for line in _bases(name, records, spans):
-            shared["classes.txt"].append(line)
+                shared[f"{kind}/{'.'.join(name.split('.')[:2])}.txt"] += [f"module: {name}\n", *body]
+        bases = list(_bases(records, spans))
+        shared["classes.txt"] += [f"module: {name}\n", *bases] if bases else []
     files.update((path, "".join(lines)) for path, lines in shared.items())
     return files
 
@@ -113,12 +113,7 @@ def _functions(owners: Mapping[int, Module] | Mapping[int, Class], life: int, sp
         for name, function in owner.functions.items():
             shapes[name, function_text(function)][bit] = function.body
     for (_, text), bodies in sorted(shapes.items(), key=lambda each: (each[0][0], min(each[1]))):
-        masks: dict[str, int] = defaultdict(int)
-        for bit, body in bodies.items():
-            masks[body] |= bit
-        steps = sorted(masks.items(), key=lambda each: each[1] & -each[1])
-        shown = " ".join(f"{spans.text(mask) if mask != life else ''}#{body}" for body, mask in steps)
-        yield f"{text}\t{shown}\n"
+        yield f"{text}\t{spans.steps(bodies, life)}\n"
 
 
 def function_text(function: Function) -> str:
@@ -167,20 +162,26 @@ def _calls(calls: Mapping[int, list[tuple[str, CallSite]]], spans: Spans) -> Ite
         for name, site in sites:
             words = ",".join([f"{name}/{site.positional}{'*' if site.star else ''}", *site.keywords])
             masks[(site.function if name not in EVERYDAY else "") or "-", words] |= bit
-    grouped: dict[tuple[str, int], list[str]] = defaultdict(list)
+    grouped: dict[tuple[str, str, int], list[str]] = defaultdict(list)
     for (function, words), mask in masks.items():
-        grouped[function, mask].append(words)
-    for (function, mask), found in sorted(grouped.items(), key=lambda e: (e[0][0], e[0][1] & -e[0][1], e[0][1])):
-        yield _ended(f"{function} {' '.join(sorted(set(found)))}", mask, life, spans)
+        owner, _, name = function.rpartition(".")
+        grouped[owner, name, mask].append(words)
+    before = ("", "")
+    for (owner, name, mask), found in sorted(grouped.items(), key=lambda e: (*e[0][:2], e[0][2] & -e[0][2], e[0][2])):
+        if owner != before[0]:
+            yield f"class: {owner}\n"
+        again = (owner, name) == before
+        yield _ended(f"{'' if again else name} {' '.join(sorted(set(found)))}", mask, life, spans)
+        before = (owner, name)
 
 
-def _bases(name: str, records: Mapping[int, Module], spans: Spans) -> Iterable[str]:
+def _bases(records: Mapping[int, Module], spans: Spans) -> Iterable[str]:
     """Classes that have bases of torch's or triton's own."""
     masks: dict[str, int] = defaultdict(int)
     for bit, module in records.items():
         for owner in module.classes.values():
             bases = [base for base in owner.bases if base.startswith(("torch.", "triton."))]
             if bases:
-                masks[f"{name} {owner.name} {' '.join(bases)}"] |= bit
-    for text, mask in sorted(masks.items(), key=lambda each: (each[0].split()[:2], each[1] & -each[1])):
+                masks[f"{owner.name} {' '.join(bases)}"] |= bit
+    for text, mask in sorted(masks.items(), key=lambda each: (each[0].split()[0], each[1] & -each[1])):
         yield _ended(text, mask, spans.all, spans)

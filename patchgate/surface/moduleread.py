@@ -11,6 +11,7 @@ from collections.abc import Iterator
 
 from patchgate.surface.api import CallSite, Class, Function, Module
 from patchgate.surface.functionread import calls_of, nodes_of, read_function
+from patchgate.surface.spelling import spelled
 
 Def = (ast.FunctionDef, ast.AsyncFunctionDef)
 Calls = list[tuple[str, CallSite]]
@@ -160,7 +161,7 @@ def _flat(body: list[ast.stmt], certain: bool = True) -> Iterator[tuple[ast.stmt
 def _assigned(node: ast.stmt) -> Iterator[tuple[str, str | None, ast.expr | None]]:
     """(name, annotation, value) for each plain name that one statement binds."""
     if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
-        yield node.target.id, ast.unparse(node.annotation), node.value
+        yield node.target.id, spelled(node.annotation), node.value
     elif isinstance(node, ast.Assign):
         for target in node.targets:
             for each in ast.walk(target):
@@ -184,7 +185,7 @@ def _on_self(function: ast.FunctionDef | ast.AsyncFunctionDef) -> Iterator[tuple
     first = arguments[0].arg
     nodes = nodes_of(function)
     notes = {
-        id(node.target): ast.unparse(node.annotation)
+        id(node.target): spelled(node.annotation)
         for node in nodes
         if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Attribute)
     }

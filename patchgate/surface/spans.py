@@ -1,12 +1,12 @@
 """Sets of releases as bit masks in memory and as ranges in the files of the index.
 
 `2.6.0..2.8.0` is a range, `2.11.0..` one that reaches the newest release, so that adding a release touches
-only the lines it ends. Decides nothing else.
+only the lines it ends. Steps do the same for a value: `#a 2.9.0#b 2.12.0-` is a, from 2.9.0 b, from 2.12.0 none.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 
 
@@ -52,3 +52,26 @@ class Spans:
                 found |= (high << 1) - low
             self._masks[text] = found
         return self._masks[text]
+
+    def steps(self, values: Mapping[int, str], life: int) -> str:
+        """The value of each release of `life`, as the releases at which it changes; the very first is not named."""
+        found: list[str] = []
+        before = None
+        for version, bit in self.bits.items():
+            now = values.get(bit)
+            if bit & life and now != before:
+                found.append(f"{version if bit != life & -life else ''}{f'#{now}' if now is not None else '-'}")
+                before = now
+        return " ".join(found)
+
+    def stepped(self, text: str, life: int) -> Iterator[tuple[int, str]]:
+        """(releases, value) for each step that `text` says."""
+        low, value = 0, ""
+        for step in text.split(" "):
+            version, _, now = step.rstrip("-").partition("#")
+            start = self.bits[version] if version else life & -life
+            if value:
+                yield (start - low) & life, value
+            low, value = start, now
+        if value:
+            yield (self.all + 1 - low) & life, value

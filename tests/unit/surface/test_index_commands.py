@@ -68,7 +68,7 @@ def test_add(run, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
     ]
     assert run("list").output.splitlines()[-1] == "2.8.0  2 modules, triton 3.8.1"
     assert (tmp_path / "api" / "torch.fx.a.txt").read_text() == (
-        "module torch.fx.a\ndef f(x)\t2.6.0#2ae2f2\ndef f(x, y)\t2.7.0#2ae2f2\ndef f(x, y, z)\t2.8.0..#2ae2f2\n"
+        "module torch.fx.a\ndef f(x)\t#2ae2f2 2.7.0-\ndef f(x, y)\t2.7.0#2ae2f2 2.8.0-\ndef f(x, y, z)\t2.8.0#2ae2f2\n"
     )
     once = {file: file.read_bytes() for file in tmp_path.rglob("*.txt")}
     run("add", "2.8.0")

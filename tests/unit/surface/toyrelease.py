@@ -100,7 +100,6 @@ class ToyRelease:
                     site = CallSite(
                         module=module,
                         function="",
-                        line=node.lineno,
                         positional=len(node.args),
                         keywords=tuple(each.arg for each in node.keywords if each.arg),
                         star=any(isinstance(each, ast.Starred) for each in node.args)
