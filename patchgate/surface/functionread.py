@@ -84,6 +84,11 @@ def nodes_of(node: ast.AST) -> list[ast.AST]:
 
 def calls_of(node: ast.AST, module: str, function: str) -> Iterator[tuple[str, CallSite]]:
     """(last name of the callee, call) for each call in `node`."""
+    return ((name, call) for name, call, _ in calls_in(node, module, function))
+
+
+def calls_in(node: ast.AST, module: str, function: str) -> Iterator[tuple[str, CallSite, int]]:
+    """(last name of the callee, call, line) for each call in `node`."""
     for each in nodes_of(node):
         if isinstance(each, ast.Call):
             called = each.func
@@ -99,6 +104,7 @@ def calls_of(node: ast.AST, module: str, function: str) -> Iterator[tuple[str, C
                         star=any(isinstance(argument, ast.Starred) for argument in each.args)
                         or any(keyword.arg is None for keyword in each.keywords),
                     ),
+                    each.lineno,
                 )
 
 

@@ -6,46 +6,14 @@ Decides exactly, with an offset, or not at all. Refuses to guess where a release
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import lru_cache
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from packaging.version import Version
-
 from patchgate.surface.findings import Finding, Remark, Severity, lines_of, merged
+from patchgate.surface.sources import PROJECTS, Sources
 from patchgate.surface.usage import Spot
 
 if TYPE_CHECKING:
     from unidiff.patch import Hunk
-
-
-class Sources:
-    """Folders that hold an installed torch; each tells by torch/version.py which release it is."""
-
-    def __init__(self, folders: Sequence[Path]) -> None:
-        self._folders = {version: folder for folder in folders if (version := _version_in(folder))}
-
-    def lines(self, version: str, path: str) -> list[str] | None:
-        """The lines of a file of one release; [] when the release has no such file, None when unknown."""
-        folder = self._folders.get(version)
-        if folder is None:
-            return None
-        file = folder / path
-        return lines_of(file.read_text(encoding="utf-8", errors="replace")) if file.is_file() else []
-
-    @property
-    def versions(self) -> frozenset[str]:
-        return frozenset(self._folders)
-
-
-@lru_cache(maxsize=64)
-def _version_in(folder: Path) -> str | None:
-    try:
-        text = (folder / "torch" / "version.py").read_text(encoding="utf-8")
-    except OSError:
-        return None
-    line = next((each for each in text.splitlines() if each.startswith("__version__")), "")
-    return Version(line.split("=")[1].strip(" '\"")).public if "=" in line else None
 
 
 def lint_diff(text: str, path: str, known: Sequence[str], sources: Sources) -> list[Finding]:
@@ -59,17 +27,20 @@ def lint_diff(text: str, path: str, known: Sequence[str], sources: Sources) -> l
     except UnidiffParseError as error:
         remark = Remark(code="PG127", version=known[-1], spot=Spot(line=1, column=1), message=f"not a diff: {error}")
         return merged([remark], path, known, text)
-    remarks = []
+    remarks: list[Remark] = []
+    unplaced = True
     for file in patch:
-        if not file.path.endswith(".py"):
-            continue
+        if not file.path.endswith(".py") or file.path.split("/")[0] not in PROJECTS:
+            continue  # the tests of torch's own repository, for one, are in no wheel
         for hunk in file:
             line = (hunk[0].diff_line_no or 2) - 1 if len(hunk) else 1
             for version in known:
-                lines = sources.lines(version, file.path)
+                lines = sources.text(version, file.path)
+                unplaced = unplaced and lines is None
                 if lines is not None and not (file.is_added_file and not lines):
-                    remarks += _judged(hunk, file.path, version, lines, Spot(line=line, column=1, width=2))
-    if not sources.versions.intersection(known):
+                    spot = Spot(line=line, column=1, width=2)
+                    remarks += _judged(hunk, file.path, version, lines_of(lines) if lines else [], spot)
+    if unplaced:
         message = "no sources of a known release at hand: hunks were not placed"
         last = Remark(
             code="PG128",
@@ -77,7 +48,7 @@ def lint_diff(text: str, path: str, known: Sequence[str], sources: Sources) -> l
             spot=Spot(line=1, column=1),
             message=message,
             severity=Severity.NOTE,
-            fix="--sources FOLDER (a site-packages with torch in it)",
+            fix="--fetch, or --sources FOLDER (a site-packages with torch in it)",
         )
         remarks.append(last)
     return merged(remarks, path, known, text)

@@ -1,21 +1,19 @@
 """The questions that lint asks a release, answered from golden/surface.
 
-Decides how names are followed through imports and base classes. Each file is read when a question needs it,
-once for all releases.
+Decides how names are followed through imports and base classes, and where a function's text is looked for.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
-from functools import cache, cached_property, lru_cache
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Protocol
 
 from patchgate.project import GOLDEN
 from patchgate.surface.api import CallSite, Module
 from patchgate.surface.found import Found, member, resolve
-from patchgate.surface.indexread import Stored, block_of, call_site, caller, heading, lines_with, qualified
-from patchgate.surface.spans import Spans
+from patchgate.surface.indexfiles import IndexFiles
+from patchgate.surface.sources import Sources
 
 __all__ = ["Found", "Index", "Release", "load", "opened", "releases"]
 
@@ -33,6 +31,7 @@ class Release(Protocol):
     def subclasses(self, class_dotted: str) -> tuple[str, ...]: ...
     def calls(self, bare_name: str) -> tuple[CallSite, ...]: ...
     def source(self, dotted: str) -> str | None: ...
+    def place(self, site: CallSite, callee: str) -> str: ...
 
 
 def releases() -> tuple[str, ...]:
@@ -40,9 +39,9 @@ def releases() -> tuple[str, ...]:
     return opened(FOLDER).spans.releases
 
 
-def load(version: str) -> Release:
-    """One release; raises KeyError for one that is not indexed."""
-    return opened(FOLDER).release(version)
+def load(version: str, sources: Sources | None = None) -> Release:
+    """One release, with the texts that `sources` has; raises KeyError for one that is not indexed."""
+    return opened(FOLDER).release(version, sources)
 
 
 @lru_cache(maxsize=4)
@@ -50,128 +49,23 @@ def opened(folder: Path) -> Index:
     return Index(folder)
 
 
-class Index:
-    """The files below one folder, each read at most once."""
+class Index(IndexFiles):
+    """The files of one folder and the releases that they tell of."""
 
     def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        lines = [line.split(" ") for line in self._text("releases.txt").splitlines()]
-        self.triton = {version: (rest or [""])[0] for version, *rest in lines}
-        self.spans = Spans(list(self.triton))
-        self._stored: dict[str, Stored] = {}
+        super().__init__(folder)
         self._releases = {version: IndexedRelease(self, version) for version in self.spans.releases}
 
-    def release(self, version: str) -> IndexedRelease:
-        return self._releases[version]
-
-    def _text(self, path: str) -> str:
-        file = self.folder / path
-        return file.read_text(encoding="utf-8") if file.is_file() else ""
-
-    @cached_property
-    def lives(self) -> dict[str, int]:
-        """Module -> its releases."""
-        parts = (line.partition("\t") for line in self._text("modules.txt").splitlines())
-        return {name: self.spans.mask(span) if tab else self.spans.all for name, tab, span in parts}
-
-    def stored(self, name: str) -> Stored:
-        if name not in self._stored:
-            self._stored[name] = Stored(self._text(f"api/{name}.txt"), self.spans)
-        return self._stored[name]
-
-    @cached_property
-    def imports(self) -> dict[str, str]:
-        return self._shared("imports")
-
-    @cached_property
-    def call_lists(self) -> dict[str, str]:
-        return self._shared("calls")
-
-    def _shared(self, kind: str) -> dict[str, str]:
-        files = sorted((self.folder / kind).glob("*.txt"))
-        return {file.stem: file.read_text(encoding="utf-8") for file in files}
-
-    @cache  # noqa: B019  an index lives as long as the process
-    def imported(self, module: str) -> tuple[tuple[int, bool, str, str], ...]:
-        """(releases, lazy, local name, origin) for each import of a module."""
-        package = ".".join(module.split(".")[:2])
-        text = self.imports.get(package, "")
-        return tuple(each for line in block_of(text, module) for each in self._import_line(module, line))
-
-    def _import_line(self, module: str, line: str) -> list[tuple[int, bool, str, str]]:
-        words, tab, span = line.partition("\t")
-        kind, owner, *names = words.split(" ")
-        mask = self.spans.mask(span) if tab else self.lives[module]
-        before = "" if owner == "." else f"{owner}."
-        pairs = (name.partition("=") for name in names)
-        return [(mask, kind == "lazy", local, before + (name or local)) for local, _, name in pairs]
-
-    @cache  # noqa: B019
-    def binders(self, name: str) -> tuple[tuple[int, str, str], ...]:
-        """(releases, holder, origin) wherever something of that last name is imported by value."""
-        found = []
-        for text in self.imports.values():
-            places = {each for needle in (f" {name}", f"={name}") for each in lines_with(text, needle)}
-            for start, stop in sorted(places):
-                line, module = text[start:stop], heading(text, "module", start)[0]
-                if line.startswith("from "):
-                    for mask, _, local, origin in self._import_line(module, line):
-                        if origin.endswith(f".{name}"):
-                            found.append((mask, f"{module}.{local}", origin))
-        return tuple(found)
-
-    @cache  # noqa: B019
-    def calls_in(self, module: str) -> tuple[tuple[int, str, CallSite], ...]:
-        """(releases, last name of the callee, call) for each call in a module."""
-        found: list[tuple[int, str, CallSite]] = []
-        owner = function = ""
-        for line in block_of(self.call_lists.get(".".join(module.split(".")[:2]), ""), module):
-            if line.startswith("class: "):
-                owner = line[7:]
-                continue
-            name, mask, calls = self._calls_line(line, module)
-            function = qualified(owner, name) if name else function
-            found += [(mask, each.partition("/")[0], call_site(module, function, each)) for each in calls]
-        return tuple(found)
-
-    def _calls_line(self, line: str, module: str) -> tuple[str, int, list[str]]:
-        words, tab, span = line.partition("\t")
-        name, *calls = words.split(" ")
-        return name, self.spans.mask(span) if tab else self.lives[module], calls
-
-    @cache  # noqa: B019
-    def called(self, name: str) -> tuple[tuple[int, CallSite], ...]:
-        """(releases, call) for each call by that last name."""
-        found, needle = [], f" {name}/"
-        for text in self.call_lists.values():
-            for start, stop in lines_with(text, needle):
-                module, function = caller(text, start)
-                _, mask, calls = self._calls_line(text[start:stop], module)
-                found += [(mask, call_site(module, function, each)) for each in calls if each.startswith(needle[1:])]
-        return tuple(found)
-
-    @cached_property
-    def derived(self) -> dict[str, list[tuple[int, str, str]]]:
-        """Last name of a base -> (releases, class, base)."""
-        found: dict[str, list[tuple[int, str, str]]] = defaultdict(list)
-        module = ""
-        for line in self._text("classes.txt").splitlines():
-            if line.startswith("module: "):
-                module = line[8:]
-                continue
-            words, tab, span = line.partition("\t")
-            name, *bases = words.split(" ")
-            for base in bases:
-                mask = self.spans.mask(span) if tab else self.spans.all
-                found[base.rpartition(".")[2]].append((mask, f"{module}.{name}", base))
-        return found
+    def release(self, version: str, sources: Sources | None = None) -> IndexedRelease:
+        known = self._releases[version]
+        return known if sources is None else IndexedRelease(self, version, sources)
 
 
 class IndexedRelease:
     """One release of an index."""
 
-    def __init__(self, index: Index, version: str) -> None:
-        self.index, self.version = index, version
+    def __init__(self, index: IndexFiles, version: str, sources: Sources | None = None) -> None:
+        self.index, self.version, self._sources = index, version, sources
         self._bit = index.spans.bits[version]
         self._modules: dict[str, Module | None] = {}
         self._resolved: dict[str, Found | None] = {}
@@ -227,7 +121,37 @@ class IndexedRelease:
         return tuple(site for mask, site in self.index.called(bare_name) if mask & self._bit)
 
     def source(self, dotted: str) -> str | None:
-        return None  # the index keeps fingerprints of bodies, not bodies
+        """How a function is written; None where no sources are at hand: the index has fingerprints only."""
+        module = self._module_of(dotted)
+        _, text = self._file(module)
+        if not text:
+            return None
+        from patchgate.surface.bodies import function_text
+
+        return function_text(text, dotted[len(module) + 1 :])
+
+    def place(self, site: CallSite, callee: str) -> str:
+        """Where a call stands: file and line where sources are at hand, else module and function."""
+        path, text = self._file(site.module)
+        if text:
+            from patchgate.surface.bodies import call_line
+
+            line = call_line(text, callee, site)
+            if line is not None:
+                return f"{path}:{line}"
+        return f"{site.module}.{site.function}".rstrip(".")
+
+    def _file(self, module: str) -> tuple[str, str | None]:
+        """Path and text of a module."""
+        package = any(name.startswith(f"{module}.") for name in self.index.lives)
+        path = f"{module.replace('.', '/')}{'/__init__' if package else ''}.py"
+        return path, self._sources.text(self.version, path) if self._sources is not None else None
+
+    def _module_of(self, dotted: str) -> str:
+        module = dotted.rpartition(".")[0]
+        while module and module not in self.index.lives:
+            module = module.rpartition(".")[0]
+        return module
 
     def _origin(self, dotted: str) -> str:
         found = self.resolve(dotted)

@@ -17,10 +17,11 @@ from patchgate.errors import UsageError
 from patchgate.patches import load_claims
 from patchgate.project import shown
 from patchgate.surface.findings import Finding, Severity, View, lines_of, merged, show_releases
-from patchgate.surface.hunks import Sources, lint_diff
+from patchgate.surface.hunks import lint_diff
 from patchgate.surface.ignores import apply_ignores
 from patchgate.surface.index import Release
 from patchgate.surface.rules import RULES
+from patchgate.surface.sources import Sources
 from patchgate.surface.usage import Presence, Spot
 from patchgate.surface.walking import walk
 
@@ -61,7 +62,7 @@ def lint(paths: Iterable[Path], releases: Sequence[Release], sources: Sources | 
         files.append(name)
         text = file.read_text(encoding="utf-8", errors="replace")
         if file.suffix in _DIFFS:
-            findings += lint_diff(text, name, known, sources or Sources(()))
+            findings += lint_diff(text, name, known, sources or Sources())
             continue
         found, views = lint_source(text, name, releases, claimed=_claimed(file))
         findings += found

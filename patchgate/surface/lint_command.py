@@ -14,6 +14,7 @@ from patchgate.errors import UsageError
 
 if TYPE_CHECKING:
     from patchgate.surface.index import Release
+    from patchgate.surface.sources import Sources
 
 
 @click.command()
@@ -26,18 +27,23 @@ if TYPE_CHECKING:
     "--sources",
     multiple=True,
     type=click.Path(path_type=Path, exists=True, file_okay=False),
-    help="A site-packages with torch in it, to place the hunks of diffs; may be repeated.",
+    help="A site-packages with torch in it, for bodies, lines of calls and hunks of diffs; may be repeated.",
 )
-def lint(paths: tuple[Path, ...], form: str, spec: str, details: bool, names: bool, sources: tuple[Path, ...]) -> None:
+@click.option("--fetch", is_flag=True, help="Read the sources of other releases from their wheels; kept in a cache.")
+def lint(
+    paths: tuple[Path, ...], form: str, spec: str, details: bool, names: bool, sources: tuple[Path, ...], fetch: bool
+) -> None:
     """Does PATCH still bind on every known torch release? Needs no torch."""
-    from patchgate.surface.hunks import Sources
     from patchgate.surface.lint import lint as find
 
     try:
-        report = find(paths, _releases(spec), Sources(sources))
+        at_hand = _sources(sources, fetch)
+        report = find(paths, _releases(spec, at_hand), at_hand)
     except UsageError as error:
         click.echo(str(error), err=True)
         raise SystemExit(2) from None
+    if at_hand is not None and at_hand.trouble:
+        click.echo(f"no sources, bodies are compared by fingerprint: {at_hand.trouble}", err=True)
     if not report.files:
         click.echo("nothing to lint: no patch.py or patch.diff below " + ", ".join(map(str, paths)), err=True)
     if form == "json":
@@ -55,7 +61,21 @@ def lint(paths: tuple[Path, ...], form: str, spec: str, details: bool, names: bo
     raise SystemExit(report.exit_code)
 
 
-def _releases(spec: str) -> list[Release]:
+def _sources(folders: tuple[Path, ...], fetch: bool) -> Sources | None:
+    """Nothing where no option asks for sources: lint is offline, and the same on every machine."""
+    if not folders and not fetch:
+        return None
+    from patchgate.surface.index import FOLDER, opened
+    from patchgate.surface.sources import Sources, cache_folder
+
+    if not fetch:
+        return Sources(folders)
+    from patchgate.surface.wheel import open_wheel
+
+    return Sources(folders, open_wheel=open_wheel, triton=opened(FOLDER).triton, cache=cache_folder())
+
+
+def _releases(spec: str, sources: Sources | None) -> list[Release]:
     from packaging.specifiers import InvalidSpecifier, SpecifierSet
 
     from patchgate.surface.index import load, releases
@@ -70,7 +90,7 @@ def _releases(spec: str) -> list[Release]:
         raise UsageError(
             "no indexed release", where="--torch", got=spec or "an empty index", next="patchgate index list"
         )
-    return [load(version) for version in chosen]
+    return [load(version, sources) for version in chosen]
 
 
 if __name__ == "__main__":

@@ -13,13 +13,13 @@ from patchgate.surface.api import CallSite, Class, Function, Module
 from patchgate.surface.functionread import calls_of, nodes_of, read_function
 from patchgate.surface.spelling import spelled
 
-Def = (ast.FunctionDef, ast.AsyncFunctionDef)
+DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 Calls = list[tuple[str, CallSite]]
 
 
 def read_module(name: str, tree: ast.Module, *, package: bool) -> tuple[Module, Calls]:
     reader = _Reader(name, package, options=name.endswith("config") or _installs_options(tree))
-    for node, certain in _flat(tree.body):
+    for node, certain in flat(tree.body):
         reader.statement(node, certain)
     for each in _lazy_imports(tree):
         for local, origin in reader.bound(each):
@@ -39,8 +39,8 @@ class _Reader:
         self.calls: Calls = []
 
     def statement(self, node: ast.stmt, certain: bool) -> None:
-        if isinstance(node, Def):
-            if _overload(node):
+        if isinstance(node, DEFINITIONS):
+            if is_overload(node):
                 return
             if certain or node.name not in self.functions:
                 self.functions[node.name] = read_function(node, in_class=False)
@@ -61,10 +61,10 @@ class _Reader:
 
     def _class(self, name: str, node: ast.ClassDef) -> None:
         self.nodes[name] = node
-        for each, _ in _flat(node.body):
+        for each, _ in flat(node.body):
             if isinstance(each, ast.ClassDef):
                 self._class(f"{name}.{each.name}", each)
-            elif isinstance(each, Def):
+            elif isinstance(each, DEFINITIONS):
                 self.calls += calls_of(each, self.name, f"{name}.{each.name}")
             elif self.options:
                 for target, _annotation, value in _assigned(each):
@@ -101,16 +101,16 @@ class _Reader:
     def _class_record(self, name: str, node: ast.ClassDef) -> Class:
         functions: dict[str, Function] = {}
         attributes: dict[str, str | None] = {}
-        for each, certain in _flat(node.body):
-            if isinstance(each, Def):
-                if not _overload(each) and (certain or each.name not in functions):
+        for each, certain in flat(node.body):
+            if isinstance(each, DEFINITIONS):
+                if not is_overload(each) and (certain or each.name not in functions):
                     functions[each.name] = read_function(each, in_class=True)
             else:
                 attributes.update((target, annotation) for target, annotation, _ in _assigned(each))
                 if isinstance(each, (ast.Import, ast.ImportFrom)):
                     attributes.update((local, None) for local, _ in self.bound(each))
-        for each, _ in _flat(node.body):
-            if isinstance(each, Def):
+        for each, _ in flat(node.body):
+            if isinstance(each, DEFINITIONS):
                 for target, annotation in _on_self(each):
                     if target not in functions:
                         attributes[target] = attributes.get(target) or annotation
@@ -142,7 +142,7 @@ class _Reader:
         return f"{origin}.{rest}" if rest else origin
 
 
-def _flat(body: list[ast.stmt], certain: bool = True) -> Iterator[tuple[ast.stmt, bool]]:
+def flat(body: list[ast.stmt], certain: bool = True) -> Iterator[tuple[ast.stmt, bool]]:
     """Statements of a body and of the blocks in it, and whether each runs whatever the conditions.
 
     What stands below `if TYPE_CHECKING` never runs; its imports count as those inside functions do.
@@ -151,11 +151,11 @@ def _flat(body: list[ast.stmt], certain: bool = True) -> Iterator[tuple[ast.stmt
         yield node, certain
         if isinstance(node, (ast.If, ast.Try, ast.With, ast.For, ast.While)):
             if not (isinstance(node, ast.If) and ast.unparse(node.test).rpartition(".")[2] == "TYPE_CHECKING"):
-                yield from _flat(node.body, False)
-            yield from _flat(getattr(node, "orelse", []), False)
+                yield from flat(node.body, False)
+            yield from flat(getattr(node, "orelse", []), False)
             for handler in getattr(node, "handlers", []):
-                yield from _flat(handler.body, False)
-            yield from _flat(getattr(node, "finalbody", []), False)
+                yield from flat(handler.body, False)
+            yield from flat(getattr(node, "finalbody", []), False)
 
 
 def _assigned(node: ast.stmt) -> Iterator[tuple[str, str | None, ast.expr | None]]:
@@ -196,7 +196,7 @@ def _on_self(function: ast.FunctionDef | ast.AsyncFunctionDef) -> Iterator[tuple
             yield node.attr, notes.get(id(node))
 
 
-def _overload(node: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
+def is_overload(node: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
     """Typing overloads, and the setter and deleter of a property: the name is defined elsewhere."""
     names = [ast.unparse(each).rpartition(".")[2] for each in node.decorator_list]
     return any(name in ("overload", "setter", "deleter") for name in names)
@@ -209,7 +209,7 @@ def _installs_options(tree: ast.Module) -> bool:
 
 
 def _lazy_imports(tree: ast.Module) -> Iterator[ast.Import | ast.ImportFrom]:
-    eager = {id(node) for node, _ in _flat(tree.body)}
+    eager = {id(node) for node, _ in flat(tree.body)}
     for node in nodes_of(tree):
         if isinstance(node, (ast.Import, ast.ImportFrom)) and id(node) not in eager:
             yield node

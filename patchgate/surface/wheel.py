@@ -13,6 +13,7 @@ import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any
 
 from patchgate.errors import UsageError
@@ -47,7 +48,10 @@ class Client:
             from pip._vendor.packaging.specifiers import SpecifierSet
         except ImportError as error:
             raise UsageError(
-                "no pip to read the package index with", where="index add", got=str(error), next="python -m ensurepip"
+                "no pip to read the package index with",
+                where="the package index",
+                got=str(error),
+                next="python -m ensurepip",
             ) from None
         self._lazy: Any = lazy_wheel
         http: Any = requests
@@ -72,43 +76,89 @@ class Client:
         if not found:
             raise UsageError(
                 f"no wheel of {project} on the package index",
-                where="index add",
+                where="the package index",
                 got=f"{project}{wish}",
                 next=f"pip index versions {project}",
             )
         best = max(found, key=lambda each: (each.version, each.link.filename))
         return str(best.link.url_without_fragment)
 
-    def fetch(self, project: str, wish: str, wanted: Wanted) -> Fetched:
+    @contextmanager
+    def told(self, project: str, wish: str) -> Iterator[None]:
+        """Whatever goes wrong inside becomes a usage error."""
         try:
             with self.context():
-                return self._fetched(project, wish, wanted)
+                yield
+        except self._lazy.HTTPRangeRequestUnsupported:
+            raise self._unreadable(project, wish, "the package index answers no ranges") from None
         except self._failures as error:
-            raise UsageError(
-                f"the wheel of {project} could not be read",
-                where="index add",
-                got=f"{type(error).__name__}: {error}"[:200],
-                next=f"pip download --no-deps {project}{wish}   (says what is wrong)",
-            ) from None
+            raise self._unreadable(project, wish, f"{type(error).__name__}: {error}"[:200]) from None
 
-    def _fetched(self, project: str, wish: str, wanted: Wanted) -> Fetched:
+    def _unreadable(self, project: str, wish: str, got: str) -> UsageError:
+        return UsageError(
+            f"the wheel of {project} could not be read",
+            where="the package index",
+            got=got,
+            next=f"pip download --no-deps {project}{wish}   (says what is wrong)",
+        )
+
+    def fetch(self, project: str, wish: str, wanted: Wanted) -> Fetched:
+        with self.told(project, wish):
+            session, url = self._found(project, wish)
+            try:
+                remote = self._lazy.LazyZipOverHTTP(url, session, _TAIL)
+            except self._lazy.HTTPRangeRequestUnsupported:
+                with _downloaded(session, url) as file:
+                    return _read(file, wanted, Fetched(whole=True, bytes_read=_length(file)))
+            with remote:
+                return _read(remote, wanted, Fetched(), ask=_counting(remote))
+
+    def open(self, project: str, wish: str) -> OpenWheel:
+        """The wheel to read single files from. Raises UsageError also where only the whole could be had."""
+        with self.told(project, wish):
+            session, url = self._found(project, wish)
+            remote = self._lazy.LazyZipOverHTTP(url, session, _TAIL)
+            wheel = OpenWheel(self, project, wish, zipfile.ZipFile(remote))
+            remote._chunk_size = _GAP  # the directory is here now, and a file is small
+            return wheel
+
+    def _found(self, project: str, wish: str) -> tuple[Any, str]:
         session = self._command._build_session(self._options)
         finder = self._command._build_package_finder(
             options=self._options, session=session, target_python=None, ignore_requires_python=True
         )
-        url = self.url(finder, project, wish)
-        try:
-            remote = self._lazy.LazyZipOverHTTP(url, session, _TAIL)
-        except self._lazy.HTTPRangeRequestUnsupported:
-            with _downloaded(session, url) as file:
-                return _read(file, wanted, Fetched(whole=True, bytes_read=_length(file)))
-        with remote:
-            return _read(remote, wanted, Fetched(), ask=_counting(remote))
+        return session, self.url(finder, project, wish)
+
+
+class OpenWheel:
+    """A wheel on the package index whose directory has been read."""
+
+    def __init__(self, client: Client, project: str, wish: str, opened: zipfile.ZipFile) -> None:
+        self._client, self._project, self._wish = client, project, wish
+        self._opened = opened
+
+    def text(self, path: str) -> str | None:
+        """One file; None when the wheel has none of that name."""
+        with self._client.told(self._project, self._wish):
+            try:
+                return self._opened.read(path).decode("utf-8", "replace")
+            except KeyError:
+                return None
+
+
+def open_wheel(project: str, wish: str) -> OpenWheel:
+    """The newest wheel that `wish`, a specifier, allows, to read single files from."""
+    return _client().open(project, wish)
 
 
 def fetch(project: str, wish: str, wanted: Wanted) -> Fetched:
     """The wanted members of the newest wheel that `wish`, a specifier, allows."""
-    return Client().fetch(project, wish, wanted)
+    return _client().fetch(project, wish, wanted)
+
+
+@cache
+def _client() -> Client:
+    return Client()
 
 
 def triton_of(fetched: Fetched) -> str:

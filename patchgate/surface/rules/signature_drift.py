@@ -85,7 +85,7 @@ def _signature(view: View, each: Rebinding, original: Function, function: LocalF
             spot=each.spot,
             message=f"replacement of `{_short(each.target)}` {reason}",
             fix=fix,
-            evidence=_evidence([each for each, _ in failing]),
+            evidence=_evidence(view, each.name, [site for site, _ in failing]),
         )
     else:
         yield Remark(
@@ -105,11 +105,10 @@ def _fails(site: CallSite, theirs: Sequence[Parameter], ours: Sequence[Parameter
     return misfit(ours, site.positional, site.keywords, starred=site.star)
 
 
-def _evidence(sites: Sequence[CallSite]) -> str:
-    places = list(dict.fromkeys(f"{site.module}.{site.function}".rstrip(".") for site in sites))
-    shown = places[:3]
-    more = f" and {len(places) - 3} more" if len(places) > 3 else ""
-    return f"called so in {', '.join(shown)}{more}"
+def _evidence(view: View, name: str, sites: Sequence[CallSite]) -> str:
+    sites = list({(site.module, site.function): site for site in sites}.values())
+    more = f" and {len(sites) - 3} more" if len(sites) > 3 else ""
+    return f"called so in {', '.join(view.release.place(site, name) for site in sites[:3])}{more}"
 
 
 def _short(target: str) -> str:

@@ -1,114 +1,109 @@
-"""PG122: the replaced function's body changes upstream within the releases where the patch applies.
+"""PG122: the body of the replaced function is another one in some release where the patch applies.
 
-Red, with a three-way view, when the replacement is a copy of one of those bodies; else a note.
+Red when the override is a copy of one of its bodies, which takes the later edits away again; else a note.
 """
 
 from __future__ import annotations
 
 import ast
-import difflib
 from collections.abc import Iterator, Sequence
-from functools import lru_cache
+from dataclasses import dataclass
+from itertools import pairwise
 
-from patchgate.surface.findings import Remark, Severity, View
+from patchgate.surface.copies import COPY, body_of, edits_lost, likeness, three_way
+from patchgate.surface.findings import Remark, Severity, View, show_releases
+from patchgate.surface.functionread import fingerprint
 from patchgate.surface.usage import Live, Rebinding
 
-# How much of a body an override shares with it before we call it a copy.
-_COPY = 0.6
+
+@dataclass(frozen=True, kw_only=True)
+class _Base:
+    """The upstream body that the override was copied from; no text where no sources are at hand."""
+
+    fingerprint: str
+    releases: str
+    text: str | None
 
 
 def check(views: Sequence[View]) -> Iterator[Remark]:
     by_target: dict[str, list[tuple[View, Rebinding]]] = {}
     for view in views:
         for each in view.usage.rebindings:
-            if view.claimed and each.live is Live.LIVE and each.original is not None and each.function is not None:
+            if each.original is not None and each.function is not None:
                 by_target.setdefault(each.target, []).append((view, each))
-    for target, applied in by_target.items():
-        bodies = [each.original.body for _, each in applied if each.original is not None]
-        if len(set(bodies)) > 1:
-            yield from _changed(target, applied, bodies)
+    for target, pairs in by_target.items():
+        applied = [(view, each) for view, each in pairs if view.claimed and each.live is Live.LIVE]
+        if applied and len({_print(each) for _, each in pairs}) > 1:
+            yield from _changed(".".join(target.split(".")[-2:]), pairs, applied)
 
 
-def _changed(target: str, applied: Sequence[tuple[View, Rebinding]], bodies: Sequence[str]) -> Iterator[Remark]:
-    override = _override(applied[0][0], applied[0][1])
-    bases = [(_similarity(text, override), at, text) for at, text in enumerate(map(_upstream, applied)) if text]
-    likeness, base_at, base = max(bases, key=lambda each: (each[0], -each[1]), default=(0.0, 0, ""))
-    base_at = base_at if likeness >= _COPY else 0
-    for at, (view, each) in enumerate(applied):
-        if bodies[at] == bodies[base_at]:
-            continue
-        now = _upstream((view, each)) if likeness >= _COPY else None
-        lost = _lost(base, now, override) if now else ()
-        if likeness >= _COPY and now and not lost:
-            continue
-        name = ".".join(target.split(".")[-2:])
-        origin = applied[base_at][0].version
-        copied = bool(lost)
+def _changed(
+    name: str, pairs: Sequence[tuple[View, Rebinding]], applied: Sequence[tuple[View, Rebinding]]
+) -> Iterator[Remark]:
+    base = _base(pairs, applied)
+    if base is not None:
+        for view, each in applied:
+            if _print(each) != base.fingerprint:
+                yield from _stale(name, view, each, base)
+        return
+    steps = [new[0].version for old, new in pairwise(applied) if _print(old[1]) != _print(new[1])]
+    if not steps:
+        return
+    at_hand = _text(*applied[-1]) is not None
+    for view, each in applied:
         yield Remark(
             code="PG122",
             version=view.version,
             spot=each.spot,
-            message=f"override of `{name}` copies the body of {origin} and lacks {len(lost)} upstream edits"
-            if copied
-            else f"upstream body of `{name}` differs from {origin}'s",
-            severity=Severity.RED if copied else Severity.NOTE,
-            fix="port the edits (--details shows them)" if copied else "",
-            detail=three_way(origin, base, view.version, now or "", lost) if copied else "",
+            message=f"upstream body of `{name}` changes in {', '.join(steps)}",
+            severity=Severity.NOTE,
+            fix="" if at_hand else "`--fetch` tells whether the override is a copy that lost edits",
         )
 
 
-def _upstream(pair: tuple[View, Rebinding]) -> str | None:
-    view, each = pair
+def _base(pairs: Sequence[tuple[View, Rebinding]], applied: Sequence[tuple[View, Rebinding]]) -> _Base | None:
+    """The body that the override repeats to the letter, else the one most like it, if that is like enough."""
+    known = [view.version for view, _ in pairs]
+    bodies: dict[str, list[tuple[View, Rebinding]]] = {}
+    for view, each in pairs:
+        bodies.setdefault(_print(each), []).append((view, each))
+
+    def base(print_: str) -> _Base:
+        releases = show_releases([view.version for view, _ in bodies[print_]], known)
+        return _Base(fingerprint=print_, releases=releases, text=_text(*bodies[print_][-1]))
+
+    node = applied[0][1].function.node if applied[0][1].function is not None else None
+    if node is None:
+        return None
+    if not isinstance(node, ast.Lambda) and fingerprint(node) in bodies:
+        return base(fingerprint(node))
+    override = body_of(ast.unparse(node))
+    texts = {print_: _text(*found[-1]) for print_, found in bodies.items()}
+    alike = {print_: likeness(text, override) for print_, text in texts.items() if text}
+    best = max(alike, key=lambda print_: alike[print_], default=None)
+    return base(best) if best is not None and alike[best] >= COPY else None
+
+
+def _stale(name: str, view: View, each: Rebinding, base: _Base) -> Iterator[Remark]:
+    now = _text(view, each)
+    message, detail = f"override of `{name}` is the body of {base.releases}, which is another one here", ""
+    fix = "port the edits (`--fetch --details` shows them)"
+    if now is not None and base.text is not None and each.function is not None:
+        override = body_of(ast.unparse(each.function.node))
+        lost = edits_lost(base.text, now, override)
+        if not lost:
+            return
+        edits = f"{len(lost)} upstream edit{'s' * (len(lost) != 1)}"
+        message = f"override of `{name}` copies the body of {base.releases} and lacks {edits}"
+        detail = three_way(base.releases, base.text, view.version, now, override, lost)
+        fix = "port the edits (`--details` shows them)"
+    yield Remark(code="PG122", version=view.version, spot=each.spot, message=message, fix=fix, detail=detail)
+
+
+def _print(each: Rebinding) -> str:
+    return each.original.body if each.original is not None else ""
+
+
+def _text(view: View, each: Rebinding) -> str | None:
     text = view.release.source(each.origin or each.target)
-    return _normalised(text) if text else None
-
-
-def _override(view: View, each: Rebinding) -> str:
-    node = each.function.node if each.function is not None else None
-    return _normalised(ast.unparse(node)) if node is not None else ""
-
-
-@lru_cache(maxsize=512)
-def _normalised(text: str) -> str:
-    """The body alone, in one spelling: no comments, docstring, decorators or signature."""
-    try:
-        node = ast.parse(_dedented(text)).body[0]
-    except (SyntaxError, ValueError, IndexError, RecursionError):
-        return text
-    body = getattr(node, "body", [node])
-    if isinstance(body, ast.expr):
-        return ast.unparse(body)
-    if body and isinstance(body[0], ast.Expr) and isinstance(body[0].value, ast.Constant):
-        body = body[1:]
-    return "\n".join(ast.unparse(each) for each in body)
-
-
-def _dedented(text: str) -> str:
-    lines = text.splitlines()
-    indent = len(lines[0]) - len(lines[0].lstrip()) if lines else 0
-    return "\n".join(line[indent:] if not line[:indent].strip() else line for line in lines)
-
-
-def _similarity(text: str, override: str) -> float:
-    first, second = text.splitlines(), override.splitlines()
-    return difflib.SequenceMatcher(None, first, second, autojunk=False).ratio()
-
-
-def _lost(base: str, now: str, override: str) -> tuple[str, ...]:
-    """Lines that upstream added or removed since the base and that the override did not follow."""
-    have = {line.strip() for line in override.splitlines()}
-    edits = []
-    for line in difflib.ndiff(base.splitlines(), now.splitlines()):
-        text = line[2:].strip()
-        if (line.startswith("+ ") and text not in have) or (line.startswith("- ") and text in have):
-            edits.append(line)
-    return tuple(edits)
-
-
-def three_way(origin: str, base: str, version: str, now: str, lost: Sequence[str]) -> str:
-    """Upstream from the base to now as a diff; `!` marks the edits that the override lost."""
-    marked = []
-    for line in difflib.ndiff(base.splitlines(), now.splitlines()):
-        if not line.startswith("? "):
-            marked.append(f"{'!' if line in lost else ' '} {line}")
-    return "\n".join([f"upstream {origin} -> {version} (! = lost by the override)", *marked])
+    return body_of(text) if text else None

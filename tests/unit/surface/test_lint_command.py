@@ -18,8 +18,11 @@ RED = "import torch._inductor.old\n"
 @pytest.fixture
 def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):  # type: ignore[no-untyped-def]
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(index, "releases", lambda: tuple(each.version for each in TORCHES))
-    monkeypatch.setattr(index, "load", lambda version: next(each for each in TORCHES if each.version == version))
+    toys = {each.version: each for each in TORCHES}
+    monkeypatch.setattr(index, "releases", lambda: tuple(toys))
+    monkeypatch.setattr(
+        index, "load", lambda version, sources=None: next(each for each in TORCHES if each.version == version)
+    )
 
     def run(*arguments: str) -> Result:
         return CliRunner().invoke(lint, list(arguments))

@@ -111,6 +111,9 @@ class ToyRelease:
     def calls(self, bare_name: str) -> tuple[CallSite, ...]:
         return tuple(self._calls.get(bare_name, ()))
 
+    def place(self, site: CallSite, callee: str) -> str:
+        return f"{site.module}.{site.function}".rstrip(".")
+
     def source(self, dotted: str) -> str | None:
         module = dotted
         while module not in self.known:

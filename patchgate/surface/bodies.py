@@ -1,0 +1,56 @@
+"""One function or one call in a module's text: where it stands, and how it is written.
+
+Decides which of several definitions of a name counts: the one that the index has. Knows one text only.
+"""
+
+from __future__ import annotations
+
+import ast
+import warnings
+
+from patchgate.surface.api import CallSite
+from patchgate.surface.functionread import calls_in
+from patchgate.surface.moduleread import DEFINITIONS, flat, is_overload
+
+_Node = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
+
+
+def function_text(text: str, name: str) -> str | None:
+    """The source of `f` or `Class.f`, decorators apart; None when the module defines no such function."""
+    node = _defined(text, name)
+    if node is None or isinstance(node, ast.ClassDef):
+        return None
+    return "\n".join(text.split("\n")[node.lineno - 1 : node.end_lineno])
+
+
+def call_line(text: str, callee: str, site: CallSite) -> int | None:
+    """The line of the first such call in that function, or in the module itself."""
+    node = _defined(text, site.function) if site.function else _parsed(text)
+    for name, call, line in calls_in(node, site.module, site.function) if node is not None else ():
+        if name == callee and call == site:
+            return line
+    return None
+
+
+def _defined(text: str, name: str) -> _Node | None:
+    tree = _parsed(text)
+    body = tree.body if tree is not None else []
+    found: _Node | None = None
+    for part in name.split("."):
+        found = None
+        for node, certain in flat(body):
+            if not isinstance(node, (*DEFINITIONS, ast.ClassDef)) or node.name != part:
+                continue
+            if (certain or found is None) and (isinstance(node, ast.ClassDef) or not is_overload(node)):
+                found = node
+        body = found.body if found is not None else []
+    return found
+
+
+def _parsed(text: str) -> ast.Module | None:
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return ast.parse(text)
+    except (SyntaxError, ValueError):
+        return None
