@@ -1,5 +1,7 @@
 """Promoting to golden: what is planned, shown and written, and where it is refused."""
 
+import os
+
 import pytest
 from expecttest import assert_expected_inline
 
@@ -122,12 +124,17 @@ def test_a_golden_file_that_cannot_be_read_stops_everything(folder):
     assert [path.name for path in folder.iterdir()] == ["stack.h200.txt"]
 
 
-def test_a_file_that_cannot_be_written_keeps_its_old_text(folder):
+def test_a_file_that_cannot_be_written_keeps_its_old_text(folder, monkeypatch):
     accept(folder, seen(loads=6))
     (change,) = plan([seen(loads=7)], RELEASES, folder)
     before, history = change.path.read_text(), (folder / HISTORY).read_text()
-    with pytest.raises(UnicodeEncodeError):
-        carry_out([Change(path=change.path, before=before, after="\ud800")], "why", folder)
+
+    def full(*arguments):
+        raise OSError("disk full")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(OSError, match="disk full"):
+        carry_out([Change(path=change.path, before=before, after="new")], "why", folder)
     assert (change.path.read_text(), (folder / HISTORY).read_text()) == (before, history)
 
 
