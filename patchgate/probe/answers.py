@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import importlib.util
 import platform
+import sys
 from collections.abc import Callable
 from typing import Any
 
 import torch
 import torch._inductor.config as inductor_config
 
-from patchgate.probe import numerics, patching, sentinel, surface
+from patchgate.probe import numerics, patching, sentinel, surface, timing
 from patchgate.probe.capture import Build, capture, facts_of
 from patchgate.probe.standin import stand_in
 
@@ -61,6 +62,7 @@ def _workload(request: Request) -> Build:
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module  # where Dynamo looks up the globals of a function that it inlines
     spec.loader.exec_module(module)
     build: Build = module.build
     return build
@@ -161,6 +163,29 @@ def differ(request: Request, stage: Stage) -> dict[str, Any]:
     return {"metrics": numerics.differ(request["unpatched"], request["patched"])}
 
 
+def time_pair(request: Request, stage: Stage) -> dict[str, Any]:
+    """Paired times of a workload, unpatched against patched (or compiled twice, without a patch)."""
+    stage("compile")
+    before = timing.device_state()
+    pair = timing.Pair(
+        _workload(request),
+        dtype=getattr(torch, request["dtype"]),
+        size=request["size"],
+        device=request["profile"]["backend"],
+        change=lambda: _apply(request, stage),
+    )
+    stage("time")
+    rounds = pair.rounds(rounds=request["rounds"], seconds=request["for_seconds"], seed=request["seed"])
+    name = torch.cuda.get_device_name() if request["profile"]["kind"] == "real" else request["profile"]["name"]
+    state = {"device": name, "device before": before, "device after": timing.device_state()}
+    return {
+        "rounds": rounds,
+        "first_call": pair.first_call,
+        "peak_memory": pair.peak_memory,
+        "environment": environment() | state,
+    }
+
+
 ANSWERS: dict[str, Callable[[Request, Stage], dict[str, Any]]] = {
     "observe": observe,
     "sentinel": sentinel_facts,
@@ -168,4 +193,5 @@ ANSWERS: dict[str, Callable[[Request, Stage], dict[str, Any]]] = {
     "surface": inspect_surface,
     "run": run,
     "differ": differ,
+    "time": time_pair,
 }

@@ -1,0 +1,61 @@
+"""Paired times -> the ratio patched / unpatched with an interval.
+
+Decides the statistics of a comparison: what one round says, and how sure all
+rounds together are. Knows no budget and no device.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from scipy import stats
+
+# Share of pairs left out at either end of a round: an interrupt is no property of a kernel.
+_TRIMMED = 0.1
+
+
+@dataclass(frozen=True, kw_only=True)
+class Round:
+    """Times of one placement in memory, in microseconds; the two lists are pairs."""
+
+    unpatched: tuple[float, ...]
+    patched: tuple[float, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Interval:
+    """A ratio and where it lies with the given confidence."""
+
+    ratio: float
+    low: float
+    high: float
+
+    def __str__(self) -> str:
+        return f"{self.ratio:.4f} [{self.low:.4f}, {self.high:.4f}]"
+
+
+def ratio_interval(rounds: Sequence[Round], confidence: float) -> Interval:
+    """Student's interval over the rounds of the mean log ratio of their pairs.
+
+    Rounds, not pairs, are the sample: pairs of one round share where its memory lies, which moves the
+    ratio by as much as a small regression. A bootstrap over a dozen rounds would be too narrow.
+    A trimmed mean, not a median: the clock of a device ticks coarsely, and medians stick to its ticks.
+    """
+    if len(rounds) < 3:
+        raise ValueError(f"{len(rounds)} rounds: an interval needs at least 3")
+    logs = [float(stats.trim_mean(_log_ratios(one), _TRIMMED)) for one in rounds]
+    middle, spread = float(stats.tmean(logs)), float(stats.sem(logs))
+    reach = float(stats.t.ppf((1 + confidence) / 2, len(logs) - 1)) * spread
+    return Interval(ratio=math.exp(middle), low=math.exp(middle - reach), high=math.exp(middle + reach))
+
+
+def _log_ratios(one: Round) -> list[float]:
+    return [math.log(after / before) for before, after in zip(one.unpatched, one.patched, strict=True)]
+
+
+def quantiles(times: Sequence[float]) -> tuple[float, float, float]:
+    """p50, p95 and p99."""
+    p50, p95, p99 = (float(value) for value in stats.mstats.mquantiles(times, (0.5, 0.95, 0.99)))
+    return p50, p95, p99
