@@ -6,5 +6,5 @@ Decides by the whole interval, never by a single figure. Refuses to know how tim
 from __future__ import annotations
 
 # Rounds of one look; each is a placement in memory.
-ROUNDS = 12
+ROUNDS = 8
 CONFIDENCE = 0.99

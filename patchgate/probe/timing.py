@@ -7,17 +7,22 @@ warm caches fall on both sides alike. Refuses to judge: it returns raw times.
 from __future__ import annotations
 
 import contextlib
+import functools
 import random
 import subprocess
 import time
 import types
 from collections.abc import Callable, Iterator
 from typing import Any
+from unittest import mock
 
 import torch
 import torch._functorch.config as functorch_config
 import torch._inductor.config as inductor_config
 from torch._dynamo.utils import counters
+from torch._inductor.async_compile import CompiledTritonKernels
+from torch._inductor.codecache import PyCodeCache
+from torch._inductor.graph import GraphLowering
 
 from patchgate.probe.capture import Build
 
@@ -25,17 +30,58 @@ Replay = Callable[[], Any]
 Round = dict[str, list[float]]
 SIDES = ("unpatched", "patched")
 # Pairs queued at once: few enough for the driver's launch queue.
-_BLOCK = 40
+_BLOCK = 20
 # Cycles that the GPU waits before a block, so that launches are queued before they are timed.
 _HEAD_START = 6_000_000
 _STATE = "clocks.sm,clocks.mem,temperature.gpu,power.draw,clocks_event_reasons.active"
+
+
+class _Code:
+    """The generated module of one graph; loaded anew, its kernels lie elsewhere in the device's memory."""
+
+    def __init__(self, load: Callable[[], types.ModuleType], call: Callable[..., Any]) -> None:
+        self._load, self._call = load, call
+
+    def load_anew(self) -> None:
+        CompiledTritonKernels.cache_clear()
+        self._call = self._load().call
+
+    def __call__(self, args: Any) -> Any:
+        return self._call(args)
+
+
+@contextlib.contextmanager
+def _loading(codes: list[_Code]) -> Iterator[None]:
+    """Every module that Inductor generates goes to `codes`, and is called through it."""
+    load_by_key_path, compile_to_module = PyCodeCache.load_by_key_path, GraphLowering.compile_to_module
+    loads: list[Callable[[], types.ModuleType]] = []
+
+    def recorded_load(*args: Any, **kwargs: Any) -> Any:
+        module = load_by_key_path(*args, **kwargs)
+        loads.append(functools.partial(load_by_key_path, *args, **kwargs))
+        return module
+
+    def recorded_compile(self: GraphLowering) -> Any:
+        module = compile_to_module(self)
+        # Kernels are modules too, loaded while the graph's own is.
+        codes.append(_Code(loads[-1], module.call))
+        module.call = codes[-1]
+        return module
+
+    with (
+        mock.patch.object(PyCodeCache, "load_by_key_path", recorded_load),
+        mock.patch.object(GraphLowering, "compile_to_module", recorded_compile),
+    ):
+        yield
 
 
 @contextlib.contextmanager
 def _same_kernel_same_config() -> Iterator[None]:
     """No cached graph may answer, but a kernel that both sides share keeps the launch config chosen for it."""
     with (
-        inductor_config.patch(fx_graph_cache=False, fx_graph_remote_cache=False, autotune_local_cache=True),
+        inductor_config.patch(
+            fx_graph_cache=False, fx_graph_remote_cache=False, autotune_local_cache=True, compile_threads=1
+        ),
         functorch_config.patch(enable_autograd_cache=False, enable_remote_autograd_cache=False),
     ):
         yield
@@ -46,9 +92,11 @@ class Pair:
 
     def __init__(self, build: Build, *, dtype: torch.dtype, size: str, device: str, change: Callable[[], None]) -> None:
         self._device = torch.device(device)
+        torch.set_num_threads(1)
         torch.manual_seed(0)
         self._module, self._args = build(self._device, dtype, size)
         self._compiled: list[Callable[..., Any]] = []
+        self._codes: list[list[_Code]] = []
         self.first_call: dict[str, float] = {}
         self.peak_memory: dict[str, int] = {}
         with torch.no_grad(), _same_kernel_same_config():
@@ -58,11 +106,14 @@ class Pair:
 
     def _compile(self, side: str) -> None:
         function = torch.compile(_frame_of_its_own(self._module, side), dynamic=False)
+        codes: list[_Code] = []
         started = time.perf_counter()
-        function(*self._args)
+        with _loading(codes):
+            function(*self._args)
         self._wait()
         self.first_call[side] = time.perf_counter() - started
         self._compiled.append(function)
+        self._codes.append(codes)
         if self._device.type == "cuda":
             torch.cuda.reset_peak_memory_stats()
             before = torch.cuda.memory_allocated()
@@ -75,9 +126,11 @@ class Pair:
             torch.cuda.synchronize()
 
     def rounds(self, *, rounds: int, seconds: float, seed: int) -> list[Round]:
-        """`rounds` lists of paired times in microseconds, `seconds` in all; inputs and graphs are placed anew in each.
+        """`rounds` lists of paired times in microseconds, `seconds` in all; code, inputs and buffers are placed anew
+        in each.
 
-        What a side gains by where its memory happens to lie is noise, so it must vary from round to round.
+        What a side gains by where it happens to lie is noise, so it must vary from round to round: an even
+        number of them, so that each side is placed first in half.
         """
         chance = random.Random(seed)
         measure = self._on_gpu if self._device.type == "cuda" else self._on_cpu
@@ -91,21 +144,30 @@ class Pair:
     def _on_gpu(self, chance: random.Random, rounds: int, seconds: float) -> Iterator[Round]:
         level2 = torch.cuda.get_device_properties(self._device).L2_cache_size
         flush = torch.empty(2 * level2, dtype=torch.uint8, device=self._device)
-        deadline = time.perf_counter() + seconds
-        for number in range(rounds):
+        # The first placement of a process's new code ran 7 % slower on an H200, whichever side it was: one to warm up.
+        for number in range(-1, rounds):
             padding = torch.empty(chance.randrange(1, 1 << 22), dtype=torch.uint8, device=self._device)
-            order = chance.sample([0, 1], 2)
-            graphs = {side: self._graph(self._compiled[side]) for side in order}
-            _replayed(graphs, _BLOCK // 4, flush, chance)  # warm up
-            until = time.perf_counter() + (deadline - time.perf_counter()) / (rounds - number)
+            outer = number % 2
+            # Whoever is captured first lies elsewhere in memory, worth 0.15 % on an H200: each side is
+            # captured twice, and the order is such that the gain of a place cancels.
+            placed = [self._graph(side) for side in (outer, 1 - outer, 1 - outer, outer)]
+            couples = [(placed[outer], placed[1 - outer]), (placed[3 - outer], placed[2 + outer])]
+            _replayed(couples[0], _BLOCK // 4, flush, chance)  # warm up
+            until = time.perf_counter() + (seconds / rounds if number >= 0 else 0)
             taken: Round = {side: [] for side in SIDES}
             while not taken["patched"] or time.perf_counter() < until:
-                for side, times in zip(SIDES, _replayed(graphs, _BLOCK, flush, chance), strict=True):
-                    taken[side] += times
-            del padding, graphs
-            yield taken
+                for couple in couples:
+                    for side, times in zip(SIDES, _replayed(couple, _BLOCK, flush, chance), strict=True):
+                        taken[side] += times
+            del padding, placed, couples
+            if number >= 0:
+                yield taken
 
-    def _graph(self, compiled: Callable[..., Any]) -> Replay:
+    def _graph(self, side: int) -> Replay:
+        """A replay of one side: its code, inputs and buffers placed anew."""
+        compiled = self._compiled[side]
+        for code in self._codes[side]:
+            code.load_anew()
         args = [arg.clone() if isinstance(arg, torch.Tensor) else arg for arg in self._args]
         stream = torch.cuda.Stream()
         stream.wait_stream(torch.cuda.current_stream())
@@ -150,13 +212,15 @@ def _graphs_compiled() -> int:
 
 
 def _replayed(
-    graphs: dict[int, Replay], pairs: int, flush: torch.Tensor, chance: random.Random
+    graphs: tuple[Replay, Replay], pairs: int, flush: torch.Tensor, chance: random.Random
 ) -> tuple[list[float], list[float]]:
-    """Microseconds of `pairs` replays of each graph, each from a cold L2, the order of a pair by chance."""
-    ends = [{side: [torch.cuda.Event(enable_timing=True) for _ in range(2)] for side in graphs} for _ in range(pairs)]
+    """Microseconds of `pairs` replays of each graph, each from a cold L2; half of the pairs start with either side."""
+    ends = [[[torch.cuda.Event(enable_timing=True) for _ in range(2)] for _ in graphs] for _ in range(pairs)]
+    starts = [number % 2 for number in range(pairs)]
+    chance.shuffle(starts)
     torch.cuda._sleep(_HEAD_START)
-    for pair in ends:
-        for side in chance.sample([0, 1], 2):
+    for pair, first in zip(ends, starts, strict=True):
+        for side in (first, 1 - first):
             flush.zero_()
             pair[side][0].record()
             graphs[side]()
