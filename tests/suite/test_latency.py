@@ -1,0 +1,16 @@
+"""Is the workload slower on a real device than the budget allows? Timed in pairs, alone on the device."""
+
+from patchgate.judge.latency import judge_timing, judge_untimed
+from patchgate.model import Failure
+
+
+def test_latency(torch, device, workload, tokens, patch, trial, judge):
+    judge(trial.doubt(torch, device) or timed(torch, device, workload, tokens, patch, trial))
+
+
+def timed(torch, device, workload, tokens, patch, trial):
+    subject = f"{workload}.{device} {tokens}"
+    timing = trial.timing(torch, device, workload, tokens)
+    if isinstance(timing, Failure):
+        return [judge_untimed(torch, subject, timing, trial.claim("budgets"))]
+    return judge_timing(torch, subject, patch, timing, trial.claim("budgets"))
