@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
+from patchgate.matrix import load_profile
 from patchgate.model import Symptom, Workload
 from patchgate.run import Run
 
-AXES = ("torch", "device", "workload", "symptom")
+AXES = ("torch", "device", "workload", "size", "symptom")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,11 +32,11 @@ def cells_of(
     check: str, fixtures: Collection[str], run: Run, workloads: Mapping[str, Workload], symptom: Symptom | None
 ) -> list[Cell]:
     """The cells of a check that asks for `fixtures`; one empty cell when it asks for none of the axes."""
-    kind = "parity" if check == "parity" else "kernels"
+    kind = check if check in ("parity", "latency") else "kernels"
     chosen = [name for name, workload in workloads.items() if kind in workload.checks]
     axes: dict[str, list[str] | list[Symptom]] = {
         "torch": list(run.rows),
-        "device": list(run.devices),
+        "device": [device for device in run.devices if check != "latency" or _is_real(device)],
         "workload": [name for name in chosen if not run.workloads or name in run.workloads],
         "symptom": [symptom] if symptom else [],
     }
@@ -43,7 +44,19 @@ def cells_of(
     for axis, values in axes.items():
         if axis in fixtures:
             found = [cell | {axis: value} for cell in found for value in values]
+    if "size" in fixtures:
+        found = [cell | {"size": size} for cell in found for size in _sizes(workloads[str(cell["workload"])])]
     return [Cell(values=values, group=_group(values)) for values in found]
+
+
+def _is_real(device: str) -> bool:
+    """Time passes on a real device only."""
+    return bool(load_profile(device)["kind"] == "real")
+
+
+def _sizes(workload: Workload) -> list[str]:
+    """The sizes at which a workload is timed, as its `build` takes them."""
+    return [str(tokens) for tokens in workload.tokens] or ["full"]
 
 
 def _group(values: Mapping[str, str | Symptom]) -> str:

@@ -20,9 +20,9 @@ from patchgate.project import DEVICES, MATRIX, WORKLOADS, shown
 from patchgate.tomlfile import read_toml, refuse_unknown
 
 _ROW = frozenset({"torch", "python", "tags"})
-_WORKLOAD = frozenset({"DTYPE", "SHAPES", "CHECKS"})
+_WORKLOAD = frozenset({"DTYPE", "SHAPES", "CHECKS", "TOKENS"})
 _SHAPES = frozenset({"static", "dynamic"})
-_CHECKS = frozenset({"kernels", "parity"})
+_CHECKS = frozenset({"kernels", "parity", "latency"})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,6 +80,7 @@ def _workloads(path: Path) -> Iterator[Workload]:
             dtype=constants["DTYPE"],
             dynamic=shape == "dynamic",
             checks=checks,
+            tokens=tuple(constants.get("TOKENS", ())),
         )
 
 

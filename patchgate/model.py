@@ -140,13 +140,17 @@ class Patch:
 
 @dataclass(frozen=True, kw_only=True)
 class Workload:
-    """A small model with inputs. `checks` says which checks run it before a merge."""
+    """A small model with inputs. `checks` says which checks run it before a merge.
+
+    `tokens` are the sizes at which it is timed.
+    """
 
     name: str
     path: str
     dtype: str
     dynamic: bool = False
     checks: tuple[str, ...] = ()
+    tokens: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)

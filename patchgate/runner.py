@@ -6,9 +6,12 @@ to judge: what the machine did and what the patch did are only told apart.
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import json
 import os
 import socket
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -46,10 +49,19 @@ class Runner:
             request["fresh"] = True
             request["env"] = {"CUDA_VISIBLE_DEVICES": os.environ.get("CUDA_VISIBLE_DEVICES")}
         message = json.dumps({"do": do, "limits": limits, **request}).encode() + b"\n"
-        answer = self._exchange(torch, message)
-        if answer.get("failure", {}).get("cause") == Cause.MACHINE.value:
+        with self._device(alone=do == "time") if request.get("fresh") else contextlib.nullcontext():
             answer = self._exchange(torch, message)
+            if answer.get("failure", {}).get("cause") == Cause.MACHINE.value:
+                answer = self._exchange(torch, message)
         return answer
+
+    @contextlib.contextmanager
+    def _device(self, *, alone: bool) -> Iterator[None]:
+        """The machine's GPU, shared with the other workers of the run, or held alone while something is timed."""
+        self.artifacts.mkdir(parents=True, exist_ok=True)
+        with open(self.artifacts / "device.lock", "w", encoding="utf-8") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX if alone else fcntl.LOCK_SH)
+            yield
 
     def _exchange(self, torch: str, message: bytes) -> Answer:
         try:

@@ -7,22 +7,24 @@ the sentinel does not count. Judging is left to `patchgate.judge`.
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
 from patchgate.errors import UsageError
-from patchgate.files import line_of
+from patchgate.files import line_of, write_atomically
 from patchgate.golden import GoldenFile, expectation, path_of, read_golden
 from patchgate.judge.facts import judge_facts
 from patchgate.judge.gate import does_not_run
+from patchgate.judge.latency import LOOKS, ROUNDS, SECONDS, Timing, is_settled, join
 from patchgate.judge.machine import judge_sentinel
 from patchgate.matrix import load_profile, profile_of
-from patchgate.model import Case, Kind, Observation, Patch, Verdict, Workload
+from patchgate.model import Case, Failure, Kind, Observation, Patch, Verdict, Workload
 from patchgate.project import shown
 from patchgate.run import Run
 from patchgate.runner import Runner
-from patchgate.wire import Answer, failure_of
+from patchgate.wire import Answer, failure_of, from_dict
 
 # A patch is imported on a simulated GPU, so that none is needed and none is touched.
 STAND_IN = "h200"
@@ -107,6 +109,36 @@ class Trial:
             patched=patched,
             next_step=f"compare the generated code below {shown(self.run.folder)}/code; if the change is meant:"
             f" nox -s accept -- --reason '...'; if not, mend the patch and: {self.again}",
+        )
+
+    def timing(self, torch: str, device: str, name: str, size: str) -> Timing | Failure:
+        """Paired times of a workload on a real device: looked at again while a budget lies within the interval."""
+        looks: list[Timing] = []
+        while len(looks) < LOOKS and not (looks and is_settled(self.patch, join(looks))):
+            answer = self._look(torch, device, name, size, seed=len(looks))
+            failure = failure_of(answer)
+            if failure:
+                return failure
+            timed = {key: answer[key] for key in ("rounds", "peak_memory", "first_call")}
+            looks.append(from_dict(Timing, timed, where=f"times of {name}"))
+            kept = Path(self.run.folder) / "times" / f"{name}.{device}.{size}.{torch}.{len(looks)}.json"
+            write_atomically(kept, json.dumps(answer, sort_keys=True) + "\n")
+        return join(looks)
+
+    def _look(self, torch: str, device: str, name: str, size: str, seed: int) -> Answer:
+        workload = self.workload(name)
+        return self.runner.ask(
+            torch,
+            "time",
+            workload=name,
+            workload_path=workload.path,
+            dtype=workload.dtype,
+            size=size,
+            profile=load_profile(device),
+            patch=self.patch.path,
+            rounds=ROUNDS,
+            for_seconds=SECONDS,
+            seed=seed,
         )
 
     def run_on_cpu(self, torch: str, name: str, patch: Patch | None, outputs: str) -> Answer:

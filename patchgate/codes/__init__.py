@@ -6,9 +6,11 @@ when a code is raised; a meta test sees to it that each one is.
 
 from __future__ import annotations
 
-from patchgate.codes import gate, graph, kernels, lint, machine, parity, surface
+from patchgate.codes import gate, graph, kernels, latency, lint, machine, parity, surface
 from patchgate.model import Code
 
 CODES: dict[str, Code] = {
-    code.code: code for family in (surface, lint, gate, kernels, graph, parity, machine) for code in family.CODES
+    code.code: code
+    for family in (surface, lint, gate, kernels, graph, parity, latency, machine)
+    for code in family.CODES
 }

@@ -16,7 +16,7 @@ import torch
 import torch._inductor.config as inductor_config
 
 from patchgate.probe import numerics, patching, sentinel, surface, timing
-from patchgate.probe.capture import Build, capture, facts_of
+from patchgate.probe.capture import Build, capture, facts_of, standing_in
 from patchgate.probe.standin import stand_in
 
 Request = dict[str, Any]
@@ -167,15 +167,16 @@ def time_pair(request: Request, stage: Stage) -> dict[str, Any]:
     """Paired times of a workload, unpatched against patched (or compiled twice, without a patch)."""
     stage("compile")
     before = timing.device_state()
-    pair = timing.Pair(
-        _workload(request),
-        dtype=getattr(torch, request["dtype"]),
-        size=request["size"],
-        device=request["profile"]["backend"],
-        change=lambda: _apply(request, stage),
-    )
-    stage("time")
-    rounds = pair.rounds(rounds=request["rounds"], seconds=request["for_seconds"], seed=request["seed"])
+    with standing_in(request["profile"] | {"threads": 1}):
+        pair = timing.Pair(
+            _workload(request),
+            dtype=getattr(torch, request["dtype"]),
+            size=request["size"],
+            device=request["profile"]["backend"],
+            change=lambda: _apply(request, stage),
+        )
+        stage("time")
+        rounds = pair.rounds(rounds=request["rounds"], seconds=request["for_seconds"], seed=request["seed"])
     name = torch.cuda.get_device_name() if request["profile"]["kind"] == "real" else request["profile"]["name"]
     state = {"device": name, "device before": before, "device after": timing.device_state()}
     return {

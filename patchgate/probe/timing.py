@@ -203,8 +203,7 @@ def _frame_of_its_own(module: Callable[..., Any], side: str) -> Callable[..., An
     def call(*args: Any) -> Any:
         return module(*args)
 
-    own = types.FunctionType(call.__code__.replace(co_name=side), globals(), side, None, call.__closure__)
-    return own
+    return types.FunctionType(call.__code__.replace(co_name=side), globals(), side, None, call.__closure__)
 
 
 def _graphs_compiled() -> int:
@@ -219,8 +218,8 @@ def _replayed(
     starts = [number % 2 for number in range(pairs)]
     chance.shuffle(starts)
     torch.cuda._sleep(_HEAD_START)
-    for pair, first in zip(ends, starts, strict=True):
-        for side in (first, 1 - first):
+    for pair, start in zip(ends, starts, strict=True):
+        for side in (start, 1 - start):
             flush.zero_()
             pair[side][0].record()
             graphs[side]()

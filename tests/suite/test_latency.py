@@ -4,13 +4,13 @@ from patchgate.judge.latency import judge_timing, judge_untimed
 from patchgate.model import Failure
 
 
-def test_latency(torch, device, workload, tokens, patch, trial, judge):
-    judge(trial.doubt(torch, device) or timed(torch, device, workload, tokens, patch, trial))
+def test_latency(torch, device, workload, size, patch, trial, judge):
+    judge(trial.doubt(torch, device) or timed(torch, device, workload, size, patch, trial))
 
 
-def timed(torch, device, workload, tokens, patch, trial):
-    subject = f"{workload}.{device} {tokens}"
-    timing = trial.timing(torch, device, workload, tokens)
+def timed(torch, device, workload, size, patch, trial):
+    subject = f"{workload}.{device} {size}"
+    timing = trial.timing(torch, device, workload, size)
     if isinstance(timing, Failure):
         return [judge_untimed(torch, subject, timing, trial.claim("budgets"))]
     return judge_timing(torch, subject, patch, timing, trial.claim("budgets"))

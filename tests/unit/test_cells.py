@@ -11,6 +11,10 @@ WORKLOADS = {
     name: Workload(name=name, path=f"{name}.py", dtype="float32", checks=checks)
     for name, checks in {"stack": ("kernels", "parity"), "mlp": ("kernels",), "spare": ()}.items()
 }
+TIMED = {
+    "stack": Workload(name="stack", path="s.py", dtype="float32", checks=("latency",), tokens=(1, 64)),
+    "mlp": Workload(name="mlp", path="m.py", dtype="float32", checks=("latency",)),
+}
 
 
 def cells(check, fixtures, symptom=None, **run):
@@ -56,3 +60,9 @@ def test_cells_that_share_an_observation_share_a_worker():
     kernels, graph = cells("kernels", axes), cells("graph", axes)
     assert [cell.group for cell in kernels] == [cell.group for cell in graph]
     assert {cell.group for cell in cells("gate", {"torch", "symptom"}, SYMPTOM)} <= {cell.group for cell in kernels}
+
+
+def test_time_is_taken_at_every_size_and_on_a_real_device_only():
+    run = Run(folder="f", patch="p", rows={"2.11.0": "python"}, devices=("h200", "cpu", "cuda"))
+    found = cells_of("latency", {"device", "workload", "size"}, run, TIMED, None)
+    assert [cell.id for cell in found] == ["cuda-stack-1", "cuda-stack-64", "cuda-mlp-full"]

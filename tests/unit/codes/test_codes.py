@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from patchgate.codes import CODES, gate, graph, kernels, lint, machine, parity, surface
+from patchgate.codes import CODES, gate, graph, kernels, latency, lint, machine, parity, surface
 from patchgate.codes.facts import code_of, codes_of
 from patchgate.model import Kind
 
@@ -28,7 +28,7 @@ def test_a_family_has_its_own_digit(digit, family):
 
 
 def test_no_code_is_given_twice():
-    listed = [code.code for family in (*FAMILIES.values(), lint) for code in family.CODES]
+    listed = [code.code for family in (*FAMILIES.values(), lint, latency) for code in family.CODES]
     assert sorted(listed) == sorted(CODES)
 
 

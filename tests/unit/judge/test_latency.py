@@ -1,0 +1,90 @@
+"""PG61x: every verdict seen, with its neighbour on the other side of the budget."""
+
+from dataclasses import replace
+
+import pytest
+
+from patchgate.interval import Round
+from patchgate.judge.latency import (
+    CONFIDENCE,
+    LOOK_CONFIDENCE,
+    LOOKS,
+    Timing,
+    is_settled,
+    join,
+    judge_timing,
+    judge_untimed,
+)
+from patchgate.model import Budget, Cause, Claims, Colour, Failure, Kind, Patch
+
+PATCH = Patch(
+    id="p", path="patch.py", source="", claims=Claims(title="t", budgets={"latency": Budget(low=-0.01, high=0.01)})
+)
+
+
+def timing(ratio, spread=0.0001, memory=(1000, 1000)):
+    """Eight rounds around `ratio`, `spread` apart."""
+    made = [
+        Round(unpatched=(100.0,) * 10, patched=(100.0 * (ratio + (spread if number % 2 else -spread)),) * 10)
+        for number in range(8)
+    ]
+    return Timing(
+        rounds=tuple(made),
+        peak_memory={"unpatched": memory[0], "patched": memory[1]},
+        first_call={"unpatched": 2.0, "patched": 3.0},
+    )
+
+
+def judged(found):
+    return judge_timing("2.11.0", "stack.cuda 64", PATCH, found, "patch.toml:9")
+
+
+@pytest.mark.parametrize(
+    ("ratio", "spread", "code", "kind"),
+    [
+        (1.0, 0.0001, "PG613", Kind.PASS),
+        (1.0095, 0.0001, "PG613", Kind.PASS),
+        (1.0105, 0.0001, "PG611", Kind.OVER),
+        (1.0105, 0.002, "PG614", Kind.AMBIGUOUS),
+        (0.9895, 0.0001, "PG612", Kind.UNDER),
+        (0.9905, 0.0001, "PG613", Kind.PASS),
+        (0.9895, 0.002, "PG614", Kind.AMBIGUOUS),
+    ],
+)
+def test_the_whole_interval_decides(ratio, spread, code, kind):
+    time, _ = judged(timing(ratio, spread))
+    assert (time.code, time.kind) == (code, kind)
+    assert (time.where is None) is (kind is Kind.PASS)
+    assert is_settled(PATCH, timing(ratio, spread)) is (kind is not Kind.AMBIGUOUS)
+
+
+def test_the_figures_are_told():
+    time, _ = judged(timing(1.02))
+    assert time.subject == "stack.cuda 64 latency"
+    assert time.expected == "a change within 1 %"
+    assert time.actual.startswith("ratio 1.0200 [1.0198, 1.0202], p50 100.0 -> 102.0 us")
+    assert time.actual.endswith("first call 2.0 -> 3.0 s")
+
+
+@pytest.mark.parametrize(
+    ("memory", "code"), [((1000, 1000), "PG613"), ((1000, 1001), "PG611"), ((1000, 999), "PG612"), ((0, 1), "PG611")]
+)
+def test_peak_memory_is_exact(memory, code):
+    _, peak = judged(timing(1.0, memory=memory))
+    assert (peak.code, peak.subject) == (code, "stack.cuda 64 peak memory")
+
+
+def test_a_device_that_tells_no_memory_gets_no_verdict_on_it():
+    assert [verdict.subject for verdict in judged(replace(timing(1.0), peak_memory={}))] == ["stack.cuda 64 latency"]
+
+
+@pytest.mark.parametrize(("cause", "kind"), [(Cause.MACHINE, Kind.INFRA), (Cause.RAISED, Kind.UNMEASURED)])
+def test_what_was_not_timed_is_grey(cause, kind):
+    failure = Failure(cause=cause, stage="compile", signature="no device", where="patch.py:3")
+    found = judge_untimed("2.11.0", "stack.cuda 64", failure, "patch.toml:9")
+    assert (found.code, found.kind, found.colour, found.where) == ("PG619", kind, Colour.GREY, "patch.py:3")
+
+
+def test_looks_share_the_error():
+    assert pytest.approx(1 - CONFIDENCE) == LOOKS * (1 - LOOK_CONFIDENCE)
+    assert len(join([timing(1.0), timing(1.0)]).rounds) == 16
