@@ -169,6 +169,36 @@ class Trial:
         profile = load_profile("cpu")
         return self.runner.ask(torch, "differ", profile=profile, unpatched=unpatched, patched=patched)
 
+    def compile_cached(self, torch: str, name: str, patch: str | None, cache: Path, tag: str) -> Answer:
+        """Compile a workload on the CPU with the caches on and below `cache`; `tag` goes into their key."""
+        workload = self.workload(name)
+        return self.runner.ask(
+            torch,
+            "cached",
+            workload=name,
+            workload_path=workload.path,
+            dtype=workload.dtype,
+            dynamic=workload.dynamic,
+            profile=load_profile("cpu"),
+            patch=patch,
+            tag=tag,
+            env={"TORCHINDUCTOR_CACHE_DIR": str(cache)},
+        )
+
+    def compile_calls(self, torch: str, name: str, patch: str | None) -> Answer:
+        """Python calls of one compile on a simulated GPU, by module."""
+        workload = self.workload(name)
+        return self.runner.ask(
+            torch,
+            "calls",
+            workload=name,
+            workload_path=workload.path,
+            dtype=workload.dtype,
+            dynamic=workload.dynamic,
+            profile=load_profile(STAND_IN),
+            patch=patch,
+        )
+
 
 def _load_golden(workload: str, device: str) -> GoldenFile:
     return read_golden(path_of(workload, device), workload, device)

@@ -66,7 +66,8 @@ CODES = (
         title="import has side effects",
         what="Importing the patch initialised CUDA, or wrote environment variables or torch config.",
         why="An initialised CUDA breaks forked workers; a global setting reaches code that never asked.",
-        fix="Move it out of import time, or scope it with `config.patch` around the compile.",
+        fix="Move it out of import time, or scope it with `config.patch` around the compile. A config option that"
+        " must be set for the whole process is claimed by its name in `targets`.",
     ),
     Code(
         code="PG209",

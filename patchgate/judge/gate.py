@@ -49,6 +49,12 @@ def claimed(patch: Patch, version: str) -> bool:
     return SpecifierSet(patch.claims.applies_to or "").contains(version, prereleases=True)
 
 
+def _replaced(patch: Patch, answer: Mapping[str, Any]) -> list[str]:
+    """What running the patch changed; a config option counts when it is one of its targets."""
+    options = (told.partition(":")[0] for told in answer.get("effects", {}).get("config", ()))
+    return sorted([*answer["changed"], *(name for name in options if name in (patch.claims.targets or ()))])
+
+
 def _verdict(code: str, kind: Kind, torch: str, subject: str, **rest: str | None) -> Verdict:
     told = CODES[code]
     defaults = {"why": told.why, "next": told.fix}
@@ -84,7 +90,7 @@ def judge_versions(torch: str, patch: Patch, answers: Answers, where: str, again
         yield does_not_run(torch, own, patch, again)
         return
     # Under the version of another release the patch may ask for names that only that one has.
-    applied = {version: bool(a["changed"]) for version, a in answers.items() if "failure" not in a}
+    applied = {version: bool(_replaced(patch, a)) for version, a in answers.items() if "failure" not in a}
     untold = sorted(answers.keys() - applied.keys(), key=Version)
     if untold:
         actual = f"cannot tell for {', '.join(untold)}: the patch does not run there on torch {torch}"
@@ -120,7 +126,7 @@ def judge_versions(torch: str, patch: Patch, answers: Answers, where: str, again
 def judge_effects(torch: str, patch: Patch, answer: Mapping[str, Any], where: str) -> Iterator[Verdict]:
     """PG206 to PG209 from running the patch twice under the row's own version."""
     targets = patch.claims.targets
-    changed = list(answer["changed"])
+    changed = _replaced(patch, answer)
     applies = claimed(patch, torch)
     faults: list[tuple[str, str, str, str]] = []
     if answer["nested"]:
@@ -130,7 +136,8 @@ def judge_effects(torch: str, patch: Patch, answer: Mapping[str, Any], where: st
     outside = [name for name in changed if targets is not None and name not in targets]
     if outside:
         faults.append(("PG207", "effects outside targets", f"only {', '.join(targets or ())}", ", ".join(outside)))
-    for effect, told in answer["effects"].items():
+    for effect, every in answer["effects"].items():
+        told = [one for one in every if one.partition(":")[0] not in changed]
         if told:
             faults.append(("PG208", f"effects import, on {effect}", "none", "; ".join(told)))
     unreplaced = [name for name in targets or () if name not in changed]

@@ -15,7 +15,7 @@ from typing import Any
 import torch
 import torch._inductor.config as inductor_config
 
-from patchgate.probe import numerics, patching, sentinel, surface, timing
+from patchgate.probe import caching, compilework, numerics, patching, sentinel, surface, timing
 from patchgate.probe.capture import Build, capture, facts_of, standing_in
 from patchgate.probe.standin import stand_in
 
@@ -187,6 +187,27 @@ def time_pair(request: Request, stage: Stage) -> dict[str, Any]:
     }
 
 
+def compile_cached(request: Request, stage: Stage) -> dict[str, Any]:
+    """Compile the workload with the caches on: what they answered, and the code that they gave."""
+    _apply(request, stage)
+    stage("compile")
+    dtype = getattr(torch, request["dtype"])
+    return caching.compile_cached(
+        _workload(request), dtype=dtype, dynamic=request["dynamic"], profile=request["profile"], tag=request["tag"]
+    )
+
+
+def count_calls(request: Request, stage: Stage) -> dict[str, Any]:
+    """Python calls of one compile, by module."""
+    _apply(request, stage)
+    stage("compile")
+    dtype = getattr(torch, request["dtype"])
+    calls = compilework.count_calls(
+        _workload(request), dtype=dtype, dynamic=request["dynamic"], profile=request["profile"]
+    )
+    return {"calls": calls, "environment": environment()}
+
+
 ANSWERS: dict[str, Callable[[Request, Stage], dict[str, Any]]] = {
     "observe": observe,
     "sentinel": sentinel_facts,
@@ -195,4 +216,6 @@ ANSWERS: dict[str, Callable[[Request, Stage], dict[str, Any]]] = {
     "run": run,
     "differ": differ,
     "time": time_pair,
+    "cached": compile_cached,
+    "calls": count_calls,
 }

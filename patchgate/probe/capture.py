@@ -16,6 +16,7 @@ from unittest import mock
 
 import torch
 import torch._dynamo
+import torch._dynamo.config as dynamo_config
 import torch._functorch.config as functorch_config
 import torch._inductor.config as inductor_config
 from torch._dynamo.utils import counters
@@ -123,6 +124,7 @@ def no_caches() -> Iterator[None]:
             compile_threads=1,
         ),
         functorch_config.patch(enable_autograd_cache=False, enable_remote_autograd_cache=False),
+        dynamo_config.patch(automatic_dynamic_local_pgo=False, caching_precompile=False),
     ):
         yield
 
@@ -178,7 +180,7 @@ def capture(build: Build, *, dtype: torch.dtype, dynamic: bool, profile: Profile
 
     def backend(module: torch.fx.GraphModule, inputs: list[Any]) -> Any:
         ops = _ops(module.graph)
-        with recording(captured, run=real), no_caches(), standing_in(profile):
+        with recording(captured, run=real), standing_in(profile):
             compiled = compile_fx(module, _in_one_mode(inputs))
         # Only now: an attempt that Dynamo gives up and restarts is no graph.
         captured.fx.append(ops)
@@ -189,7 +191,7 @@ def capture(build: Build, *, dtype: torch.dtype, dynamic: bool, profile: Profile
     metrics.reset()
     counters.clear()
     fake = contextlib.nullcontext() if real else FakeTensorMode(allow_non_fake_inputs=True)
-    with mock.patch.object(fake_tensor, "init_gpu_context", lambda device: None), fake, torch.no_grad():
+    with mock.patch.object(fake_tensor, "init_gpu_context", lambda device: None), no_caches(), fake, torch.no_grad():
         torch.manual_seed(0)
         module, args = build(device, dtype, "full")
         torch.compile(module, backend=backend, dynamic=dynamic)(*args)

@@ -15,7 +15,7 @@ from patchgate.codes import CODES
 from patchgate.model import Colour, Verdict
 
 # Reading order: what cannot be believed first, then what a reader would look at next.
-CHECKS = ("machine", "surface", "gate", "kernels", "graph", "parity")
+CHECKS = ("machine", "surface", "gate", "kernels", "graph", "parity", "compile", "cache")
 _WORST_FIRST = (Colour.RED, Colour.GREY, Colour.GREEN)
 
 

@@ -151,6 +151,31 @@ def test_a_target_that_is_left_alone_where_the_patch_claims_nothing_is_no_fault(
     assert verdict.code == "PG211"
 
 
+OPTION = "torch.config.tag"
+
+
+@pytest.mark.parametrize(
+    ("targets", "options", "codes"),
+    [
+        (("torch.a",), ["torch.config.tag: '' -> 'x'"], ["PG208"]),
+        (("torch.a", OPTION), ["torch.config.tag: '' -> 'x'"], ["PG211"]),
+        (("torch.a", OPTION), [], ["PG209"]),
+        (("torch.a", OPTION), ["torch.config.tag: '' -> 'x'", "torch.config.other: 1 -> 2"], ["PG208"]),
+        (None, ["torch.config.tag: '' -> 'x'"], ["PG208"]),
+    ],
+)
+def test_a_config_option_may_be_a_target_and_is_a_side_effect_otherwise(targets, options, codes):
+    told = {"changed": ["torch.a"], "nested": [], "effects": EFFECTS | {"config": options}}
+    assert [verdict.code for verdict in judge_effects(TORCH, patch(targets=targets), told, "")] == codes
+
+
+def test_a_patch_may_apply_by_setting_an_option_only():
+    told = {"changed": [], "effects": {"config": ["torch.config.tag: '' -> 'x'"]}}
+    under = {version: told if version.startswith("2.11.0") else {"changed": []} for version in versions_around(TORCH)}
+    claims = patch(applies_to=">=2.11.0.dev0,<2.11.1", targets=(OPTION,))
+    assert [verdict.code for verdict in judge_versions(TORCH, claims, under, "", "")] == ["PG211"]
+
+
 def test_each_effect_has_a_verdict_of_its_own():
     told = effects(nested=["torch.a"], changed=["torch.a", "torch.b"], effects={effect: ["x"] for effect in EFFECTS})
     assert [verdict.code for verdict in told] == ["PG206", "PG207", "PG208", "PG208", "PG208"]

@@ -1,0 +1,13 @@
+"""Does compiling cost more than its budget allows? Counted in Python calls, on a simulated GPU."""
+
+from patchgate.judge.compilework import judge_calls
+from patchgate.trial import STAND_IN
+
+
+def test_compile(torch, workload, patch, trial, judge):
+    judge(trial.doubt(torch, STAND_IN) or [counted(torch, workload, patch, trial)])
+
+
+def counted(torch, workload, patch, trial):
+    unpatched, patched = (trial.compile_calls(torch, workload, path) for path in (None, patch.path))
+    return judge_calls(torch, f"{workload}.{STAND_IN}", patch, unpatched, patched)

@@ -1,0 +1,55 @@
+"""The compiler's caches: they hide nothing from our own figures, and answer a fork as they answer a new process."""
+
+import pytest
+
+from patchgate.matrix import load_profile, load_workloads
+from patchgate.project import ROOT
+
+WRITTEN = str(ROOT / "fixtures" / "verdicts" / "PG701-vllm-42686-ungated.py")
+CHAIN = load_workloads()["residual_chain"]
+
+
+@pytest.fixture
+def ask(torch, runner, tmp_path):
+    """Asks about residual_chain on the CPU; every question shares one cache directory."""
+
+    def put(do, patch, **request):
+        return runner.ask(
+            torch,
+            do,
+            workload=CHAIN.name,
+            workload_path=CHAIN.path,
+            dtype=CHAIN.dtype,
+            dynamic=CHAIN.dynamic,
+            profile=load_profile("cpu"),
+            patch=patch,
+            env={"TORCHINDUCTOR_CACHE_DIR": str(tmp_path / "cache")},
+            **request,
+        )
+
+    return put
+
+
+def test_a_process_started_afresh_is_given_what_a_fork_is_given(ask):
+    assert ask("cached", None, tag="")["answers"]["miss"] == 1
+    answers = [ask("cached", WRITTEN, tag="", **fresh) for fresh in ({}, {"fresh": True})]
+    assert answers[0] == answers[1]
+    assert (answers[0]["answers"]["hit"], answers[0]["answers"]["autograd_hit"]) == (1, 1)
+
+
+def test_code_of_a_patch_is_its_own_beside_a_warm_cache(ask):
+    cold = [ask("observe", patch)["code"] for patch in (None, WRITTEN)]
+    assert cold[0] != cold[1]
+    ask("cached", None, tag="")
+    assert ask("cached", WRITTEN, tag="")["answers"]["hit"] == 1
+    assert [ask("observe", patch)["code"] for patch in (None, WRITTEN)] == cold
+
+
+def test_numbers_of_a_patch_are_its_own_beside_a_warm_cache(ask, torch, runner, tmp_path):
+    ask("cached", None, tag="")
+    sides = {"unpatched": None, "patched": WRITTEN}
+    for side, patch in sides.items():
+        ask("run", patch, seed=0, outputs=str(tmp_path / side))
+    files = {side: str(tmp_path / side) for side in sides}
+    figures = runner.ask(torch, "differ", profile=load_profile("cpu"), **files)["metrics"]
+    assert figures["differing"] > 0
