@@ -37,7 +37,7 @@ def resolve(release: Modules, dotted: str, depth: int = 0) -> Found | None:
     if dotted in modules:
         owner, _, name = dotted.rpartition(".")
         above = release.module(owner) if owner else None
-        if depth or above is None or name not in above.functions:
+        if depth or above is None or not _hidden(above, name):
             return Found(kind="module", origin=dotted, symbol=release.module(dotted))
     module = dotted.rpartition(".")[0]
     while module and module not in modules:
@@ -46,6 +46,12 @@ def resolve(release: Modules, dotted: str, depth: int = 0) -> Found | None:
     if here is None or depth > _DEPTH:
         return None
     return _inside(release, here, dotted[len(module) + 1 :], depth)
+
+
+def _hidden(package: Module, name: str) -> bool:
+    """Whether something else of that name stands in the package instead of the submodule."""
+    own = f"{package.name}.{name}"
+    return name in package.functions or name in package.classes or package.imports.get(name, own) != own
 
 
 def _inside(release: Modules, here: Module, rest: str, depth: int) -> Found | None:
@@ -63,7 +69,20 @@ def _inside(release: Modules, here: Module, rest: str, depth: int) -> Found | No
     owner, _, name = rest.rpartition(".")
     if owner in here.classes:
         return member(release, f"{here.name}.{owner}", name)
-    return Found(kind="maybe", origin=here.name) if here.has_getattr and not after else None
+    if here.has_getattr and not after:
+        return Found(kind="maybe", origin=here.name)
+    return _starred(release, here, rest, depth)
+
+
+def _starred(release: Modules, here: Module, rest: str, depth: int) -> Found | None:
+    """A name that a star import brings; one from outside the index may bring any."""
+    for local in here.imports:
+        if local.endswith(".*"):
+            known = local[:-2] in release.modules()
+            found = resolve(release, local[:-1] + rest, depth + 1) if known else Found(kind="maybe", origin=local)
+            if found is not None:
+                return found
+    return None
 
 
 def member(release: Modules, class_dotted: str, name: str) -> Found | None:

@@ -64,7 +64,10 @@ class IndexFiles:
         mask = self.spans.mask(span) if tab else self.lives[module]
         before = "" if owner == "." else f"{owner}."
         pairs = (name.partition("=") for name in names)
-        return [(mask, kind == "lazy", local, before + (name or local)) for local, _, name in pairs]
+        return [
+            (mask, kind == "lazy", before + local if local == "*" else local, before + (name or local))
+            for local, _, name in pairs
+        ]
 
     @cache  # noqa: B019
     def binders(self, name: str) -> tuple[tuple[int, str, str], ...]:

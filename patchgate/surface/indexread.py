@@ -98,7 +98,7 @@ class Stored:
             imports=imports,
             lazy_imports=lazy,
             config={name: value for mask, name, value in body.options if mask & bit},
-            has_getattr="__getattr__" in functions,
+            has_getattr="__getattr__" in functions or any(mask & bit for mask, _ in body.head),
         )
 
     def _class(self, name: str, bit: int) -> Class:

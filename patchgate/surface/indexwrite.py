@@ -64,6 +64,8 @@ def _ended(text: str, mask: int, life: int, spans: Spans) -> str:
 
 def _module(records: Mapping[int, Module], life: int, spans: Spans) -> Iterable[str]:
     yield _ended(f"module {next(iter(records.values())).name}", life, spans.all, spans)
+    makers = [bit for bit, each in records.items() if each.has_getattr and "__getattr__" not in each.functions]
+    yield from _texts(spans, life, ((":  | getattr", bit) for bit in makers))
     yield from _body(records, life, spans)
     yield from _texts(
         spans,
@@ -149,7 +151,7 @@ def _imports(records: Mapping[int, Module], spans: Spans) -> Iterable[str]:
     grouped: dict[tuple[str, str, int], list[str]] = defaultdict(list)
     for (kind, local, origin), mask in masks.items():
         owner, _, name = origin.rpartition(".")
-        grouped[kind, owner or ".", mask].append(name if name == local else f"{local}={name}")
+        grouped[kind, owner or ".", mask].append(name if name in (local, "*") else f"{local}={name}")
     for (kind, owner, mask), names in sorted(grouped.items(), key=lambda e: (*e[0][:2], e[0][2] & -e[0][2], e[0][2])):
         yield _ended(f"{kind} {owner} {' '.join(sorted(names))}", mask, sum(records), spans)
 

@@ -7,18 +7,17 @@ from __future__ import annotations
 
 from patchgate.surface.annotations import Resolve, annotated
 from patchgate.surface.api import Class, Function, Module
+from patchgate.surface.build import ALONE, SCOPE
 from patchgate.surface.index import Found, Release
 from patchgate.surface.usage import Presence
 from patchgate.surface.values import UNKNOWN, Instance, Symbol, Value, either
 
-# The part of torch that the index covers; a name outside it is never reported.
-ROOTS = (
-    "torch._inductor",
-    "torch._dynamo",
-    "torch._functorch",
-    "torch._subclasses",
-    "torch._higher_order_ops",
-    "torch.fx",
+# What `triton` has besides the names that its `__init__` binds: modules and packages outside the index.
+_BELOW_TRITON = frozenset(
+    [
+        *("_C", "_filecheck", "_internal_testing", "_utils", "compiler", "errors", "experimental", "instrumentation"),
+        *("knobs", "language", "ops", "plugins", "profiler", "testing", "tools"),
+    ]
 )
 
 # Attributes whose type torch does not write down, and that patches reach through.
@@ -45,15 +44,21 @@ CONFIG_METHODS = frozenset(
         "get_serializable_config_copy",
         "get_type",
         "get_default",
+        "_config",
+        "_compile_ignored_keys",
+        "_is_dirty",
+        "_hash_digest",
     ]
 )
 
 
 def covered(release: Release, dotted: str) -> bool:
     """Whether the index of this release could tell that `dotted` does not exist."""
-    return any(dotted == root or dotted.startswith(f"{root}.") for root in ROOTS) and any(
-        root in release.modules() for root in ROOTS
-    )
+    modules = release.modules()
+    owner, _, name = dotted.rpartition(".")
+    if owner in ALONE:
+        return owner in modules and name not in _BELOW_TRITON
+    return any(root in modules and (dotted == root or dotted.startswith(f"{root}.")) for root in SCOPE)
 
 
 def look_up(release: Release, owner: Value, name: str) -> tuple[Presence, Value, str]:
@@ -88,6 +93,8 @@ def _on_module(release: Release, owner: Symbol, name: str) -> tuple[Presence, Va
     module = release.module(owner.dotted)
     if module is None or not covered(release, dotted) or (name.startswith("__") and name.endswith("__")):
         return Presence.MAYBE, Symbol(dotted=dotted, kind="module"), owner.dotted
+    if name.endswith("Tensor") and owner.dotted in ("torch.cuda", "torch.cuda.sparse"):
+        return Presence.MAYBE, UNKNOWN, owner.dotted  # types that torch's C++ side puts there
     if module.config and name in CONFIG_METHODS:
         return Presence.PRESENT, Symbol(dotted=dotted, kind="config-method"), owner.dotted
     if name in module.imports or name in module.config:

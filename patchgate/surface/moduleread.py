@@ -24,7 +24,7 @@ def read_module(name: str, tree: ast.Module, *, package: bool) -> tuple[Module, 
     for each in _lazy_imports(tree):
         for local, origin in reader.bound(each):
             reader.lazy.setdefault(local, origin)
-    return reader.record(), reader.calls
+    return reader.record(makes_names=_makes_names(tree)), reader.calls
 
 
 class _Reader:
@@ -84,9 +84,10 @@ class _Reader:
             kept = parents[: len(parents) - node.level + self.package]
             origin = ".".join([*kept, *filter(None, [node.module])])
         for each in node.names:
-            yield each.asname or each.name, f"{origin}.{each.name}"
+            # A star has no name of its own; a module may have several.
+            yield each.asname or (f"{origin}.*" if each.name == "*" else each.name), f"{origin}.{each.name}"
 
-    def record(self) -> Module:
+    def record(self, *, makes_names: bool) -> Module:
         return Module(
             name=self.name,
             functions=self.functions,
@@ -95,7 +96,7 @@ class _Reader:
             imports=self.imports,
             lazy_imports=self.lazy,
             config=self.config,
-            has_getattr="__getattr__" in self.functions,
+            has_getattr="__getattr__" in self.functions or makes_names,
         )
 
     def _class_record(self, name: str, node: ast.ClassDef) -> Class:
@@ -206,6 +207,25 @@ def _installs_options(tree: ast.Module) -> bool:
     """Whether the module makes itself one of options: `install_config_module(sys.modules[__name__])`."""
     calls = (node.value.func for node in tree.body if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call))
     return any(ast.unparse(each).endswith("install_config_module") for each in calls)
+
+
+def _makes_names(tree: ast.Module) -> bool:
+    """Whether the module gives itself names that no source spells out, by `globals()[...]` or `setattr`."""
+    itself = {"sys.modules[__name__]"}
+    for node in nodes_of(tree):
+        if isinstance(node, ast.Assign):
+            if isinstance(node.value, ast.Subscript) and ast.unparse(node.value) in itself:
+                itself.update(ast.unparse(each) for each in node.targets)
+            inside = [each.value for each in node.targets if isinstance(each, (ast.Subscript, ast.Attribute))]
+            if any(ast.unparse(each) in ("globals()", "sys.modules[__name__]") for each in inside):
+                return True
+        elif (
+            isinstance(node, ast.Call)
+            and getattr(node.func, "id", "") == "setattr"
+            and any(ast.unparse(each) in itself for each in node.args[:1])
+        ):
+            return True
+    return False
 
 
 def _lazy_imports(tree: ast.Module) -> Iterator[ast.Import | ast.ImportFrom]:
