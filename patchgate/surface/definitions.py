@@ -96,8 +96,9 @@ class Definer(Reader):
     walk_AsyncFunctionDef = walk_FunctionDef
 
     def walk_ClassDef(self, node: ast.ClassDef) -> None:
-        for each in (*node.decorator_list, *node.bases, *(keyword.value for keyword in node.keywords)):
+        for each in (*node.decorator_list, *(keyword.value for keyword in node.keywords)):
             self.read(each)
+        bases = [self.read(each) for each in node.bases]
         outer = self.scope
         self.scope = Scope(parent=outer, is_class=True)
         self.block(node.body)
@@ -105,6 +106,9 @@ class Definer(Reader):
         self.scope = outer
         local = LocalClass(node=node, members=members)
         outer.assign(node.name, local)
+        for name, member in members.items():
+            if isinstance(member, LocalFunction) and not name.startswith("__"):
+                self.override(bases, name, member)
         if node.decorator_list or node.bases or self.live is not Live.LIVE:
             self.refer_members(local)
 

@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import ast
 from abc import abstractmethod
+from collections.abc import Sequence
 
 from patchgate.surface.annotations import Resolve
 from patchgate.surface.api import Function
 from patchgate.surface.lookup import look_up, module_of
 from patchgate.surface.narrowing import Narrower
+from patchgate.surface.spots import name_spot
 from patchgate.surface.usage import Presence, Rebinding, Spot
 from patchgate.surface.values import (
     UNKNOWN,
@@ -80,6 +82,30 @@ class Rebinder(Narrower):
                 gates=self.gates,
             )
         )
+
+    def override(self, bases: Sequence[Value], name: str, function: LocalFunction) -> None:
+        """Note that a class of the patch defines `name`, where a base of torch does too."""
+        for base in bases:
+            if not isinstance(base, Symbol) or base.kind != "class" or isinstance(function.node, ast.Lambda):
+                continue
+            found = self.release.member(base.dotted, name)
+            if found is None or not isinstance(found.symbol, Function):
+                continue
+            self.usage.overrides.append(
+                Rebinding(
+                    spot=name_spot(function.node),
+                    target=f"{base.dotted}.{name}",
+                    on_class=True,
+                    presence=Presence.PRESENT,
+                    origin=found.origin,
+                    original=found.symbol,
+                    replacement=function,
+                    live=self.live,
+                    form=_form_of(None, function),
+                    gates=self.gates,
+                    inherited=True,
+                )
+            )
 
     def is_config(self, dotted: str) -> bool:
         """Whether `dotted` is a module of options, or a group of them inside one."""

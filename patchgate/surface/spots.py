@@ -16,3 +16,9 @@ def attribute_spot(node: ast.Attribute) -> Spot:
     """The attribute's own name, not the whole chain."""
     end = node.end_col_offset or len(node.attr)
     return Spot(line=node.end_lineno or node.lineno, column=end - len(node.attr) + 1, width=len(node.attr))
+
+
+def name_spot(node: ast.FunctionDef | ast.AsyncFunctionDef) -> Spot:
+    """The name after `def`."""
+    before = len("async def " if isinstance(node, ast.AsyncFunctionDef) else "def ")
+    return Spot(line=node.lineno, column=node.col_offset + before + 1, width=len(node.name.encode()))

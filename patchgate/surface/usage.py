@@ -56,7 +56,10 @@ class Touch:
 
 @dataclass(frozen=True, kw_only=True)
 class Rebinding:
-    """An assignment that replaces a name of torch. `original` is None when torch has no such function."""
+    """An assignment that replaces a name of torch, or (`inherited`) a method of the patch's own that overrides one.
+
+    `original` is None when torch has no such function.
+    """
 
     spot: Spot
     target: str
@@ -68,6 +71,7 @@ class Rebinding:
     live: Live
     form: str | None = None
     gates: tuple[Spot, ...] = ()
+    inherited: bool = False
 
     @property
     def name(self) -> str:
@@ -116,6 +120,7 @@ class Usage:
 
     touches: list[Touch] = field(default_factory=list)
     rebindings: list[Rebinding] = field(default_factory=list)
+    overrides: list[Rebinding] = field(default_factory=list)
     callings: list[Calling] = field(default_factory=list)
     comparisons: list[Comparison] = field(default_factory=list)
     gates: list[Gate] = field(default_factory=list)

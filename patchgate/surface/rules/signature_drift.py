@@ -1,6 +1,7 @@
 """PG113 and PG114: the replacement no longer takes what torch passes, or is bound in another form.
 
-Red only with callers in torch as proof; a parameter that nobody passes yet is a note.
+Red only with callers in torch as proof; a parameter that nobody passes yet is a note. A method of a subclass may
+take less than its base's on purpose: it counts where it fits the base of some other release.
 """
 
 from __future__ import annotations
@@ -10,16 +11,27 @@ from collections.abc import Iterator, Sequence
 from patchgate.surface.api import CallSite, Function, Parameter
 from patchgate.surface.findings import Remark, Severity, View
 from patchgate.surface.signatures import accepts, misfit, parameters_of, written
-from patchgate.surface.usage import Live, Rebinding
+from patchgate.surface.usage import Live, Rebinding, Spot
 from patchgate.surface.values import LocalFunction
 
 
 def check(views: Sequence[View]) -> Iterator[Remark]:
+    overrides: dict[Spot, list[list[Remark]]] = {}
     for view in views:
-        for each in view.usage.rebindings:
-            if each.live is Live.LIVE and each.original is not None and each.function is not None:
-                yield from _form(view, each, each.original, each.function)
-                yield from _signature(view, each, each.original, each.function)
+        for each in (*view.usage.rebindings, *view.usage.overrides):
+            if each.live is not Live.LIVE or each.original is None or each.function is None:
+                continue
+            remarks = [
+                *_form(view, each, each.original, each.function),
+                *_signature(view, each, each.original, each.function),
+            ]
+            if each.inherited:
+                overrides.setdefault(each.spot, []).append(remarks)
+            else:
+                yield from remarks
+    for told in overrides.values():
+        if not all(told):
+            yield from (remark for remarks in told for remark in remarks)
 
 
 def _form(view: View, each: Rebinding, original: Function, function: LocalFunction) -> Iterator[Remark]:
@@ -83,7 +95,7 @@ def _signature(view: View, each: Rebinding, original: Function, function: LocalF
             code="PG113",
             version=view.version,
             spot=each.spot,
-            message=f"replacement of `{_short(each.target)}` {reason}",
+            message=f"{_what(each)} {reason}",
             fix=fix,
             evidence=_evidence(view, each.name, [site for site, _ in failing]),
         )
@@ -92,7 +104,7 @@ def _signature(view: View, each: Rebinding, original: Function, function: LocalF
             code="PG113",
             version=view.version,
             spot=each.spot,
-            message=f"replacement of `{_short(each.target)}` does not take {names}; no call passes it",
+            message=f"{_what(each)} does not take {names}; no call passes it",
             severity=Severity.NOTE,
             fix=fix,
         )
@@ -111,8 +123,8 @@ def _evidence(view: View, name: str, sites: Sequence[CallSite]) -> str:
     return f"called so in {', '.join(view.release.place(site, name) for site in sites[:3])}{more}"
 
 
-def _short(target: str) -> str:
-    return ".".join(target.split(".")[-2:])
+def _what(each: Rebinding) -> str:
+    return f"{'override' if each.inherited else 'replacement'} of `{'.'.join(each.target.split('.')[-2:])}`"
 
 
 _WRAPPERS = {"static": "staticmethod", "class": "classmethod", "property": "property"}

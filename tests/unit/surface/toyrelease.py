@@ -6,6 +6,7 @@ import ast
 from functools import cached_property
 
 from patchgate.surface.api import CallSite, Class, Function, Module, Parameter
+from patchgate.surface.functionread import fingerprint
 from patchgate.surface.index import Found
 
 
@@ -238,7 +239,7 @@ def _function(node: ast.FunctionDef | ast.AsyncFunctionDef, *, in_class: bool) -
         form=form,
         is_async=isinstance(node, ast.AsyncFunctionDef),
         returns=ast.unparse(node.returns) if node.returns else None,
-        body=f"{hash(ast.dump(ast.Module(body=node.body, type_ignores=[]))):x}",
+        body=fingerprint(node),
     )
 
 

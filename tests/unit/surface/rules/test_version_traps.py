@@ -1,0 +1,17 @@
+"""PG123, PG124, PG125: comparisons that do not mean what they say, and their right spellings."""
+
+from __future__ import annotations
+
+from toytorch import codes
+
+
+def test_text_order_is_red_where_it_is_wrong() -> None:
+    source = 'import torch\nif str(torch.__version__) < "2.9": pass\n'
+    assert codes(source) == ["PG123"]
+    assert "PG123" not in codes('import torch\nif torch.__version__ < "2.9": pass\n')
+
+
+def test_upper_bounds_that_nightlies_slip_under() -> None:
+    gate = "import torch\nfrom packaging.version import Version\nif Version(torch.__version__) < Version('{}'): pass\n"
+    assert codes(gate.format("2.13.0")) == ["PG125"]
+    assert codes(gate.format("2.13.0.dev0")) == []

@@ -1,0 +1,12 @@
+"""PG121: a gate lets releases through that lack a name, and one that does not."""
+
+from __future__ import annotations
+
+from toytorch import found
+
+
+def test_wide_gate() -> None:
+    gate = "import torch\nfrom torch._inductor.virtualized import V\nif torch.__version__ >= (2, {}):\n    {}\n"
+    lines = found(gate.format(10, "V.graph.sizevars.optimization_hint"))
+    assert [line.split()[1] for line in lines if " red " in line] == ["PG121", "PG111"]
+    assert not [line for line in found(gate.format(11, "V.graph.sizevars.optimization_hint")) if " red " in line]
