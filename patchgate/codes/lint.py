@@ -81,7 +81,7 @@ CODES = (
     Code(
         code="PG120",
         title="dead gate",
-        what="No known torch release satisfies this version check.",
+        what="No row of the matrix satisfies this version check (without a matrix: no indexed release).",
         why="What it guards never runs, so nobody notices when it breaks.",
         fix="Correct the check, or remove what it guards.",
     ),

@@ -23,11 +23,12 @@ class Severity(str, Enum):
 
 @dataclass(frozen=True, kw_only=True)
 class View:
-    """One release, what the file does in it, and whether the manifest claims it."""
+    """One release, what the file does in it, whether the manifest claims it and the matrix runs it."""
 
     release: Release
     usage: Usage
     claimed: bool = True
+    in_matrix: bool = False
     source: str = ""
 
     @property

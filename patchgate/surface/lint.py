@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import ast
 import warnings
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -53,8 +53,16 @@ class Report:
         return int(any(each.severity is Severity.RED for each in self.findings))
 
 
-def lint(paths: Iterable[Path], releases: Sequence[Release], sources: Sources | None = None) -> Report:
-    """Findings for every patch at `paths`. Raises UsageError for a path that is not there."""
+def lint(
+    paths: Iterable[Path],
+    releases: Sequence[Release],
+    sources: Sources | None = None,
+    matrix: Collection[str] = (),
+) -> Report:
+    """Findings for every patch at `paths`; `matrix` has the releases that it runs on.
+
+    Raises UsageError for a path that is not there.
+    """
     known = tuple(release.version for release in releases)
     files, findings, names = [], [], []
     for file in [file for path in paths for file in files_of(path)]:
@@ -64,7 +72,7 @@ def lint(paths: Iterable[Path], releases: Sequence[Release], sources: Sources | 
         if file.suffix in _DIFFS:
             findings += lint_diff(text, name, known, sources or Sources())
             continue
-        found, views = lint_source(text, name, releases, claimed=_claimed(file))
+        found, views = lint_source(text, name, releases, claimed=_claimed(file), matrix=matrix)
         findings += found
         names += names_told(views)
     return Report(files=tuple(files), releases=known, findings=tuple(findings), names=tuple(names))
@@ -100,7 +108,11 @@ def _claimed(file: Path) -> SpecifierSet | None:
 
 
 def lint_source(
-    source: str, path: str, releases: Sequence[Release], claimed: SpecifierSet | None = None
+    source: str,
+    path: str,
+    releases: Sequence[Release],
+    claimed: SpecifierSet | None = None,
+    matrix: Collection[str] = (),
 ) -> tuple[list[Finding], list[View]]:
     """The findings of one Python file, ignores applied, and what it does in each release."""
     try:
@@ -110,6 +122,7 @@ def lint_source(
                 release=release,
                 usage=walk(tree, release),
                 claimed=claimed is None or claimed.contains(release.version, prereleases=True),
+                in_matrix=release.version in matrix,
                 source=source,
             )
             for release in releases

@@ -38,7 +38,7 @@ def lint(
 
     try:
         at_hand = _sources(sources, fetch)
-        report = find(paths, _releases(spec, at_hand), at_hand)
+        report = find(paths, _releases(spec, at_hand), at_hand, _matrix())
     except UsageError as error:
         click.echo(str(error), err=True)
         raise SystemExit(2) from None
@@ -73,6 +73,13 @@ def _sources(folders: tuple[Path, ...], fetch: bool) -> Sources | None:
     from patchgate.surface.wheel import open_wheel
 
     return Sources(folders, open_wheel=open_wheel, triton=opened(FOLDER).triton, cache=cache_folder())
+
+
+def _matrix() -> frozenset[str]:
+    from patchgate.matrix import load_matrix
+    from patchgate.project import MATRIX
+
+    return frozenset(row.torch for row in load_matrix()) if MATRIX.is_file() else frozenset()
 
 
 def _releases(spec: str, sources: Sources | None) -> list[Release]:

@@ -1,4 +1,7 @@
-"""PG120: a version check that no known release satisfies. Red when it keeps a replacement out everywhere."""
+"""PG120: a version check that no row of the matrix satisfies. Red when it keeps a replacement out of all of them.
+
+Where the matrix names none of the releases at hand, the indexed ones are judged.
+"""
 
 from __future__ import annotations
 
@@ -9,12 +12,14 @@ from patchgate.surface.usage import Gate, Live, Spot
 
 
 def check(views: Sequence[View]) -> Iterator[Remark]:
+    rows = [view for view in views if view.in_matrix]
+    judged, which = (rows, "row of the matrix") if rows else (views, "indexed release")
     gates: dict[Spot, list[tuple[View, Gate]]] = {}
-    for view in views:
+    for view in judged:
         for gate in view.usage.gates:
             if gate.live is Live.LIVE:
                 gates.setdefault(gate.spot, []).append((view, gate))
-    blocked = _blocked(views)
+    blocked = _blocked(judged)
     for spot, asked in gates.items():
         if any(gate.holds is not False for _, gate in asked):
             continue
@@ -23,7 +28,7 @@ def check(views: Sequence[View]) -> Iterator[Remark]:
                 code="PG120",
                 version=view.version,
                 spot=spot,
-                message=f"no known release satisfies `{gate.text}`",
+                message=f"no {which} ({judged[0].version} to {judged[-1].version}) satisfies `{gate.text}`",
                 severity=Severity.RED if spot in blocked else Severity.NOTE,
             )
 

@@ -1,6 +1,7 @@
 """PG122: the body of the replaced function is another one in some release where the patch applies.
 
 Red when the override is a copy of one of its bodies, which takes the later edits away again; else a note.
+Quiet for an override that calls the original.
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ def check(views: Sequence[View]) -> Iterator[Remark]:
                 by_target.setdefault(each.target, []).append((view, each))
     for target, pairs in by_target.items():
         applied = [(view, each) for view, each in pairs if view.claimed and each.live is Live.LIVE]
+        applied = [(view, each) for view, each in applied if not _calls_original(view, each)]
         if applied and len({_print(each) for _, each in pairs}) > 1:
             yield from _changed(".".join(target.split(".")[-2:]), pairs, applied)
 
@@ -98,6 +100,15 @@ def _stale(name: str, view: View, each: Rebinding, base: _Base) -> Iterator[Rema
         detail = three_way(base.releases, base.text, view.version, now, override, lost)
         fix = "port the edits (`--details` shows them)"
     yield Remark(code="PG122", version=view.version, spot=each.spot, message=message, fix=fix, detail=detail)
+
+
+def _calls_original(view: View, each: Rebinding) -> bool:
+    """A wrapper has whatever upstream brings."""
+    node = each.function.node if each.function is not None else None
+    return node is not None and any(
+        call.dotted == each.origin and node.lineno <= call.spot.line <= (node.end_lineno or 0)
+        for call in view.usage.callings
+    )
 
 
 def _print(each: Rebinding) -> str:

@@ -71,7 +71,9 @@ def test_the_three_ways() -> None:
     shown = three_way(
         "2.11", "a\nb\nc\nd\ne\nf", "2.13.0", "a\nB\nc\nd\ne\nf", "a\nb\nc\nd\ne\nmine\nf", ("- b", "+ B")
     )
-    assert_expected_inline(shown, """\
+    assert_expected_inline(
+        shown,
+        """\
 upstream, 2.11 -> 2.13.0 (! = lost by the override)
     a
 ! - b
@@ -84,10 +86,20 @@ override, 2.11 -> patch
     d
     e
   + mine
-    f""")
+    f""",
+    )
 
 
 def test_edits_that_the_override_followed_are_not_lost() -> None:
     assert edits_lost("a\nb", "a\nB", "a\nB\nmine") == ()
     assert edits_lost("a\nb", "a\nB", "a\nb\nmine") == ("- b", "+ B")
     assert edits_lost("a\nb", "a", "a\nmine") == ()
+
+
+def test_a_wrapper_cannot_go_stale() -> None:
+    source = (
+        "from torch._inductor.ir import Box\n_original = Box.should_realize\n"
+        "def f(self, *a, **k): return {}(self, *a, **k)\nBox.should_realize = f\n"
+    )
+    assert found(source.format("_original")) == []
+    assert [line.split()[1] for line in found(source.format("print"))] == ["PG122"]
