@@ -1,0 +1,54 @@
+"""No false alarm for a real name: every name of every module of a row, looked up in the index."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from patchgate.surface.index import load, releases
+from patchgate.surface.lookup import look_up
+from patchgate.surface.usage import Presence
+from patchgate.surface.values import Symbol
+
+# Names that the index calls missing though they are there, and why.
+EXPLAINED = {
+    f"torch._dynamo.guards.{name}": "left over from `:=` in a comprehension (from 2.12 on)"
+    for name in ("_method", "_params", "handler")
+}
+
+
+def test_no_name_that_is_there_is_called_missing(torch: str) -> None:
+    if torch not in releases():
+        pytest.skip(f"{torch} is not indexed")
+    real = names_of(os.environ[f"PATCHGATE_ROW_{torch.replace('.', '_')}"], sorted(load(torch).modules()))
+    assert len(real) > 500
+    assert [each for each in missing(torch, real) if each not in EXPLAINED] == []
+
+
+def test_a_name_that_is_not_there_is_called_missing() -> None:
+    modules = ["torch._inductor.ir", "torch.utils._pytree", "torch.cuda", "torch.compiler", "torch._ops"]
+    modules += ["torch.library", "triton", "triton.runtime", "triton.compiler", "triton.backends"]
+    assert missing("2.11.0", {name: ["no_such_name"] for name in modules}) == [
+        f"{name}.no_such_name" for name in modules
+    ]
+
+
+def names_of(python: str, modules: list[str]) -> dict[str, list[str]]:
+    script = Path(__file__).with_name("names_dump.py")
+    done = subprocess.run([python, str(script)], input=json.dumps(modules), capture_output=True, text=True, check=True)
+    found: dict[str, list[str]] = json.loads(done.stdout.splitlines()[-1])
+    return found
+
+
+def missing(torch: str, real: dict[str, list[str]]) -> list[str]:
+    release = load(torch)
+    return [
+        f"{module}.{name}"
+        for module, names in real.items()
+        for name in names
+        if look_up(release, Symbol(dotted=module, kind="module"), name)[0] is Presence.MISSING
+    ]
