@@ -17,14 +17,13 @@ from typing import Any
 from unittest import mock
 
 import torch
-import torch._functorch.config as functorch_config
-import torch._inductor.config as inductor_config
 from torch._dynamo.utils import counters
 from torch._inductor.async_compile import CompiledTritonKernels
 from torch._inductor.codecache import PyCodeCache
 from torch._inductor.graph import GraphLowering
+from torch._inductor.runtime.triton_heuristics import CachingAutotuner
 
-from patchgate.probe.capture import Build
+from patchgate.probe.capture import Build, no_caches
 
 Replay = Callable[[], Any]
 Round = dict[str, list[float]]
@@ -39,15 +38,31 @@ _STATE = "clocks.sm,clocks.mem,temperature.gpu,power.draw,clocks_event_reasons.a
 class _Code:
     """The generated module of one graph; loaded anew, its kernels lie elsewhere in the device's memory."""
 
-    def __init__(self, load: Callable[[], types.ModuleType], call: Callable[..., Any]) -> None:
-        self._load, self._call = load, call
+    def __init__(self, load: Callable[[], types.ModuleType], module: types.ModuleType) -> None:
+        self._load, self._kernels = load, _kernels(module)
+        self._call: Callable[..., Any] = module.call
 
-    def load_anew(self) -> None:
+    def load_anew(self, configs: dict[str, str]) -> None:
+        """Load it again; kernels that are in `configs` keep their launch config, the others choose one when called."""
         CompiledTritonKernels.cache_clear()
-        self._call = self._load().call
+        module = self._load()
+        self._call, self._kernels = module.call, _kernels(module)
+        for kernel in self._kernels:
+            if not kernel.launchers:
+                kernel.precompile()
+            kept = [one for one in kernel.launchers if str(one.config) == configs.get(kernel.filename)]
+            kernel.launchers = kept or kernel.launchers
+
+    def configs(self) -> dict[str, str]:
+        """The launch config of each kernel that has run, by the file of its source: equal source, equal file."""
+        return {one.filename: str(one.launchers[0].config) for one in self._kernels if len(one.launchers) == 1}
 
     def __call__(self, args: Any) -> Any:
         return self._call(args)
+
+
+def _kernels(module: types.ModuleType) -> list[CachingAutotuner]:
+    return [value for value in vars(module).values() if isinstance(value, CachingAutotuner)]
 
 
 @contextlib.contextmanager
@@ -64,25 +79,13 @@ def _loading(codes: list[_Code]) -> Iterator[None]:
     def recorded_compile(self: GraphLowering) -> Any:
         module = compile_to_module(self)
         # Kernels are modules too, loaded while the graph's own is.
-        codes.append(_Code(loads[-1], module.call))
+        codes.append(_Code(loads[-1], module))
         module.call = codes[-1]
         return module
 
     with (
         mock.patch.object(PyCodeCache, "load_by_key_path", recorded_load),
         mock.patch.object(GraphLowering, "compile_to_module", recorded_compile),
-    ):
-        yield
-
-
-@contextlib.contextmanager
-def _same_kernel_same_config() -> Iterator[None]:
-    """No cached graph may answer, but a kernel that both sides share keeps the launch config chosen for it."""
-    with (
-        inductor_config.patch(
-            fx_graph_cache=False, fx_graph_remote_cache=False, autotune_local_cache=True, compile_threads=1
-        ),
-        functorch_config.patch(enable_autograd_cache=False, enable_remote_autograd_cache=False),
     ):
         yield
 
@@ -97,9 +100,11 @@ class Pair:
         self._module, self._args = build(self._device, dtype, size)
         self._compiled: list[Callable[..., Any]] = []
         self._codes: list[list[_Code]] = []
+        # A kernel that both sides share has one launch config: another one is worth 6 % of a stack on an H200.
+        self._configs: dict[str, str] = {}
         self.first_call: dict[str, float] = {}
         self.peak_memory: dict[str, int] = {}
-        with torch.no_grad(), _same_kernel_same_config():
+        with torch.no_grad(), no_caches():
             self._compile("unpatched")
             change()
             self._compile("patched")
@@ -114,6 +119,8 @@ class Pair:
         self.first_call[side] = time.perf_counter() - started
         self._compiled.append(function)
         self._codes.append(codes)
+        for code in codes:
+            self._configs = code.configs() | self._configs
         if self._device.type == "cuda":
             torch.cuda.reset_peak_memory_stats()
             before = torch.cuda.memory_allocated()
@@ -135,7 +142,7 @@ class Pair:
         chance = random.Random(seed)
         measure = self._on_gpu if self._device.type == "cuda" else self._on_cpu
         compiled = _graphs_compiled()
-        with torch.no_grad(), _same_kernel_same_config():
+        with torch.no_grad(), no_caches():
             taken = list(measure(chance, rounds, seconds))
         if _graphs_compiled() != compiled:
             raise RuntimeError("a side was compiled again while it was timed: its times are not its own")
@@ -144,8 +151,7 @@ class Pair:
     def _on_gpu(self, chance: random.Random, rounds: int, seconds: float) -> Iterator[Round]:
         level2 = torch.cuda.get_device_properties(self._device).L2_cache_size
         flush = torch.empty(2 * level2, dtype=torch.uint8, device=self._device)
-        # The first placement of a process's new code ran 7 % slower on an H200, whichever side it was: one to warm up.
-        for number in range(-1, rounds):
+        for number in range(rounds):
             padding = torch.empty(chance.randrange(1, 1 << 22), dtype=torch.uint8, device=self._device)
             outer = number % 2
             # Whoever is captured first lies elsewhere in memory, worth 0.15 % on an H200: each side is
@@ -153,27 +159,28 @@ class Pair:
             placed = [self._graph(side) for side in (outer, 1 - outer, 1 - outer, outer)]
             couples = [(placed[outer], placed[1 - outer]), (placed[3 - outer], placed[2 + outer])]
             _replayed(couples[0], _BLOCK // 4, flush, chance)  # warm up
-            until = time.perf_counter() + (seconds / rounds if number >= 0 else 0)
+            until = time.perf_counter() + seconds / rounds
             taken: Round = {side: [] for side in SIDES}
             while not taken["patched"] or time.perf_counter() < until:
                 for couple in couples:
                     for side, times in zip(SIDES, _replayed(couple, _BLOCK, flush, chance), strict=True):
                         taken[side] += times
             del padding, placed, couples
-            if number >= 0:
-                yield taken
+            yield taken
 
     def _graph(self, side: int) -> Replay:
         """A replay of one side: its code, inputs and buffers placed anew."""
         compiled = self._compiled[side]
         for code in self._codes[side]:
-            code.load_anew()
+            code.load_anew(self._configs)
         args = [arg.clone() if isinstance(arg, torch.Tensor) else arg for arg in self._args]
         stream = torch.cuda.Stream()
         stream.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(stream):
             compiled(*args)
         torch.cuda.current_stream().wait_stream(stream)
+        if any(code.configs().items() - self._configs.items() for code in self._codes[side]):
+            raise RuntimeError("a kernel got another launch config than it was compiled with")
         graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(graph):
             kept = compiled(*args)
