@@ -12,7 +12,8 @@ from patchgate.project import ROOT, SUITE
 from patchgate.run import Limits
 from patchgate.trial import Trial
 
-VERDICTS = sorted((ROOT / "fixtures" / "verdicts").glob("*.py"))
+# Times are never asserted on a machine that others use: test_timing and the judge's own tests show PG61x.
+VERDICTS = sorted(p for p in (ROOT / "fixtures" / "verdicts").glob("*.py") if not p.name.startswith("PG61"))
 HARMLESS = ROOT / "fixtures" / "patches" / "harmless"
 WORKLOAD = "pointwise"
 CHAIN = "residual_chain"
