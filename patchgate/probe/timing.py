@@ -151,7 +151,8 @@ class Pair:
     def _on_gpu(self, chance: random.Random, rounds: int, seconds: float) -> Iterator[Round]:
         level2 = torch.cuda.get_device_properties(self._device).L2_cache_size
         flush = torch.empty(2 * level2, dtype=torch.uint8, device=self._device)
-        for number in range(rounds):
+        # The first round of a process is unlike the others: with it, equal code came out 0.02 % apart on an H200.
+        for number in range(-1, rounds):
             padding = torch.empty(chance.randrange(1, 1 << 22), dtype=torch.uint8, device=self._device)
             outer = number % 2
             # Whoever is captured first lies elsewhere in memory, worth 0.15 % on an H200: each side is
@@ -159,14 +160,15 @@ class Pair:
             placed = [self._graph(side) for side in (outer, 1 - outer, 1 - outer, outer)]
             couples = [(placed[outer], placed[1 - outer]), (placed[3 - outer], placed[2 + outer])]
             _replayed(couples[0], _BLOCK // 4, flush, chance)  # warm up
-            until = time.perf_counter() + seconds / rounds
+            until = time.perf_counter() + (seconds / rounds if number >= 0 else 0)
             taken: Round = {side: [] for side in SIDES}
             while not taken["patched"] or time.perf_counter() < until:
                 for couple in couples:
                     for side, times in zip(SIDES, _replayed(couple, _BLOCK, flush, chance), strict=True):
                         taken[side] += times
             del padding, placed, couples
-            yield taken
+            if number >= 0:
+                yield taken
 
     def _graph(self, side: int) -> Replay:
         """A replay of one side: its code, inputs and buffers placed anew."""
