@@ -39,6 +39,17 @@ def gate(session: nox.Session) -> None:
     _patchgate(session, "gate", *_rows(session, torches or PREMERGE), *arguments)
 
 
+@nox.session(requires=requires(PREMERGE))
+def corpus(session: nox.Session) -> None:
+    """What went wrong in public, and what was right: nox -s corpus, or -- --all for every row"""
+    arguments, torches = _torches(session.posargs)
+    every = "--all" in arguments
+    arguments = [argument for argument in arguments if argument != "--all"]
+    session.install("-e", ".")
+    rows = _rows(session, torches or (list(ROWS) if every else PREMERGE))
+    _patchgate(session, "corpus", *rows, *arguments)
+
+
 @nox.session
 def accept(session: nox.Session) -> None:
     """Promote what the last gate observed to golden: nox -s accept -- --reason '...'"""

@@ -20,6 +20,7 @@ from rich.console import Console
 
 from patchgate import __version__, accept, record
 from patchgate.codes import CODES
+from patchgate.corpus.command import corpus
 from patchgate.errors import UsageError
 from patchgate.files import write_atomically
 from patchgate.launch import launch
@@ -163,6 +164,7 @@ def record_command(profile: str, folder: str) -> None:
         click.echo(f"wrote {shown(path)}")
 
 
+cli.add_command(corpus)
 cli.add_command(lint)
 cli.add_command(index_group)
 

@@ -113,7 +113,9 @@ class Budget:
 class Claims:
     """A patch's manifest. `applies_to` and `fixed_in` are PEP 440 texts; None claims nothing.
 
-    `budgets` holds those that the manifest gives; `patchgate.budgets` knows the others.
+    `scope` names a context manager of the patch's: it must change nothing outside of it. `effects` declares
+    what importing it does besides: "compile", "environment NAME", "config NAME". `budgets` holds those that
+    the manifest gives; `patchgate.budgets` knows the others.
     """
 
     title: str
@@ -124,6 +126,8 @@ class Claims:
     numerics: Numerics = Numerics.BIT_IDENTICAL
     error_factor: float = 1.0
     symptom: Symptom | None = None
+    scope: str | None = None
+    effects: tuple[str, ...] = ()
     budgets: dict[str, Budget] = field(default_factory=dict)
 
 
@@ -183,7 +187,8 @@ class Observation:
     """All that was measured for one case.
 
     `facts` are compared exactly, `metrics` are figures with an error, `environment` is shown
-    and refuses unlike comparisons, `artifacts` are paths that nothing ever compares.
+    and refuses unlike comparisons, `artifacts` are paths that nothing ever compares. `ran` are the
+    lines of the patch that ran while the workload was compiled.
     """
 
     case: Case
@@ -192,6 +197,7 @@ class Observation:
     metrics: dict[str, float] = field(default_factory=dict)
     environment: dict[str, str] = field(default_factory=dict)
     artifacts: dict[str, str] = field(default_factory=dict)
+    ran: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)

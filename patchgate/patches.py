@@ -97,6 +97,9 @@ def load_claims(manifest: Path) -> Claims:
     targets = table.get("targets")
     if targets is not None and not (isinstance(targets, list) and all(isinstance(t, str) for t in targets)):
         raise wrong("targets", "`targets` must be a list of dotted names", 'targets = ["torch._inductor..."]')
+    effects = table.get("effects", [])
+    if not (isinstance(effects, list) and all(isinstance(effect, str) for effect in effects)):
+        raise wrong("effects", "`effects` must be a list of strings", 'effects = ["environment NAME", "compile"]')
     factor = table.get("error_factor", 1.0)
     if isinstance(factor, bool) or not isinstance(factor, (int, float)) or not 1 <= factor < math.inf:
         raise wrong("error_factor", "`error_factor` must be a finite number of at least 1", "error_factor = 1.1")
@@ -109,6 +112,8 @@ def load_claims(manifest: Path) -> Claims:
         numerics=numerics,
         error_factor=float(factor),
         symptom=_symptom(manifest, table.get("symptom")),
+        scope=string("scope"),
+        effects=tuple(effects),
         budgets=_budgets(manifest, table.get("budgets", {})),
     )
 

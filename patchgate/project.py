@@ -12,6 +12,8 @@ SUITE = ROOT / "tests" / "suite"
 WORKLOADS = ROOT / "fixtures" / "workloads"
 DEVICES = ROOT / "fixtures" / "devices"
 GOLDEN = ROOT / "golden"
+# Every folder whose subfolders may hold a corpus.toml.
+CORPUS = (ROOT / "fixtures" / "patches", ROOT / "fixtures" / "faults", ROOT / "fixtures" / "hostile")
 MATRIX = ROOT / "ci" / "matrix.toml"
 
 

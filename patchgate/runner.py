@@ -104,6 +104,7 @@ class Runner:
             dynamic=workload.dynamic,
             profile=load_profile(case.device),
             patch=patch.path if patch else None,
+            scope=patch.claims.scope if patch else None,
         )
         observation = self._observation(case, answer)
         self.store.save(observation)
@@ -119,4 +120,4 @@ class Runner:
             write_atomically(code, "\n\n".join(answer["code"]))
             artifacts["code"] = shown(code)
         facts = {name: fact_from(value) for name, value in answer["facts"].items()}
-        return replace(observation, facts=facts, artifacts=artifacts)
+        return replace(observation, facts=facts, artifacts=artifacts, ran=tuple(answer.get("ran", ())))

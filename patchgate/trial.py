@@ -74,12 +74,21 @@ class Trial:
         return [does_not_run(torch, failure, self.patch, self.again)] if failure else []
 
     def apply(self, torch: str, version: str) -> Answer:
-        """Run the patch under a faked version: what it changed, and its side effects. Asked once in a process."""
+        """Run the patch under a faked version: what it changed. Asked once in a process.
+
+        Under the row's own version also its side effects, and who still holds what it replaced.
+        """
         if (torch, version) not in self._applied:
             seconds = min(self.run.limits.seconds, IMPORT_SECONDS)
             profile = load_profile(STAND_IN)
             self._applied[torch, version] = self.runner.ask(
-                torch, "apply", seconds, patch=self.patch.path, version=version, profile=profile
+                torch,
+                "apply" if version == torch else "applies",
+                seconds,
+                patch=self.patch.path,
+                scope=self.patch.claims.scope,
+                version=version,
+                profile=profile,
             )
         return self._applied[torch, version]
 
@@ -87,7 +96,19 @@ class Trial:
         """Check the names that the patch stands on in the running torch."""
         targets = list(self.patch.claims.targets or ())
         profile = load_profile(STAND_IN)
-        return self.runner.ask(torch, "surface", patch=self.patch.path, targets=targets, profile=profile)
+        return self.runner.ask(
+            torch, "surface", patch=self.patch.path, scope=self.patch.claims.scope, targets=targets, profile=profile
+        )
+
+    def hooks(self, torch: str) -> tuple[Answer, Answer]:
+        """Which of the user's hooks into the compiler are called (unpatched, patched)."""
+        profile, patch, scope = load_profile("cpu"), self.patch.path, self.patch.claims.scope
+        unpatched = self.runner.ask(torch, "hooks", profile=profile)
+        return unpatched, self.runner.ask(torch, "hooks", profile=profile, patch=patch, scope=scope)
+
+    def functions(self, torch: str) -> Answer:
+        """The functions of the patch and their lines."""
+        return self.runner.ask(torch, "functions", patch=self.patch.path)
 
     def observations(self, torch: str, device: str, name: str) -> tuple[Observation, Observation]:
         """The facts of a workload (unpatched, patched)."""
@@ -95,6 +116,13 @@ class Trial:
         unpatched = Case(torch=torch, device=device, workload=name)
         patched = Case(torch=torch, device=device, workload=name, patch=self.patch.id)
         return self.runner.observe(unpatched, workload, None), self.runner.observe(patched, workload, self.patch)
+
+    def observed(self) -> list[tuple[str, str]]:
+        """(workload, device) of every case of facts that this run asks for."""
+        chosen = self.run.workloads or tuple(n for n, w in self.workloads.items() if "kernels" in w.checks)
+        symptom = self.patch.claims.symptom
+        cases = [(name, device) for name in chosen for device in self.run.devices]
+        return [*cases, (symptom.workload, symptom.device)] if symptom else cases
 
     def facts(self, check: str, torch: str, device: str, name: str) -> Iterator[Verdict]:
         """Verdicts of one check ("kernels" or "graph") on the facts of one case."""
@@ -136,6 +164,7 @@ class Trial:
             size=size,
             profile=load_profile(device),
             patch=self.patch.path,
+            scope=self.patch.claims.scope,
             rounds=ROUNDS,
             for_seconds=SECONDS,
             seed=seed,
@@ -159,6 +188,7 @@ class Trial:
             dynamic=workload.dynamic,
             profile=load_profile("cpu"),
             patch=patch.path if patch else None,
+            scope=patch.claims.scope if patch else None,
             seed=0,
             outputs=outputs,
             env={"TORCHINDUCTOR_CACHE_DIR": str(binaries.resolve())},
@@ -181,6 +211,7 @@ class Trial:
             dynamic=workload.dynamic,
             profile=load_profile("cpu"),
             patch=patch,
+            scope=self.patch.claims.scope if patch else None,
             tag=tag,
             env={"TORCHINDUCTOR_CACHE_DIR": str(cache)},
         )
@@ -197,6 +228,7 @@ class Trial:
             dynamic=workload.dynamic,
             profile=load_profile(STAND_IN),
             patch=patch,
+            scope=self.patch.claims.scope if patch else None,
         )
 
 

@@ -6,8 +6,8 @@ when a code is raised; a meta test sees to it that each one is.
 
 from __future__ import annotations
 
-from patchgate.codes import cache, compilework, gate, graph, kernels, latency, lint, machine, parity, surface
+from patchgate.codes import cache, compilework, gate, graph, kernels, latency, lint, machine, parity, reach, surface
 from patchgate.model import Code
 
-FAMILIES = (surface, lint, gate, kernels, graph, parity, compilework, latency, cache, machine)
+FAMILIES = (surface, lint, gate, kernels, graph, parity, compilework, latency, cache, reach, machine)
 CODES: dict[str, Code] = {code.code: code for family in FAMILIES for code in family.CODES}

@@ -64,10 +64,13 @@ CODES = (
     Code(
         code="PG208",
         title="import has side effects",
-        what="Importing the patch initialised CUDA, or wrote environment variables or torch config.",
-        why="An initialised CUDA breaks forked workers; a global setting reaches code that never asked.",
+        what="Importing the patch asked a device, or wrote environment variables, torch config, working"
+        " directory or umask, and neither `targets` nor `effects` tells of it.",
+        why="An initialised CUDA breaks forked workers, though `torch.cuda.is_initialized()` may stay False;"
+        " a global setting reaches code and child processes that never asked.",
         fix="Move it out of import time, or scope it with `config.patch` around the compile. A config option that"
-        " must be set for the whole process is claimed by its name in `targets`.",
+        " must be set for the whole process is claimed by its name in `targets`, anything else in `effects`"
+        ' ("environment NAME").',
     ),
     Code(
         code="PG209",
@@ -96,5 +99,63 @@ CODES = (
         what="The fact that the symptom names was not reported for the unpatched workload.",
         why="Whether the patch is needed there is not known, and not known is not green.",
         fix="Check the fact's name against verdicts.json or golden/, and the workload on that torch.",
+    ),
+    Code(
+        code="PG213",
+        title="overwrites a setting of the user's",
+        what="With the variable or option set to another value before the import, the import replaced it.",
+        why="Whoever set it on purpose loses it without a word.",
+        fix="`os.environ.setdefault(...)`, or leave an option alone that differs from its default.",
+    ),
+    Code(
+        code="PG214",
+        title="the setting does not reach other threads",
+        what="A config option that the patch sets at import has its old value in a new thread.",
+        why="From torch 2.12 on a direct assignment holds for the context that made it; autograd's workers and"
+        " compile threads see the default.",
+        fix="Set it where the compile runs (`config.patch`), or by its environment variable before torch is imported.",
+    ),
+    Code(
+        code="PG215",
+        title="the environment variable has no effect",
+        what="The patch sets a variable that nothing in this torch reads, or that was read before it was set.",
+        why="The patch looks as if it switched something, and does not.",
+        fix="Use the variable or option that this release reads, before torch is imported.",
+    ),
+    Code(
+        code="PG216",
+        title="import starts threads, processes or connections",
+        what="Running the module started something that goes on after the import.",
+        why="Whoever imports it pays, and a forked worker inherits locks that nobody releases.",
+        fix="Start it where it is needed, once.",
+    ),
+    Code(
+        code="PG217",
+        title="torch.compile is called at import",
+        what="Running the module called `torch.compile`, for instance as a decorator.",
+        why="It loads the whole compiler (more than a thousand modules) into every process that imports the"
+        " patch, and fails where Dynamo does not support the Python.",
+        fix='Compile at first use, or declare it: `effects = ["compile"]`.',
+    ),
+    Code(
+        code="PG218",
+        title="import writes files",
+        what="Running the module wrote, moved or deleted files outside its temporary folder.",
+        why="An import that changes files changes other processes, and fails where the disk is read-only.",
+        fix="Write where the user asks for it, below a folder that is the patch's own.",
+    ),
+    Code(
+        code="PG219",
+        title="changes torch outside its scope",
+        what="The patch changed torch by being imported, or left a change behind when its `scope` ended.",
+        why="Another compile in the same process gets a compiler that nobody asked for.",
+        fix="Replace on entering and put back on leaving, also after an exception (`mock.patch.object`).",
+    ),
+    Code(
+        code="PG220",
+        title="applies on no supported release",
+        what="`applies_to` holds none of the torch releases in ci/matrix.toml.",
+        why="What can never run is never judged, and nobody notices when it breaks.",
+        fix="Drop the patch, or add a row for a release where it applies.",
     ),
 )

@@ -1,12 +1,12 @@
-"""Whether a patch applies exactly where claimed, once, to its targets only, and is needed there.
+"""Whether a patch applies exactly where claimed, and is needed there.
 
-Decides PG2xx from what running the patch under faked versions changed, and
-from its symptom's facts. Refuses to run anything.
+Decides PG201 to PG205 and PG210 from what running the patch under faked versions
+changed, and from its symptom's facts. Refuses to run anything.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from packaging.specifiers import SpecifierSet
@@ -49,13 +49,14 @@ def claimed(patch: Patch, version: str) -> bool:
     return SpecifierSet(patch.claims.applies_to or "").contains(version, prereleases=True)
 
 
-def _replaced(patch: Patch, answer: Mapping[str, Any]) -> list[str]:
+def replaced(patch: Patch, answer: Mapping[str, Any]) -> list[str]:
     """What running the patch changed; a config option counts when it is one of its targets."""
-    options = (told.partition(":")[0] for told in answer.get("effects", {}).get("config", ()))
+    options = (told["name"] for told in answer.get("effects", ()) if told["kind"] == "config")
     return sorted([*answer["changed"], *(name for name in options if name in (patch.claims.targets or ()))])
 
 
-def _verdict(code: str, kind: Kind, torch: str, subject: str, **rest: str | None) -> Verdict:
+def verdict_of(code: str, kind: Kind, torch: str, subject: str, **rest: str | None) -> Verdict:
+    """A verdict of the gate check; what `rest` leaves out comes from the catalogue."""
     told = CODES[code]
     defaults = {"why": told.why, "next": told.fix}
     return Verdict(
@@ -71,7 +72,7 @@ def _verdict(code: str, kind: Kind, torch: str, subject: str, **rest: str | None
 def does_not_run(torch: str, failure: Failure, patch: Patch, again: str) -> Verdict:
     """PG210, or PG905 when it was the machine that failed."""
     infra = failure.cause is Cause.MACHINE
-    return _verdict(
+    return verdict_of(
         "PG905" if infra else "PG210",
         Kind.INFRA if infra else Kind.REGRESSED,
         torch,
@@ -90,20 +91,20 @@ def judge_versions(torch: str, patch: Patch, answers: Answers, where: str, again
         yield does_not_run(torch, own, patch, again)
         return
     # Under the version of another release the patch may ask for names that only that one has.
-    applied = {version: bool(_replaced(patch, a)) for version, a in answers.items() if "failure" not in a}
+    applied = {version: bool(replaced(patch, a)) for version, a in answers.items() if "failure" not in a}
     untold = sorted(answers.keys() - applied.keys(), key=Version)
     if untold:
         actual = f"cannot tell for {', '.join(untold)}: the patch does not run there on torch {torch}"
-        yield _verdict("PG211", Kind.NOTE, torch, "versions", expected="runs under a faked version", actual=actual)
+        yield verdict_of("PG211", Kind.NOTE, torch, "versions", expected="runs under a faked version", actual=actual)
     if patch.claims.applies_to is None:
         actual = "applies on " + (", ".join(v for v, did in applied.items() if did) or "none of them")
-        yield _verdict("PG211", Kind.NOTE, torch, "versions", expected="(no applies_to claimed)", actual=actual)
+        yield verdict_of("PG211", Kind.NOTE, torch, "versions", expected="(no applies_to claimed)", actual=actual)
         return
     extra = [version for version, did in applied.items() if did and not claimed(patch, version)]
     lacking = [version for version, did in applied.items() if not did and claimed(patch, version)]
     for code, versions, did in (("PG201", extra, "applies"), ("PG202", lacking, "does not apply")):
         if versions:
-            yield _verdict(
+            yield verdict_of(
                 code,
                 Kind.REGRESSED,
                 torch,
@@ -113,7 +114,7 @@ def judge_versions(torch: str, patch: Patch, answers: Answers, where: str, again
                 where=where,
             )
     if not extra and not lacking:
-        yield _verdict(
+        yield verdict_of(
             "PG211",
             Kind.PASS,
             torch,
@@ -123,37 +124,12 @@ def judge_versions(torch: str, patch: Patch, answers: Answers, where: str, again
         )
 
 
-def judge_effects(torch: str, patch: Patch, answer: Mapping[str, Any], where: str) -> Iterator[Verdict]:
-    """PG206 to PG209 from running the patch twice under the row's own version."""
-    targets = patch.claims.targets
-    changed = _replaced(patch, answer)
-    applies = claimed(patch, torch)
-    faults: list[tuple[str, str, str, str]] = []
-    if answer["nested"]:
-        faults.append(
-            ("PG206", "effects second import", "applied once", f"wraps itself: {', '.join(answer['nested'])}")
-        )
-    outside = [name for name in changed if targets is not None and name not in targets]
-    if outside:
-        faults.append(("PG207", "effects outside targets", f"only {', '.join(targets or ())}", ", ".join(outside)))
-    for effect, every in answer["effects"].items():
-        told = [one for one in every if one.partition(":")[0] not in changed]
-        if told:
-            faults.append(("PG208", f"effects import, on {effect}", "none", "; ".join(told)))
-    unreplaced = [name for name in targets or () if name not in changed]
-    if changed and unreplaced and applies:
-        faults.append(("PG209", "effects targets", "all of them replaced", f"not replaced: {', '.join(unreplaced)}"))
-    for code, subject, expected, actual in faults:
-        yield _verdict(code, Kind.REGRESSED, torch, subject, expected=expected, actual=actual, where=where)
-    if not faults:
-        yield _verdict(
-            "PG211",
-            Kind.PASS,
-            torch,
-            "effects",
-            expected="its targets, once, and nothing else",
-            actual=", ".join(changed) or "nothing (gated out)",
-        )
+def judge_support(torch: str, patch: Patch, supported: Sequence[str], where: str) -> Iterator[Verdict]:
+    """PG220 when no release that is supported is one where the patch applies."""
+    if not any(claimed(patch, release) for release in supported):
+        actual = f"{patch.claims.applies_to} holds none of {', '.join(supported)}"
+        expected = "applies on a release of ci/matrix.toml"
+        yield verdict_of("PG220", Kind.REGRESSED, torch, "support", expected=expected, actual=actual, where=where)
 
 
 def judge_symptom(
@@ -171,21 +147,23 @@ def judge_symptom(
     subject = f"symptom {symptom.workload}.{symptom.device} {symptom.fact} {symptom.predicate}"
     if before is None or isinstance(before, Unmeasured):
         told = unpatched.failure.signature if unpatched.failure else f"no fact {symptom.fact}"
-        return _verdict("PG212", Kind.UNMEASURED, torch, subject, expected="measured", actual=told, where=where)
+        return verdict_of("PG212", Kind.UNMEASURED, torch, subject, expected="measured", actual=told, where=where)
     if isinstance(before, str) or isinstance(before, tuple) != symptom.predicate.strip().startswith("contains"):
         told = f"{symptom.fact} is {format_value(before)}: `contains` asks a list, the others a number"
-        return _verdict("PG212", Kind.UNMEASURED, torch, subject, expected="measured", actual=told, where=where)
+        return verdict_of("PG212", Kind.UNMEASURED, torch, subject, expected="measured", actual=told, where=where)
     if isinstance(after, Unmeasured):
-        return _verdict("PG212", Kind.UNMEASURED, torch, subject, expected="measured", actual=after.reason, where=where)
+        return verdict_of(
+            "PG212", Kind.UNMEASURED, torch, subject, expected="measured", actual=after.reason, where=where
+        )
     if after is None:
         told = patched.failure.signature if patched.failure else f"no fact {symptom.fact} with the patch"
         infra = patched.failure is not None and patched.failure.cause is Cause.MACHINE
         code, kind = ("PG905", Kind.INFRA) if infra else ("PG205", Kind.REGRESSED)
-        return _verdict(code, kind, torch, subject, expected="gone with the patch", actual=told, where=where)
+        return verdict_of(code, kind, torch, subject, expected="gone with the patch", actual=told, where=where)
     shown = _both(symptom.fact, unpatched, patched)
     if claimed(patch, torch):
         if not holds(before):
-            return _verdict(
+            return verdict_of(
                 "PG204",
                 Kind.ABSORBED,
                 torch,
@@ -195,7 +173,7 @@ def judge_symptom(
                 where=where,
             )
         if holds(after):
-            return _verdict(
+            return verdict_of(
                 "PG205",
                 Kind.REGRESSED,
                 torch,
@@ -204,10 +182,10 @@ def judge_symptom(
                 actual=shown,
                 where=where,
             )
-        return _verdict("PG211", Kind.PASS, torch, subject, expected="cured", actual=shown)
+        return verdict_of("PG211", Kind.PASS, torch, subject, expected="cured", actual=shown)
     if holds(before):
         belief = f" (fixed_in = {patch.claims.fixed_in})" if patch.claims.fixed_in else ""
-        return _verdict(
+        return verdict_of(
             "PG203",
             Kind.REGRESSED,
             torch,
@@ -217,7 +195,7 @@ def judge_symptom(
             where=where,
             next=f"widen applies_to and the check in the patch to cover {torch}, or correct the claim; then: {again}",
         )
-    return _verdict("PG211", Kind.PASS, torch, subject, expected="absent where gated out", actual=shown)
+    return verdict_of("PG211", Kind.PASS, torch, subject, expected="absent where gated out", actual=shown)
 
 
 def _both(fact: str, unpatched: Observation, patched: Observation) -> str:

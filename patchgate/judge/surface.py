@@ -10,8 +10,8 @@ from patchgate.model import Kind, Patch, Verdict
 from patchgate.project import shown
 
 
-def judge_surface(torch: str, patch: Patch, answer: Mapping[str, Any]) -> Iterator[Verdict]:
-    """One verdict a name: PG105 where it holds, else the code that the probe gave."""
+def judge_surface(torch: str, patch: Patch, answer: Mapping[str, Any], where: str | None) -> Iterator[Verdict]:
+    """One verdict a name: PG105 where it holds, else the code that the probe gave. `where` is the claim's place."""
     for found in answer["findings"]:
         code = CODES[found["code"]]
         holds = code.code == "PG105"
@@ -24,7 +24,7 @@ def judge_surface(torch: str, patch: Patch, answer: Mapping[str, Any]) -> Iterat
             subject=found["subject"],
             expected=found["expected"],
             actual=found["actual"],
-            where=f"{shown(patch.path)}:{line}" if line else patch.manifest and shown(patch.manifest),
+            where=f"{shown(patch.path)}:{line}" if line else where,
             why=code.why,
             next=code.fix,
         )

@@ -15,13 +15,10 @@ from typing import Any
 import torch
 import torch._inductor.config as inductor_config
 
-from patchgate.probe import caching, compilework, numerics, patching, sentinel, surface, timing
+from patchgate.probe import caching, compilework, hooks, lines, numerics, patching, sentinel, surface, timing
+from patchgate.probe.applying import Request, Stage, applies, apply, apply_patch
 from patchgate.probe.capture import Build, capture, facts_of, standing_in
 from patchgate.probe.standin import stand_in
-
-Request = dict[str, Any]
-Stage = Callable[[str], None]
-
 
 # Inductor options that decide what is fused and stored; shown with every figure.
 _CONFIG = (
@@ -68,55 +65,30 @@ def _workload(request: Request) -> Build:
     return build
 
 
-def _apply(request: Request, stage: Stage) -> None:
-    if request.get("patch"):
-        stage("patch")
-        # On a GPU machine the patch would see the device while it is imported.
-        if request["profile"]["kind"] == "simulated":
-            with stand_in(request["profile"]):
-                patching.run_patch(request["patch"])
-        else:
-            patching.run_patch(request["patch"])
-
-
 def observe(request: Request, stage: Stage) -> dict[str, Any]:
     """Facts of one workload on one device, with or without the patch."""
-    _apply(request, stage)
+    apply_patch(request, stage)
     stage("compile")
     dtype = getattr(torch, request["dtype"])
-    captured = capture(_workload(request), dtype=dtype, dynamic=request["dynamic"], profile=request["profile"])
+    build, ran = _workload(request), set[int]()
+    with lines.traced(request.get("patch"), ran):
+        captured = capture(build, dtype=dtype, dynamic=request["dynamic"], profile=request["profile"])
     if not captured.lowered:
         raise RuntimeError("no graph reached Inductor: nothing was compiled, so nothing was counted")
     facts = facts_of(captured)
     name = torch.cuda.get_device_name() if request["profile"]["kind"] == "real" else request["profile"]["name"]
-    return {"facts": facts, "environment": environment() | {"device": name}, "code": captured.code}
+    return {
+        "facts": facts,
+        "environment": environment() | {"device": name},
+        "code": captured.code,
+        "ran": sorted(ran),
+    }
 
 
 def sentinel_facts(request: Request, stage: Stage) -> dict[str, Any]:
     """The sentinel's facts, and those that it must have."""
     answer = observe(request | {"workload": "sentinel", "dtype": "float32", "dynamic": False}, stage)
     return answer | {"expected": sentinel.expected(request["profile"]["backend"])}
-
-
-def apply(request: Request, stage: Stage) -> dict[str, Any]:
-    """Run the patch under a faked version, on a stand-in device, and tell everything that it changed."""
-    calls: list[str] = []
-    with stand_in(request["profile"], calls), patching.faked_version(request["version"]):
-        before, env, config = patching.snapshot(), patching.environment(), patching.configs()
-        stage("patch")
-        patching.run_patch(request["patch"])
-        stage("compare")
-        changed = patching.changed(before, patching.snapshot())
-        effects = {
-            "device": sorted(set(calls)),
-            "environment": patching.differing(env, patching.environment()),
-            "config": patching.differing(config, patching.configs()),
-        }
-        stage("patch again")
-        patching.run_patch(request["patch"], patching.MODULE + "_again")
-        again = patching.changed(before, patching.snapshot())
-    nested = [name for name in changed if name in again and patching.keeps(again[name][1], changed[name][1])]
-    return {"changed": sorted(changed), "effects": effects, "nested": sorted(nested)}
 
 
 def inspect_surface(request: Request, stage: Stage) -> dict[str, Any]:
@@ -127,11 +99,12 @@ def inspect_surface(request: Request, stage: Stage) -> dict[str, Any]:
     with stand_in(request["profile"]):
         before = patching.snapshot()
         stage("patch")
-        patching.run_patch(request["patch"])
+        patching.run_patch(request["patch"], scope=request.get("scope"))
         changed = patching.changed(before, patching.snapshot())
     stage("surface")
     for name, (original, replacement) in sorted(changed.items()):
-        if callable(original) and callable(replacement):
+        # An entry of a registry is called by its op's schema, whatever its parameters are called.
+        if callable(original) and callable(replacement) and not name.endswith("]"):
             findings += surface.check_signature(name, original, replacement)
             try:
                 owner = surface.resolve(name.rpartition(".")[0])
@@ -144,7 +117,7 @@ def inspect_surface(request: Request, stage: Stage) -> dict[str, Any]:
 
 def run(request: Request, stage: Stage) -> dict[str, Any]:
     """Run the workload on the CPU and leave its outputs in a file."""
-    _apply(request, stage)
+    apply_patch(request, stage)
     stage("run")
     numerics.run(
         _workload(request),
@@ -173,7 +146,7 @@ def time_pair(request: Request, stage: Stage) -> dict[str, Any]:
             dtype=getattr(torch, request["dtype"]),
             size=request["size"],
             device=request["profile"]["backend"],
-            change=lambda: _apply(request, stage),
+            change=lambda: apply_patch(request, stage),
         )
         stage("time")
         rounds = pair.rounds(rounds=request["rounds"], seconds=request["for_seconds"], seed=request["seed"])
@@ -189,7 +162,7 @@ def time_pair(request: Request, stage: Stage) -> dict[str, Any]:
 
 def compile_cached(request: Request, stage: Stage) -> dict[str, Any]:
     """Compile the workload with the caches on: what they answered, and the code that they gave."""
-    _apply(request, stage)
+    apply_patch(request, stage)
     stage("compile")
     dtype = getattr(torch, request["dtype"])
     return caching.compile_cached(
@@ -199,7 +172,7 @@ def compile_cached(request: Request, stage: Stage) -> dict[str, Any]:
 
 def count_calls(request: Request, stage: Stage) -> dict[str, Any]:
     """Python calls of one compile, by module."""
-    _apply(request, stage)
+    apply_patch(request, stage)
     stage("compile")
     dtype = getattr(torch, request["dtype"])
     calls = compilework.count_calls(
@@ -208,14 +181,31 @@ def count_calls(request: Request, stage: Stage) -> dict[str, Any]:
     return {"calls": calls, "environment": environment()}
 
 
+def ask_hooks(request: Request, stage: Stage) -> dict[str, Any]:
+    """Which of the user's own hooks into the compiler are called, with or without the patch."""
+    called = hooks.installed()
+    apply_patch(request, stage)
+    stage("compile")
+    capture(sentinel.build, dtype=torch.float32, dynamic=False, profile=request["profile"])
+    return {"called": dict(called)}
+
+
+def ask_functions(request: Request, stage: Stage) -> dict[str, Any]:
+    """The functions of the patch and their lines; nothing of it is run."""
+    return {"functions": lines.functions(request["patch"])}
+
+
 ANSWERS: dict[str, Callable[[Request, Stage], dict[str, Any]]] = {
     "observe": observe,
     "sentinel": sentinel_facts,
     "apply": apply,
+    "applies": applies,
     "surface": inspect_surface,
     "run": run,
     "differ": differ,
     "time": time_pair,
     "cached": compile_cached,
     "calls": count_calls,
+    "hooks": ask_hooks,
+    "functions": ask_functions,
 }

@@ -17,10 +17,15 @@ import resource
 import signal
 import subprocess
 import sys
+import tempfile
 import traceback
 from typing import Any, NoReturn
 
-from patchgate.probe.answers import ANSWERS, Request
+import torch._inductor.codecache as codecache
+
+from patchgate.probe.answers import ANSWERS
+from patchgate.probe.applying import Request
+from patchgate.probe.confine import confine
 
 _write, _exit, _dumps, _replace = os.write, os._exit, json.dumps, os.replace
 _PR_SET_PDEATHSIG = 1
@@ -38,6 +43,7 @@ def answer(request: Request, folder: str) -> NoReturn:
 
     try:
         _limit(request["limits"])
+        _confine(request, folder)
         stage("start")
         reply: dict[str, Any] = ANSWERS[request["do"]](request, stage)
     except BaseException as error:  # the patch may raise anything, SystemExit included
@@ -80,6 +86,25 @@ def _limit(limits: dict[str, Any]) -> None:
         # Private memory that this process may add to what it inherited from the server.
         allowed = _private_bytes() + int(limits["bytes"])
         resource.setrlimit(resource.RLIMIT_DATA, (allowed, allowed))
+
+
+def _confine(request: Request, folder: str) -> None:
+    """Temporary files go into the child's folder; nothing else may be written but caches and outputs.
+
+    A real device's driver keeps files of its own in places that only it knows, so there nothing is confined.
+    """
+    if request.get("profile", {}).get("kind") == "real":
+        return
+    os.environ["TMPDIR"] = tempfile.tempdir = f"{folder}/tmp"
+    os.mkdir(tempfile.tempdir)
+    caches = [os.environ[name] for name in ("TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR") if name in os.environ]
+    # Compiled once a machine and compiler, whatever the cache folder. The unpatched side runs first and makes it;
+    # a patch may wait for it, and not touch it.
+    caches.append(codecache._HEADER_LOCK_DIR if request.get("patch") else codecache._HEADER_DIR)
+    for cache in caches:
+        os.makedirs(cache, exist_ok=True)
+    outputs = [os.path.dirname(request["outputs"])] if "outputs" in request else []
+    confine([folder, *caches, *outputs])
 
 
 def _private_bytes() -> int:

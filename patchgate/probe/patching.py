@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import importlib.metadata
 import importlib.util
-import os
 import sys
 import types
 from collections.abc import Iterator
@@ -30,8 +29,31 @@ _ABSENT = object()
 Snapshot = dict[str, dict[Any, Any]]
 
 
-def run_patch(path: str, name: str = MODULE) -> types.ModuleType:
-    """Run the file as module `name`; whatever it raises goes to the caller."""
+class Applied:
+    """A patch that was run: its scope, when it has one, is entered and stays so until `leaks` leaves it."""
+
+    def __init__(self, module: types.ModuleType, scope: str | None) -> None:
+        self._imported = snapshot() if scope else {}
+        self._scope: contextlib.AbstractContextManager[Any] | None = getattr(module, scope)() if scope else None
+        if self._scope is not None:
+            self._scope.__enter__()
+
+    def leaks(self, before: Snapshot) -> list[str]:
+        """What the patch changes outside its scope: by being imported, or still after the scope has ended."""
+        if self._scope is None:
+            return []
+        self._scope.__exit__(None, None, None)
+        left = {**changed(before, self._imported), **changed(before, snapshot())}
+        return sorted(left)
+
+
+def run_patch(path: str, name: str = MODULE, scope: str | None = None) -> Applied:
+    """Import the patch and enter its scope; whatever it raises goes to the caller."""
+    return Applied(import_patch(path, name), scope)
+
+
+def import_patch(path: str, name: str = MODULE) -> types.ModuleType:
+    """Run the file as module `name`."""
     sys.dont_write_bytecode = True
     spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None:
@@ -111,19 +133,6 @@ def configs() -> dict[str, Any]:
         if isinstance(module, ConfigModule) and name.startswith("torch."):
             values |= {f"{name}.{option}": value for option, value in module.shallow_copy_dict().items()}
     return values
-
-
-def differing(before: dict[str, Any], after: dict[str, Any]) -> list[str]:
-    """Names whose value is another one now, as `name: old -> new`."""
-    return [
-        f"{name}: {before.get(name)!r} -> {after.get(name)!r}"
-        for name in sorted(before.keys() | after.keys())
-        if repr(before.get(name)) != repr(after.get(name))
-    ]
-
-
-def environment() -> dict[str, str]:
-    return dict(os.environ)
 
 
 def keeps(outer: Any, inner: Any) -> bool:

@@ -8,6 +8,7 @@ no compile worker, because none of these survives a fork.
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import inspect
 import json
 import os
@@ -23,6 +24,7 @@ from dataclasses import dataclass
 from typing import Any
 
 _TAIL = 4000
+_PR_SET_CHILD_SUBREAPER = 36
 # Signals that come from the machine, not from the patch.
 _FROM_OUTSIDE = {signal.SIGKILL, signal.SIGTERM, signal.SIGHUP, signal.SIGINT}
 
@@ -140,11 +142,29 @@ class Server:
         os.close(ended)
         _kill(job.pid)  # whatever the patch has started in the child's group
         _, status = os.waitpid(job.pid, 0)
+        self._kill_orphans()
         reply = _reply(job, status)
         with contextlib.suppress(OSError):
             job.connection.sendall(json.dumps(reply).encode() + b"\n")
         job.connection.close()
         shutil.rmtree(job.folder, ignore_errors=True)
+
+    def _kill_orphans(self) -> None:
+        """What a patch has detached from its group becomes this process's child (see `main`), and ends here."""
+        ours = {job.pid for job in self._jobs.values()}
+        for _ in range(100):
+            orphans = set(_children()) - ours
+            if not orphans:
+                return
+            for pid in orphans:
+                with contextlib.suppress(ProcessLookupError, ChildProcessError):
+                    os.kill(pid, signal.SIGKILL)
+                    os.waitpid(pid, 0)
+
+
+def _children() -> list[int]:
+    with open(f"/proc/self/task/{os.getpid()}/children", encoding="ascii") as told:
+        return [int(pid) for pid in told.read().split()]
 
 
 def _question(connection: socket.socket) -> dict[str, Any] | None:
@@ -203,4 +223,5 @@ def _how_it_ended(job: _Job, status: int) -> dict[str, Any]:
 
 def main() -> None:
     """`python -m patchgate.probe FD`: serve the listening socket FD until standard input closes."""
+    ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     Server(socket.socket(fileno=int(sys.argv[1]))).serve(until=0)

@@ -11,13 +11,21 @@ import contextlib
 import functools
 import types
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, Protocol
 from unittest import mock
 
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 Profile = dict[str, Any]
+
+
+class Calls(Protocol):
+    """Hears of calls that would have initialised a real device; a list is one."""
+
+    def append(self, call: str, /) -> None: ...
+
+
 _CACHED = (types.FunctionType, type(functools.lru_cache(lambda: None)))
 
 # Calls that create a context on a real device: an import that makes one of them is a side effect.
@@ -66,13 +74,16 @@ def _answers(profile: Profile) -> dict[str, Callable[..., Any]]:
 class _Driver:
     """What Triton asks of its active driver while it compiles for a target."""
 
-    def __init__(self, profile: Profile) -> None:
+    def __init__(self, profile: Profile, called: Calls | None) -> None:
         from triton.backends.compiler import GPUTarget
 
         properties = profile["properties"]
+        self._called = called
         self._target = GPUTarget("cuda", properties["major"] * 10 + properties["minor"], properties["warp_size"])
 
     def get_current_target(self) -> Any:
+        if self._called is not None:
+            self._called.append("triton.runtime.driver.active.get_current_target")
         return self._target
 
     def get_active_torch_device(self) -> torch.device:
@@ -129,12 +140,12 @@ def _forget_device() -> None:
 
 
 @contextlib.contextmanager
-def stand_in(profile: Profile, called: list[str] | None = None) -> Iterator[None]:
+def stand_in(profile: Profile, called: Calls | None = None) -> Iterator[None]:
     """Answer for the device that `profile` describes.
 
     Args:
         profile: a device profile as data; `properties` as torch reports them.
-        called: receives the name of every call that would have initialised a real device.
+        called: is told the name of every call that would have initialised a real device.
     """
     import torch._dynamo.device_interface as interface
     import triton
@@ -158,13 +169,13 @@ def stand_in(profile: Profile, called: list[str] | None = None) -> Iterator[None
         # Warmed up on the CPU by the server; under the stand-in they would trace on a device.
         stack.enter_context(mock.patch.object(joint_graph, "lazy_init", lambda *args, **kwargs: None))
         # Not set_active: its counterpart would look for a real driver on the way out.
-        stack.enter_context(mock.patch.object(triton.runtime.driver, "_active", _Driver(profile)))
+        stack.enter_context(mock.patch.object(triton.runtime.driver, "_active", _Driver(profile, called)))
         _forget_device()
         stack.callback(_forget_device)
         yield
 
 
-def _recorded(name: str, answer: Callable[..., Any], called: list[str]) -> Callable[..., Any]:
+def _recorded(name: str, answer: Callable[..., Any], called: Calls) -> Callable[..., Any]:
     def record(*args: Any, **kwargs: Any) -> Any:
         called.append(f"torch.cuda.{name}")
         return answer(*args, **kwargs)

@@ -1,6 +1,8 @@
 """Does the patch apply exactly where it claims to, once, only to its targets, and is it needed there?"""
 
-from patchgate.judge.gate import does_not_run, judge_effects, judge_symptom, judge_versions, versions_around
+from patchgate.judge.effects import judge_effects
+from patchgate.judge.gate import does_not_run, judge_support, judge_symptom, judge_versions, versions_around
+from patchgate.matrix import load_matrix
 from patchgate.trial import STAND_IN
 from patchgate.wire import failure_of
 
@@ -17,7 +19,9 @@ def applied(torch, patch, trial):
         return [does_not_run(torch, failure, patch, trial.again)]
     others = {version: trial.apply(torch, version=version) for version in versions_around(torch) if version != torch}
     versions = judge_versions(torch, patch, {torch: own, **others}, trial.claim("applies_to"), trial.again)
-    return [*versions, *judge_effects(torch, patch, own, trial.claim("targets"))]
+    effects = judge_effects(torch, patch, own, trial.claim("targets"))
+    supported = [row.torch for row in load_matrix()]
+    return [*versions, *effects, *judge_support(torch, patch, supported, trial.claim("applies_to"))]
 
 
 def test_symptom(torch, symptom, patch, trial, judge):

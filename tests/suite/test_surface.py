@@ -13,4 +13,6 @@ def test_surface(torch, patch, trial, judge):
 def inspected(torch, patch, trial):
     answer = trial.inspect(torch)
     failure = failure_of(answer)
-    return [does_not_run(torch, failure, patch, trial.again)] if failure else judge_surface(torch, patch, answer)
+    if failure:
+        return [does_not_run(torch, failure, patch, trial.again)]
+    return judge_surface(torch, patch, answer, trial.claim("targets"))

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import pytest
 
+from patchgate.judge.reach import judge_holders, judge_hooks
 from patchgate.matrix import load_workloads
 from patchgate.model import Colour
 from patchgate.patches import load_patch
@@ -30,9 +31,9 @@ def cells(name):
     return module
 
 
-def judged(family, torch, trial, folder):
-    """The verdicts of the check that a family of codes belongs to."""
-    patch, symptom = trial.patch, trial.patch.claims.symptom
+def judged(code, torch, trial, folder):
+    """The verdicts of the check that a code belongs to."""
+    family, patch, symptom = code[2], trial.patch, trial.patch.claims.symptom
     if family == "1":
         return list(cells("surface").inspected(torch, patch, trial))
     if family == "2":
@@ -44,7 +45,17 @@ def judged(family, torch, trial, folder):
         return [cells("compile").counted(torch, CHAIN, patch, trial)]
     if family == "7":
         return [v for name in CACHED for v in cells("cache").shared(torch, name, patch, trial, folder / name)]
+    if family == "8":
+        return reach(code, torch, patch, trial)
     return list(trial.facts({"3": "kernels", "4": "graph"}[family], torch, "h200", WORKLOAD))
+
+
+def reach(code, torch, patch, trial):
+    if code == "PG803":
+        return list(cells("reach").called(torch, patch, trial, [(WORKLOAD, "h200")]))
+    if code == "PG804":
+        return list(judge_hooks(torch, patch, *trial.hooks(torch)))
+    return list(judge_holders(torch, patch, trial.apply(torch, version=torch)))
 
 
 @pytest.fixture
@@ -61,14 +72,14 @@ def on_trial(run, runner):
 def test_fixture_causes_the_verdict_that_it_is_named_for(torch, path, on_trial, tmp_path):
     code = path.name[:5]
     trial = on_trial(path, seconds=5.0 if "hangs" in path.name else 60.0)
-    verdicts = judged(code[2], torch, trial, tmp_path)
+    verdicts = judged(code, torch, trial, tmp_path)
     red = {verdict.code for verdict in verdicts if verdict.colour is Colour.RED}
     assert red == (set() if code in GREEN else {code}), [v for v in verdicts if v.colour is Colour.RED]
     assert code in {verdict.code for verdict in verdicts}
 
 
-@pytest.mark.parametrize("family", "1234567")
-def test_harmless_patch_is_all_green(torch, family, on_trial, tmp_path):
-    verdicts = judged(family, torch, on_trial(HARMLESS), tmp_path)
+@pytest.mark.parametrize("code", ["PG101", "PG201", "PG301", "PG401", "PG501", "PG601", "PG701", "PG801", "PG804"])
+def test_harmless_patch_is_all_green(torch, code, on_trial, tmp_path):
+    verdicts = judged(code, torch, on_trial(HARMLESS), tmp_path)
     assert verdicts
     assert {verdict.colour for verdict in verdicts} == {Colour.GREEN}

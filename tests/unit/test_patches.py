@@ -149,7 +149,7 @@ patch.toml:2: unknown key `aplies_to`
   next: did you mean `applies_to`?
 patch.toml:2: unknown key `colour`
   got:  colour = ...
-  next: known keys: applies_to, budgets, error_factor, fixed_in, numerics, source, symptom, targets, title
+  next: known keys: applies_to, budgets, effects, error_factor, fixed_in, numerics, scope, source, symptom, targets, title
 patch.toml:2: `title` must be a string
   got:  title = 3
   next: title = "..."
@@ -206,5 +206,5 @@ patch.toml:3: not a budget: write 0.1 %, or a range as -2 % .. 0.1 %
   next: compile_calls = "0.1 %"   (or "-2 % .. 0.1 %")
 patch.toml:3: not a budget: write 0.1 %, or a range as -2 % .. 0.1 %
   got:  compile_calls = 0.001
-  next: compile_calls = "0.1 %"   (or "-2 % .. 0.1 %")""",
+  next: compile_calls = "0.1 %"   (or "-2 % .. 0.1 %")""",  # noqa: E501
     )

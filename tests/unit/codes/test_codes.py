@@ -4,11 +4,24 @@ import re
 
 import pytest
 
-from patchgate.codes import CODES, cache, compilework, gate, graph, kernels, latency, lint, machine, parity, surface
+from patchgate.codes import (
+    CODES,
+    cache,
+    compilework,
+    gate,
+    graph,
+    kernels,
+    latency,
+    lint,
+    machine,
+    parity,
+    reach,
+    surface,
+)
 from patchgate.codes.facts import code_of, codes_of
 from patchgate.model import Kind
 
-FAMILIES = {1: surface, 2: gate, 3: kernels, 4: graph, 5: parity, 6: compilework, 7: cache, 9: machine}
+FAMILIES = {1: surface, 2: gate, 3: kernels, 4: graph, 5: parity, 6: compilework, 7: cache, 8: reach, 9: machine}
 METRICS = (Kind.OVER, Kind.UNDER, Kind.AMBIGUOUS)
 KINDS = [kind for kind in Kind if kind not in (Kind.NOTE, *METRICS)]
 

@@ -1,13 +1,12 @@
-"""Whether a patch applies exactly where claimed: PG201, PG202 and PG206 to PG211."""
+"""Whether a patch applies exactly where claimed: PG201, PG202, PG210 and PG211."""
 
 import pytest
 from packaging.version import Version
 
-from patchgate.judge.gate import does_not_run, judge_effects, judge_versions, versions_around
+from patchgate.judge.gate import does_not_run, judge_support, judge_versions, versions_around
 from patchgate.model import Cause, Claims, Colour, Failure, Kind, Patch
 
 TORCH = "2.11.0"
-EFFECTS = {"device": [], "environment": [], "config": []}
 
 
 def patch(**claims):
@@ -105,82 +104,19 @@ def test_a_patch_that_does_not_run_is_red_unless_the_machine_failed(cause):
     assert (verdict.where, verdict.actual) == ("patch.py:3", f"{cause.value}: boom")
 
 
-def effects(claims=None, **answer):
-    told = {"changed": ["torch.a"], "nested": [], "effects": EFFECTS} | answer
-    return list(judge_effects(TORCH, patch(targets=("torch.a",), **(claims or {})), told, "patch.toml:3"))
-
-
-def test_a_patch_that_replaces_its_targets_once_is_green():
-    (verdict,) = effects()
-    assert (verdict.code, verdict.kind, verdict.actual) == ("PG211", Kind.PASS, "torch.a")
-
-
-def test_a_patch_that_is_gated_out_is_green_and_says_so():
-    (verdict,) = effects({"applies_to": "==2.12.0"}, changed=[])
-    assert (verdict.code, verdict.actual) == ("PG211", "nothing (gated out)")
-
-
-@pytest.mark.parametrize(
-    ("answer", "code", "actual"),
-    [
-        ({"nested": ["torch.a"]}, "PG206", "wraps itself: torch.a"),
-        ({"changed": ["torch.a", "torch.b"]}, "PG207", "torch.b"),
-        ({"effects": EFFECTS | {"environment": ["HOME"]}}, "PG208", "HOME"),
-        (
-            {"effects": EFFECTS | {"device": ["torch.cuda.init", "torch.cuda.x"]}},
-            "PG208",
-            "torch.cuda.init; torch.cuda.x",
-        ),
-    ],
-)
-def test_what_running_the_patch_does_beyond_its_claims_is_named(answer, code, actual):
-    (verdict,) = effects(**answer)
-    assert (verdict.code, verdict.kind, verdict.actual) == (code, Kind.REGRESSED, actual)
-    assert verdict.where == "patch.toml:3"
-
-
-def test_a_claimed_target_that_is_left_alone_is_named():
-    told = {"changed": ["torch.a"], "nested": [], "effects": EFFECTS}
-    (verdict,) = judge_effects(TORCH, patch(targets=("torch.a", "torch.b")), told, "patch.toml:3")
-    assert (verdict.code, verdict.actual) == ("PG209", "not replaced: torch.b")
-
-
-def test_a_target_that_is_left_alone_where_the_patch_claims_nothing_is_no_fault():
-    told = {"changed": ["torch.a"], "nested": [], "effects": EFFECTS}
-    (verdict,) = judge_effects(TORCH, patch(targets=("torch.a", "torch.b"), applies_to="==2.12.0"), told, "")
-    assert verdict.code == "PG211"
-
-
-OPTION = "torch.config.tag"
-
-
-@pytest.mark.parametrize(
-    ("targets", "options", "codes"),
-    [
-        (("torch.a",), ["torch.config.tag: '' -> 'x'"], ["PG208"]),
-        (("torch.a", OPTION), ["torch.config.tag: '' -> 'x'"], ["PG211"]),
-        (("torch.a", OPTION), [], ["PG209"]),
-        (("torch.a", OPTION), ["torch.config.tag: '' -> 'x'", "torch.config.other: 1 -> 2"], ["PG208"]),
-        (None, ["torch.config.tag: '' -> 'x'"], ["PG208"]),
-    ],
-)
-def test_a_config_option_may_be_a_target_and_is_a_side_effect_otherwise(targets, options, codes):
-    told = {"changed": ["torch.a"], "nested": [], "effects": EFFECTS | {"config": options}}
-    assert [verdict.code for verdict in judge_effects(TORCH, patch(targets=targets), told, "")] == codes
+def test_a_patch_for_releases_that_nobody_supports_is_red():
+    told = list(judge_support(TORCH, patch(applies_to="<2.10"), ["2.11.0", "2.12.1"], "patch.toml:2"))
+    assert [(v.code, v.where) for v in told] == [("PG220", "patch.toml:2")]
 
 
 def test_a_patch_may_apply_by_setting_an_option_only():
-    told = {"changed": [], "effects": {"config": ["torch.config.tag: '' -> 'x'"]}}
-    under = {version: told if version.startswith("2.11.0") else {"changed": []} for version in versions_around(TORCH)}
-    claims = patch(applies_to=">=2.11.0.dev0,<2.11.1", targets=(OPTION,))
-    assert [verdict.code for verdict in judge_versions(TORCH, claims, under, "", "")] == ["PG211"]
+    option = "torch.config.tag"
+    told = {"changed": [], "effects": [{"kind": "config", "name": option, "what": "", "line": 1}]}
+    settings = dict.fromkeys(versions_around(TORCH), told)
+    (verdict,) = judge_versions(TORCH, patch(applies_to=">=2", targets=(option,)), settings, "patch.toml:2", "again")
+    assert verdict.code == "PG211"
 
 
-def test_each_effect_has_a_verdict_of_its_own():
-    told = effects(nested=["torch.a"], changed=["torch.a", "torch.b"], effects={effect: ["x"] for effect in EFFECTS})
-    assert [verdict.code for verdict in told] == ["PG206", "PG207", "PG208", "PG208", "PG208"]
-
-
-def test_without_targets_anything_may_be_replaced():
-    told = {"changed": ["torch.a", "torch.b"], "nested": [], "effects": EFFECTS}
-    assert [verdict.code for verdict in judge_effects(TORCH, patch(), told, "")] == ["PG211"]
+@pytest.mark.parametrize("claims", [{}, {"applies_to": "==2.12.1"}, {"applies_to": ">=2.12"}])
+def test_a_patch_for_one_release_that_is_supported_is_not(claims):
+    assert list(judge_support(TORCH, patch(**claims), ["2.11.0", "2.12.1"], "patch.toml:2")) == []

@@ -6,9 +6,9 @@ from patchgate.judge.surface import judge_surface
 from patchgate.model import Claims, Kind, Patch
 
 
-def judge(*findings, manifest="patch.toml"):
-    patch = Patch(id="mine", path="patch.py", source="", claims=Claims(title="Mine"), manifest=manifest)
-    return list(judge_surface("2.11.0", patch, {"findings": findings}))
+def judge(*findings, claim="patch.toml:5"):
+    patch = Patch(id="mine", path="patch.py", source="", claims=Claims(title="Mine"))
+    return list(judge_surface("2.11.0", patch, {"findings": findings}, claim))
 
 
 def finding(code, line=3):
@@ -27,11 +27,11 @@ def test_a_name_that_holds_is_green():
 
 
 @pytest.mark.parametrize(
-    ("line", "manifest", "where"),
-    [(3, "patch.toml", "patch.py:3"), (None, "patch.toml", "patch.toml"), (None, None, None)],
+    ("line", "claim", "where"),
+    [(3, "patch.toml:5", "patch.py:3"), (None, "patch.toml:5", "patch.toml:5"), (None, None, None)],
 )
-def test_a_finding_points_to_its_line_or_else_to_the_manifest(line, manifest, where):
-    assert judge(finding("PG101", line), manifest=manifest)[0].where == where
+def test_a_finding_points_to_its_line_or_else_to_the_claim(line, claim, where):
+    assert judge(finding("PG101", line), claim=claim)[0].where == where
 
 
 def test_there_is_a_verdict_for_each_finding():

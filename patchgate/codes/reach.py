@@ -1,0 +1,61 @@
+"""PG8xx: whether anything in torch reaches what the patch has put there.
+
+Decides the texts of these codes.
+"""
+
+from __future__ import annotations
+
+from patchgate.model import Code
+
+CODES = (
+    Code(
+        code="PG801",
+        title="the original is still held elsewhere",
+        what="With the patch applied, other modules, classes or registries of torch lead to the original.",
+        why="Whoever got it from there runs unpatched code: the patch covers only some of its callers.",
+        fix="Put the replacement into the places named, or patch where the callers look it up.",
+    ),
+    Code(
+        code="PG802",
+        title="the target can never be called",
+        what="The replaced method is abstract, and every class that can be made overrides it.",
+        why="The patch is installed and does nothing.",
+        fix="Patch the classes that implement it.",
+    ),
+    Code(
+        code="PG803",
+        title="the replacement was never called",
+        what="No line of the replacement ran in any workload of the suite on this torch.",
+        why="Either nothing calls it any more, or nothing here shows what it does: both are no proof.",
+        fix="Add a workload that reaches it (a file in fixtures/workloads with `build(device, dtype, scale)`;"
+        " see CONTRIBUTING.md), or drop the patch.",
+    ),
+    Code(
+        code="PG804",
+        title="a hook of the user's is no longer called",
+        what="A custom pass that a user has installed runs without the patch and not with it.",
+        why="The user's pass is switched off without a word.",
+        fix="Call what you replace, or apply only where no hook is set.",
+    ),
+    Code(
+        code="PG805",
+        title="lines of the patch that never ran",
+        what="These lines are in functions of the patch, and no workload of the suite ran them on this torch.",
+        why="What never ran was never judged.",
+        fix="Add a workload that reaches them, or take them out.",
+    ),
+    Code(
+        code="PG806",
+        title="reach holds",
+        what="Everything that led to the originals leads to the replacements, and they are called.",
+        why="A patch that nobody calls cures nothing.",
+        fix="Nothing to do.",
+    ),
+    Code(
+        code="PG809",
+        title="reach could not be judged",
+        what="The child that was asked failed without the patch, or nothing could be observed.",
+        why="Not known is not green.",
+        fix="See the failure; run the gate again.",
+    ),
+)

@@ -1,0 +1,1 @@
+"""The corpus: cases whose verdicts are known, and how many of them the gate gets right."""

@@ -1,0 +1,53 @@
+"""`patchgate corpus`: options, the table, and the exit code (0 all as expected, 1 a miss, 2 usage, 3 no case).
+
+Decides options only.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import time
+from pathlib import Path
+
+import click
+
+from patchgate.corpus.board import board, run_cases
+from patchgate.corpus.cases import load_cases
+from patchgate.corpus.score import Score
+from patchgate.files import write_atomically
+from patchgate.project import CORPUS, shown
+from patchgate.report.corpus import as_markdown, as_text, line_of_score
+
+
+@click.command()
+@click.option("--row", "rows", multiple=True, metavar="TORCH=PYTHON", required=True, help="A torch release.")
+@click.option("--only", multiple=True, metavar="PATTERN", help="Only cases whose id fits; may be repeated.")
+@click.option("--below", multiple=True, type=click.Path(exists=True, file_okay=False, path_type=Path))
+@click.option("--write", type=click.Path(dir_okay=False, path_type=Path), help="Also write the table as Markdown.")
+@click.option("-n", "workers", default=2, show_default=True, help="Cases at once.")
+def corpus(
+    rows: tuple[str, ...], only: tuple[str, ...], below: tuple[Path, ...], write: Path | None, workers: int
+) -> None:
+    """Judge every case of the corpus and compare with what it expects."""
+    cases = load_cases(list(below) or list(CORPUS))
+    cases = [case for case in cases if not only or any(fnmatch.fnmatch(case.id, pattern) for pattern in only)]
+    if not cases:
+        click.echo("no case is selected")
+        raise SystemExit(3)
+    pythons = dict(row.split("=", 1) for row in rows)
+    started = time.monotonic()
+    with board(pythons) as judges:
+        doubts = judges.sentinels()
+        if doubts:
+            click.echo("nothing is believed where the sentinel does not count:\n" + "\n".join(doubts), err=True)
+            raise SystemExit(4)
+        scores = run_cases(judges, cases, workers=workers, told=_tell)
+    click.echo(as_text(scores, list(pythons), time.monotonic() - started))
+    if write:
+        write_atomically(write, as_markdown(scores, list(pythons)))
+        click.echo(f"wrote {shown(write)}")
+    raise SystemExit(int(any(not each.right for each in scores)))
+
+
+def _tell(score: Score) -> None:
+    click.echo(line_of_score(score))

@@ -1,0 +1,133 @@
+"""Expected against found -> which cases were caught for the right reason, and with what certainty that is known.
+
+Decides what counts as a miss and as a false alarm. Pure: knows no torch and
+prints nothing.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from patchgate.codes import lint
+from patchgate.corpus.cases import HOSTILE, CorpusCase
+
+# code -> the places where it was found
+Red = dict[str, set[str]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Found:
+    """What a case got: red codes by release, and why a cell could not be judged."""
+
+    red: Mapping[str, Red]
+    grey: tuple[str, ...] = ()
+    seconds: float = 0.0
+    judged: int = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Score:
+    """One line of the scoreboard. `faults` is empty when everything came out as expected."""
+
+    case: CorpusCase
+    expected: tuple[str, ...]
+    found: tuple[str, ...]
+    faults: tuple[str, ...] = ()
+    seconds: float = 0.0
+    judged: int = 0
+    outcome: str = field(default="right")
+
+    @property
+    def right(self) -> bool:
+        return not self.faults
+
+
+def score(case: CorpusCase, found: Found, rows: Iterable[str]) -> Score:
+    """`rows` are the releases that were run; static codes are expected on every release that lint knows."""
+    if case.needs:
+        return Score(case=case, expected=_codes(case), found=(), outcome=f"needs {case.needs}")
+    faults, ran = list(found.grey), set(rows)
+    seen: set[str] = set()
+    for torch, red in found.red.items():
+        static_only = torch not in ran
+        wanted = [e for e in case.expected if e.covers(torch) and not (static_only and not is_static(e.code))]
+        seen |= {each.code for each in wanted}
+        for each in wanted:
+            if each.code not in red:
+                faults.append(f"{torch}: {each.code} missing")
+            elif each.place and each.place not in red[each.code]:
+                faults.append(f"{torch}: {each.code} at {', '.join(sorted(red[each.code]))}, not {each.place}")
+        for code in sorted(red.keys() - {each.code for each in wanted}):
+            faults.append(f"{torch}: {code} unexpected at {', '.join(sorted(red[code]))}")
+    return Score(
+        case=case,
+        expected=_codes(case),
+        found=tuple(sorted({code for red in found.red.values() for code in red})),
+        faults=tuple(faults),
+        seconds=found.seconds,
+        judged=found.judged,
+        outcome=_outcome(case, bool(seen), bool(faults)),
+    )
+
+
+def is_static(code: str) -> bool:
+    """Whether lint finds it, on every release of the API index."""
+    return code in {known.code for known in lint.CODES}
+
+
+def _codes(case: CorpusCase) -> tuple[str, ...]:
+    return tuple(sorted({each.code for each in case.expected}))
+
+
+def _outcome(case: CorpusCase, seen: bool, faulty: bool) -> str:
+    if faulty:
+        return "FALSE ALARM" if case.sound else "MISSED"
+    if case.sound or (case.kind == HOSTILE and not case.expected):
+        return "quiet"
+    return "caught" if seen else "not on these rows"
+
+
+def wilson(hits: int, total: int, z: float = 1.96) -> tuple[float, float]:
+    """The 95 % interval of a share (Wilson's score interval); (0, 1) where nothing was counted."""
+    if total == 0:
+        return 0.0, 1.0
+    share = hits / total
+    centre = share + z * z / (2 * total)
+    spread = z * math.sqrt(share * (1 - share) / total + z * z / (4 * total * total))
+    scale = 1 + z * z / total
+    return max(0.0, (centre - spread) / scale), min(1.0, (centre + spread) / scale)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Share:
+    """`hits` of `total`, with its interval."""
+
+    what: str
+    hits: int
+    total: int
+
+    def __str__(self) -> str:
+        low, high = wilson(self.hits, self.total)
+        share = self.hits / self.total if self.total else 0.0
+        return f"{self.what}: {self.hits} of {self.total} ({share:.0%}, 95 % interval {low:.0%} to {high:.0%})"
+
+
+def shares(scores: Iterable[Score]) -> list[Share]:
+    """Recall by class, then over all, then false alarms on sound patches."""
+    counted = [each for each in scores if each.outcome in ("caught", "MISSED", "quiet", "FALSE ALARM")]
+    unsound = [each for each in counted if not each.case.sound]
+    kinds = sorted({each.case.kind for each in unsound})
+    found = [_recall(kind, [each for each in unsound if each.case.kind == kind]) for kind in kinds]
+    sound = [each for each in counted if each.case.sound]
+    alarms = sum(not each.right for each in sound)
+    return [
+        *found,
+        _recall("all", unsound),
+        Share(what="false alarms on sound patches", hits=alarms, total=len(sound)),
+    ]
+
+
+def _recall(kind: str, scores: list[Score]) -> Share:
+    return Share(what=f"caught, {kind}", hits=sum(each.right for each in scores), total=len(scores))

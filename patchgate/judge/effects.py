@@ -1,0 +1,77 @@
+"""What running a patch's module does besides replacing its targets once.
+
+Decides PG206 to PG209 and PG213 to PG219 from one application of the patch,
+against the targets, the scope and the effects that it claims.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from patchgate.judge.gate import claimed, replaced, verdict_of
+from patchgate.model import Kind, Patch, Verdict
+from patchgate.project import shown
+
+# Kind of effect -> code; what is not here is a setting or a device.
+_CODES = {
+    "threads": "PG216",
+    "processes": "PG216",
+    "network": "PG216",
+    "compile": "PG217",
+    "files": "PG218",
+}
+# What the probe found of settings -> code, and what was expected of them.
+_SETTINGS = {
+    "overwritten": ("PG213", "the user's setting is kept"),
+    "unseen": ("PG214", "the same in every thread"),
+    "dead": ("PG215", "somebody reads it"),
+}
+
+
+def judge_effects(torch: str, patch: Patch, answer: Mapping[str, Any], where: str) -> Iterator[Verdict]:
+    """One verdict a fault; PG211 when there is none."""
+    found = [*_targets(torch, patch, answer, where), *_effects(torch, patch, answer)]
+    for name in answer.get("leaks", ()):
+        found.append(_red("PG219", torch, name, f"unchanged outside `{patch.claims.scope}`", "changed", where))
+    yield from found
+    if not found:
+        actual = ", ".join(replaced(patch, answer)) or "nothing (gated out)"
+        expected = "its targets, once, and nothing else"
+        yield verdict_of("PG211", Kind.PASS, torch, "effects", expected=expected, actual=actual)
+
+
+def _targets(torch: str, patch: Patch, answer: Mapping[str, Any], where: str) -> Iterator[Verdict]:
+    targets, changed = patch.claims.targets, replaced(patch, answer)
+    if answer["nested"]:
+        told = f"wraps itself: {', '.join(answer['nested'])}"
+        yield _red("PG206", torch, "effects second import", "applied once", told, where)
+    outside = [name for name in changed if targets is not None and name not in targets]
+    if outside:
+        expected = f"only {', '.join(targets or ())}"
+        yield _red("PG207", torch, "effects outside targets", expected, ", ".join(outside), where)
+    unreplaced = [name for name in targets or () if name not in changed]
+    if changed and unreplaced and claimed(patch, torch):
+        told = f"not replaced: {', '.join(unreplaced)}"
+        yield _red("PG209", torch, "effects targets", "all of them replaced", told, where)
+
+
+def _effects(torch: str, patch: Patch, answer: Mapping[str, Any]) -> Iterator[Verdict]:
+    for effect in answer["effects"]:
+        kind, name = effect["kind"], effect["name"]
+        declared = {kind, f"{kind} {name}"} & set(patch.claims.effects)
+        if not declared and name not in (patch.claims.targets or ()):
+            subject = f"effects import, on {kind}: {name}"
+            yield _red(_CODES.get(kind, "PG208"), torch, subject, "none", effect["what"], _place(patch, effect))
+    for about, (code, expected) in _SETTINGS.items():
+        for effect in answer.get(about, ()):
+            subject = f"effects import, {effect['kind']} {effect['name']}"
+            yield _red(code, torch, subject, expected, effect["what"], _place(patch, effect))
+
+
+def _place(patch: Patch, effect: Mapping[str, Any]) -> str:
+    return f"{shown(patch.path)}:{effect['line'] or 1}"
+
+
+def _red(code: str, torch: str, subject: str, expected: str, actual: str, where: str) -> Verdict:
+    return verdict_of(code, Kind.REGRESSED, torch, subject, expected=expected, actual=actual, where=where)

@@ -1,0 +1,56 @@
+"""A case of the corpus is a folder: what its corpus.toml may say, and how it is refused."""
+
+import pytest
+
+from patchgate.corpus.cases import load_case, load_cases
+from patchgate.errors import UsageError
+from patchgate.project import CORPUS
+
+
+@pytest.fixture
+def folder(tmp_path):
+    def make(text, name="mine"):
+        made = tmp_path / name
+        made.mkdir()
+        (made / "patch.py").write_text("import torch\n\ntorch.a.b = None\n")
+        (made / "corpus.toml").write_text(text)
+        return made
+
+    return make
+
+
+def test_a_folder_with_a_corpus_toml_is_a_case_and_needs_no_code(folder, tmp_path):
+    folder('class = "signature"\n[[expect]]\ncode = "PG113"\ntorch = "2.13.0..2.15.0"\nat = "torch.a.b ="\n')
+    (tmp_path / "none").mkdir()
+    (case,) = load_cases([tmp_path])
+    (expected,) = case.expected
+    assert (case.id, case.kind, case.sound) == ("mine", "signature", False)
+    assert expected.place.endswith("mine/patch.py:3")
+    assert [torch for torch in ("2.12.1", "2.13.0", "2.15.0") if expected.covers(torch)] == ["2.13.0", "2.15.0"]
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ('class = "signatur"', "unknown class"),
+        ('class = "gate"\ncolour = 1', "unknown key `colour`"),
+        ('class = "gate"\ncells = ["lynt"]', "no such cell"),
+        ('class = "gate"\n[[expect]]\ncode = "PG999"', "no such code"),
+        ('class = "gate"\n[[expect]]\ncode = "PG113"\ntorch = "new"', "not a range"),
+        ('class = "gate"\n[[expect]]\ncode = "PG113"\nat = "nowhere"', "exactly one line"),
+        ('class = "gate"', "any other something"),
+        ('class = "sound"\n[[expect]]\ncode = "PG113"', "a sound case expects nothing"),
+    ],
+)
+def test_a_case_that_does_not_hold_together_is_refused_with_its_place(folder, text, told):
+    with pytest.raises(UsageError, match=told) as error:
+        load_case(folder(text))
+    assert "corpus.toml" in str(error.value)
+
+
+def test_a_case_that_needs_a_gpu_may_expect_nothing_here(folder):
+    assert load_case(folder('class = "latency"\nneeds = "a GPU"')).needs == "a GPU"
+
+
+def test_every_case_of_the_checkout_holds_together():
+    assert load_cases(list(CORPUS))

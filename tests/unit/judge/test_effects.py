@@ -1,0 +1,100 @@
+"""What importing a patch does besides replacing its targets: PG206 to PG209 and PG213 to PG219."""
+
+import pytest
+
+from patchgate.judge.effects import judge_effects
+from patchgate.model import Claims, Kind, Patch
+
+TORCH = "2.11.0"
+
+
+def patch(**claims):
+    return Patch(id="mine", path="/p/patch.py", source="", claims=Claims(title="Mine", **claims))
+
+
+def effect(kind, name="X", line=7):
+    return {"kind": kind, "name": name, "what": f"{name} changed", "line": line}
+
+
+def judged(claims=None, **answer):
+    told = {"changed": ["torch.a"], "nested": [], "effects": []} | answer
+    return list(judge_effects(TORCH, patch(**({"targets": ("torch.a",)} | (claims or {}))), told, "patch.toml:3"))
+
+
+def test_a_patch_that_replaces_its_targets_once_is_green():
+    (verdict,) = judged()
+    assert (verdict.code, verdict.kind, verdict.actual) == ("PG211", Kind.PASS, "torch.a")
+
+
+def test_a_patch_that_is_gated_out_is_green_and_says_so():
+    (verdict,) = judged({"applies_to": "==2.12.0"}, changed=[])
+    assert (verdict.code, verdict.actual) == ("PG211", "nothing (gated out)")
+
+
+@pytest.mark.parametrize(
+    ("answer", "code", "actual"),
+    [
+        ({"nested": ["torch.a"]}, "PG206", "wraps itself: torch.a"),
+        ({"changed": ["torch.a", "torch.b"]}, "PG207", "torch.b"),
+    ],
+)
+def test_what_the_patch_replaces_beyond_its_claims_is_named(answer, code, actual):
+    (verdict,) = judged(**answer)
+    assert (verdict.code, verdict.kind, verdict.actual) == (code, Kind.REGRESSED, actual)
+    assert verdict.where == "patch.toml:3"
+
+
+@pytest.mark.parametrize(
+    ("kind", "code"),
+    [
+        ("device", "PG208"),
+        ("environment", "PG208"),
+        ("config", "PG208"),
+        ("process", "PG208"),
+        ("threads", "PG216"),
+        ("processes", "PG216"),
+        ("network", "PG216"),
+        ("compile", "PG217"),
+        ("files", "PG218"),
+    ],
+)
+def test_each_kind_of_effect_has_its_code_and_points_at_the_line(kind, code):
+    (verdict,) = judged(effects=[effect(kind)])
+    assert (verdict.code, verdict.actual, verdict.where) == (code, "X changed", "/p/patch.py:7")
+    for declared in (kind, f"{kind} X"):
+        assert [each.code for each in judged({"effects": (declared,)}, effects=[effect(kind)])] == ["PG211"]
+    assert [each.code for each in judged({"effects": (f"{kind} Y",)}, effects=[effect(kind)])] == [code]
+
+
+@pytest.mark.parametrize(("about", "code"), [("overwritten", "PG213"), ("unseen", "PG214"), ("dead", "PG215")])
+def test_a_declared_setting_must_still_keep_the_users_and_take_effect(about, code):
+    declared = {"effects": ("environment",)}
+    told = effect("environment")
+    assert [each.code for each in judged(declared, effects=[told], **{about: [told]})] == [code]
+
+
+def test_a_change_outside_the_scope_is_named():
+    (verdict,) = judged({"scope": "patched"}, leaks=["torch.a"])
+    assert (verdict.code, verdict.subject) == ("PG219", "torch.a")
+
+
+def test_a_claimed_target_that_is_left_alone_is_named():
+    (verdict,) = judged({"targets": ("torch.a", "torch.b")})
+    assert (verdict.code, verdict.actual) == ("PG209", "not replaced: torch.b")
+
+
+def test_a_target_that_is_left_alone_where_the_patch_claims_nothing_is_no_fault():
+    (verdict,) = judged({"targets": ("torch.a", "torch.b"), "applies_to": "==2.12.0"})
+    assert verdict.code == "PG211"
+
+
+def test_without_targets_anything_may_be_replaced():
+    assert [verdict.code for verdict in judged({"targets": None}, changed=["torch.a", "torch.b"])] == ["PG211"]
+
+
+@pytest.mark.parametrize(
+    ("targets", "codes"), [(("torch.a",), ["PG208"]), (("torch.a", "torch.config.tag"), ["PG211"]), (None, ["PG208"])]
+)
+def test_a_config_option_may_be_a_target_and_is_a_side_effect_otherwise(targets, codes):
+    told = judged({"targets": targets}, effects=[effect("config", "torch.config.tag")])
+    assert [verdict.code for verdict in told] == codes
