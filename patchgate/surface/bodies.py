@@ -12,12 +12,12 @@ from patchgate.surface.api import CallSite
 from patchgate.surface.functionread import calls_in
 from patchgate.surface.moduleread import DEFINITIONS, flat, is_overload
 
-_Node = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
+Node = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 
 
 def function_text(text: str, name: str) -> str | None:
     """The source of `f` or `Class.f`, decorators apart; None when the module defines no such function."""
-    node = _defined(text, name)
+    node = defined(text, name)
     if node is None or isinstance(node, ast.ClassDef):
         return None
     return "\n".join(text.split("\n")[node.lineno - 1 : node.end_lineno])
@@ -25,17 +25,22 @@ def function_text(text: str, name: str) -> str | None:
 
 def call_line(text: str, callee: str, site: CallSite) -> int | None:
     """The line of the first such call in that function, or in the module itself."""
-    node = _defined(text, site.function) if site.function else _parsed(text)
+    node = defined(text, site.function) if site.function else parsed(text)
     for name, call, line in calls_in(node, site.module, site.function) if node is not None else ():
         if name == callee and call == site:
             return line
     return None
 
 
-def _defined(text: str, name: str) -> _Node | None:
-    tree = _parsed(text)
-    body = tree.body if tree is not None else []
-    found: _Node | None = None
+def defined(text: str, name: str) -> Node | None:
+    """The definition of `f` or `Class.f` that counts."""
+    tree = parsed(text)
+    return inside(tree, name) if tree is not None else None
+
+
+def inside(owner: ast.Module | ast.ClassDef, name: str) -> Node | None:
+    """The same inside a module or class that has been read."""
+    body, found = owner.body, None
     for part in name.split("."):
         found = None
         for node, certain in flat(body):
@@ -47,7 +52,8 @@ def _defined(text: str, name: str) -> _Node | None:
     return found
 
 
-def _parsed(text: str) -> ast.Module | None:
+def parsed(text: str) -> ast.Module | None:
+    """The syntax tree of what this Python can read."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")

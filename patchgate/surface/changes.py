@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from itertools import pairwise
-from typing import Any
+from typing import Any, Protocol
 
 from patchgate.surface.api import Class, Function, Module
 from patchgate.surface.found import Found
@@ -89,7 +89,11 @@ def _compared(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[t
             yield name, "+" if old is None else "-" if new is None else "~", old, new
 
 
-def drift(name: str, releases: tuple[str, ...], load: Callable[[str], Release]) -> Iterator[tuple[str, str, str]]:
+class Resolver(Protocol):
+    def resolve(self, dotted: str) -> Found | None: ...
+
+
+def drift(name: str, releases: tuple[str, ...], load: Callable[[str], Resolver]) -> Iterator[tuple[str, str, str]]:
     """(release before, release after, what changed) for each step at which `name` changed."""
     for old, new in pairwise(releases):
         changes = list(_step(load(old).resolve(name), load(new).resolve(name)))

@@ -15,6 +15,7 @@ import click
 from patchgate.errors import UsageError
 
 if TYPE_CHECKING:
+    from patchgate.surface.changes import Resolver
     from patchgate.surface.index import Index
 
 folder_option = click.option(
@@ -63,28 +64,34 @@ def diff_command(old: str, new: str, prefix: str, folder: Path | None) -> None:
 @index_group.command("drift")
 @click.argument("names", nargs=-1, required=True, metavar="NAME...")
 @click.option("--torch", "spec", default="", metavar="SPEC", help='Only these releases, e.g. ">=2.8".')
+@click.option(
+    "--sources",
+    multiple=True,
+    type=click.Path(path_type=Path, exists=True, file_okay=False),
+    help="Instead of the index: a site-packages with torch in it; repeat it for each release.",
+)
 @folder_option
-def drift_command(names: tuple[str, ...], spec: str, folder: Path | None) -> None:
+def drift_command(names: tuple[str, ...], spec: str, sources: tuple[Path, ...], folder: Path | None) -> None:
     """Each step between releases at which NAME came, went, or changed its signature or body."""
     from packaging.specifiers import InvalidSpecifier, SpecifierSet
 
     from patchgate.surface.changes import drift
 
-    index = _index(folder)
+    known = _bare(sources) if sources else _indexed(folder)
     try:
         wanted = SpecifierSet(spec)
     except InvalidSpecifier:
         raise UsageError("not a PEP 440 specifier", where="--torch", got=spec, next='--torch ">=2.8"') from None
-    releases = tuple(each for each in index.spans.releases if wanted.contains(each, prereleases=True))
+    releases = tuple(each for each in known if wanted.contains(each, prereleases=True))
     for name in names:
-        if not any(index.release(version).resolve(name) for version in releases):
+        if not any(known[version].resolve(name) for version in releases):
             raise UsageError(
                 "in none of these releases",
                 where="index drift",
                 got=name,
                 next="give a full name: torch._inductor.ir.StorageBox.realize",
             )
-        steps = list(drift(name, releases, index.release))
+        steps = list(drift(name, releases, known.__getitem__))
         click.echo(name if steps else f"{name}: no change from {releases[0]} to {releases[-1]}")
         for old, new, change in steps:
             click.echo(f"  {old} -> {new}: {change}")
@@ -120,6 +127,29 @@ def _index(folder: Path | None, *, may_be_new: bool = False) -> Index:
             "no index there", where="--folder", got=str(folder or FOLDER), next="patchgate index add 2.13.0"
         )
     return index
+
+
+def _indexed(folder: Path | None) -> dict[str, Resolver]:
+    index = _index(folder)
+    return {version: index.release(version) for version in index.spans.releases}
+
+
+def _bare(folders: tuple[Path, ...]) -> dict[str, Resolver]:
+    """The releases installed in these folders, oldest first."""
+    from packaging.version import Version
+
+    from patchgate.surface.bare import BareRelease
+    from patchgate.surface.sources import version_in
+
+    found = {}
+    for folder in folders:
+        version = version_in(folder)
+        if version is None:
+            raise UsageError(
+                "no torch there", where="--sources", got=str(folder), next="give a site-packages with torch/version.py"
+            )
+        found[version] = BareRelease(version, folder)
+    return {version: found[version] for version in sorted(found, key=Version)}
 
 
 def _known(index: Index, version: str) -> str:

@@ -39,7 +39,7 @@ class Sources:
         triton: Mapping[str, str] | None = None,
         cache: Path | None = None,
     ) -> None:
-        self._folders = {version: folder for folder in folders if (version := _version_in(folder))}
+        self._folders = {version: folder for folder in folders if (version := version_in(folder))}
         self._open, self._triton = open_wheel, triton or {}
         self._cache = cache
         self._wheels: dict[tuple[str, str], Wheel] = {}
@@ -90,7 +90,7 @@ def _read(file: Path) -> str | None:
 
 
 @lru_cache(maxsize=64)
-def _version_in(folder: Path) -> str | None:
+def version_in(folder: Path) -> str | None:
     """The release of an installed torch, which torch/version.py tells."""
     text = _read(folder / "torch" / "version.py") or ""
     line = next((each for each in text.splitlines() if each.startswith("__version__")), "")

@@ -11,20 +11,23 @@ import tokenize
 from itertools import pairwise
 from pathlib import Path
 
-NAMES = (
-    "torch._inductor.ir.StorageBox.should_realize_on_reuse",
-    "torch._inductor.sizevars.SizeVarAllocator.optimization_hint",
-    "torch._inductor.graph.GraphLowering._update_scheduler",
-    "torch._inductor.codegen.wrapper.PythonWrapperCodegen.memory_plan_reuse",
-    "torch._inductor.scheduler.Scheduler.should_partition",
-    "torch._inductor.scheduler.Scheduler.get_graph_partition_signature",
-    "torch._inductor.codecache.FxGraphCache._check_can_cache",
-    "torch._inductor.codecache.FxGraphCache._lookup_graph",
-    "torch._inductor.codecache.compiled_fx_graph_hash",
-    "torch._inductor.compile_fx.compile_fx",
-    "torch._inductor.pattern_matcher.PatternMatcherPass.apply",
-    "torch._dynamo.symbolic_convert.InliningInstructionTranslator.inline_call_",
-)
+# What vLLM has replaced, and where its public history shows it.
+NAMES = {
+    "torch._inductor.ir.StorageBox.should_realize_on_reuse": "pull request 42686",
+    "torch._inductor.lowering.constrain_to_fx_strides": "pull requests 35475, 36152, 39286",
+    "torch._inductor.compile_fx._recursive_pre_grad_passes": "pull request 34092",
+    "torch._inductor.runtime.cache_dir_utils.default_cache_dir": "pull request 44579",
+    "torch._inductor.codegen.wrapper.PythonWrapperCodegen.memory_plan_reuse": "vllm/env_override.py",
+    "torch._inductor.graph.GraphLowering._update_scheduler": "pull request 26735",
+    "torch._inductor.scheduler.Scheduler.should_partition": "pull request 26735",
+    "torch._inductor.scheduler.Scheduler.get_graph_partition_signature": "vllm/env_override.py",
+    "torch._inductor.codecache.compiled_fx_graph_hash": "vllm/compilation/compiler_interface.py",
+    # Replaced on FxGraphCache and AOTAutogradCache, which have it from here.
+    "torch._inductor.codecache.GuardedCache._get_shape_env": "vllm/compilation/compiler_interface.py",
+    "torch._inductor.codecache.FxGraphCache._check_can_cache": "vllm/compilation/compiler_interface.py",
+    "torch._dynamo.convert_frame.GraphCaptureOutput.get_runtime_env": "pull requests 37234, 38763, 40636",
+    "torch._dynamo.symbolic_convert.InliningInstructionTranslator.inline_call_": "vllm/compilation/decorators.py",
+}
 
 
 def cut(text, owner, name):

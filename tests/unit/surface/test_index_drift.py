@@ -16,18 +16,25 @@ BY_TOKENS: dict[str, list[tuple[str, str, str]]] = {
         ("2.12.1", "2.13.0", "signature; body"),
         ("2.13.0", "2.14.0", "body"),
     ],
-    "torch._inductor.sizevars.SizeVarAllocator.optimization_hint": [
-        ("2.10.0", "2.11.0", "new"),
+    "torch._inductor.lowering.constrain_to_fx_strides": [
+        ("2.9.1", "2.10.0", "body"),
         ("2.11.0", "2.12.0", "body"),
-        ("2.14.1", "2.15.0", "body"),
+        ("2.12.1", "2.13.0", "body"),
     ],
-    "torch._inductor.graph.GraphLowering._update_scheduler": [],
+    "torch._inductor.compile_fx._recursive_pre_grad_passes": [
+        ("2.9.1", "2.10.0", "body"),
+        ("2.13.0", "2.14.0", "body"),
+    ],
+    "torch._inductor.runtime.cache_dir_utils.default_cache_dir": [
+        ("2.12.1", "2.13.0", "body"),
+    ],
     "torch._inductor.codegen.wrapper.PythonWrapperCodegen.memory_plan_reuse": [
         ("2.9.0", "2.9.1", "body"),
         ("2.12.1", "2.13.0", "body"),
         ("2.13.0", "2.14.0", "body"),
         ("2.14.1", "2.15.0", "body"),
     ],
+    "torch._inductor.graph.GraphLowering._update_scheduler": [],
     "torch._inductor.scheduler.Scheduler.should_partition": [
         ("2.8.0", "2.9.0", "signature; body"),
         ("2.9.0", "2.9.1", "body"),
@@ -41,35 +48,23 @@ BY_TOKENS: dict[str, list[tuple[str, str, str]]] = {
         ("2.9.1", "2.10.0", "body"),
         ("2.13.0", "2.14.0", "body"),
     ],
+    "torch._inductor.codecache.compiled_fx_graph_hash": [
+        ("2.12.1", "2.13.0", "body"),
+        ("2.14.1", "2.15.0", "body"),
+    ],
+    "torch._inductor.codecache.GuardedCache._get_shape_env": [
+        ("2.8.0", "2.9.0", "body"),
+    ],
     "torch._inductor.codecache.FxGraphCache._check_can_cache": [
         ("2.8.0", "2.9.0", "body"),
         ("2.11.0", "2.12.0", "body"),
         ("2.12.1", "2.13.0", "signature; body"),
     ],
-    "torch._inductor.codecache.FxGraphCache._lookup_graph": [
+    "torch._dynamo.convert_frame.GraphCaptureOutput.get_runtime_env": [
+        ("2.9.1", "2.10.0", "new"),
         ("2.10.0", "2.11.0", "body"),
         ("2.11.0", "2.12.0", "body"),
         ("2.12.1", "2.13.0", "body"),
-        ("2.13.0", "2.14.0", "body"),
-    ],
-    "torch._inductor.codecache.compiled_fx_graph_hash": [
-        ("2.12.1", "2.13.0", "body"),
-        ("2.14.1", "2.15.0", "body"),
-    ],
-    "torch._inductor.compile_fx.compile_fx": [
-        ("2.8.0", "2.9.0", "body"),
-        ("2.9.1", "2.10.0", "body"),
-        ("2.11.0", "2.12.0", "signature; body"),
-        ("2.12.1", "2.13.0", "body"),
-        ("2.13.0", "2.14.0", "body"),
-        ("2.14.1", "2.15.0", "body"),
-    ],
-    "torch._inductor.pattern_matcher.PatternMatcherPass.apply": [
-        ("2.8.0", "2.9.0", "body"),
-        ("2.9.1", "2.10.0", "body"),
-        ("2.11.0", "2.12.0", "body"),
-        ("2.12.1", "2.13.0", "body"),
-        ("2.13.0", "2.14.0", "body"),
     ],
     "torch._dynamo.symbolic_convert.InliningInstructionTranslator.inline_call_": [
         ("2.8.0", "2.9.0", "body"),
