@@ -15,15 +15,20 @@ from patchgate.surface.found import Found
 from patchgate.surface.index import Release
 from patchgate.surface.indexwrite import parameters_text
 
+# In the order of a changelog: what breaks a patch, what is new, and what may have gone stale.
+_ORDER = ("-", "~", "+")
+_BODY = ": body"
 
-def signature(function: Function) -> str:
+
+def signature(function: Function, owner: str = "") -> str:
     """The form, name and parameters of a function."""
     form = "" if function.form in ("function", "method") else f"{function.form} "
-    return f"{form}{'async ' if function.is_async else ''}{function.name}({parameters_text(function.parameters)})"
+    name = f"{'async ' if function.is_async else ''}{owner}{function.name}"
+    return f"{form}{name}({parameters_text(function.parameters)})"
 
 
 def diff(old: Release, new: Release, prefix: str = "") -> Iterator[str]:
-    """A changelog of the modules (or the one symbol's module) that begin with `prefix`."""
+    """A changelog of the modules (or the one symbol's module) that begin with `prefix`; changes of bodies come last."""
     for name in sorted(old.modules() | new.modules()):
         inside = not prefix or name == prefix or name.startswith(f"{prefix}.")
         within = prefix.startswith(f"{name}.") and prefix not in old.modules() | new.modules()
@@ -35,6 +40,7 @@ def diff(old: Release, new: Release, prefix: str = "") -> Iterator[str]:
             continue
         rest = prefix[len(name) + 1 :] if within else ""
         lines = [line for symbol, line in _module(before, after) if not rest or _covers(rest, symbol)]
+        lines.sort(key=lambda line: (line.endswith(_BODY), _ORDER.index(line[0])))
         if lines:
             yield name
             yield from (f"  {line}" for line in lines)
@@ -67,12 +73,12 @@ def _body(owner: str, before: Module | Class, after: Module | Class) -> Iterator
         yield owner + name, f"{'+' if name in after.attributes else '-'} {owner}{name}"
     for name, kind, old, new in _compared(before.functions, after.functions):
         if old is None or new is None:
-            yield owner + name, f"{kind} {owner}{signature(new or old)}"
+            yield owner + name, f"{kind} {signature(new or old, owner)}"
         elif signature(old) != signature(new):
             body = "" if old.body == new.body else ", and its body"
-            yield owner + name, f"~ {owner}{signature(old)} -> {signature(new)}{body}"
+            yield owner + name, f"~ {signature(old, owner)} -> {signature(new)}{body}"
         elif old.body != new.body:
-            yield owner + name, f"~ {owner}{name}: body"
+            yield owner + name, f"~ {owner}{name}{_BODY}"
 
 
 def _values(what: str, before: Mapping[str, str], after: Mapping[str, str]) -> Iterator[tuple[str, str]]:

@@ -5,10 +5,10 @@ Decides exactly, with an offset, or not at all. Refuses to guess where a release
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from patchgate.surface.findings import Finding, Remark, Severity, lines_of, merged
+from patchgate.surface.findings import Finding, Remark, Severity, lines_of, merged, show_releases
 from patchgate.surface.sources import PROJECTS, Sources
 from patchgate.surface.usage import Spot
 
@@ -28,55 +28,66 @@ def lint_diff(text: str, path: str, known: Sequence[str], sources: Sources) -> l
         remark = Remark(code="PG127", version=known[-1], spot=Spot(line=1, column=1), message=f"not a diff: {error}")
         return merged([remark], path, known, text)
     remarks: list[Remark] = []
-    unplaced = True
     for file in patch:
         if not file.path.endswith(".py") or file.path.split("/")[0] not in PROJECTS:
             continue  # the tests of torch's own repository, for one, are in no wheel
+        texts = {version: sources.text(version, file.path) for version in known}
+        if all(text is None for text in texts.values()):
+            return merged(_unplaced(known), path, known, text)
+        lines = {version: lines_of(text) if text else [] for version, text in texts.items() if text is not None}
+        there = {version: found for version, found in lines.items() if found or not file.is_added_file}
         for hunk in file:
-            line = (hunk[0].diff_line_no or 2) - 1 if len(hunk) else 1
-            for version in known:
-                lines = sources.text(version, file.path)
-                unplaced = unplaced and lines is None
-                if lines is not None and not (file.is_added_file and not lines):
-                    spot = Spot(line=line, column=1, width=2)
-                    remarks += _judged(hunk, file.path, version, lines_of(lines) if lines else [], spot)
-    if unplaced:
-        message = "no sources of a known release at hand: hunks were not placed"
-        last = Remark(
+            remarks += _judged(hunk, file.path, there)
+    return merged(remarks, path, known, text)
+
+
+def _unplaced(known: Sequence[str]) -> list[Remark]:
+    return [
+        Remark(
             code="PG128",
-            version=known[-1],
+            version=version,
             spot=Spot(line=1, column=1),
-            message=message,
+            message="no sources of a known release at hand: hunks were not placed",
             severity=Severity.NOTE,
             fix="--fetch, or --sources FOLDER (a site-packages with torch in it)",
         )
-        remarks.append(last)
-    return merged(remarks, path, known, text)
+        for version in known
+    ]
 
 
 def lines_of_diff(text: str) -> list[str]:
     return [f"{line}\n" for line in lines_of(text)]
 
 
-def _judged(hunk: Hunk, path: str, version: str, lines: Sequence[str], spot: Spot) -> list[Remark]:
+def _judged(hunk: Hunk, path: str, lines: Mapping[str, Sequence[str]]) -> Iterator[Remark]:
+    """Where the hunk applies as written there is nothing to say; elsewhere all releases are told together."""
+    spot = Spot(line=(hunk[0].diff_line_no or 2) - 1 if len(hunk) else 1, column=1, width=2)
     expected = [line.value.rstrip("\r\n") for line in hunk if line.is_context or line.is_removed]
-    offset = place(expected, hunk.source_start, lines)
-    if offset == 0:
-        return []
-    if offset is None:
-        what = "does not apply to" if lines else "has no file"
-        return [Remark(code="PG127", version=version, spot=spot, message=f"hunk {what} `{path}`")]
-    message = f"hunk applies to `{path}` at another line"
-    return [
-        Remark(
-            code="PG128",
-            version=version,
-            spot=spot,
-            message=message,
-            severity=Severity.NOTE,
-            evidence=f"offset {offset:+d} in {version}",
-        )
-    ]
+    offsets = {version: place(expected, hunk.source_start, found) for version, found in lines.items()}
+    evidence = _told(offsets)
+    for version, offset in offsets.items():
+        if offset is None:
+            what = "does not apply to" if lines[version] else "has no file"
+            message = f"hunk {what} `{path}`"
+            yield Remark(code="PG127", version=version, spot=spot, message=message, evidence=evidence)
+        elif offset:
+            yield Remark(
+                code="PG128",
+                version=version,
+                spot=spot,
+                message=f"hunk applies to `{path}` at another line",
+                severity=Severity.NOTE,
+                evidence=evidence,
+                detail="\n".join(f"{version}: {offset:+d} lines" for version, offset in offsets.items() if offset),
+            )
+
+
+def _told(offsets: Mapping[str, int | None]) -> str:
+    """`exactly: 2.11; with an offset: 2.12; not at all: from 2.13`."""
+    groups: dict[str, list[str]] = {"exactly": [], "with an offset": [], "not at all": []}
+    for version, offset in offsets.items():
+        groups["not at all" if offset is None else "with an offset" if offset else "exactly"].append(version)
+    return "; ".join(f"{how}: {show_releases(found, list(offsets))}" for how, found in groups.items() if found)
 
 
 def place(expected: Sequence[str], start: int, lines: Sequence[str]) -> int | None:

@@ -77,10 +77,14 @@ BY_TOKENS: dict[str, list[tuple[str, str, str]]] = {
     ],
 }
 
-OLD = "class Box:\n    def f(self, a):\n        return a\n    def same(self): return 1\ndef gone(): ...\n"
+OLD = (
+    "class Box:\n    def f(self, a):\n        return a\n    def same(self): return 1\n"
+    "    def worked(self): return 1\ndef gone(): ...\n"
+)
 NEW = (
     'class Box:\n    def f(self, a, *, b=1) -> int:\n        """Text."""\n        return a\n'
-    "    def same(self) -> int:\n        'Text.'\n        # remark\n        return (1)\ndef came(): ...\n"
+    "    def same(self) -> int:\n        'Text.'\n        # remark\n        return (1)\n"
+    "    def worked(self): return 2\n    @staticmethod\n    def made(): ...\ndef came(): ...\n"
 )
 
 
@@ -123,10 +127,12 @@ def test_diff_reads_like_a_changelog(tmp_path: Path) -> None:
     old, new = (index.release(version) for version in index.spans.releases)
     assert list(diff(old, new)) == [
         "torch.fx.a",
-        "  + came()",
         "  - gone()",
         "  ~ Box.f(self, a) -> f(self, a, *, b=1)",
+        "  + came()",
+        "  + static Box.made()",
+        "  ~ Box.worked: body",
         "+ module torch.fx.b",
     ]
-    assert list(diff(old, new, "torch.fx.a.Box")) == ["torch.fx.a", "  ~ Box.f(self, a) -> f(self, a, *, b=1)"]
+    assert list(diff(old, new, "torch.fx.a.Box.f")) == ["torch.fx.a", "  ~ Box.f(self, a) -> f(self, a, *, b=1)"]
     assert list(diff(old, old)) == []

@@ -82,38 +82,3 @@ def test_names_are_told_per_release(run, tmp_path: Path) -> None:  # type: ignor
     (tmp_path / "p.py").write_text("from torch._inductor.virtualized import V\nV.graph.sizevars.size_hint\n")
     told = run("p.py", "--names").output
     assert "torch._inductor.sizevars.SizeVarAllocator.size_hint: present 2.10 and before; missing from 2.11\n" in told
-
-
-DIFF = """--- a/torch/_inductor/ir.py
-+++ b/torch/_inductor/ir.py
-@@ -2,2 +2,2 @@ def f():
- b = 2
--c = 3
-+c = 4
-"""
-
-
-@pytest.mark.parametrize(
-    ("text", "code"),
-    [("a\nb = 2\nc = 3\n", None), ("x\na\nb = 2\nc = 3\n", "PG128"), ("b = 2\n", "PG127"), (None, "PG127")],
-)
-def test_hunks(run, tmp_path: Path, text: str | None, code: str | None) -> None:  # type: ignore[no-untyped-def]
-    site = tmp_path / "site"
-    (site / "torch" / "_inductor").mkdir(parents=True)
-    (site / "torch" / "version.py").write_text("__version__ = '2.11.0+cu130'\n")
-    if text is not None:
-        (site / "torch" / "_inductor" / "ir.py").write_text(text)
-    (tmp_path / "p.diff").write_text(DIFF)
-    result = run("p.diff", "--sources", "site", "--format", "json")
-    findings = json.loads(result.output)["findings"]
-    assert [(each["code"], each["releases"]) for each in findings] == ([(code, ["2.11.0"])] if code else [])
-    assert result.exit_code == (code == "PG127")
-
-
-def test_a_diff_without_sources_says_so(run, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
-    (tmp_path / "p.diff").write_text(DIFF)
-    result = run("p.diff")
-    assert result.exit_code == 0
-    assert "no sources" in result.output
-    (tmp_path / "q.diff").write_text("@@ nonsense\n--- a/x\n+++ b/x\n@@ -1,9 +1,9 @@\n-x\n")
-    assert run("q.diff").exit_code == 1
