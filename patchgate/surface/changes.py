@@ -22,7 +22,7 @@ _BODY = ": body"
 
 def signature(function: Function, owner: str = "") -> str:
     """The form, name and parameters of a function."""
-    form = "" if function.form in ("function", "method") else f"{function.form} "
+    form = {"function": "", "method": "", "class": "classmethod "}.get(function.form, f"{function.form} ")
     name = f"{'async ' if function.is_async else ''}{owner}{function.name}"
     return f"{form}{name}({parameters_text(function.parameters)})"
 

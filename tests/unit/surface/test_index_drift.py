@@ -84,7 +84,7 @@ OLD = (
 NEW = (
     'class Box:\n    def f(self, a, *, b=1) -> int:\n        """Text."""\n        return a\n'
     "    def same(self) -> int:\n        'Text.'\n        # remark\n        return (1)\n"
-    "    def worked(self): return 2\n    @staticmethod\n    def made(): ...\ndef came(): ...\n"
+    "    def worked(self): return 2\n    @classmethod\n    def made(cls): ...\ndef came(): ...\n"
 )
 
 
@@ -130,7 +130,7 @@ def test_diff_reads_like_a_changelog(tmp_path: Path) -> None:
         "  - gone()",
         "  ~ Box.f(self, a) -> f(self, a, *, b=1)",
         "  + came()",
-        "  + static Box.made()",
+        "  + classmethod Box.made(cls)",
         "  ~ Box.worked: body",
         "+ module torch.fx.b",
     ]
