@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
+from itertools import pairwise
 from typing import Generic, TypeVar
 
 Item = TypeVar("Item")
@@ -99,7 +100,7 @@ def narrowed(sequence: Sequence[Item], known: Mapping[Item, Answer]) -> Sequence
 def turns_in(sequence: Sequence[Item], known: Mapping[Item, Answer]) -> list[tuple[Item, Item]]:
     """Neighbouring told items with opposite answers: more than one says that the sequence turns more than once."""
     told = [item for item in sequence if known.get(item, Answer.UNKNOWN) is not Answer.UNKNOWN]
-    return [(one, other) for one, other in zip(told, told[1:], strict=False) if known[one] is not known[other]]
+    return [(one, other) for one, other in pairwise(told) if known[one] is not known[other]]
 
 
 def minimise(items: Sequence[Item], ask: Ask[Sequence[Item]]) -> Minimal[Item]:
@@ -128,7 +129,7 @@ def minimise(items: Sequence[Item], ask: Ask[Sequence[Item]]) -> Minimal[Item]:
 def _smaller(items: tuple[Item, ...], parts: int) -> Iterator[tuple[Item, ...]]:
     """Each part, then each part's complement; of two parts the complements are the parts."""
     bounds = [round(part * len(items) / parts) for part in range(parts + 1)]
-    spans = list(zip(bounds, bounds[1:], strict=False))
+    spans = list(pairwise(bounds))
     yield from (items[start:stop] for start, stop in spans)
     if parts > 2:
         yield from (items[:start] + items[stop:] for start, stop in spans)

@@ -19,6 +19,7 @@ import click
 from rich.console import Console
 
 from patchgate import __version__, accept, record
+from patchgate.bisect_command import ask, bisect
 from patchgate.codes import CODES
 from patchgate.corpus.command import corpus
 from patchgate.errors import UsageError
@@ -166,6 +167,8 @@ def record_command(profile: str, folder: str) -> None:
 
 cli.add_command(corpus)
 cli.add_command(lint)
+cli.add_command(bisect)
+cli.add_command(ask)
 cli.add_command(index_group)
 
 

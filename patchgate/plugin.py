@@ -17,6 +17,7 @@ from patchgate.cells import AXES, Cell, cells_of
 from patchgate.codes import CODES
 from patchgate.errors import UsageError
 from patchgate.files import write_atomically
+from patchgate.identity import identity_of
 from patchgate.judge.machine import judge_row
 from patchgate.matrix import load_workloads
 from patchgate.model import Colour, Kind, Patch, Verdict
@@ -24,6 +25,7 @@ from patchgate.patches import load_patch
 from patchgate.run import TIMES, Run, load_run, save_verdicts
 from patchgate.runner import Runner
 from patchgate.server import Server, start_server
+from patchgate.store import Shelf
 from patchgate.trial import Trial
 from patchgate.wire import from_dict, to_dict
 
@@ -59,9 +61,12 @@ class Gate:
             given = {
                 "sockets": {server.torch: server.socket for server in self.servers},
                 "logs": {server.torch: server.log for server in self.servers},
+                "identities": {torch: identity_of(python) for torch, python in run.rows.items() if run.shelf},
             }
         self.given = given
-        runner = Runner(store=run.store, artifacts=Path(run.folder) / "code", limits=run.limits, **given)
+        shelf = Shelf(Path(run.shelf)) if run.shelf else None
+        code = Path(run.shelf or run.folder) / "code"
+        runner = Runner(store=run.store, artifacts=code, limits=run.limits, shelf=shelf, **given)
         self.trial = Trial(run, self.patch, self.workloads, runner)
 
     @pytest.hookimpl(optionalhook=True)

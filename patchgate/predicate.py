@@ -21,17 +21,18 @@ _OPERATORS: dict[str, Callable[[Any, Any], bool]] = {
     "!=": operator.ne,
     "contains": operator.contains,
 }
-_FORM = re.compile(r"\s*(<=|>=|==|!=|<|>|contains)\s*(-?\d+)\s*")
+_FORM = re.compile(r"\s*(<=|>=|==|!=|<|>|contains)\s*(-?\d+(?:\.\d+)?)\s*")
 
 
-def parse_predicate(text: str) -> Callable[[FactValue], bool]:
+def parse_predicate(text: str) -> Callable[[FactValue | float], bool]:
     """The test that `text` describes. Raises ValueError when it does not parse."""
     match = _FORM.fullmatch(text)
     if match is None:
-        raise ValueError(f"not a predicate: {text!r}; write one of {' '.join(_OPERATORS)} and an integer")
-    compare, bound = _OPERATORS[match.group(1)], int(match.group(2))
+        raise ValueError(f"not a predicate: {text!r}; write one of {' '.join(_OPERATORS)} and a number")
+    compare, number = _OPERATORS[match.group(1)], match.group(2)
+    bound = float(number) if "." in number else int(number)
 
-    def holds(value: FactValue) -> bool:
+    def holds(value: FactValue | float) -> bool:
         if isinstance(value, (Unmeasured, str)):
             return False
         if isinstance(value, tuple) != (match.group(1) == "contains"):

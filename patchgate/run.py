@@ -30,7 +30,10 @@ class Limits:
 
 @dataclass(frozen=True, kw_only=True)
 class Run:
-    """`rows` maps a torch release to its interpreter, `problems` one that has none to the reason."""
+    """`rows` maps a torch release to its interpreter, `problems` one that has none to the reason.
+
+    `shelf` is a folder of observations that runs of the same content share; None measures everything.
+    """
 
     folder: str
     patch: str
@@ -39,6 +42,7 @@ class Run:
     devices: tuple[str, ...] = ("h200", "cpu")
     workloads: tuple[str, ...] = ()
     limits: Limits = field(default_factory=Limits)
+    shelf: str | None = None
 
     @property
     def torches(self) -> tuple[str, ...]:

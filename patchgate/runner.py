@@ -13,15 +13,17 @@ import os
 import socket
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from patchgate.files import write_atomically
+from patchgate.identity import key_of
 from patchgate.matrix import load_profile
 from patchgate.model import Case, Cause, Observation, Patch, Workload
 from patchgate.project import shown
 from patchgate.run import Limits
-from patchgate.store import Store
+from patchgate.store import Shelf, Store
 from patchgate.wire import Answer, fact_from, failure_of
 
 WARM_UP_SECONDS = 180
@@ -29,13 +31,15 @@ WARM_UP_SECONDS = 180
 
 @dataclass(frozen=True, kw_only=True)
 class Runner:
-    """Asks the servers of a run. `sockets` and `logs` are by torch release."""
+    """Asks the servers of a run. `sockets`, `logs` and the `identities` of environments are by torch release."""
 
     sockets: dict[str, str]
     logs: dict[str, str]
     store: Store
     artifacts: Path
     limits: Limits
+    shelf: Shelf | None = None
+    identities: dict[str, str] = field(default_factory=dict)
 
     def ask(self, torch: str, do: str, seconds: float | None = None, **request: Any) -> Answer:
         """One question to one fork server; an answer with "failure" when there is none.
@@ -91,10 +95,19 @@ class Runner:
         }
 
     def observe(self, case: Case, workload: Workload, patch: Patch | None) -> Observation:
-        """The facts of a case, measured once a run."""
+        """The facts of a case, measured once a run; with a shelf, once for the same content."""
         stored = self.store.load(case)
         if stored is not None:
             return stored
+        key = key_of(case, workload, patch, self.identities[case.torch]) if self.shelf else None
+        shelved = self.shelf.load(key) if self.shelf and key else None
+        observation = shelved or self._measure(case, workload, patch, key or case.id)
+        self.store.save(observation)
+        if self.shelf and key and shelved is None:
+            self.shelf.save(key, observation)
+        return observation
+
+    def _measure(self, case: Case, workload: Workload, patch: Patch | None, name: str) -> Observation:
         answer = self.ask(
             case.torch,
             "observe",
@@ -106,17 +119,15 @@ class Runner:
             patch=patch.path if patch else None,
             scope=patch.claims.scope if patch else None,
         )
-        observation = self._observation(case, answer)
-        self.store.save(observation)
-        return observation
+        return self._observation(case, answer, name)
 
-    def _observation(self, case: Case, answer: Answer) -> Observation:
+    def _observation(self, case: Case, answer: Answer, name: str) -> Observation:
         observation = Observation(case=case, environment=answer.get("environment", {}))
         if "failure" in answer:
             return replace(observation, failure=failure_of(answer))
         artifacts = {}
         if answer.get("code"):
-            code = self.artifacts / f"{case.id}.py"
+            code = self.artifacts / f"{name}.py"
             write_atomically(code, "\n\n".join(answer["code"]))
             artifacts["code"] = shown(code)
         facts = {name: fact_from(value) for name, value in answer["facts"].items()}

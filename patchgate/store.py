@@ -1,7 +1,7 @@
-"""Observations of one run, a file a case, written atomically.
+"""Observations in files, written atomically: a store of one run by case, a shelf of many runs by content.
 
 Decides where they lie. A store belongs to one run, so whatever is in it was
-measured by this code on this machine just now.
+measured by this code on this machine just now; a shelf's key says the same of another time.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from pathlib import Path
 
 from patchgate.errors import UsageError
 from patchgate.files import write_atomically
-from patchgate.model import Case, Observation
+from patchgate.model import Case, Cause, Observation
 from patchgate.wire import from_dict, to_dict
 
 
@@ -36,6 +36,25 @@ class Store:
 
     def __iter__(self) -> Iterator[Observation]:
         return (_read(path) for path in sorted(self.folder.glob("*.json")))
+
+
+@dataclass(frozen=True)
+class Shelf:
+    """A folder of observations by content key (`patchgate.identity`)."""
+
+    folder: Path
+
+    def _path(self, key: str) -> Path:
+        return self.folder / key[:2] / f"{key}.json"
+
+    def load(self, key: str) -> Observation | None:
+        path = self._path(key)
+        return _read(path) if path.is_file() else None
+
+    def save(self, key: str, observation: Observation) -> None:
+        """Keep it, unless the machine failed: that says nothing of the next time."""
+        if observation.failure is None or observation.failure.cause is not Cause.MACHINE:
+            write_atomically(self._path(key), json.dumps(to_dict(observation), indent=1, sort_keys=True) + "\n")
 
 
 def _read(path: Path) -> Observation:

@@ -190,7 +190,7 @@ patch.toml:2: a symptom needs four strings
   got:  {'workload': 'stack', 'device': 'h200', 'fact': 'loads.max', 'predicate': 4}
   next: workload = "residual_stack", device = "h200", fact = "loads.max", predicate = "> 4"
 patch.toml:2: bad symptom predicate
-  got:  not a predicate: 'at least 4'; write one of < <= > >= == != contains and an integer
+  got:  not a predicate: 'at least 4'; write one of < <= > >= == != contains and a number
   next: predicate = "> 4"
 patch.toml:7: unknown key `symptom.when`
   got:  when = ...

@@ -1,0 +1,46 @@
+"""What the API index says to a search: has a release this name, and what changed around some names.
+
+Decides nothing of its own; it asks the index that `patchgate lint` judges by.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from patchgate.bisect import Answer
+from patchgate.bisect_question import Question, Reading, untold
+from patchgate.surface.api import Function
+from patchgate.surface.changes import diff
+from patchgate.surface.index import load, releases
+
+
+def known_releases() -> tuple[str, ...]:
+    return releases()
+
+
+def read_index(question: Question, torch: str) -> Reading:
+    """Whether a release has a name, or a function a parameter."""
+    if torch not in releases():
+        return untold(f"torch {torch} is not indexed: patchgate index add {torch}")
+    dotted, _, parameter = question.name.rstrip(")").partition("(")
+    found = load(torch).resolve(dotted)
+    if found is not None and parameter:
+        symbol = found.symbol
+        if not isinstance(symbol, Function):
+            return untold(f"{dotted} is no function in torch {torch}")
+        names = [each.name for each in symbol.parameters]
+        told, there = f"{symbol.name}({', '.join(names)})", parameter in names
+    else:
+        told, there = (found.kind if found else "absent"), found is not None
+    if found is not None and found.kind == "maybe":
+        return untold(f"{dotted} may be answered by __getattr__")
+    return Reading(answer=Answer.BAD if there else Answer.GOOD, shown=told)
+
+
+def changes_around(names: Sequence[str], old: str, new: str) -> list[str]:
+    """The lines of `patchgate index diff` about the modules and classes that hold `names`."""
+    if not {old, new} <= set(releases()):
+        return []
+    before, after = load(old), load(new)
+    owners = dict.fromkeys(name.partition("(")[0].rpartition(".")[0] for name in names)
+    return [line for owner in owners for line in diff(before, after, owner)]

@@ -1,0 +1,92 @@
+"""What a stored observation stands for: a key of everything that could make a new one differ.
+
+Decides what goes into the key; nothing here starts torch. Inductor's options
+need no part: no variable that sets one reaches the probe, so the build decides them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import subprocess
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from patchgate.errors import UsageError
+from patchgate.matrix import load_profile
+from patchgate.model import Case, Patch, Workload
+from patchgate.project import PACKAGE
+
+# Runs in the torch environment, finds torch without importing it, and reads the compiler's sources:
+# whoever builds torch, or edits it in place, keeps its version.
+_ASK = """
+import hashlib, importlib.metadata, importlib.util, json, pathlib, platform
+def version(name):
+    try: return importlib.metadata.version(name)
+    except importlib.metadata.PackageNotFoundError: return "none"
+home = pathlib.Path(importlib.util.find_spec("torch").origin).parent
+sources = hashlib.sha256()
+for part in ("version.py", "_dynamo", "_functorch", "_inductor", "_subclasses", "fx"):
+    at = home / part
+    for path in sorted(at.rglob("*.py")) if at.is_dir() else [at]:
+        sources.update(str(path.relative_to(home)).encode() + b"\\0" + path.read_bytes())
+print(json.dumps({"torch": version("torch"), "triton": version("triton"), "python": platform.python_version(),
+    "machine": platform.machine(), "sources": sources.hexdigest(), "home": str(home.parent)}))
+"""
+
+
+@cache
+def read_environment(python: str) -> dict[str, str]:
+    """Versions of a torch environment, a digest of its compiler's sources, and where it is installed ("home")."""
+    try:
+        ended = subprocess.run([python, "-c", _ASK], capture_output=True, text=True, timeout=120)
+        told: dict[str, str] = json.loads(ended.stdout)
+    except (OSError, ValueError, subprocess.TimeoutExpired) as error:
+        raise UsageError(
+            "no torch in this environment", where="--row", got=f"{python}: {error}", next=f"{python} -c 'import torch'"
+        ) from None
+    return told
+
+
+def identity_of(python: str) -> str:
+    """A digest of an environment that is the same wherever the same torch is installed."""
+    return _digest({name: value for name, value in read_environment(python).items() if name != "home"})
+
+
+def key_of(case: Case, workload: Workload, patch: Patch | None, identity: str) -> str | None:
+    """The content key of an observation; None on a real device, of which no text tells all that matters."""
+    profile = load_profile(case.device)
+    if profile["kind"] == "real":
+        return None
+    return _digest(
+        {
+            "case": case.id,
+            "environment": identity,
+            "probe": _files(PACKAGE / "probe"),
+            "profile": profile,
+            "workload": [_file(Path(workload.path)), workload.dtype, workload.dynamic],
+            "patch": patch_digest(patch) if patch else None,
+        }
+    )
+
+
+def patch_digest(patch: Patch) -> str:
+    """Of the patch's file and manifest; of a folder's every file, because the patch may read them."""
+    path = Path(patch.path)
+    if path.stem == "patch":
+        return _files(path.parent)
+    return _digest([_file(each) for each in (path, Path(patch.manifest or path))])
+
+
+def _files(folder: Path) -> str:
+    found = [path for path in sorted(folder.rglob("*")) if path.is_file() and path.suffix != ".pyc"]
+    return _digest([[str(path.relative_to(folder)), _file(path)] for path in found])
+
+
+def _file(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def _digest(content: Any) -> str:
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:32]
