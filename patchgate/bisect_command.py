@@ -74,7 +74,7 @@ def _asking(given: dict[str, Any]) -> Asking:
     if kind == "metric" and (unpatched or patch is None):
         raise UsageError("a figure compares patched with unpatched", where="--metric", got="no PATCH", next="... PATCH")
     rows = dict(_pair(text) for text in given["rows"])
-    instrument = Instrument(Environments(rows), given["folder"], tuple(given["workloads"]))
+    instrument = Instrument(Environments(rows), given["folder"].resolve(), tuple(given["workloads"]))
     return Asking(question=asked[kind](text), patch=patch, side=None if unpatched else patch, instrument=instrument)
 
 
