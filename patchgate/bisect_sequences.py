@@ -7,6 +7,7 @@ disk that every command can judge. Asks nothing.
 from __future__ import annotations
 
 import io
+import re
 import subprocess
 import tarfile
 from collections.abc import Sequence
@@ -24,7 +25,7 @@ _SUBSET = '''"""{title}: only these changes of it, for a search. Content {digest
 
 from patchgate.probe.subset import run_subset
 
-run_subset({path!r}, {{{names}}})
+run_subset({path!r}, {{{names}}}, {scope!r})
 '''
 
 
@@ -92,8 +93,14 @@ def _git(repository: Path, *arguments: str) -> bytes:
 def with_targets(patch: Patch, names: Sequence[str], folder: Path) -> Path:
     """A patch that does what `patch` does to `names`, and nothing else."""
     kept = ", ".join(map(repr, names))
-    text = _SUBSET.format(title=patch.id, digest=patch_digest(patch), path=patch.path, names=kept or "*()")
-    return _written(patch, text, "patch.py", folder)
+    text = _SUBSET.format(
+        title=patch.id, digest=patch_digest(patch), path=patch.path, names=kept or "*()", scope=patch.claims.scope
+    )
+    written = _written(patch, text, "patch.py", folder)
+    if patch.claims.scope:  # entered by the text above
+        manifest = written / "patch.toml"
+        write_atomically(manifest, re.sub(r"(?m)^scope\b.*$", "", manifest.read_text(encoding="utf-8")))
+    return written
 
 
 def hunks_of(text: str, where: str) -> list[str]:

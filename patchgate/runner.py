@@ -12,7 +12,6 @@ import json
 import os
 import socket
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any

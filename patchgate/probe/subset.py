@@ -24,10 +24,10 @@ def name_of(dotted: str, key: Any) -> str:
     return _ADDRESS.sub("[]", name)
 
 
-def run_subset(path: str, kept: Collection[str]) -> None:
-    """Run the patch at `path`; of its changes to torch only those named in `kept` stay."""
+def run_subset(path: str, kept: Collection[str], scope: str | None = None) -> None:
+    """Run the patch at `path`; of its changes to torch only those named in `kept` stay, its scope entered."""
     before = patching.snapshot()
-    patching.run_patch(path, "patchgate_subset")
+    patching.run_patch(path, "patchgate_subset", scope)
     after = patching.snapshot()
     # Entries of containers first: taking back the container itself would lose those that stay.
     for dotted in sorted(before.keys() & after.keys(), key=lambda name: not name.endswith("[]")):
