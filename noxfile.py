@@ -51,6 +51,14 @@ def corpus(session: nox.Session) -> None:
 
 
 @nox.session
+def bisect(session: nox.Session) -> None:
+    """What turned an answer: nox -s bisect -- --symptom --torch 2.10.0..2.15.0 PATCH"""
+    session.install("-e", ".", "uv")  # uv makes the environments of releases that are no row
+    made = [torch for torch in ROWS if "python" in _made(torch)]
+    _patchgate(session, "bisect", *_rows(session, made), *session.posargs)
+
+
+@nox.session
 def accept(session: nox.Session) -> None:
     """Promote what the last gate observed to golden: nox -s accept -- --reason '...'"""
     session.install("-e", ".")

@@ -1,37 +1,19 @@
-"""Replaces five names; the cascade of loads goes only when the helper and the method are replaced together."""
+"""Replaces five names; the cascade of loads goes only where two of them are replaced together."""
 
 from torch._inductor import ir
 from torch._inductor.ir import StorageBox
 
-plain = {name: StorageBox.__dict__[name] for name in ("should_realize_on_reuse", "has_exceeded_max_reads", "realize_hint")}
-large, is_cpu = ir.StorageBox.__dict__.get("num_reads"), ir.is_cpu
-original_reads = StorageBox.num_reads
-
-
-def is_many(self):
-    return "few"
+realize_on_reuse = StorageBox.should_realize_on_reuse
+max_reads, hint, is_cpu = StorageBox.has_exceeded_max_reads, StorageBox.realize_hint, ir.is_cpu
 
 
 def should_realize_on_reuse(self, users):
-    if users > 1 and getattr(self, "patchgate_many", None) and type(self).patchgate_many(self) == "many":
-        return True
-    return plain["should_realize_on_reuse"](self, users)
-
-
-def has_exceeded_max_reads(self):
-    return plain["has_exceeded_max_reads"](self)
-
-
-def realize_hint(self):
-    return plain["realize_hint"](self)
-
-
-def new_is_cpu(x):
-    return is_cpu(x)
+    many = vars(type(self)).get("patchgate_many")
+    return (users > 1 and many is not None and many(self)) or realize_on_reuse(self, users)
 
 
 StorageBox.should_realize_on_reuse = should_realize_on_reuse
-StorageBox.has_exceeded_max_reads = has_exceeded_max_reads
-StorageBox.realize_hint = realize_hint
-StorageBox.patchgate_many = lambda self: "many"
-ir.is_cpu = new_is_cpu
+StorageBox.patchgate_many = lambda self: True
+StorageBox.has_exceeded_max_reads = lambda self: max_reads(self)
+StorageBox.realize_hint = lambda self: hint(self)
+ir.is_cpu = lambda x: is_cpu(x)

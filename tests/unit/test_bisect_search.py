@@ -1,7 +1,4 @@
-"""Questions, what answers them, what is searched, and how an answer is told: no torch is run."""
-
-import subprocess
-from pathlib import Path
+"""Questions, what answers them, and how an answer is told: no torch is run."""
 
 import pytest
 from click.testing import CliRunner
@@ -20,26 +17,12 @@ from patchgate.bisect_question import (
     read_verdicts,
 )
 from patchgate.bisect_search import Search, recorded
-from patchgate.bisect_sequences import commits_in, hunks_of, patch_at, releases_in, top_of, with_hunks, with_targets
 from patchgate.errors import UsageError
 from patchgate.model import Kind, Unmeasured, Verdict
-from patchgate.patches import load_patch
 
 GOOD, BAD, UNKNOWN = Answer
 CASCADE = parse_fact("residual_stack.h200.loads.max > 4", ["residual_stack"], ["h200"])
 GRAPH_REUSE = "torch._inductor.ir.StorageBox.should_realize_on_reuse(graph_reuse)"
-DIFF = """\
---- a/torch/a.py
-+++ b/torch/a.py
-@@ -1,2 +1,2 @@
- x = 1
--y = 2
-+y = 3
-@@ -9,2 +9,2 @@
--z = 1
-+z = 2
- w = 1
-"""
 
 
 def verdict(code, kind):
@@ -164,61 +147,6 @@ def test_golden_answers_for_the_releases_that_it_was_recorded_for():
     known = recorded(CASCADE, None, ["2.13.0", "2.14.1", "9.9.0"])
     assert {torch: found.answer for torch, found in known.items()} == {"2.13.0": BAD, "2.14.1": GOOD}
     assert recorded(CASCADE, "no-such-patch", ["2.13.0"]) == {}
-
-
-def test_releases_lie_between_both_ends():
-    known = ["2.10.0", "2.11.0", "2.9.0", "2.12.1"]
-    assert releases_in("2.10.0..2.12.0", known) == ["2.10.0", "2.11.0", "2.12.0"]
-    for text in ("2.10.0", "2.10.0..2.10.0", "a..b", ""):
-        with pytest.raises(UsageError):
-            releases_in(text, known)
-
-
-@pytest.fixture
-def repository(tmp_path):
-    def git(*arguments):
-        command = ["git", "-C", str(tmp_path), "-c", "user.name=a", "-c", "user.email=a@b.c", *arguments]
-        subprocess.run(command, check=True, capture_output=True)
-
-    git("init", "-q")
-    git("commit", "-q", "--allow-empty", "-m", "empty")
-    for number in range(3):
-        (tmp_path / "p.py").write_text(f"x = {number}\n")
-        (tmp_path / "p.toml").write_text('title = "p"\n')
-        git("add", "-A")
-        git("commit", "-qm", f"step {number}")
-    return tmp_path
-
-
-def test_commits_are_listed_oldest_first_and_a_patch_is_read_as_it_was(repository, tmp_path_factory):
-    commits = commits_in("HEAD~3..HEAD", repository)
-    folder = tmp_path_factory.mktemp("commits")
-    paths = [patch_at(commit, repository / "p.py", top_of(repository), folder) for commit in commits]
-    assert paths[0] is None
-    assert [load_patch(path).source for path in paths[1:]] == ["x = 0\n", "x = 1\n", "x = 2\n"]
-    assert load_patch(paths[1]).claims.title == "p"
-    for text in ("HEAD", "HEAD..HEAD", "nothing..HEAD"):
-        with pytest.raises(UsageError):
-            commits_in(text, repository)
-
-
-def test_a_subset_of_targets_is_a_patch_of_its_own(repository):
-    patch = load_patch(repository / "p.py")
-    some, none = (load_patch(with_targets(patch, names, repository / "w")) for names in (["torch.a", "torch.b"], []))
-    assert "{'torch.a', 'torch.b'}" in some.source
-    assert "{*()}" in none.source
-    assert some.claims == patch.claims
-
-
-def test_a_subset_of_hunks_is_a_diff_of_its_own(tmp_path):
-    from types import SimpleNamespace
-
-    patch = SimpleNamespace(id="p", source=DIFF, manifest=None)
-    assert hunks_of(DIFF, "p.diff") == ["torch/a.py:1", "torch/a.py:9"]
-    text = Path(with_hunks(patch, ["torch/a.py:9"], tmp_path), "patch.diff").read_text()
-    assert (hunks_of(text, "p.diff"), "y = 3" in text, "z = 2" in text) == (["torch/a.py:9"], False, True)
-    with pytest.raises(UsageError):
-        hunks_of("", "p.diff")
 
 
 def test_the_first_release_with_a_parameter_is_found_in_the_index():
