@@ -44,6 +44,8 @@ class Module:
     imports: dict[str, str] = field(default_factory=dict)
     lazy_imports: dict[str, str] = field(default_factory=dict)
     config: dict[str, str] = field(default_factory=dict)
+    # (who keeps it, origin) of functions that the module hands to registries and tables.
+    held: tuple[tuple[str, str], ...] = ()
     has_getattr: bool = False
 
 

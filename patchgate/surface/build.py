@@ -8,7 +8,7 @@ from __future__ import annotations
 import ast
 import warnings
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from patchgate.surface.api import CallSite, Module
@@ -78,12 +78,16 @@ def build_files(files: Iterable[tuple[str, str]], version: str, *, triton: str =
 
 
 def _keep_known_names(built: Sources) -> None:
-    """Only calls of names that the index knows as functions or classes are worth their place."""
+    """Only calls of functions and classes, and only functions held, that the index knows are worth their place."""
     known: set[str] = set()
     for module in built.modules.values():
         known.update(module.functions, (name.rpartition(".")[2] for name in module.classes))
         for owner in module.classes.values():
             known.update(owner.functions)
+    functions = {f"{module.name}.{name}" for module in built.modules.values() for name in module.functions}
+    for name, module in built.modules.items():
+        held = tuple((keeper, origin) for keeper, origin in module.held if origin in functions)
+        built.modules[name] = replace(module, held=held)
     for name, calls in built.calls.items():
         built.calls[name] = [(callee, site) for callee, site in calls if callee in known]
 

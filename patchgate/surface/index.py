@@ -28,6 +28,7 @@ class Release(Protocol):
     def resolve(self, dotted: str) -> Found | None: ...
     def member(self, class_dotted: str, name: str) -> Found | None: ...
     def holders(self, dotted: str) -> tuple[str, ...]: ...
+    def registries(self, dotted: str) -> tuple[str, ...]: ...
     def subclasses(self, class_dotted: str) -> tuple[str, ...]: ...
     def calls(self, bare_name: str) -> tuple[CallSite, ...]: ...
     def source(self, dotted: str) -> str | None: ...
@@ -78,11 +79,14 @@ class IndexedRelease:
     def _read(self, name: str) -> Module | None:
         if not self.index.lives.get(name, 0) & self._bit:
             return Module(name=name)  # a package outside the scope, of modules inside it
-        tables: tuple[dict[str, str], dict[str, str]] = ({}, {})
-        for mask, lazy, local, origin in self.index.imported(name):
-            if mask & self._bit:
-                tables[lazy][local] = origin
-        return self.index.stored(name).module(self.version, *tables)
+        tables: dict[str, dict[str, str]] = {"from": {}, "lazy": {}}
+        held = []
+        for mask, kind, local, origin in self.index.imported(name):
+            if mask & self._bit and kind == "held":
+                held.append((local, origin))
+            elif mask & self._bit:
+                tables[kind][local] = origin
+        return self.index.stored(name).module(self.version, tables["from"], tables["lazy"], tuple(sorted(held)))
 
     def modules(self) -> frozenset[str]:
         return self._names
@@ -101,9 +105,17 @@ class IndexedRelease:
         return member(self, class_dotted, name)
 
     def holders(self, dotted: str) -> tuple[str, ...]:
+        """Names of other modules that are bound to the same object."""
+        return self._bound(dotted, "from")
+
+    def registries(self, dotted: str) -> tuple[str, ...]:
+        """MODULE.KEEPER of what registers the function or has it in a table."""
+        return self._bound(dotted, "held")
+
+    def _bound(self, dotted: str, kind: str) -> tuple[str, ...]:
         wanted = self._origin(dotted)
         name = dotted.rpartition(".")[2]
-        bound = (each for each in self.index.binders(name) if each[0] & self._bit)
+        bound = (each for each in self.index.binders(name, kind) if each[0] & self._bit)
         return tuple(sorted({holder for _, holder, origin in bound if self._origin(origin) == wanted}))
 
     def subclasses(self, class_dotted: str) -> tuple[str, ...]:

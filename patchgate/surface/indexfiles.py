@@ -52,32 +52,32 @@ class IndexFiles:
         return {file.stem: file.read_text(encoding="utf-8") for file in files}
 
     @cache  # noqa: B019  an index lives as long as the process
-    def imported(self, module: str) -> tuple[tuple[int, bool, str, str], ...]:
-        """(releases, lazy, local name, origin) for each import of a module."""
+    def imported(self, module: str) -> tuple[tuple[int, str, str, str], ...]:
+        """(releases, `from`, `lazy` or `held`, local name or keeper, origin) for each import of a module."""
         package = ".".join(module.split(".")[:2])
         text = self.imports.get(package, "")
         return tuple(each for line in block_of(text, module) for each in self._import_line(module, line))
 
-    def _import_line(self, module: str, line: str) -> list[tuple[int, bool, str, str]]:
+    def _import_line(self, module: str, line: str) -> list[tuple[int, str, str, str]]:
         words, tab, span = line.partition("\t")
         kind, owner, *names = words.split(" ")
         mask = self.spans.mask(span) if tab else self.lives[module]
         before = "" if owner == "." else f"{owner}."
         pairs = (name.partition("=") for name in names)
         return [
-            (mask, kind == "lazy", before + local if local == "*" else local, before + (name or local))
+            (mask, kind, before + local if local == "*" else local, before + (name or local))
             for local, _, name in pairs
         ]
 
     @cache  # noqa: B019
-    def binders(self, name: str) -> tuple[tuple[int, str, str], ...]:
-        """(releases, holder, origin) wherever something of that last name is imported by value."""
+    def binders(self, name: str, kind: str = "from") -> tuple[tuple[int, str, str], ...]:
+        """(releases, holder, origin) wherever something of that last name is imported by value, or `held`."""
         found = []
         for text in self.imports.values():
             places = {each for needle in (f" {name}", f"={name}") for each in lines_with(text, needle)}
             for start, stop in sorted(places):
                 line, module = text[start:stop], heading(text, "module", start)[0]
-                if line.startswith("from "):
+                if line.startswith(f"{kind} "):
                     for mask, _, local, origin in self._import_line(module, line):
                         if origin.endswith(f".{name}"):
                             found.append((mask, f"{module}.{local}", origin))

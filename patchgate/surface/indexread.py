@@ -83,7 +83,9 @@ class Stored:
         name, tab, span = header.partition("\t")
         return rest, name, self.spans.mask(span) if tab else life
 
-    def module(self, version: str, imports: dict[str, str], lazy: dict[str, str]) -> Module | None:
+    def module(
+        self, version: str, imports: dict[str, str], lazy: dict[str, str], held: tuple[tuple[str, str], ...] = ()
+    ) -> Module | None:
         bit = self.spans.bits[version]
         if not self.life & bit:
             return None
@@ -97,6 +99,7 @@ class Stored:
             attributes={name: note for mask, name, note in body.attributes if mask & bit},
             imports=imports,
             lazy_imports=lazy,
+            held=held,
             config={name: value for mask, name, value in body.options if mask & bit},
             has_getattr="__getattr__" in functions or any(mask & bit for mask, _ in body.head),
         )

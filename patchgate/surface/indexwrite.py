@@ -148,6 +148,8 @@ def _imports(records: Mapping[int, Module], spans: Spans) -> Iterable[str]:
         for kind, table in (("from", module.imports), ("lazy", module.lazy_imports)):
             for local, origin in table.items():
                 masks[kind, local, origin] |= bit
+        for keeper, origin in module.held:
+            masks["held", keeper, origin] |= bit
     grouped: dict[tuple[str, str, int], list[str]] = defaultdict(list)
     for (kind, local, origin), mask in masks.items():
         owner, _, name = origin.rpartition(".")

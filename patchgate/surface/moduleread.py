@@ -11,6 +11,7 @@ from collections.abc import Iterator
 
 from patchgate.surface.api import CallSite, Class, Function, Module
 from patchgate.surface.functionread import calls_of, nodes_of, read_function
+from patchgate.surface.registries import given_away
 from patchgate.surface.spelling import spelled
 
 DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
@@ -24,7 +25,8 @@ def read_module(name: str, tree: ast.Module, *, package: bool) -> tuple[Module, 
     for each in _lazy_imports(tree):
         for local, origin in reader.bound(each):
             reader.lazy.setdefault(local, origin)
-    return reader.record(makes_names=_makes_names(tree)), reader.calls
+    held = {(keeper, reader.origin(local)) for keeper, local in given_away(tree)}
+    return reader.record(held=tuple(sorted(held)), makes_names=_makes_names(tree)), reader.calls
 
 
 class _Reader:
@@ -87,7 +89,10 @@ class _Reader:
             # A star has no name of its own; a module may have several.
             yield each.asname or (f"{origin}.*" if each.name == "*" else each.name), f"{origin}.{each.name}"
 
-    def record(self, *, makes_names: bool) -> Module:
+    def origin(self, local: str) -> str:
+        return self.imports.get(local) or self.lazy.get(local) or f"{self.name}.{local}"
+
+    def record(self, *, held: tuple[tuple[str, str], ...], makes_names: bool) -> Module:
         return Module(
             name=self.name,
             functions=self.functions,
@@ -96,6 +101,7 @@ class _Reader:
             imports=self.imports,
             lazy_imports=self.lazy,
             config=self.config,
+            held=held,
             has_getattr="__getattr__" in self.functions or makes_names,
         )
 

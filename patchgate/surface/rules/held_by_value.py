@@ -1,10 +1,13 @@
-"""PG118: who still holds the original after the rebinding. Quiet for methods, and for holders rebound too."""
+"""PG118: who still holds the original after the rebinding. Quiet for methods, and for holders rebound too.
+
+Red where a module has it by name; a note for registries and tables, which the patch may fill anew itself.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from patchgate.surface.findings import Remark, View
+from patchgate.surface.findings import Remark, Severity, View
 from patchgate.surface.lookup import module_of
 from patchgate.surface.usage import Live, Rebinding
 
@@ -17,6 +20,7 @@ def check(views: Sequence[View]) -> Iterator[Remark]:
         for each in view.usage.rebindings:
             if each.live is not Live.LIVE or each.on_class or each.origin is None:
                 continue
+            yield from _registered(view, each)
             holders = [holder for holder in _holders(view, each) if holder not in rebound]
             if holders:
                 more = f" and {len(holders) - _SHOWN} more" if len(holders) > _SHOWN else ""
@@ -29,6 +33,22 @@ def check(views: Sequence[View]) -> Iterator[Remark]:
                     fix="assign the replacement there too",
                     detail="\n".join(holders),
                 )
+
+
+def _registered(view: View, each: Rebinding) -> Iterator[Remark]:
+    found = view.release.registries(each.origin or each.target)
+    if found:
+        more = f" and {len(found) - _SHOWN} more" if len(found) > _SHOWN else ""
+        shown = ", ".join(f"`{keeper}`" for keeper in found[:_SHOWN])
+        yield Remark(
+            code="PG118",
+            version=view.version,
+            spot=each.spot,
+            message=f"the original stays registered by {shown}{more}",
+            severity=Severity.NOTE,
+            fix="register the replacement too",
+            detail="\n".join(found),
+        )
 
 
 def _holders(view: View, each: Rebinding) -> list[str]:

@@ -84,6 +84,8 @@ def _signature(view: View, each: Rebinding, original: Function, function: LocalF
     lacking = [p for at, p in enumerate(theirs) if not p.kind.startswith("var-") and not accepts(ours, p, at)]
     failing = _misfits(view, each, original, function)
     demanded = [p for p in ours if p.default is None and not p.kind.startswith("var-")][len(theirs) :]
+    if not failing:
+        yield from _order(view, each, theirs, ours)
     if not failing and not lacking:
         return
     fix = f"add `{written(lacking)}`" if lacking else f"give `{demanded[0].name}` a default" if demanded else ""
@@ -108,6 +110,28 @@ def _signature(view: View, each: Rebinding, original: Function, function: LocalF
             severity=Severity.NOTE,
             fix=fix,
         )
+
+
+def _order(view: View, each: Rebinding, theirs: Sequence[Parameter], ours: Sequence[Parameter]) -> Iterator[Remark]:
+    """Parameters that stand at another place than torch's callers put their arguments."""
+    places = {p.name: at for at, p in enumerate(ours) if p.kind.startswith("positional")}
+    wanted = [(at, p.name) for at, p in enumerate(theirs) if p.kind.startswith("positional")]
+    moved = [(at, name) for at, name in wanted if places.get(name, at) != at]
+    if not moved:
+        return
+    proof = [site for site in view.release.calls(each.name) if site.positional > moved[0][0] and not site.star]
+    proof = [site for site in proof if misfit(theirs, site.positional, site.keywords) is None]
+    names = ", ".join(f"`{name}`" for _, name in moved)
+    yield Remark(
+        code="PG113",
+        version=view.version,
+        spot=each.spot,
+        message=f"{_what(each)} has {names} at another place, {'where' if proof else 'though no call in'} torch"
+        f" passes {'it' if len(moved) == 1 else 'them'} by position",
+        severity=Severity.RED if proof else Severity.NOTE,
+        fix=f"take `{written(theirs)}`",
+        evidence=_evidence(view, each.name, proof) if proof else "",
+    )
 
 
 def _fails(site: CallSite, theirs: Sequence[Parameter], ours: Sequence[Parameter]) -> str | None:

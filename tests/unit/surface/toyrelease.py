@@ -18,6 +18,7 @@ class ToyRelease:
         names = {".".join(name.split(".")[:at]) for name in sources for at in range(1, len(name.split(".")) + 1)}
         self.sources = {name: sources.get(name, "") for name in names}
         self.trees = {name: ast.parse(text) for name, text in self.sources.items()}
+        self.registered: dict[str, set[str]] = {}
         self.known = {name: _module(name, tree) for name, tree in self.trees.items()}
 
     def module(self, name: str) -> Module | None:
@@ -81,6 +82,9 @@ class ToyRelease:
             for name, origin in module.imports.items()
             if origin == dotted
         )
+
+    def registries(self, dotted: str) -> tuple[str, ...]:
+        return tuple(sorted(self.registered.get(dotted, ())))
 
     def subclasses(self, class_dotted: str) -> tuple[str, ...]:
         found = [
@@ -221,12 +225,8 @@ def _module_imports(tree: ast.Module, module: str) -> dict[str, str]:
     return found
 
 
-_FORMS = {
-    "staticmethod": "static",
-    "classmethod": "class",
-    "property": "property",
-    "cached_property": "cached-property",
-}
+_FORMS = {"staticmethod": "static", "classmethod": "class", "property": "property"}
+_FORMS["cached_property"] = "cached-property"
 
 
 def _function(node: ast.FunctionDef | ast.AsyncFunctionDef, *, in_class: bool) -> Function:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from toytorch import codes, found
+from toytorch import codes, found, toy
 
 
 def test_holders_by_value() -> None:
@@ -10,3 +10,13 @@ def test_holders_by_value() -> None:
     assert found(source) == ["3: PG118 red the original stays in `torch._inductor.graph.strides` [every release]"]
     also = "import torch._inductor.graph as graph\ngraph.strides = f\n"
     assert codes(source + also) == []
+
+
+def test_registries_keep_the_original() -> None:
+    source = "import torch._inductor.ir as ir\ndef f(x): ...\nir.unused = f\n"
+    release = toy("2.11.0")
+    release.registered["torch._inductor.ir.unused"] = {"torch._inductor.ir.register_lowering"}
+    assert found(source, (release,))[0] == (
+        "3: PG118 note the original stays registered by `torch._inductor.ir.register_lowering` [2.11]"
+    )
+    assert "PG118" not in codes(source)
