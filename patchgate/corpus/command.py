@@ -1,6 +1,6 @@
 """`patchgate corpus`: options, the table, and the exit code (0 all as expected, 1 a miss, 2 usage, 3 no case).
 
-Decides options only.
+Decides options only. The imports wait until they are needed: other commands must not pay for this one.
 """
 
 from __future__ import annotations
@@ -8,15 +8,15 @@ from __future__ import annotations
 import fnmatch
 import time
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
-from patchgate.corpus.board import board, run_cases
-from patchgate.corpus.cases import load_cases
-from patchgate.corpus.score import Score
 from patchgate.files import write_atomically
 from patchgate.project import CORPUS, shown
-from patchgate.report.corpus import as_markdown, as_text, line_of_score
+
+if TYPE_CHECKING:
+    from patchgate.corpus.score import Score
 
 
 @click.command()
@@ -29,6 +29,10 @@ def corpus(
     rows: tuple[str, ...], only: tuple[str, ...], below: tuple[Path, ...], write: Path | None, workers: int
 ) -> None:
     """Judge every case of the corpus and compare with what it expects."""
+    from patchgate.corpus.board import board, run_cases
+    from patchgate.corpus.cases import load_cases
+    from patchgate.report.corpus import as_markdown, as_text
+
     cases = load_cases(list(below) or list(CORPUS))
     cases = [case for case in cases if not only or any(fnmatch.fnmatch(case.id, pattern) for pattern in only)]
     if not cases:
@@ -50,4 +54,6 @@ def corpus(
 
 
 def _tell(score: Score) -> None:
+    from patchgate.report.corpus import line_of_score
+
     click.echo(line_of_score(score))

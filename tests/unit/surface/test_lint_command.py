@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -82,3 +84,10 @@ def test_names_are_told_per_release(run, tmp_path: Path) -> None:  # type: ignor
     (tmp_path / "p.py").write_text("from torch._inductor.virtualized import V\nV.graph.sizevars.size_hint\n")
     told = run("p.py", "--names").output
     assert "torch._inductor.sizevars.SizeVarAllocator.size_hint: present 2.10 and before; missing from 2.11\n" in told
+
+
+def test_the_command_starts_without_what_only_others_need() -> None:
+    """A second is little: what takes long to import waits until it is needed."""
+    asked = "import sys, patchgate.cli, patchgate.surface.lint; print(*sorted(sys.modules))"
+    done = subprocess.run([sys.executable, "-c", asked], capture_output=True, text=True, check=True)
+    assert {"numpy", "scipy", "pip", "unidiff", "pytest", "torch"}.intersection(done.stdout.split()) == set()
