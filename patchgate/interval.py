@@ -1,7 +1,8 @@
 """Paired times -> the ratio patched / unpatched with an interval.
 
 Decides the statistics of a comparison: what one round says, and how sure all
-rounds together are. Knows no budget and no device.
+rounds together are. Knows no budget and no device. Scipy takes a second to import, which every command
+would pay: it waits until there is something to compute.
 """
 
 from __future__ import annotations
@@ -9,8 +10,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-
-from scipy import stats
 
 # Share of pairs left out at either end of a round: an interrupt is no property of a kernel.
 _TRIMMED = 0.1
@@ -45,6 +44,8 @@ def ratio_interval(rounds: Sequence[Round], confidence: float) -> Interval:
     """
     if len(rounds) < 3:
         raise ValueError(f"{len(rounds)} rounds: an interval needs at least 3")
+    from scipy import stats
+
     logs = [float(stats.trim_mean(_log_ratios(one), _TRIMMED)) for one in rounds]
     middle, spread = float(stats.tmean(logs)), float(stats.sem(logs))
     reach = float(stats.t.ppf((1 + confidence) / 2, len(logs) - 1)) * spread
@@ -57,5 +58,7 @@ def _log_ratios(one: Round) -> list[float]:
 
 def quantiles(times: Sequence[float]) -> tuple[float, float, float]:
     """p50, p95 and p99."""
+    from scipy import stats
+
     p50, p95, p99 = (float(value) for value in stats.mstats.mquantiles(times, (0.5, 0.95, 0.99)))
     return p50, p95, p99
