@@ -19,7 +19,7 @@ from patchgate.ranges import parse_range
 from patchgate.tomlfile import read_toml, refuse_unknown
 
 NAME = "corpus.toml"
-SOUND, HOSTILE = "sound", "hostile"
+SOUND, HOSTILE, FAULT, UNCHANGED = "sound", "hostile", "fault", "unchanged"
 KINDS = (
     SOUND,
     "gate",
@@ -38,7 +38,8 @@ KINDS = (
     "hook",
     "interaction",
     HOSTILE,
-    "fault",
+    FAULT,
+    UNCHANGED,
 )
 _KEYS = frozenset({"class", "cells", "needs", "with", "seconds", "expect"})
 _EXPECT = frozenset({"code", "torch", "at"})
@@ -72,7 +73,7 @@ class CorpusCase:
 
     @property
     def sound(self) -> bool:
-        return self.kind == SOUND
+        return self.kind in (SOUND, UNCHANGED)
 
 
 def load_cases(folders: list[Path]) -> list[CorpusCase]:

@@ -80,6 +80,16 @@ def _called(torch: str, trial: Trial, cases: str) -> Iterable[Verdict]:
     return list(found)
 
 
+def _cache(torch: str, trial: Trial, workload: str) -> Iterable[Verdict]:
+    with TemporaryDirectory(prefix="patchgate-") as folder:
+        found: list[Verdict] = list(_suite("cache").shared(torch, workload, trial.patch, trial, Path(folder)))
+    return found
+
+
+def _compile(torch: str, trial: Trial, workload: str) -> Iterable[Verdict]:
+    return [_suite("compile").counted(torch, workload, trial.patch, trial)]
+
+
 def _hooks(torch: str, trial: Trial, _: str) -> Iterable[Verdict]:
     return list(judge_hooks(torch, trial.patch, *trial.hooks(torch)))
 
@@ -97,6 +107,8 @@ CELLS: dict[str, Callable[[str, Trial, str], Iterable[Verdict]] | None] = {
     "holders": _holders,
     "called": _called,
     "hooks": _hooks,
+    "cache": _cache,
+    "compile": _compile,
 }
 
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from patchgate.codes import lint
-from patchgate.corpus.cases import HOSTILE, CorpusCase
+from patchgate.corpus.cases import FAULT, HOSTILE, SOUND, UNCHANGED, CorpusCase
 
 # code -> the places where it was found
 Red = dict[str, set[str]]
@@ -115,19 +115,26 @@ class Share:
 
 
 def shares(scores: Iterable[Score]) -> list[Share]:
-    """Recall by class, then over all, then false alarms on sound patches."""
+    """Recall by class and over all public cases; false alarms; hostile patches; seeded faults and A/A."""
     counted = [each for each in scores if each.outcome in ("caught", "MISSED", "quiet", "FALSE ALARM")]
-    unsound = [each for each in counted if not each.case.sound]
-    kinds = sorted({each.case.kind for each in unsound})
-    found = [_recall(kind, [each for each in unsound if each.case.kind == kind]) for kind in kinds]
-    sound = [each for each in counted if each.case.sound]
-    alarms = sum(not each.right for each in sound)
+    by_kind: dict[str, list[Score]] = {}
+    for each in counted:
+        by_kind.setdefault(each.case.kind, []).append(each)
+    sound, hostile, faults, unchanged = (by_kind.pop(kind, []) for kind in (SOUND, HOSTILE, FAULT, UNCHANGED))
+    public = [each for found in by_kind.values() for each in found]
     return [
-        *found,
-        _recall("all", unsound),
-        Share(what="false alarms on sound patches", hits=alarms, total=len(sound)),
+        *(_recall(f"caught, {kind}", found) for kind, found in sorted(by_kind.items())),
+        _recall("caught, all classes", public),
+        Share(what="false alarms on sound patches", hits=sum(not each.right for each in sound), total=len(sound)),
+        _recall("hostile patches with their own verdict", hostile),
+        _recall("seeded faults detected", faults),
+        Share(
+            what="false alarms in unchanged cells (A/A)",
+            hits=sum(len(each.faults) for each in unchanged),
+            total=sum(each.judged for each in unchanged),
+        ),
     ]
 
 
-def _recall(kind: str, scores: list[Score]) -> Share:
-    return Share(what=f"caught, {kind}", hits=sum(each.right for each in scores), total=len(scores))
+def _recall(what: str, scores: list[Score]) -> Share:
+    return Share(what=what, hits=sum(each.right for each in scores), total=len(scores))
