@@ -76,6 +76,7 @@ def cli() -> None:
 @click.option("--problem", "problems", multiple=True, metavar="TORCH=REASON", help="A row that has no environment.")
 @click.option("--device", "devices", multiple=True, metavar="NAME", help="Device profiles; default: h200 and cpu.")
 @click.option("--workload", "workloads", multiple=True, metavar="NAME", help="Only these workloads.")
+@click.option("--with", "others", multiple=True, type=click.Path(exists=True), help="A patch installed beside PATCH.")
 @click.option("--time-limit", default=60.0, show_default=True, help="Seconds that one case may take.")
 @click.option("--memory-limit", default=1024, show_default=True, help="MiB that one case may add to a warm torch.")
 @click.option("-n", "workers", default=2, show_default=True, help="Cases at once.")
@@ -86,6 +87,7 @@ def gate(
     problems: tuple[str, ...],
     devices: tuple[str, ...],
     workloads: tuple[str, ...],
+    others: tuple[str, ...],
     time_limit: float,
     memory_limit: int,
     workers: int,
@@ -104,6 +106,7 @@ def gate(
         problems=dict(_pair(problem, "--problem") for problem in problems),
         devices=_known(devices, [file.stem for file in DEVICES.glob("*.toml")], "device") or ("h200", "cpu"),
         workloads=_known(workloads, list(load_workloads()), "workload"),
+        others=tuple(str(Path(other).resolve()) for other in others),
         limits=Limits(seconds=time_limit, bytes=memory_limit << 20),
     )
     for device in run.devices:

@@ -33,6 +33,7 @@ class Run:
     """`rows` maps a torch release to its interpreter, `problems` one that has none to the reason.
 
     `shelf` is a folder of observations that runs of the same content share; None measures everything.
+    `others` are patches that are installed beside this one.
     """
 
     folder: str
@@ -41,6 +42,7 @@ class Run:
     problems: dict[str, str] = field(default_factory=dict)
     devices: tuple[str, ...] = ("h200", "cpu")
     workloads: tuple[str, ...] = ()
+    others: tuple[str, ...] = ()
     limits: Limits = field(default_factory=Limits)
     shelf: str | None = None
 

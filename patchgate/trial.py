@@ -11,6 +11,7 @@ import json
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 from patchgate.errors import UsageError
 from patchgate.files import line_of, write_atomically
@@ -106,6 +107,28 @@ class Trial:
         unpatched = self.runner.ask(torch, "hooks", profile=profile)
         return unpatched, self.runner.ask(torch, "hooks", profile=profile, patch=patch, scope=scope)
 
+    def undone(self, torch: str, other: Patch) -> tuple[Answer, Answer]:
+        """What nothing leads to any more when both patches are applied (this one last, this one first)."""
+        profile, ours, theirs = load_profile(STAND_IN), self.patch.path, other.path
+        last = self.runner.ask(torch, "undone", profile=profile, patch=ours, after=[theirs])
+        return last, self.runner.ask(torch, "undone", profile=profile, patch=theirs, after=[ours])
+
+    def both(self, torch: str, device: str, name: str, other: Patch) -> tuple[Answer, Answer]:
+        """The facts of a workload with both patches (this one last, this one first)."""
+        workload = self.workload(name)
+
+        def facts(patch: Patch, after: Patch) -> Answer:
+            return self.runner.ask(
+                torch,
+                "observe",
+                **_told(workload),
+                profile=load_profile(device),
+                patch=patch.path,
+                after=[after.path],
+            )
+
+        return facts(self.patch, other), facts(other, self.patch)
+
     def functions(self, torch: str) -> Answer:
         """The functions of the patch and their lines."""
         return self.runner.ask(torch, "functions", patch=self.patch.path)
@@ -182,10 +205,7 @@ class Trial:
         return self.runner.ask(
             torch,
             "run",
-            workload=name,
-            workload_path=workload.path,
-            dtype=workload.dtype,
-            dynamic=workload.dynamic,
+            **_told(workload),
             profile=load_profile("cpu"),
             patch=patch.path if patch else None,
             scope=patch.claims.scope if patch else None,
@@ -205,10 +225,7 @@ class Trial:
         return self.runner.ask(
             torch,
             "cached",
-            workload=name,
-            workload_path=workload.path,
-            dtype=workload.dtype,
-            dynamic=workload.dynamic,
+            **_told(workload),
             profile=load_profile("cpu"),
             patch=patch,
             scope=self.patch.claims.scope if patch else None,
@@ -222,10 +239,7 @@ class Trial:
         return self.runner.ask(
             torch,
             "calls",
-            workload=name,
-            workload_path=workload.path,
-            dtype=workload.dtype,
-            dynamic=workload.dynamic,
+            **_told(workload),
             profile=load_profile(STAND_IN),
             patch=patch,
             scope=self.patch.claims.scope if patch else None,
@@ -234,3 +248,13 @@ class Trial:
 
 def _load_golden(workload: str, device: str) -> GoldenFile:
     return read_golden(path_of(workload, device), workload, device)
+
+
+def _told(workload: Workload) -> dict[str, Any]:
+    """What a probe is told of a workload."""
+    return {
+        "workload": workload.name,
+        "workload_path": workload.path,
+        "dtype": workload.dtype,
+        "dynamic": workload.dynamic,
+    }

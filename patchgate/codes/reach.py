@@ -58,4 +58,32 @@ CODES = (
         why="Not known is not green.",
         fix="See the failure; run the gate again.",
     ),
+    Code(
+        code="PG811",
+        title="one patch undoes another",
+        what="With both applied, nothing leads any more to what the first had put in place.",
+        why="Each is right alone; together one of them is not there.",
+        fix="Call what you replace, or install only one of them.",
+    ),
+    Code(
+        code="PG812",
+        title="the order of patches matters",
+        what="A workload's facts with both patches depend on which was applied first.",
+        why="The order of imports is decided elsewhere, by chance.",
+        fix="Make them independent, or install them from one place in one order.",
+    ),
+    Code(
+        code="PG813",
+        title="two patches do not work together",
+        what="Each works alone; with both applied, the patch or a compile fails.",
+        why="Whoever installs both has a broken compiler.",
+        fix="Read the failure; pass on arguments that you do not know.",
+    ),
+    Code(
+        code="PG814",
+        title="patches get along",
+        what="Both are in place in either order, and the facts are the same.",
+        why="Projects install a dozen patches from one module.",
+        fix="Nothing to do.",
+    ),
 )

@@ -75,7 +75,7 @@ class Board:
     def _trial(self, case: CorpusCase) -> Trial:
         limits = replace(self.runner.limits, seconds=case.seconds)
         folder = str(Path(self.runner.artifacts).parent)
-        run = Run(folder=folder, patch=case.folder, rows=self.rows, limits=limits)
+        run = Run(folder=folder, patch=case.folder, rows=self.rows, others=case.others, limits=limits)
         workloads = self.workloads | load_workloads(Path(case.folder) / "workloads")
         return Trial(run, load_patch(Path(case.folder)), workloads, replace(self.runner, limits=limits))
 

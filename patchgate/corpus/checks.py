@@ -90,6 +90,12 @@ def _compile(torch: str, trial: Trial, workload: str) -> Iterable[Verdict]:
     return [_suite("compile").counted(torch, workload, trial.patch, trial)]
 
 
+def _together(torch: str, trial: Trial, case: str) -> Iterable[Verdict]:
+    """`together residual_chain.cpu`"""
+    found: Iterable[Verdict] = _suite("together").installed(torch, trial, [case.rpartition(".")[::2]])
+    return list(found)
+
+
 def _hooks(torch: str, trial: Trial, _: str) -> Iterable[Verdict]:
     return list(judge_hooks(torch, trial.patch, *trial.hooks(torch)))
 
@@ -107,6 +113,7 @@ CELLS: dict[str, Callable[[str, Trial, str], Iterable[Verdict]] | None] = {
     "holders": _holders,
     "called": _called,
     "hooks": _hooks,
+    "together": _together,
     "cache": _cache,
     "compile": _compile,
 }

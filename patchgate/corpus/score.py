@@ -129,7 +129,7 @@ def shares(scores: Iterable[Score]) -> list[Share]:
         _recall("hostile patches with their own verdict", hostile),
         _recall("seeded faults detected", faults),
         Share(
-            what="false alarms in unchanged cells (A/A)",
+            what="false alarms in unchanged cells",
             hits=sum(len(each.faults) for each in unchanged),
             total=sum(each.judged for each in unchanged),
         ),

@@ -16,7 +16,7 @@ import torch
 import torch._inductor.config as inductor_config
 
 from patchgate.probe import caching, compilework, hooks, lines, numerics, patching, sentinel, surface, timing
-from patchgate.probe.applying import Request, Stage, applies, apply, apply_patch
+from patchgate.probe.applying import Request, Stage, applies, apply, apply_patch, undone
 from patchgate.probe.capture import Build, capture, facts_of, standing_in
 from patchgate.probe.standin import stand_in
 
@@ -206,6 +206,7 @@ ANSWERS: dict[str, Callable[[Request, Stage], dict[str, Any]]] = {
     "time": time_pair,
     "cached": compile_cached,
     "calls": count_calls,
+    "undone": undone,
     "hooks": ask_hooks,
     "functions": ask_functions,
 }

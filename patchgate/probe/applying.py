@@ -6,6 +6,7 @@ changes are faults is not known here.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from typing import Any
 
@@ -17,15 +18,33 @@ Stage = Callable[[str], None]
 
 
 def apply_patch(request: Request, stage: Stage) -> None:
-    """Run the request's patch, when it has one."""
+    """Run the request's patch, when it has one, after the patches that it comes `after`."""
     if request.get("patch"):
         stage("patch")
+        simulated = request["profile"]["kind"] == "simulated"
         # On a GPU machine the patch would see the device while it is imported.
-        if request["profile"]["kind"] == "simulated":
-            with stand_in(request["profile"]):
-                patching.run_patch(request["patch"], scope=request.get("scope"))
-        else:
+        with stand_in(request["profile"]) if simulated else contextlib.nullcontext():
+            for number, path in enumerate(request.get("after", ())):
+                patching.run_patch(path, f"{patching.MODULE}_{number}")
             patching.run_patch(request["patch"], scope=request.get("scope"))
+
+
+def undone(request: Request, stage: Stage) -> dict[str, Any]:
+    """What the patches that come first have replaced, and nothing leads to any more once the last is applied."""
+    with stand_in(request["profile"]):
+        before = patching.snapshot()
+        stage("patch")
+        for number, path in enumerate(request["after"]):
+            patching.run_patch(path, f"{patching.MODULE}_{number}")
+        first = patching.changed(before, patching.snapshot())
+        patching.run_patch(request["patch"], scope=request.get("scope"))
+        last = patching.changed(before, patching.snapshot())
+    gone = [
+        name
+        for name, (_, replacement) in first.items()
+        if name not in last or not (last[name][1] is replacement or patching.keeps(last[name][1], replacement))
+    ]
+    return {"undone": sorted(gone), "shared": sorted(first.keys() & last.keys())}
 
 
 def apply(request: Request, stage: Stage) -> dict[str, Any]:
@@ -50,7 +69,8 @@ def apply(request: Request, stage: Stage) -> dict[str, Any]:
             "replacements": lines.replacements(changed, path),
         }
         written = effects.settings(recorder)
-        answer["unseen"] = effects.unseen(written)
+        # Within a scope a setting is meant for the code in the scope.
+        answer["unseen"] = [] if scope else effects.unseen(written)
         answer["dead"] = variables.without_effect(written, path)
         answer["leaks"] = patched.leaks(before)
         stage("patch again")
