@@ -8,6 +8,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import click
@@ -18,6 +19,7 @@ from patchgate.bisect_question import Question, Reading, untold
 from patchgate.bisect_search import Search, recorded
 from patchgate.bisect_sequences import (
     commits_in,
+    diff_of,
     hunks_of,
     patch_at,
     releases_in,
@@ -123,15 +125,17 @@ def over_commits(asking: Asking, text: str, votes: tuple[int, int], torch: str) 
 
 def over_parts(asking: Asking, what: str, votes: tuple[int, int], torch: str) -> list[str]:
     patch, folder = asking.loaded, asking.instrument.folder
-    is_diff = what == "hunks"
-    items = hunks_of(patch.source, shown(patch.path)) if is_diff else asking.instrument.replaced(torch, patch)
-    write = with_hunks if is_diff else with_targets
+    if what == "hunks":
+        diff = diff_of(asking.patch or Path())
+        items, write = hunks_of(diff), partial(with_hunks, patch, diff)
+    else:
+        items, write = asking.instrument.replaced(torch, patch), partial(with_targets, patch)
 
     def read(subset: Sequence[str]) -> Reading:
-        return asking.read(torch, write(patch, subset, folder / what))
+        return asking.read(torch, write(subset, folder / what))
 
     found = Search(read, click.echo, votes).culprits(items, read)
     sides = {"found": found.items, "without": [item for item in items if item not in found.items]}
-    paths = [write(patch, names, folder / f"{what}-{side}") for side, names in sides.items()]
+    paths = [write(names, folder / f"{what}-{side}") for side, names in sides.items()]
     again = [asking.again(torch, shlex.quote(shown(path))) for path in paths]
     return list(render_minimal(found, what=what, question=asking.question.text, of=len(items), again=again))

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from packaging.version import InvalidVersion, Version
 
+from patchgate.diffs import hunks_in
 from patchgate.errors import UsageError
 from patchgate.files import write_atomically
 from patchgate.identity import patch_digest
@@ -103,22 +104,28 @@ def with_targets(patch: Patch, names: Sequence[str], folder: Path) -> Path:
     return written
 
 
-def hunks_of(text: str, where: str) -> list[str]:
-    """`path:line` of each hunk of a diff. Raises UsageError."""
-    from unidiff.patch import PatchSet
+def diff_of(path: Path) -> Path:
+    """The diff at `path`, a file or in a folder. Raises UsageError when there is none."""
+    diff = path / "patch.diff" if path.is_dir() else path
+    if diff.suffix == ".py" or not diff.is_file():
+        raise UsageError(
+            "hunks are searched in a diff", where=shown(path), got="no diff", next="--targets, for a patch.py"
+        )
+    return diff
 
-    listed = [f"{file.path}:{hunk.source_start}" for file in PatchSet(text) for hunk in file]
-    if not listed:
-        raise UsageError("no hunks", where=where, got="an empty diff", next="a unified diff of torch's sources")
-    return listed
+
+def hunks_of(diff: Path) -> list[str]:
+    """`path:line` of each hunk. Raises UsageError."""
+    text = diff.read_text(encoding="utf-8", errors="replace")
+    return [f"{path}:{start}" for path, hunks in hunks_in(text, shown(diff)).items() for start, _, _ in hunks]
 
 
-def with_hunks(patch: Patch, names: Sequence[str], folder: Path) -> Path:
+def with_hunks(patch: Patch, diff: Path, names: Sequence[str], folder: Path) -> Path:
     """The diff with only those of its hunks."""
     from unidiff.patch import PatchSet
 
     texts = []
-    for file in PatchSet(patch.source):
+    for file in PatchSet(diff.read_text(encoding="utf-8", errors="replace")):
         hunks = [str(hunk) for hunk in file if f"{file.path}:{hunk.source_start}" in names]
         if hunks:
             texts += [f"--- {file.source_file}\n+++ {file.target_file}\n", *hunks]

@@ -1,7 +1,7 @@
 """Source and manifest -> Patch with its claims.
 
-Decides what a patch is on disk (a folder with patch.py and patch.toml, or a
-bare .py), and what a manifest may say. Never runs the patch.
+Decides what a patch is on disk (a folder with patch.py or patch.diff and
+patch.toml, or a bare file), and what a manifest may say. Never runs the patch.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.version import InvalidVersion, Version
 
 from patchgate.budgets import DEFAULTS, parse_budget
+from patchgate.diffs import write_patch
 from patchgate.errors import UsageError
 from patchgate.files import line_of
 from patchgate.model import Budget, Claims, Numerics, Patch, Symptom
@@ -23,13 +24,14 @@ from patchgate.predicate import parse_predicate
 from patchgate.project import shown
 from patchgate.tomlfile import read_toml, refuse_unknown
 
+_DIFFS = (".diff", ".patch")
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
 _CLAIMS = frozenset(field.name for field in fields(Claims))
 _SYMPTOM = frozenset(field.name for field in fields(Symptom))
 
 
 def load_patch(path: Path) -> Patch:
-    """The patch at `path`: a folder with `patch.py`, or a bare Python file.
+    """The patch at `path`: a folder with `patch.py` or `patch.diff`, or a bare Python file or diff.
 
     Raises UsageError when it is not there, or when its manifest does not hold together.
     A file that is not Python is a patch all the same: that it does not run is a verdict.
@@ -41,13 +43,13 @@ def load_patch(path: Path) -> Patch:
             got="nothing at that path",
             next="nox -s gate -- fixtures/patches/vllm-42686   (or the path of your own patch.py)",
         )
-    source = path / "patch.py" if path.is_dir() else path
-    if not source.is_file() or source.suffix != ".py":
+    source = next((path / name for name in ("patch.py", "patch.diff") if (path / name).is_file()), path)
+    if not source.is_file() or source.suffix not in (".py", *_DIFFS):
         raise UsageError(
             "not a patch",
             where=shown(path),
-            got="a folder without patch.py" if path.is_dir() else f"a {source.suffix or 'nameless'} file",
-            next="give a folder that holds patch.py (and patch.toml), or a .py file",
+            got="a folder without patch.py or patch.diff" if path.is_dir() else f"a {source.suffix or 'nameless'} file",
+            next="give a folder that holds patch.py or patch.diff (and patch.toml), or a .py or .diff file",
         )
     manifest = source.parent / "patch.toml" if path.is_dir() else source.with_suffix(".toml")
     name = source.parent.name if path.is_dir() else source.stem
@@ -55,11 +57,14 @@ def load_patch(path: Path) -> Patch:
     if not _ID.fullmatch(identity):
         identity = re.sub(r"[^A-Za-z0-9_-]+", "-", identity).strip("-") or "patch"
     has_manifest = manifest.is_file()
+    claims = load_claims(manifest) if has_manifest else Claims(title=f"{name} (no manifest: strict claims)")
+    if source.suffix in _DIFFS:
+        source = write_patch(source, claims.applies_to)
     return Patch(
         id=identity,
         path=str(source.resolve()),
         source=source.read_text(encoding="utf-8", errors="replace"),
-        claims=load_claims(manifest) if has_manifest else Claims(title=f"{name} (no manifest: strict claims)"),
+        claims=claims,
         manifest=str(manifest.resolve()) if has_manifest else None,
     )
 

@@ -1,12 +1,19 @@
 """What is searched: releases, commits, targets and hunks, each as patches on disk."""
 
 import subprocess
-from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
-from patchgate.bisect_sequences import commits_in, hunks_of, patch_at, releases_in, top_of, with_hunks, with_targets
+from patchgate.bisect_sequences import (
+    commits_in,
+    diff_of,
+    hunks_of,
+    patch_at,
+    releases_in,
+    top_of,
+    with_hunks,
+    with_targets,
+)
 from patchgate.errors import UsageError
 from patchgate.patches import load_patch
 
@@ -69,9 +76,12 @@ def test_a_subset_of_targets_is_a_patch_of_its_own(repository):
 
 
 def test_a_subset_of_hunks_is_a_diff_of_its_own(tmp_path):
-    patch = SimpleNamespace(id="p", source=DIFF, manifest=None)
-    assert hunks_of(DIFF, "p.diff") == ["torch/a.py:1", "torch/a.py:9"]
-    text = Path(with_hunks(patch, ["torch/a.py:9"], tmp_path), "patch.diff").read_text()
-    assert (hunks_of(text, "p.diff"), "y = 3" in text, "z = 2" in text) == (["torch/a.py:9"], False, True)
+    diff = tmp_path / "p.diff"
+    diff.write_text(DIFF)
+    patch = load_patch(diff)
+    assert hunks_of(diff_of(diff)) == ["torch/a.py:1", "torch/a.py:9"]
+    made = diff_of(with_hunks(patch, diff, ["torch/a.py:9"], tmp_path / "w"))
+    text = made.read_text()
+    assert (hunks_of(made), "y = 3" in text, "z = 2" in text) == (["torch/a.py:9"], False, True)
     with pytest.raises(UsageError):
-        hunks_of("", "p.diff")
+        diff_of(tmp_path / "p.py")

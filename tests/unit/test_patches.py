@@ -80,19 +80,19 @@ def test_a_folder_without_patch_py_is_refused(folder):
         refused(load_patch, folder / "empty"),
         """\
 empty: not a patch
-  got:  a folder without patch.py
-  next: give a folder that holds patch.py (and patch.toml), or a .py file""",
+  got:  a folder without patch.py or patch.diff
+  next: give a folder that holds patch.py or patch.diff (and patch.toml), or a .py or .diff file""",
     )
 
 
 def test_a_file_that_is_no_python_file_is_refused(folder):
-    (folder / "mine.diff").write_text("")
+    (folder / "mine.txt").write_text("")
     assert_expected_inline(
-        refused(load_patch, folder / "mine.diff"),
+        refused(load_patch, folder / "mine.txt"),
         """\
-mine.diff: not a patch
-  got:  a .diff file
-  next: give a folder that holds patch.py (and patch.toml), or a .py file""",
+mine.txt: not a patch
+  got:  a .txt file
+  next: give a folder that holds patch.py or patch.diff (and patch.toml), or a .py or .diff file""",
     )
 
 

@@ -1,0 +1,116 @@
+"""Applies hunks of torch's own sources to the torch in memory; the installed files stay as they are.
+
+Decides which functions a hunk changes, and refuses what a running torch cannot
+take over exactly: a change outside the bodies and signatures of functions.
+"""
+
+from __future__ import annotations
+import __future__
+
+import ast
+import importlib
+import linecache
+import sys
+import types
+from typing import Any
+
+# (line in the old file, counted from 1; the lines that must be there; those that replace them)
+Hunk = tuple[int, list[str], list[str]]
+
+
+class DoesNotApply(Exception):
+    """A hunk has no place in this torch, or changes what cannot be changed in memory."""
+
+
+def apply_hunks(files: dict[str, list[Hunk]]) -> None:
+    """Change the modules of these files (`torch/_inductor/ir.py`). All or nothing: every hunk is placed first."""
+    plans = []
+    for path, hunks in files.items():
+        module = importlib.import_module(path.removesuffix(".py").removesuffix("/__init__").replace("/", "."))
+        with open(str(module.__file__), encoding="utf-8") as file:
+            before = file.read()
+        after = _changed(before.splitlines(), hunks, path)
+        plans.append((module, path, after, _functions_changed(before, after, path)))
+    for module, path, after, names in plans:
+        for name in names:
+            _replace(module, path, after, name)
+
+
+def _changed(lines: list[str], hunks: list[Hunk], path: str) -> str:
+    shift = 0
+    for start, old, new in hunks:
+        wanted = max(start - 1, 0) + shift
+        places = [at for at in range(len(lines) - len(old) + 1) if lines[at : at + len(old)] == old]
+        if not places:
+            raise DoesNotApply(f"the hunk at {path}:{start} does not apply: its lines are not in this torch")
+        at = min(places, key=lambda place: abs(place - wanted))
+        lines = lines[:at] + new + lines[at + len(old) :]
+        shift = at - max(start - 1, 0) + len(new) - len(old)
+    return "\n".join(lines) + "\n"
+
+
+def _functions(tree: ast.Module) -> dict[str, ast.stmt]:
+    """`StorageBox.realize` -> its definition, for every function of the module and of its classes."""
+    found: dict[str, ast.stmt] = {}
+    for node in tree.body:
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            found[node.name] = node
+        elif isinstance(node, ast.ClassDef):
+            inside = (ast.FunctionDef, ast.AsyncFunctionDef)
+            found |= {f"{node.name}.{each.name}": each for each in node.body if isinstance(each, inside)}
+    return found
+
+
+def _without_functions(tree: ast.Module) -> str:
+    functions = (ast.FunctionDef, ast.AsyncFunctionDef)
+    owners: list[ast.Module | ast.ClassDef] = [tree, *(node for node in tree.body if isinstance(node, ast.ClassDef))]
+    for owner in owners:
+        owner.body = [node for node in owner.body if not isinstance(node, functions)]
+    return ast.dump(tree)
+
+
+def _functions_changed(before: str, after: str, path: str) -> list[str]:
+    try:
+        old, new = ast.parse(before), ast.parse(after)
+    except SyntaxError as error:
+        raise DoesNotApply(f"{path}:{error.lineno} is no Python any more: {error.msg}") from None
+    was, now = ({name: ast.dump(node) for name, node in _functions(tree).items()} for tree in (old, new))
+    if was.keys() - now.keys() or _without_functions(old) != _without_functions(new):
+        raise DoesNotApply(f"{path}: a hunk changes more than functions, which a running torch cannot take over")
+    return [name for name, text in now.items() if was.get(name) != text]
+
+
+def _replace(module: types.ModuleType, path: str, source: str, name: str) -> None:
+    """Bind the function anew, compiled from the changed source under its own name and lines."""
+    owner_name, _, short = name.rpartition(".")
+    tree = ast.parse(source)
+    node = _functions(tree)[name]
+    body: list[ast.stmt] = [node]
+    if owner_name:
+        body = [ast.ClassDef(name=owner_name, bases=[], keywords=[], body=[node], decorator_list=[])]
+        if sys.version_info >= (3, 12):
+            body[0].type_params = []  # type: ignore[attr-defined]
+    filename = f"<diff of {path}>"
+    linecache.cache[filename] = (len(source), None, source.splitlines(keepends=True), filename)
+    flags = __future__.annotations.compiler_flag if "annotations" in vars(module) else 0
+    made: dict[str, Any] = {}
+    unit = ast.fix_missing_locations(ast.Module(body=body, type_ignores=[]))
+    exec(compile(unit, filename, "exec", flags=flags, dont_inherit=True), vars(module), made)
+    if not owner_name:
+        setattr(module, short, made[short])
+        return
+    owner = getattr(module, owner_name)
+    new = vars(made[owner_name])[short]
+    setattr(owner, short, _at_home(new, owner) if isinstance(new, types.FunctionType) else new)
+
+
+def _at_home(function: types.FunctionType, owner: type) -> types.FunctionType:
+    """The method with `super()` meaning its real class, not the one that it was compiled in."""
+    if function.__code__.co_freevars != ("__class__",):
+        return function
+    closure = (types.CellType(owner),)
+    bound = types.FunctionType(
+        function.__code__, function.__globals__, function.__name__, function.__defaults__, closure
+    )
+    bound.__kwdefaults__, bound.__qualname__ = function.__kwdefaults__, function.__qualname__
+    return bound
