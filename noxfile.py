@@ -50,6 +50,26 @@ def corpus(session: nox.Session) -> None:
     _patchgate(session, "corpus", *rows, *arguments)
 
 
+@nox.session(requires=requires(list(ROWS)))
+def sweep(session: nox.Session) -> None:
+    """Every patch on every row, with history: nox -s sweep -- [PATCH ...]; also nightly torch after nox -s nightly"""
+    session.install("-e", ".")
+    nightly = _made("nightly").get("python")
+    own = ["--python", nightly] if nightly else []
+    _patchgate(session, "sweep", *_rows(session, list(ROWS)), *own, *session.posargs)
+
+
+@nox.session
+def nightly(session: nox.Session) -> None:
+    """The environment of torch's nightly build, from the package index in $PATCHGATE_NIGHTLY_INDEX."""
+    index = os.environ.get("PATCHGATE_NIGHTLY_INDEX") or session.error("PATCHGATE_NIGHTLY_INDEX names no index")
+    session.install("numpy", "packaging", "setuptools")
+    session.install("--pre", "--index-url", index, "torch")
+    MADE.mkdir(parents=True, exist_ok=True)
+    made = {"python": str(Path(session.bin, "python"))}
+    (MADE / "nightly.json").write_text(json.dumps(made), encoding="utf-8")
+
+
 @nox.session
 def bisect(session: nox.Session) -> None:
     """What turned an answer: nox -s bisect -- --symptom --torch 2.10.0..2.15.0 PATCH"""

@@ -36,6 +36,7 @@ from patchgate.report.view import view
 from patchgate.run import NAME, Limits, Run, load_run, load_verdicts
 from patchgate.surface.commands import index_group
 from patchgate.surface.lint_command import lint
+from patchgate.sweep_command import history_command, sweep
 
 FOLDER = "build/gate"
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -172,6 +173,8 @@ cli.add_command(corpus)
 cli.add_command(lint)
 cli.add_command(bisect)
 cli.add_command(ask)
+cli.add_command(sweep)
+cli.add_command(history_command)
 cli.add_command(index_group)
 
 

@@ -63,7 +63,7 @@ def key_of(case: Case, workload: Workload, patch: Patch | None, identity: str) -
         {
             "case": case.id,
             "environment": identity,
-            "probe": _files(PACKAGE / "probe"),
+            "probe": files_digest(PACKAGE / "probe"),
             "profile": profile,
             "workload": [_file(Path(workload.path)), workload.dtype, workload.dynamic],
             "patch": patch_digest(patch) if patch else None,
@@ -75,11 +75,12 @@ def patch_digest(patch: Patch) -> str:
     """Of the patch's file and manifest; of a folder's every file, because the patch may read them."""
     path = Path(patch.path)
     if path.stem == "patch":
-        return _files(path.parent)
+        return files_digest(path.parent)
     return _digest([_file(each) for each in (path, Path(patch.manifest or path))])
 
 
-def _files(folder: Path) -> str:
+def files_digest(folder: Path) -> str:
+    """Of every file below a folder."""
     found = [path for path in sorted(folder.rglob("*")) if path.is_file() and path.suffix != ".pyc"]
     return _digest([[str(path.relative_to(folder)), _file(path)] for path in found])
 

@@ -5,8 +5,10 @@ Decides pytest's options and what its end means. Refuses to judge or to show.
 
 from __future__ import annotations
 
+import ctypes
 import os
 import shutil
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -17,6 +19,7 @@ from patchgate.project import SUITE
 from patchgate.run import VERDICTS, Run, load_verdicts, save_run, save_verdicts
 
 _NOTHING_COLLECTED = 5
+_PR_SET_PDEATHSIG = 1
 _JUDGED = (0, 1, _NOTHING_COLLECTED)
 # Ours alone: neither the caller's pytest options nor the settings of the project they stand in.
 _INI = "[pytest]\naddopts = --import-mode=importlib -p no:cacheprovider -p no:benchmark\n"
@@ -38,12 +41,18 @@ def launch(run: Run, *, workers: int, quiet: bool) -> list[Verdict]:
         stdout=subprocess.PIPE if quiet else None,
         stderr=subprocess.STDOUT if quiet else None,
         text=True,
+        preexec_fn=_end_with_us,
     )
     verdicts = load_verdicts(folder) if (folder / VERDICTS).is_file() else []
     if ended.returncode not in _JUDGED or not (folder / VERDICTS).is_file():
         verdicts.append(_broken(ended.returncode, (ended.stdout or "").strip()))
         save_verdicts(folder, verdicts)
     return verdicts
+
+
+def _end_with_us() -> None:
+    """A sweep that is killed must not leave a pytest behind that writes into the next one's folder."""
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def _broken(status: int, output: str) -> Verdict:

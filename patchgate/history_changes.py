@@ -1,0 +1,97 @@
+"""What changed since the runs before: transitions, flaky cells, and failures that have one cause.
+
+Decides, by DESIGN fact 17: signatures are compared, not names of cells; a cell
+that the machine kept from judging is no baseline; one is closed after two
+silent runs, not after one. Reads cells, not files.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+Cell = tuple[str, str, str, str]
+Told = tuple[str, str, str]
+Cells = Mapping[Cell, Told]
+# Runs without a failure before it counts as gone, and turns of colour before a cell counts as flaky.
+_SILENT, _TURNS = 2, 3
+_NUMBERS = re.compile(r"0x[0-9a-f]+|\d+(\.\d+)?")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Group:
+    """Red cells with one signature; `bucket` is "new", "still", "newly silent" or "closed"."""
+
+    bucket: str
+    code: str
+    signature: str
+    cells: tuple[Cell, ...]
+
+
+def signature_of(told: Told) -> tuple[str, str]:
+    """Code and wording without figures and addresses: what 22 cells with one cause have in common."""
+    _, code, actual = told
+    return code, _NUMBERS.sub("N", actual.splitlines()[0] if actual else "")
+
+
+def transitions(before: Cells, after: Cells) -> Iterator[tuple[Cell, str]]:
+    """(cell, "green -> red") for each that changed colour, or is red for another reason."""
+    for cell, (colour, code, _) in sorted(after.items()):
+        old = before.get(cell)
+        if old is None or "grey" in (old[0], colour):
+            continue
+        if old[0] != colour:
+            yield cell, f"{old[0]} -> {colour} ({code})"
+        elif colour == "red" and old[1] != code:
+            yield cell, f"{old[1]} -> {code}"
+
+
+def flaky(runs: Sequence[Cells]) -> list[Cell]:
+    """Cells that turned colour several times over these runs of unchanged content."""
+    seen: dict[Cell, list[str]] = {}
+    for cells in runs:
+        for cell, (colour, _, _) in cells.items():
+            if colour != "grey":
+                seen.setdefault(cell, []).append(colour)
+    return sorted(cell for cell, colours in seen.items() if _turns(colours) >= _TURNS)
+
+
+def _turns(colours: Sequence[str]) -> int:
+    return sum(one != other for one, other in pairwise(colours))
+
+
+def groups(runs: Sequence[Cells]) -> list[Group]:
+    """Failures of the last runs by signature, oldest run first: new ones first, closed ones last."""
+    told = [_by_signature(cells) for cells in runs]
+    now = told[-1] if told else {}
+    earlier = told[:-1]
+    found = [
+        _group("still" if any(key in cells for cells in earlier) else "new", key, cells) for key, cells in now.items()
+    ]
+    gone = {key: cells for run in earlier for key, cells in run.items() if key not in now}
+    for key, cells in gone.items():
+        if runs and not all(_judged(cell, runs[-1]) for cell in cells):
+            found.append(_group("still", key, cells))  # nobody could look: silence of the machine is no silence
+            continue
+        silent = next(n for n, run in enumerate(reversed(told)) if key in run)
+        found.append(_group("closed" if silent >= _SILENT else "newly silent", key, cells))
+    order = ("new", "still", "newly silent", "closed")
+    return sorted(found, key=lambda group: (order.index(group.bucket), -len(group.cells), group.code, group.signature))
+
+
+def _judged(cell: Cell, run: Cells) -> bool:
+    return cell in run and run[cell][0] != "grey"
+
+
+def _by_signature(cells: Cells) -> dict[tuple[str, str], list[Cell]]:
+    found: dict[tuple[str, str], list[Cell]] = {}
+    for cell, told in cells.items():
+        if told[0] == "red":
+            found.setdefault(signature_of(told), []).append(cell)
+    return found
+
+
+def _group(bucket: str, key: tuple[str, str], cells: Sequence[Cell]) -> Group:
+    return Group(bucket=bucket, code=key[0], signature=key[1], cells=tuple(sorted(cells)))

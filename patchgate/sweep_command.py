@@ -1,0 +1,138 @@
+"""`patchgate sweep` and `patchgate history`: every row and patch, and what became of them over time.
+
+Decides options and exit codes. What is done and what changed is decided elsewhere.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import NoReturn
+
+import click
+
+from patchgate.environments import Environments
+from patchgate.errors import UsageError
+from patchgate.history import History
+from patchgate.history_changes import flaky, groups, transitions
+from patchgate.identity import read_environment
+from patchgate.model import exit_code
+from patchgate.project import ROOT, shown
+from patchgate.report.history import render_checklist, render_series, render_transitions
+from patchgate.run import Limits, save_verdicts
+from patchgate.sweep import Job, Sweep, shard_of
+
+PATCHES = ROOT / "fixtures" / "patches"
+_RUNS = 10
+folder_option = click.option(
+    "--folder",
+    default="build/sweep",
+    show_default=True,
+    type=click.Path(path_type=Path, file_okay=False),
+    help="Where a sweep keeps what it has done, and its history.",
+)
+
+
+@click.command()
+@click.argument("patches", nargs=-1, type=click.Path(path_type=Path))
+@click.option("--row", "rows", multiple=True, metavar="TORCH=PYTHON", help="A torch release and its interpreter.")
+@click.option("--problem", "problems", multiple=True, metavar="TORCH=REASON", help="A row that has no environment.")
+@click.option("--python", "own", multiple=True, metavar="PYTHON", help="A torch of your own, or a nightly one.")
+@click.option("--device", "devices", multiple=True, metavar="NAME", help="Device profiles; default: h200 and cpu.")
+@click.option("--workload", "workloads", multiple=True, metavar="NAME", help="Only these workloads.")
+@click.option("--shard", default="1/1", show_default=True, metavar="I/N", help="The I-th of N machines.")
+@click.option("-n", "workers", default=2, show_default=True, help="Cases at once.")
+@folder_option
+def sweep(
+    patches: tuple[Path, ...],
+    rows: tuple[str, ...],
+    problems: tuple[str, ...],
+    own: tuple[str, ...],
+    devices: tuple[str, ...],
+    workloads: tuple[str, ...],
+    shard: str,
+    workers: int,
+    folder: Path,
+) -> NoReturn:
+    """Judge every patch on every row; what was judged before for the same content is not run again.
+
+    Without PATCHES, all below fixtures/patches. A sweep that was killed goes on where it was.
+    """
+    there = dict(_pair(row, "--row") for row in rows) | {read_environment(python)["torch"]: python for python in own}
+    broken = dict(_pair(problem, "--problem") for problem in problems)
+    part = re.fullmatch(r"([1-9]\d*)/([1-9]\d*)", shard)
+    if part is None or int(part[1]) > int(part[2]):
+        raise UsageError("not a shard", where="--shard", got=shard, next="--shard 1/4")
+    chosen = patches or tuple(sorted(path for path in PATCHES.iterdir() if path.is_dir()))
+    jobs = [Job(torch=torch, patch=patch) for patch in chosen for torch in [*there, *broken]]
+    history = History(folder / "history.sqlite")
+    at = datetime.now(timezone.utc).isoformat(timespec="seconds")
+    run = f"{at} {shard}"
+    before = history.runs()
+    made = Sweep(
+        folder=folder,
+        environments=Environments(there, failed=broken),
+        history=history,
+        tell=click.echo,
+        devices=devices or ("h200", "cpu"),
+        workloads=workloads,
+        limits=Limits(),
+        workers=workers,
+    )
+    verdicts = made.carry_out(shard_of(jobs, int(part[1]), int(part[2])), run, at)
+    save_verdicts(folder, verdicts)
+    if before:
+        changed = list(transitions(history.cells(before[-1][0]), history.cells(run)))
+        click.echo("\n".join(render_transitions(changed)))
+    told = [history.cells(one) for one, _ in history.runs()[-_RUNS:]]
+    click.echo("\n".join(render_checklist(groups(told), flaky(told))))
+    history.close()
+    code = exit_code(verdicts)
+    click.echo(f"results: {shown(folder)}/verdicts.json, history.sqlite; exit code {code}")
+    sys.exit(code)
+
+
+@click.command("history")
+@click.argument("fact", required=False)
+@click.option("--patch", metavar="ID", help="Only this patch, or `unpatched`.")
+@click.option("--merge", "merged", multiple=True, type=click.Path(path_type=Path), metavar="FILE", help="Take in FILE.")
+@click.option("--export", "export", type=click.Path(path_type=Path), metavar="FILE", help="Write a copy to FILE.")
+@folder_option
+def history_command(
+    fact: str | None, patch: str | None, merged: tuple[Path, ...], export: Path | None, folder: Path
+) -> None:
+    """The series of FACT (residual_stack.h200.loads.max); without one, what fails and since when."""
+    history = History(folder / "history.sqlite")
+    try:
+        for path in merged:
+            history.merge(path)
+        if export:
+            history.export(export)
+        if fact:
+            workload, device, name = _fact(fact)
+            points = history.series(workload, device, name, patch)
+            if not points:
+                raise UsageError("no such fact in this history", where="history", got=fact, next="nox -s sweep")
+            click.echo("\n".join(render_series(points)))
+        else:
+            told = [history.cells(run) for run, _ in history.runs()[-_RUNS:]]
+            click.echo("\n".join(render_checklist(groups(told), flaky(told))))
+    finally:
+        history.close()
+
+
+def _fact(text: str) -> tuple[str, str, str]:
+    workload, _, rest = text.partition(".")
+    device, _, name = rest.partition(".")
+    if not name:
+        raise UsageError("not WORKLOAD.DEVICE.FACT", where="history", got=text, next="residual_stack.h200.loads.max")
+    return workload, device, name
+
+
+def _pair(text: str, option: str) -> tuple[str, str]:
+    torch, _, value = text.partition("=")
+    if not torch or not value:
+        raise UsageError("not TORCH=VALUE", where=option, got=text, next=f"{option} 2.11.0=...")
+    return torch, value
