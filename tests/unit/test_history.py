@@ -1,0 +1,150 @@
+"""History keeps every row once, tells series and changes, and loses nothing when copies are merged."""
+
+import pytest
+from click.testing import CliRunner
+from expecttest import assert_expected_inline
+
+from patchgate.errors import UsageError
+from patchgate.history import History, Point
+from patchgate.history_changes import flaky, groups, transitions
+from patchgate.model import Case, Kind, Observation, Verdict
+from patchgate.report.history import render_checklist, render_series, render_transitions
+from patchgate.sweep_command import history_command
+
+CASE = Case(torch="2.11.0", device="h200", workload="stack")
+CELL = ("mine", "2.11.0", "kernels", "stack.h200 loads")
+
+
+def verdict(code="PG300", kind=Kind.PASS, actual="[2 1]"):
+    return Verdict(code=code, kind=kind, check="kernels", torch="2.11.0", subject="stack.h200 loads", actual=actual)
+
+
+def observation(loads):
+    return Observation(case=CASE, facts={"loads": loads, "loads.max": max(loads)})
+
+
+@pytest.fixture
+def history(tmp_path):
+    made = History(tmp_path / "history.sqlite")
+    yield made
+    made.close()
+
+
+def red(code="PG301", actual="6"):
+    return "red", code, actual
+
+
+GREEN, GREY = ("green", "PG300", "2"), ("grey", "PG905", "killed")
+
+
+def test_a_row_is_kept_once_however_often_it_is_recorded(history):
+    for _ in range(3):
+        history.record("r1", "2026-01-01", "mine", [verdict()], [observation((2, 1))])
+    assert history.counts() == {"run": 1, "verdict": 1, "fact": 2}
+
+
+def test_a_series_is_told_in_order_of_time(history):
+    for day, loads in (("03", (2, 6)), ("01", (2, 4)), ("02", (2, 4))):
+        history.record(f"r{day}", f"2026-01-{day}", "mine", [], [observation(loads)])
+    points = history.series("stack", "h200", "loads.max")
+    assert [point.value for point in points] == ["4", "4", "6"]
+    assert list(render_series(points)) == ["unpatched on torch 2.11.0", "  2026-01-01  4 (2 runs)", "  2026-01-03  6"]
+    assert history.series("stack", "h200", "loads", "mine") == []
+    assert history.series("stack", "h200", "loads")[0] == Point(
+        at="2026-01-01", torch="2.11.0", patch="unpatched", value="[2, 4]"
+    )
+
+
+def test_merging_either_way_gives_the_same_rows_and_none_twice(tmp_path):
+    paths = [tmp_path / name for name in ("a.sqlite", "b.sqlite")]
+    made = [History(path) for path in paths]
+    for number, one in enumerate(made):
+        one.record("shared", "2026-01-01", "mine", [verdict()], [observation((2, 1))])
+        one.record(f"own{number}", "2026-01-02", "mine", [verdict()], [observation((2, 1))])
+    made[0].export(tmp_path / "copy.sqlite")
+    made[0].merge(paths[1])
+    made[1].merge(tmp_path / "copy.sqlite")
+    made[1].merge(tmp_path / "copy.sqlite")
+    assert made[0].counts() == made[1].counts() == {"run": 3, "verdict": 3, "fact": 6}
+    assert made[0].cells("own1") == made[1].cells("own1") == {CELL: ("green", "PG300", "[2 1]")}
+    for one in made:
+        one.close()
+
+
+def test_a_file_that_is_no_history_is_refused(tmp_path, history):
+    (tmp_path / "x").write_text("no database, and long enough to be taken for none" * 10)
+    for refused in (lambda: History(tmp_path / "x"), lambda: history.merge(tmp_path / "nothing")):
+        with pytest.raises(UsageError):
+            refused()
+
+
+def test_only_changes_of_verdict_are_transitions():
+    before = {
+        ("p", "t", "c", name): told for name, told in zip("abcde", [GREEN, red(), red(), GREY, GREEN], strict=True)
+    }
+    after = {
+        ("p", "t", "c", name): told
+        for name, told in zip("abcde", [red(), GREEN, red("PG305"), red(), GREY], strict=True)
+    }
+    told = [(cell[3], how) for cell, how in transitions(before, after)]
+    assert told == [("a", "green -> red (PG301)"), ("b", "red -> green (PG300)"), ("c", "PG301 -> PG305")]
+    assert list(transitions(after, after)) == []
+    assert list(render_transitions([])) == ["nothing changed since the last run"]
+
+
+@pytest.mark.parametrize(
+    ("colours", "is_flaky"),
+    [
+        ([GREEN, red(), GREEN, red()], True),
+        ([GREEN, GREY, GREEN, GREY], False),
+        ([GREEN, GREEN, red(), red()], False),
+    ],
+)
+def test_a_flaky_cell_is_one_that_turns_again_and_again(colours, is_flaky):
+    assert flaky([{CELL: colour} for colour in colours]) == ([CELL] if is_flaky else [])
+
+
+def many(told):
+    return {("p", "t", "c", str(n)): told for n in range(22)}
+
+
+@pytest.mark.parametrize(
+    ("runs", "bucket"),
+    [
+        ([many(GREEN), many(red())], "new"),
+        ([many(red("PG301", "6 at 0x1f")), many(red("PG301", "7 at 0x2a"))], "still"),
+        ([many(red()), many(GREEN)], "newly silent"),
+        ([many(red()), many(GREEN), many(GREEN)], "closed"),
+        ([many(red()), many(GREY)], "still"),
+        ([many(red()), {}], "still"),
+    ],
+)
+def test_cells_with_one_cause_are_one_line_in_its_bucket(runs, bucket):
+    (group,) = groups(runs)
+    assert (group.bucket, len(group.cells)) == (bucket, 22)
+
+
+def test_a_checklist_is_ticked_when_closed_and_escaped():
+    told = groups([many(red("PG301", "<script>")), many(GREEN), many(GREEN)])
+    assert_expected_inline(
+        "\n".join(render_checklist(told, [CELL])),
+        """\
+- [x] **closed** PG301 the patch changes the kernels: &lt;script> (22 cells)
+  - p on torch t: c 0
+  - p on torch t: c 1
+  - p on torch t: c 10
+  - p on torch t: c 11
+  - p on torch t: c 12
+  - and 17 more
+- [ ] **flaky** (1 cells)
+  - mine on torch 2.11.0: kernels stack.h200 loads""",
+    )
+
+
+def test_the_command_prints_a_series_and_refuses_what_is_not_there(tmp_path, history):
+    history.record("r1", "2026-01-01", "mine", [verdict("PG301", Kind.REGRESSED)], [observation((2, 1))])
+    folder = ["--folder", str(tmp_path)]
+    assert "  2026-01-01  2\n" in CliRunner().invoke(history_command, ["stack.h200.loads.max", *folder]).output
+    assert CliRunner().invoke(history_command, folder).output.startswith("- [ ] **new** PG301")
+    for fact in ("stack.h200.nothing", "stack"):
+        assert isinstance(CliRunner().invoke(history_command, [fact, *folder]).exception, UsageError)
