@@ -86,8 +86,8 @@ def test_only_changes_of_verdict_are_transitions():
         ("p", "t", "c", name): told
         for name, told in zip("abcde", [red(), GREEN, red("PG305"), red(), GREY], strict=True)
     }
-    told = [(cell[3], how) for cell, how in transitions(before, after)]
-    assert told == [("a", "green -> red (PG301)"), ("b", "red -> green (PG300)"), ("c", "PG301 -> PG305")]
+    changed = [(cell[3], how) for cell, how in transitions(before, after)]
+    assert changed == [("a", "green -> red (PG301)"), ("b", "red -> green (PG300)"), ("c", "PG301 -> PG305")]
     assert list(transitions(after, after)) == []
     assert list(render_transitions([])) == ["nothing changed since the last run"]
 
@@ -129,7 +129,7 @@ def test_a_checklist_is_ticked_when_closed_and_escaped():
     assert_expected_inline(
         "\n".join(render_checklist(told, [CELL])),
         """\
-- [x] **closed** PG301 the patch changes the kernels: &lt;script> (22 cells)
+- [x] **closed** PG301 kernel facts changed: &lt;script> (22 cells)
   - p on torch t: c 0
   - p on torch t: c 1
   - p on torch t: c 10
