@@ -31,9 +31,9 @@ def apply_hunks(files: dict[str, list[Hunk]]) -> None:
             before = file.read()
         after = _changed(before.splitlines(), hunks, path)
         plans.append((module, path, after, _functions_changed(before, after, path)))
-    for module, path, after, names in plans:
-        for name in names:
-            _replace(module, path, after, name)
+    for module, path, after, changed in plans:
+        for name, node in changed.items():
+            _replace(module, path, after, name, node)
 
 
 def _changed(lines: list[str], hunks: list[Hunk], path: str) -> str:
@@ -69,22 +69,30 @@ def _without_functions(tree: ast.Module) -> str:
     return ast.dump(tree)
 
 
-def _functions_changed(before: str, after: str, path: str) -> list[str]:
+def _functions_changed(before: str, after: str, path: str) -> dict[str, ast.stmt]:
     try:
         old, new = ast.parse(before), ast.parse(after)
     except SyntaxError as error:
         raise DoesNotApply(f"{path}:{error.lineno} is no Python any more: {error.msg}") from None
-    was, now = ({name: ast.dump(node) for name, node in _functions(tree).items()} for tree in (old, new))
+    # Texts are compared, not trees: torch's larger modules have ten thousand lines.
+    was, now = (
+        {name: _text(text.splitlines(), node) for name, node in _functions(tree).items()}
+        for text, tree in ((before, old), (after, new))
+    )
+    changed = {name: node for name, node in _functions(new).items() if was.get(name) != now[name]}
     if was.keys() - now.keys() or _without_functions(old) != _without_functions(new):
         raise DoesNotApply(f"{path}: a hunk changes more than functions, which a running torch cannot take over")
-    return [name for name, text in now.items() if was.get(name) != text]
+    return changed
 
 
-def _replace(module: types.ModuleType, path: str, source: str, name: str) -> None:
+def _text(lines: list[str], node: ast.stmt) -> list[str]:
+    first = min([node.lineno, *(each.lineno for each in getattr(node, "decorator_list", []))])
+    return lines[first - 1 : node.end_lineno]
+
+
+def _replace(module: types.ModuleType, path: str, source: str, name: str, node: ast.stmt) -> None:
     """Bind the function anew, compiled from the changed source under its own name and lines."""
     owner_name, _, short = name.rpartition(".")
-    tree = ast.parse(source)
-    node = _functions(tree)[name]
     body: list[ast.stmt] = [node]
     if owner_name:
         body = [ast.ClassDef(name=owner_name, bases=[], keywords=[], body=[node], decorator_list=[])]
