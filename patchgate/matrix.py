@@ -22,7 +22,7 @@ from patchgate.tomlfile import read_toml, refuse_unknown
 _ROW = frozenset({"torch", "python", "tags"})
 _WORKLOAD = frozenset({"DTYPE", "SHAPES", "CHECKS", "TOKENS"})
 _SHAPES = frozenset({"static", "dynamic"})
-_CHECKS = frozenset({"kernels", "parity", "latency", "compile", "cache"})
+_CHECKS = frozenset({"kernels", "parity", "consistency", "latency", "compile", "cache"})
 
 
 @dataclass(frozen=True, kw_only=True)

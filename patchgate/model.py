@@ -125,6 +125,7 @@ class Claims:
     targets: tuple[str, ...] | None = None
     numerics: Numerics = Numerics.BIT_IDENTICAL
     error_factor: float = 1.0
+    largest_ulps: float = 8.0
     symptom: Symptom | None = None
     scope: str | None = None
     effects: tuple[str, ...] = ()

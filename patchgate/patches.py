@@ -105,9 +105,13 @@ def load_claims(manifest: Path) -> Claims:
     effects = table.get("effects", [])
     if not (isinstance(effects, list) and all(isinstance(effect, str) for effect in effects)):
         raise wrong("effects", "`effects` must be a list of strings", 'effects = ["environment NAME", "compile"]')
-    factor = table.get("error_factor", 1.0)
-    if isinstance(factor, bool) or not isinstance(factor, (int, float)) or not 1 <= factor < math.inf:
-        raise wrong("error_factor", "`error_factor` must be a finite number of at least 1", "error_factor = 1.1")
+
+    def at_least_one(key: str, otherwise: float) -> float:
+        value = table.get(key, otherwise)
+        if isinstance(value, bool) or not isinstance(value, (int, float)) or not 1 <= value < math.inf:
+            raise wrong(key, f"`{key}` must be a finite number of at least 1", f"{key} = {otherwise + 0.1}")
+        return float(value)
+
     return Claims(
         title=string("title") or manifest.parent.name,
         source=string("source") or "",
@@ -115,7 +119,8 @@ def load_claims(manifest: Path) -> Claims:
         fixed_in=fixed_in,
         targets=None if targets is None else tuple(targets),
         numerics=numerics,
-        error_factor=float(factor),
+        error_factor=at_least_one("error_factor", 1.0),
+        largest_ulps=at_least_one("largest_ulps", 8.0),
         symptom=_symptom(manifest, table.get("symptom")),
         scope=string("scope"),
         effects=tuple(effects),

@@ -6,12 +6,10 @@ the sentinel does not count. Judging is left to `patchgate.judge`.
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 from patchgate.errors import UsageError
 from patchgate.files import line_of, write_atomically
@@ -21,19 +19,18 @@ from patchgate.judge.gate import does_not_run
 from patchgate.judge.latency import LOOKS, ROUNDS, SECONDS, Timing, is_settled, join
 from patchgate.judge.machine import judge_sentinel
 from patchgate.matrix import load_profile, profile_of
+from patchgate.measuring import STAND_IN, Measuring, told
 from patchgate.model import Case, Failure, Kind, Observation, Patch, Verdict, Workload
 from patchgate.project import shown
 from patchgate.run import Run
 from patchgate.runner import Runner
 from patchgate.wire import Answer, failure_of, from_dict
 
-# A patch is imported on a simulated GPU, so that none is needed and none is touched.
-STAND_IN = "h200"
 # Importing a patch takes a second; one that hangs should not cost a whole case's time, twice a release.
 IMPORT_SECONDS = 20.0
 
 
-class Trial:
+class Trial(Measuring):
     """`again` is the command that repeats this trial."""
 
     def __init__(self, run: Run, patch: Patch, workloads: dict[str, Workload], runner: Runner) -> None:
@@ -121,7 +118,7 @@ class Trial:
             return self.runner.ask(
                 torch,
                 "observe",
-                **_told(workload),
+                **told(workload),
                 profile=load_profile(device),
                 patch=patch.path,
                 after=[after.path],
@@ -193,68 +190,6 @@ class Trial:
             seed=seed,
         )
 
-    def run_on_cpu(self, torch: str, name: str, patch: Patch | None, outputs: str) -> Answer:
-        """Outputs of a workload on the CPU, written to the file `outputs`.
-
-        Compiled C++ is found again by its own source text. The patched side has a folder of its own,
-        so that nothing a patch leaves there is ever run unpatched.
-        """
-        workload = self.workload(name)
-        side = hashlib.sha256(patch.source.encode()).hexdigest()[:16] if patch else "unpatched"
-        binaries = Path(self.run.folder).parent / "cpp" / torch / side
-        return self.runner.ask(
-            torch,
-            "run",
-            **_told(workload),
-            profile=load_profile("cpu"),
-            patch=patch.path if patch else None,
-            scope=patch.claims.scope if patch else None,
-            seed=0,
-            outputs=outputs,
-            env={"TORCHINDUCTOR_CACHE_DIR": str(binaries.resolve())},
-        )
-
-    def differ(self, torch: str, unpatched: str, patched: str) -> Answer:
-        """Figures of the difference between two files that `run_on_cpu` wrote."""
-        profile = load_profile("cpu")
-        return self.runner.ask(torch, "differ", profile=profile, unpatched=unpatched, patched=patched)
-
-    def compile_cached(self, torch: str, name: str, patch: str | None, cache: Path, tag: str) -> Answer:
-        """Compile a workload on the CPU with the caches on and below `cache`; `tag` goes into their key."""
-        workload = self.workload(name)
-        return self.runner.ask(
-            torch,
-            "cached",
-            **_told(workload),
-            profile=load_profile("cpu"),
-            patch=patch,
-            scope=self.patch.claims.scope if patch else None,
-            tag=tag,
-            env={"TORCHINDUCTOR_CACHE_DIR": str(cache)},
-        )
-
-    def compile_calls(self, torch: str, name: str, patch: str | None) -> Answer:
-        """Python calls of one compile on a simulated GPU, by module."""
-        workload = self.workload(name)
-        return self.runner.ask(
-            torch,
-            "calls",
-            **_told(workload),
-            profile=load_profile(STAND_IN),
-            patch=patch,
-            scope=self.patch.claims.scope if patch else None,
-        )
-
 
 def _load_golden(workload: str, device: str) -> GoldenFile:
     return read_golden(path_of(workload, device), workload, device)
-
-
-def _told(workload: Workload) -> dict[str, Any]:
-    """What a probe is told of a workload."""
-    return {
-        "workload": workload.name,
-        "workload_path": workload.path,
-        "dtype": workload.dtype,
-        "dynamic": workload.dynamic,
-    }

@@ -8,9 +8,10 @@ from __future__ import annotations
 from patchgate.model import Code
 
 _REMEDY = (
-    "Put a digest of the patch's own text into the key, where the patch is applied:"
-    " `torch.compiler.config.cache_key_tag += hashlib.sha256(Path(__file__).read_bytes()).hexdigest()`, and name"
-    " `torch.compiler.config.cache_key_tag` in `targets`."
+    "Put a digest of the patch's own text into the key, where the patch is applied: wrap"
+    " `torch._inductor.codecache.FxGraphHashDetails.__init__` so that it sets one more attribute"
+    " (fixtures/patches/vllm-42686-corrected does), and name it in `targets`. Setting"
+    " `torch.compiler.config.cache_key_tag` does it too, but from torch 2.12 on for one thread only."
 )
 
 CODES = (

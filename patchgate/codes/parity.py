@@ -19,7 +19,7 @@ CODES = (
         code="PG502",
         title="less accurate than eager and unpatched",
         what="The error against a float64 reference is larger than `error_factor` times the larger of eager's"
-        " and unpatched's.",
+        " and unpatched's: of all elements together, or grossly of one.",
         why="Rounding differently is fine; rounding worse is a defect.",
         fix='Look for a lost upcast or a changed order of reduction; or claim `numerics = "changes"`.',
     ),
@@ -29,6 +29,38 @@ CODES = (
         what="The outputs stay in the class that the patch claims.",
         why="This is what a reviewer cannot see by reading.",
         fix="Nothing to do.",
+    ),
+    Code(
+        code="PG505",
+        title="more than rounding",
+        what='The patch claims `numerics = "rounding"`, and an output moves by more than `largest_ulps` (8) units in'
+        " the last place of its dtype.",
+        why="Rounding an intermediate moves an output by a few ulps; more is another computation.",
+        fix="Find the first intermediate at which they part; or claim the ulps that are meant: `largest_ulps = 16`.",
+    ),
+    Code(
+        code="PG506",
+        title="special values come out otherwise",
+        what="For inputs with NaN, infinities, very large or denormal values, an output is NaN, infinite or finite"
+        " where it is that neither unpatched nor in eager.",
+        why="A NaN that is swallowed hides a broken training run; one that is made up breaks a good one.",
+        fix="Look for a comparison that NaN fails, or for an intermediate in a type that overflows earlier.",
+    ),
+    Code(
+        code="PG507",
+        title="mathematically equal configurations no longer agree",
+        what="Static and dynamic shapes, a batch and its single rows, or the whole graph and its pieces differ from"
+        " each other more with the patch than without it.",
+        why="Users mix these: the same prompt then gives another answer, depending on what it is batched with.",
+        fix="Decide by what is the same in all of them, not by hints about sizes or by where a graph ends.",
+    ),
+    Code(
+        code="PG510",
+        title="sampled tokens change",
+        what='The patch claims `numerics = "bit-identical"`, and a small decoder with random weights gives other'
+        " tokens.",
+        why="A job that compares sampled text exactly will flip; this is what failed for vLLM #42686.",
+        fix='Claim `numerics = "rounding"`, and tell whoever compares text exactly how often it will flip.',
     ),
     Code(
         code="PG508",

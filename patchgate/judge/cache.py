@@ -95,7 +95,8 @@ def _remedy(torch: str, answers: Mapping[str, Answer]) -> str:
     tagged = answers[TAGGED]
     works = not failure_of(tagged) and tagged["code"] == answers[PATCHED]["code"]
     if works and not _hits(tagged["answers"]):
-        return f"{CODES['PG701'].fix} Tried on torch {torch}: with a tag of its own the patch missed and ran its code."
+        tried = f"Tried on torch {torch}: with a tag of its own in the key the patch missed and ran its code."
+        return f"{CODES['PG701'].fix} {tried}"
     return (
         f"Give the patch a TORCHINDUCTOR_CACHE_DIR of its own: tried on torch {torch}, where"
         " `torch.compiler.config.cache_key_tag` did not help."

@@ -15,10 +15,26 @@ from typing import Any
 import torch
 import torch._inductor.config as inductor_config
 
-from patchgate.probe import caching, compilework, hooks, lines, numerics, patching, sentinel, surface, timing
+from patchgate.probe import (
+    caching,
+    compilework,
+    decoder,
+    figures,
+    forms,
+    hooks,
+    intermediates,
+    lines,
+    numerics,
+    patching,
+    sentinel,
+    surface,
+    timing,
+)
 from patchgate.probe.applying import Request, Stage, applies, apply, apply_patch, undone
 from patchgate.probe.capture import Build, capture, facts_of, standing_in
 from patchgate.probe.standin import stand_in
+
+Answer = Callable[[Request, Stage], dict[str, Any]]
 
 # Inductor options that decide what is fused and stored; shown with every figure.
 _CONFIG = (
@@ -115,25 +131,33 @@ def inspect_surface(request: Request, stage: Stage) -> dict[str, Any]:
     return {"findings": findings, "changed": sorted(changed)}
 
 
-def run(request: Request, stage: Stage) -> dict[str, Any]:
-    """Run the workload on the CPU and leave its outputs in a file."""
-    apply_patch(request, stage)
-    stage("run")
-    numerics.run(
-        _workload(request),
-        dtype=getattr(torch, request["dtype"]),
-        dynamic=request["dynamic"],
-        profile=request["profile"],
-        seed=request["seed"],
-        path=request["outputs"],
-    )
-    return {"environment": environment()}
+def _leaving(write: Callable[..., None]) -> Answer:
+    """Runs the workload on the CPU and leaves outputs in a file."""
+
+    def answer(request: Request, stage: Stage) -> dict[str, Any]:
+        apply_patch(request, stage)
+        stage("run")
+        write(
+            _workload(request),
+            dtype=getattr(torch, request["dtype"]),
+            dynamic=request["dynamic"],
+            profile=request["profile"],
+            seeds=request["seeds"],
+            path=request["outputs"],
+        )
+        return {"environment": environment()}
+
+    return answer
 
 
-def differ(request: Request, stage: Stage) -> dict[str, Any]:
+def _comparing(compare: Callable[[str, str], dict[str, Any]]) -> Answer:
     """Figures of the difference between two files of outputs."""
-    stage("differ")
-    return {"metrics": numerics.differ(request["unpatched"], request["patched"])}
+
+    def answer(request: Request, stage: Stage) -> dict[str, Any]:
+        stage("differ")
+        return {"metrics": compare(request["unpatched"], request["patched"])}
+
+    return answer
 
 
 def time_pair(request: Request, stage: Stage) -> dict[str, Any]:
@@ -165,9 +189,12 @@ def compile_cached(request: Request, stage: Stage) -> dict[str, Any]:
     apply_patch(request, stage)
     stage("compile")
     dtype = getattr(torch, request["dtype"])
-    return caching.compile_cached(
-        _workload(request), dtype=dtype, dynamic=request["dynamic"], profile=request["profile"], tag=request["tag"]
-    )
+    ran: set[int] = set()
+    with lines.traced(request.get("patch"), ran):
+        told = caching.compile_cached(
+            _workload(request), dtype=dtype, dynamic=request["dynamic"], profile=request["profile"], tag=request["tag"]
+        )
+    return told | {"ran": sorted(ran)}
 
 
 def count_calls(request: Request, stage: Stage) -> dict[str, Any]:
@@ -195,14 +222,28 @@ def ask_functions(request: Request, stage: Stage) -> dict[str, Any]:
     return {"functions": lines.functions(request["patch"])}
 
 
-ANSWERS: dict[str, Callable[[Request, Stage], dict[str, Any]]] = {
+def sample(request: Request, stage: Stage) -> dict[str, Any]:
+    """Sample from the small decoder on the CPU and leave its tokens in a file."""
+    apply_patch(request, stage)
+    stage("run")
+    decoder.sample(profile=request["profile"], path=request["outputs"])
+    return {"environment": environment()}
+
+
+ANSWERS: dict[str, Answer] = {
     "observe": observe,
     "sentinel": sentinel_facts,
     "apply": apply,
     "applies": applies,
     "surface": inspect_surface,
-    "run": run,
-    "differ": differ,
+    "run": _leaving(numerics.run),
+    "differ": _comparing(figures.differ),
+    "forms": _leaving(forms.run_forms),
+    "differ forms": _comparing(figures.differ_forms),
+    "trace": _leaving(intermediates.trace),
+    "differ traces": _comparing(intermediates.first_parted),
+    "sample": sample,
+    "differ tokens": _comparing(decoder.differ),
     "time": time_pair,
     "cached": compile_cached,
     "calls": count_calls,

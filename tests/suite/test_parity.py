@@ -1,6 +1,6 @@
 """Do the numbers stay in the class that the patch claims? Runs on the CPU, in one thread."""
 
-from patchgate.judge.parity import judge_failure, judge_numbers
+from patchgate.judge.parity import judge_failed, judge_numbers
 from patchgate.wire import failure_of
 
 
@@ -18,5 +18,16 @@ def compared(torch, workload, patch, trial, folder):
     # Outputs that cannot be compared are the patch's doing: the unpatched ones were written by us.
     unpatched, patched = failures["unpatched"], failures["patched"] or failure_of(answer)
     if unpatched or patched:
-        return [judge_failure(torch, trial.workloads[workload], unpatched, patched)]
-    return judge_numbers(torch, patch, trial.workloads[workload], answer["metrics"])
+        return [judge_failed(torch, f"{workload}.cpu", unpatched, patched)]
+    figures = answer["metrics"]
+    if figures["differing"]:
+        figures |= parted(torch, workload, patch, trial, folder)
+    return judge_numbers(torch, patch, trial.workloads[workload], figures)
+
+
+def parted(torch, workload, patch, trial, folder):
+    """The first intermediate that differs; nothing when a side cannot tell."""
+    files = {side: str(folder / f"{side}-trace") for side in ("unpatched", "patched")}
+    for side, path in files.items():
+        trial.run_on_cpu(torch, workload, patch if side == "patched" else None, path, do="trace")
+    return trial.differ(torch, **files, do="differ traces").get("metrics", {})

@@ -1,7 +1,12 @@
 """Does anything reach what the patch has put in place, and are the user's own hooks still called?"""
 
+import tempfile
+from pathlib import Path
+
 from patchgate.judge.reach import judge_called, judge_holders, judge_hooks
+from patchgate.model import Case, Observation
 from patchgate.trial import STAND_IN
+from patchgate.wire import failure_of
 
 
 def test_holders(torch, patch, trial, judge):
@@ -14,8 +19,17 @@ def test_called(torch, patch, trial, judge):
 
 def called(torch, patch, trial, cases):
     observed = [trial.observations(torch, device, workload)[1] for workload, device in cases]
+    observed += [with_caches(torch, patch, trial, workload) for workload, _ in cases[:1]]
     functions = trial.functions(torch).get("functions", {})
     return judge_called(torch, patch, trial.apply(torch, version=torch), functions, observed)
+
+
+def with_caches(torch, patch, trial, workload):
+    """The lines that run where the caches are on: what a patch does to their key is called there only."""
+    case = Case(torch=torch, device="cpu", workload=workload, patch=patch.id)
+    with tempfile.TemporaryDirectory() as folder:
+        answer = trial.compile_cached(torch, workload, patch.path, Path(folder), tag="")
+    return Observation(case=case, failure=failure_of(answer), ran=tuple(answer.get("ran", ())))
 
 
 def test_hooks(torch, patch, trial, judge):

@@ -33,7 +33,11 @@ def cells(name):
 
 def judged(code, torch, trial, folder):
     """The verdicts of the check that a code belongs to."""
-    family, patch, symptom = code[2], trial.patch, trial.patch.claims.symptom
+    patch, symptom, family = trial.patch, trial.patch.claims.symptom, code[2]
+    if code == "PG507":
+        return cells("consistency").compared(torch, WORKLOAD, patch, trial, folder)
+    if code == "PG510":
+        return cells("tokens").sampled(torch, patch, trial, folder)
     if family == "1":
         return list(cells("surface").inspected(torch, patch, trial))
     if family == "2":
@@ -78,7 +82,10 @@ def test_fixture_causes_the_verdict_that_it_is_named_for(torch, path, on_trial, 
     assert code in {verdict.code for verdict in verdicts}
 
 
-@pytest.mark.parametrize("code", ["PG101", "PG201", "PG301", "PG401", "PG501", "PG601", "PG701", "PG801", "PG804"])
+CELLS = ("PG101", "PG201", "PG301", "PG401", "PG501", "PG507", "PG510", "PG601", "PG701", "PG801", "PG804")
+
+
+@pytest.mark.parametrize("code", CELLS)
 def test_harmless_patch_is_all_green(torch, code, on_trial, tmp_path):
     verdicts = judged(code, torch, on_trial(HARMLESS), tmp_path)
     assert verdicts

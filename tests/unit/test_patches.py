@@ -105,11 +105,13 @@ fixed_in = "2.14"
 targets = ["torch.a", "torch.b"]
 numerics = "rounding"
 error_factor = 2
+largest_ulps = 4.5
 """
     budgets = '[budgets]\ncompile_calls = "0.2 %"\nlatency = "-8 % .. 0 %"\n'
     claims = load_claims(manifest(folder, text + SYMPTOM + 'predicate = "> 4"\n' + budgets))
     assert (claims.title, claims.source, claims.applies_to, claims.fixed_in) == ("T", "S", ">=2.11,<2.14", "2.14")
     assert (claims.targets, claims.numerics, claims.error_factor) == (("torch.a", "torch.b"), Numerics.ROUNDING, 2.0)
+    assert claims.largest_ulps == 4.5
     assert claims.symptom == Symptom(workload="stack", device="h200", fact="loads.max", predicate="> 4")
     assert claims.budgets == {"compile_calls": Budget(low=-0.002, high=0.002), "latency": Budget(low=-0.08, high=0.0)}
 
@@ -127,6 +129,7 @@ WRONG = [
     "error_factor = true",
     "error_factor = nan",
     "error_factor = inf",
+    "largest_ulps = 0",
     'symptom = "> 4"',
     SYMPTOM,
     SYMPTOM + "predicate = 4",
@@ -149,7 +152,7 @@ patch.toml:2: unknown key `aplies_to`
   next: did you mean `applies_to`?
 patch.toml:2: unknown key `colour`
   got:  colour = ...
-  next: known keys: applies_to, budgets, effects, error_factor, fixed_in, numerics, scope, source, symptom, targets, title
+  next: known keys: applies_to, budgets, effects, error_factor, fixed_in, largest_ulps, numerics, scope, source, symptom, targets, title
 patch.toml:2: `title` must be a string
   got:  title = 3
   next: title = "..."
@@ -180,6 +183,9 @@ patch.toml:2: `error_factor` must be a finite number of at least 1
 patch.toml:2: `error_factor` must be a finite number of at least 1
   got:  error_factor = inf
   next: error_factor = 1.1
+patch.toml:2: `largest_ulps` must be a finite number of at least 1
+  got:  largest_ulps = 0
+  next: largest_ulps = 8.1
 patch.toml:2: `symptom` must be a table
   got:  '> 4'
   next: [symptom] workload = "residual_stack", device = "h200", fact = "loads.max", predicate = "> 4"

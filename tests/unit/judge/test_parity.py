@@ -2,7 +2,7 @@
 
 import pytest
 
-from patchgate.judge.parity import judge_failure, judge_numbers
+from patchgate.judge.parity import judge_failed, judge_numbers
 from patchgate.model import Cause, Claims, Colour, Failure, Kind, Numerics, Patch, Workload
 
 WORKLOAD = Workload(name="stack", path="stack.py", dtype="bfloat16")
@@ -14,8 +14,13 @@ SAME = {
     "error_eager": 0.00736,
     "error_unpatched": 0.00609,
     "error_patched": 0.00609,
+    "ulps": 0.0,
+    "worst_eager": 3.0,
+    "worst_unpatched": 1.5,
+    "worst_patched": 1.5,
+    "special": {"nan": 0, "inf": 0},
 }
-ROUNDED = {"differing": 0.624, "largest": 0.03125, "error_patched": 0.00626}
+ROUNDED = {"differing": 0.624, "largest": 0.03125, "ulps": 2.0, "error_patched": 0.00626}
 WORSE = {"differing": 0.624, "error_patched": 0.0080}
 NAN = float("nan")
 
@@ -29,15 +34,22 @@ def judge(figures, numerics=Numerics.BIT_IDENTICAL, factor=1.0):
 @pytest.mark.parametrize(
     ("figures", "numerics", "codes"),
     [
-        ({}, Numerics.BIT_IDENTICAL, ["PG503", "PG503"]),
-        (ROUNDED, Numerics.BIT_IDENTICAL, ["PG501", "PG503"]),
-        (ROUNDED, Numerics.ROUNDING, ["PG503", "PG503"]),
-        (WORSE, Numerics.BIT_IDENTICAL, ["PG501", "PG502"]),
-        (WORSE, Numerics.ROUNDING, ["PG503", "PG502"]),
+        ({}, Numerics.BIT_IDENTICAL, ["PG503", "PG503", "PG503"]),
+        (ROUNDED, Numerics.BIT_IDENTICAL, ["PG501", "PG503", "PG503"]),
+        (ROUNDED, Numerics.ROUNDING, ["PG503", "PG503", "PG503"]),
+        (WORSE, Numerics.BIT_IDENTICAL, ["PG501", "PG502", "PG503"]),
+        (WORSE, Numerics.ROUNDING, ["PG503", "PG502", "PG503"]),
         (WORSE, Numerics.CHANGES, ["PG503"]),
-        ({"error_patched": NAN}, Numerics.ROUNDING, ["PG503", "PG502"]),
-        ({"deterministic": False}, Numerics.BIT_IDENTICAL, ["PG508", "PG503"]),
-        ({"deterministic": False} | ROUNDED, Numerics.BIT_IDENTICAL, ["PG508", "PG503"]),
+        ({"error_patched": NAN}, Numerics.ROUNDING, ["PG503", "PG502", "PG503"]),
+        ({"ulps": 8.5}, Numerics.ROUNDING, ["PG505", "PG503", "PG503"]),
+        ({"ulps": NAN}, Numerics.ROUNDING, ["PG505", "PG503", "PG503"]),
+        ({"ulps": 8.5}, Numerics.CHANGES, ["PG503"]),
+        ({"worst_patched": 6.9}, Numerics.ROUNDING, ["PG503", "PG503", "PG503"]),
+        ({"worst_patched": 7.1}, Numerics.ROUNDING, ["PG503", "PG502", "PG503"]),
+        ({"special": {"nan": 3}}, Numerics.ROUNDING, ["PG503", "PG503", "PG506"]),
+        ({"special": {"nan": -1}}, Numerics.BIT_IDENTICAL, ["PG503", "PG503", "PG506"]),
+        ({"deterministic": False}, Numerics.BIT_IDENTICAL, ["PG508", "PG503", "PG503"]),
+        ({"deterministic": False} | ROUNDED, Numerics.BIT_IDENTICAL, ["PG508", "PG503", "PG503"]),
     ],
 )
 def test_numbers_are_held_to_the_class_that_is_claimed(figures, numerics, codes):
@@ -57,11 +69,18 @@ def test_the_bound_is_the_larger_error_of_eager_and_unpatched_but_for_its_last_d
 
 
 def test_a_difference_is_told_in_figures():
-    bits, error = judge(ROUNDED)
-    assert bits.actual == "62.4% of 1000 elements differ bit for bit, largest difference 0.03125"
+    bits, error, special = judge(ROUNDED)
+    assert bits.actual == "62.4% of 1000 elements differ bit for bit, largest difference 0.03125 (2 ulps)"
     assert (bits.expected, bits.where) == ('numerics = "bit-identical"', "patch.toml")
-    assert error.actual == "eager 0.00736, unpatched 0.00609, patched 0.00626"
-    assert (error.expected, error.where) == ("relative error against float64 of at most 0.00736", None)
+    assert error.actual == (
+        "eager 0.00736, unpatched 0.00609, patched 0.00626; worst element, in ulps: eager 3, unpatched 1.5, patched 1.5"
+    )
+    assert error.expected == "relative error against float64 of at most 0.00736, of one element 7 ulps"
+    assert (error.where, special.actual) == (None, "as there, for inputs with nan, inf")
+
+
+def test_where_the_sides_part_is_told():
+    assert judge(ROUNDED | {"parted": "add_3"})[0].actual.endswith("; they part at add_3")
 
 
 NO_COMPILER = "InvalidCxxCompiler: No working C++ compiler found"
@@ -82,9 +101,9 @@ def test_a_side_that_did_not_run_is_the_patchs_fault_only_when_the_other_did(
     unpatched, patched, signature, code, colour
 ):
     failures = [c and Failure(cause=c, stage="run", signature=signature) for c in (unpatched, patched)]
-    verdict = judge_failure("2.11.0", WORKLOAD, *failures)
+    verdict = judge_failed("2.11.0", "stack.cpu", *failures)
     assert (verdict.code, verdict.colour, verdict.subject) == (code, colour, "stack.cpu")
 
 
 def test_no_verdict_of_numbers_is_a_kind_that_hides_red():
-    assert {verdict.kind for verdict in judge(WORSE)} == {Kind.REGRESSED}
+    assert {verdict.kind for verdict in judge(WORSE)[:2]} == {Kind.REGRESSED}

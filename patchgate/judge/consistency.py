@@ -1,0 +1,47 @@
+"""Mathematically equal forms of a workload -> PG507: do they agree with the patch as well as without?
+
+Decides by the patch's claim: bit for bit, or within the error that eager and
+unpatched have anyway. Refuses to know how a form was made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from patchgate.codes import CODES
+from patchgate.model import Kind, Numerics, Patch, Verdict
+from patchgate.project import shown
+
+
+def judge_forms(torch: str, patch: Patch, subject: str, figures: Mapping[str, Any]) -> list[Verdict]:
+    """One verdict a form; a patch that claims to change numbers still has to change them alike."""
+    return [_form(torch, patch, f"{subject} {name}", told, figures["error"]) for name, told in figures["forms"].items()]
+
+
+def _form(torch: str, patch: Patch, subject: str, told: Mapping[str, Mapping[str, float]], error: float) -> Verdict:
+    before, after = told["unpatched"], told["patched"]
+    if patch.claims.numerics is Numerics.BIT_IDENTICAL:
+        agrees = after["differing"] <= before["differing"]
+        expected = f"at most {before['differing']:.1%} of the elements differ between the two, as unpatched"
+    else:
+        bound = max(before["distance"], patch.claims.error_factor * error)
+        agrees = after["distance"] <= bound
+        expected = f"the two are at most {bound:.3g} apart: as far as unpatched, or as eager or unpatched from float64"
+    actual = ", ".join(
+        f"{side} {figures['differing']:.1%} of the elements differ, {figures['distance']:.3g} apart"
+        for side, figures in told.items()
+    )
+    code = CODES["PG503" if agrees else "PG507"]
+    return Verdict(
+        code=code.code,
+        kind=Kind.PASS if agrees else Kind.REGRESSED,
+        check="parity",
+        torch=torch,
+        subject=subject,
+        expected=expected,
+        actual=actual,
+        where=None if agrees else shown(patch.manifest or patch.path),
+        why=code.why,
+        next=code.fix,
+    )

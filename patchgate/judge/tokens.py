@@ -1,0 +1,75 @@
+"""Sampled tokens of a small decoder, unpatched and patched -> how often a test of exact text would flip.
+
+Decides by the patch's claim; the probability comes with a Wilson interval, so
+that few flips are not taken for none.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+from patchgate.codes import CODES
+from patchgate.model import Kind, Numerics, Patch, Verdict
+from patchgate.project import shown
+
+Counts = Mapping[str, int]
+_Z = 1.959963984540054  # 95 %
+# The length of text for which a probability is told, beside the one that was sampled.
+_LONG = 1000
+
+
+def wilson(count: int, of: int) -> tuple[float, float]:
+    """The 95 % interval of a share, sound for none and for all. Raises ValueError without a sample."""
+    if not 0 <= count <= of or not of:
+        raise ValueError(f"{count} of {of} is no share")
+    share, square = count / of, _Z**2
+    middle = (share + square / (2 * of)) / (1 + square / of)
+    half = _Z / (1 + square / of) * math.sqrt(share * (1 - share) / of + square / (4 * of**2))
+    # Of none and of all, one end is known: what is left of it is rounding.
+    return middle - half if count else 0.0, middle + half if count < of else 1.0
+
+
+def flips_within(tokens: int, counts: Counts) -> tuple[float, float, float]:
+    """The probability that a text of so many tokens changes, and its interval: every token has the same chance."""
+    low, high = wilson(counts["changed_sequences"], counts["drawn_alike"])
+    share = counts["changed_sequences"] / counts["drawn_alike"]
+    once = [1 - (1 - chance) ** tokens for chance in (share, low, high)]
+    return once[0], once[1], once[2]
+
+
+def judge_tokens(torch: str, patch: Patch, told: Mapping[str, Counts]) -> list[Verdict]:
+    """One verdict a way of sampling."""
+    return [_sampling(torch, patch, f"decoder.cpu {mode} tokens", counts) for mode, counts in told.items()]
+
+
+def _sampling(torch: str, patch: Patch, subject: str, counts: Counts) -> Verdict:
+    claim = patch.claims.numerics
+    flips = counts["changed_sequences"] > 0
+    red = flips and claim is Numerics.BIT_IDENTICAL
+    kind = Kind.REGRESSED if red else Kind.NOTE if flips else Kind.PASS
+    code = CODES["PG510" if red else "PG503"]
+    return Verdict(
+        code=code.code,
+        kind=kind,
+        check="parity",
+        torch=torch,
+        subject=subject,
+        expected=f'numerics = "{claim.value}"',
+        actual=_sentence(counts),
+        where=shown(patch.manifest or patch.path) if red else None,
+        why=code.why,
+        next=code.fix,
+    )
+
+
+def _sentence(counts: Counts) -> str:
+    length = counts["tokens"] // counts["sequences"]
+    low, high = wilson(counts["changed_sequences"], counts["sequences"])
+    told = f"{counts['changed_tokens'] / counts['tokens']:.1%} of {counts['tokens']} tokens change,"
+    told += f" {counts['changed_sequences']} of {counts['sequences']} sequences ({low:.1%} to {high:.1%})"
+    for tokens in (length, _LONG):
+        chance, least, most = flips_within(tokens, counts)
+        told += f"; an exact-text test over {tokens} tokens would flip with probability {chance:.1%}"
+        told += f" ({least:.1%} to {most:.1%})"
+    return told

@@ -1,0 +1,114 @@
+"""What a trial measures beside facts: outputs and tokens on the CPU, cached code, calls of a compile.
+
+Decides what is asked, with which time and in which folder. Refuses to judge
+the answers.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+from typing import Any
+
+from patchgate.matrix import load_profile
+from patchgate.model import Patch, Workload
+from patchgate.run import Run
+from patchgate.runner import Runner
+from patchgate.wire import Answer
+
+# A patch is imported on a simulated GPU, so that none is needed and none is touched.
+STAND_IN = "h200"
+# A question that compiles more than once has the time of as many cases.
+COMPILES = {"sample": 2, "forms": 4}
+# Inputs and weights of a comparison of numbers.
+SEEDS = (0, 1, 2)
+
+
+class Measuring:
+    """The questions of a `Trial`, which has the run, the patch and the workloads."""
+
+    run: Run
+    patch: Patch
+    runner: Runner
+
+    def workload(self, name: str) -> Workload:
+        raise NotImplementedError
+
+    def run_on_cpu(self, torch: str, name: str, patch: Patch | None, outputs: str, do: str = "run") -> Answer:
+        """Outputs of a workload on the CPU, written to the file `outputs`.
+
+        With `do` "forms" those of its other forms, with "trace" its intermediates.
+        """
+        workload = self.workload(name)
+        return self._write_on_cpu(
+            torch,
+            do,
+            patch,
+            outputs,
+            **told(workload),
+            seeds=list(SEEDS),
+        )
+
+    def sample_on_cpu(self, torch: str, patch: Patch | None, outputs: str) -> Answer:
+        """Tokens of the small decoder, sampled on the CPU and written to the file `outputs`."""
+        return self._write_on_cpu(torch, "sample", patch, outputs)
+
+    def _write_on_cpu(self, torch: str, do: str, patch: Patch | None, outputs: str, **request: Any) -> Answer:
+        """Compiled C++ is found again by its own source text.
+
+        The patched side has a folder of its own, so that nothing a patch leaves there is ever run unpatched.
+        """
+        side = hashlib.sha256(patch.source.encode()).hexdigest()[:16] if patch else "unpatched"
+        binaries = Path(self.run.folder).parent / "cpp" / torch / side
+        return self.runner.ask(
+            torch,
+            do,
+            self.run.limits.seconds * COMPILES.get(do, 1),
+            profile=load_profile("cpu"),
+            patch=patch.path if patch else None,
+            scope=patch.claims.scope if patch else None,
+            outputs=outputs,
+            env={"TORCHINDUCTOR_CACHE_DIR": str(binaries.resolve())},
+            **request,
+        )
+
+    def differ(self, torch: str, unpatched: str, patched: str, do: str = "differ") -> Answer:
+        """Figures of the difference between two files that `run_on_cpu` wrote."""
+        profile = load_profile("cpu")
+        return self.runner.ask(torch, do, profile=profile, unpatched=unpatched, patched=patched)
+
+    def compile_cached(self, torch: str, name: str, patch: str | None, cache: Path, tag: str) -> Answer:
+        """Compile a workload on the CPU with the caches on and below `cache`; `tag` goes into their key."""
+        workload = self.workload(name)
+        return self.runner.ask(
+            torch,
+            "cached",
+            **told(workload),
+            profile=load_profile("cpu"),
+            patch=patch,
+            scope=self.patch.claims.scope if patch else None,
+            tag=tag,
+            env={"TORCHINDUCTOR_CACHE_DIR": str(cache)},
+        )
+
+    def compile_calls(self, torch: str, name: str, patch: str | None) -> Answer:
+        """Python calls of one compile on a simulated GPU, by module."""
+        workload = self.workload(name)
+        return self.runner.ask(
+            torch,
+            "calls",
+            **told(workload),
+            profile=load_profile(STAND_IN),
+            patch=patch,
+            scope=self.patch.claims.scope if patch else None,
+        )
+
+
+def told(workload: Workload) -> dict[str, Any]:
+    """What a probe is told of a workload."""
+    return {
+        "workload": workload.name,
+        "workload_path": workload.path,
+        "dtype": workload.dtype,
+        "dynamic": workload.dynamic,
+    }
