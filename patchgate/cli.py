@@ -29,6 +29,7 @@ from patchgate.matrix import load_matrix, load_profile, load_workloads
 from patchgate.model import Verdict, exit_code
 from patchgate.patches import load_patch
 from patchgate.project import DEVICES, GOLDEN, shown
+from patchgate.report.catalogue import render_catalogue
 from patchgate.report.junit import render_junit
 from patchgate.report.markdown import render_markdown
 from patchgate.report.terminal import show_code, show_run
@@ -127,8 +128,12 @@ def report(folder: str) -> NoReturn:
 
 @cli.command()
 @click.argument("code", required=False)
-def explain(code: str | None) -> None:
+@click.option("--markdown", is_flag=True, help="All of them as a page: docs/verdicts.md.")
+def explain(code: str | None, markdown: bool) -> None:
     """Tell what a verdict code means, why it matters and how to fix it; without CODE, list all."""
+    if markdown:
+        click.echo("\n".join(render_catalogue(CODES.values())))
+        return
     if code is None:
         for known in sorted(CODES.values(), key=lambda c: c.code):
             click.echo(f"{known.code}  {known.title}")
