@@ -33,7 +33,8 @@ def cells_of(
 ) -> list[Cell]:
     """The cells of a check that asks for `fixtures`; one empty cell when it asks for none of the axes."""
     kind = check if check in ("parity", "consistency", "latency", "compile", "cache") else "kernels"
-    chosen = [name for name, workload in workloads.items() if kind in workload.checks]
+    everything = run.nightly or bool(run.workloads)  # a workload that is named is wanted
+    chosen = [name for name, one in workloads.items() if kind in one.checks and (everything or one.premerge)]
     axes: dict[str, list[str] | list[Symptom]] = {
         "torch": list(run.rows),
         "device": [device for device in run.devices if check != "latency" or _is_real(device)],

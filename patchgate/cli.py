@@ -79,6 +79,7 @@ def cli() -> None:
 @click.option("--device", "devices", multiple=True, metavar="NAME", help="Device profiles; default: h200 and cpu.")
 @click.option("--workload", "workloads", multiple=True, metavar="NAME", help="Only these workloads.")
 @click.option("--with", "others", multiple=True, type=click.Path(exists=True), help="A patch installed beside PATCH.")
+@click.option("--nightly", is_flag=True, help="Every workload, not only those of pre-merge; kernels are compiled too.")
 @click.option("--time-limit", default=60.0, show_default=True, help="Seconds that one case may take.")
 @click.option("--memory-limit", default=1024, show_default=True, help="MiB that one case may add to a warm torch.")
 @click.option("-n", "workers", default=2, show_default=True, help="Cases at once.")
@@ -90,6 +91,7 @@ def gate(
     devices: tuple[str, ...],
     workloads: tuple[str, ...],
     others: tuple[str, ...],
+    nightly: bool,
     time_limit: float,
     memory_limit: int,
     workers: int,
@@ -109,6 +111,7 @@ def gate(
         devices=_known(devices, [file.stem for file in DEVICES.glob("*.toml")], "device") or ("h200", "cpu"),
         workloads=_known(workloads, list(load_workloads()), "workload"),
         others=tuple(str(Path(other).resolve()) for other in others),
+        nightly=nightly,
         limits=Limits(seconds=time_limit, bytes=memory_limit << 20),
     )
     for device in run.devices:

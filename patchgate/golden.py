@@ -23,7 +23,19 @@ SCHEMA = 1
 UNPATCHED = "unpatched"
 FAILURE = "failure"
 # Counts by name: a name that is not there counts zero, once the family was recorded at all.
-HISTOGRAMS = ("fx.op.", "aten.op.", "kernels.kind.")
+HISTOGRAMS = (
+    "aten.op.",
+    "dynamo.guard.",
+    "fx.op.",
+    "kernels.grid.",
+    "kernels.hint.",
+    "kernels.kind.",
+    "lowering.realized_by.",
+    "passes.hits.",
+    "scheduler.refused.",
+)
+# Facts of a nightly run only: compiling every kernel takes longer than all other facts together.
+ON_REQUEST = "resources."
 
 Ranges = dict[ReleaseRange, FactValue]
 Section = dict[str, Ranges]
@@ -136,7 +148,14 @@ def fold(golden: GoldenFile, observations: Iterable[Observation], releases: Sequ
     folded = GoldenFile(golden.workload, golden.device, {k: dict(v) for k, v in golden.sections.items()})
     unpatched = {o.case.torch: o for o in observed if o.case.patch is None}
     for torch, observation in unpatched.items():
-        _put(folded, UNPATCHED, torch, _recordable(observation), releases, keep=_untaken(observation))
+        _put(
+            folded,
+            UNPATCHED,
+            torch,
+            _recordable(observation),
+            releases,
+            keep=_untaken(observation, folded.sections.get(UNPATCHED, {})),
+        )
     for observation in observed:
         case = observation.case
         if case.patch is not None:
@@ -145,12 +164,21 @@ def fold(golden: GoldenFile, observations: Iterable[Observation], releases: Sequ
             names = {FAILURE} if FAILURE in own else own.keys() | base.keys()
             new = {name: value_in(own, name) for name in names}
             difference = {n: v for n, v in new.items() if v is not None and v != value_in(base, n)}
-            _put(folded, case.patch, case.torch, difference, releases, keep=_untaken(observation))
+            keep = _untaken(observation, folded.sections.get(case.patch, {}))
+            _put(folded, case.patch, case.torch, difference, releases, keep=keep)
     return folded
 
 
-def _untaken(observation: Observation) -> set[str]:
-    return {name for name, value in observation.facts.items() if isinstance(value, Unmeasured)}
+def untaken(names: Iterable[str], facts: Facts) -> set[str]:
+    """Those of `names` that are only taken on request, where they were not."""
+    asked = any(name.startswith(ON_REQUEST) for name in facts)
+    return set() if asked else {name for name in names if name.startswith(ON_REQUEST)}
+
+
+def _untaken(observation: Observation, section: Section) -> set[str]:
+    facts = observation.facts
+    missing = {name for name, value in facts.items() if isinstance(value, Unmeasured)}
+    return missing | untaken(section, facts)
 
 
 def _recordable(observation: Observation) -> Facts:

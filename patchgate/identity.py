@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import subprocess
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -65,7 +66,7 @@ def key_of(case: Case, workload: Workload, patch: Patch | None, identity: str) -
             "environment": identity,
             "probe": files_digest(PACKAGE / "probe"),
             "profile": profile,
-            "workload": [_file(Path(workload.path)), workload.dtype, workload.dynamic],
+            "workload": [_file(Path(workload.path)), repr(replace(workload, path=""))],
             "patch": patch_digest(patch) if patch else None,
         }
     )

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,10 +18,10 @@ from patchgate.errors import UsageError
 from patchgate.model import Workload
 from patchgate.project import DEVICES, MATRIX, WORKLOADS, shown
 from patchgate.tomlfile import read_toml, refuse_unknown
+from patchgate.variants import VARIANTS, checks_of, name_of
 
 _ROW = frozenset({"torch", "python", "tags"})
-_WORKLOAD = frozenset({"DTYPE", "SHAPES", "CHECKS", "TOKENS"})
-_SHAPES = frozenset({"static", "dynamic"})
+_WORKLOAD = frozenset({"DTYPE", "VARIANTS", "PREMERGE", "READS", "CHECKS", "TOKENS"})
 _CHECKS = frozenset({"kernels", "parity", "consistency", "latency", "compile", "cache"})
 
 
@@ -55,7 +55,7 @@ def load_matrix(path: Path = MATRIX) -> tuple[Row, ...]:
 
 
 def load_workloads(folder: Path = WORKLOADS) -> dict[str, Workload]:
-    """Every workload of `folder` by name; one with dynamic shapes is called `<file>_dynamic`.
+    """Every workload of `folder` by name; its variants are called `<file>_<variant>`.
 
     Raises UsageError where a file's constants do not hold together.
     """
@@ -64,8 +64,9 @@ def load_workloads(folder: Path = WORKLOADS) -> dict[str, Workload]:
 
 def _workloads(path: Path) -> Iterator[Workload]:
     constants, has_build = _constants(path)
-    checks, shapes = tuple(constants.get("CHECKS", ())), tuple(constants.get("SHAPES", ("static",)))
-    known = _CHECKS.issuperset(checks) and _SHAPES.issuperset(shapes)
+    checks, variants = tuple(constants.get("CHECKS", ())), tuple(constants.get("VARIANTS", ("static",)))
+    premerge = tuple(constants.get("PREMERGE", ()))
+    known = _CHECKS.issuperset(checks) and VARIANTS.keys() >= {*variants} >= {*premerge}
     if not has_build or "DTYPE" not in constants or not known:
         raise UsageError(
             "not a workload",
@@ -73,15 +74,17 @@ def _workloads(path: Path) -> Iterator[Workload]:
             got=f"constants {constants}, build: {'yes' if has_build else 'no'}",
             next='define DTYPE = "bfloat16", CHECKS = ("kernels", "parity") and build(device, dtype, scale)',
         )
-    for shape in shapes:
-        yield Workload(
-            name=path.stem if shape == "static" else f"{path.stem}_{shape}",
+    for variant in variants:
+        plain = Workload(
+            name=name_of(path.stem, variant),
             path=str(path.resolve()),
             dtype=constants["DTYPE"],
-            dynamic=shape == "dynamic",
-            checks=checks,
+            reads=tuple(constants.get("READS", ())),
+            checks=checks_of(variant, checks),
+            premerge=variant in premerge,
             tokens=tuple(constants.get("TOKENS", ())),
         )
+        yield replace(plain, **VARIANTS[variant])
 
 
 def _constants(path: Path) -> tuple[dict[str, Any], bool]:
@@ -111,7 +114,10 @@ def load_profile(name: str, folder: Path = DEVICES) -> dict[str, Any]:
     if not path.is_file():
         known = ", ".join(sorted(file.stem for file in folder.glob("*.toml")))
         raise UsageError(f"no device profile `{name}`", where=shown(folder), got=name, next=f"one of: {known}")
-    return read_toml(path)
+    profile = read_toml(path)
+    if "plugin" in profile:  # named as seen from the profile
+        profile["plugin"] = str((folder / profile["plugin"]).resolve())
+    return profile
 
 
 def profile_of(device: str, *, otherwise: str, folder: Path = DEVICES) -> str:

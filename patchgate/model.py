@@ -145,17 +145,25 @@ class Patch:
 
 @dataclass(frozen=True, kw_only=True)
 class Workload:
-    """A small model with inputs. `checks` says which checks run it before a merge.
+    """A small model with inputs, compiled in one way.
 
-    `tokens` are the sizes at which it is timed.
+    `checks` says which checks run it, `premerge` whether before a merge. `dynamic_dim` is the only
+    dynamic dimension, of the first input. `reads` is what `.item()` gives, call by call.
+    `needs_device` tells why no simulation can take its facts; `tokens` are the sizes at which it is timed.
     """
 
     name: str
     path: str
     dtype: str
     dynamic: bool = False
+    dynamic_dim: int | None = None
+    training: bool = False
+    mode: str = "default"
+    reads: tuple[float, ...] = ()
     checks: tuple[str, ...] = ()
     tokens: tuple[int, ...] = ()
+    premerge: bool = True
+    needs_device: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -66,7 +66,7 @@ class Gate:
         self.given = given
         shelf = Shelf(Path(run.shelf)) if run.shelf else None
         code = Path(run.shelf or run.folder) / "code"
-        runner = Runner(store=run.store, artifacts=code, limits=run.limits, shelf=shelf, **given)
+        runner = Runner(store=run.store, artifacts=code, limits=run.limits, shelf=shelf, nightly=run.nightly, **given)
         self.trial = Trial(run, self.patch, self.workloads, runner)
 
     @pytest.hookimpl(optionalhook=True)

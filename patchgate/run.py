@@ -32,6 +32,7 @@ class Limits:
 class Run:
     """`rows` maps a torch release to its interpreter, `problems` one that has none to the reason.
 
+    `nightly`: every workload, and what each kernel needs once compiled; otherwise those of pre-merge.
     `shelf` is a folder of observations that runs of the same content share; None measures everything.
     `others` are patches that are installed beside this one.
     """
@@ -43,6 +44,7 @@ class Run:
     devices: tuple[str, ...] = ("h200", "cpu")
     workloads: tuple[str, ...] = ()
     others: tuple[str, ...] = ()
+    nightly: bool = False
     limits: Limits = field(default_factory=Limits)
     shelf: str | None = None
 

@@ -28,6 +28,12 @@ from patchgate.wire import Answer, fact_from, failure_of
 WARM_UP_SECONDS = 180
 
 
+def asked(workload: Workload) -> dict[str, Any]:
+    """What a request says of a workload."""
+    told = {name: getattr(workload, name) for name in ("dtype", "dynamic", "dynamic_dim", "training", "mode", "reads")}
+    return {"workload": workload.name, "workload_path": workload.path, **told}
+
+
 @dataclass(frozen=True, kw_only=True)
 class Runner:
     """Asks the servers of a run. `sockets`, `logs` and the `identities` of environments are by torch release."""
@@ -39,6 +45,7 @@ class Runner:
     limits: Limits
     shelf: Shelf | None = None
     identities: dict[str, str] = field(default_factory=dict)
+    nightly: bool = False
 
     def ask(self, torch: str, do: str, seconds: float | None = None, **request: Any) -> Answer:
         """One question to one fork server; an answer with "failure" when there is none.
@@ -98,7 +105,8 @@ class Runner:
         stored = self.store.load(case)
         if stored is not None:
             return stored
-        key = key_of(case, workload, patch, self.identities[case.torch]) if self.shelf else None
+        asked_of = f"{self.identities.get(case.torch)} {'nightly' if self.nightly else 'premerge'}"
+        key = key_of(case, workload, patch, asked_of) if self.shelf else None
         shelved = self.shelf.load(key) if self.shelf and key else None
         observation = shelved or self._measure(case, workload, patch, key or case.id)
         self.store.save(observation)
@@ -107,18 +115,30 @@ class Runner:
         return observation
 
     def _measure(self, case: Case, workload: Workload, patch: Patch | None, name: str) -> Observation:
-        answer = self.ask(
-            case.torch,
-            "observe",
-            workload=workload.name,
-            workload_path=workload.path,
-            dtype=workload.dtype,
-            dynamic=workload.dynamic,
-            profile=load_profile(case.device),
-            patch=patch.path if patch else None,
-            scope=patch.claims.scope if patch else None,
+        request = {
+            **asked(workload),
+            "resources": self.nightly,
+            "profile": load_profile(case.device),
+            "patch": patch.path if patch else None,
+            "scope": patch.claims.scope if patch else None,
+        }
+        observation = self._observation(case, self.ask(case.torch, "observe", **request), name)
+        if observation.failure and observation.failure.stage == "compile":
+            return self._placed(observation, request, name)
+        return observation
+
+    def _placed(self, observation: Observation, request: dict[str, Any], name: str) -> Observation:
+        """A failed compile with the stage of the compiler that it failed in, and torch's trace of it."""
+        assert observation.failure is not None
+        trace = self.artifacts / f"{name}.trace"
+        trace.mkdir(parents=True, exist_ok=True)
+        answer = self.ask(observation.case.torch, "ladder", **request, trace=str(trace.resolve()))
+        stage = answer.get("stage", observation.failure.stage)
+        return replace(
+            observation,
+            failure=replace(observation.failure, stage=stage),
+            artifacts={**observation.artifacts, "trace": shown(trace)},
         )
-        return self._observation(case, answer, name)
 
     def _observation(self, case: Case, answer: Answer, name: str) -> Observation:
         observation = Observation(case=case, environment=answer.get("environment", {}))

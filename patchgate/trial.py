@@ -17,7 +17,7 @@ from patchgate.golden import GoldenFile, expectation, path_of, read_golden
 from patchgate.judge.facts import judge_facts
 from patchgate.judge.gate import does_not_run
 from patchgate.judge.latency import LOOKS, ROUNDS, SECONDS, Timing, is_settled, join
-from patchgate.judge.machine import judge_sentinel
+from patchgate.judge.machine import judge_sentinel, judge_undeviced
 from patchgate.matrix import load_profile, profile_of
 from patchgate.measuring import STAND_IN, Measuring, told
 from patchgate.model import Case, Failure, Kind, Observation, Patch, Verdict, Workload
@@ -146,6 +146,10 @@ class Trial(Measuring):
 
     def facts(self, check: str, torch: str, device: str, name: str) -> Iterator[Verdict]:
         """Verdicts of one check ("kernels" or "graph") on the facts of one case."""
+        needed = self.workload(name).needs_device
+        if needed and load_profile(device)["kind"] != "real":
+            yield judge_undeviced(check, torch, f"{name}.{device}", needed)
+            return
         unpatched, patched = self.observations(torch, device, name)
         # A real device is held to the record of the profile that describes it.
         golden = self._golden(name, profile_of(unpatched.environment.get("device", ""), otherwise=device))

@@ -43,4 +43,11 @@ CODES = (
         why="It is never held against the patch.",
         fix="Run again; if it stays, look at disk, memory and limits.",
     ),
+    Code(
+        code="PG906",
+        title="needs a real device",
+        what="This workload's code depends on what runs on the device, so no simulation can tell its facts.",
+        why="A guess would pass or fail for the wrong reason.",
+        fix="On a machine with the GPU: nox -s gate -- PATCH --device cuda.",
+    ),
 )

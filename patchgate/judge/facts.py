@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from patchgate.codes import CODES
 from patchgate.codes.facts import code_of
 from patchgate.compare import Recorded, Side, compare
-from patchgate.golden import format_value, value_in
+from patchgate.golden import format_value, untaken, value_in
 from patchgate.model import Expectation, FactValue, Kind, Observation, Verdict
 
 _GRAPH = ("dynamo.", "fx.")
@@ -46,6 +46,7 @@ def judge_facts(
         return
     known = recorded.known_failure
     names = {*unpatched.facts, *patched.facts, *recorded.facts, *recorded_unpatched.facts}
+    names -= untaken(names, patched.facts)
     for fact in sorted(name for name in names if check_of(name) == check):
         held = Recorded(
             unpatched=value_in(recorded_unpatched.facts, fact),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from patchgate.codes import CODES
@@ -28,6 +29,12 @@ def _verdict(code: str, kind: Kind, torch: str, subject: str, expected: str, act
 def judge_row(torch: str, problem: str) -> Verdict:
     """PG901: the row has no environment."""
     return _verdict("PG901", Kind.INFRA, torch, "environment", "a working torch", problem)
+
+
+def judge_undeviced(check: str, torch: str, subject: str, reason: str) -> Verdict:
+    """PG906: no simulation can take these facts, and none is guessed."""
+    found = _verdict("PG906", Kind.NOTE, torch, subject, "a real device", f"needs one: {reason}")
+    return replace(found, check=check)
 
 
 def judge_sentinel(torch: str, device: str, answer: Mapping[str, Any]) -> Verdict:

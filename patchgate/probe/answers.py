@@ -23,6 +23,7 @@ from patchgate.probe import (
     forms,
     hooks,
     intermediates,
+    ladder,
     lines,
     numerics,
     patching,
@@ -31,8 +32,10 @@ from patchgate.probe import (
     timing,
 )
 from patchgate.probe.applying import Request, Stage, applies, apply, apply_patch, undone
-from patchgate.probe.capture import Build, capture, facts_of, standing_in
-from patchgate.probe.standin import stand_in
+from patchgate.probe.capture import Build, capture, standing_in
+from patchgate.probe.facts import facts_of
+from patchgate.probe.resources import resource_facts
+from patchgate.probe.standin import needs_device, stand_in
 
 Answer = Callable[[Request, Stage], dict[str, Any]]
 
@@ -68,6 +71,14 @@ def environment() -> dict[str, str]:
     }
 
 
+def _compiled_as(request: Request) -> dict[str, Any]:
+    """How a request wants its workload compiled, as `capture` takes it."""
+    named: dict[str, Any] = {
+        name: request[name] for name in ("dynamic", "dynamic_dim", "training", "mode", "reads") if name in request
+    }
+    return {"dtype": getattr(torch, request["dtype"]), "profile": request["profile"], **named}
+
+
 def _workload(request: Request) -> Build:
     if request["workload"] == "sentinel":
         return sentinel.build
@@ -85,13 +96,23 @@ def observe(request: Request, stage: Stage) -> dict[str, Any]:
     """Facts of one workload on one device, with or without the patch."""
     apply_patch(request, stage)
     stage("compile")
-    dtype = getattr(torch, request["dtype"])
     build, ran = _workload(request), set[int]()
-    with lines.traced(request.get("patch"), ran):
-        captured = capture(build, dtype=dtype, dynamic=request["dynamic"], profile=request["profile"])
+    try:
+        with lines.traced(request.get("patch"), ran):
+            captured = capture(build, **_compiled_as(request))
+    except Exception as error:
+        missing = needs_device(error) if request["profile"]["kind"] == "simulated" else None
+        if missing is None:
+            raise
+        return {"facts": {"compiles": {"unmeasured": missing}}, "environment": environment(), "ran": sorted(ran)}
     if not captured.lowered:
         raise RuntimeError("no graph reached Inductor: nothing was compiled, so nothing was counted")
     facts = facts_of(captured)
+    if request.get("resources") and request["profile"]["backend"] == "cuda":
+        stage("resources")
+        kernels = [kernel for graph in captured.lowered for kernel in graph.wrapper.distinct]
+        with standing_in(request["profile"]):
+            facts |= resource_facts(kernels, request["profile"])
     name = torch.cuda.get_device_name() if request["profile"]["kind"] == "real" else request["profile"]["name"]
     return {
         "facts": facts,
@@ -99,6 +120,15 @@ def observe(request: Request, stage: Stage) -> dict[str, Any]:
         "code": captured.code,
         "ran": sorted(ran),
     }
+
+
+def first_failing_stage(request: Request, stage: Stage) -> dict[str, Any]:
+    """The stage of the compiler at which an `observe` of the same request fails; leaves a trace for tlparse."""
+    ladder.trace_to(request["trace"])
+    apply_patch(request, stage)
+    stage("ladder")
+    how = {name: value for name, value in _compiled_as(request).items() if name != "mode"}
+    return {"stage": ladder.first_failing(_workload(request), **how)}
 
 
 def sentinel_facts(request: Request, stage: Stage) -> dict[str, Any]:
@@ -232,6 +262,7 @@ def sample(request: Request, stage: Stage) -> dict[str, Any]:
 
 ANSWERS: dict[str, Answer] = {
     "observe": observe,
+    "ladder": first_failing_stage,
     "sentinel": sentinel_facts,
     "apply": apply,
     "applies": applies,

@@ -1,15 +1,16 @@
-"""Compiles one workload and takes its facts, stage by stage.
+"""Compiles one workload on a device that is there, described, or only generated code for.
 
-Decides which facts exist and how they are taken, the same way on a real, a
-simulated and a CPU device. Refuses to know what they ought to be.
+Decides how that is done, the same way on a real, a simulated and a CPU device. Refuses to know
+which facts are made of what is seen, and what they ought to be.
 """
 
 from __future__ import annotations
 
 import contextlib
+import runpy
 import types
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 from unittest import mock
@@ -19,31 +20,21 @@ import torch._dynamo
 import torch._dynamo.config as dynamo_config
 import torch._functorch.config as functorch_config
 import torch._inductor.config as inductor_config
+from torch._dispatch.python import enable_python_dispatcher
 from torch._dynamo.utils import counters
 from torch._guards import TracingContext
-from torch._inductor import metrics
+from torch._inductor import list_mode_options, metrics, output_code
 from torch._inductor.compile_fx import compile_fx
+from torch._inductor.fx_passes import joint_graph
 from torch._inductor.graph import GraphLowering
-from torch._subclasses import fake_tensor
+from torch._subclasses import fake_impls, fake_tensor
 from torch._subclasses.fake_tensor import FakeTensorMode
 
-from patchgate.probe.kernels import Wrapper, read_wrapper
+from patchgate.probe.attention import attention_of
+from patchgate.probe.backward import backward_in_python
+from patchgate.probe.lowered import Lowered, operations, read_graph
+from patchgate.probe.stages import Seen, watching
 from patchgate.probe.standin import Profile, stand_in
-
-Facts = dict[str, Any]
-UNMEASURED = "unmeasured"
-
-
-@dataclass
-class Lowered:
-    """What one `GraphLowering` left behind: ATen ops, scheduler nodes, bytes and code."""
-
-    aten: Counter[str]
-    fused_nodes: int
-    bytes_read: int | None
-    bytes_written: int | None
-    bytes_total: int
-    wrapper: Wrapper
 
 
 @dataclass
@@ -54,44 +45,17 @@ class Captured:
     fx: list[Counter[str]] = field(default_factory=list)
     lowered: list[Lowered] = field(default_factory=list)
     code: list[str] = field(default_factory=list)
-
-
-def _ops(graph: torch.fx.Graph) -> Counter[str]:
-    names: Counter[str] = Counter()
-    for node in graph.nodes:
-        if node.op in ("call_function", "call_method", "call_module"):
-            target = node.target
-            name = str(target) if not callable(target) else getattr(target, "__name__", str(target))
-            names[str(target) if isinstance(target, torch._ops.OpOverload) else name] += 1
-    return names
-
-
-def _lowered(graph: GraphLowering, source: str) -> Lowered:
-    # GraphLowering.count_bytes sums the same figure; it also estimates run times, which asks a device.
-    nodes = graph.scheduler.nodes
-    split = all(hasattr(node, "get_read_write_buffers_sizes_impl") for node in nodes)
-
-    def total(**include: bool) -> int:
-        return sum(node.get_read_write_buffers_sizes_impl(**include) for node in nodes)
-
-    return Lowered(
-        aten=_ops(graph.orig_gm.graph),
-        fused_nodes=len(nodes),
-        bytes_read=total(include_reads=True, include_writes=False) if split else None,
-        bytes_written=total(include_reads=False, include_writes=True) if split else None,
-        bytes_total=sum(node.get_read_write_buffers_sizes() for node in nodes),
-        wrapper=read_wrapper(source),
-    )
+    seen: Seen = field(default_factory=Seen)
 
 
 @contextlib.contextmanager
 def recording(captured: Captured, *, run: bool) -> Iterator[None]:
-    """Record every graph that Inductor lowers; with `run` false, stop before code is built."""
-    compile_to_module, codegen = GraphLowering.compile_to_module, GraphLowering.codegen
+    """Record every graph that Inductor lowers; with `run` false, stop before anything is built."""
+    codegen = GraphLowering.codegen
 
     def recorded_codegen(self: GraphLowering) -> Any:
         result = codegen(self)
-        captured.lowered.append(_lowered(self, result[0].value))
+        captured.lowered.append(read_graph(self, result[0].value))
         captured.code.append(result[0].value)
         return result
 
@@ -99,11 +63,13 @@ def recording(captured: Captured, *, run: bool) -> Iterator[None]:
         self.codegen()
         return types.SimpleNamespace(call=_never_run, __file__="", key="")
 
-    build = compile_to_module if run else codegen_only
-    with (
-        mock.patch.object(GraphLowering, "codegen", recorded_codegen),
-        mock.patch.object(GraphLowering, "compile_to_module", build),
-    ):
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(mock.patch.object(GraphLowering, "codegen", recorded_codegen))
+        if not run:
+            stack.enter_context(mock.patch.object(GraphLowering, "compile_to_module", codegen_only))
+            # Nothing was built, so there is nothing to record a CUDA graph of.
+            for name in ("cudagraph_post_compile", "cudagraph_partition_post_compile"):
+                stack.enter_context(mock.patch.object(output_code, name, lambda *args, **kwargs: None))
         yield
 
 
@@ -143,11 +109,19 @@ def _codegen_isa(profile: Profile) -> Iterator[None]:
         yield
 
 
+@contextlib.contextmanager
+def _plugged_in(profile: Profile) -> Iterator[None]:
+    """The device is known to torch; tracing patterns on it would run its kernels, and the CPU's are there."""
+    with mock.patch.object(joint_graph, "lazy_init", lambda *args, **kwargs: None):
+        yield
+
+
 def standing_in(profile: Profile) -> contextlib.AbstractContextManager[None]:
-    """The device of a profile: simulated GPU, CPU code generation, or nothing for a real one."""
+    """The device of a profile: simulated GPU, CPU code generation, or nothing where torch knows the device."""
     scopes: dict[str, Callable[[Profile], contextlib.AbstractContextManager[None]]] = {
         "simulated": stand_in,
         "codegen": _codegen_isa,
+        "plugin": _plugged_in,
         "real": lambda profile: contextlib.nullcontext(),
     }
     return scopes[profile["kind"]](profile)
@@ -169,18 +143,76 @@ def _is_foreign(value: Any, mode: FakeTensorMode) -> bool:
 Build = Callable[[torch.device, torch.dtype, str], tuple[Callable[..., Any], tuple[Any, ...]]]
 
 
-def capture(build: Build, *, dtype: torch.dtype, dynamic: bool, profile: Profile) -> Captured:
-    """Compile what `build` makes on the profile's device and record every stage.
+@contextlib.contextmanager
+def _without_device(profile: Profile, reads: Sequence[float]) -> Iterator[None]:
+    """Everything outside of Inductor that would ask a real device: fake tensors, attention, backward."""
+    with contextlib.ExitStack() as stack:
+        if profile["kind"] == "plugin":
+            runpy.run_path(profile["plugin"])["register"]()
+        if profile["kind"] != "real":
+            stack.enter_context(mock.patch.object(fake_tensor, "init_gpu_context", lambda device: None))
+            stack.enter_context(_answering(reads))
+            stack.enter_context(FakeTensorMode(allow_non_fake_inputs=True))
+            # On the CPU too: the engine in C++ starts threads, which do not go with a forked process.
+            stack.enter_context(backward_in_python())
+        if profile["kind"] == "simulated":
+            stack.enter_context(attention_of(profile["properties"]))
+            stack.enter_context(enable_python_dispatcher())
+        yield
+
+
+def _answering(reads: Sequence[float]) -> contextlib.AbstractContextManager[Any]:
+    """What a fake tensor holds nobody knows: the workload says what `.item()` gives, call by call."""
+    known = fake_impls.op_implementations_dict
+    answers = iter(reads)
+
+    def item(mode: FakeTensorMode, func: Any, tensor: Any) -> Any:
+        if mode.shape_env is not None:
+            return known_item(mode, func, tensor)
+        return torch.tensor(next(answers), dtype=tensor.dtype, device="cpu").tolist()
+
+    ops = (torch.ops.aten.item.default, torch.ops.aten._local_scalar_dense.default)
+    known_item = known[ops[0]]
+    return mock.patch.dict(known, dict.fromkeys(ops, item)) if reads else contextlib.nullcontext()
+
+
+@contextlib.contextmanager
+def compiling(
+    build: Build,
+    *,
+    dtype: torch.dtype,
+    profile: Profile,
+    dynamic: bool = False,
+    dynamic_dim: int | None = None,
+    training: bool = False,
+    reads: Sequence[float] = (),
+) -> Iterator[Callable[[Any], Any]]:
+    """Gives what compiles the workload with a backend and runs it once."""
+    with (
+        _without_device(profile, reads),
+        functorch_config.patch(force_non_lazy_backward_lowering=True),
+        torch.set_grad_enabled(training),
+    ):
+        torch.manual_seed(0)
+        function, args = build(torch.device(profile["backend"]), dtype, "full")
+        if dynamic_dim is not None:
+            torch._dynamo.mark_dynamic(args[0], dynamic_dim)
+        shapes = dynamic if dynamic_dim is None else None
+        yield lambda backend: torch.compile(function, backend=backend, dynamic=shapes)(*args)
+
+
+def capture(build: Build, *, dtype: torch.dtype, profile: Profile, mode: str = "default", **how: Any) -> Captured:
+    """Compile what `build` makes on the profile's device and record every stage; `how` as for `compiling`.
 
     Raises whatever torch raises; the caller names the cause.
     """
     captured = Captured(has_loads=profile["backend"] == "cuda")
     real = profile["kind"] == "real"
-    device = torch.device(profile["backend"])
+    options = list_mode_options(mode) if mode != "default" else {}
 
     def backend(module: torch.fx.GraphModule, inputs: list[Any]) -> Any:
-        ops = _ops(module.graph)
-        with recording(captured, run=real), standing_in(profile):
+        ops = operations(module.graph)
+        with recording(captured, run=real), standing_in(profile), inductor_config.patch(options):
             compiled = compile_fx(module, _in_one_mode(inputs))
         # Only now: an attempt that Dynamo gives up and restarts is no graph.
         captured.fx.append(ops)
@@ -190,48 +222,6 @@ def capture(build: Build, *, dtype: torch.dtype, dynamic: bool, profile: Profile
 
     metrics.reset()
     counters.clear()
-    fake = contextlib.nullcontext() if real else FakeTensorMode(allow_non_fake_inputs=True)
-    with mock.patch.object(fake_tensor, "init_gpu_context", lambda device: None), no_caches(), fake, torch.no_grad():
-        torch.manual_seed(0)
-        module, args = build(device, dtype, "full")
-        torch.compile(module, backend=backend, dynamic=dynamic)(*args)
+    with watching(captured.seen), no_caches(), compiling(build, dtype=dtype, profile=profile, **how) as run:
+        run(backend)
     return captured
-
-
-def facts_of(captured: Captured) -> Facts:
-    """The facts of one compile: flat, dotted names by stage (DESIGN facts 1, 11 and 12)."""
-    lowered = captured.lowered
-    kernels = [kernel for graph in lowered for kernel in graph.wrapper.distinct]
-    loads = [kernel.loads for kernel in kernels if kernel.loads is not None]
-    stores = [kernel.stores for kernel in kernels if kernel.stores is not None]
-    kinds: Counter[str] = sum((graph.wrapper.calls for graph in lowered), Counter())
-    generated = {kind: n for kind, n in kinds.items() if kind not in ("extern", "fallback")}
-    fx = sum(captured.fx, Counter())
-    aten = sum((graph.aten for graph in lowered), Counter())
-    facts: Facts = {
-        "dynamo.graphs": len(captured.fx),
-        "dynamo.graph_breaks": sum(counters["graph_break"].values()),
-        "fx.ops": sum(fx.values()),
-        "aten.ops": sum(aten.values()),
-        "lowering.ir_nodes": metrics.ir_nodes_pre_fusion,
-        "scheduler.fused_nodes": sum(graph.fused_nodes for graph in lowered),
-        "kernels.generated": metrics.generated_kernel_count,
-        "kernels.defined": sum(len(graph.wrapper.kernels) for graph in lowered),
-        "kernels.distinct": len(kernels),
-        "kernels.called": sum(generated.values()),
-        "bytes.total": sum(graph.bytes_total for graph in lowered),
-        "bytes.read": _sum_or_unmeasured([graph.bytes_read for graph in lowered]),
-        "bytes.written": _sum_or_unmeasured([graph.bytes_written for graph in lowered]),
-    }
-    if captured.has_loads:
-        facts |= {"loads": loads, "loads.max": max(loads, default=0)}
-        facts |= {"stores": stores, "stores.max": max(stores, default=0)}
-    for prefix, histogram in (("fx.op", fx), ("aten.op", aten), ("kernels.kind", kinds)):
-        facts |= {f"{prefix}.{name.removeprefix('aten.')}": count for name, count in histogram.items()}
-    return facts
-
-
-def _sum_or_unmeasured(values: list[int | None]) -> Any:
-    if any(value is None for value in values):
-        return {UNMEASURED: "this torch has no get_read_write_buffers_sizes_impl"}
-    return sum(value for value in values if value is not None)

@@ -104,6 +104,7 @@ def _confine(request: Request, folder: str) -> None:
     for cache in caches:
         os.makedirs(cache, exist_ok=True)
     outputs = [os.path.dirname(request["outputs"])] if "outputs" in request else []
+    outputs += [request["trace"]] if "trace" in request else []
     confine([folder, *caches, *outputs])
 
 

@@ -29,21 +29,32 @@ _NOT_THE_CALL = {"benchmark_compiled_module", "get_args", "recursively_apply_fns
 
 @dataclass(frozen=True, kw_only=True)
 class Kernel:
-    """One definition in the wrapper: `body` is its source with the name taken out."""
+    """One definition in the wrapper: `body` is its source with the name taken out.
+
+    `hint` and `grid` are what Inductor tells Triton of a reduction's shape and of the launch;
+    `source` is a Triton kernel's own module, which defines `function`.
+    """
 
     name: str
     kind: str
     body: str
     loads: int | None = None
     stores: int | None = None
+    hint: str = ""
+    grid: str = ""
+    source: str = ""
+    function: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Wrapper:
-    """What a generated wrapper module defines and calls."""
+    """What a generated wrapper module defines and calls; `lines` are those of its `call`."""
 
     kernels: tuple[Kernel, ...]
     calls: Counter[str] = field(default_factory=Counter)
+    lines: int = 0
+    allocations: int = 0
+    reused: int = 0
 
     @property
     def distinct(self) -> tuple[Kernel, ...]:
@@ -63,7 +74,24 @@ def read_wrapper(source: str) -> Wrapper:
                 kind = _call_kind(node, kinds) if isinstance(node, ast.Call) else None
                 if kind:
                     calls[kind] += 1
-    return Wrapper(kernels=kernels, calls=calls)
+    body = _call_lines(source, tree)
+    return Wrapper(
+        kernels=kernels,
+        calls=calls,
+        lines=len(body),
+        allocations=sum("= empty_strided" in line for line in body),
+        reused=sum("# reuse" in line for line in body),
+    )
+
+
+def _call_lines(source: str, tree: ast.Module) -> list[str]:
+    """The lines of `call` but for blank ones and comments, wherever it is defined."""
+    lines = source.splitlines()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef) and node.name == "call":
+            body = lines[node.lineno : node.end_lineno]
+            return [line for line in body if line.strip() and not line.lstrip().startswith("#")]
+    return []
 
 
 def _definitions(tree: ast.Module) -> Iterator[Kernel]:
@@ -105,7 +133,16 @@ def _triton_kernel(name: str, source: str) -> Kernel:
         body=re.sub(r"(?m)^def \w+\(", "def KERNEL(", body),
         loads=called["tl.load"],
         stores=called["tl.store"] + called["tl.atomic_add"],
+        hint=_first(r"reduction_hint=ReductionHint\.(\w+)", source),
+        grid=_first(r"'grid_type': '(\w+)'", source),
+        source=source,
+        function=re.findall(r"(?m)^def (\w+)\(", source)[-1],  # those before are its own helpers
     )
+
+
+def _first(pattern: str, text: str) -> str:
+    match = re.search(pattern, text)
+    return match.group(1) if match else ""
 
 
 def _call_kind(node: ast.Call, kinds: dict[str, str]) -> str | None:

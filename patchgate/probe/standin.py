@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import re
 import types
 from collections.abc import Callable, Iterator
 from typing import Any, Protocol
@@ -27,6 +28,27 @@ class Calls(Protocol):
 
 
 _CACHED = (types.FunctionType, type(functools.lru_cache(lambda: None)))
+
+_NEEDED = "needs a real device"
+# What torch says where it looks for the device itself.
+_NO_DEVICE = ("Found no NVIDIA driver", "No CUDA GPUs are available", "CUDA driver initialization failed")
+
+
+class NeedsDevice(Exception):
+    """Only a real device can tell; no simulation guesses."""
+
+    def __init__(self, what: str) -> None:
+        super().__init__(f"{_NEEDED}: {what}")
+
+
+def needs_device(error: BaseException) -> str | None:
+    """What a simulation could not tell, when that is why `error` was raised."""
+    # Dynamo keeps the text of an error that it wraps, not always the error.
+    told = re.search(f"{_NEEDED}: [^'\"\n]*", str(error))
+    if told:
+        return told.group()
+    return f"{_NEEDED}: something is run on it" if any(words in str(error) for words in _NO_DEVICE) else None
+
 
 # Calls that create a context on a real device: an import that makes one of them is a side effect.
 INITIALISING = (

@@ -18,8 +18,9 @@ GOLDEN = sorted([*(ROOT / "golden").glob("*.txt"), *(ROOT / "golden" / "recorded
 WORKLOADS = load_workloads()
 # What the probe reads of a profile, by its kind.
 KEYS = {
-    "simulated": {"name", "kind", "backend", "properties"},
+    "simulated": {"name", "kind", "backend", "properties", "blocks_per_multiprocessor", "source"},
     "codegen": {"name", "kind", "backend", "isa", "threads"},
+    "plugin": {"name", "kind", "backend", "plugin"},
     "real": {"name", "kind", "backend"},
 }
 PROPERTIES = {
@@ -66,6 +67,21 @@ def test_the_probe_reads_no_other_key_of_a_profile():
     read = {key for text in texts for key in re.findall(r"\bprofile\"?\]?\[\"(\w+)\"\]", text)}
     assert read <= set().union(*KEYS.values())
     assert {"kind", "backend", "properties"} <= read
+
+
+def test_every_profile_names_where_its_figures_come_from():
+    for name in PROFILES:
+        assert len(load_profile(name)["source"]) > 10, name
+
+
+def test_every_simulated_profile_has_the_same_properties():
+    """As `torch.cuda.get_device_properties` has them on the device that was read here."""
+    simulated = [load_profile(name) for name in PROFILES if load_profile(name)["kind"] == "simulated"]
+    assert len(simulated) >= 6
+    assert {frozenset(profile["properties"]) for profile in simulated} == {
+        frozenset(load_profile("h200")["properties"])
+    }
+    assert all(profile["name"] == profile["properties"]["name"] for profile in simulated)
 
 
 @pytest.mark.parametrize("path", GOLDEN, ids=lambda path: str(path.relative_to(ROOT / "golden")))

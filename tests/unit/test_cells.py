@@ -66,3 +66,19 @@ def test_time_is_taken_at_every_size_and_on_a_real_device_only():
     run = Run(folder="f", patch="p", rows={"2.11.0": "python"}, devices=("h200", "cpu", "cuda"))
     found = cells_of("latency", {"device", "workload", "size"}, run, TIMED, None)
     assert [cell.id for cell in found] == ["cuda-stack-1", "cuda-stack-64", "cuda-mlp-full"]
+
+
+LATE = Workload(name="late", path="late.py", dtype="float32", checks=("kernels",), premerge=False)
+
+
+@pytest.mark.parametrize(
+    ("run", "names"),
+    [
+        ({}, ["stack", "mlp"]),
+        ({"nightly": True}, ["stack", "mlp", "late"]),
+        ({"workloads": ("late",)}, ["late"]),
+    ],
+)
+def test_a_workload_that_is_not_for_pre_merge_waits_for_the_night_or_its_name(run, names):
+    made = Run(folder="f", patch="p", rows={"2.11.0": "python"}, **run)
+    assert [cell.id for cell in cells_of("kernels", {"workload"}, made, WORKLOADS | {"late": LATE}, None)] == names

@@ -163,3 +163,12 @@ def test_a_failure_takes_the_place_of_the_facts_of_its_case():
 def test_a_case_that_runs_again_loses_its_known_failure():
     golden = folded([failed("2.11.0")], [seen("2.11.0", loads_max=6)])
     assert told(golden, "2.11.0") == {"loads.max": 6}
+
+
+def test_what_is_taken_on_request_only_stays_until_it_is_taken_again():
+    once = Observation(case=case("2.11.0"), facts={"loads.max": 2, "resources.registers": (64, 32)})
+    golden = fold(GoldenFile("stack", "h200"), [once], RELEASES)
+    plain = fold(golden, [Observation(case=case("2.11.0"), facts={"loads.max": 3})], RELEASES)
+    assert expectation(plain, case("2.11.0")).facts == {"loads.max": 3, "resources.registers": (64, 32)}
+    again = fold(plain, [Observation(case=case("2.11.0"), facts={"resources.warps": (4,)})], RELEASES)
+    assert expectation(again, case("2.11.0")).facts == {"resources.warps": (4,)}

@@ -71,10 +71,21 @@ def test_a_workload_is_read_from_its_constants(folder):
     assert (workload.path, workload.dynamic) == (str(path), False)
 
 
-def test_a_workload_with_two_kinds_of_shapes_is_two(folder):
-    write(folder, "stack.py", f'DTYPE = "float32"\nSHAPES = ("static", "dynamic")\n{BUILD}')
+def test_each_variant_of_a_workload_is_one(folder):
+    constants = 'DTYPE = "float32"\nCHECKS = ("kernels", "parity")\nPREMERGE = ("dynamic",)\nREADS = (2.0,)\n'
+    write(folder, "stack.py", f'{constants}VARIANTS = ("static", "dynamic", "training", "float16")\n{BUILD}')
     found = load_workloads(folder)
-    assert {name: workload.dynamic for name, workload in found.items()} == {"stack": False, "stack_dynamic": True}
+    assert {name: one.dynamic for name, one in found.items()} == {
+        "stack": False,
+        "stack_dynamic": True,
+        "stack_training": False,
+        "stack_float16": False,
+    }
+    assert [name for name, one in found.items() if one.premerge] == ["stack_dynamic"]
+    assert [name for name, one in found.items() if one.training] == ["stack_training"]
+    assert {one.dtype for one in found.values()} == {"float32", "float16"}
+    assert found["stack_training"].checks == ("kernels",)
+    assert all(one.reads == (2.0,) for one in found.values())
 
 
 def test_a_module_that_is_no_workload_is_refused(folder):
@@ -93,7 +104,8 @@ stack.py: not a workload
     [
         'DTYPE = "float32"\n',
         BUILD,
-        f'DTYPE = "float32"\nSHAPES = ("ragged",)\n{BUILD}',
+        f'DTYPE = "float32"\nVARIANTS = ("ragged",)\n{BUILD}',
+        f'DTYPE = "float32"\nPREMERGE = ("dynamic",)\n{BUILD}',
         f'DTYPE = "float32"\nCHECKS = ("speed",)\n{BUILD}',
     ],
 )

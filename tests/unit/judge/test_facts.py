@@ -142,3 +142,13 @@ def test_a_kernel_kind_that_appears_is_a_change_from_zero():
 )
 def test_what_dynamo_and_fx_tell_belongs_to_the_graph(fact, check):
     assert check_of(fact) == check
+
+
+def test_what_was_not_asked_for_is_not_missed():
+    """Resources are recorded by nightly runs; a pre-merge run does not take them."""
+    held = {"held": (None, None), "fact": "resources.registers"}
+    assert judge(held=(64, 64), now=(None, None), fact="resources.registers") == []
+    (verdict,) = judge(held=(64, 64), now=(64, 70), fact="resources.registers")
+    assert verdict.code == "PG301"
+    (verdict,) = judge(now=(64, 64), **held)
+    assert verdict.code == "PG303"

@@ -1,8 +1,8 @@
-"""Whether an environment counts at all: PG901, PG902, PG903."""
+"""Whether an environment counts at all: PG901, PG902, PG903, PG906."""
 
 import pytest
 
-from patchgate.judge.machine import judge_row, judge_sentinel
+from patchgate.judge.machine import judge_row, judge_sentinel, judge_undeviced
 from patchgate.model import Colour, Kind
 
 EXPECTED = {"kernels.defined": 1, "loads": [2]}
@@ -36,3 +36,9 @@ def test_counters_that_do_not_count_void_the_row(answer, actual):
     verdict = sentinel(**answer)
     assert (verdict.code, verdict.colour, verdict.subject) == ("PG902", Colour.GREY, "sentinel.h200")
     assert verdict.actual == actual
+
+
+def test_what_no_simulation_can_tell_is_a_note_of_the_check_that_asked():
+    verdict = judge_undeviced("kernels", "2.11.0", "mlp_max_autotune.h200", "it runs candidates")
+    assert (verdict.code, verdict.colour, verdict.check) == ("PG906", Colour.GREEN, "kernels")
+    assert verdict.actual == "needs one: it runs candidates"

@@ -1,0 +1,79 @@
+"""Writes docs/what-inductor-changed.md from golden: what each torch release did to the workloads.
+
+Decides which facts a reader wants to see; all the others are in golden itself. `--check` only says
+whether the page is up to date.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from patchgate.files import write_atomically
+from patchgate.golden import UNPATCHED, expectation, format_value, path_of, read_golden
+from patchgate.matrix import load_matrix, load_workloads
+from patchgate.model import Case, FactValue
+from patchgate.project import ROOT
+
+PAGE = ROOT / "docs" / "what-inductor-changed.md"
+DEVICE = "h200"
+FACTS = {
+    "dynamo.graphs": "graphs",
+    "aten.ops": "ATen ops",
+    "aot.saved_tensors": "tensors saved for backward",
+    "lowering.ir_nodes": "IR nodes",
+    "kernels.called": "kernels called",
+    "loads": "loads of each kernel",
+    "bytes.total": "bytes moved",
+    "memory.peak": "peak memory",
+}
+HEAD = f"""# What Inductor changed
+
+Made from `golden/` by `python ci/changes.py`; do not edit. Facts of every workload on the simulated
+`{DEVICE}`, torch's own, without any patch. A row is a fact that moved; `=` means as in the release before.
+"""
+
+
+def page() -> str:
+    releases = [row.torch for row in load_matrix()]
+    lines, still = [], []
+    for name in load_workloads():
+        section = read_golden(path_of(name, DEVICE), name, DEVICE)
+        if not section.sections.get(UNPATCHED):
+            continue
+        told = [expectation(section, Case(torch=torch, device=DEVICE, workload=name)).facts for torch in releases]
+        moved = {fact: [facts.get(fact) for facts in told] for fact in FACTS}
+        rows = [f"| {FACTS[fact]} | {_cells(values)} |" for fact, values in moved.items() if len(_distinct(values)) > 1]
+        if rows:
+            lines += ["", f"## {name}", "", f"| | {' | '.join(releases)} |", "|---" * (len(releases) + 1) + "|", *rows]
+        else:
+            still.append(name)
+    return HEAD + "\n".join(lines) + "\n\n## Nothing moved\n\n" + (", ".join(still) or "none") + "\n"
+
+
+def _distinct(values: list[FactValue | None]) -> set[str]:
+    return {_shown(value) for value in values}
+
+
+def _cells(values: list[FactValue | None]) -> str:
+    texts = [_shown(value) for value in values]
+    return " | ".join("=" if index and text == texts[index - 1] else text for index, text in enumerate(texts))
+
+
+def _shown(value: FactValue | None) -> str:
+    if value is None:
+        return "-"
+    return f"{value:,}" if isinstance(value, int) else format_value(value).strip("[]")
+
+
+def main(arguments: list[str]) -> int:
+    now = PAGE.read_text(encoding="utf-8") if PAGE.is_file() else ""
+    if "--check" in arguments:
+        return 0 if now == page() else 1
+    write_atomically(PAGE, page())
+    print(f"wrote {Path(PAGE).relative_to(ROOT)}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,163 @@
+"""Autograd's backward pass, node by node, for a device that is not there.
+
+The engine in C++ asks the device for streams before it runs a node, so it cannot trace
+a backward graph of a simulated GPU. Decides the order of nodes and what is summed, as the
+engine does; a test compares both on the CPU. Refuses what compiled graphs never need.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import heapq
+import itertools
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+from unittest import mock
+
+import torch
+from torch._functorch._aot_autograd import graph_capture_wrappers, logging_utils
+from torch.fx import traceback as fx_traceback
+
+Hooks = dict[Any, tuple[list[Callable[..., Any]], list[Callable[..., Any]]]]
+Edge = tuple[Any, int]
+
+
+class _Noted:
+    """A node that keeps the hooks given to it where this engine finds them."""
+
+    def __init__(self, node: Any, hooks: Hooks) -> None:
+        self._node, self._hooks = node, hooks
+        self.metadata, self._sequence_nr = node.metadata, node._sequence_nr
+
+    @property
+    def next_functions(self) -> list[tuple[Any, int]]:
+        return [(fn and _Noted(fn, self._hooks), index) for fn, index in self._node.next_functions]
+
+    def register_prehook(self, hook: Callable[..., Any]) -> None:
+        self._hooks[self._node][0].append(hook)
+
+    def register_hook(self, hook: Callable[..., Any]) -> None:
+        self._hooks[self._node][1].append(hook)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Noted) and other._node is self._node
+
+    def __hash__(self) -> int:
+        return hash(self._node)
+
+
+@contextlib.contextmanager
+def backward_in_python() -> Iterator[None]:
+    """`torch.autograd.grad` without the engine in C++, for as long as this lasts."""
+    hooks: Hooks = defaultdict(lambda: ([], []))
+    set_up = logging_utils.setup_stacktrace_preservation_hooks
+
+    def note(roots: Sequence[Any]) -> None:
+        set_up([root and _Noted(root, hooks) for root in roots])
+
+    def grad(outputs: Any, inputs: Any, grad_outputs: Any = None, **options: Any) -> Any:
+        if options.keys() - {"allow_unused"} or grad_outputs is None:
+            raise NotImplementedError(f"backward on a simulated device with {sorted(options)}")
+        with mock.patch.object(logging_utils, "callback_set", True), torch.no_grad():
+            stack = fx_traceback.format_stack()
+            try:
+                return gradients(outputs, inputs, grad_outputs, hooks)
+            finally:
+                fx_traceback.set_stack_trace(stack)
+                hooks.clear()
+
+    with (
+        mock.patch.object(torch.autograd, "grad", grad),
+        mock.patch.object(graph_capture_wrappers, "setup_stacktrace_preservation_hooks", note),
+    ):
+        yield
+
+
+def gradients(
+    outputs: Sequence[Any], inputs: Sequence[Any], grad_outputs: Sequence[Any], hooks: Hooks
+) -> tuple[Any, ...]:
+    """The gradient of each input, None where there is none."""
+    roots = [_edge(tensor) for tensor in outputs]
+    wanted = [_edge(tensor) for tensor in inputs]
+    needed, waits = _plan([node for node, _ in roots], {node for node, _ in wanted})
+    ready: list[tuple[int, int, Any]] = []
+    order = itertools.count()
+    arriving: dict[Any, dict[int, Any]] = defaultdict(dict)
+    found: dict[Edge, Any] = {}
+
+    def deliver(edges: Sequence[Edge], values: Sequence[Any]) -> None:
+        # All are fitted before any is added, in the engine's order: it shows in the traced graph.
+        fitted = [_fit(value, edge) for value, edge in zip(values, edges, strict=True)]
+        for (node, index), value in zip(edges, fitted, strict=True):
+            if node is None or node not in needed:
+                continue
+            if value is not None:
+                before = arriving[node].get(index)
+                arriving[node][index] = value if before is None else before + value
+            waits[node] -= 1
+            if not waits[node]:
+                heapq.heappush(ready, (-node._sequence_nr(), next(order), node))
+
+    deliver(roots, grad_outputs)
+    while ready:
+        node = heapq.heappop(ready)[2]
+        given = arriving.pop(node, {})
+        for edge in wanted:
+            if edge[0] is node:
+                found[edge] = given.get(edge[1])
+        if needed.get(node):
+            deliver(node.next_functions, _run(node, given, hooks))
+    return tuple(found.get(edge) for edge in wanted)
+
+
+def _edge(tensor: Any) -> Edge:
+    edge = torch.autograd.graph.get_gradient_edge(tensor)
+    return edge.node, edge.output_nr
+
+
+def _plan(roots: Sequence[Any], wanted: set[Any]) -> tuple[dict[Any, bool], Counter[Any]]:
+    """(nodes on a way to what is wanted -> whether they must run, how many values each waits for)."""
+    needed: dict[Any, bool] = {}
+    stack = [(node, False) for node in roots]
+    seen: set[Any] = set()
+    while stack:
+        node, done = stack.pop()
+        following = [fn for fn, _ in node.next_functions if fn is not None]
+        if done:
+            runs = any(fn in needed for fn in following)
+            if runs or node in wanted:
+                needed[node] = runs
+        elif node not in seen:
+            seen.add(node)
+            stack.append((node, True))
+            stack += [(fn, False) for fn in following]
+    # A node that leads nowhere still delivers nothing to a needed one, but one that is not needed never runs.
+    waits: Counter[Any] = Counter(node for node in roots if node in needed)
+    for node, runs in needed.items():
+        if runs:
+            waits.update(fn for fn, _ in node.next_functions if fn in needed)
+    return needed, waits
+
+
+def _run(node: Any, given: dict[int, Any], hooks: Hooks) -> Sequence[Any]:
+    before, after = hooks.get(node, ((), ()))
+    values = [given.get(index) for index in range(len(node._input_metadata))]
+    for hook in before:
+        hook(values)
+    results = node(*values) if not hasattr(node, "apply") else node.apply(*values)
+    results = results if isinstance(results, tuple) else (results,)
+    for hook in after:
+        hook(results, values)
+    return results
+
+
+def _fit(value: Any, edge: Edge) -> Any:
+    """A gradient in the shape and type of what it belongs to, as the engine checks it."""
+    node, index = edge
+    if value is None or node is None:
+        return value
+    metadata = node._input_metadata[index]
+    if tuple(value.shape) != tuple(metadata.shape):
+        value = value.sum_to_size(metadata.shape)
+    return value if value.dtype == metadata.dtype else value.to(metadata.dtype)

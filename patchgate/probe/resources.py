@@ -1,0 +1,88 @@
+"""What generated Triton kernels need of a device once they are compiled for it, with no device there.
+
+Decides how a kernel is compiled: its first configuration, by Triton and ptxas, for the profile's
+architecture. Refuses to run a kernel.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import tempfile
+from dataclasses import dataclass
+from typing import Any
+
+import torch._inductor.config as inductor_config
+from torch._inductor.codecache import PyCodeCache
+from triton.compiler.errors import CompilationError
+
+from patchgate.probe.kernels import Kernel
+from patchgate.probe.occupancy import occupancy
+from patchgate.probe.standin import Profile
+
+_USAGE = re.compile(r"REG:(\d+) STACK:(\d+) SHARED:(\d+) LOCAL:(\d+)")
+_LAUNCHERS = ("use_static_cuda_launcher", "use_static_triton_launcher")
+
+
+@dataclass(kw_only=True)
+class Resources:
+    """Of one kernel: per thread (registers, spilled bytes), per block (shape, warps, shared bytes), code in bytes."""
+
+    registers: int
+    spilled: int
+    shared: int
+    warps: int
+    code: int
+    block: str
+
+
+def resource_facts(kernels: list[Kernel], profile: Profile) -> dict[str, Any]:
+    """Lists over the distinct Triton kernels, in order of definition. Must run inside the stand-in."""
+    found, refused = [], {}
+    for index, kernel in enumerate((each for each in kernels if each.source), 1):
+        try:
+            found.append(_compiled(kernel))
+        except CompilationError as error:  # as on a real one: this architecture lacks what the kernel uses
+            refused[f"resources.refused.{index}"] = str(error).strip().splitlines()[-1]
+    facts: dict[str, Any] = {
+        f"resources.{name}": [getattr(one, name) for one in found]
+        for name in ("registers", "spilled", "shared", "warps", "code")
+    }
+    facts["resources.block"] = "; ".join(one.block for one in found)
+    if "properties" in profile:  # a real device does not say how many blocks fit
+        facts["resources.occupancy"] = [occupancy(one.registers, one.warps, one.shared, profile) for one in found]
+    return facts | refused
+
+
+def _compiled(kernel: Kernel) -> Resources:
+    options = {name: False for name in _LAUNCHERS if name in inductor_config.get_config_copy()}
+    # The static launcher drops the binary.
+    with inductor_config.patch(options):
+        tuner = getattr(PyCodeCache.load(kernel.source), kernel.function)
+        result = tuner._precompile_config(tuner.configs[0])
+    binary = result.kernel.asm["cubin"]
+    registers, stack, _, local = _usage(binary)
+    metadata = result.kernel.metadata
+    return Resources(
+        registers=registers,
+        spilled=stack + local,
+        shared=metadata.shared,
+        warps=metadata.num_warps,
+        code=len(binary),
+        block=" ".join(f"{name}={size}" for name, size in sorted(tuner.configs[0].kwargs.items())),
+    )
+
+
+def _usage(binary: bytes) -> tuple[int, int, int, int]:
+    from triton import knobs
+
+    with tempfile.NamedTemporaryFile(suffix=".cubin", dir=os.environ.get("TMPDIR")) as file:
+        file.write(binary)
+        file.flush()
+        command = [knobs.nvidia.cuobjdump.path, "--dump-resource-usage", file.name]
+        told = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    match = _USAGE.search(told)
+    assert match is not None, told
+    registers, stack, shared, local = map(int, match.groups())
+    return registers, stack, shared, local

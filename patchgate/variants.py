@@ -1,0 +1,42 @@
+"""The ways in which one workload file is compiled: shapes, training, dtypes and compile modes.
+
+A pure table. Decides what a variant's name means; the plain one, `static`, is inference with the
+file's own dtype, static shapes and torch.compile's default mode.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+_TUNED = "it runs every candidate kernel on the device and keeps the fastest"
+
+# Variant -> fields of `Workload`.
+VARIANTS: dict[str, dict[str, Any]] = {
+    "static": {},
+    "dynamic": {"dynamic": True},
+    "dynamic-batch": {"dynamic_dim": 0},
+    "dynamic-sequence": {"dynamic_dim": 1},
+    "training": {"training": True},
+    "bfloat16": {"dtype": "bfloat16"},
+    "float16": {"dtype": "float16"},
+    "float32": {"dtype": "float32"},
+    "reduce-overhead": {"mode": "reduce-overhead"},
+    "max-autotune": {"mode": "max-autotune", "needs_device": _TUNED},
+    "max-autotune-no-cudagraphs": {"mode": "max-autotune-no-cudagraphs", "needs_device": _TUNED},
+}
+# Inference on the CPU has numbers to compare; timing and caches are asked of a file once.
+_WITH_NUMBERS = {"bfloat16", "float16", "float32"}
+_WHOLE = {"static", "dynamic"}
+
+
+def checks_of(variant: str, checks: tuple[str, ...]) -> tuple[str, ...]:
+    """Those of a file's checks that its variant gets."""
+    if variant in _WHOLE:
+        return checks
+    kept = {"kernels", "parity"} if variant in _WITH_NUMBERS else {"kernels"}
+    return tuple(check for check in checks if check in kept)
+
+
+def name_of(stem: str, variant: str) -> str:
+    """`prenorm_mlp`, `prenorm_mlp_dynamic`, `pointwise_max_autotune`."""
+    return stem if variant == "static" else f"{stem}_{variant.replace('-', '_')}"

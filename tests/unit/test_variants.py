@@ -1,0 +1,37 @@
+"""What a variant of a workload is called, is checked for, and changes of its record."""
+
+import pytest
+
+from patchgate.model import Workload
+from patchgate.variants import VARIANTS, checks_of, name_of
+
+ALL = ("kernels", "parity", "compile", "cache")
+
+
+@pytest.mark.parametrize(
+    ("variant", "checks"),
+    [
+        ("static", ALL),
+        ("dynamic", ALL),
+        ("float16", ("kernels", "parity")),
+        ("training", ("kernels",)),
+        ("max-autotune", ("kernels",)),
+    ],
+)
+def test_a_variant_is_checked_for_what_it_has(variant, checks):
+    assert checks_of(variant, ALL) == checks
+
+
+def test_the_plain_variant_has_the_name_of_the_file():
+    assert [name_of("mlp", variant) for variant in ("static", "dynamic-batch")] == ["mlp", "mlp_dynamic_batch"]
+
+
+def test_a_variant_changes_fields_that_there_are():
+    for changed in VARIANTS.values():
+        made = Workload(**({"name": "n", "path": "p", "dtype": "float32"} | changed))
+        assert {name: getattr(made, name) for name in changed} == changed
+
+
+def test_only_what_is_tuned_on_the_device_needs_one():
+    needing = {variant for variant, changed in VARIANTS.items() if changed.get("needs_device")}
+    assert needing == {"max-autotune", "max-autotune-no-cudagraphs"}
