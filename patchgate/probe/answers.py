@@ -6,14 +6,10 @@ a forked child that belongs to this one request.
 
 from __future__ import annotations
 
-import importlib.util
-import platform
-import sys
 from collections.abc import Callable
 from typing import Any
 
 import torch
-import torch._inductor.config as inductor_config
 
 from patchgate.probe import (
     caching,
@@ -23,7 +19,6 @@ from patchgate.probe import (
     forms,
     hooks,
     intermediates,
-    ladder,
     lines,
     numerics,
     patching,
@@ -32,103 +27,11 @@ from patchgate.probe import (
     timing,
 )
 from patchgate.probe.applying import Request, Stage, applies, apply, apply_patch, undone
-from patchgate.probe.capture import Build, capture, standing_in
-from patchgate.probe.facts import facts_of
-from patchgate.probe.resources import resource_facts
-from patchgate.probe.standin import needs_device, stand_in
+from patchgate.probe.capture import capture, standing_in
+from patchgate.probe.observing import environment, first_failing_stage, observe, workload_of
+from patchgate.probe.standin import stand_in
 
 Answer = Callable[[Request, Stage], dict[str, Any]]
-
-# Inductor options that decide what is fused and stored; shown with every figure.
-_CONFIG = (
-    "realize_reads_threshold",
-    "realize_opcount_threshold",
-    "realize_acc_reads_threshold",
-    "max_fusion_size",
-    "max_autotune",
-    "coordinate_descent_tuning",
-    "triton.cudagraphs",
-)
-
-
-def environment() -> dict[str, str]:
-    """What a figure of this process depends on besides its case."""
-    try:
-        import triton
-
-        triton_version = triton.__version__
-    except ImportError:
-        triton_version = "none"
-    options = inductor_config.get_config_copy()
-    return {
-        "torch": torch.__version__,
-        "torch_git": str(torch.version.git_version),
-        "triton": triton_version,
-        "python": platform.python_version(),
-        "machine": platform.machine(),
-        "cuda": str(torch.version.cuda),
-        "config": " ".join(f"{name}={options.get(name)}" for name in _CONFIG),
-    }
-
-
-def _compiled_as(request: Request) -> dict[str, Any]:
-    """How a request wants its workload compiled, as `capture` takes it."""
-    named: dict[str, Any] = {
-        name: request[name] for name in ("dynamic", "dynamic_dim", "training", "mode", "reads") if name in request
-    }
-    return {"dtype": getattr(torch, request["dtype"]), "profile": request["profile"], **named}
-
-
-def _workload(request: Request) -> Build:
-    if request["workload"] == "sentinel":
-        return sentinel.build
-    spec = importlib.util.spec_from_file_location("patchgate_workload", request["workload_path"])
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module  # where Dynamo looks up the globals of a function that it inlines
-    spec.loader.exec_module(module)
-    build: Build = module.build
-    return build
-
-
-def observe(request: Request, stage: Stage) -> dict[str, Any]:
-    """Facts of one workload on one device, with or without the patch."""
-    apply_patch(request, stage)
-    stage("compile")
-    build, ran = _workload(request), set[int]()
-    try:
-        with lines.traced(request.get("patch"), ran):
-            captured = capture(build, **_compiled_as(request))
-    except Exception as error:
-        missing = needs_device(error) if request["profile"]["kind"] == "simulated" else None
-        if missing is None:
-            raise
-        return {"facts": {"compiles": {"unmeasured": missing}}, "environment": environment(), "ran": sorted(ran)}
-    if not captured.lowered:
-        raise RuntimeError("no graph reached Inductor: nothing was compiled, so nothing was counted")
-    facts = facts_of(captured)
-    if request.get("resources") and request["profile"]["backend"] == "cuda":
-        stage("resources")
-        kernels = [kernel for graph in captured.lowered for kernel in graph.wrapper.distinct]
-        with standing_in(request["profile"]):
-            facts |= resource_facts(kernels, request["profile"])
-    name = torch.cuda.get_device_name() if request["profile"]["kind"] == "real" else request["profile"]["name"]
-    return {
-        "facts": facts,
-        "environment": environment() | {"device": name},
-        "code": captured.code,
-        "ran": sorted(ran),
-    }
-
-
-def first_failing_stage(request: Request, stage: Stage) -> dict[str, Any]:
-    """The stage of the compiler at which an `observe` of the same request fails; leaves a trace for tlparse."""
-    ladder.trace_to(request["trace"])
-    apply_patch(request, stage)
-    stage("ladder")
-    how = {name: value for name, value in _compiled_as(request).items() if name != "mode"}
-    return {"stage": ladder.first_failing(_workload(request), **how)}
 
 
 def sentinel_facts(request: Request, stage: Stage) -> dict[str, Any]:
@@ -168,7 +71,7 @@ def _leaving(write: Callable[..., None]) -> Answer:
         apply_patch(request, stage)
         stage("run")
         write(
-            _workload(request),
+            workload_of(request),
             dtype=getattr(torch, request["dtype"]),
             dynamic=request["dynamic"],
             profile=request["profile"],
@@ -196,7 +99,7 @@ def time_pair(request: Request, stage: Stage) -> dict[str, Any]:
     before = timing.device_state()
     with standing_in(request["profile"] | {"threads": 1}):
         pair = timing.Pair(
-            _workload(request),
+            workload_of(request),
             dtype=getattr(torch, request["dtype"]),
             size=request["size"],
             device=request["profile"]["backend"],
@@ -222,7 +125,11 @@ def compile_cached(request: Request, stage: Stage) -> dict[str, Any]:
     ran: set[int] = set()
     with lines.traced(request.get("patch"), ran):
         told = caching.compile_cached(
-            _workload(request), dtype=dtype, dynamic=request["dynamic"], profile=request["profile"], tag=request["tag"]
+            workload_of(request),
+            dtype=dtype,
+            dynamic=request["dynamic"],
+            profile=request["profile"],
+            tag=request["tag"],
         )
     return told | {"ran": sorted(ran)}
 
@@ -233,7 +140,7 @@ def count_calls(request: Request, stage: Stage) -> dict[str, Any]:
     stage("compile")
     dtype = getattr(torch, request["dtype"])
     calls = compilework.count_calls(
-        _workload(request), dtype=dtype, dynamic=request["dynamic"], profile=request["profile"]
+        workload_of(request), dtype=dtype, dynamic=request["dynamic"], profile=request["profile"]
     )
     return {"calls": calls, "environment": environment()}
 

@@ -47,7 +47,7 @@ def warm_up() -> None:
         import triton.compiler
         import triton.language  # noqa: F401
 
-    from patchgate.probe import answers, sentinel
+    from patchgate.probe import answers, observing, sentinel  # noqa: F401
     from patchgate.probe.capture import capture
 
     torch.set_num_threads(1)
@@ -58,7 +58,7 @@ def warm_up() -> None:
     torch._dynamo.reset()
     # A copy of the table that the first compile made would hide a decomposition that is replaced later.
     decomposition.fast_random_decomps.cache_clear()
-    answers.environment()
+    observing.environment()
 
 
 @dataclass
