@@ -7,6 +7,7 @@ against the targets, the scope and the effects that it claims.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 from patchgate.judge.gate import claimed, replaced, verdict_of
@@ -66,7 +67,10 @@ def _effects(torch: str, patch: Patch, answer: Mapping[str, Any]) -> Iterator[Ve
     for about, (code, expected) in _SETTINGS.items():
         for effect in answer.get(about, ()):
             subject = f"effects import, {effect['kind']} {effect['name']}"
-            yield _red(code, torch, subject, expected, effect["what"], _place(patch, effect))
+            verdict = _red(code, torch, subject, expected, effect["what"], _place(patch, effect))
+            # Where the option is a target, the thread that imports the patch is the one that is meant: said, not blocked.
+            meant = about == "unseen" and effect["name"] in (patch.claims.targets or ())
+            yield replace(verdict, kind=Kind.NOTE) if meant else verdict
 
 
 def _place(patch: Patch, effect: Mapping[str, Any]) -> str:

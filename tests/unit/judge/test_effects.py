@@ -98,3 +98,9 @@ def test_without_targets_anything_may_be_replaced():
 def test_a_config_option_may_be_a_target_and_is_a_side_effect_otherwise(targets, codes):
     told = judged({"targets": targets}, effects=[effect("config", "torch.config.tag")])
     assert [verdict.code for verdict in told] == codes
+
+
+def test_an_option_that_is_a_target_is_only_told_to_be_unseen_by_other_threads():
+    option = effect("config", "torch.config.tag")
+    (verdict,) = judged({"targets": ("torch.a", "torch.config.tag")}, effects=[option], unseen=[option])
+    assert (verdict.code, verdict.kind) == ("PG214", Kind.NOTE)
