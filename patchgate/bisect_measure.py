@@ -131,7 +131,8 @@ class Instrument:
 def _figures(question: Question, trial: Trial, torch: str, patch: Patch | None, folder: Path) -> Reading:
     files = {side: str(folder / side) for side in ("unpatched", "patched")}
     for side, outputs in files.items():
-        failure = failure_of(trial.run_on_cpu(torch, question.workload, patch if side == "patched" else None, outputs))
+        given = patch if side == "patched" else None
+        failure = failure_of(trial.run_on("cpu", torch, question.workload, given, outputs))
         if failure:
             return untold(f"{side}: {failure.signature}")
     answer = trial.differ(torch, **files)

@@ -6,13 +6,14 @@ observation. Knows pytest only as names of fixtures.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from patchgate.matrix import load_profile
 from patchgate.model import Symptom, Workload
 from patchgate.run import Run
 
+_NUMBERS = ("parity", "consistency", "tokens")
 AXES = ("torch", "device", "workload", "size", "symptom")
 
 
@@ -37,7 +38,7 @@ def cells_of(
     chosen = [name for name, one in workloads.items() if kind in one.checks and (everything or one.premerge)]
     axes: dict[str, list[str] | list[Symptom]] = {
         "torch": list(run.rows),
-        "device": [device for device in run.devices if check != "latency" or _is_real(device)],
+        "device": _devices(check, run.devices),
         "workload": [name for name in chosen if not run.workloads or name in run.workloads],
         "symptom": [symptom] if symptom else [],
     }
@@ -50,9 +51,12 @@ def cells_of(
     return [Cell(values=values, group=_group(values)) for values in found]
 
 
-def _is_real(device: str) -> bool:
-    """Time passes on a real device only."""
-    return bool(load_profile(device)["kind"] == "real")
+def _devices(check: str, devices: Sequence[str]) -> list[str]:
+    """Time passes on a real device only; numbers come out of the CPU and of a real device."""
+    real = [device for device in devices if load_profile(device)["kind"] == "real"]
+    if check in _NUMBERS:
+        return ["cpu", *real]
+    return real if check == "latency" else list(devices)
 
 
 def _sizes(workload: Workload) -> list[str]:

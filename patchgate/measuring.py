@@ -34,13 +34,14 @@ class Measuring:
     def workload(self, name: str) -> Workload:
         raise NotImplementedError
 
-    def run_on_cpu(self, torch: str, name: str, patch: Patch | None, outputs: str, do: str = "run") -> Answer:
-        """Outputs of a workload on the CPU, written to the file `outputs`.
+    def run_on(self, device: str, torch: str, name: str, patch: Patch | None, outputs: str, do: str = "run") -> Answer:
+        """Outputs of a workload on a device, written to the file `outputs`.
 
         With `do` "forms" those of its other forms, with "trace" its intermediates.
         """
         workload = self.workload(name)
-        return self._write_on_cpu(
+        return self._write_on(
+            device,
             torch,
             do,
             patch,
@@ -49,11 +50,11 @@ class Measuring:
             seeds=list(SEEDS),
         )
 
-    def sample_on_cpu(self, torch: str, patch: Patch | None, outputs: str) -> Answer:
-        """Tokens of the small decoder, sampled on the CPU and written to the file `outputs`."""
-        return self._write_on_cpu(torch, "sample", patch, outputs)
+    def sample_on(self, device: str, torch: str, patch: Patch | None, outputs: str) -> Answer:
+        """Tokens of the small decoder, sampled on a device and written to the file `outputs`."""
+        return self._write_on(device, torch, "sample", patch, outputs)
 
-    def _write_on_cpu(self, torch: str, do: str, patch: Patch | None, outputs: str, **request: Any) -> Answer:
+    def _write_on(self, device: str, torch: str, do: str, patch: Patch | None, outputs: str, **request: Any) -> Answer:
         """Compiled C++ is found again by its own source text.
 
         The patched side has a folder of its own, so that nothing a patch leaves there is ever run unpatched.
@@ -64,7 +65,7 @@ class Measuring:
             torch,
             do,
             self.run.limits.seconds * COMPILES.get(do, 1),
-            profile=load_profile("cpu"),
+            profile=load_profile(device),
             patch=patch.path if patch else None,
             scope=patch.claims.scope if patch else None,
             outputs=outputs,
@@ -73,7 +74,7 @@ class Measuring:
         )
 
     def differ(self, torch: str, unpatched: str, patched: str, do: str = "differ") -> Answer:
-        """Figures of the difference between two files that `run_on_cpu` wrote."""
+        """Figures of the difference between two files that `run_on` wrote."""
         profile = load_profile("cpu")
         return self.runner.ask(torch, do, profile=profile, unpatched=unpatched, patched=patched)
 

@@ -65,7 +65,7 @@ def _facts(check: str) -> Callable[[str, Trial, str], Iterable[Verdict]]:
 
 def _parity(torch: str, trial: Trial, workload: str) -> Iterable[Verdict]:
     with TemporaryDirectory(prefix="patchgate-") as folder:
-        found: list[Verdict] = list(_suite("parity").compared(torch, workload, trial.patch, trial, Path(folder)))
+        found: list[Verdict] = list(_suite("parity").compared(torch, "cpu", workload, trial.patch, trial, Path(folder)))
     return found
 
 

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from patchgate.codes import CODES
-from patchgate.model import Cause, Failure, Kind, Numerics, Patch, Verdict, Workload
+from patchgate.model import Cause, Failure, Kind, Numerics, Patch, Verdict
 from patchgate.project import shown
 
 # Errors are 2-norms of thousands of elements; below this they are equal but for the last digits.
@@ -56,9 +56,9 @@ def judge_failed(torch: str, subject: str, unpatched: Failure | None, patched: F
     )
 
 
-def judge_numbers(torch: str, patch: Patch, workload: Workload, figures: Mapping[str, Any]) -> list[Verdict]:
+def judge_numbers(torch: str, patch: Patch, subject: str, figures: Mapping[str, Any]) -> list[Verdict]:
     """Three questions: bit-stable? accurate against float64? and do special values come out as such?"""
-    subject, where = f"{workload.name}.cpu", shown(patch.manifest or patch.path)
+    where = shown(patch.manifest or patch.path)
     verdicts = [_bits(torch, patch, subject, figures, where)]
     if patch.claims.numerics is not Numerics.CHANGES:
         verdicts += [_error(torch, patch, subject, figures, where), _special(torch, subject, figures, where)]

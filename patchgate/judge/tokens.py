@@ -38,9 +38,9 @@ def flips_within(tokens: int, counts: Counts) -> tuple[float, float, float]:
     return once[0], once[1], once[2]
 
 
-def judge_tokens(torch: str, patch: Patch, told: Mapping[str, Counts]) -> list[Verdict]:
+def judge_tokens(torch: str, patch: Patch, device: str, told: Mapping[str, Counts]) -> list[Verdict]:
     """One verdict a way of sampling."""
-    return [_sampling(torch, patch, f"decoder.cpu {mode} tokens", counts) for mode, counts in told.items()]
+    return [_sampling(torch, patch, f"decoder.{device} {mode} tokens", counts) for mode, counts in told.items()]
 
 
 def _sampling(torch: str, patch: Patch, subject: str, counts: Counts) -> Verdict:

@@ -29,7 +29,7 @@ from patchgate.probe.confine import confine
 
 _write, _exit, _dumps, _replace = os.write, os._exit, json.dumps, os.replace
 _PR_SET_PDEATHSIG = 1
-_OUTPUT_LIMIT = 256 << 20
+_OUTPUT_LIMIT = 512 << 20
 _MEMORY_WORDS = ("can't allocate memory", "cannot allocate memory", "not enough memory", "std::bad_alloc")
 
 

@@ -1,4 +1,4 @@
-"""A small seeded decoder with random weights, and the tokens that it samples on the CPU.
+"""A small seeded decoder with random weights, and the tokens that it samples.
 
 Decides the model, the prompts and the sampling noise: all of them the same on
 every side, so that only the compiled numbers can change a token.
@@ -64,23 +64,28 @@ def sample(*, profile: Profile, path: str) -> None:
     """Write the tokens of every prompt, first sampled greedily and then with seeded noise, to `path`."""
     torch.set_num_threads(1)
     torch.manual_seed(0)
+    device = torch.device(profile["backend"])
     with torch.no_grad(), no_caches(), standing_in(profile | {"threads": 1}):
-        step = torch.compile(_Decoder().to(torch.bfloat16))
-        prompts = torch.randint(_VOCABULARY, (PROMPTS, GIVEN)).repeat(2, 1)
+        # Made on the CPU: the same weights, prompts and noise on every device.
+        step = torch.compile(_Decoder().to(device, torch.bfloat16))
+        prompts = torch.randint(_VOCABULARY, (PROMPTS, GIVEN)).repeat(2, 1).to(device)
         # The largest of logits plus Gumbel noise is a draw from their softmax.
         noise = -torch.empty(TOKENS, 2 * PROMPTS, _VOCABULARY).exponential_().log()
         noise[:, :PROMPTS] = 0
+        noise = noise.to(device)
         shape = (2 * PROMPTS, _LENGTH, _HIDDEN)
         # A tensor each: shared ones would be compiled once more when they part.
-        caches = [tuple(torch.zeros(shape, dtype=torch.bfloat16) for _ in range(2)) for _ in range(_LAYERS)]
+        made = {"dtype": torch.bfloat16, "device": device}
+        caches = [tuple(torch.zeros(shape, **made) for _ in range(2)) for _ in range(_LAYERS)]
         tokens = prompts
         for position in range(_LENGTH - 1):
-            here = (torch.arange(_LENGTH) == position)[:, None]
-            seen = torch.arange(_LENGTH) <= position
+            here = (torch.arange(_LENGTH, device=device) == position)[:, None]
+            seen = torch.arange(_LENGTH, device=device) <= position
             logits, caches = step(tokens[:, position], caches, here, seen)
             if position >= GIVEN - 1:
                 drawn = (logits.float() + noise[position - GIVEN + 1]).argmax(-1, keepdim=True)
                 tokens = torch.cat((tokens, drawn), dim=1)
+    tokens = tokens.cpu()
     torch.save({"greedy": tokens[:PROMPTS, GIVEN:], "sampled": tokens[PROMPTS:, GIVEN:]}, path)
 
 

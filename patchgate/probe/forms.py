@@ -29,7 +29,7 @@ def run_forms(
     """Write to `path` what each form gives, beside the plain one and eager's error against float64."""
     torch.set_num_threads(1)
     with torch.no_grad(), no_caches(), standing_in(profile | {"threads": 1}):
-        module, args = made(build, dtype, seeds[0])
+        module, args = made(build, dtype, seeds[0], profile)
         plain = tensors(torch.compile(module, dynamic=dynamic)(*args))
         torch._dynamo.reset()
         other = tensors(torch.compile(module, dynamic=not dynamic)(*args))

@@ -35,7 +35,7 @@ def trace(build: Build, *, dtype: torch.dtype, dynamic: bool, profile: Profile, 
         return (dataclasses.replace(code, value=_instrumented(code.value)), *rest)
 
     with torch.no_grad(), no_caches(), standing_in(profile | {"threads": 1}):
-        module, args = made(build, dtype, seeds[0])
+        module, args = made(build, dtype, seeds[0], profile)
         with mock.patch.object(GraphLowering, "codegen", keeping):
             torch.compile(module, dynamic=dynamic)(*args)
     torch.save({origins[name]: tensor for name, tensor in _kept.items() if name in origins}, path)

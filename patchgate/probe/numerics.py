@@ -1,4 +1,4 @@
-"""Runs a workload on the CPU, for several seeds and for special inputs, and keeps what came out.
+"""Runs a workload on the CPU or a real GPU, for several seeds and for special inputs, and keeps what came out.
 
 Decides how outputs are produced and stored. Refuses to compare them.
 """
@@ -28,7 +28,7 @@ SPECIAL: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
 
 
 def tensors(result: Any) -> Outputs:
-    return [leaf.detach() for leaf in pytree.tree_leaves(result) if isinstance(leaf, torch.Tensor)]
+    return [leaf.detach().cpu() for leaf in pytree.tree_leaves(result) if isinstance(leaf, torch.Tensor)]
 
 
 def as_float64(value: Any) -> Any:
@@ -52,10 +52,10 @@ def run(build: Build, *, dtype: torch.dtype, dynamic: bool, profile: Profile, se
     torch.set_num_threads(1)
     outputs: dict[str, Any] = {"compiled": [], "again": [], "eager": [], "reference": []}
     with torch.no_grad(), no_caches(), standing_in(profile | {"threads": 1}):
-        module, args = made(build, dtype, seeds[0])
+        module, args = made(build, dtype, seeds[0], profile)
         compiled = torch.compile(module, dynamic=dynamic)
         for seed in seeds:
-            other, args = made(build, dtype, seed)
+            other, args = made(build, dtype, seed, profile)
             if isinstance(module, torch.nn.Module):
                 module.load_state_dict(other.state_dict())  # compiled once, run with the weights of every seed
             outputs["compiled"] += tensors(compiled(*args))
@@ -69,10 +69,10 @@ def run(build: Build, *, dtype: torch.dtype, dynamic: bool, profile: Profile, se
     torch.save(outputs, path)
 
 
-def made(build: Build, dtype: torch.dtype, seed: int) -> tuple[Any, tuple[Any, ...]]:
-    """Module and inputs of one seed, small and on the CPU."""
+def made(build: Build, dtype: torch.dtype, seed: int, profile: Profile) -> tuple[Any, tuple[Any, ...]]:
+    """Module and inputs of one seed: small on the CPU, of full size on a real GPU."""
     torch.manual_seed(seed)
-    return build(torch.device("cpu"), dtype, "small")
+    return build(torch.device(profile["backend"]), dtype, "full" if profile["kind"] == "real" else "small")
 
 
 def _specially(change: Callable[[torch.Tensor], torch.Tensor], args: tuple[Any, ...]) -> Any:

@@ -35,16 +35,16 @@ def judged(code, torch, trial, folder):
     """The verdicts of the check that a code belongs to."""
     patch, symptom, family = trial.patch, trial.patch.claims.symptom, code[2]
     if code == "PG507":
-        return cells("consistency").compared(torch, WORKLOAD, patch, trial, folder)
+        return cells("consistency").compared(torch, "cpu", WORKLOAD, patch, trial, folder)
     if code == "PG510":
-        return cells("tokens").sampled(torch, patch, trial, folder)
+        return cells("tokens").sampled(torch, "cpu", patch, trial, folder)
     if family == "1":
         return list(cells("surface").inspected(torch, patch, trial))
     if family == "2":
         shown = [cells("gate").shown(torch, symptom, patch, trial)] if symptom else []
         return [*cells("gate").applied(torch, patch, trial), *shown]
     if family == "5":
-        return cells("parity").compared(torch, WORKLOAD, patch, trial, folder)
+        return cells("parity").compared(torch, "cpu", WORKLOAD, patch, trial, folder)
     if family == "6":
         return [cells("compile").counted(torch, CHAIN, patch, trial)]
     if family == "7":

@@ -120,7 +120,7 @@ def test_facts_are_judged_by_the_check_that_they_belong_to(made):
 def test_what_a_patch_compiled_is_never_run_unpatched(made, folder):
     trial, asked = made({})
     for patch in (None, trial.patch):
-        trial.run_on_cpu("2.11.0", "stack", patch, "outputs")
+        trial.run_on("cpu", "2.11.0", "stack", patch, "outputs")
     unpatched, patched = (question.env["TORCHINDUCTOR_CACHE_DIR"] for question in asked)
     assert unpatched != patched
     assert {question.profile["backend"] for question in asked} == {"cpu"}

@@ -3,9 +3,8 @@
 import pytest
 
 from patchgate.judge.parity import judge_failed, judge_numbers
-from patchgate.model import Cause, Claims, Colour, Failure, Kind, Numerics, Patch, Workload
+from patchgate.model import Cause, Claims, Colour, Failure, Kind, Numerics, Patch
 
-WORKLOAD = Workload(name="stack", path="stack.py", dtype="bfloat16")
 SAME = {
     "differing": 0.0,
     "elements": 1000.0,
@@ -28,7 +27,7 @@ NAN = float("nan")
 def judge(figures, numerics=Numerics.BIT_IDENTICAL, factor=1.0):
     claims = Claims(title="Mine", numerics=numerics, error_factor=factor)
     patch = Patch(id="mine", path="patch.py", source="", claims=claims, manifest="patch.toml")
-    return judge_numbers("2.11.0", patch, WORKLOAD, SAME | figures)
+    return judge_numbers("2.11.0", patch, "w.cpu", SAME | figures)
 
 
 @pytest.mark.parametrize(

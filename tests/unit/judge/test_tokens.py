@@ -14,7 +14,7 @@ ALL = {"sequences": 64, "tokens": 4096, "changed_sequences": 64, "changed_tokens
 
 def judge(counts, numerics=Numerics.BIT_IDENTICAL):
     patch = Patch(id="mine", path="patch.py", source="", claims=Claims(title="Mine", numerics=numerics))
-    (verdict,) = judge_tokens("2.11.0", patch, {"greedy": counts})
+    (verdict,) = judge_tokens("2.11.0", patch, "cpu", {"greedy": counts})
     return verdict
 
 
