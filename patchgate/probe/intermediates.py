@@ -61,7 +61,7 @@ def keep(**buffers: Any) -> None:
     """Called by the generated code, after each kernel: a buffer is new when it is seen first."""
     for name, buffer in buffers.items():
         if isinstance(buffer, torch.Tensor) and name not in _kept:
-            _kept[name] = buffer.detach().clone()
+            _kept[name] = buffer.detach().clone().cpu()
 
 
 def _origins(graph: GraphLowering) -> dict[str, str]:
