@@ -34,12 +34,10 @@ def cells_of(
 ) -> list[Cell]:
     """The cells of a check that asks for `fixtures`; one empty cell when it asks for none of the axes."""
     kind = check if check in ("parity", "consistency", "latency", "compile", "cache") else "kernels"
-    everything = run.nightly or bool(run.workloads)  # a workload that is named is wanted
-    chosen = [name for name, one in workloads.items() if kind in one.checks and (everything or one.premerge)]
     axes: dict[str, list[str] | list[Symptom]] = {
         "torch": list(run.rows),
         "device": _devices(check, run.devices),
-        "workload": [name for name in chosen if not run.workloads or name in run.workloads],
+        "workload": chosen_workloads(kind, run, workloads),
         "symptom": [symptom] if symptom else [],
     }
     found: list[dict[str, str | Symptom]] = [{}]
@@ -49,6 +47,13 @@ def cells_of(
     if "size" in fixtures:
         found = [cell | {"size": size} for cell in found for size in _sizes(workloads[str(cell["workload"])])]
     return [Cell(values=values, group=_group(values)) for values in found]
+
+
+def chosen_workloads(kind: str, run: Run, workloads: Mapping[str, Workload]) -> list[str]:
+    """Those with this kind of check that the run names, or the pre-merge ones, or all at night."""
+    everything = run.nightly or bool(run.workloads)  # a workload that is named is wanted
+    found = [name for name, one in workloads.items() if kind in one.checks and (everything or one.premerge)]
+    return [name for name in found if not run.workloads or name in run.workloads]
 
 
 def _devices(check: str, devices: Sequence[str]) -> list[str]:

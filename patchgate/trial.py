@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
+from patchgate.cells import chosen_workloads
 from patchgate.errors import UsageError
 from patchgate.files import line_of, write_atomically
 from patchgate.golden import GoldenFile, expectation, path_of, read_golden
@@ -139,7 +140,7 @@ class Trial(Measuring):
 
     def observed(self) -> list[tuple[str, str]]:
         """(workload, device) of every case of facts that this run asks for."""
-        chosen = self.run.workloads or tuple(n for n, w in self.workloads.items() if "kernels" in w.checks)
+        chosen = chosen_workloads("kernels", self.run, self.workloads)
         symptom = self.patch.claims.symptom
         cases = [(name, device) for name in chosen for device in self.run.devices]
         return [*cases, (symptom.workload, symptom.device)] if symptom else cases
