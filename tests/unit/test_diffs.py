@@ -43,18 +43,18 @@ DIFF = """\
 
 @pytest.fixture
 def toy(tmp_path, monkeypatch):
-    (tmp_path / "toytorch").mkdir()
-    (tmp_path / "toytorch" / "__init__.py").write_text("")
-    (tmp_path / "toytorch" / "ir.py").write_text(TOY)
+    (tmp_path / "patchedtoy").mkdir()
+    (tmp_path / "patchedtoy" / "__init__.py").write_text("")
+    (tmp_path / "patchedtoy" / "ir.py").write_text(TOY)
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setattr(sys, "dont_write_bytecode", True)
-    yield importlib.import_module("toytorch.ir")
-    for name in ("toytorch", "toytorch.ir"):
+    yield importlib.import_module("patchedtoy.ir")
+    for name in ("patchedtoy", "patchedtoy.ir"):
         sys.modules.pop(name)
 
 
 def hunk(old, new, line=1):
-    return {"toytorch/ir.py": [(line, old.splitlines(), new.splitlines())]}
+    return {"patchedtoy/ir.py": [(line, old.splitlines(), new.splitlines())]}
 
 
 @pytest.mark.parametrize("line", [1, 10, 500])
@@ -72,7 +72,7 @@ def test_functions_keep_their_form_and_gain_arguments(toy):
 def test_two_hunks_of_a_file_are_placed_one_after_the_other(toy):
     first = (5, ["    def reads(self):", "        return 1"], ["    def reads(self):", "", "        return 2"])
     last = (18, ["    return x + y"], ["    return x - y"])
-    apply_hunks({"toytorch/ir.py": [first, last]})
+    apply_hunks({"patchedtoy/ir.py": [first, last]})
     assert (toy.Box().reads(), toy.plain(3)) == (3, 2)
 
 
