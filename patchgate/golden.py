@@ -25,6 +25,7 @@ FAILURE = "failure"
 # Counts by name: a name that is not there counts zero, once the family was recorded at all.
 HISTOGRAMS = (
     "aten.op.",
+    "dynamo.break.",
     "dynamo.guard.",
     "fx.op.",
     "kernels.grid.",

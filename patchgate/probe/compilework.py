@@ -66,6 +66,6 @@ def _by_module(calls: Counter[CodeType]) -> dict[str, int]:
     for code, count in calls.items():
         # Code that was made from a text (a compiled graph, a namedtuple) has no module of its own.
         name = names.get(code.co_filename, "generated")
-        if not name.startswith("patchgate.probe"):
+        if not name.startswith(("patchgate.probe", "patchgate_workload")):
             found[name] += count
     return dict(found)

