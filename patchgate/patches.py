@@ -24,7 +24,7 @@ from patchgate.predicate import parse_predicate
 from patchgate.project import shown
 from patchgate.tomlfile import read_toml, refuse_unknown
 
-_DIFFS = (".diff", ".patch")
+DIFFS = (".diff", ".patch")
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
 _CLAIMS = frozenset(field.name for field in fields(Claims))
 _SYMPTOM = frozenset(field.name for field in fields(Symptom))
@@ -36,29 +36,14 @@ def load_patch(path: Path) -> Patch:
     Raises UsageError when it is not there, or when its manifest does not hold together.
     A file that is not Python is a patch all the same: that it does not run is a verdict.
     """
-    if not path.exists():
-        raise UsageError(
-            "no such patch",
-            where=shown(path),
-            got="nothing at that path",
-            next="nox -s gate -- fixtures/patches/vllm-42686   (or the path of your own patch.py)",
-        )
-    source = next((path / name for name in ("patch.py", "patch.diff") if (path / name).is_file()), path)
-    if not source.is_file() or source.suffix not in (".py", *_DIFFS):
-        raise UsageError(
-            "not a patch",
-            where=shown(path),
-            got="a folder without patch.py or patch.diff" if path.is_dir() else f"a {source.suffix or 'nameless'} file",
-            next="give a folder that holds patch.py or patch.diff (and patch.toml), or a .py or .diff file",
-        )
-    manifest = source.parent / "patch.toml" if path.is_dir() else source.with_suffix(".toml")
+    source, manifest = files_of(path)
     name = source.parent.name if path.is_dir() else source.stem
     identity = path.resolve().name if path.is_dir() else name
     if not _ID.fullmatch(identity):
         identity = re.sub(r"[^A-Za-z0-9_-]+", "-", identity).strip("-") or "patch"
     has_manifest = manifest.is_file()
     claims = load_claims(manifest) if has_manifest else Claims(title=f"{name} (no manifest: strict claims)")
-    if source.suffix in _DIFFS:
+    if source.suffix in DIFFS:
         source = write_patch(source, claims.applies_to)
     return Patch(
         id=identity,
@@ -67,6 +52,26 @@ def load_patch(path: Path) -> Patch:
         claims=claims,
         manifest=str(manifest.resolve()) if has_manifest else None,
     )
+
+
+def files_of(path: Path) -> tuple[Path, Path]:
+    """The source of the patch at `path`, and where its manifest is or would be. Raises UsageError for no patch."""
+    if not path.exists():
+        raise UsageError(
+            "no such patch",
+            where=shown(path),
+            got="nothing at that path",
+            next="nox -s gate -- fixtures/patches/vllm-42686   (or the path of your own patch.py)",
+        )
+    source = next((path / name for name in ("patch.py", "patch.diff") if (path / name).is_file()), path)
+    if not source.is_file() or source.suffix not in (".py", *DIFFS):
+        raise UsageError(
+            "not a patch",
+            where=shown(path),
+            got="a folder without patch.py or patch.diff" if path.is_dir() else f"a {source.suffix or 'nameless'} file",
+            next="give a folder that holds patch.py or patch.diff (and patch.toml), or a .py or .diff file",
+        )
+    return source, source.parent / "patch.toml" if path.is_dir() else source.with_suffix(".toml")
 
 
 def load_claims(manifest: Path) -> Claims:

@@ -129,7 +129,7 @@ def lint_source(
             if "torch" in source or "triton" in source
         ]
         remarks = [remark for rule in RULES for remark in rule(views)]
-    except _Unreadable as error:
+    except Unreadable as error:
         return [_unreadable(error.line, error.reason, path, source)], []
     except (RecursionError, MemoryError):
         return [_unreadable(1, "nested too deeply", path, source)], []
@@ -137,7 +137,9 @@ def lint_source(
     return apply_ignores(merged(remarks, path, known, source), source, path), views
 
 
-class _Unreadable(Exception):
+class Unreadable(Exception):
+    """A file that Python refuses, with the line and the reason."""
+
     def __init__(self, line: int, reason: str) -> None:
         self.line, self.reason = line, reason
         super().__init__(reason)
@@ -150,11 +152,11 @@ def parse(source: str) -> ast.Module:
             warnings.simplefilter("ignore")
             return ast.parse(source)
     except SyntaxError as error:
-        raise _Unreadable(error.lineno or 1, error.msg) from None
+        raise Unreadable(error.lineno or 1, error.msg) from None
     except (RecursionError, MemoryError):
-        raise _Unreadable(1, "nested too deeply") from None
+        raise Unreadable(1, "nested too deeply") from None
     except (ValueError, UnicodeError) as error:
-        raise _Unreadable(1, str(error)) from None
+        raise Unreadable(1, str(error)) from None
 
 
 def _unreadable(line: int, reason: str, path: str, source: str) -> Finding:

@@ -1,0 +1,173 @@
+"""`patchgate init` on every patch that there is: the manifest loads, and claims what the patch's author claimed."""
+
+import shutil
+import sys
+
+import pytest
+from expecttest import assert_expected_inline
+from hypothesis import given
+from hypothesis import strategies as st
+from packaging.specifiers import SpecifierSet
+
+from patchgate import cli
+from patchgate.manifest import manifest_text
+from patchgate.model import Claims
+from patchgate.patches import load_claims, load_patch
+from patchgate.project import ROOT
+from patchgate.surface.claiming import Guess, Guesses
+from patchgate.surface.index import releases
+
+PATCHES = sorted(path for path in (ROOT / "fixtures" / "patches").iterdir() if path.is_dir())
+# torch.nn.modules is not indexed, so that the class goes by the name under which the patch has it.
+ELSEWHERE = {"torch.nn.LayerNorm.forward": "torch.nn.modules.normalization.LayerNorm.forward"}
+# Applied by what Triton has, and to Python's own builtins: neither shows in names of torch.
+NO_CHECK_OF_TORCH = {"unsloth-cluster", "vllm-rawstream"}
+
+
+@pytest.fixture
+def command(folder, monkeypatch, capsys):
+    def run(*arguments):
+        monkeypatch.setattr(sys, "argv", ["patchgate", *map(str, arguments)])
+        with pytest.raises(SystemExit) as ended:
+            cli.main()
+        return (ended.value.code, *capsys.readouterr())
+
+    return run
+
+
+@pytest.fixture
+def bare(folder):
+    """A copy of a patch without its manifest."""
+
+    def copy(source):
+        shutil.copytree(source, folder / source.name)
+        (folder / source.name / "patch.toml").unlink()
+        return folder / source.name
+
+    return copy
+
+
+@pytest.mark.parametrize("source", PATCHES, ids=lambda path: path.name)
+def test_the_manifest_claims_what_the_author_claimed(command, bare, source):
+    theirs, copy = load_patch(source).claims, bare(source)
+    assert command("init", copy)[0] == 0
+    ours = load_patch(copy).claims
+    if (source / "patch.py").is_file() and theirs.targets is not None:
+        assert {ELSEWHERE.get(name, name) for name in ours.targets} == set(theirs.targets)
+    if (source / "patch.py").is_file() and source.name not in NO_CHECK_OF_TORCH:
+        assert held(ours) == held(theirs)
+    assert set(theirs.effects) <= set(ours.effects)
+    assert theirs.scope in (None, ours.scope, "own_mode")
+    assert command("lint", copy)[0] in (0, 1)
+
+
+def held(claims):
+    return [SpecifierSet(claims.applies_to or "").contains(version, prereleases=True) for version in releases()]
+
+
+def test_there_are_claims_to_compare():
+    claims = [load_patch(path).claims for path in PATCHES]
+    assert sum(one.targets is not None for one in claims) > 25
+    assert sum(one.applies_to is not None for one in claims) > 9
+
+
+def test_each_line_says_what_suggests_it_and_what_settles_it(command, bare):
+    copy = bare(ROOT / "fixtures" / "patches" / "vllm-42686")
+    (copy / "patch.py").write_text((copy / "patch.py").read_text() + "# from https://example.org/pull/1.\n")
+    assert command("init", copy.name)[1].splitlines()[0] == "wrote vllm-42686/patch.toml"
+    assert_expected_inline(
+        (copy / "patch.toml").read_text().partition("\n\n# Not guessed")[0],
+        """\
+# Written by `patchgate init` from patch.py, without running it. Each guess says what settles it;
+# all at once: nox -s gate -- vllm-42686
+
+# guessed: how patch.py begins
+title = "vLLM #42686 re-created from its description: a cost model for realising reused buffers"
+
+# guessed: the first address, patch.py:43. Settle: the pull request or issue it is from
+source = "https://example.org/pull/1"
+
+# guessed: the version check, patch.py:41, lets it through: 2.11.
+# Settle: PG201 and PG202 say where this is not so
+applies_to = "==2.11.0"
+
+# guessed: assigned at patch.py:42. Settle: PG207 names what it replaces besides, PG209 what it does not
+targets = [
+    "torch._inductor.ir.StorageBox.should_realize_on_reuse",
+]""",
+    )
+
+
+def test_a_bare_file_gets_a_manifest_of_its_own_name(command, folder):
+    (folder / "mine.py").write_text("")
+    assert command("init", "mine.py")[0] == 0
+    assert load_claims(folder / "mine.toml") == Claims(title="mine")
+
+
+def test_nothing_is_replaced_unless_told(command, folder):
+    (folder / "mine.py").write_text('"""Mine."""\n')
+    (folder / "mine.toml").write_text("not TOML at all")
+    status, _, wrong = command("init", "mine.py")
+    assert (status, (folder / "mine.toml").read_text()) == (2, "not TOML at all")
+    assert_expected_inline(
+        wrong,
+        """\
+error: mine.toml: is there already
+  got:  a file that would be replaced
+  next: patchgate init mine.py --force
+""",
+    )
+    status, printed, _ = command("init", "mine.py", "--force")
+    assert (status, printed.splitlines()[0]) == (0, "replaced mine.toml")
+    assert load_patch(folder / "mine.py").claims.title == "Mine"
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "told"),
+    [
+        ("none.py", None, "error: none.py: no such patch"),
+        ("mine.txt", "", "error: mine.txt: not a patch"),
+        ("mine.py", "x = (\n", "error: mine.py:1: not readable as Python"),
+        ("deep.py", "(" * 5000, "error: deep.py:1: not readable as Python"),
+        ("null.py", "x = 1\0", "error: null.py:1: not readable as Python"),
+    ],
+)
+def test_bad_input_is_told_by_its_place(command, folder, name, text, told):
+    if text is not None:
+        (folder / name).write_text(text)
+    status, printed, wrong = command("init", name)
+    assert (status, printed, wrong.splitlines()[0]) == (2, "", told)
+    assert not list(folder.glob("*.toml"))
+
+
+def test_a_folder_that_cannot_be_written_is_told(command, folder, monkeypatch):
+    (folder / "mine.py").write_text("")
+
+    def refuse(path, text):
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr("patchgate.init_command.write_atomically", refuse)
+    assert command("init", "mine.py")[2].splitlines() == [
+        "error: mine.toml: cannot be written",
+        "  got:  Permission denied",
+    ]
+
+
+@given(st.text(st.characters(exclude_categories=["Cs"])), st.text(st.characters(exclude_categories=["Cs"])))
+def test_whatever_a_patch_says_the_manifest_can_be_read(folder, title, name):
+    told = Guess(value=title, line=1)
+    text = manifest_text(
+        Guesses(title=told, source=told, targets=(told,), scope=told, effects=(told,)),
+        "patch.py",
+        name,
+        "nox",
+        ["2.11.0"],
+    )
+    (folder / "patch.toml").write_text(text, encoding="utf-8", newline="")
+    claims = load_claims(folder / "patch.toml")
+    assert (claims.title, claims.targets, claims.scope, claims.effects) == (
+        title or name or folder.name,
+        (title,),
+        title,
+        (title,),
+    )
