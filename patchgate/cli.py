@@ -18,11 +18,12 @@ from typing import Any, NoReturn, TypeVar
 import click
 from rich.console import Console
 
-from patchgate import __version__, accept, record
+from patchgate import __version__, accept, pages, record
 from patchgate.bisect_command import ask, bisect
 from patchgate.codes import CODES
 from patchgate.corpus.command import corpus
 from patchgate.errors import UsageError
+from patchgate.evidence import gather
 from patchgate.files import write_atomically
 from patchgate.init_command import init
 from patchgate.launch import launch
@@ -35,7 +36,7 @@ from patchgate.report.junit import render_junit
 from patchgate.report.markdown import render_markdown
 from patchgate.report.terminal import show_code, show_run
 from patchgate.report.view import view
-from patchgate.run import NAME, Limits, Run, load_run, load_verdicts
+from patchgate.run import NAME, VERDICTS, Limits, Run, load_run, load_verdicts
 from patchgate.surface.commands import index_group
 from patchgate.surface.lint_command import lint
 from patchgate.sweep_command import history_command, sweep
@@ -123,11 +124,12 @@ def gate(
 
 
 @cli.command()
+@click.option("--html", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE", help="Where the page goes.")
 @folder_option
-def report(folder: str) -> NoReturn:
+def report(html: Path | None, folder: str) -> NoReturn:
     """Show the last run again, and write its reports anew."""
     run = load_run(Path(folder) / NAME)
-    _show(run, load_verdicts(Path(folder)))
+    _show(run, load_verdicts(Path(folder)), html)
 
 
 @cli.command()
@@ -188,8 +190,8 @@ cli.add_command(history_command)
 cli.add_command(index_group)
 
 
-def _show(run: Run, verdicts: list[Verdict]) -> NoReturn:
-    """Print and write every report of a run, and end with its exit code."""
+def _show(run: Run, verdicts: list[Verdict], html: Path | None = None) -> NoReturn:
+    """Print and write every report of a run, the page to `html` if it is given, and end with its exit code."""
     patch = load_patch(Path(run.patch))
     title = " ".join(filter(None, (patch.id, patch.claims.title, patch.claims.source)))
     shown_view = view(verdicts, run.torches)
@@ -204,9 +206,12 @@ def _show(run: Run, verdicts: list[Verdict]) -> NoReturn:
         with open(summary, "a", encoding="utf-8") as file:
             file.write(markdown)
     code = exit_code(verdicts)
+    html = html or folder / pages.NAME
+    judged = [gather(run, patch, verdicts)]
+    pages.write_page(html, patch.id, judged, since=folder / VERDICTS, code=code, history=pages.HISTORY)
     if code == 3:
         click.echo("nothing was judged: no workload, device or row was selected")
-    click.echo(f"results: {shown(folder)}/verdicts.json, junit.xml, summary.md; exit code {code}")
+    click.echo(f"results: {shown(folder)}/verdicts.json, junit.xml, summary.md; {shown(html)}; exit code {code}")
     sys.exit(code)
 
 

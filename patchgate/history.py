@@ -112,6 +112,18 @@ class History:
         found = self._file.execute(asked, (workload, device, fact, patch, patch))
         return [Point(at=at, torch=torch, patch=whose, value=value) for at, torch, whose, value in found]
 
+    def past(self, workload: str, device: str, runs: int) -> dict[tuple[str, str, str], list[str]]:
+        """(torch, patch, fact) -> its values in the last so many runs, oldest first."""
+        asked = (
+            "SELECT fact.torch, fact.patch, fact.name, fact.value FROM fact"
+            " JOIN (SELECT id, at FROM run ORDER BY at DESC, id DESC LIMIT ?) AS late ON late.id = fact.run"
+            " WHERE workload = ? AND device = ? ORDER BY late.at, late.id"
+        )
+        found: dict[tuple[str, str, str], list[str]] = {}
+        for *key, value in self._file.execute(asked, (runs, workload, device)):
+            found.setdefault((key[0], key[1], key[2]), []).append(value)
+        return found
+
     def cells(self, run: str) -> dict[tuple[str, str, str, str], tuple[str, str, str]]:
         """(patch, torch, check, subject) -> (worst colour, code, actual) of one run."""
         asked = "SELECT patch, torch, chk, subject, colour, code, actual FROM verdict WHERE run = ? ORDER BY colour"
@@ -144,7 +156,3 @@ class History:
         with sqlite3.connect(path) as copy:
             self._file.backup(copy)
         copy.close()
-
-
-def _text(verdict: Verdict) -> str:
-    return json.dumps(to_dict(verdict))

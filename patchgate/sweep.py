@@ -9,11 +9,12 @@ from __future__ import annotations
 import hashlib
 import json
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from patchgate.environments import Environments, NotInstallable
+from patchgate.evidence import Judged, gather
 from patchgate.files import write_atomically
 from patchgate.history import History
 from patchgate.identity import files_digest, identity_of, patch_digest
@@ -22,7 +23,7 @@ from patchgate.launch import launch
 from patchgate.model import Colour, Observation, Verdict
 from patchgate.patches import load_patch
 from patchgate.project import DEVICES, GOLDEN, PACKAGE, SUITE, WORKLOADS
-from patchgate.run import VERDICTS, Limits, Run, load_verdicts
+from patchgate.run import NAME, VERDICTS, Limits, Run, load_run, load_verdicts
 
 Tell = Callable[[str], None]
 
@@ -47,6 +48,7 @@ class Sweep:
     workloads: tuple[str, ...] = ()
     limits: Limits = field(default_factory=Limits)
     workers: int = 2
+    told: list[tuple[Job, list[Verdict], bool]] = field(default_factory=list)
 
     def carry_out(self, jobs: Sequence[Job], run: str, at: str) -> list[Verdict]:
         """The verdicts of all jobs; those of equal content are taken from before."""
@@ -57,6 +59,7 @@ class Sweep:
             told, is_new = self._judge(job)
             patch = load_patch(job.patch).id
             self.history.record(run, at, patch, told, self._observed(job) if is_new is not None else [])
+            self.told.append((job, told, is_new is not None))
             verdicts += told
             if is_new:
                 spent.append(time.monotonic() - began)
@@ -65,6 +68,15 @@ class Sweep:
             how = "judged" if is_new else "known" if is_new is False else "no environment"
             self.tell(f"[{number}/{len(jobs)}] {patch} on torch {job.torch}: {how}, {red} red of {len(told)}{left}")
         return verdicts
+
+    def evidence(self) -> Iterator[Judged]:
+        """What was carried out, job by job, with what it left; a row without environment left nothing."""
+        for job, told, has_results in self.told:
+            patch = load_patch(job.patch)
+            if has_results:
+                yield gather(load_run(self._results(job) / NAME), patch, told)
+            else:
+                yield Judged(patch=patch, torches=(job.torch,), verdicts=tuple(told))
 
     def _judge(self, job: Job) -> tuple[list[Verdict], bool | None]:
         """Verdicts of a job, and whether they are new; None where the row has no environment."""

@@ -13,6 +13,7 @@ from typing import NoReturn
 
 import click
 
+from patchgate import pages
 from patchgate.environments import Environments
 from patchgate.errors import UsageError
 from patchgate.history import History
@@ -21,7 +22,7 @@ from patchgate.identity import read_environment
 from patchgate.model import exit_code
 from patchgate.project import ROOT, shown
 from patchgate.report.history import render_checklist, render_series, render_transitions
-from patchgate.run import Limits, save_verdicts
+from patchgate.run import VERDICTS, Limits, save_verdicts
 from patchgate.sweep import Job, Sweep, shard_of
 
 PATCHES = ROOT / "fixtures" / "patches"
@@ -90,7 +91,10 @@ def sweep(
     click.echo("\n".join(render_checklist(groups(told), flaky(told))))
     history.close()
     code = exit_code(verdicts)
-    click.echo(f"results: {shown(folder)}/verdicts.json, history.sqlite; exit code {code}")
+    page = folder / pages.NAME
+    since, kept = folder / VERDICTS, folder / "history.sqlite"
+    pages.write_page(page, f"sweep {at}", made.evidence(), since=since, code=code, history=kept)
+    click.echo(f"results: {shown(folder)}/verdicts.json, history.sqlite, {page.name}; exit code {code}")
     sys.exit(code)
 
 

@@ -15,7 +15,7 @@ from patchgate.codes import CODES
 from patchgate.model import Colour, Verdict
 
 # Reading order: what cannot be believed first, then what a reader would look at next.
-CHECKS = ("machine", "surface", "gate", "kernels", "graph", "parity", "compile", "cache")
+CHECKS = ("machine", "surface", "gate", "kernels", "graph", "parity", "compile", "latency", "cache", "reach")
 _WORST_FIRST = (Colour.RED, Colour.GREY, Colour.GREEN)
 
 
@@ -86,13 +86,19 @@ def _rank(check: str) -> tuple[int, str]:
     return (CHECKS.index(check) if check in CHECKS else len(CHECKS), check)
 
 
+def reading_order(line: tuple[str, str]) -> tuple[tuple[int, str], str]:
+    """Sorts (check, item) as they are read."""
+    check, item = line
+    return _rank(check), item
+
+
 def view(verdicts: Sequence[Verdict], torches: Sequence[str]) -> View:
     """The view of a run over `torches`; verdicts may come in any order."""
     columns = tuple(sorted(torches, key=Version))
-    keys = sorted({(v.check, item_of(v)) for v in verdicts}, key=lambda key: (_rank(key[0]), key[1]))
+    found = group(verdicts)
     lines = tuple(
-        Line(check=check, item=item, cells=tuple(_cell(verdicts, check, item, torch) for torch in columns))
-        for check, item in keys
+        Line(check=check, item=item, cells=tuple(_cell_at(found, check, item, torch) for torch in columns))
+        for check, item in sorted({key[:2] for key in found}, key=reading_order)
     )
     counts = Counter(v.colour for v in verdicts)
     return View(
@@ -103,13 +109,24 @@ def view(verdicts: Sequence[Verdict], torches: Sequence[str]) -> View:
     )
 
 
-def _cell(verdicts: Sequence[Verdict], check: str, item: str, torch: str) -> Cell | None:
-    here = [v for v in verdicts if (v.check, item_of(v), v.torch) == (check, item, torch)]
-    for colour in _WORST_FIRST:
-        found = [v for v in here if v.colour is colour]
-        if found:
-            return Cell(colour=colour, count=len(found), codes=tuple(sorted({v.code for v in found})))
-    return None
+def group(verdicts: Sequence[Verdict]) -> dict[tuple[str, str, str], list[Verdict]]:
+    """Verdicts by (check, item, torch): one cell each."""
+    found: dict[tuple[str, str, str], list[Verdict]] = {}
+    for verdict in verdicts:
+        found.setdefault((verdict.check, item_of(verdict), verdict.torch), []).append(verdict)
+    return found
+
+
+def cell_of(verdicts: Sequence[Verdict]) -> Cell:
+    """What these verdicts of one cell say together; there is at least one."""
+    worst = min((v.colour for v in verdicts), key=_WORST_FIRST.index)
+    found = [v for v in verdicts if v.colour is worst]
+    return Cell(colour=worst, count=len(found), codes=tuple(sorted({v.code for v in found})))
+
+
+def _cell_at(found: dict[tuple[str, str, str], list[Verdict]], check: str, item: str, torch: str) -> Cell | None:
+    here = found.get((check, item, torch))
+    return cell_of(here) if here else None
 
 
 def _blocks(verdicts: Sequence[Verdict]) -> list[Block]:

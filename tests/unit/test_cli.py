@@ -57,7 +57,10 @@ def test_the_exit_code_is_that_of_the_verdicts(command, results, kinds, code):
     results(*kinds)
     status, printed, wrong = command("report", "--folder", "out")
     assert (status, wrong) == (code, "")
-    assert printed.splitlines()[-1] == f"results: out/verdicts.json, junit.xml, summary.md; exit code {code}"
+    assert (
+        printed.splitlines()[-1]
+        == f"results: out/verdicts.json, junit.xml, summary.md; out/report.html; exit code {code}"
+    )
 
 
 def test_a_run_that_judged_nothing_says_so(command, results):
@@ -69,7 +72,16 @@ def test_every_report_is_written(command, results, folder):
     results(Kind.PASS)
     command("report", "--folder", "out")
     written = {path.name for path in (folder / "out").iterdir()}
-    assert written == {NAME, "verdicts.json", "junit.xml", "summary.md"}
+    assert written == {NAME, "verdicts.json", "junit.xml", "summary.md", "report.html"}
+
+
+def test_the_page_goes_where_it_is_told_to(command, results, folder):
+    results(Kind.PASS)
+    assert "; there/mine.html; exit code 0" in command("report", "--folder", "out", "--html", "there/mine.html")[1]
+    assert ("mine" in (folder / "there" / "mine.html").read_text(), (folder / "out" / "report.html").exists()) == (
+        True,
+        False,
+    )
 
 
 def test_the_summary_of_a_pipeline_is_added_to(command, results, folder, monkeypatch):

@@ -55,6 +55,16 @@ def test_a_series_is_told_in_order_of_time(history):
     )
 
 
+def test_the_past_of_a_case_is_that_of_the_last_runs_only(history):
+    for number, loads in enumerate([(9, 9), (2, 1), (3, 1)]):
+        history.record(f"r{number}", f"2026-01-0{number + 1}", "mine", [], [observation(loads)])
+    assert history.past("stack", "h200", 2) == {
+        ("2.11.0", "unpatched", "loads"): ["[2, 1]", "[3, 1]"],
+        ("2.11.0", "unpatched", "loads.max"): ["2", "3"],
+    }
+    assert history.past("stack", "cpu", 2) == {}
+
+
 def test_merging_either_way_gives_the_same_rows_and_none_twice(tmp_path):
     paths = [tmp_path / name for name in ("a.sqlite", "b.sqlite")]
     made = [History(path) for path in paths]

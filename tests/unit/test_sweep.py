@@ -81,3 +81,14 @@ def test_shards_share_all_jobs_among_them(made):
     parts = [shard_of(made.jobs, number, 2) for number in (1, 2)]
     assert sorted(parts[0] + parts[1], key=str) == sorted(made.jobs, key=str)
     assert not set(parts[0]) & set(parts[1])
+
+
+def test_the_evidence_of_a_sweep_is_what_each_job_left(made):
+    sweep = made()
+    sweep.carry_out(made.jobs, "r1", "r1")
+    told = [(judged.patch.id, judged.torches, [v.code for v in judged.verdicts]) for judged in sweep.evidence()]
+    assert told == [
+        ("mine", ("2.11.0",), ["PG300"]),
+        ("mine", ("2.12.1",), ["PG300"]),
+        ("mine", ("2.13.0",), ["PG901"]),
+    ]

@@ -1,0 +1,38 @@
+"""Writes the HTML report of a gate or of a sweep, from what they left and from the history when there is one.
+
+Decides which history, and when the page says that it was judged. What is on the page is decided in `report.page`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from contextlib import closing, nullcontext
+from datetime import datetime, timezone
+from functools import cache
+from pathlib import Path
+
+from patchgate.evidence import Judged
+from patchgate.files import write_atomically
+from patchgate.history import History
+from patchgate.report.html import render_html
+from patchgate.report.page import Page
+
+NAME = "report.html"
+# Where a sweep keeps its history; a gate beside it shows it too.
+HISTORY = Path("build/sweep/history.sqlite")
+# As many as a sparkline can show.
+_RUNS = 30
+
+
+def write_page(path: Path, title: str, judged: Iterable[Judged], *, since: Path, code: int, history: Path) -> None:
+    """One file with everything. `since` is the file whose age is that of the verdicts."""
+    at = datetime.fromtimestamp(since.stat().st_mtime, timezone.utc).strftime("%Y-%m-%d %H:%M UTC")
+    write_atomically(path, render_html(title, _page(judged, history), at=at, code=code))
+
+
+def _page(judged: Iterable[Judged], history: Path) -> Page:
+    with closing(History(history)) if history.is_file() else nullcontext() as known:
+        page = Page(past=cache(lambda workload, device: known.past(workload, device, _RUNS) if known else {}))
+        for one in judged:
+            page.add(one)
+    return page

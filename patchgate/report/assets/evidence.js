@@ -1,0 +1,167 @@
+// The drill-down: what one cell of the matrix says, and what it was made of.
+
+const dialog = byId("cell");
+
+// #patch/check/item@torch, each part escaped. The address is the state: back closes, and a link can be sent.
+function addressed(hash) {
+  const [, path, torch] = /^#(.+)@(.+)$/.exec(hash) || [];
+  if (!path) return null;
+  const parts = path.split("/").map(decodeURIComponent);
+  let [nodes, found] = [ROOTS, null];
+  for (let depth = parts.length === 1 ? 0 : data.patches.length > 1 ? 0 : 1; depth < parts.length; depth++) {
+    found = nodes.find((one) => one.path[depth] === parts[depth]);
+    if (!found) return null;
+    nodes = found.children;
+  }
+  const column = data.torches.indexOf(decodeURIComponent(torch));
+  return found && column >= 0 && found.cells[column] ? { one: found, column } : null;
+}
+
+function showAddress() {
+  let at = null;
+  try { at = addressed(location.hash); } catch { /* an address that was cut off shows nothing */ }
+  if (!at) {
+    if (dialog.open) dialog.close();
+    return;
+  }
+  byId("cell-title").textContent = `${at.one.path.slice(data.patches.length > 1 ? 0 : 1).join(" · ")} · torch ${data.torches[at.column]}`;
+  byId("cell-body").replaceChildren(...body(at.one, at.column));
+  if (!dialog.open) dialog.showModal();
+  dialog.scrollTop = 0;
+  byId("cell-title").focus({ preventScroll: true });
+}
+
+function body(one, column) {
+  const leaves = leavesOf(one).filter((leaf) => leaf.cells[column]);
+  const verdicts = leaves.flatMap((leaf) => leaf.cells[column].verdicts).map(verdictAt);
+  const told = verdicts.filter((verdict) => verdict.colour).sort((a, b) => WORST_FIRST.indexOf(a.colour) - WORST_FIRST.indexOf(b.colour));
+  const good = verdicts.filter((verdict) => !verdict.colour);
+  const cell = one.cells[column];
+  const shown = told.slice(0, 40).map(verdictBlock);
+  if (told.length > shown.length) shown.push(element("p", { class: "dim" }, `and ${told.length - shown.length} more: open the lines below this one`));
+  const cases = one.children.length ? [] : [...new Set(leaves[0].cells[column].cases)].map(caseAt);
+  return [
+    element("p", {}, badge(cell.colour, `${cell.count} ${SAID[cell.colour]}`), ...(one.children.length ? [links(leaves, column)] : [])),
+    ...shown,
+    ...cases.flatMap((record) => caseBlocks(record, one.path[0])),
+    ...(one.children.length ? [] : timesOf(one.path[0], one.path[2], data.torches[column])),
+    good.length ? element("details", {}, element("summary", {}, `${good.length} green`), goodTable(good.slice(0, 200))) : null,
+  ].filter(Boolean);
+}
+
+function links(leaves, column) {
+  const bad = leaves.filter((leaf) => leaf.cells[column].colour).slice(0, 30);
+  return element("span", { class: "links" }, bad.map((leaf) =>
+    element("a", { href: `#${pathOf(leaf)}@${encodeURIComponent(data.torches[column])}` }, leaf.label)));
+}
+
+function verdictBlock(verdict) {
+  const pair = (name, told, kind) => (told ? [element("dt", {}, name), element("dd", { class: kind }, told)] : []);
+  return element("div", { class: `verdict ${COLOURS[verdict.colour]}` },
+    element("h3", {}, badge(verdict.colour, verdict.code), ` ${data.codes[verdict.code] || ""}`),
+    element("p", {}, element("strong", {}, verdict.subject), ` (${verdict.kind})`),
+    element("dl", {}, pair("expected", verdict.expected, "value"), pair("actual", verdict.actual, "value actual"), pair("where", verdict.where, "value"),
+      pair("why", verdict.why), pair("next", verdict.step)),
+    verdict.typed ? command(verdict.typed) : null, command(`patchgate explain ${verdict.code}`));
+}
+
+function goodTable(verdicts) {
+  return table("what is as expected", ["what", "expected", "actual"], verdicts.map((v) => [`${v.code} ${v.subject}`, v.expected, v.actual]));
+}
+
+function caseBlocks(record, patch) {
+  const symptom = data.patches.find(([id]) => id === patch)[2];
+  const limit = symptom && symptom[0] === record.name && symptom[1].startsWith("loads") ? limitOf(symptom[2]) : null;
+  return [
+    element("h3", {}, `${record.name} on torch ${record.torch}`),
+    ...["unpatched", "patched"].flatMap((side, at) => (record.failures[at] ? [element("h4", {}, `${side} failed`), element("pre", {}, record.failures[at])] : [])),
+    ...loadsOf(record, limit),
+    ...factsBlock(record),
+    ...codeBlock(record.diff),
+    element("details", {}, element("summary", {}, "Environment"), table("environment", ["what", "value"], record.environment)),
+  ];
+}
+
+function loadsOf(record, limit) {
+  const drawnFor = ["loads", "stores"].flatMap((name) => {
+    const fact = record.facts.find((one) => one.fact === name);
+    const sides = fact ? [numbersOf(fact.unpatched), numbersOf(fact.patched)] : [];
+    return fact && sides.every(Boolean) ? [layers(`${name} per distinct kernel`, ...sides, name === "loads" ? limit : null)] : [];
+  });
+  return drawnFor.length ? [legend(limit), element("div", { class: "plots" }, drawnFor)] : [];
+}
+
+function isMoved(fact) {
+  return fact.golden !== fact.patched || fact.unpatched !== fact.patched || / (?!pass$)\S+$/.test(fact.kind);
+}
+
+function factsBlock(record) {
+  if (!record.facts.length) return [];
+  const moved = record.facts.filter(isMoved);
+  const holder = element("div");
+  const show = (facts) => holder.replaceChildren(facts.length ? factsTable(record, facts)
+    : element("p", { class: "dim" }, "golden, unpatched and patched are equal in every fact"));
+  const box = element("input", { type: "checkbox" });
+  box.addEventListener("change", () => show(box.checked ? record.facts : moved));
+  show(moved);
+  return [element("h4", {}, "Facts"),
+    element("label", { class: "toggle" }, box, ` all ${record.facts.length} facts, not only the ${moved.length} that differ`), holder];
+}
+
+function factsTable(record, facts) {
+  const past = record.history.size > 0;
+  const heads = ["fact", "golden", "unpatched", "patched", "verdict", ...(past ? ["history"] : [])];
+  const rows = facts.map((fact) => {
+    const [code, kind] = fact.kind.split(" ");
+    const cells = [
+      fact.fact,
+      fact.golden === fact.goldenUnpatched ? fact.golden || "-" : [fact.golden || "-", element("span", { class: "dim" }, ` (unpatched ${fact.goldenUnpatched || "-"})`)],
+      fact.unpatched || "-",
+      [element("span", { class: fact.patched === fact.unpatched ? "" : "moved" }, fact.patched || "-"), change(fact)],
+      code ? `${kind}${kind === "pass" ? "" : ` ${code}`}` : "",
+      ...(past ? [record.history.has(fact.fact) ? sparkline(fact.fact, record.history.get(fact.fact)) : ""] : []),
+    ];
+    cells.class = !kind || kind === "pass" ? "" : "notable";
+    return cells;
+  });
+  const made = table(`facts of ${record.name}`, heads, rows);
+  made.classList.add("facts");
+  return made;
+}
+
+// By how much a number moved; a reader should not have to divide nine digits in the head.
+function change(fact) {
+  const [before, after] = [fact.unpatched, fact.patched].map((told) => (/^\d+$/.test(told) ? Number(told) : NaN));
+  if (!(before > 0) || Number.isNaN(after) || before === after) return "";
+  const percent = (100 * (after - before)) / before;
+  return element("span", { class: "dim" }, ` ${percent > 0 ? "+" : "−"}${Math.abs(percent).toFixed(Math.abs(percent) < 10 ? 1 : 0)} %`);
+}
+
+function codeBlock(diff) {
+  if (!diff) return [];
+  const [equal, changed] = diff;
+  const same = `${equal} kernels are the same on both sides`;
+  if (!changed.length) return [element("h4", {}, "Generated code"), element("p", { class: "dim" }, `${same}, and so is what calls them.`)];
+  return [element("h4", {}, "Generated code, unpatched against patched"), element("p", { class: "dim" }, `${same}.`), ...changed.map(kernelBlock)];
+}
+
+function kernelBlock([before, after, lines], at) {
+  const count = (sign) => lines.filter((line) => line[0] === sign).length;
+  const name = !after ? `${before} is gone` : !before ? `${after} is new` : before === after ? before : `${before} → ${after}`;
+  const block = element("details", { class: "kernel" },
+    element("summary", {}, element("code", {}, name), element("span", { class: "dim" }, ` −${count("-")} +${count("+")} lines`)));
+  const draw = () => block.children.length < 2 && block.append(element("div", { class: "code", tabindex: 0, role: "region", "aria-label": `diff of ${name}` },
+    element("table", { role: "table" }, lines.map(codeLine))));
+  block.addEventListener("toggle", draw);
+  if (at === 0) { block.open = true; draw(); }
+  return block;
+}
+
+const LINES = { "-": "gone", "+": "come", " ": "", "@": "left-out" };
+function codeLine([sign, before, after, ...tokens]) {
+  const spans = [];
+  for (let at = 0; at < tokens.length; at += 2) spans.push(tokens[at] ? element("span", { class: tokens[at] }, tokens[at + 1]) : tokens[at + 1]);
+  const cell = (name, told) => element("td", { role: "cell", class: name }, told);
+  return element("tr", { role: "row", class: LINES[sign] }, cell("number", String(before || "")), cell("number", String(after || "")),
+    cell("sign", sign === "@" ? "" : sign), element("td", { role: "cell" }, element("code", {}, spans)));
+}

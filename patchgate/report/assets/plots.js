@@ -1,0 +1,100 @@
+// Plots as SVG: loads per kernel, latency against tokens, a fact over time. Each says in words what it shows.
+
+const numbersOf = (told) => (/^\[[\d ]+\]$/.test(told) ? told.slice(1, -1).split(" ").map(Number) : null);
+
+function figure(caption, svg) {
+  return element("figure", {}, svg, element("figcaption", {}, caption));
+}
+
+function limitOf(predicate) {
+  const found = /^\s*>=?\s*(\d+)\s*$/.exec(predicate || "");
+  return found ? Number(found[1]) : null;
+}
+
+// Two bars a kernel: hollow without the patch, solid with it; the numbers stand on the bars.
+function layers(caption, unpatched, patched, limit) {
+  const count = Math.max(unpatched.length, patched.length);
+  const most = Math.max(...unpatched, ...patched, limit ?? 0, 1);
+  const [step, height, left] = [Math.max(30, Math.min(46, 460 / count)), 120, 8];
+  const width = left + count * step + 8;
+  const y = (value) => 24 + height - (value / most) * height;
+  const svg = drawn("svg", {
+    viewBox: `0 0 ${width} ${height + 44}`, width, height: height + 44, role: "img",
+    "aria-label": `${caption}: unpatched ${unpatched.join(" ")}, patched ${patched.join(" ")}`,
+  });
+  const bar = (value, x, side) => [
+    drawn("rect", { class: `bar ${side}`, x, y: y(value), width: step * 0.38, height: 24 + height - y(value) }),
+    drawn("text", { x: x + step * 0.19, y: y(value) - 4, "text-anchor": "middle" }, String(value)),
+  ];
+  for (let at = 0; at < count; at++) {
+    const x = left + at * step;
+    if (at < unpatched.length) svg.append(...bar(unpatched[at], x + step * 0.1, "unpatched"));
+    if (at < patched.length) svg.append(...bar(patched[at], x + step * 0.52, "patched"));
+    svg.append(drawn("text", { class: "tick", x: x + step / 2, y: height + 40, "text-anchor": "middle" }, String(at)));
+  }
+  svg.append(drawn("line", { class: "axis", x1: left, x2: width - 8, y1: 24 + height, y2: 24 + height }));
+  if (limit !== null && limit !== undefined) {
+    svg.append(drawn("line", { class: "limit", x1: left, x2: width - 8, y1: y(limit), y2: y(limit) }));
+  }
+  return figure(caption, svg);
+}
+
+function legend(limit) {
+  const key = (side, told) => element("span", { class: "key" },
+    drawn("svg", { width: 14, height: 14, "aria-hidden": "true" },
+      drawn("rect", { class: `bar ${side}`, x: 2, y: 2, width: 10, height: 10 })), told);
+  const line = limit === null ? null : element("span", { class: "key" },
+    drawn("svg", { width: 20, height: 14, "aria-hidden": "true" },
+      drawn("line", { class: "limit", x1: 0, x2: 20, y1: 7, y2: 7 })), `symptom above ${limit}`);
+  return element("p", { class: "legend" }, key("unpatched", "unpatched"), key("patched", "patched"), line);
+}
+
+// Ratios with their intervals; the band is the budget, the line is no change.
+function latency(caption, points, budget) {
+  const [width, height, left] = [480, 200, 62];
+  const all = points.flatMap((p) => [p.low, p.high]).concat(1, 1 + budget.low, 1 + budget.high);
+  const pad = (Math.max(...all) - Math.min(...all)) * 0.08 || 0.001;
+  const [low, high] = [Math.min(...all) - pad, Math.max(...all) + pad];
+  const y = (value) => 8 + (height - 40) * (1 - (value - low) / (high - low));
+  const x = (at) => left + ((at + 0.5) * (width - left - 8)) / points.length;
+  const told = points.map((p) => `${p.size}: ${p.ratio.toFixed(4)} (${p.low.toFixed(4)} to ${p.high.toFixed(4)})`);
+  const svg = drawn("svg", { viewBox: `0 0 ${width} ${height}`, width, height, role: "img", "aria-label": `${caption}; ${told.join(", ")}` },
+    drawn("rect", { class: "budget", x: left, width: width - left - 8, y: y(1 + budget.high), height: y(1 + budget.low) - y(1 + budget.high) }),
+    drawn("line", { class: "axis", x1: left, x2: width - 8, y1: y(1), y2: y(1) }),
+    [low + pad, 1, high - pad].map((value) => drawn("text", { class: "tick", x: left - 6, y: y(value) + 4, "text-anchor": "end" }, value.toFixed(4))));
+  points.forEach((p, at) => svg.append(
+    drawn("line", { class: "interval", x1: x(at), x2: x(at), y1: y(p.low), y2: y(p.high) }),
+    [p.low, p.high].map((end) => drawn("line", { class: "interval", x1: x(at) - 6, x2: x(at) + 6, y1: y(end), y2: y(end) })),
+    drawn("circle", { class: "point", cx: x(at), cy: y(p.ratio), r: 4 }),
+    drawn("text", { class: "tick", x: x(at), y: height - 8, "text-anchor": "middle" }, p.size)));
+  return figure(caption, svg);
+}
+
+function timesOf(patch, name, torch) {
+  const found = data.times.filter(([id, which, on]) => id === patch && (!name || which === name) && (!torch || on === torch));
+  const groups = new Map();
+  for (const [id, which, on, size, ratio, low, high, least, most] of found) {
+    const key = `${id === patch && data.patches.length > 1 ? `${id}: ` : ""}${which} on torch ${on}, by tokens`;
+    if (!groups.has(key)) groups.set(key, { points: [], budget: { low: least, high: most } });
+    groups.get(key).points.push({ size, ratio, low, high });
+  }
+  return [...groups].map(([caption, { points, budget }]) =>
+    latency(caption, points.sort((a, b) => Number(a.size) - Number(b.size)), budget));
+}
+
+// Both sides of a fact over the runs of the history, as far as they are numbers.
+function sparkline(fact, sides) {
+  const [unpatched, patched] = sides.map((side) => side.map(Number));
+  const all = [...unpatched, ...patched];
+  const words = (side) => side.filter((value, at) => value !== side[at - 1]).join(", then ");
+  const told = `${sides[1].length} runs: ${words(sides[1]) || "none"}`;
+  if (all.some(Number.isNaN)) return element("span", { class: "dim" }, told);
+  const [low, high, width] = [Math.min(...all), Math.max(...all), 84];
+  const y = (value) => (high === low ? 10 : 17 - (14 * (value - low)) / (high - low));
+  const line = (values, side) => drawn("polyline", {
+    class: `spark ${side}`,
+    points: values.map((value, at) => `${3 + (at * (width - 6)) / Math.max(1, values.length - 1)},${y(value)}`).join(" "),
+  });
+  return drawn("svg", { viewBox: `0 0 ${width} 20`, width, height: 20, role: "img", "aria-label": `${fact}, ${told}` },
+    drawn("title", {}, told), line(unpatched, "unpatched"), line(patched, "patched"));
+}
