@@ -91,13 +91,12 @@ function loadsOf(record, limit) {
   return drawnFor.length ? [legend(limit), element("div", { class: "plots" }, drawnFor)] : [];
 }
 
-function isMoved(fact) {
-  return fact.golden !== fact.patched || fact.unpatched !== fact.patched || / (?!pass$)\S+$/.test(fact.kind);
-}
+const isNotable = (fact) => fact.kind !== "" && !fact.kind.endsWith(" pass");
+const isMoved = (fact) => fact.golden !== fact.patched || fact.unpatched !== fact.patched || isNotable(fact);
 
 function factsBlock(record) {
   if (!record.facts.length) return [];
-  const moved = record.facts.filter(isMoved);
+  const moved = record.facts.filter(isMoved).sort((a, b) => isNotable(b) - isNotable(a));
   const holder = element("div");
   const show = (facts) => holder.replaceChildren(facts.length ? factsTable(record, facts)
     : element("p", { class: "dim" }, "golden, unpatched and patched are equal in every fact"));
@@ -121,7 +120,7 @@ function factsTable(record, facts) {
       code ? `${kind}${kind === "pass" ? "" : ` ${code}`}` : "",
       ...(past ? [record.history.has(fact.fact) ? sparkline(fact.fact, record.history.get(fact.fact)) : ""] : []),
     ];
-    cells.class = !kind || kind === "pass" ? "" : "notable";
+    cells.class = isNotable(fact) ? "notable" : "";
     return cells;
   });
   const made = table(`facts of ${record.name}`, heads, rows);

@@ -163,12 +163,14 @@ function startFilter() {
   const form = byId("filter");
   for (const [code, title] of Object.entries(data.codes)) form.elements.code.append(element("option", { value: code }, `${code} ${title}`));
   form.addEventListener("submit", (event) => event.preventDefault());
-  form.addEventListener("input", () => {
+  const apply = () => {
     filter.colour = form.elements.colour.value;
     filter.code = form.elements.code.value;
     filter.text = form.elements.text.value.trim().toLowerCase();
     folded.clear();
     grid.scrollTop = 0;
     refresh();
-  });
+  };
+  form.addEventListener("input", apply);
+  form.addEventListener("change", apply); // all that some ways of choosing from a list tell
 }

@@ -23,12 +23,17 @@ function startPlots() {
   byId("latency").querySelector(".plots").append(...times);
 }
 
-// One column a torch; what is the same everywhere is told once.
+// One column a torch; what its devices differ in is told of each.
 function startEnvironment() {
-  const on = data.torches.map((torch) => data.cases.find((one) => one[1] === torch));
-  const known = on.map((one) => new Map(one ? data.environments[one[4]] : []));
+  const known = data.torches.map((torch) => {
+    const told = new Map();
+    for (const at of new Set(data.cases.filter((one) => one[1] === torch).map((one) => one[4]))) {
+      for (const [name, value] of data.environments[at]) told.set(name, (told.get(name) ?? new Set()).add(value));
+    }
+    return told;
+  });
   const names = [...new Set(known.flatMap((one) => [...one.keys()]))].sort();
-  const rows = names.map((name) => [name, ...known.map((one) => one.get(name) ?? "-")]);
+  const rows = names.map((name) => [name, ...known.map((one) => [...(one.get(name) ?? ["-"])].join("; "))]);
   byId("environment").append(rows.length ? table("environment of each row", ["", ...data.torches.map((torch) => `torch ${torch}`)], rows)
     : element("p", { class: "dim" }, "no facts were observed, so none is known"));
 }
@@ -55,6 +60,7 @@ document.addEventListener("click", (event) => {
 byId("close").addEventListener("click", () => dialog.close());
 dialog.addEventListener("close", () => {
   if (addressed(location.hash)) history.replaceState(null, "", "#matrix");
+  if (document.activeElement === document.body) focusHere();
 });
 addEventListener("hashchange", showAddress);
 showAddress();

@@ -1,0 +1,205 @@
+"""The page in a real browser: reading, filtering, drilling down, keyboard, a phone, both themes, foreign text."""
+
+import os
+
+import pytest
+from browsing import installed, started
+from selenium.webdriver.common.keys import Keys
+
+from patchgate.evidence import Compared, Judged
+from patchgate.model import Case, Claims, Expectation, Kind, Observation, Patch, Symptom, Verdict
+from patchgate.report.html import render_html
+from patchgate.report.page import Page
+
+# One browser, so one worker.
+pytestmark = pytest.mark.xdist_group("browser")
+
+NAME = "<script>alert(1)</script>"
+TORCHES = ("2.11.0", "2.12.1")
+CELL = "%3Cscript%3Ealert(1)%3C%2Fscript%3E/kernels/stack.h200@2.11.0"
+BAD = """<!doctype html><body style="background: #fff"><p style="color: #ccc; width: 3000px">faint and wide</p>
+<img src="http://127.0.0.1:9/x.png"><script>throw new Error("seen")</script>"""
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory):
+    found = installed()
+    if found is None:
+        told = "no chromium and chromedriver: apt-get install chromium chromium-driver"
+        (pytest.fail if os.environ.get("PATCHGATE_BROWSER") == "required" else pytest.skip)(told)
+    with started(*found, tmp_path_factory.mktemp("profile")) as made:
+        yield made
+
+
+def verdict(torch, check, subject, kind=Kind.PASS, code="PG300", text="4"):
+    told = {"expected": "4", "actual": text, "why": text, "next": f"{text}; then: nox -s gate -- {text}"}
+    return Verdict(code=code, kind=kind, check=check, torch=torch, subject=subject, **told)
+
+
+def compared(torch, after):
+    case = Case(torch=torch, device="h200", workload="stack", patch=NAME)
+    bare = Case(torch=torch, device="h200", workload="stack")
+    before = {"loads": (2, 1, 6), "loads.max": 6, NAME: 1}
+    now = {"loads": (2, 1, after), "loads.max": after, NAME: 1}
+    code = (f"x = 1  # {NAME}\ny = {side}" for side in ("'before'", "'after'"))
+    return Compared(
+        case=case,
+        golden=Expectation(facts={"loads": (2, 1, 4), "loads.max": 4, NAME: 1}),
+        golden_unpatched=Expectation(facts=before),
+        unpatched=Observation(case=bare, facts=before),
+        patched=Observation(case=case, facts=now, environment={"triton": NAME}),
+        code=(next(code), next(code)),
+        on="simulated (h200)",
+    )
+
+
+def judged(name=NAME, items=3):
+    """Red facts on the first release, a line of greens, one that could not be judged, and foreign text everywhere."""
+    symptom = Symptom(workload="stack", device="h200", fact="loads.max", predicate="> 4")
+    patch = Patch(id=name, path="p.py", source="", claims=Claims(title=name, source=name, symptom=symptom))
+    told = [
+        verdict("2.11.0", "kernels", "stack.h200 loads.max", Kind.REGRESSED, "PG301", f"5 {NAME}"),
+        verdict("2.12.1", "kernels", "stack.h200 loads.max"),
+        verdict("2.11.0", "parity", f"{NAME} bits", Kind.UNMEASURED, "PG508"),
+        *(verdict(torch, "graph", f"item{n:05}.h200 x") for n in range(items) for torch in TORCHES),
+    ]
+    return Judged(
+        patch=patch,
+        torches=TORCHES,
+        verdicts=tuple(told),
+        compared=(compared("2.11.0", 5), compared("2.12.1", 4)) if name == NAME else (),
+    )
+
+
+@pytest.fixture(scope="module")
+def page(tmp_path_factory):
+    return written(tmp_path_factory.mktemp("page"), judged())
+
+
+def written(folder, *patches):
+    made = Page(past=lambda workload, device: {("2.11.0", NAME, "loads.max"): ["4", "5"]})
+    for one in patches:
+        made.add(one)
+    path = folder / "report.html"
+    path.write_text(render_html("a report" if len(patches) > 1 else NAME, made, at="now", code=1), encoding="utf-8")
+    return path
+
+
+def lines(browser):
+    return [e.get_attribute("title") for e in browser.all("#grid .inner [role=rowheader]")]
+
+
+def test_what_is_wrong_is_seen(browser, tmp_path):
+    path = tmp_path / "bad.html"
+    path.write_text(BAD)
+    browser.open(path)
+    assert [len(browser.errors()) >= 1, len(browser.faint()), browser.too_wide()] == [True, 1, True]
+    assert browser.requests() == ["http://127.0.0.1:9/x.png"]
+
+
+def test_the_page_opens_without_error_or_request_and_foreign_text_is_text(browser, page):
+    browser.open(page, f"#{CELL}")
+    browser.run("document.querySelectorAll('details').forEach((one) => (one.open = true))")
+    assert (browser.errors(), browser.requests()) == ([], [])
+    assert browser.one("h1").text == NAME
+    assert NAME in browser.one("#cell-body").text
+    assert browser.run("return document.scripts.length") == 2, "its data and its script"
+
+
+def test_text_that_would_become_markup_is_refused_by_the_policy(browser, page):
+    browser.open(page)
+    tried = "try { document.body.innerHTML = '<b>x</b>'; return 'done' } catch (error) { return error.name }"
+    assert browser.run(tried) == "TypeError"
+
+
+def test_the_filter_shows_lines_with_that_verdict_only(browser, page):
+    browser.open(page)
+    assert lines(browser)[:2] == ["kernels", "stack.h200"]
+    browser.one("input[value=green]").click()
+    assert lines(browser) == ["kernels", "stack.h200", "graph", *(f"item0000{n}.h200" for n in range(3))]
+    assert browser.one("#shown").text == "4 of 5 lines"
+    browser.one("input[value=grey]").click()
+    assert lines(browser) == ["parity", NAME]
+    browser.one("input[value=all]").click()
+    browser.one("input[type=search]").send_keys("item00001")
+    assert lines(browser) == ["graph", "item00001.h200"]
+    browser.one("option[value=PG301]").click()
+    assert browser.one("#shown").text == "0 of 5 lines: nothing has this verdict"
+
+
+def test_a_cell_is_drilled_down_to_three_columns_the_plot_the_diff_and_the_history(browser, page):
+    browser.open(page)
+    browser.one(".finding.red a.evidence").click()
+    assert browser.one("#cell-title").text == "kernels · stack.h200 · torch 2.11.0"
+    heads = [e.text for e in browser.all(".facts thead th")]
+    assert heads == ["fact", "golden", "unpatched", "patched", "verdict", "history"]
+    first = [e.text for e in browser.all(".facts tbody tr:first-child > *")]
+    assert first[:5] == ["loads.max", "4 (unpatched 6)", "6", "5 \N{MINUS SIGN}17 %", "regressed PG301"]
+    assert browser.all(".facts svg")[0].get_attribute("aria-label") == "loads.max, 2 runs: 4, then 5"
+    assert browser.all("#cell figure svg")[0].get_attribute("aria-label").endswith("unpatched 2 1 6, patched 2 1 5")
+    assert [e.text for e in browser.all(".code .gone code, .code .come code")] == ["y = 'before'", "y = 'after'"]
+    assert len(browser.all(".facts tbody tr")) == 2
+    browser.one(".toggle input").click()
+    assert len(browser.all(".facts tbody tr")) == 3
+
+
+def test_the_keyboard_goes_everywhere_and_its_place_is_seen(browser, page):
+    browser.open(page)
+    browser.one("input[type=search]").click()
+    browser.type(Keys.TAB, Keys.ARROW_DOWN, Keys.ARROW_RIGHT)
+    assert browser.focused("aria-label") == f"{NAME} kernels stack.h200 on torch 2.11.0: 1 red PG301"
+    style = "const style = getComputedStyle(document.activeElement); return style.outlineStyle + style.outlineWidth"
+    assert browser.run(style) == "solid3px"
+    browser.type(Keys.ENTER)
+    assert browser.run("return document.querySelector('dialog').open")
+    browser.type(Keys.ESCAPE)
+    assert not browser.run("return document.querySelector('dialog').open")
+    assert browser.focused("data-at") == "1 1"
+    browser.type(Keys.HOME, Keys.ARROW_LEFT, Keys.ENTER)
+    assert lines(browser)[:2] == ["kernels", "graph"], "a line is folded"
+    assert browser.run("return document.activeElement.parentElement.ariaExpanded") == "false"
+
+
+def test_back_closes_a_cell_and_an_address_opens_it(browser, page):
+    browser.open(page, f"#{CELL}")
+    assert browser.run("return document.querySelector('dialog').open")
+    browser.run("location.hash = '#matrix'")
+    assert (
+        browser.run("return new Promise((done) => setTimeout(() => done(document.querySelector('dialog').open), 50))")
+        is False
+    )
+    browser.open(page, "#nothing/like/this@2.11.0")
+    assert (browser.errors(), browser.run("return document.querySelector('dialog').open")) == ([], False)
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_all_text_stands_out_in_either_theme(browser, page, theme):
+    browser.open(page, theme=theme)
+    browser.run("document.querySelectorAll('details').forEach((one) => (one.open = true))")
+    assert browser.faint() == []
+    browser.open(page, f"#{CELL}", theme=theme)
+    assert browser.faint("dialog") == []
+    ground = browser.run("return getComputedStyle(document.body).backgroundColor")
+    assert ground == ("rgb(255, 255, 255)" if theme == "light" else "rgb(14, 18, 23)")
+
+
+def test_on_a_phone_the_page_never_scrolls_sideways(browser, page):
+    browser.open(page, width=390, height=844)
+    browser.run("document.querySelectorAll('details').forEach((one) => (one.open = true))")
+    assert not browser.too_wide()
+    browser.open(page, f"#{CELL}", width=390, height=844)
+    assert not browser.too_wide("dialog")
+
+
+def test_a_hundred_thousand_cells_are_few_elements_and_all_can_be_reached(browser, tmp_path):
+    browser.open(written(tmp_path, *(judged(name, 10_000) for name in "abcde")))
+    assert browser.errors() == []
+    assert browser.one("#shown").text == "50010 of 50010 lines"
+    assert lines(browser) == list("abcde")
+    browser.one("input[value=green]").click()
+    assert len(browser.all("#grid *")) < 1000
+    browser.run("document.querySelector('#grid [tabindex=\"0\"]').focus()")
+    browser.type(Keys.END)
+    assert browser.run("return document.activeElement.title") == "item09999.h200"
+    browser.type(Keys.ARROW_RIGHT, Keys.ENTER)
+    assert browser.one("#cell-title").text == "e · graph · item09999.h200 · torch 2.11.0"
