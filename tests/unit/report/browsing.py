@@ -79,8 +79,10 @@ class Browser:
     def run(self, script, *arguments):
         return self.driver.execute_script(script, *arguments)
 
-    def all(self, selector):
-        return self.driver.find_elements("css selector", selector)
+    def told(self, selector, name="textContent"):
+        """A property, or else an attribute, of all such elements at one moment: the page may draw them anew."""
+        one = "(e) => e[arguments[1]] ?? e.getAttribute(arguments[1])"
+        return self.run(f"return [...document.querySelectorAll(arguments[0])].map({one})", selector, name)
 
     def one(self, selector):
         return self.driver.find_element("css selector", selector)
