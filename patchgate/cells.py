@@ -33,7 +33,7 @@ def cells_of(
     check: str, fixtures: Collection[str], run: Run, workloads: Mapping[str, Workload], symptom: Symptom | None
 ) -> list[Cell]:
     """The cells of a check that asks for `fixtures`; one empty cell when it asks for none of the axes."""
-    kind = check if check in ("parity", "consistency", "latency", "compile", "cache") else "kernels"
+    kind = check if check in ("parity", "consistency", "latency", "compile", "cache", "recompile") else "kernels"
     axes: dict[str, list[str] | list[Symptom]] = {
         "torch": list(run.rows),
         "device": _devices(check, run.devices),

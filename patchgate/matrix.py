@@ -22,7 +22,7 @@ from patchgate.variants import VARIANTS, checks_of, name_of
 
 _ROW = frozenset({"torch", "python", "tags"})
 _WORKLOAD = frozenset({"DTYPE", "VARIANTS", "PREMERGE", "READS", "CHECKS", "TOKENS"})
-_CHECKS = frozenset({"kernels", "parity", "consistency", "latency", "compile", "cache"})
+_CHECKS = frozenset({"kernels", "parity", "consistency", "latency", "compile", "cache", "recompile"})
 
 
 @dataclass(frozen=True, kw_only=True)

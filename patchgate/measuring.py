@@ -104,6 +104,17 @@ class Measuring:
             scope=self.patch.claims.scope if patch else None,
         )
 
+    def recompiles(self, torch: str, name: str, patch: Patch | None) -> Answer:
+        """How often a workload is compiled on the CPU, in several calls of several instances of it."""
+        return self.runner.ask(
+            torch,
+            "recompiles",
+            **told(self.workload(name)),
+            profile=load_profile("cpu"),
+            patch=patch.path if patch else None,
+            scope=patch.claims.scope if patch else None,
+        )
+
 
 def told(workload: Workload) -> dict[str, Any]:
     """What a probe is told of a workload."""

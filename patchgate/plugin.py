@@ -51,7 +51,7 @@ class Gate:
     def __init__(self, run: Run, config: pytest.Config) -> None:
         self.run = run
         self.patch = load_patch(Path(run.patch))
-        self.workloads = load_workloads()
+        self.workloads = load_workloads() | load_workloads(Path(self.patch.path).parent / "workloads")
         self.servers: list[Server] = []
         self.verdicts: list[Verdict] = []
         self.times: dict[str, float] = {}

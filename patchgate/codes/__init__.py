@@ -6,8 +6,21 @@ when a code is raised; a meta test sees to it that each one is.
 
 from __future__ import annotations
 
-from patchgate.codes import cache, compilework, gate, graph, kernels, latency, lint, machine, parity, reach, surface
+from patchgate.codes import (
+    cache,
+    compilework,
+    gate,
+    graph,
+    kernels,
+    latency,
+    lint,
+    machine,
+    parity,
+    reach,
+    recompiles,
+    surface,
+)
 from patchgate.model import Code
 
-FAMILIES = (surface, lint, gate, kernels, graph, parity, compilework, latency, cache, reach, machine)
+FAMILIES = (surface, lint, gate, kernels, graph, recompiles, parity, compilework, latency, cache, reach, machine)
 CODES: dict[str, Code] = {code.code: code for family in FAMILIES for code in family.CODES}

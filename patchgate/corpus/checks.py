@@ -90,6 +90,11 @@ def _compile(torch: str, trial: Trial, workload: str) -> Iterable[Verdict]:
     return [_suite("compile").counted(torch, workload, trial.patch, trial)]
 
 
+def _recompile(torch: str, trial: Trial, workload: str) -> Iterable[Verdict]:
+    found: Iterable[Verdict] = _suite("recompile").recompiled(torch, workload, trial.patch, trial)
+    return found
+
+
 def _together(torch: str, trial: Trial, case: str) -> Iterable[Verdict]:
     """`together residual_chain.cpu`"""
     found: Iterable[Verdict] = _suite("together").installed(torch, trial, [case.rpartition(".")[::2]])
@@ -116,6 +121,7 @@ CELLS: dict[str, Callable[[str, Trial, str], Iterable[Verdict]] | None] = {
     "together": _together,
     "cache": _cache,
     "compile": _compile,
+    "recompile": _recompile,
 }
 
 

@@ -22,6 +22,7 @@ from patchgate.probe import (
     lines,
     numerics,
     patching,
+    recompiles,
     sentinel,
     surface,
     timing,
@@ -52,6 +53,8 @@ def inspect_surface(request: Request, stage: Stage) -> dict[str, Any]:
         changed = patching.changed(before, patching.snapshot())
     stage("surface")
     for name, (original, replacement) in sorted(changed.items()):
+        is_static = isinstance(replacement, staticmethod)
+        original, replacement = (getattr(value, "__func__", value) for value in (original, replacement))
         # An entry of a registry is called by its op's schema, whatever its parameters are called.
         if callable(original) and callable(replacement) and not name.endswith("]"):
             findings += surface.check_signature(name, original, replacement)
@@ -59,7 +62,7 @@ def inspect_surface(request: Request, stage: Stage) -> dict[str, Any]:
                 owner = surface.resolve(name.rpartition(".")[0])
             except LookupError:
                 continue
-            if isinstance(owner, type):
+            if isinstance(owner, type) and not is_static:
                 findings += surface.check_attributes(source, owner, replacement)
     return {"findings": findings, "changed": sorted(changed)}
 
@@ -145,6 +148,14 @@ def count_calls(request: Request, stage: Stage) -> dict[str, Any]:
     return {"calls": calls, "environment": environment()}
 
 
+def count_recompiles(request: Request, stage: Stage) -> dict[str, Any]:
+    """Graphs compiled in several calls of several instances of a workload."""
+    apply_patch(request, stage)
+    stage("compile")
+    dtype = getattr(torch, request["dtype"])
+    return {"counts": recompiles.count(workload_of(request), dtype=dtype, dynamic=request["dynamic"])}
+
+
 def ask_hooks(request: Request, stage: Stage) -> dict[str, Any]:
     """Which of the user's own hooks into the compiler are called, with or without the patch."""
     called = hooks.installed()
@@ -185,6 +196,7 @@ ANSWERS: dict[str, Answer] = {
     "time": time_pair,
     "cached": compile_cached,
     "calls": count_calls,
+    "recompiles": count_recompiles,
     "undone": undone,
     "hooks": ask_hooks,
     "functions": ask_functions,

@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib.util
 import platform
 import sys
+import types
 from typing import Any
 
 import torch
@@ -62,26 +63,33 @@ def compiled_as(request: Request) -> dict[str, Any]:
 
 
 def workload_of(request: Request) -> Build:
+    build: Build = _module_of(request).build
+    return build
+
+
+def _module_of(request: Request) -> types.ModuleType:
     if request["workload"] == "sentinel":
-        return sentinel.build
+        return sentinel
     spec = importlib.util.spec_from_file_location("patchgate_workload", request["workload_path"])
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = module  # where Dynamo looks up the globals of a function that it inlines
     spec.loader.exec_module(module)
-    build: Build = module.build
-    return build
+    return module
 
 
 def observe(request: Request, stage: Stage) -> dict[str, Any]:
     """Facts of one workload on one device, with or without the patch."""
     apply_patch(request, stage)
     stage("compile")
-    build, ran = workload_of(request), set[int]()
+    workload, ran = _module_of(request), set[int]()
+    own = getattr(workload, "facts", None)
     try:
         with lines.traced(request.get("patch"), ran):
-            captured = capture(build, **compiled_as(request))
+            captured = capture(workload.build, **compiled_as(request))
+            # What no compile of it shows, the workload tells by itself.
+            told = own(request["profile"]["backend"], getattr(torch, request["dtype"])) if own else {}
     except Exception as error:
         missing = needs_device(error) if request["profile"]["kind"] == "simulated" else None
         if missing is None:
@@ -89,7 +97,7 @@ def observe(request: Request, stage: Stage) -> dict[str, Any]:
         return {"facts": {"compiles": {"unmeasured": missing}}, "environment": environment(), "ran": sorted(ran)}
     if not captured.lowered:
         raise RuntimeError("no graph reached Inductor: nothing was compiled, so nothing was counted")
-    facts = facts_of(captured)
+    facts = facts_of(captured) | told
     if request.get("resources") and request["profile"]["backend"] == "cuda":
         stage("resources")
         kernels = [kernel for graph in captured.lowered for kernel in graph.wrapper.distinct]

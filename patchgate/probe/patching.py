@@ -24,6 +24,15 @@ from torch.utils._config_module import ConfigModule
 MODULE = "patchgate_patch"
 _IGNORED = {"__warningregistry__", "__builtins__", "__annotations__", "__doc__", "__file__", "__cached__"}
 _CONTAINER_LIMIT = 20_000
+# Lists of what exists or was compiled; nothing in torch does anything else because of an entry.
+_BOOKKEEPING = {
+    "torch._dynamo.eval_frame.cached_backends",
+    "torch._library.custom_ops.OPDEF_TO_LIB",
+    "torch.jit._builtins._builtin_table",
+    "torch.ops._dir",
+}
+# Operators by name; one in a namespace of its own replaces none.
+_OPERATORS = ("torch.library._defs[]", "torch.library._impls[]")
 _ABSENT = object()
 
 Snapshot = dict[str, dict[Any, Any]]
@@ -101,6 +110,8 @@ def snapshot() -> Snapshot:
         shot[dotted] = attributes
         if isinstance(owner, types.ModuleType):
             for key, value in attributes.items():
+                if f"{dotted}.{key}" in _BOOKKEEPING:
+                    continue
                 if isinstance(value, dict) and len(value) < _CONTAINER_LIMIT:
                     shot[f"{dotted}.{key}[]"] = dict(value)
                 elif isinstance(value, (list, set)) and len(value) < _CONTAINER_LIMIT:
@@ -118,12 +129,20 @@ def changed(before: Snapshot, after: Snapshot) -> dict[str, tuple[Any, Any]]:
     for dotted in before.keys() & after.keys():
         old, new = before[dotted], after[dotted]
         is_registry = dotted.endswith("[]")
+        spaces = {_namespace(value) for value in old.values()} if dotted in _OPERATORS else None
         for key in {**old, **new}:
             was, now = old.get(key, _ABSENT), new.get(key, _ABSENT)
+            if spaces is not None and _namespace(now) not in spaces:
+                continue
             if was is not now and not isinstance(was, types.ModuleType) and not isinstance(now, types.ModuleType):
                 name = f"{dotted[:-1]}{key}]" if is_registry else f"{dotted}.{key}"
                 found[name] = (None if was is _ABSENT else was, None if now is _ABSENT else now)
     return found
+
+
+def _namespace(operator: Any) -> str:
+    """`aten` of `aten::silu` and of `aten/silu/CPU`."""
+    return str(operator).replace("::", "/").partition("/")[0]
 
 
 def configs() -> dict[str, Any]:

@@ -24,6 +24,10 @@ from torch._inductor import compile_fx as inductor
 from torch._inductor import ir, pattern_matcher, scheduler
 from torch._inductor.fx_passes import joint_graph, post_grad
 
+from patchgate.probe.patching import MODULE
+
+# Dynamo guards the names that a function looks up in its module, whatever function a patch brings.
+_OF_THE_PATCH = f"G['__import_{MODULE}"
 # What a box holds once its value is stored.
 _BUFFERS = (ir.ComputedBuffer, ir.InputsKernel, ir.InputBuffer, ir.ReinterpretView)
 
@@ -81,7 +85,8 @@ def _count_guards(original: Callable[..., Any], seen: Seen) -> Callable[..., Any
     @functools.wraps(original)
     def init(self: Any, code: Any, output: Any, *args: Any, **kwargs: Any) -> None:
         # Those with a name: the nameless ones guard the process and are the same for every frame.
-        seen.guards.update(guard.create_fn_name() for guard in output.guards if guard.name)
+        names = [guard for guard in output.guards if guard.name and not guard.name.startswith(_OF_THE_PATCH)]
+        seen.guards.update(guard.create_fn_name() for guard in names)
         original(self, code, output, *args, **kwargs)
 
     return init

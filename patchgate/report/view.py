@@ -15,7 +15,19 @@ from patchgate.codes import CODES
 from patchgate.model import Colour, Verdict
 
 # Reading order: what cannot be believed first, then what a reader would look at next.
-CHECKS = ("machine", "surface", "gate", "kernels", "graph", "parity", "compile", "latency", "cache", "reach")
+CHECKS = (
+    "machine",
+    "surface",
+    "gate",
+    "kernels",
+    "graph",
+    "recompile",
+    "parity",
+    "compile",
+    "latency",
+    "cache",
+    "reach",
+)
 _WORST_FIRST = (Colour.RED, Colour.GREY, Colour.GREEN)
 
 

@@ -38,6 +38,8 @@ def judged(code, torch, trial, folder):
         return cells("consistency").compared(torch, "cpu", WORKLOAD, patch, trial, folder)
     if code == "PG510":
         return cells("tokens").sampled(torch, "cpu", patch, trial, folder)
+    if code.startswith("PG41"):
+        return cells("recompile").recompiled(torch, "prenorm_mlp", patch, trial)
     if family == "1":
         return list(cells("surface").inspected(torch, patch, trial))
     if family == "2":
@@ -82,7 +84,7 @@ def test_fixture_causes_the_verdict_that_it_is_named_for(torch, path, on_trial, 
     assert code in {verdict.code for verdict in verdicts}
 
 
-CELLS = ("PG101", "PG201", "PG301", "PG401", "PG501", "PG507", "PG510", "PG601", "PG701", "PG801", "PG804")
+CELLS = ("PG101", "PG201", "PG301", "PG401", "PG411", "PG501", "PG507", "PG510", "PG601", "PG701", "PG801", "PG804")
 
 
 @pytest.mark.parametrize("code", CELLS)
