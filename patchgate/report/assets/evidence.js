@@ -44,7 +44,7 @@ function body(one, column) {
     element("p", {}, badge(cell.colour, `${cell.count} ${SAID[cell.colour]}`), ...(one.children.length ? [links(leaves, column)] : [])),
     ...shown,
     ...cases.flatMap((record) => caseBlocks(record, one.path[0])),
-    ...(one.children.length ? [] : timesOf(one.path[0], one.path[2], data.torches[column])),
+    ...(one.path[1] === "latency" && one.path[2] ? timesOf(one.path[0], one.path[2], data.torches[column]) : []),
     good.length ? element("details", {}, element("summary", {}, `${good.length} green`), goodTable(good.slice(0, 200))) : null,
   ].filter(Boolean);
 }
@@ -114,7 +114,8 @@ function factsTable(record, facts) {
     const [code, kind] = fact.kind.split(" ");
     const cells = [
       fact.fact,
-      fact.golden === fact.goldenUnpatched ? fact.golden || "-" : [fact.golden || "-", element("span", { class: "dim" }, ` (unpatched ${fact.goldenUnpatched || "-"})`)],
+      fact.golden === fact.goldenUnpatched || fact.unpatched === fact.goldenUnpatched ? fact.golden || "-"
+        : [fact.golden || "-", element("span", { class: "dim" }, ` (unpatched ${fact.goldenUnpatched || "-"})`)],
       fact.unpatched || "-",
       [element("span", { class: fact.patched === fact.unpatched ? "" : "moved" }, fact.patched || "-"), change(fact)],
       code ? `${kind}${kind === "pass" ? "" : ` ${code}`}` : "",
@@ -133,7 +134,7 @@ function change(fact) {
   const [before, after] = [fact.unpatched, fact.patched].map((told) => (/^\d+$/.test(told) ? Number(told) : NaN));
   if (!(before > 0) || Number.isNaN(after) || before === after) return "";
   const percent = (100 * (after - before)) / before;
-  return element("span", { class: "dim" }, ` ${percent > 0 ? "+" : "−"}${Math.abs(percent).toFixed(Math.abs(percent) < 10 ? 1 : 0)} %`);
+  return element("span", { class: "dim whole" }, `${percent > 0 ? "+" : "−"}${Math.abs(percent).toFixed(Math.abs(percent) < 10 ? 1 : 0)} %`);
 }
 
 function codeBlock(diff) {

@@ -147,7 +147,7 @@ function onClick(event) {
 }
 
 function startMatrix() {
-  const heads = ["check", ...data.torches.map((torch) => `torch ${torch}`)];
+  const heads = [["check"], ...data.torches.map((torch) => [element("span", { class: "wide" }, "torch"), torch])];
   grid.append(element("div", { role: "rowgroup", class: "heads" }, element("div", { role: "row", "aria-rowindex": 1, class: "row" },
     heads.map((told, at) => element("div", { role: "columnheader", class: at ? "cell" : "cell head" }, told)))), inner);
   grid.setAttribute("aria-colcount", heads.length);

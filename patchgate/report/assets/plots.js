@@ -51,7 +51,7 @@ function legend(limit) {
 
 // Ratios with their intervals; the band is the budget, the line is no change.
 function latency(caption, points, budget) {
-  const [width, height, left] = [480, 200, 62];
+  const [width, height, left] = [Math.min(480, document.documentElement.clientWidth - 40), 200, 62];
   const all = points.flatMap((p) => [p.low, p.high]).concat(1, 1 + budget.low, 1 + budget.high);
   const pad = (Math.max(...all) - Math.min(...all)) * 0.08 || 0.001;
   const [low, high] = [Math.min(...all) - pad, Math.max(...all) + pad];
@@ -64,7 +64,7 @@ function latency(caption, points, budget) {
     [low + pad, 1, high - pad].map((value) => drawn("text", { class: "tick", x: left - 6, y: y(value) + 4, "text-anchor": "end" }, value.toFixed(4))));
   points.forEach((p, at) => svg.append(
     drawn("line", { class: "interval", x1: x(at), x2: x(at), y1: y(p.low), y2: y(p.high) }),
-    [p.low, p.high].map((end) => drawn("line", { class: "interval", x1: x(at) - 6, x2: x(at) + 6, y1: y(end), y2: y(end) })),
+    ...[p.low, p.high].map((end) => drawn("line", { class: "interval", x1: x(at) - 6, x2: x(at) + 6, y1: y(end), y2: y(end) })),
     drawn("circle", { class: "point", cx: x(at), cy: y(p.ratio), r: 4 }),
     drawn("text", { class: "tick", x: x(at), y: height - 8, "text-anchor": "middle" }, p.size)));
   return figure(caption, svg);
@@ -74,7 +74,7 @@ function timesOf(patch, name, torch) {
   const found = data.times.filter(([id, which, on]) => id === patch && (!name || which === name) && (!torch || on === torch));
   const groups = new Map();
   for (const [id, which, on, size, ratio, low, high, least, most] of found) {
-    const key = `${id === patch && data.patches.length > 1 ? `${id}: ` : ""}${which} on torch ${on}, by tokens`;
+    const key = `${id === patch && data.patches.length > 1 ? `${id}: ` : ""}${which} on torch ${on}, by tokens; the band is the budget`;
     if (!groups.has(key)) groups.set(key, { points: [], budget: { low: least, high: most } });
     groups.get(key).points.push({ size, ratio, low, high });
   }

@@ -89,6 +89,11 @@ class Browser:
 
     def type(self, *keys):
         webdriver.ActionChains(self.driver).send_keys(*keys).perform()
+        self.settle()
+
+    def settle(self):
+        """Until what the page has put off to the next frame, or behind an event, is done."""
+        self.run("return new Promise((done) => requestAnimationFrame(() => setTimeout(done, 20)))")
 
     def focused(self, name):
         return self.run("return document.activeElement.getAttribute(arguments[0])", name)
