@@ -78,6 +78,14 @@ def bisect(session: nox.Session) -> None:
     _patchgate(session, "bisect", *_rows(session, made), *session.posargs)
 
 
+@nox.session(requires=requires(PREMERGE))
+def fidelity(session: nox.Session) -> None:
+    """On a machine with a GPU: is the simulated one exactly like it? nox -s fidelity -- --profile h200 [PATCH ...]"""
+    arguments, torches = _torches(session.posargs)
+    session.install("-e", ".")
+    _patchgate(session, "fidelity", *_rows(session, torches or PREMERGE), *arguments)
+
+
 @nox.session
 def accept(session: nox.Session) -> None:
     """Promote what the last gate observed to golden: nox -s accept -- --reason '...'"""

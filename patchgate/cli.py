@@ -24,6 +24,7 @@ from patchgate.codes import CODES
 from patchgate.corpus.command import corpus
 from patchgate.errors import UsageError
 from patchgate.evidence import gather
+from patchgate.fidelity_command import fidelity
 from patchgate.files import write_atomically
 from patchgate.init_command import init
 from patchgate.launch import launch
@@ -182,6 +183,7 @@ def record_command(profile: str, folder: str) -> None:
 
 cli.add_command(corpus)
 cli.add_command(init)
+cli.add_command(fidelity)
 cli.add_command(lint)
 cli.add_command(bisect)
 cli.add_command(ask)

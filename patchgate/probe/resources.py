@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+import struct
 import subprocess
 import tempfile
 from dataclasses import dataclass
@@ -22,6 +23,7 @@ from patchgate.probe.occupancy import occupancy
 from patchgate.probe.standin import Profile
 
 _USAGE = re.compile(r"REG:(\d+) STACK:(\d+) SHARED:(\d+) LOCAL:(\d+)")
+_EXECUTABLE = 0x4  # SHF_EXECINSTR
 _LAUNCHERS = ("use_static_cuda_launcher", "use_static_triton_launcher")
 
 
@@ -59,7 +61,8 @@ def _compiled(kernel: Kernel) -> Resources:
     options = {name: False for name in _LAUNCHERS if name in inductor_config.get_config_copy()}
     # The static launcher drops the binary.
     with inductor_config.patch(options):
-        tuner = getattr(PyCodeCache.load(kernel.source), kernel.function)
+        # A module of our own: on a real device torch's has been compiled, and dropped its configurations.
+        tuner = getattr(PyCodeCache.load(kernel.source, extra="resources"), kernel.function)
         result = tuner._precompile_config(tuner.configs[0])
     binary = result.kernel.asm["cubin"]
     registers, stack, _, local = _usage(binary)
@@ -69,9 +72,17 @@ def _compiled(kernel: Kernel) -> Resources:
         spilled=stack + local,
         shared=metadata.shared,
         warps=metadata.num_warps,
-        code=len(binary),
+        code=_code_bytes(binary),
         block=" ".join(f"{name}={size}" for name, size in sorted(tuner.configs[0].kwargs.items())),
     )
+
+
+def _code_bytes(binary: bytes) -> int:
+    """The machine code of an ELF file: its sections that are executable. The rest holds paths of this machine."""
+    (start,) = struct.unpack_from("<Q", binary, 0x28)
+    size, count = struct.unpack_from("<HH", binary, 0x3A)
+    sections = (struct.unpack_from("<IIQQQQ", binary, start + index * size) for index in range(count))
+    return sum(length for _, _, flags, _, _, length in sections if flags & _EXECUTABLE)
 
 
 def _usage(binary: bytes) -> tuple[int, int, int, int]:

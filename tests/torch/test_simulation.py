@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from patchgate.fidelity import compare_sides
 from patchgate.golden import expectation, path_of, read_golden
 from patchgate.matrix import load_profile, load_workloads
-from patchgate.model import Case
+from patchgate.model import Case, Observation
 from patchgate.project import PACKAGE
 from patchgate.runner import asked
 from patchgate.wire import fact_from, failure_of
@@ -51,6 +52,15 @@ def test_a_wrong_device_shows_in_the_facts(torch, runner, name, properties):
     told = recorded_on(torch, name)
     assert facts_on(runner, torch, name) == told
     assert facts_on(runner, torch, name, **properties) != told
+
+
+def test_fidelity_tells_a_stand_in_that_lies(torch, runner):
+    """The same profile is the same device; one that has fewer multiprocessors than it says is not."""
+    case = Case(torch=torch, device="h200", workload="masked_rescaling")
+    true, again = (Observation(case=case, facts=facts_on(runner, torch, case.workload)) for _ in range(2))
+    lying = Observation(case=case, facts=facts_on(runner, torch, case.workload, multi_processor_count=1))
+    assert compare_sides(true, again).unlike == ()
+    assert compare_sides(true, lying).unlike
 
 
 @pytest.mark.parametrize(

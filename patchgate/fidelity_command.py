@@ -1,0 +1,115 @@
+"""`patchgate fidelity`: every workload on the real GPU and in simulation, in one go.
+
+Decides options, what is observed at once, and the exit code. What is equal is decided elsewhere.
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from itertools import product
+from pathlib import Path
+from typing import NoReturn
+
+import click
+from rich.console import Console
+
+from patchgate.errors import UsageError
+from patchgate.fidelity import Fidelity, compare_sides
+from patchgate.matrix import load_profile, load_workloads
+from patchgate.model import Case, Observation, Patch, Workload
+from patchgate.patches import load_patch
+from patchgate.record import REAL
+from patchgate.report.fidelity import show_fidelity
+from patchgate.run import Limits
+from patchgate.runner import Runner
+from patchgate.server import start_server
+from patchgate.store import Store
+
+
+@click.command()
+@click.argument("patches", nargs=-1, type=click.Path(path_type=Path))
+@click.option("--row", "rows", multiple=True, metavar="TORCH=PYTHON", help="A torch release and its interpreter.")
+@click.option("--problem", "problems", multiple=True, metavar="TORCH=REASON", help="A row that has no environment.")
+@click.option("--profile", default="h200", show_default=True, metavar="NAME", help="The profile of the machine's GPU.")
+@click.option("--workload", "workloads", multiple=True, metavar="NAME", help="Only these workloads.")
+@click.option("--time-limit", default=240.0, show_default=True, help="Seconds that one case may take.")
+@click.option("-n", "workers", default=2, show_default=True, help="Cases at once.")
+def fidelity(
+    patches: tuple[Path, ...],
+    rows: tuple[str, ...],
+    problems: tuple[str, ...],
+    profile: str,
+    workloads: tuple[str, ...],
+    time_limit: float,
+    workers: int,
+) -> NoReturn:
+    """Compare the simulated GPU with the real one of this machine, unpatched and with each of PATCHES."""
+    known = load_workloads()
+    for name in workloads:
+        if name not in known:
+            raise UsageError(f"no workload `{name}`", where="--workload", got=name, next="one of fixtures/workloads")
+    if load_profile(profile)["kind"] != "simulated":
+        raise UsageError("not a simulated device", where="--profile", got=profile, next="--profile h200")
+    torches = dict(_pairs(rows))
+    if not (torches or problems) or not all(torches.values()):
+        raise UsageError("no torch to compare on", where="--row", got=" ".join(rows) or "none", next="nox -s fidelity")
+    chosen = [known[name] for name in workloads or known]
+    loaded = [None, *(load_patch(path) for path in patches)]
+    told = [Fidelity(torch=one, workload="-", patch=None, failed=reason) for one, reason in _pairs(problems)]
+    told += _compare(torches, profile, chosen, loaded, Limits(seconds=time_limit), workers)
+    show_fidelity(Console(width=None if sys.stdout.isatty() else 140), told)
+    sys.exit(_code(told))
+
+
+def _pairs(given: Sequence[str]) -> Iterator[tuple[str, str]]:
+    for text in given:
+        torch, _, value = text.partition("=")
+        yield torch, value
+
+
+def _compare(
+    torches: dict[str, str],
+    profile: str,
+    workloads: Sequence[Workload],
+    patches: Sequence[Patch | None],
+    limits: Limits,
+    workers: int,
+) -> Iterator[Fidelity]:
+    """Cases of a torch one release after the other: two warm ones would not fit into every machine."""
+    for torch, python in torches.items():
+        with ExitStack() as stack:
+            folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="patchgate-fidelity-")))
+            server = start_server(torch, python)
+            stack.callback(server.stop)
+            runner = Runner(
+                sockets={torch: server.socket},
+                logs={torch: server.log},
+                store=Store(folder),
+                artifacts=folder / "code",
+                limits=limits,
+                nightly=True,
+            )
+
+            def both(case: tuple[Workload, Patch | None], runner: Runner = runner, torch: str = torch) -> Fidelity:
+                return compare_sides(*(_observe(runner, torch, device, *case) for device in (REAL, profile)))
+
+            with ThreadPoolExecutor(workers) as pool:
+                yield from pool.map(both, product(workloads, patches))
+
+
+def _observe(runner: Runner, torch: str, device: str, workload: Workload, patch: Patch | None) -> Observation:
+    case = Case(torch=torch, device=device, workload=workload.name, patch=patch.id if patch else None)
+    return runner.observe(case, workload, patch)
+
+
+def _code(told: Sequence[Fidelity]) -> int:
+    """DESIGN's exit codes: a case that could not be compared is the machine's, and no proof of anything."""
+    if any(one.unlike for one in told):
+        return 1
+    if any(one.failed for one in told):
+        return 4
+    return 0 if any(one.compared for one in told) else 3
