@@ -5,8 +5,8 @@ Decides options, what is observed at once, and the exit code. What is equal is d
 
 from __future__ import annotations
 
+import shutil
 import sys
-import tempfile
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
@@ -24,10 +24,9 @@ from patchgate.model import Case, Observation, Patch, Workload
 from patchgate.patches import load_patch
 from patchgate.record import REAL
 from patchgate.report.fidelity import show_fidelity
-from patchgate.run import Limits
+from patchgate.run import Limits, Run, save_run
 from patchgate.runner import Runner
 from patchgate.server import start_server
-from patchgate.store import Store
 
 
 @click.command()
@@ -38,6 +37,13 @@ from patchgate.store import Store
 @click.option("--workload", "workloads", multiple=True, metavar="NAME", help="Only these workloads.")
 @click.option("--time-limit", default=240.0, show_default=True, help="Seconds that one case may take.")
 @click.option("-n", "workers", default=2, show_default=True, help="Cases at once.")
+@click.option(
+    "--folder",
+    default="build/fidelity",
+    show_default=True,
+    type=click.Path(path_type=Path, file_okay=False),
+    help="Where the observations are left, for `patchgate record`.",
+)
 def fidelity(
     patches: tuple[Path, ...],
     rows: tuple[str, ...],
@@ -46,6 +52,7 @@ def fidelity(
     workloads: tuple[str, ...],
     time_limit: float,
     workers: int,
+    folder: Path,
 ) -> NoReturn:
     """Compare the simulated GPU with the real one of this machine, unpatched and with each of PATCHES."""
     known = load_workloads()
@@ -59,8 +66,18 @@ def fidelity(
         raise UsageError("no torch to compare on", where="--row", got=" ".join(rows) or "none", next="nox -s fidelity")
     chosen = [known[name] for name in workloads or known]
     loaded = [None, *(load_patch(path) for path in patches)]
+    shutil.rmtree(folder, ignore_errors=True)
+    run = Run(
+        folder=str(folder.resolve()),
+        patch=str(patches[0].resolve()) if patches else "",
+        rows=torches,
+        devices=(REAL, profile),
+        nightly=True,
+        limits=Limits(seconds=time_limit),
+    )
+    save_run(run)
     told = [Fidelity(torch=one, workload="-", patch=None, failed=reason) for one, reason in _pairs(problems)]
-    told += _compare(torches, profile, chosen, loaded, Limits(seconds=time_limit), workers)
+    told += _compare(run, chosen, loaded, workers)
     show_fidelity(Console(width=None if sys.stdout.isatty() else 140), told)
     sys.exit(_code(told))
 
@@ -72,30 +89,24 @@ def _pairs(given: Sequence[str]) -> Iterator[tuple[str, str]]:
 
 
 def _compare(
-    torches: dict[str, str],
-    profile: str,
-    workloads: Sequence[Workload],
-    patches: Sequence[Patch | None],
-    limits: Limits,
-    workers: int,
+    run: Run, workloads: Sequence[Workload], patches: Sequence[Patch | None], workers: int
 ) -> Iterator[Fidelity]:
-    """Cases of a torch one release after the other: two warm ones would not fit into every machine."""
-    for torch, python in torches.items():
+    """One torch after the other: two warm ones would not fit into every machine."""
+    for torch, python in run.rows.items():
         with ExitStack() as stack:
-            folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="patchgate-fidelity-")))
             server = start_server(torch, python)
             stack.callback(server.stop)
             runner = Runner(
                 sockets={torch: server.socket},
                 logs={torch: server.log},
-                store=Store(folder),
-                artifacts=folder / "code",
-                limits=limits,
-                nightly=True,
+                store=run.store,
+                artifacts=Path(run.folder) / "code",
+                limits=run.limits,
+                nightly=run.nightly,
             )
 
             def both(case: tuple[Workload, Patch | None], runner: Runner = runner, torch: str = torch) -> Fidelity:
-                return compare_sides(*(_observe(runner, torch, device, *case) for device in (REAL, profile)))
+                return compare_sides(*(_observe(runner, torch, device, *case) for device in run.devices))
 
             with ThreadPoolExecutor(workers) as pool:
                 yield from pool.map(both, product(workloads, patches))
