@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import gc
 import inspect
 import json
 import os
@@ -59,6 +60,9 @@ def warm_up() -> None:
     # A copy of the table that the first compile made would hide a decomposition that is replaced later.
     decomposition.fast_random_decomps.cache_clear()
     observing.environment()
+    # A collection in a child would write to, and so copy, every page that it shares with this process.
+    gc.collect()
+    gc.freeze()
 
 
 @dataclass
