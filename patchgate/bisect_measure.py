@@ -72,6 +72,7 @@ class Instrument:
                 rows={torch: python},
                 workloads=self.workloads,
                 shelf=str(self.folder),
+                reuse=True,
             )
             return read_verdicts(question, launch(run, workers=1, quiet=True))
 
@@ -119,6 +120,7 @@ class Instrument:
             artifacts=self.folder / "code",
             limits=run.limits,
             shelf=Shelf(self.folder),
+            reuse=True,
             identities={torch: identity_of(python)},
         )
 

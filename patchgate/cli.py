@@ -116,6 +116,7 @@ def gate(
         others=tuple(str(Path(other).resolve()) for other in others),
         nightly=nightly,
         limits=Limits(seconds=time_limit, bytes=memory_limit << 20),
+        shelf=str(Path(folder).resolve().parent / "unpatched"),
     )
     for device in run.devices:
         load_profile(device)

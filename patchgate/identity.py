@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import subprocess
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -70,6 +71,18 @@ def key_of(case: Case, workload: Workload, patch: Patch | None, identity: str) -
             "patch": patch_digest(patch) if patch else None,
         }
     )
+
+
+def key_of_numbers(request: Mapping[str, Any], identity: str) -> str | None:
+    """The content key of what torch computes unpatched on the CPU; None where the CPU does not tell what it is."""
+    try:
+        text = Path("/proc/cpuinfo").read_text(encoding="utf-8")
+    except OSError:
+        return None
+    cpu = sorted({line for line in text.splitlines() if line.startswith(("model name", "flags"))})
+    workload = [_file(Path(request["workload_path"]))] if "workload_path" in request else []
+    asked = {name: value for name, value in request.items() if name not in ("env", "outputs", "workload_path")}
+    return _digest([asked, identity, files_digest(PACKAGE / "probe"), cpu, workload])
 
 
 def patch_digest(patch: Patch) -> str:

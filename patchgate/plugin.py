@@ -65,8 +65,15 @@ class Gate:
             }
         self.given = given
         shelf = Shelf(Path(run.shelf)) if run.shelf else None
-        code = Path(run.shelf or run.folder) / "code"
-        runner = Runner(store=run.store, artifacts=code, limits=run.limits, shelf=shelf, nightly=run.nightly, **given)
+        runner = Runner(
+            store=run.store,
+            artifacts=Path(run.folder) / "code",
+            limits=run.limits,
+            shelf=shelf,
+            reuse=run.reuse,
+            nightly=run.nightly,
+            **given,
+        )
         self.trial = Trial(run, self.patch, self.workloads, runner)
 
     @pytest.hookimpl(optionalhook=True)

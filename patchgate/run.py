@@ -33,7 +33,8 @@ class Run:
     """`rows` maps a torch release to its interpreter, `problems` one that has none to the reason.
 
     `nightly`: every workload, and what each kernel needs once compiled; otherwise those of pre-merge.
-    `shelf` is a folder of observations that runs of the same content share; None measures everything.
+    `shelf` is a folder of what runs of the same content share: what torch does unpatched, and with `reuse`
+    what it did with the patch too; None measures everything.
     `others` are patches that are installed beside this one.
     """
 
@@ -47,6 +48,7 @@ class Run:
     nightly: bool = False
     limits: Limits = field(default_factory=Limits)
     shelf: str | None = None
+    reuse: bool = False
 
     @property
     def torches(self) -> tuple[str, ...]:

@@ -44,6 +44,7 @@ class Runner:
     artifacts: Path
     limits: Limits
     shelf: Shelf | None = None
+    reuse: bool = False
     identities: dict[str, str] = field(default_factory=dict)
     nightly: bool = False
 
@@ -100,37 +101,45 @@ class Runner:
             "where": None,
         }
 
-    def observe(self, case: Case, workload: Workload, patch: Patch | None) -> Observation:
-        """The facts of a case, measured once a run; with a shelf, once for the same content."""
+    def observe(self, case: Case, workload: Workload, patch: Patch | None, *, cover: bool = False) -> Observation:
+        """The facts of a case, measured once a run; with a shelf, once for the same content.
+
+        With `cover` also the lines of the patch that ran, which takes as long again.
+        """
         stored = self.store.load(case)
         if stored is not None:
             return stored
-        asked_of = f"{self.identities.get(case.torch)} {'nightly' if self.nightly else 'premerge'}"
-        key = key_of(case, workload, patch, asked_of) if self.shelf else None
-        shelved = self.shelf.load(key) if self.shelf and key else None
-        observation = shelved or self._measure(case, workload, patch, key or case.id)
+        shelf = self.shelf if self.reuse or patch is None else None
+        asked_of = f"{self.identities.get(case.torch)} {'nightly' if self.nightly else 'premerge'} {cover}"
+        key = key_of(case, workload, patch, asked_of) if shelf else None
+        shelved = shelf.load(key, self._code(case)) if shelf and key else None
+        observation = shelved or self._measure(case, workload, patch, cover)
         self.store.save(observation)
-        if self.shelf and key and shelved is None:
-            self.shelf.save(key, observation)
+        if shelf and key and shelved is None:
+            shelf.save(key, observation, self._code(case))
         return observation
 
-    def _measure(self, case: Case, workload: Workload, patch: Patch | None, name: str) -> Observation:
+    def _code(self, case: Case) -> Path:
+        return self.artifacts / f"{case.id}.py"
+
+    def _measure(self, case: Case, workload: Workload, patch: Patch | None, cover: bool) -> Observation:
         request = {
             **asked(workload),
             "resources": self.nightly,
+            "cover": cover,
             "profile": load_profile(case.device),
             "patch": patch.path if patch else None,
             "scope": patch.claims.scope if patch else None,
         }
-        observation = self._observation(case, self.ask(case.torch, "observe", **request), name)
+        observation = self._observation(case, self.ask(case.torch, "observe", **request))
         if observation.failure and observation.failure.stage == "compile":
-            return self._placed(observation, request, name)
+            return self._placed(observation, request)
         return observation
 
-    def _placed(self, observation: Observation, request: dict[str, Any], name: str) -> Observation:
+    def _placed(self, observation: Observation, request: dict[str, Any]) -> Observation:
         """A failed compile with the stage of the compiler that it failed in, and torch's trace of it."""
         assert observation.failure is not None
-        trace = self.artifacts / f"{name}.trace"
+        trace = self._code(observation.case).with_suffix(".trace")
         trace.mkdir(parents=True, exist_ok=True)
         answer = self.ask(observation.case.torch, "ladder", **request, trace=str(trace.resolve()))
         stage = answer.get("stage", observation.failure.stage)
@@ -140,14 +149,13 @@ class Runner:
             artifacts={**observation.artifacts, "trace": shown(trace)},
         )
 
-    def _observation(self, case: Case, answer: Answer, name: str) -> Observation:
+    def _observation(self, case: Case, answer: Answer) -> Observation:
         observation = Observation(case=case, environment=answer.get("environment", {}))
         if "failure" in answer:
             return replace(observation, failure=failure_of(answer))
         artifacts = {}
         if answer.get("code"):
-            code = self.artifacts / f"{name}.py"
-            write_atomically(code, "\n\n".join(answer["code"]))
-            artifacts["code"] = shown(code)
+            write_atomically(self._code(case), "\n\n".join(answer["code"]))
+            artifacts["code"] = shown(self._code(case))
         facts = {name: fact_from(value) for name, value in answer["facts"].items()}
         return replace(observation, facts=facts, artifacts=artifacts, ran=tuple(answer.get("ran", ())))

@@ -7,13 +7,18 @@ measured by this code on this machine just now; a shelf's key says the same of a
 from __future__ import annotations
 
 import json
+import os
+import shutil
+import tempfile
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from patchgate.errors import UsageError
 from patchgate.files import write_atomically
 from patchgate.model import Case, Cause, Observation
+from patchgate.project import shown
 from patchgate.wire import from_dict, to_dict
 
 
@@ -47,14 +52,53 @@ class Shelf:
     def _path(self, key: str) -> Path:
         return self.folder / key[:2] / f"{key}.json"
 
-    def load(self, key: str) -> Observation | None:
+    def load(self, key: str, code: Path) -> Observation | None:
+        """The observation, with the code that was generated put where this run keeps it."""
         path = self._path(key)
-        return _read(path) if path.is_file() else None
+        if not path.is_file():
+            return None
+        found, kept = _read(path), path.with_suffix(".py")
+        if not kept.is_file():
+            return found
+        write_atomically(code, kept.read_text(encoding="utf-8"))
+        return replace(found, artifacts={"code": shown(code)})
 
-    def save(self, key: str, observation: Observation) -> None:
-        """Keep it, unless the machine failed: that says nothing of the next time."""
-        if observation.failure is None or observation.failure.cause is not Cause.MACHINE:
-            write_atomically(self._path(key), json.dumps(to_dict(observation), indent=1, sort_keys=True) + "\n")
+    def save(self, key: str, observation: Observation, code: Path) -> None:
+        """Keep it and its code, unless the machine failed: that says nothing of the next time."""
+        if observation.failure and observation.failure.cause is Cause.MACHINE:
+            return
+        path = self._path(key)
+        if "code" in observation.artifacts:
+            write_atomically(path.with_suffix(".py"), code.read_text(encoding="utf-8"))
+        write_atomically(path, json.dumps(to_dict(replace(observation, artifacts={})), indent=1, sort_keys=True) + "\n")
+
+
+@dataclass(frozen=True)
+class Outputs:
+    """A folder of answers by content key, each with the file of tensors that the probe wrote beside it."""
+
+    folder: Path
+
+    def load(self, key: str, outputs: Path) -> dict[str, Any] | None:
+        """The answer, with its file put at `outputs`."""
+        kept, told = self._paths(key)
+        if not told.is_file():
+            return None
+        outputs.unlink(missing_ok=True)
+        os.link(kept, outputs)
+        answer: dict[str, Any] = json.loads(told.read_text(encoding="utf-8"))
+        return answer
+
+    def save(self, key: str, answer: dict[str, Any], outputs: Path) -> None:
+        kept, told = self._paths(key)
+        kept.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=kept.parent) as folder:
+            os.replace(shutil.copyfile(outputs, Path(folder, kept.name)), kept)
+        write_atomically(told, json.dumps(answer) + "\n")  # last: with it the file is there
+
+    def _paths(self, key: str) -> tuple[Path, Path]:
+        path = self.folder / key[:2] / key
+        return path.with_suffix(".pt"), path.with_suffix(".json")
 
 
 def _read(path: Path) -> Observation:

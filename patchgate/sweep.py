@@ -97,6 +97,7 @@ class Sweep:
             workloads=self.workloads,
             limits=self.limits,
             shelf=str((self.folder / "shelf").resolve()),
+            reuse=True,
         )
         told = launch(made, workers=self.workers, quiet=True)
         if not any(verdict.colour is Colour.GREY for verdict in told):

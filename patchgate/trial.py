@@ -7,6 +7,7 @@ the sentinel does not count. Judging is left to `patchgate.judge`.
 from __future__ import annotations
 
 import json
+from collections import defaultdict
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -39,6 +40,8 @@ class Trial(Measuring):
         self.again = f"nox -s gate -- {shown(run.patch)}"
         self._sentinels: dict[tuple[str, str], Verdict] = {}
         self._applied: dict[tuple[str, str], Answer] = {}
+        self._functions: dict[str, dict[str, list[int]]] = {}
+        self._ran: dict[str, set[int]] = defaultdict(set)
         self._golden = cache(_load_golden)
 
     def workload(self, name: str) -> Workload:
@@ -127,16 +130,27 @@ class Trial(Measuring):
 
         return facts(self.patch, other), facts(other, self.patch)
 
-    def functions(self, torch: str) -> Answer:
-        """The functions of the patch and their lines."""
-        return self.runner.ask(torch, "functions", patch=self.patch.path)
+    def functions(self, torch: str) -> dict[str, list[int]]:
+        """The functions of the patch and their lines. Asked once in a process."""
+        if torch not in self._functions:
+            self._functions[torch] = self.runner.ask(torch, "functions", patch=self.patch.path).get("functions", {})
+        return self._functions[torch]
+
+    def _has_more_to_cover(self, torch: str) -> bool:
+        """Whether lines of the patch are left that never ran; none matter where it replaces nothing."""
+        if not self.apply(torch, version=torch).get("replacements"):
+            return False
+        return bool({line for lines in self.functions(torch).values() for line in lines} - self._ran[torch])
 
     def observations(self, torch: str, device: str, name: str) -> tuple[Observation, Observation]:
         """The facts of a workload (unpatched, patched)."""
         workload = self.workload(name)
         unpatched = Case(torch=torch, device=device, workload=name)
         patched = Case(torch=torch, device=device, workload=name, patch=self.patch.id)
-        return self.runner.observe(unpatched, workload, None), self.runner.observe(patched, workload, self.patch)
+        cover = self._has_more_to_cover(torch)
+        after = self.runner.observe(patched, workload, self.patch, cover=cover)
+        self._ran[torch].update(after.ran)
+        return self.runner.observe(unpatched, workload, None), after
 
     def observed(self) -> list[tuple[str, str]]:
         """(workload, device) of every case of facts that this run asks for."""

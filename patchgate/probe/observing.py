@@ -86,7 +86,7 @@ def observe(request: Request, stage: Stage) -> dict[str, Any]:
     workload, ran = _module_of(request), set[int]()
     own = getattr(workload, "facts", None)
     try:
-        with lines.traced(request.get("patch"), ran):
+        with lines.traced(request.get("patch") if request.get("cover") else None, ran):
             captured = capture(workload.build, **compiled_as(request))
             # What no compile of it shows, the workload tells by itself.
             told = own(request["profile"]["backend"], getattr(torch, request["dtype"])) if own else {}

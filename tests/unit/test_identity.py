@@ -7,11 +7,11 @@ import pytest
 
 from patchgate.environments import Environments, NotInstallable
 from patchgate.errors import UsageError
-from patchgate.identity import key_of, read_environment
+from patchgate.identity import key_of, key_of_numbers, read_environment
 from patchgate.matrix import load_workloads
 from patchgate.model import Case, Cause, Failure, Observation
 from patchgate.patches import load_patch
-from patchgate.store import Shelf
+from patchgate.store import Outputs, Shelf
 
 CASE = Case(torch="2.11.0", device="h200", workload="pointwise", patch="mine")
 
@@ -42,14 +42,44 @@ def test_a_real_device_has_no_key(patch):
     assert key_of(replace(CASE, device="cuda"), load_workloads()["pointwise"], patch, "here") is None
 
 
+def test_numbers_are_those_of_the_same_question_on_the_same_torch(tmp_path):
+    path = tmp_path / "stack.py"
+    path.write_text("a")
+    asked = {"do": "run", "workload_path": str(path), "seeds": [0, 1], "env": {"A": "b"}, "outputs": "here"}
+    key = key_of_numbers(asked, "torch")
+    assert key == key_of_numbers(asked | {"env": {}, "outputs": "there"}, "torch")
+    others = {key_of_numbers(asked | {"seeds": [0]}, "torch"), key_of_numbers(asked, "another")}
+    path.write_text("b")
+    others.add(key_of_numbers(asked, "torch"))
+    assert len(others | {key}) == 4
+
+
+def test_outputs_are_put_where_they_are_wanted(tmp_path):
+    shelf, written, wanted = Outputs(tmp_path / "shelf"), tmp_path / "written", tmp_path / "wanted"
+    assert shelf.load("abc", wanted) is None
+    written.write_bytes(b"tensors")
+    shelf.save("abc", {"environment": {}}, written)
+    assert shelf.load("abc", wanted) == {"environment": {}}
+    assert wanted.read_bytes() == b"tensors"
+
+
+def test_a_shelf_gives_the_generated_code_back(tmp_path):
+    shelf, here, there = Shelf(tmp_path / "shelf"), tmp_path / "here.py", tmp_path / "there.py"
+    here.write_text("kernel")
+    shelf.save("abc", Observation(case=CASE, facts={"loads": 1}, artifacts={"code": str(here)}), here)
+    found = shelf.load("abc", there)
+    assert found.artifacts["code"].endswith("there.py")
+    assert there.read_text() == "kernel"
+
+
 @pytest.mark.parametrize(("cause", "kept"), [(None, True), (Cause.RAISED, True), (Cause.MACHINE, False)])
 def test_a_shelf_keeps_all_but_failures_of_the_machine(tmp_path, cause, kept):
     failure = Failure(cause=cause, stage="compile", signature="it failed") if cause else None
     observation = Observation(case=CASE, failure=failure, facts={} if cause else {"loads": (1, 2)})
     shelf = Shelf(tmp_path)
-    shelf.save("abc", observation)
-    assert shelf.load("abc") == (observation if kept else None)
-    assert shelf.load("abd") is None
+    shelf.save("abc", observation, tmp_path / "code.py")
+    assert shelf.load("abc", tmp_path / "code.py") == (observation if kept else None)
+    assert shelf.load("abd", tmp_path / "code.py") is None
 
 
 def test_an_environment_without_torch_is_refused():

@@ -26,9 +26,10 @@ class Asked(list):
         self.append(SimpleNamespace(torch=torch, do=do, **request))
         return self.answer
 
-    def observe(self, case, workload, patch):
-        self.append(SimpleNamespace(case=case, patch=patch))
-        return Observation(case=case, facts={"loads.max": 4 if patch else 6}, environment=self.environment)
+    def observe(self, case, workload, patch, cover=False):
+        self.append(SimpleNamespace(case=case, patch=patch, cover=cover))
+        facts = {"loads.max": 4 if patch else 6}
+        return Observation(case=case, facts=facts, environment=self.environment, ran=(1, 2) if cover else ())
 
 
 @pytest.fixture
@@ -95,8 +96,27 @@ def test_a_patch_is_imported_on_a_simulated_device(made):
 def test_both_sides_of_a_workload_are_observed(made):
     trial, asked = made()
     trial.observations("2.11.0", "h200", "stack")
-    assert [question.case.patch for question in asked] == [None, "mine"]
-    assert asked[0].case == Case(torch="2.11.0", device="h200", workload="stack")
+    cases = [question.case for question in asked if hasattr(question, "case")]
+    assert set(cases) == {
+        Case(torch="2.11.0", device="h200", workload="stack"),
+        Case(torch="2.11.0", device="h200", workload="stack", patch="mine"),
+    }
+
+
+@pytest.mark.parametrize(
+    ("replacements", "lines", "asked_for"),
+    [
+        ({"torch.a": [1]}, [1, 2], [True, False]),  # the first case ran both
+        ({"torch.a": [1]}, [1, 2, 3], [True, True]),
+        ({}, [1, 2, 3], [False, False]),  # nothing is replaced on this torch
+    ],
+)
+def test_lines_are_traced_until_all_ran(made, replacements, lines, asked_for):
+    """Tracing takes as long again as the compile."""
+    trial, asked = made(COUNTS | {"replacements": replacements, "functions": {"f:1": lines}})
+    for device in ("h200", "cpu"):
+        trial.observations("2.11.0", device, "stack")
+    assert [one.cover for one in asked if hasattr(one, "case") and one.patch] == asked_for
 
 
 def test_an_unknown_workload_is_refused_with_those_that_there_are(made):
