@@ -26,6 +26,8 @@ from patchgate.store import Shelf, Store
 from patchgate.wire import Answer, fact_from, failure_of
 
 WARM_UP_SECONDS = 180
+# A probe on a busy machine takes up to this many times its limit (see patchgate/probe/waiting.py).
+PATIENCE = 3
 
 
 def asked(workload: Workload) -> dict[str, Any]:
@@ -61,9 +63,9 @@ class Runner:
             request["env"] = {"CUDA_VISIBLE_DEVICES": os.environ.get("CUDA_VISIBLE_DEVICES")}
         message = json.dumps({"do": do, "limits": limits, **request}).encode() + b"\n"
         with self._device(alone=do == "time") if request.get("fresh") else contextlib.nullcontext():
-            answer = self._exchange(torch, message)
+            answer = self._exchange(torch, message, limits["seconds"])
             if answer.get("failure", {}).get("cause") == Cause.MACHINE.value:
-                answer = self._exchange(torch, message)
+                answer = self._exchange(torch, message, limits["seconds"])
         return answer
 
     @contextlib.contextmanager
@@ -74,10 +76,10 @@ class Runner:
             fcntl.flock(lock, fcntl.LOCK_EX if alone else fcntl.LOCK_SH)
             yield
 
-    def _exchange(self, torch: str, message: bytes) -> Answer:
+    def _exchange(self, torch: str, message: bytes, seconds: float) -> Answer:
         try:
             with socket.socket(socket.AF_UNIX) as connection:
-                connection.settimeout(WARM_UP_SECONDS + self.limits.seconds)
+                connection.settimeout(WARM_UP_SECONDS + PATIENCE * seconds)
                 connection.connect(self.sockets[torch])
                 connection.sendall(message)
                 line = connection.makefile("rb").readline()

@@ -16,6 +16,7 @@ from pathlib import Path
 
 from patchgate.corpus.cases import CorpusCase
 from patchgate.corpus.checks import judge_cell
+from patchgate.corpus.remembering import Remembering
 from patchgate.corpus.score import Found, Red, Score, score
 from patchgate.judge.machine import judge_sentinel
 from patchgate.matrix import load_profile, load_workloads
@@ -106,18 +107,22 @@ def board(rows: dict[str, str]) -> Iterator[Board]:
         for server in servers:
             stack.callback(server.stop)
         run = Run(folder=folder, patch="", rows=rows)
-        runner = Runner(
+        runner = Remembering(
             sockets={server.torch: server.socket for server in servers},
             logs={server.torch: server.log for server in servers},
             store=run.store,
             artifacts=Path(folder) / "code",
             limits=Limits(),
+            kept=Path(folder) / "unpatched",
         )
         yield Board(rows, runner, [load(version) for version in releases()])
 
 
 def run_cases(board: Board, cases: list[CorpusCase], *, workers: int, told: Callable[[Score], None]) -> list[Score]:
-    """Every case, `workers` at once; `told` hears of each as it is done."""
+    """Every case, `workers` at once; `told` hears of each as it is done.
+
+    Those with most cells first, so that none is left to run alone at the end.
+    """
 
     def one(case: CorpusCase) -> Score:
         result = board.judge(case)
@@ -125,4 +130,5 @@ def run_cases(board: Board, cases: list[CorpusCase], *, workers: int, told: Call
         return result
 
     with ThreadPoolExecutor(workers) as pool:
-        return list(pool.map(one, cases))
+        running = {case.id: pool.submit(one, case) for case in sorted(cases, key=lambda case: -len(case.cells))}
+        return [running[case.id].result() for case in cases]

@@ -24,6 +24,8 @@ import time
 from dataclasses import dataclass
 from typing import Any
 
+from patchgate.probe.waiting import Clock
+
 _TAIL = 4000
 _PR_SET_CHILD_SUBREAPER = 36
 # Signals that come from the machine, not from the patch.
@@ -70,7 +72,8 @@ class _Job:
     pid: int
     folder: str
     connection: socket.socket
-    deadline: float
+    clock: Clock
+    seconds: float
     patch: str | None = None
     killed: bool = False
 
@@ -110,8 +113,8 @@ class Server:
         if pid == 0:
             self._become_child(request, folder)
         ended = os.pidfd_open(pid)
-        deadline = time.monotonic() + request["limits"]["seconds"]
-        self._jobs[ended] = _Job(pid, folder, connection, deadline, request.get("patch"))
+        seconds = request["limits"]["seconds"]
+        self._jobs[ended] = _Job(pid, folder, connection, Clock(pid), seconds, request.get("patch"))
         self._selector.register(ended, selectors.EVENT_READ, self._finish)
 
     def _become_child(self, request: dict[str, Any], folder: str) -> None:
@@ -134,9 +137,8 @@ class Server:
         answer(request, folder)
 
     def _kill_late(self) -> None:
-        now = time.monotonic()
         for job in self._jobs.values():
-            if now > job.deadline and not job.killed:
+            if not job.killed and job.clock.seconds() > job.seconds:
                 job.killed = True
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(job.pid, signal.SIGUSR1)
