@@ -6,15 +6,17 @@ Decides which history, and when the page says that it was judged. What is on the
 from __future__ import annotations
 
 from collections.abc import Iterable
-from contextlib import closing, nullcontext
+from contextlib import ExitStack, closing
 from datetime import datetime, timezone
 from functools import cache
 from pathlib import Path
 
+from patchgate.errors import UsageError
 from patchgate.evidence import Judged
 from patchgate.files import write_atomically
 from patchgate.history import History
 from patchgate.report.html import render_html
+from patchgate.report.news import News
 from patchgate.report.page import Page
 
 NAME = "report.html"
@@ -24,15 +26,31 @@ HISTORY = Path("build/sweep/history.sqlite")
 _RUNS = 30
 
 
-def write_page(path: Path, title: str, judged: Iterable[Judged], *, since: Path, code: int, history: Path) -> None:
-    """One file with everything. `since` is the file whose age is that of the verdicts."""
+def write_page(
+    path: Path,
+    title: str,
+    judged: Iterable[Judged],
+    *,
+    since: Path,
+    code: int,
+    history: Path,
+    news: News | None = None,
+) -> None:
+    """One file with everything. `since` is the file whose age is that of the verdicts; a sweep has news."""
     at = datetime.fromtimestamp(since.stat().st_mtime, timezone.utc).strftime("%Y-%m-%d %H:%M UTC")
-    write_atomically(path, render_html(title, _page(judged, history), at=at, code=code))
+    write_atomically(path, render_html(title, _page(judged, history), at=at, code=code, news=news))
 
 
 def _page(judged: Iterable[Judged], history: Path) -> Page:
-    with closing(History(history)) if history.is_file() else nullcontext() as known:
-        page = Page(past=cache(lambda workload, device: known.past(workload, device, _RUNS) if known else {}))
+    page = Page()
+    with ExitStack() as opened:
+        try:
+            known = opened.enter_context(closing(History(history))) if history.is_file() else None
+        except UsageError as error:
+            known = None
+            page.note = f"No history is shown. {error}"  # what was judged does not depend on it
+        if known:
+            page.past = cache(lambda workload, device: known.past(workload, device, _RUNS))
         for one in judged:
             page.add(one)
     return page

@@ -22,6 +22,7 @@ from patchgate.identity import read_environment
 from patchgate.model import exit_code
 from patchgate.project import ROOT, shown
 from patchgate.report.history import render_checklist, render_series, render_transitions
+from patchgate.report.news import news
 from patchgate.run import VERDICTS, Limits, save_verdicts
 from patchgate.sweep import Job, Sweep, shard_of
 
@@ -93,7 +94,7 @@ def sweep(
     code = exit_code(verdicts)
     page = folder / pages.NAME
     since, kept = folder / VERDICTS, folder / "history.sqlite"
-    pages.write_page(page, f"sweep {at}", made.evidence(), since=since, code=code, history=kept)
+    pages.write_page(page, f"sweep {at}", made.evidence(), since=since, code=code, history=kept, news=news(told))
     click.echo(f"results: {shown(folder)}/verdicts.json, history.sqlite, {page.name}; exit code {code}")
     sys.exit(code)
 

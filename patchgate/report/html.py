@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from patchgate.model import Colour
+from patchgate.report.news import News
 from patchgate.report.page import Address, Page, split_command
 
 if TYPE_CHECKING:
@@ -27,14 +28,16 @@ _SCRIPTS = ("elements.js", "records.js", "plots.js", "matrix.js", "evidence.js",
 _MARKS = {Colour.GREEN: "✓", Colour.RED: "✗", Colour.GREY: "?"}
 
 
-def render_html(title: str, page: Page, *, at: str, code: int) -> str:
-    """The whole file; `at` is when it was judged, `code` the exit code."""
+def render_html(title: str, page: Page, *, at: str, code: int, news: News | None = None) -> str:
+    """The whole file; `at` is when it was judged, `code` the exit code. A sweep has news."""
     return _template().render(
         title=title,
         at=at,
         code=code,
         parts=page.parts,
         marks=_MARKS,
+        news=news,
+        note=page.note,
         data=embedded(page.data),
     )
 

@@ -66,9 +66,10 @@ class Part:
 
 @dataclass
 class Page:
-    """Fill it with `add`, then read `data` and `parts`."""
+    """Fill it with `add`, then read `data` and `parts`. `note` is said to the reader below the title."""
 
     past: Past = lambda workload, device: {}
+    note: str = ""
 
     def __post_init__(self) -> None:
         self._texts, self._verdicts, self._rows, self._tables = Once(), Once(), Once(), Once()

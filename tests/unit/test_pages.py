@@ -52,3 +52,10 @@ def test_without_a_history_there_is_none_and_none_is_made(folder):
     assert data["cases"][0][6] == []
     assert not (folder / "history.sqlite").exists()
     assert "judged 1970-01-01 00:00 UTC" in text
+
+
+def test_a_history_that_is_none_is_said_on_the_page_and_keeps_nobody_from_reading_it(folder):
+    (folder / "history.sqlite").write_text("no database, but longer than the header of one" * 9)
+    text, data = written(folder)
+    assert "No history is shown." in text
+    assert data["cases"][0][6] == []

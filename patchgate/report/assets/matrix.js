@@ -84,7 +84,12 @@ function gridcell(one, cell, at, column) {
   return element("div", {
     ...attributes, class: `cell ${COLOURS[cell.colour]}`, title: `${cell.count} ${SAID[cell.colour]} ${codes}`,
     "aria-label": `${one.path.join(" ")} on torch ${torch}: ${cell.count} ${SAID[cell.colour]} ${codes}`,
-  }, element("span", { class: "mark" }, MARKS[cell.colour]), ` ${cell.count}`, codes ? element("span", { class: "codes" }, codes) : null);
+  }, element("span", { class: "mark" }, MARKS[cell.colour]), ` ${cell.count}`, codes ? element("span", { class: "codes" }, shortened(cell.codes)) : null);
+}
+
+// As many codes as a narrow cell holds; its title has all.
+function shortened(codes) {
+  return codes.length > 3 ? `${codes.slice(0, 2).join(" ")} +${codes.length - 2}` : codes.join(" ");
 }
 
 const tabAt = (row, column) => (row === here.row && column === here.column ? "0" : "-1");

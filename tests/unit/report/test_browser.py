@@ -9,6 +9,7 @@ from selenium.webdriver.common.keys import Keys
 from patchgate.evidence import Compared, Judged
 from patchgate.model import Case, Claims, Expectation, Kind, Observation, Patch, Symptom, Verdict
 from patchgate.report.html import render_html
+from patchgate.report.news import news
 from patchgate.report.page import Page
 
 # One browser, so one worker.
@@ -76,12 +77,13 @@ def page(tmp_path_factory):
     return written(tmp_path_factory.mktemp("page"), judged())
 
 
-def written(folder, *patches):
+def written(folder, *patches, told=None):
     made = Page(past=lambda workload, device: {("2.11.0", NAME, "loads.max"): ["4", "5"]})
     for one in patches:
         made.add(one)
     path = folder / "report.html"
-    path.write_text(render_html("a report" if len(patches) > 1 else NAME, made, at="now", code=1), encoding="utf-8")
+    title = "a report" if len(patches) > 1 else NAME
+    path.write_text(render_html(title, made, at="now", code=1, news=told), encoding="utf-8")
     return path
 
 
@@ -189,6 +191,15 @@ def test_on_a_phone_the_page_never_scrolls_sideways(browser, page):
     assert not browser.too_wide()
     browser.open(page, f"#{CELL}", width=390, height=844)
     assert not browser.too_wide("dialog")
+
+
+def test_the_news_of_a_sweep_lead_to_their_cells(browser, tmp_path):
+    cell = (NAME, "2.11.0", "kernels", "stack.h200 loads.max")
+    told = news([{cell: ("green", "PG300", "4")}, {cell: ("red", "PG301", "5")}])
+    browser.open(written(tmp_path, judged(), judged("sound"), told=told))
+    browser.one("section ul a").click()
+    assert browser.one("#cell-title").text == f"{NAME} · kernels · stack.h200 · torch 2.11.0"
+    assert (browser.errors(), browser.faint()) == ([], [])
 
 
 def test_a_hundred_thousand_cells_are_few_elements_and_all_can_be_reached(browser, tmp_path):

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from patchgate.evidence import Judged
 from patchgate.model import Claims, Kind, Patch, Verdict
 from patchgate.report.html import address, embedded, render_html
+from patchgate.report.news import news
 from patchgate.report.page import Page
 
 SCRIPT = "<script>alert(1)</script>"
@@ -130,8 +131,21 @@ def test_several_patches_are_listed_and_one_without_findings_is_not():
         told = replace(verdict("stack.h200 x"), kind=kind)
         page.add(Judged(patch=patch, torches=("2.11.0",), verdicts=(told,)))
     shown = re.sub(r"<script.*?</script>", "", render_html("sweep", page, at="now", code=1), flags=re.DOTALL)
-    assert ("<strong>bad</strong>" in shown, "<strong>good</strong>" in shown, "2 patches" in shown) == (
+    assert ("<strong>bad</strong>" in shown, "<strong>good</strong>" in shown, "1 of 2 patches" in shown) == (
         True,
         False,
         True,
     )
+
+
+def test_news_of_a_sweep_are_links_into_the_page_and_escaped():
+    page = Page()
+    patch = Patch(id="mine", path="p.py", source="", claims=Claims(title="mine"))
+    page.add(Judged(patch=patch, torches=("2.11.0",), verdicts=(verdict("stack.h200 x"),)))
+    cell = ("mine", "2.11.0", "kernels", f"{SCRIPT} x")
+    runs = [{cell: ("green", "PG300", "4")}, {cell: ("red", "PG301", SCRIPT)}]
+    told = render_html("sweep", page, at="now", code=1, news=news(runs))
+    assert told.count('href="#mine/kernels/%3Cscript%3Ealert%281%29%3C%2Fscript%3E@2.11.0"') == 2
+    assert SCRIPT not in told
+    assert "green -&gt; red (PG301)" in told
+    assert "Since the last run" not in made("x"), "a gate has none"
