@@ -24,11 +24,26 @@ nox.options.sessions = ["lint", "tests"]
 ROOT = Path(__file__).parent
 ROWS = {row["torch"]: row for row in nox.project.load_toml("ci/matrix.toml")["row"]}
 PREMERGE = [torch for torch, row in ROWS.items() if "premerge" in row["tags"]]
+NIGHTLY = "nightly"
 MADE = ROOT / "build" / "rows"
 
 
 def requires(torches: list[str]) -> list[str]:
-    return [f"row({torch})" for torch in torches]
+    """The rows that a session needs: those that are asked for by `--torch`, or else `torches`."""
+    asked = _torches(sys.argv)[1] or torches
+    return ["nightly" if torch == NIGHTLY else f"row({torch})" for torch in asked if torch in (*ROWS, NIGHTLY)]
+
+
+def _torches(arguments: list[str]) -> tuple[list[str], list[str]]:
+    """Take `--torch X` out of the arguments; they name rows, and rows are made here."""
+    rest, torches = [], []
+    given = iter(arguments)
+    for argument in given:
+        if argument == "--torch":
+            torches.append(next(given, ""))
+        else:
+            rest.append(argument)
+    return rest, torches
 
 
 @nox.session(requires=requires(PREMERGE))
@@ -52,11 +67,12 @@ def corpus(session: nox.Session) -> None:
 
 @nox.session(requires=requires(list(ROWS)))
 def sweep(session: nox.Session) -> None:
-    """Every patch on every row, with history: nox -s sweep -- [PATCH ...]; also nightly torch after nox -s nightly"""
+    """Every patch on every row, with history: nox -s sweep -- [PATCH ...] [--torch 2.11.0] [--torch nightly]"""
+    arguments, torches = _torches(session.posargs)
     session.install("-e", ".")
-    nightly = _made("nightly").get("python")
-    own = ["--python", nightly] if nightly else []
-    _patchgate(session, "sweep", *_rows(session, list(ROWS)), *own, *session.posargs)
+    own = _made(NIGHTLY).get("python") if NIGHTLY in torches else None
+    rows = _rows(session, [torch for torch in torches or list(ROWS) if torch != NIGHTLY])
+    _patchgate(session, "sweep", *rows, *(["--python", own] if own else []), *arguments)
 
 
 @nox.session
@@ -67,7 +83,7 @@ def nightly(session: nox.Session) -> None:
     session.install("--pre", "--index-url", index, "torch")
     MADE.mkdir(parents=True, exist_ok=True)
     made = {"python": str(Path(session.bin, "python"))}
-    (MADE / "nightly.json").write_text(json.dumps(made), encoding="utf-8")
+    (MADE / f"{NIGHTLY}.json").write_text(json.dumps(made), encoding="utf-8")
 
 
 @nox.session
@@ -145,18 +161,6 @@ def bench(session: nox.Session) -> None:
     session.install("-e", ".")
     patch = session.posargs or ["fixtures/patches/vllm-42686"]
     session.run("python", "ci/bench.py", *_rows(session, PREMERGE), *patch)
-
-
-def _torches(arguments: list[str]) -> tuple[list[str], list[str]]:
-    """Take `--torch X` out of the arguments; they name rows, and rows are made here."""
-    rest, torches = [], []
-    given = iter(arguments)
-    for argument in given:
-        if argument == "--torch":
-            torches.append(next(given, ""))
-        else:
-            rest.append(argument)
-    return rest, torches
 
 
 def _made(torch: str) -> dict[str, str]:

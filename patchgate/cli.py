@@ -33,6 +33,8 @@ from patchgate.model import Verdict, exit_code
 from patchgate.patches import load_patch
 from patchgate.project import DEVICES, GOLDEN, shown
 from patchgate.report.catalogue import render_catalogue
+from patchgate.report.comment import render_comment
+from patchgate.report.github import render_annotations
 from patchgate.report.junit import render_junit
 from patchgate.report.markdown import render_markdown
 from patchgate.report.terminal import show_code, show_run
@@ -153,6 +155,13 @@ def explain(code: str | None, markdown: bool) -> None:
     show_code(Console(), CODES[code.upper()])
 
 
+@cli.command()
+@click.argument("folders", nargs=-1, required=True, type=click.Path(path_type=Path, file_okay=False))
+def comment(folders: tuple[Path, ...]) -> None:
+    """Print the results in FOLDERS, which nobody has to trust, as one comment of a pull request."""
+    click.echo(render_comment(folders), nl=False)
+
+
 @cli.command("accept")
 @click.option("--reason", metavar="TEXT", help="Why golden changes; goes into golden/HISTORY.md.")
 @click.option("--golden", default=str(GOLDEN), type=click.Path(file_okay=False), help="The folder of golden files.")
@@ -208,6 +217,9 @@ def _show(run: Run, verdicts: list[Verdict], html: Path | None = None) -> NoRetu
     if summary:
         with open(summary, "a", encoding="utf-8") as file:
             file.write(markdown)
+    if os.environ.get("GITHUB_ACTIONS") == "true":
+        checkout = Path(os.environ.get("GITHUB_WORKSPACE", "")).resolve()
+        click.echo("\n".join(render_annotations(shown_view, checkout)))
     code = exit_code(verdicts)
     html = html or folder / pages.NAME
     judged = [gather(run, patch, verdicts)]

@@ -30,7 +30,11 @@ CREATE TABLE IF NOT EXISTS fact (
   PRIMARY KEY (workload, device, name, torch, patch, run)
 ) WITHOUT ROWID;
 CREATE INDEX IF NOT EXISTS fact_run ON fact (run);
+CREATE TABLE IF NOT EXISTS cost (
+  patch TEXT NOT NULL, torch TEXT NOT NULL, run TEXT NOT NULL, seconds REAL NOT NULL, PRIMARY KEY (patch, torch, run)
+) WITHOUT ROWID;
 """
+_NAMES = ("run", "verdict", "fact", "cost")
 UNPATCHED = "unpatched"
 
 
@@ -99,6 +103,16 @@ class History:
             file.executemany("INSERT OR IGNORE INTO verdict VALUES (?,?,?,?,?,?,?,?,?,?)", rows)
             file.executemany("INSERT OR IGNORE INTO fact VALUES (?,?,?,?,?,?,?)", facts)
 
+    def spend(self, run: str, patch: str, torch: str, seconds: float) -> None:
+        """Keep how long one patch took to be judged on one torch."""
+        with self._all_or_nothing() as file:
+            file.execute("INSERT OR REPLACE INTO cost VALUES (?,?,?,?)", (patch, torch, run, seconds))
+
+    def costs(self) -> dict[tuple[str, str], float]:
+        """(patch, torch) -> the seconds that it took when it was last judged anew."""
+        asked = "SELECT patch, torch, seconds FROM cost JOIN run ON run.id = cost.run ORDER BY run.at, run.id"
+        return {(patch, torch): seconds for patch, torch, seconds in self._file.execute(asked)}
+
     def runs(self) -> list[tuple[str, str]]:
         """(id, time) of every run, oldest first."""
         return list(self._file.execute("SELECT id, at FROM run ORDER BY at, id"))
@@ -135,10 +149,7 @@ class History:
 
     def counts(self) -> dict[str, int]:
         """Rows by table."""
-        return {
-            name: self._file.execute(f"SELECT count(*) FROM {name}").fetchone()[0]
-            for name in ("run", "verdict", "fact")
-        }
+        return {name: self._file.execute(f"SELECT count(*) FROM {name}").fetchone()[0] for name in _NAMES}
 
     def merge(self, other: Path) -> None:
         """Take in every row of another machine's history; what is here already stays once."""
@@ -147,7 +158,7 @@ class History:
         History(other).close()  # its tables, and that it is a history at all
         self._file.execute("ATTACH ? AS other", (str(other),))
         with self._all_or_nothing() as file:
-            for table in ("run", "verdict", "fact"):
+            for table in _NAMES:
                 file.execute(f"INSERT OR IGNORE INTO {table} SELECT * FROM other.{table}")
         self._file.execute("DETACH other")
 

@@ -63,6 +63,7 @@ class Sweep:
             verdicts += told
             if is_new:
                 spent.append(time.monotonic() - began)
+                self.history.spend(run, patch, job.torch, spent[-1])
             red = sum(verdict.colour is Colour.RED for verdict in told)
             left = f", about {_left(spent, len(jobs) - number)} left" if spent and number < len(jobs) else ""
             how = "judged" if is_new else "known" if is_new is False else "no environment"

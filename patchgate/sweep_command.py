@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 import sys
+from collections.abc import Iterator
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import NoReturn
@@ -45,6 +46,7 @@ folder_option = click.option(
 @click.option("--device", "devices", multiple=True, metavar="NAME", help="Device profiles; default: h200 and cpu.")
 @click.option("--workload", "workloads", multiple=True, metavar="NAME", help="Only these workloads.")
 @click.option("--shard", default="1/1", show_default=True, metavar="I/N", help="The I-th of N machines.")
+@click.option("--run", "name", metavar="NAME", help="What the run is called; machines of one run share it.")
 @click.option("-n", "workers", default=2, show_default=True, help="Cases at once.")
 @folder_option
 def sweep(
@@ -55,6 +57,7 @@ def sweep(
     devices: tuple[str, ...],
     workloads: tuple[str, ...],
     shard: str,
+    name: str | None,
     workers: int,
     folder: Path,
 ) -> NoReturn:
@@ -71,8 +74,7 @@ def sweep(
     jobs = [Job(torch=torch, patch=patch) for patch in chosen for torch in [*there, *broken]]
     history = History(folder / "history.sqlite")
     at = datetime.now(timezone.utc).isoformat(timespec="seconds")
-    run = f"{at} {shard}"
-    before = history.runs()
+    run = name or f"{at} {shard}"
     made = Sweep(
         folder=folder,
         environments=Environments(there, failed=broken),
@@ -85,11 +87,7 @@ def sweep(
     )
     verdicts = made.carry_out(shard_of(jobs, int(part[1]), int(part[2])), run, at)
     save_verdicts(folder, verdicts)
-    if before:
-        changed = list(transitions(history.cells(before[-1][0]), history.cells(run)))
-        click.echo("\n".join(render_transitions(changed)))
-    told = [history.cells(one) for one, _ in history.runs()[-_RUNS:]]
-    click.echo("\n".join(render_checklist(groups(told), flaky(told))))
+    click.echo("\n".join(_told(history)))
     history.close()
     code = exit_code(verdicts)
     page = folder / pages.NAME
@@ -108,7 +106,7 @@ def sweep(
 def history_command(
     fact: str | None, patch: str | None, merged: tuple[Path, ...], export: Path | None, folder: Path
 ) -> None:
-    """The series of FACT (residual_stack.h200.loads.max); without one, what fails and since when."""
+    """The series of FACT (residual_stack.h200.loads.max); without one, what changed and what fails."""
     history = History(folder / "history.sqlite")
     try:
         for path in merged:
@@ -122,10 +120,17 @@ def history_command(
                 raise UsageError("no such fact in this history", where="history", got=fact, next="nox -s sweep")
             click.echo("\n".join(render_series(points)))
         else:
-            told = [history.cells(run) for run, _ in history.runs()[-_RUNS:]]
-            click.echo("\n".join(render_checklist(groups(told), flaky(told))))
+            click.echo("\n".join(_told(history)))
     finally:
         history.close()
+
+
+def _told(history: History) -> Iterator[str]:
+    """What changed in the last run, and what fails."""
+    told = [history.cells(run) for run, _ in history.runs()[-_RUNS:]]
+    if len(told) > 1:
+        yield from render_transitions(list(transitions(*told[-2:])))
+    yield from render_checklist(groups(told), flaky(told))
 
 
 def _fact(text: str) -> tuple[str, str, str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from patchgate.report.github import annotation
 from patchgate.surface.findings import Finding, Severity
 from patchgate.surface.lint import Report
 
@@ -14,13 +15,5 @@ def _command(each: Finding) -> str:
     kind = "error" if each.severity is Severity.RED else "notice"
     releases = f" [{each.shown_releases}]" if each.shown_releases else ""
     fix = f"; {each.fix}" if each.fix else ""
-    place = f"file={_property(each.path)},line={each.spot.line},col={each.spot.column},title={each.code}"
-    return f"::{kind} {place}::{_data(f'{each.message}{releases}{fix}')}"
-
-
-def _data(text: str) -> str:
-    return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
-
-
-def _property(text: str) -> str:
-    return _data(text).replace(":", "%3A").replace(",", "%2C")
+    text = f"{each.message}{releases}{fix}"
+    return annotation(kind, text, file=each.path, line=each.spot.line, col=each.spot.column, title=each.code)

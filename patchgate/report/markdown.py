@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from patchgate.model import Colour
 from patchgate.report.view import Block, Cell, View
@@ -13,20 +13,21 @@ _PLACES = 5
 _MARKS = {Colour.GREEN: "ok", Colour.RED: "**RED**", Colour.GREY: "?"}
 
 
-def render_markdown(title: str, view: View) -> str:
-    """Title, summary, matrix and blocks."""
-    lines = [f"## {_escape(title)}", "", view.summary, ""]
-    lines += [_row(["check", "item", *(f"torch {torch}" for torch in view.torches)])]
-    lines += [_row(["---"] * (2 + len(view.torches)))]
-    lines += [_row([line.check, line.item, *(_cell(cell) for cell in line.cells)]) for line in view.lines]
-    for block in view.blocks:
-        lines += ["", *_block(block)]
-    return "\n".join(lines) + "\n"
-
-
-def _escape(text: str) -> str:
+def escape(text: str) -> str:
+    """Text that no table and no page takes for its own."""
     text = text.encode("utf-8", "backslashreplace").decode()  # half a surrogate pair cannot be printed
     return " ".join(text.splitlines()).replace("|", "\\|").replace("<", "&lt;")
+
+
+def render_markdown(title: str, view: View, quote: Callable[[str], str] = escape) -> str:
+    """Title, summary, matrix and blocks; `quote` makes plain text of what a patch or torch has said."""
+    lines = [f"## {quote(title)}", "", view.summary, ""]
+    lines += [_row(["check", "item", *(f"torch {torch}" for torch in view.torches)])]
+    lines += [_row(["---"] * (2 + len(view.torches)))]
+    lines += [_row([quote(line.check), quote(line.item), *(_cell(cell) for cell in line.cells)]) for line in view.lines]
+    for block in view.blocks:
+        lines += ["", *_block(block, quote)]
+    return "\n".join(lines) + "\n"
 
 
 def _row(cells: list[str]) -> str:
@@ -40,17 +41,17 @@ def _cell(cell: Cell | None) -> str:
     return f"{_MARKS[cell.colour]} {cell.count}{told}"
 
 
-def _block(block: Block) -> Iterator[str]:
+def _block(block: Block, quote: Callable[[str], str]) -> Iterator[str]:
     judged = "" if block.colour is Colour.RED else " (not judged)"
-    yield f"### {block.code} {_escape(block.title)}{judged}"
+    yield f"### {block.code} {block.title}{judged}"
     yield ""
-    yield _row(["torch", block.check, "expected", "actual"])
+    yield _row(["torch", quote(block.check), "expected", "actual"])
     yield _row(["---"] * 4)
     for entry in block.entries[:_LONGEST]:
         torches = ", ".join(entry.torches)
-        yield _row([torches, _escape(entry.subject), _escape(entry.expected), _escape(entry.actual)])
+        yield _row([torches, quote(entry.subject), quote(entry.expected), quote(entry.actual)])
     if len(block.entries) > _LONGEST:
         yield _row(["", f"and {len(block.entries) - _LONGEST} more, all in verdicts.json", "", ""])
     fields = [*(("Where", place) for place in block.places[:_PLACES]), ("Why", block.why)]
     for name, text in (*fields, *(("Next", step) for step in block.next)):
-        yield f"\n{name}: {_escape(text)}"
+        yield f"\n{name}: {quote(text)}"

@@ -17,7 +17,8 @@ from patchgate.run import NAME, Run, save_run, save_verdicts
 @pytest.fixture
 def command(folder, monkeypatch, capsys):
     """Types a command: its exit code, what it printed, and what it said was wrong."""
-    monkeypatch.delenv("GITHUB_STEP_SUMMARY", raising=False)
+    for name in ("GITHUB_STEP_SUMMARY", "GITHUB_ACTIONS"):
+        monkeypatch.delenv(name, raising=False)
     (folder / "mine.py").write_text("")
 
     def run(*arguments):
@@ -90,6 +91,18 @@ def test_the_summary_of_a_pipeline_is_added_to(command, results, folder, monkeyp
     results(Kind.PASS)
     command("report", "--folder", "out")
     assert (folder / "steps.md").read_text() == "before\n" + (folder / "out" / "summary.md").read_text()
+
+
+def test_in_a_workflow_what_is_red_is_said_beside_the_line(command, results, monkeypatch):
+    monkeypatch.setenv("GITHUB_ACTIONS", "true")
+    results(Kind.REGRESSED)
+    assert "::error title=PG301 kernel facts changed::stack.h200" in command("report", "--folder", "out")[1]
+
+
+def test_a_comment_is_printed_of_results_elsewhere(command, results):
+    results(Kind.REGRESSED)
+    status, printed, _ = command("comment", "out", "out")
+    assert (status, printed.splitlines()[:4]) == (0, ["<!-- patchgate -->", "## ` mine.py `", "", "1 red, 0 green"])
 
 
 def test_a_report_without_a_run_is_refused(command):

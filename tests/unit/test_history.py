@@ -40,7 +40,7 @@ GREEN, GREY = ("green", "PG300", "2"), ("grey", "PG905", "killed")
 def test_a_row_is_kept_once_however_often_it_is_recorded(history):
     for _ in range(3):
         history.record("r1", "2026-01-01", "mine", [verdict()], [observation((2, 1))])
-    assert history.counts() == {"run": 1, "verdict": 1, "fact": 2}
+    assert history.counts() == {"run": 1, "verdict": 1, "fact": 2, "cost": 0}
 
 
 def test_a_series_is_told_in_order_of_time(history):
@@ -71,14 +71,22 @@ def test_merging_either_way_gives_the_same_rows_and_none_twice(tmp_path):
     for number, one in enumerate(made):
         one.record("shared", "2026-01-01", "mine", [verdict()], [observation((2, 1))])
         one.record(f"own{number}", "2026-01-02", "mine", [verdict()], [observation((2, 1))])
+        one.spend(f"own{number}", "mine", "2.11.0", 7.0)
     made[0].export(tmp_path / "copy.sqlite")
     made[0].merge(paths[1])
     made[1].merge(tmp_path / "copy.sqlite")
     made[1].merge(tmp_path / "copy.sqlite")
-    assert made[0].counts() == made[1].counts() == {"run": 3, "verdict": 3, "fact": 6}
+    assert made[0].counts() == made[1].counts() == {"run": 3, "verdict": 3, "fact": 6, "cost": 2}
     assert made[0].cells("own1") == made[1].cells("own1") == {CELL: ("green", "PG300", "[2 1]")}
     for one in made:
         one.close()
+
+
+def test_a_job_costs_what_it_took_when_it_was_last_judged(history):
+    for day, seconds in (("02", 30.0), ("01", 50.0)):
+        history.record(f"r{day}", f"2026-01-{day}", "mine", [], [])
+        history.spend(f"r{day}", "mine", "2.11.0", seconds)
+    assert history.costs() == {("mine", "2.11.0"): 30.0}
 
 
 def test_a_file_that_is_no_history_is_refused(tmp_path, history):

@@ -43,7 +43,8 @@ def test_what_was_judged_is_not_judged_again_and_gives_the_same(made):
     first, second = (made().carry_out(made.jobs, run, run) for run in ("r1", "r2"))
     assert first == second
     assert made.launched == ["2.11.0", "2.12.1"]
-    assert made().history.counts() == {"run": 2, "verdict": 6, "fact": 4}
+    assert made().history.costs().keys() == {("mine", "2.11.0"), ("mine", "2.12.1")}
+    assert made().history.counts() == {"run": 2, "verdict": 6, "fact": 4, "cost": 2}
 
 
 def test_a_row_without_environment_is_a_verdict_and_the_others_go_on(made):

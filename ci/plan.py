@@ -1,0 +1,51 @@
+"""Prints which machine judges what, as JSON for a pipeline: rows of ci/matrix.toml, shared by measured cost.
+
+`python ci/plan.py --tag nightly --machines 8 --history build/sweep/history.sqlite PATCH...`; without patches,
+all below fixtures/patches. Costs are those of the history; without one, all jobs count the same.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from dataclasses import asdict
+from pathlib import Path
+
+from patchgate.history import History
+from patchgate.matrix import load_matrix
+from patchgate.project import ROOT
+from patchgate.shards import Share, shares
+
+
+def plan(arguments: list[str] | None = None) -> list[Share]:
+    """The shares that the options ask for."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("patches", nargs="*")
+    parser.add_argument("--tag", required=True, choices=sorted({tag for row in load_matrix() for tag in row.tags}))
+    parser.add_argument("--machines", type=int, default=0)
+    parser.add_argument("--history", type=Path)
+    given = parser.parse_args(arguments)
+    torches = [row.torch for row in load_matrix() if given.tag in row.tags]
+    patches = given.patches or [
+        f"fixtures/patches/{path.name}" for path in sorted((ROOT / "fixtures/patches").iterdir())
+    ]
+    return shares(torches, patches, given.machines, _costs(given.history, patches))
+
+
+def _costs(history: Path | None, patches: list[str]) -> dict[tuple[str, str], float]:
+    """By the path that the pipeline knows; a history knows a patch by its name."""
+    if history is None or not history.is_file():
+        return {}
+    file = History(history)
+    told = file.costs()
+    file.close()
+    names = {_name(path): path for path in patches}
+    return {(names[patch], torch): seconds for (patch, torch), seconds in told.items() if patch in names}
+
+
+def _name(path: str) -> str:
+    return Path(path).stem if path.endswith((".py", ".diff", ".patch")) else Path(path).name
+
+
+if __name__ == "__main__":
+    print(json.dumps([asdict(share) | {"patches": " ".join(share.patches)} for share in plan()]))

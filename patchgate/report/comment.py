@@ -1,0 +1,64 @@
+"""Results of runs on other machines as one comment of a pull request.
+
+Decides that nothing in them is believed to be more than text: whoever wrote the patch may have written them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+from packaging.version import InvalidVersion, Version
+
+from patchgate.codes import CODES
+from patchgate.errors import UsageError
+from patchgate.model import Verdict
+from patchgate.report.markdown import render_markdown
+from patchgate.report.view import view
+from patchgate.run import NAME, load_run, load_verdicts
+
+# GitHub finds its own comment again by this, and takes none that is longer than 65,536 characters.
+MARKER = "<!-- patchgate -->"
+_LONGEST, _LONGEST_TEXT = 60_000, 300
+
+
+def render_comment(folders: Sequence[Path]) -> str:
+    """One section a patch, with the torches of all folders side by side. Raises UsageError for what is no result."""
+    verdicts: dict[str, list[Verdict]] = {}
+    torches: dict[str, list[str]] = {}
+    for folder in folders:
+        run, told = load_run(folder / NAME), load_verdicts(folder)
+        _refuse_foreign(folder, [*run.torches, *(v.torch or "0" for v in told)], [v.code for v in told])
+        name = Path(run.patch).name
+        verdicts.setdefault(name, []).extend(told)
+        torches.setdefault(name, []).extend(run.torches)
+    sections = [
+        render_markdown(name, view(list(dict.fromkeys(told)), sorted({*torches[name]})), quote=as_code)
+        for name, told in sorted(verdicts.items())
+    ]
+    text = "\n".join([MARKER, *sections]) if sections else f"{MARKER}\nNothing was judged.\n"
+    cut = "\n\nThe rest is in the artifacts of the run.\n"
+    return text if len(text) <= _LONGEST else text[:_LONGEST].rpartition("\n")[0] + cut
+
+
+def _refuse_foreign(folder: Path, torches: Sequence[str], codes: Sequence[str]) -> None:
+    for torch in torches:
+        try:
+            Version(torch)
+        except InvalidVersion:
+            raise UsageError("not a torch release", where=str(folder), got=torch[:80], next="run the gate") from None
+    for code in codes:
+        if code not in CODES:
+            raise UsageError("no such code", where=str(folder), got=code[:80], next="patchgate explain")
+
+
+def as_code(text: str) -> str:
+    """A code span: no mention, link, image, reference or HTML works inside it."""
+    text = " ".join(text.encode("utf-8", "replace").decode().split())
+    if not text:
+        return ""
+    text = text if len(text) <= _LONGEST_TEXT else f"{text[:_LONGEST_TEXT]} ..."
+    longest = max((len(run) for run in re.findall("`+", text)), default=0)
+    fence = "`" * (longest + 1)
+    return f"{fence} {text.replace('|', chr(92) + '|')} {fence}"

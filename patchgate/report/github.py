@@ -1,0 +1,53 @@
+"""What GitHub shows beside a pull request's lines: workflow commands, one for each thing to act on.
+
+Decides their escapes and how a place is named there: relative to the checkout.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from patchgate.model import Colour
+from patchgate.report.view import Block, View
+
+_PLACE = re.compile(r"(.+?)(?::(\d+))?")
+
+
+def annotation(kind: str, text: str, **properties: str | int) -> str:
+    """`::error file=...,line=...::text`; `kind` is error, warning or notice."""
+    told = ",".join(f"{name}={_property(str(value))}" for name, value in properties.items())
+    return f"::{kind} {told}::{_data(text)}"
+
+
+def render_annotations(view: View, checkout: Path) -> Iterator[str]:
+    """One for each block that is not green: at its first place, where that is a file of `checkout`."""
+    for block in view.blocks:
+        kind = "error" if block.colour is Colour.RED else "warning"
+        yield annotation(kind, _text(block), **_place(block, checkout), title=f"{block.code} {block.title}")
+
+
+def _text(block: Block) -> str:
+    first, more = block.entries[0], len(block.entries) - 1
+    on = f" on torch {', '.join(first.torches)}" if first.torches else ""
+    told = f"{first.subject}{on}: {first.actual} (expected: {first.expected})"
+    return f"{told}\nand {more} more like it" if more else told
+
+
+def _place(block: Block, checkout: Path) -> dict[str, str | int]:
+    found = _PLACE.fullmatch(block.places[0]) if block.places else None
+    if found is None:
+        return {}
+    path = Path(found[1]).resolve()
+    if not path.is_file() or not path.is_relative_to(checkout):
+        return {}
+    return {"file": path.relative_to(checkout).as_posix(), "line": int(found[2] or 1)}
+
+
+def _data(text: str) -> str:
+    return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+
+
+def _property(text: str) -> str:
+    return _data(text).replace(":", "%3A").replace(",", "%2C")
