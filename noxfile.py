@@ -148,11 +148,28 @@ def tests(session: nox.Session) -> None:
 
 @nox.session
 def lint(session: nox.Session) -> None:
-    """Style, imports and types."""
+    """Style, imports, types and pipelines."""
     session.install("-e", ".[test,lint]", "nox")
     session.run("ruff", "check", ".")
     session.run("ruff", "format", "--check", ".")
     session.run("mypy")
+    _lint_pipelines(session)
+
+
+def _lint_pipelines(session: nox.Session) -> None:
+    """Each pipeline by its schema, and what no schema knows: expressions, permissions, injections."""
+    own = sorted(map(str, Path(".github", "workflows").glob("*.yml")))
+    pasted = [str(path) for path in sorted(Path("ci", "github").glob("*.yml")) if path.stem != "action"]
+    actions = sorted(map(str, Path("ci", "github").rglob("action.yml")))
+    # Checkers that happen to be on a machine, or not, would make another result there.
+    session.run("actionlint", "-shellcheck=", "-pyflakes=", *own, *pasted)
+    session.run("check-jsonschema", "--builtin-schema", "vendor.github-workflows", *own, *pasted)
+    session.run("check-jsonschema", "--builtin-schema", "vendor.github-actions", *actions)
+    steps = Path(session.create_tmp(), "steps.json")
+    steps.write_text(session.run("python", "ci/buildkite/pipeline.py", silent=True) or "", encoding="utf-8")
+    session.run("check-jsonschema", "--builtin-schema", "vendor.buildkite", "ci/buildkite/pipeline.yml", str(steps))
+    if sys.version_info >= (3, 11):  # zizmor's own least
+        session.run("zizmor", "--offline", "--quiet", "--config", "ci/zizmor.yml", ".github/workflows", "ci/github")
 
 
 @nox.session(requires=requires(PREMERGE))

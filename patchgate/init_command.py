@@ -1,10 +1,11 @@
-"""`patchgate init`: a manifest for a patch that has none, by looking at it.
+"""`patchgate init`: a manifest for a patch that has none, by looking at it, and workflows that judge it.
 
 Decides options and what is written where. Refuses to run the patch, and to replace a file that it was not told to.
 """
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import click
@@ -13,20 +14,26 @@ from patchgate.errors import UsageError
 from patchgate.files import write_atomically
 from patchgate.manifest import manifest_text
 from patchgate.patches import DIFFS, files_of
-from patchgate.project import shown
+from patchgate.project import ROOT, shown
 
 
 @click.command()
 @click.argument("patch", type=click.Path(path_type=Path))
+@click.option("--workflow", metavar="OWNER/REPO@COMMIT", help="Also GitHub workflows that call patchgate's from there.")
 @click.option("--force", is_flag=True, help="Replace what is there already.")
-def init(patch: Path, force: bool) -> None:
+def init(patch: Path, workflow: str | None, force: bool) -> None:
     """Write a manifest for PATCH by looking at it: what it replaces, on which releases, where it is from.
 
     Each guess has a comment with the line that suggests it and the verdict that settles it.
     """
     source, manifest = files_of(patch)
-    text = _guessed(source, patch)
-    _write(manifest, text, force, again=f"patchgate init {shown(patch)} --force")
+    written = {manifest: _guessed(source, patch)} | (_workflows(patch, source, workflow) if workflow else {})
+    there = [path for path in written if path.exists()]
+    if there and not force:
+        again = "the same command with --force replaces it"
+        raise UsageError("is there already", where=shown(there[0]), got="a file that would be replaced", next=again)
+    for path, text in written.items():
+        _write(path, text)
     click.echo(f"next: read the comments, then: nox -s gate -- {shown(patch)}")
 
 
@@ -49,10 +56,45 @@ def _guessed(source: Path, patch: Path) -> str:
     return manifest_text(guesses, source.name, name, f"nox -s gate -- {shown(patch)}", releases())
 
 
-def _write(path: Path, text: str, force: bool, again: str) -> None:
+def _workflows(patch: Path, source: Path, called: str) -> dict[Path, str]:
+    """Those of ci/github that judge a pull request and comment on it, with the placeholders filled in."""
+    if not re.fullmatch(r"[\w.-]+/[\w.-]+@[\w./-]+", called):
+        advice = "--workflow OWNER/patchgate@COMMIT, a repository that holds patchgate and the commit to use"
+        raise UsageError("not OWNER/REPO@COMMIT", where="--workflow", got=called, next=advice)
+    path = patch.resolve()
+    root = next((each for each in path.parents if (each / ".git").exists()), None)
+    if root is None:
+        got, advice = "no git repository around it", "git init, where the workflows shall be"
+        raise UsageError("nowhere to put a workflow", where=shown(patch), got=got, next=advice)
+    named = path.relative_to(root).as_posix()
+    if not re.fullmatch(r"[\w./-]+", named):
+        advice = "letters, digits, and . / _ - only: a workflow tells patches apart by blanks"
+        raise UsageError("cannot be named in a workflow", where=shown(patch), got=named, next=advice)
+    watched = f"{named}/**" if patch.is_dir() else f"{named.removesuffix(source.suffix)}.*"
+    repository, _, commit = called.partition("@")
+    filled = {
+        "PATCH/**": watched,
+        "OWNER/patchgate": repository,
+        "@COMMIT": f"@{commit}",
+        "patches: PATCH": f"patches: {named}",
+    }
+    return {
+        root / ".github" / "workflows" / name: _fill((ROOT / "ci" / "github" / template).read_text("utf-8"), filled)
+        for name, template in (("patchgate.yml", "gate.yml"), ("patchgate-comment.yml", "comment.yml"))
+    }
+
+
+def _fill(text: str, filled: dict[str, str]) -> str:
+    """Without the head, which tells how to paste."""
+    lines = text.splitlines(keepends=True)
+    text = "".join(lines[next(at for at, line in enumerate(lines) if not line.startswith("#")) :])
+    for placeholder, value in filled.items():
+        text = text.replace(placeholder, value)
+    return text
+
+
+def _write(path: Path, text: str) -> None:
     there = path.exists()
-    if there and not force:
-        raise UsageError("is there already", where=shown(path), got="a file that would be replaced", next=again)
     try:
         write_atomically(path, text)
     except OSError as error:

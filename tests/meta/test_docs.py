@@ -1,5 +1,15 @@
-"""Pages that are written by a command are what it writes now."""
+"""Pages that are written by a command are what it writes now; links lead somewhere, and commands are there.
 
+Each rule is also seen failing on a made-up page.
+"""
+
+import re
+import shlex
+
+import click
+import pytest
+
+from patchgate.cli import cli
 from patchgate.codes import CODES
 from patchgate.project import ROOT
 from patchgate.report.catalogue import render_catalogue
@@ -15,3 +25,117 @@ def test_the_page_of_verdict_codes_is_up_to_date():
 def test_a_code_whose_text_changed_would_be_seen():
     codes = list(CODES.values())
     assert list(render_catalogue(codes)) != list(render_catalogue(codes[1:]))
+
+
+PAGES = [*(ROOT / name for name in ("README.md", "CONTRIBUTING.md")), *sorted((ROOT / "docs").glob("*.md"))]
+SESSIONS = set(re.findall(r"^def (\w+)\(session", (ROOT / "noxfile.py").read_text("utf-8"), re.M))
+
+
+def shown(path):
+    return str(path.relative_to(ROOT))
+
+
+def anchors(text):
+    """What a heading is called in a link: its words in lower case, joined."""
+    headings = re.findall(r"^#+ (.+)$", re.sub(r"^```.*?^```", "", text, flags=re.M | re.S), re.M)
+    return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+def dead_links(text, folder):
+    """Links of a page in `folder` that lead to no file, or to no heading of it."""
+    for link in re.findall(r"\]\(([^)\s]+)\)", text):
+        if "://" in link:
+            continue
+        name, _, anchor = link.partition("#")
+        path = (folder / name) if name else None
+        if path is not None and not path.exists():
+            yield link
+        elif anchor and anchor not in anchors(path.read_text("utf-8") if path else text):
+            yield link
+
+
+def commands(text):
+    """What is typed in a page: lines of its consoles, and code that begins with one of our commands."""
+    typed = re.findall(r"^\s*(?:- )?(?:run: )?\$ (.+)$", text, re.M)
+    typed += re.findall(r"`((?:patchgate|nox -s) [^`]+)`", text)
+    for line in typed:
+        for part in re.split(r" && |; ", re.sub(r"\s+#.*$", "", line.replace("\n", " "))):
+            yield part.strip()
+
+
+def fault(command):
+    """What a command names that is not there; None where all of it is."""
+    words = shlex.split(command.replace("[", "").replace("]", "").replace("...", "x"))
+    if words[:3] == ["git", "bisect", "run"]:
+        words = words[3:]
+    while words[:2] == ["python3", "-m"]:
+        words = words[2:]
+    if words[:1] == ["nox"] and "-s" in words:
+        own = words[words.index("-s") + 1 : words.index("--") if "--" in words else None]
+        unknown = [name for name in own if name.partition("(")[0] not in SESSIONS]
+        if unknown:
+            return f"no session {unknown[0]}"
+        words = ["patchgate", own[-1], *words[words.index("--") + 1 :]] if "--" in words else []
+        words = [word for at, word in enumerate(words) if word != "--torch" and words[at - 1] != "--torch"]
+        if own[-1] == "corpus":
+            words = [word for word in words if word != "--all"]
+        if own[-1] not in cli.commands:
+            return None
+    if words[:1] != ["patchgate"] or len(words) < 2 or words[1].startswith("-"):
+        return None
+    found = cli
+    for word in words[1:]:
+        if not isinstance(found, click.Group):
+            break
+        if word not in found.commands:
+            return f"no command {word}"
+        found = found.commands[word]
+    options = {name for each in found.params for name in (*each.opts, *each.secondary_opts)}
+    unknown = [word for word in words if word.startswith("--") and word.partition("=")[0] not in {*options, "--"}]
+    return f"no option {unknown[0]} of {found.name}" if unknown else None
+
+
+@pytest.mark.parametrize("page", PAGES, ids=shown)
+def test_every_link_leads_somewhere(page):
+    assert list(dead_links(page.read_text("utf-8"), page.parent)) == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=shown)
+def test_every_command_is_there(page):
+    faults = {command: fault(command) for command in commands(page.read_text("utf-8"))}
+    assert {command: what for command, what in faults.items() if what} == {}
+
+
+def test_every_page_is_in_the_index():
+    index = (ROOT / "docs" / "README.md").read_text("utf-8")
+    assert [page.name for page in PAGES[2:] if page.name != "README.md" and f"({page.name})" not in index] == []
+
+
+def test_a_dead_link_is_seen(tmp_path):
+    (tmp_path / "a.md").write_text("# One, two\n```\n# no heading\n```\n")
+    text = "[a](a.md) [b](a.md#one-two) [c](a.md#no-heading) [d](b.md) [e](https://example.org/x) [f](#here)\n## Here\n"
+    assert list(dead_links(text, tmp_path)) == ["a.md#no-heading", "b.md"]
+
+
+@pytest.mark.parametrize(
+    ("command", "told"),
+    [
+        ("patchgate lint x.py --fetch", None),
+        ("patchgate lnt x.py", "no command lnt"),
+        ("patchgate index dif 1 2", "no command dif"),
+        ("patchgate lint x.py --quick", "no option --quick of lint"),
+        ("nox -s gate -- x --torch 2.11.0 --nightly", None),
+        ("nox -s gate -- x --fast", "no option --fast of gate"),
+        ("nox -s gat", "no session gat"),
+        ("nox -s 'row(2.14.1)' gate -- x", None),
+        ("python3 -m nox -s tests", None),
+        ("git bisect run patchgate ask --metrc x", "no option --metrc of ask"),
+        ("ls -l", None),
+    ],
+)
+def test_a_command_that_is_not_there_is_seen(command, told):
+    assert fault(command) == told
+
+
+def test_there_are_commands_to_look_at():
+    assert sum(len(list(commands(page.read_text("utf-8")))) for page in PAGES) > 40

@@ -1,24 +1,163 @@
-"""The pipeline names no torch release: its rows come from ci/matrix.toml, through nox."""
+"""Pipelines name no torch release, hold no code of a stranger, ask for no more than they need, and find their caches.
 
+Each rule is also seen failing on a made-up step.
+"""
+
+import importlib.util
 import json
+import re
 import subprocess
 import sys
+from pathlib import Path
 
+import pytest
+import yaml
+
+from patchgate.history import History
 from patchgate.matrix import load_matrix
 from patchgate.project import ROOT
 
-WORKFLOW = ROOT / ".github" / "workflows" / "gate.yml"
+WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
+PASTED = sorted(path for path in (ROOT / "ci" / "github").glob("*.yml") if path.stem != "action")
+ACTIONS = sorted((ROOT / "ci" / "github").rglob("action.yml"))
+ALL = [*WORKFLOWS, *PASTED, *ACTIONS, ROOT / "ci" / "buildkite" / "pipeline.yml"]
 
 
-def test_rows_are_those_of_the_matrix_with_the_tag():
-    sessions = [{"call_spec": {"torch": row.torch}, "tags": list(row.tags)} for row in load_matrix()]
-    for tag in ("premerge", "nightly"):
-        command = [sys.executable, str(ROOT / "ci" / "rows.py"), tag]
-        told = subprocess.run(command, input=json.dumps(sessions), capture_output=True, text=True, check=True).stdout
-        assert json.loads(told) == [row.torch for row in load_matrix() if tag in row.tags]
+def read(path):
+    table = yaml.safe_load(path.read_text("utf-8"))
+    return {("on" if key is True else key): value for key, value in table.items()}  # YAML takes `on` for a truth
 
 
-def test_the_pipeline_names_no_release():
-    text = WORKFLOW.read_text("utf-8")
-    assert "ci/rows.py" in text
+def jobs(path):
+    return read(path).get("jobs", {"action": read(path).get("runs", {})})
+
+
+def steps(path):
+    return [step for job in jobs(path).values() for step in job.get("steps", ())]
+
+
+def shown(path):
+    return str(path.relative_to(ROOT))
+
+
+def load(name):
+    spec = importlib.util.spec_from_file_location(Path(name).stem, ROOT / "ci" / name)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def injected(step):
+    """An expression in a script is pasted before the shell reads it: whoever named the branch wrote the script."""
+    return "${{" in step.get("run", "")
+
+
+def unknown(used):
+    """What is neither GitHub's own by its major release, nor of this repository, nor a placeholder to fill in."""
+    if used.startswith("$/"):
+        return not (ROOT / used[2:]).exists()
+    return not re.fullmatch(r"actions/[\w/-]+@v\d+|OWNER/patchgate/\.github/workflows/\w+\.yml@COMMIT", used)
+
+
+def test_there_are_pipelines():
+    assert len(WORKFLOWS) > 4
+    assert [path.stem for path in PASTED] == ["bisect", "comment", "gate", "nightly"]
+    assert len(ACTIONS) == 2
+
+
+@pytest.mark.parametrize("path", ALL, ids=shown)
+def test_a_pipeline_names_no_release_to_judge_on(path):
+    text = re.sub(r"2\.10\.0\.\.2\.15\.0", "", path.read_text("utf-8"))  # where a search by hand begins
     assert not [row.torch for row in load_matrix() if row.torch in text]
+
+
+@pytest.mark.parametrize("path", ALL, ids=shown)
+def test_no_script_holds_an_expression(path):
+    assert not [step for step in steps(path) if injected(step)]
+
+
+def test_an_expression_in_a_script_is_seen():
+    assert injected({"run": "echo ${{ github.head_ref }}"})
+    assert not injected({"run": "echo $HEAD", "env": {"HEAD": "${{ github.head_ref }}"}})
+
+
+@pytest.mark.parametrize("path", [*WORKFLOWS, *PASTED, *ACTIONS], ids=shown)
+def test_whatever_is_used_is_known(path):
+    used = [each["uses"] for each in [*steps(path), *jobs(path).values()] if "uses" in each]
+    assert not [each for each in used if unknown(each)]
+
+
+@pytest.mark.parametrize(("used", "bad"), [
+    ("actions/cache/restore@v5", False), ("$/ci/github", False), ("$/ci/nothing", True), ("someone/checkout@v6", True),
+    ("actions/checkout@main", True), ("./ci/github", True),
+])  # fmt: skip
+def test_a_stranger_s_action_is_seen(used, bad):
+    assert unknown(used) is bad
+
+
+@pytest.mark.parametrize("path", [*WORKFLOWS, *PASTED], ids=shown)
+def test_a_workflow_may_read_and_only_the_comment_may_write(path):
+    assert read(path)["permissions"] == {}
+    assert "pull_request_target" not in read(path)["on"]
+    given = {right for job in jobs(path).values() for right, how in job["permissions"].items() if how == "write"}
+    assert given == ({"pull-requests"} if "comment" in path.stem else set())
+    called = any("uses" in job for job in jobs(path).values())
+    assert called or all(job["timeout-minutes"] for job in jobs(path).values())
+
+
+def test_the_comment_takes_nothing_of_the_pull_request_but_its_artifact():
+    used = [step["uses"] for step in steps(ROOT / ".github" / "workflows" / "comment.yml") if "uses" in step]
+    assert used == ["$/ci/github/setup", "actions/download-artifact@v7"]
+
+
+def test_a_warm_cache_is_found_again():
+    keys = [step["with"] for step in steps(ROOT / "ci" / "github" / "action.yml") if "cache@" in step.get("uses", "")]
+    uv, build = keys
+    assert not re.search(r"github\.|steps\.", uv["key"])
+    (prefix,) = build["restore-keys"].split("\n")[:1]
+    assert build["key"].startswith(prefix)
+    assert not re.search(r"github\.", prefix)
+
+
+def test_the_plan_is_every_row_with_the_tag_and_the_dear_ones_first(tmp_path):
+    history = History(tmp_path / "history.sqlite")
+    history.record("r1", "2026-01-01", "dear", [], [])
+    history.spend("r1", "dear", "2.12.1", 90.0)
+    history.spend("r1", "cheap", "2.12.1", 1.0)
+    history.close()
+    for tag in ("premerge", "nightly"):
+        command = [sys.executable, ROOT / "ci" / "plan.py", "--tag", tag, "a/cheap.py", "b/dear"]
+        command += ["--history", tmp_path / "history.sqlite"]
+        told = json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
+        assert [share["torch"] for share in told] == [row.torch for row in load_matrix() if tag in row.tags]
+        assert {share["torch"]: share["patches"] for share in told}["2.12.1"] == "b/dear a/cheap.py"
+
+
+def test_without_patches_all_are_planned():
+    (first, *_) = load("plan.py").plan(["--tag", "nightly"])
+    assert len(first.patches) > 40
+
+
+def buildkite(**environment):
+    return load("buildkite/pipeline.py").pipeline(environment)["steps"]
+
+
+def test_buildkite_gets_a_step_a_share_and_none_holds_a_path_as_code():
+    *judged, wait, told = buildkite(PATCHES="a$(x) b", TAG="premerge", QUEUE="mine")
+    assert [step["env"]["TORCH"] for step in judged] == [row.torch for row in load_matrix() if "premerge" in row.tags]
+    assert {step["env"]["PATCHES"] for step in judged} == {"a$(x) b"}
+    assert "$(x)" not in json.dumps([step["command"] for step in [*judged, told]])
+    assert (wait["continue_on_failure"], told["agents"]) == (True, {"queue": "mine"})
+
+
+def test_buildkite_has_a_step_on_a_gpu_where_there_is_one():
+    assert not [step for step in buildkite(PATCHES="a") if step.get("concurrency")]
+    (gpu,) = [step for step in buildkite(PATCHES="a", GPU_QUEUE="h200") if step.get("concurrency")]
+    assert (gpu["agents"], gpu["env"]["DEVICE"]) == ({"queue": "h200"}, "cuda")
+
+
+def test_buildkite_sweeps_every_row_in_one_run():
+    *judged, _, told = buildkite(PATCHES="a", TAG="nightly", BUILDKITE_BUILD_ID="7")
+    assert {step["env"]["ARGUMENTS"] for step in judged} == {"--run=7"}
+    assert len(judged) == len(load_matrix())
+    assert "patchgate history" in told["command"][-1]

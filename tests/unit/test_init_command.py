@@ -4,6 +4,7 @@ import shutil
 import sys
 
 import pytest
+import yaml
 from expecttest import assert_expected_inline
 from hypothesis import given
 from hypothesis import strategies as st
@@ -114,7 +115,7 @@ def test_nothing_is_replaced_unless_told(command, folder):
         """\
 error: mine.toml: is there already
   got:  a file that would be replaced
-  next: patchgate init mine.py --force
+  next: the same command with --force replaces it
 """,
     )
     status, printed, _ = command("init", "mine.py", "--force")
@@ -151,6 +152,61 @@ def test_a_folder_that_cannot_be_written_is_told(command, folder, monkeypatch):
         "error: mine.toml: cannot be written",
         "  got:  Permission denied",
     ]
+
+
+@pytest.fixture
+def repository(folder):
+    (folder / ".git").mkdir()
+    (folder / "patches" / "mine").mkdir(parents=True)
+    (folder / "patches" / "mine" / "patch.py").write_text("")
+    (folder / "patches" / "other.py").write_text("")
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("patch", "watched"), [("patches/mine", "patches/mine/**"), ("patches/other.py", "patches/other.*")]
+)
+def test_the_workflows_call_ours_for_the_patch(command, repository, patch, watched):
+    status, printed, _ = command("init", patch, "--workflow", "them/gate@0123abc")
+    assert status == 0
+    assert [line.partition(" ")[0] for line in printed.splitlines()] == ["wrote", "wrote", "wrote", "next:"]
+    gate, comment = (
+        yaml.safe_load((repository / ".github" / "workflows" / f"patchgate{name}.yml").read_text())
+        for name in ("", "-comment")
+    )
+    assert gate["jobs"]["gate"]["uses"] == "them/gate/.github/workflows/gate.yml@0123abc"
+    assert gate["jobs"]["gate"]["with"] == {"patches": patch}
+    assert gate[True]["pull_request"]["paths"] == [watched, ".github/workflows/patchgate.yml"]
+    assert comment["jobs"]["comment"]["uses"] == "them/gate/.github/workflows/comment.yml@0123abc"
+    assert comment[True]["workflow_run"]["workflows"] == [gate["name"]]
+
+
+def test_nothing_is_written_where_one_file_is_there_already(command, repository):
+    (repository / ".github" / "workflows").mkdir(parents=True)
+    (repository / ".github" / "workflows" / "patchgate.yml").write_text("theirs")
+    status, _, wrong = command("init", "patches/mine", "--workflow", "them/gate@0123abc")
+    assert (status, wrong.splitlines()[0]) == (2, "error: .github/workflows/patchgate.yml: is there already")
+    assert not (repository / "patches" / "mine" / "patch.toml").exists()
+
+
+@pytest.mark.parametrize(
+    ("patch", "called", "told"),
+    [
+        ("patches/mine", "them/gate", "error: --workflow: not OWNER/REPO@COMMIT"),
+        ("patches/mine", "them/gate@a b", "error: --workflow: not OWNER/REPO@COMMIT"),
+        ("two words", "them/gate@1", "error: two words: cannot be named in a workflow"),
+    ],
+)
+def test_what_a_workflow_cannot_say_is_refused(command, repository, patch, called, told):
+    shutil.copytree(repository / "patches" / "mine", repository / "two words")
+    status, printed, wrong = command("init", patch, "--workflow", called)
+    assert (status, printed, wrong.splitlines()[0]) == (2, "", told)
+
+
+def test_a_workflow_needs_a_repository(command, folder):
+    (folder / "mine.py").write_text("")
+    told = command("init", "mine.py", "--workflow", "them/gate@1")[2].splitlines()[0]
+    assert told == "error: mine.py: nowhere to put a workflow"
 
 
 @given(st.text(st.characters(exclude_categories=["Cs"])), st.text(st.characters(exclude_categories=["Cs"])))

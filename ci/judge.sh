@@ -1,0 +1,27 @@
+#!/usr/bin/env bash
+# Runs one session of nox on each patch, and leaves the results below $RESULTS. All it is told comes in the
+# environment and stays quoted: a patch's path is whatever its author called it.
+#   CHECKOUT of patchgate, WORKSPACE that the PATCHES are in, RESULTS, SESSION, PATCHES, TORCH, DEVICE, ARGUMENTS
+set -uo pipefail
+read -ra patches <<<"${PATCHES:-}"
+mapfile -t more < <(printf '%s' "${ARGUMENTS:-}")
+[ -z "${TORCH:-}" ] || more+=(--torch "$TORCH")
+[ -z "${DEVICE:-}" ] || more+=(--device "$DEVICE")
+mkdir -p "$RESULTS"
+worst=0
+
+judge() { # keeps the worst of what nox ended with: red (1) outweighs trouble with the machine (4)
+  python -m nox --non-interactive -f "$CHECKOUT/noxfile.py" -s "$SESSION" -- "$@"
+  local code=$?
+  [ "$code" = 0 ] || [ "$worst" = 1 ] || worst=$code
+}
+
+if [ "$SESSION" = gate ]; then
+  for patch in "${patches[@]}"; do
+    judge "${more[@]}" --folder "$RESULTS/$(basename "$patch")" "$WORKSPACE/$patch"
+  done
+else
+  judge "${more[@]}" "${patches[@]/#/$WORKSPACE/}"
+  [ "$SESSION" != sweep ] || cp "$CHECKOUT"/build/sweep/{history.sqlite,verdicts.json} "$RESULTS"
+fi
+exit "$worst"
