@@ -1,0 +1,91 @@
+"""The gate's jobs, played from the workflow in a clean clone: plan, judge, and the comment of what that left.
+
+In the small form pip installs nothing and nox's gate runs with a row that is there; `-m pipeline` leaves both alone.
+"""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+
+import pytest
+import yaml
+from play import Machine
+
+from patchgate.matrix import load_matrix
+from patchgate.project import ROOT
+
+PATCH = "fixtures/patches/harmless"
+SMALL = """\
+#!/bin/bash
+# A python of the runner: what would be installed is there already, and the row too.
+case "$*" in
+  "-m pip "*) exit 0 ;;
+  "-m nox --non-interactive -f {clone}/noxfile.py -s gate -- "*"--torch {torch} "*)
+    shift 8; told=("$@"); for at in "${{!told[@]}}"; do
+      [ "${{told[at]}}" = --torch ] && unset "told[at]" "told[at+1]"; done
+    cd {clone}; PYTHONPATH={clone} exec {python} -m patchgate gate --row {torch}={row} -n 1 "${{told[@]}}" ;;
+  "-m nox "*) echo "not the nox that was expected: $*" >&2; exit 2 ;;
+  *) PYTHONPATH={clone} exec {python} "$@" ;;
+esac
+"""
+
+
+@pytest.fixture
+def clone(tmp_path):
+    subprocess.run(["git", "clone", "-q", ROOT, tmp_path / "clone"], check=True)
+    return tmp_path / "clone"
+
+
+@pytest.fixture
+def machine(tmp_path, clone):
+    """A runner whose `python` is the script `shim`, in a workspace of its own."""
+
+    def make(shim):
+        for name in ("temp", "shims"):
+            (tmp_path / name).mkdir()
+        shutil.copytree(clone / PATCH, tmp_path / "workspace" / PATCH)
+        (tmp_path / "shims" / "python").write_text(shim)
+        (tmp_path / "shims" / "python").chmod(0o755)
+        return Machine(clone, tmp_path / "workspace", tmp_path / "temp", tmp_path / "shims")
+
+    return make
+
+
+def judged(machine, *arguments):
+    """Plays plan, and judge for the first share of it: the share, and the verdicts that were kept."""
+    jobs = yaml.safe_load((ROOT / ".github" / "workflows" / "gate.yml").read_text())["jobs"]
+    inputs = {"patches": PATCH, "machines": 2, "arguments": "\n".join(arguments)}
+    outputs = machine.play(jobs["plan"], {"inputs": inputs})
+    (share, *_) = json.loads(outputs["shares"])
+    machine.play(jobs["judge"], {"inputs": inputs, "matrix": share, "strategy": {"job-index": 0}})
+    (kept,) = machine.kept.values()
+    return share, kept / "harmless"
+
+
+def test_the_gate_s_steps_in_a_clean_clone(machine, clone, capfd):
+    torch = next(row.torch for row in load_matrix() if "premerge" in row.tags)
+    row = os.environ.get(f"PATCHGATE_ROW_{torch.replace('.', '_')}")
+    if not row:
+        pytest.skip("no torch row: run `nox -s tests`")
+    python = sys.executable
+    player = machine(SMALL.format(clone=clone, python=python, torch=torch, row=row))
+    share, kept = judged(player, "--workload=residual_chain", "--device=cpu")
+    assert (share["torch"], share["patches"]) == (torch, PATCH)
+    assert player.status == 0, capfd.readouterr()
+    assert json.loads((kept / "verdicts.json").read_text())["verdicts"]
+    assert list(player.kept) == [f"patchgate-{torch}-0"]
+    assert player.caches[0] == f"patchgate-uv-Linux-X64-3.12-{torch}"
+    told = subprocess.run([python, "-m", "patchgate", "comment", kept], capture_output=True, text=True, cwd=clone)
+    assert told.stdout.startswith("<!-- patchgate -->\n## ` harmless `\n\n0 red")
+
+
+@pytest.mark.pipeline
+def test_the_gate_s_steps_with_nox(machine, clone):
+    """Makes an environment of patchgate's own and one row's, in the clone."""
+    subprocess.run([sys.executable, "-m", "venv", clone.parent / "venv"], check=True)
+    player = machine(f'#!/bin/sh\nPATH={clone.parent}/venv/bin:"$PATH" exec {clone.parent}/venv/bin/python "$@"\n')
+    share, kept = judged(player, "--workload=residual_chain", "--device=cpu")
+    assert player.status == 0
+    assert json.loads((kept / "run.json").read_text())["rows"].keys() == {share["torch"]}
