@@ -71,7 +71,7 @@ def test_the_gate_s_steps_in_a_clean_clone(machine, clone, capfd):
         pytest.skip("no torch row: run `nox -s tests`")
     python = sys.executable
     player = machine(SMALL.format(clone=clone, python=python, torch=torch, row=row))
-    share, kept = judged(player, "--workload=residual_chain", "--device=cpu")
+    share, kept = judged(player, "--workload=graph_break", "--device=h200")
     assert (share["torch"], share["patches"]) == (torch, PATCH)
     assert player.status == 0, capfd.readouterr()
     assert json.loads((kept / "verdicts.json").read_text())["verdicts"]
@@ -86,6 +86,6 @@ def test_the_gate_s_steps_with_nox(machine, clone):
     """Makes an environment of patchgate's own and one row's, in the clone."""
     subprocess.run([sys.executable, "-m", "venv", clone.parent / "venv"], check=True)
     player = machine(f'#!/bin/sh\nPATH={clone.parent}/venv/bin:"$PATH" exec {clone.parent}/venv/bin/python "$@"\n')
-    share, kept = judged(player, "--workload=residual_chain", "--device=cpu")
+    share, kept = judged(player, "--workload=graph_break", "--device=h200")
     assert player.status == 0
     assert json.loads((kept / "run.json").read_text())["rows"].keys() == {share["torch"]}
