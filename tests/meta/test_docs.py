@@ -48,9 +48,8 @@ def dead_links(text, folder):
             continue
         name, _, anchor = link.partition("#")
         path = (folder / name) if name else None
-        if path is not None and not path.exists():
-            yield link
-        elif anchor and anchor not in anchors(path.read_text("utf-8") if path else text):
+        page = text if path is None else path.read_text("utf-8") if path.suffix == ".md" and path.exists() else ""
+        if (path is not None and not path.exists()) or (anchor and anchor not in anchors(page)):
             yield link
 
 
@@ -59,7 +58,7 @@ def commands(text):
     typed = re.findall(r"^\s*(?:- )?(?:run: )?\$ (.+)$", text, re.M)
     typed += re.findall(r"`((?:patchgate|nox -s) [^`]+)`", text)
     for line in typed:
-        for part in re.split(r" && |; ", re.sub(r"\s+#.*$", "", line.replace("\n", " "))):
+        for part in re.split(r" && ", re.sub(r"\s+#.*$", "", line.replace("\n", " "))):
             yield part.strip()
 
 
