@@ -18,10 +18,11 @@ judge() { # keeps the worst of what nox ended with: red (1) outweighs trouble wi
 
 if [ "$SESSION" = gate ]; then
   for patch in "${patches[@]}"; do
-    judge "${more[@]}" --folder "$RESULTS/$(basename "$patch")" "$WORKSPACE/$patch"
+    judge "${more[@]}" "$WORKSPACE/$patch"
+    cp -r "$CHECKOUT/build/gate" "$RESULTS/$(basename "$patch")"
   done
 else
   judge "${more[@]}" "${patches[@]/#/$WORKSPACE/}"
-  [ "$SESSION" != sweep ] || cp "$CHECKOUT"/build/sweep/{history.sqlite,verdicts.json} "$RESULTS"
+  [ "$SESSION" != sweep ] || cp "$CHECKOUT"/build/sweep/{history.sqlite,verdicts.json,report.html} "$RESULTS"
 fi
 exit "$worst"
