@@ -21,6 +21,7 @@ from rich.console import Console
 from patchgate import __version__, accept, pages, record
 from patchgate.bisect_command import ask, bisect
 from patchgate.codes import CODES
+from patchgate.comment_command import comment
 from patchgate.corpus.command import corpus
 from patchgate.errors import UsageError
 from patchgate.evidence import gather
@@ -33,7 +34,6 @@ from patchgate.model import Verdict, exit_code
 from patchgate.patches import load_patch
 from patchgate.project import DEVICES, GOLDEN, shown
 from patchgate.report.catalogue import render_catalogue
-from patchgate.report.comment import render_comment
 from patchgate.report.github import render_annotations
 from patchgate.report.junit import render_junit
 from patchgate.report.markdown import render_markdown
@@ -155,13 +155,6 @@ def explain(code: str | None, markdown: bool) -> None:
     show_code(Console(), CODES[code.upper()])
 
 
-@cli.command()
-@click.argument("folders", nargs=-1, required=True, type=click.Path(path_type=Path, file_okay=False))
-def comment(folders: tuple[Path, ...]) -> None:
-    """Print the results in FOLDERS, which nobody has to trust, as one comment of a pull request."""
-    click.echo(render_comment(folders), nl=False)
-
-
 @cli.command("accept")
 @click.option("--reason", metavar="TEXT", help="Why golden changes; goes into golden/HISTORY.md.")
 @click.option("--golden", default=str(GOLDEN), type=click.Path(file_okay=False), help="The folder of golden files.")
@@ -192,6 +185,7 @@ def record_command(profile: str, folder: str) -> None:
 
 
 cli.add_command(corpus)
+cli.add_command(comment)
 cli.add_command(init)
 cli.add_command(fidelity)
 cli.add_command(lint)

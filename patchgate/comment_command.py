@@ -1,0 +1,16 @@
+"""`patchgate comment`: results of other machines, for a pull request."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from patchgate.report.comment import render_comment
+
+
+@click.command()
+@click.argument("folders", nargs=-1, required=True, type=click.Path(path_type=Path, file_okay=False))
+def comment(folders: tuple[Path, ...]) -> None:
+    """Print the results in FOLDERS, which nobody has to trust, as one comment of a pull request."""
+    click.echo(render_comment(folders), nl=False)
