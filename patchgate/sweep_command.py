@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import NoReturn
@@ -18,7 +18,7 @@ from patchgate import pages
 from patchgate.environments import Environments
 from patchgate.errors import UsageError
 from patchgate.history import History
-from patchgate.history_changes import flaky, groups, transitions
+from patchgate.history_changes import Cells, flaky, groups, transitions
 from patchgate.identity import read_environment
 from patchgate.model import exit_code
 from patchgate.project import ROOT, shown
@@ -87,7 +87,8 @@ def sweep(
     )
     verdicts = made.carry_out(shard_of(jobs, int(part[1]), int(part[2])), run, at)
     save_verdicts(folder, verdicts)
-    click.echo("\n".join(_told(history)))
+    told = [history.cells(one) for one, _ in history.runs()[-_RUNS:]]
+    click.echo("\n".join(_told(told)))
     history.close()
     code = exit_code(verdicts)
     page = folder / pages.NAME
@@ -120,14 +121,13 @@ def history_command(
                 raise UsageError("no such fact in this history", where="history", got=fact, next="nox -s sweep")
             click.echo("\n".join(render_series(points)))
         else:
-            click.echo("\n".join(_told(history)))
+            click.echo("\n".join(_told([history.cells(run) for run, _ in history.runs()[-_RUNS:]])))
     finally:
         history.close()
 
 
-def _told(history: History) -> Iterator[str]:
+def _told(told: Sequence[Cells]) -> Iterator[str]:
     """What changed in the last run, and what fails."""
-    told = [history.cells(run) for run, _ in history.runs()[-_RUNS:]]
     if len(told) > 1:
         yield from render_transitions(list(transitions(*told[-2:])))
     yield from render_checklist(groups(told), flaky(told))
