@@ -13,7 +13,7 @@ from patchgate.matrix import load_profile
 from patchgate.model import Symptom, Workload
 from patchgate.run import Run
 
-_NUMBERS = ("parity", "consistency", "tokens")
+_NUMBERS = ("parity", "consistency", "ranks", "tokens")
 AXES = ("torch", "device", "workload", "size", "symptom")
 
 

@@ -21,7 +21,7 @@ from patchgate.wire import Answer
 # A patch is imported on a simulated GPU, so that none is needed and none is touched.
 STAND_IN = "h200"
 # A question that compiles more than once has the time of as many cases.
-COMPILES = {"sample": 2, "forms": 4}
+COMPILES = {"sample": 2, "forms": 4, "ranks": 2}
 # Inputs and weights of a comparison of numbers.
 SEEDS = (0, 1, 2)
 
@@ -55,6 +55,10 @@ class Measuring:
     def sample_on(self, device: str, torch: str, patch: Patch | None, outputs: str) -> Answer:
         """Tokens of the small decoder, sampled on a device and written to the file `outputs`."""
         return self._write_on(device, torch, "sample", patch, outputs)
+
+    def ranks_on(self, device: str, torch: str, patch: Patch | None, outputs: str) -> Answer:
+        """Outputs of the stack of two ranks, written to the file `outputs`; "unmeasured" where there can be none."""
+        return self._write_on(device, torch, "ranks", patch, outputs)
 
     def _write_on(self, device: str, torch: str, do: str, patch: Patch | None, outputs: str, **request: Any) -> Answer:
         """Compiled C++ is found again by its own source text.

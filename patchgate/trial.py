@@ -163,7 +163,7 @@ class Trial(Measuring):
         """Verdicts of one check ("kernels" or "graph") on the facts of one case."""
         needed = self.workload(name).needs_device
         if needed and load_profile(device)["kind"] != "real":
-            yield judge_undeviced(check, torch, f"{name}.{device}", needed)
+            yield judge_undeviced(check, torch, f"{name}.{device}", f"needs one: {needed}")
             return
         unpatched, patched = self.observations(torch, device, name)
         # A real device is held to the record of the profile that describes it.

@@ -46,7 +46,8 @@ CODES = (
     Code(
         code="PG906",
         title="needs a real device",
-        what="This workload's code depends on what runs on the device, so no simulation can tell its facts.",
+        what="This workload's code depends on what runs on the device, or it runs on more devices than there are here;"
+        " no simulation can tell.",
         why="A guess would pass or fail for the wrong reason.",
         fix="On a machine with the GPU: nox -s gate -- PATCH --device cuda.",
     ),

@@ -31,9 +31,9 @@ def judge_row(torch: str, problem: str) -> Verdict:
     return _verdict("PG901", Kind.INFRA, torch, "environment", "a working torch", problem)
 
 
-def judge_undeviced(check: str, torch: str, subject: str, reason: str) -> Verdict:
-    """PG906: no simulation can take these facts, and none is guessed."""
-    found = _verdict("PG906", Kind.NOTE, torch, subject, "a real device", f"needs one: {reason}")
+def judge_undeviced(check: str, torch: str, subject: str, reason: str, needed: str = "a real device") -> Verdict:
+    """PG906: what this needs is not here, and nothing is guessed."""
+    found = _verdict("PG906", Kind.NOTE, torch, subject, needed, reason)
     return replace(found, check=check)
 
 

@@ -21,7 +21,9 @@ from patchgate.probe import (
     intermediates,
     lines,
     numerics,
+    parallel,
     patching,
+    ranks,
     recompiles,
     sentinel,
     surface,
@@ -178,6 +180,15 @@ def sample(request: Request, stage: Stage) -> dict[str, Any]:
     return {"environment": environment()}
 
 
+def run_ranks(request: Request, stage: Stage) -> dict[str, Any]:
+    """Run the stack of two ranks and leave its outputs in a file; "unmeasured" tells why there can be no ranks."""
+    missing = ranks.missing(request["profile"])
+    if missing:
+        return {"unmeasured": missing}
+    failure = parallel.run(request, stage)
+    return {"failure": failure} if failure else {"environment": environment()}
+
+
 ANSWERS: dict[str, Answer] = {
     "observe": observe,
     "ladder": first_failing_stage,
@@ -192,6 +203,7 @@ ANSWERS: dict[str, Answer] = {
     "trace": _leaving(intermediates.trace),
     "differ traces": _comparing(intermediates.first_parted),
     "sample": sample,
+    "ranks": run_ranks,
     "differ tokens": _comparing(decoder.differ),
     "time": time_pair,
     "cached": compile_cached,

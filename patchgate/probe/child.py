@@ -1,24 +1,20 @@
 """One child, forked or started afresh: sets its own limits, answers one request, and never returns.
 
-Decides how a failure inside the child is described. Refuses to know what the
-request means. The patch may do anything after this module has started, so
-what the reply needs is bound here, before.
+Decides its limits and what it may write. Refuses to know what the request
+means.
 """
 
 from __future__ import annotations
 
 import contextlib
 import ctypes
-import errno
 import faulthandler
 import json
 import os
 import resource
 import signal
-import subprocess
 import sys
 import tempfile
-import traceback
 from typing import Any, NoReturn
 
 import torch._inductor.codecache as codecache
@@ -26,11 +22,10 @@ import torch._inductor.codecache as codecache
 from patchgate.probe.answers import ANSWERS
 from patchgate.probe.applying import Request
 from patchgate.probe.confine import confine
+from patchgate.probe.reply import describe, leave
 
-_write, _exit, _dumps, _replace = os.write, os._exit, json.dumps, os.replace
 _PR_SET_PDEATHSIG = 1
 _OUTPUT_LIMIT = 512 << 20
-_MEMORY_WORDS = ("can't allocate memory", "cannot allocate memory", "not enough memory", "std::bad_alloc")
 
 
 def answer(request: Request, folder: str) -> NoReturn:
@@ -47,20 +42,8 @@ def answer(request: Request, folder: str) -> NoReturn:
         stage("start")
         reply: dict[str, Any] = ANSWERS[request["do"]](request, stage)
     except BaseException as error:  # the patch may raise anything, SystemExit included
-        reply = {"failure": _describe(error, request.get("patch"))}
-    _leave(reply, folder)
-
-
-def _leave(reply: dict[str, Any], folder: str) -> NoReturn:
-    try:
-        # Half a surrogate pair, which only a patch's own text has, could not be printed outside.
-        data = _dumps(reply, ensure_ascii=False).encode(errors="replace")
-        descriptor = os.open(f"{folder}/reply.tmp", os.O_CREAT | os.O_WRONLY | os.O_TRUNC)
-        while data:
-            data = data[_write(descriptor, data) :]
-        _replace(f"{folder}/reply.tmp", f"{folder}/reply.json")
-    finally:
-        _exit(0)
+        reply = {"failure": describe(error, request.get("patch"))}
+    leave(reply, f"{folder}/reply.json")
 
 
 def _detach(folder: str) -> None:
@@ -114,47 +97,6 @@ def _private_bytes() -> int:
             if line.startswith("VmData:"):
                 return int(line.split()[1]) * 1024
     return 0
-
-
-def _describe(error: BaseException, patch: str | None) -> dict[str, Any]:
-    """Cause, signature and place of an exception, for the outside."""
-    root = error
-    # Dynamo and Inductor wrap what went wrong; the user needs the innermost error.
-    while (inner := getattr(root, "inner_exception", None) or root.__cause__) is not None:
-        root = inner
-    text = str(root).strip().split("\n")[0][:200]
-    if isinstance(root, subprocess.CalledProcessError):
-        # The command is long, and what it said is what matters.
-        said = root.stderr or root.output or b""
-        text = f"{text[:80]}...: {said.decode(errors='replace') if isinstance(said, bytes) else said}"[:400]
-    frames = traceback.extract_tb(root.__traceback__) or traceback.extract_tb(error.__traceback__)
-    in_patch = [frame for frame in frames if patch and frame.filename == patch]
-    frame = (in_patch or list(frames) or [None])[-1]  # type: ignore[list-item]
-    where = f"{_short(frame.filename)}:{frame.lineno}" if frame else None
-    if isinstance(root, SyntaxError) and root.filename and root.filename == patch:
-        where = f"{_short(root.filename)}:{root.lineno}"
-    return {
-        "cause": _cause(root),
-        "signature": f"{type(root).__name__}: {text}" if text else type(root).__name__,
-        "detail": "".join(traceback.format_exception(error))[-6000:],
-        "where": where,
-    }
-
-
-def _cause(error: BaseException) -> str:
-    if isinstance(error, MemoryError) or any(word in str(error).lower() for word in _MEMORY_WORDS):
-        return "out-of-memory"
-    if isinstance(error, SystemExit):
-        return "exited"
-    if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
-        return "machine"
-    return "raised"
-
-
-def _short(filename: str) -> str:
-    """A path as a reader knows it: torch's files from `torch/` on, others as they were given."""
-    marker = "/site-packages/"
-    return filename.split(marker, 1)[1] if marker in filename else filename
 
 
 if __name__ == "__main__":

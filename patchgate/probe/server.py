@@ -13,7 +13,6 @@ import gc
 import inspect
 import json
 import os
-import re
 import selectors
 import shutil
 import signal
@@ -24,12 +23,13 @@ import time
 from dataclasses import dataclass
 from typing import Any
 
+from patchgate.probe.reply import ended, place_in_patch
 from patchgate.probe.waiting import Clock
 
 _TAIL = 4000
+# What faulthandler writes of a few threads: the innermost frame comes first.
+_TRACE = 1 << 16
 _PR_SET_CHILD_SUBREAPER = 36
-# Signals that come from the machine, not from the patch.
-_FROM_OUTSIDE = {signal.SIGKILL, signal.SIGTERM, signal.SIGHUP, signal.SIGINT}
 
 
 def warm_up() -> None:
@@ -190,10 +190,11 @@ def _kill(pid: int) -> None:
         os.killpg(pid, signal.SIGKILL)
 
 
-def _read(path: str) -> str:
+def _read(path: str, most: int = _TAIL) -> str:
+    """The end of a file."""
     try:
         with open(path, "rb") as file:
-            file.seek(max(0, os.fstat(file.fileno()).st_size - _TAIL))
+            file.seek(max(0, os.fstat(file.fileno()).st_size - most))
             return file.read().decode(errors="replace")
     except OSError:
         return ""
@@ -206,28 +207,18 @@ def _reply(job: _Job, status: int) -> dict[str, Any]:
     with contextlib.suppress(OSError, ValueError), open(f"{job.folder}/reply.json", encoding="utf-8") as file:
         reply = json.load(file)
     if not reply:
-        trace = _read(f"{job.folder}/trace")
-        told = {"detail": trace or _read(f"{job.folder}/output"), "where": place_in_patch(trace, job.patch)}
-        reply = {"failure": _how_it_ended(job, status) | told}
+        reply = {"failure": _how_it_ended(job, status)}
     if "failure" in reply:
-        reply["failure"]["stage"] = stage
+        trace = _read(f"{job.folder}/trace", _TRACE)
+        told = {"detail": trace or _read(f"{job.folder}/output"), "where": place_in_patch(trace, job.patch)}
+        reply["failure"] = told | reply["failure"] | {"stage": stage}
     return reply
-
-
-def place_in_patch(trace: str, patch: str | None) -> str | None:
-    """file:line of the innermost frame of the patch in what faulthandler wrote (innermost first)."""
-    found = re.search(rf'File "{re.escape(patch)}", line (\d+)', trace) if patch else None
-    return f"{patch}:{found[1]}" if found else None
 
 
 def _how_it_ended(job: _Job, status: int) -> dict[str, Any]:
     if job.killed:
         return {"cause": "hung", "signature": "did not end within the time limit"}
-    if os.WIFSIGNALED(status):
-        number = signal.Signals(os.WTERMSIG(status))
-        cause = "machine" if number in _FROM_OUTSIDE else "crashed"
-        return {"cause": cause, "signature": f"killed by {number.name}"}
-    return {"cause": "exited", "signature": f"exited with status {os.WEXITSTATUS(status)} before it was done"}
+    return ended(status)
 
 
 def main() -> None:

@@ -35,7 +35,7 @@ def judged(code, torch, trial, folder):
     """The verdicts of the check that a code belongs to."""
     patch, symptom, family = trial.patch, trial.patch.claims.symptom, code[2]
     if code == "PG507":
-        return cells("consistency").compared(torch, "cpu", WORKLOAD, patch, trial, folder)
+        return consistent(torch, patch, trial, folder)
     if code == "PG510":
         return cells("tokens").sampled(torch, "cpu", patch, trial, folder)
     if code.startswith("PG41"):
@@ -54,6 +54,14 @@ def judged(code, torch, trial, folder):
     if family == "8":
         return reach(code, torch, patch, trial)
     return list(trial.facts({"3": "kernels", "4": "graph"}[family], torch, "h200", WORKLOAD))
+
+
+def consistent(torch, patch, trial, folder):
+    forms, ranks = folder / "forms", folder / "ranks"
+    forms.mkdir()
+    ranks.mkdir()
+    verdicts = cells("consistency").compared(torch, "cpu", WORKLOAD, patch, trial, forms)
+    return [*verdicts, *cells("ranks").compared(torch, "cpu", patch, trial, ranks)]
 
 
 def reach(code, torch, patch, trial):

@@ -39,6 +39,7 @@ def test_counters_that_do_not_count_void_the_row(answer, actual):
 
 
 def test_what_no_simulation_can_tell_is_a_note_of_the_check_that_asked():
-    verdict = judge_undeviced("kernels", "2.11.0", "mlp_max_autotune.h200", "it runs candidates")
+    verdict = judge_undeviced("kernels", "2.11.0", "mlp_max_autotune.h200", "needs one: it runs candidates")
     assert (verdict.code, verdict.colour, verdict.check) == ("PG906", Colour.GREEN, "kernels")
-    assert verdict.actual == "needs one: it runs candidates"
+    assert (verdict.expected, verdict.actual) == ("a real device", "needs one: it runs candidates")
+    assert judge_undeviced("parity", "2.11.0", "ranks", "this machine has 1", "2 GPUs").expected == "2 GPUs"

@@ -2,7 +2,7 @@
 
 import pytest
 
-from patchgate.probe.server import place_in_patch
+from patchgate.probe.reply import place_in_patch
 
 TRACE = """Current thread 0x00007f (most recent call first):
   File "/site-packages/torch/_inductor/ir.py", line 9 in realize

@@ -1,0 +1,83 @@
+"""Two ranks on real torch: sound patches are quiet, and a rank that fails in any way is told and leaves nothing."""
+
+import importlib.util
+import subprocess
+import time
+from dataclasses import replace
+
+import pytest
+
+from patchgate.matrix import load_profile, load_workloads
+from patchgate.model import Cause, Colour
+from patchgate.patches import load_patch
+from patchgate.project import ROOT, SUITE
+from patchgate.run import Limits
+from patchgate.trial import Trial
+from patchgate.wire import failure_of
+
+# A replaced lowering whose second rank does what stands in its middle.
+REPLACED = """import ctypes, os, subprocess, time
+import torch.distributed as dist
+from torch._inductor import lowering
+rsqrt = lowering.aten.rsqrt.default
+original = lowering.lowerings[rsqrt]
+def replaced(x):
+    if dist.get_rank() == 1:
+        {}
+    return original(x)
+lowering.lowerings[rsqrt] = replaced
+"""
+FAILING = {
+    "raise KeyError('gone')": (Cause.RAISED, "rank 1: ", 8),
+    "os._exit(0)": (Cause.EXITED, "rank 1: ", None),
+    "ctypes.string_at(0)": (Cause.CRASHED, "rank 1: ", 8),
+    "time.sleep(3600)": (Cause.HUNG, "", 8),
+}
+QUIET = ("vllm-42686-corrected", "vllm-42686")
+
+
+@pytest.fixture
+def ranks(torch, run, runner):
+    """The verdicts of the cell for a patch on a device."""
+    spec = importlib.util.spec_from_file_location("suite_ranks", SUITE / "test_ranks.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+
+    def judged(path, device, folder):
+        trial = Trial(replace(run, patch=str(path)), load_patch(path), load_workloads(), runner)
+        return module.compared(torch, device, trial.patch, trial, folder)
+
+    return judged
+
+
+@pytest.mark.parametrize("name", QUIET)
+def test_a_patch_that_changes_both_forms_alike_is_quiet(ranks, name, tmp_path):
+    verdicts = ranks(ROOT / "fixtures" / "patches" / name, "cpu", tmp_path)
+    assert [(verdict.code, verdict.colour) for verdict in verdicts] == [("PG503", Colour.GREEN)] * 2
+    assert verdicts[0].subject == "two ranks.cpu tensor-parallel and sequence-parallel"
+
+
+def test_without_two_gpus_nothing_is_guessed(ranks, tmp_path):
+    (verdict,) = ranks(ROOT / "fixtures" / "patches" / "harmless", "cuda", tmp_path)
+    assert (verdict.code, verdict.expected, verdict.actual) == ("PG906", "two GPUs", "this machine has 0")
+
+
+@pytest.mark.parametrize("does", FAILING)
+def test_how_a_rank_ends_is_told(torch, runner, does, tmp_path):
+    cause, signature, line = FAILING[does]
+    mark = f"patchgate-rank-{tmp_path.name}"
+    path, outputs = tmp_path / "patch.py", tmp_path / "out"
+    path.write_text(REPLACED.format(f"subprocess.Popen(['sh', '-c', 'sleep 600; : {mark}']); {does}"))
+    limited = replace(runner, limits=Limits(seconds=20 if cause is Cause.HUNG else 60, bytes=runner.limits.bytes))
+    profile = load_profile("cpu")
+    failure = failure_of(limited.ask(torch, "ranks", patch=str(path), outputs=str(outputs), profile=profile))
+    assert failure.cause is cause, failure
+    assert failure.signature.startswith(signature)
+    assert failure.where == (f"{path}:{line}" if line else None)
+    # It is killed before the answer; the kernel may take a moment to bury it.
+    assert any(not running(mark) or time.sleep(0.1) for _ in range(100))
+
+
+def running(mark):
+    listed = subprocess.run(["ps", "-eo", "stat,args"], capture_output=True, text=True, check=True).stdout
+    return [line for line in listed.splitlines() if mark in line and not line.startswith("Z")]
