@@ -50,6 +50,8 @@ class Measuring:
             outputs,
             **told(workload),
             seeds=list(SEEDS),
+            training=workload.training,
+            small=self.runner.nightly or "consistency" in workload.checks,
         )
 
     def sample_on(self, device: str, torch: str, patch: Patch | None, outputs: str) -> Answer:

@@ -24,8 +24,8 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "max-autotune": {"mode": "max-autotune", "needs_device": _TUNED},
     "max-autotune-no-cudagraphs": {"mode": "max-autotune-no-cudagraphs", "needs_device": _TUNED},
 }
-# Inference on the CPU has numbers to compare; timing and caches are asked of a file once.
-_WITH_NUMBERS = {"bfloat16", "float16", "float32"}
+# These have numbers to compare on the CPU; timing and caches are asked of a file once.
+_WITH_NUMBERS = {"bfloat16", "float16", "float32", "training"}
 _WHOLE = {"static", "dynamic"}
 
 

@@ -40,9 +40,9 @@ CODES = (
     ),
     Code(
         code="PG506",
-        title="special values come out otherwise",
-        what="For inputs with NaN, infinities, very large or denormal values, an output is NaN, infinite or finite"
-        " where it is that neither unpatched nor in eager.",
+        title="special inputs come out otherwise",
+        what="For inputs with NaN, infinities, very large or denormal values, of one row or of none, an output is NaN,"
+        " infinite or finite where it is that neither unpatched nor in eager; or an error comes or goes.",
         why="A NaN that is swallowed hides a broken training run; one that is made up breaks a good one.",
         fix="Look for a comparison that NaN fails, or for an intermediate in a type that overflows earlier.",
     ),
@@ -61,6 +61,13 @@ CODES = (
         " tokens.",
         why="A job that compares sampled text exactly will flip; this is what failed for vLLM #42686.",
         fix='Claim `numerics = "rounding"`, and tell whoever compares text exactly how often it will flip.',
+    ),
+    Code(
+        code="PG511",
+        title="runs differ from one another",
+        what="Two runs of the same compiled workload on the same inputs differ bit for bit, on the side that is named.",
+        why="Where runs differ by themselves, a difference from unpatched says nothing of the patch.",
+        fix="Look for atomics, threads or random numbers in that side's code, and judge it where runs repeat.",
     ),
     Code(
         code="PG508",

@@ -5,7 +5,7 @@ Decides by the patch's claim. Refuses to know how the figures were taken.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from patchgate.codes import CODES
@@ -57,32 +57,45 @@ def judge_failed(torch: str, subject: str, unpatched: Failure | None, patched: F
 
 
 def judge_numbers(torch: str, patch: Patch, subject: str, figures: Mapping[str, Any]) -> list[Verdict]:
-    """Three questions: bit-stable? accurate against float64? and do special values come out as such?"""
+    """Three questions: bit-stable? accurate against float64? and do special inputs come out as they did?
+
+    The first two are asked of the outputs, and of the gradients where there are any.
+    """
     where = shown(patch.manifest or patch.path)
-    verdicts = [_bits(torch, patch, subject, figures, where)]
-    if patch.claims.numerics is not Numerics.CHANGES:
-        verdicts += [_error(torch, patch, subject, figures, where), _special(torch, subject, figures, where)]
-    return verdicts
+    strict = patch.claims.numerics is not Numerics.CHANGES
+    verdicts = []
+    for part, told in ((subject, figures), (f"{subject} gradients", figures.get("gradients"))):
+        if told:
+            verdicts.append(_bits(torch, patch, part, told, where))
+            verdicts += [_error(torch, patch, part, told, where)] if strict else []
+    return [*verdicts, *_extremes(torch, patch, subject, figures, where)] if strict else verdicts
 
 
 def _bits(torch: str, patch: Patch, subject: str, figures: Mapping[str, Any], where: str) -> Verdict:
     """The share that differs, held to the class that is claimed."""
     claims, subject = patch.claims, f"{subject} bits"
-    if not figures["deterministic"]:
-        return _verdict(
-            "PG508", Kind.UNMEASURED, torch, subject, "two equal runs", "the same side differs from run to run", where
-        )
+    restless = [side for side, repeats in figures["repeats"].items() if not repeats]
+    if restless:
+        actual = f"{' and '.join(restless)}: the second of two equal runs gave other bits"
+        return _verdict("PG511", Kind.UNMEASURED, torch, subject, "two equal runs", actual, where)
     expected = f'numerics = "{claims.numerics.value}"'
     actual = f"{figures['differing']:.1%} of {figures['elements']:.0f} elements differ bit for bit"
     actual += f", largest difference {figures['largest']:.6g} ({figures['ulps']:.3g} ulps)"
     if figures.get("parted"):
         actual += f"; they part at {figures['parted']}"
-    if claims.numerics is Numerics.BIT_IDENTICAL and figures["differing"] > 0:
-        return _verdict("PG501", Kind.REGRESSED, torch, subject, expected, actual, where)
-    if claims.numerics is Numerics.ROUNDING and not figures["ulps"] <= claims.largest_ulps:
+    code = _broken_claim(patch, figures)
+    if code == "PG505":
         expected += f", at most {claims.largest_ulps:g} ulps"
-        return _verdict("PG505", Kind.REGRESSED, torch, subject, expected, actual, where)
-    return _verdict("PG503", Kind.PASS, torch, subject, expected, actual, None)
+    kind = Kind.REGRESSED if code else Kind.PASS
+    return _verdict(code or "PG503", kind, torch, subject, expected, actual, where if code else None)
+
+
+def _broken_claim(patch: Patch, figures: Mapping[str, Any]) -> str | None:
+    """The code of what bits and ulps break of the claim."""
+    claims = patch.claims
+    if claims.numerics is Numerics.BIT_IDENTICAL and figures["differing"] > 0:
+        return "PG501"
+    return "PG505" if claims.numerics is Numerics.ROUNDING and not figures["ulps"] <= claims.largest_ulps else None
 
 
 def _error(torch: str, patch: Patch, subject: str, figures: Mapping[str, Any], where: str) -> Verdict:
@@ -99,16 +112,26 @@ def _error(torch: str, patch: Patch, subject: str, figures: Mapping[str, Any], w
     return _verdict(code, kind, torch, f"{subject} error", expected, told, where if worse else None)
 
 
-def _special(torch: str, subject: str, figures: Mapping[str, Any], where: str) -> Verdict:
-    """NaN, infinities and extremes in the inputs: what comes out is of a kind that unpatched or eager gives."""
-    lost = {name: count for name, count in figures["special"].items() if count}
-    expected = "NaN, infinite and finite elements where unpatched or eager has them"
+def _extremes(torch: str, patch: Patch, subject: str, figures: Mapping[str, Any], where: str) -> Iterator[Verdict]:
+    """NaN, infinities and extremes in the inputs, one row and none: what comes out is what unpatched or eager gives."""
+    expected = "NaN, infinite and finite elements, or the error, that unpatched or eager gives"
+    lost = {name: what for name, what in figures["special"].items() if what}
+    yield _behaviour(torch, f"{subject} special inputs", expected, figures["special"], lost, where)
+    small = figures["small"]
+    if small:
+        lost = {name: told["lost"] or _apart(patch, told) for name, told in small.items()}
+        lost = {name: what for name, what in lost.items() if what}
+        yield _behaviour(torch, f"{subject} small inputs", f"{expected}; numbers as claimed", small, lost, where)
+
+
+def _apart(patch: Patch, told: Mapping[str, Any]) -> str:
+    return f"{told['differing']:.1%} differ, {told['ulps']:.3g} ulps" if _broken_claim(patch, told) else ""
+
+
+def _behaviour(
+    torch: str, subject: str, expected: str, asked: Iterable[str], lost: Mapping[str, str], where: str
+) -> Verdict:
     if lost:
-        actual = ", ".join(f"{name} input: {_elements(count)}" for name, count in lost.items())
-        return _verdict("PG506", Kind.REGRESSED, torch, f"{subject} special inputs", expected, actual, where)
-    actual = f"as there, for inputs with {', '.join(figures['special'])}"
-    return _verdict("PG503", Kind.PASS, torch, f"{subject} special inputs", expected, actual, None)
-
-
-def _elements(count: int) -> str:
-    return f"{count} other" if count > 0 else "outputs of another shape or dtype"
+        actual = ", ".join(f"{name} input: {what}" for name, what in lost.items())
+        return _verdict("PG506", Kind.REGRESSED, torch, subject, expected, actual, where)
+    return _verdict("PG503", Kind.PASS, torch, subject, expected, f"as there, for inputs with {', '.join(asked)}", None)

@@ -69,8 +69,8 @@ def inspect_surface(request: Request, stage: Stage) -> dict[str, Any]:
     return {"findings": findings, "changed": sorted(changed)}
 
 
-def _leaving(write: Callable[..., None]) -> Answer:
-    """Runs the workload on the CPU and leaves outputs in a file."""
+def _leaving(write: Callable[..., None], *options: str) -> Answer:
+    """Runs the workload on the CPU and leaves outputs in a file; `write` is told these `options` of the request."""
 
     def answer(request: Request, stage: Stage) -> dict[str, Any]:
         apply_patch(request, stage)
@@ -82,6 +82,7 @@ def _leaving(write: Callable[..., None]) -> Answer:
             profile=request["profile"],
             seeds=request["seeds"],
             path=request["outputs"],
+            **{name: request[name] for name in options},
         )
         return {"environment": environment()}
 
@@ -196,7 +197,7 @@ ANSWERS: dict[str, Answer] = {
     "apply": apply,
     "applies": applies,
     "surface": inspect_surface,
-    "run": _leaving(numerics.run),
+    "run": _leaving(numerics.run, "training", "small"),
     "differ": _comparing(figures.differ),
     "forms": _leaving(forms.run_forms),
     "differ forms": _comparing(figures.differ_forms),

@@ -10,27 +10,40 @@ from typing import Any
 import torch
 
 Outputs = list[torch.Tensor]
+# Outputs, or the name of what was raised.
+Outcome = Outputs | str
 
 
 def differ(unpatched: str, patched: str) -> dict[str, Any]:
-    """Compare two files that `numerics.run` wrote. Shares are of elements, errors are relative 2-norms.
+    """Compare two files that `numerics.run` wrote: figures of the outputs, of `gradients` where there are any.
 
-    `worst_*` is the error of the worst element, in ulps of the output's dtype.
+    Shares are of elements, errors are relative 2-norms; `worst_*` is the error of the worst element, in ulps of
+    the output's dtype.
     """
     # The patched file was written by untrusted code: tensors only.
     ours, theirs = (torch.load(path, weights_only=True) for path in (unpatched, patched))
+    found = _compared(ours["outputs"], theirs["outputs"])
+    if ours["gradients"]["compiled"]:
+        found["gradients"] = _compared(ours["gradients"], theirs["gradients"])
+    found["special"] = {name: _lost(told, theirs["special"].get(name, {})) for name, told in ours["special"].items()}
+    found["small"] = {name: _apart(told, theirs["small"].get(name, {})) for name, told in ours["small"].items()}
+    return found
+
+
+def _compared(ours: dict[str, Outputs], theirs: dict[str, Outputs]) -> dict[str, Any]:
     reference = ours["reference"]
     sides = {"eager": ours["eager"], "unpatched": ours["compiled"], "patched": theirs["compiled"]}
-    repeats = share_differing(ours["compiled"], ours["again"]) + share_differing(theirs["compiled"], theirs["again"])
     return {
         "elements": sum(tensor.numel() for tensor in ours["compiled"]),
         "differing": share_differing(ours["compiled"], theirs["compiled"]),
         "largest": _largest(ours["compiled"], theirs["compiled"]),
         "ulps": ulps(theirs["compiled"], ours["compiled"]),
-        "deterministic": repeats == 0,
+        "repeats": {
+            name: share_differing(side["compiled"], side["again"]) == 0
+            for name, side in (("unpatched", ours), ("patched", theirs))
+        },
         **{f"error_{side}": distance(outputs, reference) for side, outputs in sides.items()},
         **{f"worst_{side}": ulps(outputs, reference) for side, outputs in sides.items()},
-        "special": {name: _lost(ours["special"][name], theirs["special"].get(name)) for name in ours["special"]},
     }
 
 
@@ -86,12 +99,33 @@ def ulps(outputs: Outputs, reference: Outputs) -> float:
     return worst
 
 
-def _lost(ours: dict[str, Outputs], theirs: dict[str, Outputs] | None) -> int:
-    """Elements that are NaN, infinite or finite where they are that neither unpatched nor in eager."""
-    if theirs is None or not _alike(ours["compiled"], theirs["compiled"]):
-        return -1
-    triples = zip(ours["compiled"], ours["eager"], theirs["compiled"], strict=True)
-    return sum(int(((_class(c) != _class(a)) & (_class(c) != _class(b))).sum()) for a, b, c in triples)
+def _lost(ours: dict[str, Outcome], theirs: dict[str, Outcome]) -> str:
+    """How the patched outcome is neither the unpatched one's kind nor eager's; "" where it is one of them.
+
+    An outcome is the name of what was raised, or outputs: NaN, infinite or finite in each element.
+    """
+    after = theirs.get("compiled", "nothing")
+    known = [ours["compiled"], ours["eager"]]
+    if isinstance(after, str):
+        return "" if after in known else f"raises {after}"
+    alike = [one for one in known if not isinstance(one, str) and _alike(one, after)]
+    if not alike:
+        raised = [one for one in known if isinstance(one, str)]
+        return f"gives outputs, not {raised[0]}" if raised else "outputs of another shape or dtype"
+    other = 0
+    for number, tensor in enumerate(after):
+        fits = torch.stack([_class(tensor) == _class(one[number]) for one in alike])
+        other += int((~fits.any(dim=0)).sum())
+    return f"{other} other" if other else ""
+
+
+def _apart(ours: dict[str, Outcome], theirs: dict[str, Outcome]) -> dict[str, Any]:
+    """As `_lost`, and how far the outputs lie apart where both sides give some."""
+    before, after = ours["compiled"], theirs.get("compiled", "nothing")
+    found: dict[str, Any] = {"lost": _lost(ours, theirs), "differing": 0.0, "ulps": 0.0}
+    if not isinstance(before, str) and not isinstance(after, str) and _alike(before, after):
+        found |= {"differing": share_differing(before, after), "ulps": ulps(after, before)}
+    return found
 
 
 def _class(tensor: torch.Tensor) -> torch.Tensor:

@@ -20,7 +20,9 @@ WORKLOAD = "pointwise"
 CHAIN = "residual_chain"
 # Patches of ReLU change the code of the first, #42686 that of the second.
 CACHED = (WORKLOAD, CHAIN)
-GREEN = ("PG211", "PG705")
+GREEN = ("PG211", "PG511", "PG705")
+# What a fixture needs to be seen on, where it is not the workload above.
+ON = {"PG501-only-in-half": "prenorm_mlp_float16", "PG502-worse-gradients": "prenorm_mlp_training"}
 
 
 def cells(name):
@@ -31,7 +33,7 @@ def cells(name):
     return module
 
 
-def judged(code, torch, trial, folder):
+def judged(code, torch, trial, folder, workload=WORKLOAD):
     """The verdicts of the check that a code belongs to."""
     patch, symptom, family = trial.patch, trial.patch.claims.symptom, code[2]
     if code == "PG507":
@@ -46,7 +48,7 @@ def judged(code, torch, trial, folder):
         shown = [cells("gate").shown(torch, symptom, patch, trial)] if symptom else []
         return [*cells("gate").applied(torch, patch, trial), *shown]
     if family == "5":
-        return cells("parity").compared(torch, "cpu", WORKLOAD, patch, trial, folder)
+        return cells("parity").compared(torch, "cpu", workload, patch, trial, folder)
     if family == "6":
         return [cells("compile").counted(torch, CHAIN, patch, trial)]
     if family == "7":
@@ -74,9 +76,10 @@ def reach(code, torch, patch, trial):
 
 @pytest.fixture
 def on_trial(run, runner):
-    def make(path, seconds=60.0):
+    def make(path, seconds=60.0, nightly=False):
         patch = load_patch(path)
-        limited = replace(runner, limits=Limits(seconds=seconds, bytes=runner.limits.bytes))
+        # At night also inputs of one row and of none.
+        limited = replace(runner, limits=Limits(seconds=seconds, bytes=runner.limits.bytes), nightly=nightly)
         return Trial(replace(run, patch=str(path)), patch, load_workloads(), limited)
 
     return make
@@ -85,8 +88,8 @@ def on_trial(run, runner):
 @pytest.mark.parametrize("path", VERDICTS, ids=lambda path: path.stem)
 def test_fixture_causes_the_verdict_that_it_is_named_for(torch, path, on_trial, tmp_path):
     code = path.name[:5]
-    trial = on_trial(path, seconds=5.0 if "hangs" in path.name else 60.0)
-    verdicts = judged(code, torch, trial, tmp_path)
+    trial = on_trial(path, seconds=5.0 if "hangs" in path.name else 60.0, nightly=code == "PG506")
+    verdicts = judged(code, torch, trial, tmp_path, ON.get(path.stem, WORKLOAD))
     red = {verdict.code for verdict in verdicts if verdict.colour is Colour.RED}
     assert red == (set() if code in GREEN else {code}), [v for v in verdicts if v.colour is Colour.RED]
     assert code in {verdict.code for verdict in verdicts}
@@ -100,3 +103,11 @@ def test_harmless_patch_is_all_green(torch, code, on_trial, tmp_path):
     verdicts = judged(code, torch, on_trial(HARMLESS), tmp_path)
     assert verdicts
     assert {verdict.colour for verdict in verdicts} == {Colour.GREEN}
+
+
+@pytest.mark.parametrize("workload", [WORKLOAD, *ON.values()])
+def test_harmless_patch_keeps_all_numbers(torch, workload, on_trial, tmp_path):
+    verdicts = judged("PG501", torch, on_trial(HARMLESS, nightly=True), tmp_path, workload)
+    assert {verdict.colour for verdict in verdicts} == {Colour.GREEN}
+    assert [v for v in verdicts if "gradients" in v.subject] or "training" not in workload
+    assert [v for v in verdicts if v.subject.endswith("small inputs")]

@@ -14,7 +14,7 @@ ALL = ("kernels", "parity", "compile", "cache")
         ("static", ALL),
         ("dynamic", ALL),
         ("float16", ("kernels", "parity")),
-        ("training", ("kernels",)),
+        ("training", ("kernels", "parity")),
         ("max-autotune", ("kernels",)),
     ],
 )

@@ -9,7 +9,7 @@ SAME = {
     "differing": 0.0,
     "elements": 1000.0,
     "largest": 0.0,
-    "deterministic": True,
+    "repeats": {"unpatched": True, "patched": True},
     "error_eager": 0.00736,
     "error_unpatched": 0.00609,
     "error_patched": 0.00609,
@@ -17,7 +17,8 @@ SAME = {
     "worst_eager": 3.0,
     "worst_unpatched": 1.5,
     "worst_patched": 1.5,
-    "special": {"nan": 0, "inf": 0},
+    "special": {"nan": "", "inf": ""},
+    "small": {},
 }
 ROUNDED = {"differing": 0.624, "largest": 0.03125, "ulps": 2.0, "error_patched": 0.00626}
 WORSE = {"differing": 0.624, "error_patched": 0.0080}
@@ -45,10 +46,12 @@ def judge(figures, numerics=Numerics.BIT_IDENTICAL, factor=1.0):
         ({"ulps": 8.5}, Numerics.CHANGES, ["PG503"]),
         ({"worst_patched": 6.9}, Numerics.ROUNDING, ["PG503", "PG503", "PG503"]),
         ({"worst_patched": 7.1}, Numerics.ROUNDING, ["PG503", "PG502", "PG503"]),
-        ({"special": {"nan": 3}}, Numerics.ROUNDING, ["PG503", "PG503", "PG506"]),
-        ({"special": {"nan": -1}}, Numerics.BIT_IDENTICAL, ["PG503", "PG503", "PG506"]),
-        ({"deterministic": False}, Numerics.BIT_IDENTICAL, ["PG508", "PG503", "PG503"]),
-        ({"deterministic": False} | ROUNDED, Numerics.BIT_IDENTICAL, ["PG508", "PG503", "PG503"]),
+        ({"special": {"nan": "3 other"}}, Numerics.ROUNDING, ["PG503", "PG503", "PG506"]),
+        ({"special": {"nan": "raises ValueError"}}, Numerics.BIT_IDENTICAL, ["PG503", "PG503", "PG506"]),
+        ({"special": {"nan": "3 other"}}, Numerics.CHANGES, ["PG503"]),
+        ({"repeats": {"unpatched": False, "patched": True}}, Numerics.BIT_IDENTICAL, ["PG511", "PG503", "PG503"]),
+        ({"repeats": {"unpatched": True, "patched": False}}, Numerics.CHANGES, ["PG511"]),
+        ({"repeats": {"unpatched": False, "patched": False}} | ROUNDED, Numerics.ROUNDING, ["PG511", "PG503", "PG503"]),
     ],
 )
 def test_numbers_are_held_to_the_class_that_is_claimed(figures, numerics, codes):
@@ -76,6 +79,46 @@ def test_a_difference_is_told_in_figures():
     )
     assert error.expected == "relative error against float64 of at most 0.00736, of one element 7 ulps"
     assert (error.where, special.actual) == (None, "as there, for inputs with nan, inf")
+
+
+GRADIENTS = "w.cpu gradients bits"
+
+
+@pytest.mark.parametrize(
+    ("gradients", "codes"),
+    [({}, ["PG503", "PG503"]), (ROUNDED, ["PG501", "PG503"]), (WORSE, ["PG501", "PG502"])],
+)
+def test_gradients_are_judged_apart_from_outputs(gradients, codes):
+    verdicts = judge({"gradients": SAME | gradients})
+    assert [verdict.code for verdict in verdicts] == ["PG503", "PG503", *codes, "PG503"]
+    assert verdicts[2].subject == GRADIENTS
+
+
+def small(lost="", differing=0.0, ulps=0.0):
+    return {"small": {"one row": {"lost": lost, "differing": differing, "ulps": ulps}}}
+
+
+@pytest.mark.parametrize(
+    ("told", "numerics", "code"),
+    [
+        (small(), Numerics.BIT_IDENTICAL, "PG503"),
+        (small("raises ValueError"), Numerics.ROUNDING, "PG506"),
+        (small(differing=0.5, ulps=1.0), Numerics.BIT_IDENTICAL, "PG506"),
+        (small(differing=0.5, ulps=8.0), Numerics.ROUNDING, "PG503"),
+        (small(differing=0.5, ulps=8.5), Numerics.ROUNDING, "PG506"),
+    ],
+)
+def test_small_inputs_behave_as_unpatched_within_the_claim(told, numerics, code):
+    verdict = judge(told, numerics)[-1]
+    assert (verdict.code, verdict.subject) == (code, "w.cpu small inputs")
+
+
+def test_a_side_whose_runs_differ_is_named_and_never_red():
+    verdict = judge({"repeats": {"unpatched": False, "patched": True}} | ROUNDED)[0]
+    assert (verdict.colour, verdict.actual) == (
+        Colour.GREY,
+        "unpatched: the second of two equal runs gave other bits",
+    )
 
 
 def test_where_the_sides_part_is_told():
