@@ -84,7 +84,7 @@ def test_each_variant_of_a_workload_is_one(folder):
     assert [name for name, one in found.items() if one.premerge] == ["stack_dynamic"]
     assert [name for name, one in found.items() if one.training] == ["stack_training"]
     assert {one.dtype for one in found.values()} == {"float32", "float16"}
-    assert found["stack_training"].checks == ("kernels",)
+    assert found["stack_training"].checks == ("kernels", "parity")
     assert all(one.reads == (2.0,) for one in found.values())
 
 

@@ -1,5 +1,6 @@
 """What the cells of a run share: which questions are asked, and what is believed."""
 
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
@@ -17,6 +18,8 @@ WORKLOADS = {"stack": Workload(name="stack", path="stack.py", dtype="bfloat16", 
 
 class Asked(list):
     """In place of a runner: gives one answer to every question and keeps what it was asked."""
+
+    nightly = False
 
     def __init__(self, answer, environment=None):
         super().__init__()
@@ -146,6 +149,18 @@ def test_what_a_patch_compiled_is_never_run_unpatched(made, folder):
     assert {question.profile["backend"] for question in asked} == {"cpu"}
     assert [question.patch for question in asked] == [None, trial.patch.path]
     assert all(binaries.startswith(str(folder / "cpp" / "2.11.0")) for binaries in (unpatched, patched))
+
+
+@pytest.mark.parametrize(
+    ("checks", "nightly", "small"),
+    [((), False, False), ((), True, True), (("consistency",), False, True)],
+)
+def test_small_inputs_are_tried_where_forms_are_and_at_night(made, checks, nightly, small):
+    trial, asked = made({})
+    asked.nightly = nightly
+    trial.workloads = {"stack": replace(WORKLOADS["stack"], checks=checks)}
+    trial.run_on("cpu", "2.11.0", "stack", None, "outputs")
+    assert asked[0].small is small
 
 
 def test_two_files_of_outputs_are_compared_on_the_cpu(made):
