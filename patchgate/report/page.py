@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 from packaging.version import Version
@@ -74,6 +75,7 @@ class Page:
     def __post_init__(self) -> None:
         self._texts, self._verdicts, self._rows, self._tables = Once(), Once(), Once(), Once()
         self._environments, self._diffs, self._cases = Once(), Once(), Once()
+        self._compared: dict[tuple[str, str], int] = {}
         self._patches: dict[str, Patch] = {}
         self._torches: set[str] = set()
         self._cells: dict[str, dict[tuple[str, str], dict[str, Any]]] = {}
@@ -185,8 +187,10 @@ class Page:
         """Equal kernels, and for the others (old name, new name, lines); None where no code was kept."""
         if code is None:
             return None
-        equal, diffs = compare_code(*code)
-        return self._diffs.place((equal, tuple(self._listed(diff) for diff in diffs)))
+        if code not in self._compared:  # most patches change nothing in most cases, and comparing takes the longest
+            equal, diffs = compare_code(*code)
+            self._compared[code] = self._diffs.place((equal, tuple(self._listed(diff) for diff in diffs)))
+        return self._compared[code]
 
     def _listed(self, diff: KernelDiff) -> tuple[Any, ...]:
         lines = tuple(
@@ -225,6 +229,7 @@ def split_command(text: str) -> tuple[str, str]:
     return (found[1].rstrip(), found[2]) if found else (text, "")
 
 
+@lru_cache(maxsize=1 << 16)
 def _shown(value: FactValue | None) -> str:
     return "" if value is None else format_value(value)
 
