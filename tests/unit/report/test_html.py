@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from patchgate.evidence import Judged
 from patchgate.model import Claims, Kind, Patch, Verdict
-from patchgate.report.html import address, embedded, render_html
+from patchgate.report.html import _FILES, _SCRIPTS, address, embedded, render_html
 from patchgate.report.news import news
 from patchgate.report.page import Page
 
@@ -110,6 +110,10 @@ def test_only_the_own_script_and_style_may_run_and_nothing_is_loaded():
     assert [(tag, a) for tag, a in found.found if loading & a.keys() or any(name.startswith("on") for name in a)] == []
     assert "link" not in tags(made("x"))
     assert not re.search(r"url\(|@import|innerHTML|outerHTML|insertAdjacentHTML|document\.write|eval\(", style + script)
+
+
+def test_every_script_of_the_folder_is_on_the_page():
+    assert set(_SCRIPTS) == {path.name for path in _FILES.iterdir() if path.name.endswith(".js")}
 
 
 def test_an_address_is_escaped_part_by_part():
