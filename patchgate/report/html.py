@@ -38,7 +38,7 @@ def render_html(title: str, page: Page, *, at: str, code: int, news: News | None
         marks=_MARKS,
         news=news,
         note=page.note,
-        data=embedded(page.data),
+        data=embedded({**page.data, "turns": _turns(news)}),
     )
 
 
@@ -54,6 +54,12 @@ def _template() -> Template:
     style, script = _file("report.css"), _script()
     made.globals |= {"style": style, "script": script, "policy": _policy(style, script)}
     return made.get_template("report.html")
+
+
+def _turns(news: News | None) -> dict[str, str]:
+    """Colours over the last runs by the address of a cell, its parts not escaped."""
+    told = news.turns.items() if news else ()
+    return {"\n".join(cell): marks for cell, marks in told}
 
 
 def address(cell: Address) -> str:

@@ -13,6 +13,8 @@ from patchgate.history_changes import Cell, Cells, flaky, groups, transitions
 from patchgate.report.page import Address
 
 _LONGEST = 20
+_MARKS = {"green": "g", "grey": "?", "red": "r"}
+_WORST_LAST = "-g?r"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,13 +40,17 @@ class Cause:
 
 @dataclass(frozen=True, kw_only=True)
 class News:
-    """`first` is true where there was no run before to compare with; `more` counts turned cells that are not listed."""
+    """`first` is true where there was no run before to compare with; `more` counts turned cells that are not listed.
+
+    `turns` has the colours of a cell, run by run ("g", "r", "?" not judged, "-" not there), where they are not all one.
+    """
 
     first: bool
     turned: tuple[Line, ...]
     more: int
     causes: tuple[Cause, ...]
     flaky: tuple[Line, ...]
+    turns: dict[Address, str]
 
 
 def news(runs: Sequence[Cells]) -> News:
@@ -67,7 +73,17 @@ def news(runs: Sequence[Cells]) -> News:
         more=max(0, len(turned) - _LONGEST),
         causes=tuple(causes),
         flaky=tuple(_line(cell) for cell in flaky(runs)[:_LONGEST]),
+        turns=_turns(runs),
     )
+
+
+def _turns(runs: Sequence[Cells]) -> dict[Address, str]:
+    told: dict[Address, list[str]] = {}
+    for number, cells in enumerate(runs):
+        for cell, (colour, _, _) in cells.items():
+            marks = told.setdefault(_line(cell).address, ["-"] * len(runs))
+            marks[number] = max(marks[number], _MARKS[colour], key=_WORST_LAST.index)
+    return {address: "".join(marks) for address, marks in told.items() if len({*marks}) > 1}
 
 
 def _line(cell: Cell, how: str = "") -> Line:

@@ -42,11 +42,19 @@ function body(one, column) {
   const cases = one.children.length ? [] : [...new Set(leaves[0].cells[column].cases)].map(caseAt);
   return [
     element("p", {}, badge(cell.colour, `${cell.count} ${SAID[cell.colour]}`), ...(one.children.length ? [links(leaves, column)] : [])),
+    turnsOf([...one.path, data.torches[column]].join("\n")),
     ...shown,
     ...cases.flatMap((record) => caseBlocks(record, one.path[0])),
     ...(one.path[1] === "latency" && one.path[2] ? timesOf(one.path[0], one.path[2], data.torches[column]) : []),
     good.length ? element("details", {}, element("summary", {}, `${good.length} green`), goodTable(good.slice(0, 200))) : null,
   ].filter(Boolean);
+}
+
+// The colour of a cell in each of the last runs, when it was not always the same.
+const TURNS = { g: "✓ green", r: "✗ red", "?": "? not judged", "-": "- not there" };
+function turnsOf(key) {
+  const marks = data.turns[key];
+  return marks ? element("p", { class: "dim" }, `last ${marks.length} runs, oldest first: ${[...marks].map((mark) => TURNS[mark]).join(", ")}`) : null;
 }
 
 function links(leaves, column) {

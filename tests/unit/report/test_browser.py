@@ -199,6 +199,7 @@ def test_the_news_of_a_sweep_lead_to_their_cells(browser, tmp_path):
     browser.open(written(tmp_path, judged(), judged("sound"), told=told))
     browser.one("section ul a").click()
     assert browser.one("#cell-title").text == f"{NAME} · kernels · stack.h200 · torch 2.11.0"
+    assert "last 2 runs, oldest first: ✓ green, ✗ red" in browser.one("#cell-body").text
     assert (browser.errors(), browser.faint()) == ([], [])
 
 

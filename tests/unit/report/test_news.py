@@ -37,3 +37,13 @@ def test_a_long_list_is_cut_and_counted():
 
 def test_a_cell_that_turns_again_and_again_is_flaky():
     assert news([{cell(): colour} for colour in (GREEN, RED, GREEN, RED)]).flaky == (line(),)
+
+
+def test_the_colours_of_a_cell_are_told_run_by_run_where_they_are_not_all_one():
+    other = cell(subject="stack.h200 stores")
+    runs = [{cell("2.12.1"): RED}, {cell(): GREEN, other: RED, cell("2.12.1"): RED}, {cell(): ("grey", "PG905", "")}]
+    assert news(runs).turns == {
+        ("mine", "kernels", "stack.h200", "2.11.0"): "-r?",
+        ("mine", "kernels", "stack.h200", "2.12.1"): "rr-",
+    }
+    assert news(runs[:1]).turns == {}
