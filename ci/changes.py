@@ -7,12 +7,14 @@ whether the page is up to date.
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
+from itertools import pairwise
 from pathlib import Path
 
 from patchgate.files import write_atomically
 from patchgate.golden import UNPATCHED, expectation, format_value, path_of, read_golden
-from patchgate.matrix import load_matrix, load_workloads
-from patchgate.model import Case, FactValue
+from patchgate.matrix import OPTIONS, load_matrix, load_workloads
+from patchgate.model import Case, Facts, FactValue
 from patchgate.project import ROOT
 
 PAGE = ROOT / "docs" / "what-inductor-changed.md"
@@ -30,7 +32,8 @@ FACTS = {
 HEAD = f"""# What Inductor changed
 
 Made from `golden/` by `python ci/changes.py`; do not edit. Facts of every workload on the simulated
-`{DEVICE}`, torch's own, without any patch. A row is a fact that moved; `=` means as in the release before.
+`{DEVICE}`, torch's own, without any patch. A row is a fact that moved; `=` means as in the release before. Last come
+the options and modes that torch.compile knows.
 """
 
 
@@ -48,7 +51,30 @@ def page() -> str:
             lines += ["", f"## {name}", "", f"| | {' | '.join(releases)} |", "|---" * (len(releases) + 1) + "|", *rows]
         else:
             still.append(name)
-    return HEAD + "\n".join(lines) + "\n\n## Nothing moved\n\n" + (", ".join(still) or "none") + "\n"
+    lines += ["", "## Nothing moved", "", ", ".join(still) or "none", *_options(releases)]
+    return HEAD + "\n".join(lines) + "\n"
+
+
+def _options(releases: Sequence[str]) -> list[str]:
+    """What each release gave torch.compile to know, and what it took away; modes are told with what they set."""
+    golden = read_golden(path_of(OPTIONS.name, "cpu"), OPTIONS.name, "cpu")
+    told = [expectation(golden, Case(torch=torch, device="cpu", workload=OPTIONS.name)).facts for torch in releases]
+    lines = ["", "## Options and modes of torch.compile", "", "| | new | gone | of modes |", "|---|---|---|---|"]
+    for torch, (before, after) in zip(releases[1:], pairwise(told), strict=True):
+        new, gone = (_listed(facts, other) for facts, other in ((after, before), (before, after)))
+        lines.append(f"| {torch} | {new} | {gone} | {_modes(before, after)} |")
+    return lines
+
+
+def _listed(facts: Facts, other: Facts) -> str:
+    names = (name.removeprefix("options.listed.") for name in facts if name.startswith("options.listed."))
+    return ", ".join(f"`{name}`" for name in names if f"options.listed.{name}" not in other) or "-"
+
+
+def _modes(before: Facts, after: Facts) -> str:
+    names = sorted(name for name in {*before, *after} if name.startswith("options.mode."))
+    moved = [name for name in names if before.get(name) != after.get(name)]
+    return ", ".join(f"`{n[13:]}`: {_shown(before.get(n))} -> {_shown(after.get(n))}" for n in moved) or "-"
 
 
 def _distinct(values: list[FactValue | None]) -> set[str]:

@@ -14,6 +14,8 @@ from patchgate.model import Symptom, Workload
 from patchgate.run import Run
 
 _NUMBERS = ("parity", "consistency", "ranks", "tokens")
+# Checks that a workload names; all others take what has facts.
+_OWN = ("parity", "consistency", "latency", "compile", "cache", "recompile", "shapes")
 AXES = ("torch", "device", "workload", "size", "symptom")
 
 
@@ -33,7 +35,7 @@ def cells_of(
     check: str, fixtures: Collection[str], run: Run, workloads: Mapping[str, Workload], symptom: Symptom | None
 ) -> list[Cell]:
     """The cells of a check that asks for `fixtures`; one empty cell when it asks for none of the axes."""
-    kind = check if check in ("parity", "consistency", "latency", "compile", "cache", "recompile") else "kernels"
+    kind = check if check in _OWN else "kernels"
     axes: dict[str, list[str] | list[Symptom]] = {
         "torch": list(run.rows),
         "device": _devices(check, run.devices),
@@ -61,6 +63,8 @@ def _devices(check: str, devices: Sequence[str]) -> list[str]:
     real = [device for device in devices if load_profile(device)["kind"] == "real"]
     if check in _NUMBERS:
         return ["cpu", *real]
+    if check == "modelled":
+        return [device for device in devices if "speed" in load_profile(device)]
     return real if check == "latency" else list(devices)
 
 

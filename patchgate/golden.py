@@ -32,8 +32,12 @@ HISTOGRAMS = (
     "kernels.hint.",
     "kernels.kind.",
     "lowering.realized_by.",
+    "options.",
     "passes.hits.",
     "scheduler.refused.",
+    "shapes.break.",
+    "shapes.guard.",
+    "shapes.reason.",
 )
 # Facts of a nightly run only: compiling every kernel takes longer than all other facts together.
 ON_REQUEST = "resources."

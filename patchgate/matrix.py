@@ -16,13 +16,16 @@ from packaging.version import InvalidVersion, Version
 
 from patchgate.errors import UsageError
 from patchgate.model import Workload
-from patchgate.project import DEVICES, MATRIX, WORKLOADS, shown
+from patchgate.project import DEVICES, MATRIX, PACKAGE, WORKLOADS, shown
 from patchgate.tomlfile import read_toml, refuse_unknown
 from patchgate.variants import VARIANTS, checks_of, name_of
 
 _ROW = frozenset({"torch", "python", "tags"})
 _WORKLOAD = frozenset({"DTYPE", "VARIANTS", "PREMERGE", "READS", "CHECKS", "TOKENS"})
 _CHECKS = frozenset({"kernels", "parity", "consistency", "latency", "compile", "cache", "recompile"})
+
+# What torch.compile can be told: facts of no workload, but of the compiler itself.
+OPTIONS = Workload(name="options", path=str(PACKAGE / "probe" / "options.py"), dtype="", asks="options")
 
 
 @dataclass(frozen=True, kw_only=True)

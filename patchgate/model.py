@@ -147,9 +147,9 @@ class Patch:
 class Workload:
     """A small model with inputs, compiled in one way.
 
-    `checks` says which checks run it, `premerge` whether before a merge. `dynamic_dim` is the only
-    dynamic dimension, of the first input. `reads` is what `.item()` gives, call by call.
-    `needs_device` tells why no simulation can take its facts; `tokens` are the sizes at which it is timed.
+    `checks` says which checks run it, `premerge` whether before a merge. `dynamic_dim` is the only dynamic dimension,
+    of the first input. `reads` is what `.item()` gives, call by call. `needs_device` tells why no simulation can take
+    its facts; `tokens` are the sizes at which it is timed. `asks`: the question to the probe that its facts answer.
     """
 
     name: str
@@ -164,6 +164,7 @@ class Workload:
     tokens: tuple[int, ...] = ()
     premerge: bool = True
     needs_device: str = ""
+    asks: str = "observe"
 
 
 @dataclass(frozen=True, kw_only=True)

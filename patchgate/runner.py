@@ -20,6 +20,7 @@ from patchgate.files import write_atomically
 from patchgate.identity import key_of
 from patchgate.matrix import load_profile
 from patchgate.model import Case, Cause, Observation, Patch, Workload
+from patchgate.modelled import METRIC, modelled_time
 from patchgate.project import shown
 from patchgate.run import Limits
 from patchgate.store import Shelf, Store
@@ -28,6 +29,8 @@ from patchgate.wire import Answer, fact_from, failure_of
 WARM_UP_SECONDS = 180
 # A probe on a busy machine takes up to this many times its limit (see patchgate/probe/waiting.py).
 PATIENCE = 3
+# What compiles several times has the time of as many cases.
+COMPILES = {"shapes": 4}
 
 
 def asked(workload: Workload) -> dict[str, Any]:
@@ -133,9 +136,14 @@ class Runner:
             "patch": patch.path if patch else None,
             "scope": patch.claims.scope if patch else None,
         }
-        observation = self._observation(case, self.ask(case.torch, "observe", **request))
+        seconds = self.limits.seconds * COMPILES.get(workload.asks, 1)
+        answer = self.ask(case.torch, workload.asks, seconds, **request)
+        observation = self._observation(case, answer)
         if observation.failure and observation.failure.stage == "compile":
             return self._placed(observation, request)
+        speed = load_profile(case.device).get("speed")
+        if speed and "launches" in answer:
+            return replace(observation, metrics={METRIC: modelled_time(answer["launches"], speed)})
         return observation
 
     def _placed(self, observation: Observation, request: dict[str, Any]) -> Observation:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from collections.abc import Iterator
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 
 from patchgate.cells import chosen_workloads
@@ -20,7 +20,10 @@ from patchgate.judge.facts import judge_facts
 from patchgate.judge.gate import does_not_run
 from patchgate.judge.latency import LOOKS, ROUNDS, SECONDS, Timing, is_settled, join
 from patchgate.judge.machine import judge_sentinel, judge_undeviced
-from patchgate.matrix import load_profile, profile_of
+from patchgate.judge.modelled import judge_modelled
+from patchgate.judge.options import judge_options
+from patchgate.judge.shapes import judge_shapes
+from patchgate.matrix import OPTIONS, load_profile, profile_of
 from patchgate.measuring import STAND_IN, Measuring, told
 from patchgate.model import Case, Failure, Kind, Observation, Patch, Verdict, Workload
 from patchgate.project import shown
@@ -30,13 +33,16 @@ from patchgate.wire import Answer, failure_of, from_dict
 
 # Importing a patch takes a second; one that hangs should not cost a whole case's time, twice a release.
 IMPORT_SECONDS = 20.0
+# Those that say more of changed facts than that they changed.
+_JUDGES = {"shapes": judge_shapes, "options": judge_options}
 
 
 class Trial(Measuring):
     """`again` is the command that repeats this trial."""
 
     def __init__(self, run: Run, patch: Patch, workloads: dict[str, Workload], runner: Runner) -> None:
-        self.run, self.patch, self.workloads, self.runner = run, patch, workloads, runner
+        self.run, self.patch, self.runner = run, patch, runner
+        self.workloads = workloads | {OPTIONS.name: OPTIONS}
         self.again = f"nox -s gate -- {shown(run.patch)}"
         self._sentinels: dict[tuple[str, str], Verdict] = {}
         self._applied: dict[tuple[str, str], Answer] = {}
@@ -160,7 +166,7 @@ class Trial(Measuring):
         return [*cases, (symptom.workload, symptom.device)] if symptom else cases
 
     def facts(self, check: str, torch: str, device: str, name: str) -> Iterator[Verdict]:
-        """Verdicts of one check ("kernels" or "graph") on the facts of one case."""
+        """Verdicts of one check ("kernels", "graph", "shapes" or "options") on the facts of one case."""
         needed = self.workload(name).needs_device
         if needed and load_profile(device)["kind"] != "real":
             yield judge_undeviced(check, torch, f"{name}.{device}", f"needs one: {needed}")
@@ -168,8 +174,8 @@ class Trial(Measuring):
         unpatched, patched = self.observations(torch, device, name)
         # A real device is held to the record of the profile that describes it.
         golden = self._golden(name, profile_of(unpatched.environment.get("device", ""), otherwise=device))
-        yield from judge_facts(
-            check,
+        judge = _JUDGES.get(check, partial(judge_facts, check))
+        yield from judge(
             recorded=expectation(golden, patched.case),
             recorded_unpatched=expectation(golden, unpatched.case),
             unpatched=unpatched,
@@ -177,6 +183,12 @@ class Trial(Measuring):
             next_step=f"compare the generated code below {shown(self.run.folder)}/code; if the change is meant:"
             f" nox -s accept -- --reason '...'; if not, mend the patch and: {self.again}",
         )
+
+    def modelled(self, torch: str, device: str, name: str) -> list[Verdict]:
+        """Verdicts on the modelled time of one case; none where it did not compile, or has no such time."""
+        if self.workload(name).needs_device:
+            return []
+        return judge_modelled(self.patch, *self.observations(torch, device, name), self.claim("budgets"))
 
     def timing(self, torch: str, device: str, name: str, size: str) -> Timing | Failure:
         """Paired times of a workload on a real device: looked at again while a budget lies within the interval."""

@@ -21,6 +21,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "float16": {"dtype": "float16"},
     "float32": {"dtype": "float32"},
     "reduce-overhead": {"mode": "reduce-overhead"},
+    "shapes": {"asks": "shapes"},
     "max-autotune": {"mode": "max-autotune", "needs_device": _TUNED},
     "max-autotune-no-cudagraphs": {"mode": "max-autotune-no-cudagraphs", "needs_device": _TUNED},
 }
@@ -33,6 +34,8 @@ def checks_of(variant: str, checks: tuple[str, ...]) -> tuple[str, ...]:
     """Those of a file's checks that its variant gets."""
     if variant in _WHOLE:
         return checks
+    if variant == "shapes":
+        return ("shapes",)
     kept = {"kernels", "parity"} if variant in _WITH_NUMBERS else {"kernels"}
     return tuple(check for check in checks if check in kept)
 

@@ -15,12 +15,31 @@ from patchgate.codes import (
     latency,
     lint,
     machine,
+    modelled,
+    options,
     parity,
     reach,
     recompiles,
+    shapes,
     surface,
 )
 from patchgate.model import Code
 
-FAMILIES = (surface, lint, gate, kernels, graph, recompiles, parity, compilework, latency, cache, reach, machine)
+FAMILIES = (
+    surface,
+    lint,
+    gate,
+    kernels,
+    graph,
+    recompiles,
+    shapes,
+    options,
+    parity,
+    compilework,
+    latency,
+    modelled,
+    cache,
+    reach,
+    machine,
+)
 CODES: dict[str, Code] = {code.code: code for family in FAMILIES for code in family.CODES}

@@ -1,18 +1,16 @@
 """The codes that every family of golden facts shares: one for each kind of the comparison.
 
-Decides the last two digits (PG301 and PG401 are both REGRESSED) and their
+Decides the last digit (PG301 and PG401 are both REGRESSED) and their
 texts. Refuses to know which fact belongs to which family.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection
-
 from patchgate.model import Code, Kind
 
 _ACCEPT = "nox -s accept -- --reason '...'"
 
-# kind -> (last two digits, title, what, why, fix)
+# kind -> (last digit, title, what, why, fix)
 _TEXTS: dict[Kind, tuple[int, str, str, str, str]] = {
     Kind.PASS: (
         0,
@@ -89,12 +87,12 @@ _TEXTS: dict[Kind, tuple[int, str, str, str, str]] = {
 
 
 def code_of(family: int, kind: Kind) -> str:
-    """The stable code of a kind in a family: `code_of(3, Kind.REGRESSED)` is PG301."""
-    return f"PG{family}{_TEXTS[kind][0]:02d}"
+    """The stable code of a kind in a family: `code_of(30, Kind.REGRESSED)` is PG301."""
+    return f"PG{family}{_TEXTS[kind][0]}"
 
 
-def codes_of(family: int, noun: str, without: Collection[Kind] = ()) -> tuple[Code, ...]:
-    """One code for each kind of the comparison table, but for those that the family never gives."""
+def codes_of(family: int, noun: str) -> tuple[Code, ...]:
+    """One code for each kind of the comparison table."""
     return tuple(
         Code(
             code=code_of(family, kind),
@@ -104,5 +102,4 @@ def codes_of(family: int, noun: str, without: Collection[Kind] = ()) -> tuple[Co
             fix=fix.format(noun=noun),
         )
         for kind, (_, title, what, why, fix) in _TEXTS.items()
-        if kind not in without
     )

@@ -7,4 +7,4 @@ from __future__ import annotations
 
 from patchgate.codes.facts import codes_of
 
-CODES = codes_of(family=3, noun="kernel")
+CODES = codes_of(family=30, noun="kernel")

@@ -1,4 +1,4 @@
-"""Facts of a case against golden: one verdict a fact, PG3xx for kernels and PG4xx for the graph.
+"""Facts of a case against golden: one verdict a fact, PG3xx for kernels and PG4xx for graphs.
 
 Decides which family a fact belongs to and how a difference is worded; the
 kind comes from `patchgate.compare`.
@@ -17,11 +17,14 @@ from patchgate.model import Expectation, FactValue, Kind, Observation, Verdict
 _GRAPH = ("dynamo.", "fx.")
 # Where reading the generated code explains the figure.
 _SHOW_CODE = {Kind.REGRESSED, Kind.DRIFTED, Kind.INERT}
-_FAMILIES = {"kernels": 3, "graph": 4}
+_FAMILIES = {"kernels": 30, "graph": 40, "shapes": 40, "options": 43}
 
 
 def check_of(fact: str) -> str:
-    """Which check a fact belongs to: `graph` up to the captured graph, `kernels` below it."""
+    """Which check a fact belongs to: `graph` up to the captured graph, `kernels` below it; the others by name."""
+    stage = fact.partition(".")[0]
+    if stage in ("shapes", "options"):
+        return stage
     return "graph" if fact.startswith(_GRAPH) else "kernels"
 
 
@@ -34,15 +37,16 @@ def judge_facts(
     patched: Observation,
     next_step: str,
 ) -> Iterator[Verdict]:
-    """Verdicts of one check ("kernels" or "graph") for one case, a fact each.
+    """Verdicts of one check ("kernels", "graph", "shapes" or "options") for one case, a fact each.
 
-    A case whose patched side failed, or the machine below either, gets a single verdict, in the kernels check.
+    A case whose patched side failed, or the machine below either, gets a single verdict; of one that kernels and
+    graph share, in the kernels check.
     """
     before, after = Side(failure=unpatched.failure), Side(failure=patched.failure)
     if patched.failure or compare(Recorded(), before, after) is Kind.INFRA:
-        if check == "kernels":
+        if check != "graph":
             kind = compare(Recorded(known_failure=recorded.known_failure), before, after)
-            yield _failed(kind, unpatched, patched, next_step)
+            yield _failed(check, kind, unpatched, patched, next_step)
         return
     known = recorded.known_failure
     names = {*unpatched.facts, *patched.facts, *recorded.facts, *recorded_unpatched.facts}
@@ -72,12 +76,12 @@ def _expected(kind: Kind, held: Recorded, before: FactValue | None) -> str:
     return _shown(held.patched)
 
 
-def _failed(kind: Kind, unpatched: Observation, patched: Observation, next_step: str) -> Verdict:
+def _failed(check: str, kind: Kind, unpatched: Observation, patched: Observation, next_step: str) -> Verdict:
     failure = patched.failure or unpatched.failure
     assert failure is not None
     side = "patched" if patched.failure else "unpatched"
     verdict = _verdict(
-        "kernels",
+        check,
         kind,
         patched,
         "compiles",

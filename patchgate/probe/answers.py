@@ -21,11 +21,13 @@ from patchgate.probe import (
     intermediates,
     lines,
     numerics,
+    options,
     parallel,
     patching,
     ranks,
     recompiles,
     sentinel,
+    shapes,
     surface,
     timing,
 )
@@ -140,6 +142,16 @@ def compile_cached(request: Request, stage: Stage) -> dict[str, Any]:
     return told | {"ran": sorted(ran)}
 
 
+def play_shapes(request: Request, stage: Stage) -> dict[str, Any]:
+    """Facts of a workload that is called with a script of sizes."""
+    apply_patch(request, stage)
+    stage("shapes")
+    dtype, ran = getattr(torch, request["dtype"]), set[int]()
+    with lines.traced(request.get("patch"), ran):
+        facts = shapes.shape_facts(workload_of(request), dtype=dtype, profile=request["profile"])
+    return {"facts": facts, "environment": environment(), "ran": sorted(ran)}
+
+
 def count_calls(request: Request, stage: Stage) -> dict[str, Any]:
     """Python calls of one compile, by module."""
     apply_patch(request, stage)
@@ -149,6 +161,13 @@ def count_calls(request: Request, stage: Stage) -> dict[str, Any]:
         workload_of(request), dtype=dtype, dynamic=request["dynamic"], profile=request["profile"]
     )
     return {"calls": calls, "environment": environment()}
+
+
+def list_options(request: Request, stage: Stage) -> dict[str, Any]:
+    """Facts of the options and modes of torch.compile."""
+    apply_patch(request, stage)
+    stage("options")
+    return {"facts": options.option_facts(), "environment": environment()}
 
 
 def count_recompiles(request: Request, stage: Stage) -> dict[str, Any]:
@@ -210,6 +229,8 @@ ANSWERS: dict[str, Answer] = {
     "cached": compile_cached,
     "calls": count_calls,
     "recompiles": count_recompiles,
+    "shapes": play_shapes,
+    "options": list_options,
     "undone": undone,
     "hooks": ask_hooks,
     "functions": ask_functions,

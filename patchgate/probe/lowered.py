@@ -11,8 +11,9 @@ from collections import Counter
 from dataclasses import dataclass
 
 import torch
-from torch._inductor import cudagraph_utils, memory
+from torch._inductor import cudagraph_utils, ir, memory
 from torch._inductor.graph import GraphLowering
+from torch._inductor.scheduler import BaseSchedulerNode, NopKernelSchedulerNode
 from torch._inductor.utils import get_first_incompatible_cudagraph_node
 from torch.utils._ordered_set import OrderedSet
 
@@ -21,7 +22,10 @@ from patchgate.probe.kernels import Wrapper, read_wrapper
 
 @dataclass(kw_only=True)
 class Lowered:
-    """One graph after code generation. `refuses_cudagraph` is empty where it could be one."""
+    """One graph after code generation. `refuses_cudagraph` is empty where it could be one.
+
+    `launches` has one entry for each kernel: bytes moved, operations of a matrix product, and its dtype.
+    """
 
     aten: Counter[str]
     fused_nodes: int
@@ -31,6 +35,7 @@ class Lowered:
     peak_memory: int
     refuses_cudagraph: str
     wrapper: Wrapper
+    launches: list[tuple[int, int, str]]
 
 
 def operations(graph: torch.fx.Graph) -> Counter[str]:
@@ -61,7 +66,20 @@ def read_graph(graph: GraphLowering, source: str) -> Lowered:
         peak_memory=_peak_memory(graph),
         refuses_cudagraph=_refuses_cudagraph(graph),
         wrapper=read_wrapper(source),
+        launches=[_launch(node) for node in nodes if _is_launched(node)],
     )
+
+
+def _is_launched(node: BaseSchedulerNode) -> bool:
+    """Not what only names a part of another buffer."""
+    return not isinstance(node, NopKernelSchedulerNode) and not isinstance(node.node, ir.MultiOutput)
+
+
+def _launch(node: BaseSchedulerNode) -> tuple[int, int, str]:
+    operations = int(node.estimate_flops() or 0)
+    operands = node.node.inputs if operations and isinstance(node.node, ir.InputsKernel) else []
+    dtype = str(operands[0].get_dtype()).removeprefix("torch.") if operands else ""
+    return node.get_read_write_buffers_sizes(), operations, dtype
 
 
 def _peak_memory(graph: GraphLowering) -> int:

@@ -108,6 +108,7 @@ def observe(request: Request, stage: Stage) -> dict[str, Any]:
         "facts": facts,
         "environment": environment() | {"device": name},
         "code": captured.code,
+        "launches": [launch for graph in captured.lowered for launch in graph.launches],
         "ran": sorted(ran),
     }
 

@@ -44,10 +44,11 @@ class Partition:
 
 @dataclass(kw_only=True)
 class Seen:
-    """Counts by name, in the stage that they belong to."""
+    """Counts by name, in the stage that they belong to. `relations` are guards on symbolic sizes."""
 
     breaks: list[str] = field(default_factory=list)
     guards: Counter[str] = field(default_factory=Counter)
+    relations: int = 0
     partitions: list[Partition] = field(default_factory=list)
     passes: Counter[str] = field(default_factory=Counter)
     realized: Counter[str] = field(default_factory=Counter)
@@ -87,6 +88,7 @@ def _count_guards(original: Callable[..., Any], seen: Seen) -> Callable[..., Any
         # Those with a name: the nameless ones guard the process and are the same for every frame.
         names = [guard for guard in output.guards if guard.name and not guard.name.startswith(_OF_THE_PATCH)]
         seen.guards.update(guard.create_fn_name() for guard in names)
+        seen.relations += len(output.shape_env.guards)
         original(self, code, output, *args, **kwargs)
 
     return init

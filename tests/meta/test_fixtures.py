@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from patchgate.golden import UNPATCHED, read_golden, write_golden
-from patchgate.matrix import load_matrix, load_profile, load_workloads
+from patchgate.matrix import OPTIONS, load_matrix, load_profile, load_workloads
 from patchgate.patches import load_patch
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -18,7 +18,7 @@ GOLDEN = sorted([*(ROOT / "golden").glob("*.txt"), *(ROOT / "golden" / "recorded
 WORKLOADS = load_workloads()
 # What the probe reads of a profile, by its kind.
 KEYS = {
-    "simulated": {"name", "kind", "backend", "properties", "blocks_per_multiprocessor", "source"},
+    "simulated": {"name", "kind", "backend", "properties", "blocks_per_multiprocessor", "source", "speed"},
     "codegen": {"name", "kind", "backend", "isa", "threads"},
     "plugin": {"name", "kind", "backend", "plugin"},
     "real": {"name", "kind", "backend"},
@@ -90,7 +90,7 @@ def test_a_golden_file_is_canonical_and_about_what_there_is(path):
     workload, device = path.stem.split(".")
     golden = read_golden(path, workload, device)
     assert write_golden(golden) == path.read_text("utf-8")
-    assert (workload in WORKLOADS, device in PROFILES) == (True, True)
+    assert (workload in {*WORKLOADS, OPTIONS.name}, device in PROFILES) == (True, True)
     assert golden.sections.keys() <= {UNPATCHED, *(folder.name for folder in PATCHES)}
 
 

@@ -47,8 +47,14 @@ def judged(code, torch, trial, folder, workload=WORKLOAD):
     if family == "2":
         shown = [cells("gate").shown(torch, symptom, patch, trial)] if symptom else []
         return [*cells("gate").applied(torch, patch, trial), *shown]
+    if code.startswith("PG42"):
+        return list(trial.facts("shapes", torch, "cpu", f"{WORKLOAD}_shapes"))
+    if code.startswith("PG43"):
+        return list(trial.facts("options", torch, "cpu", "options"))
     if family == "5":
         return cells("parity").compared(torch, "cpu", workload, patch, trial, folder)
+    if code.startswith("PG62"):
+        return trial.modelled(torch, "h200", WORKLOAD)
     if family == "6":
         return [cells("compile").counted(torch, CHAIN, patch, trial)]
     if family == "7":
@@ -95,7 +101,23 @@ def test_fixture_causes_the_verdict_that_it_is_named_for(torch, path, on_trial, 
     assert code in {verdict.code for verdict in verdicts}
 
 
-CELLS = ("PG101", "PG201", "PG301", "PG401", "PG411", "PG501", "PG507", "PG510", "PG601", "PG701", "PG801", "PG804")
+CELLS = (
+    "PG101",
+    "PG201",
+    "PG301",
+    "PG401",
+    "PG411",
+    "PG421",
+    "PG431",
+    "PG501",
+    "PG507",
+    "PG510",
+    "PG601",
+    "PG621",
+    "PG701",
+    "PG801",
+    "PG804",
+)
 
 
 @pytest.mark.parametrize("code", CELLS)

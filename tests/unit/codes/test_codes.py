@@ -14,8 +14,12 @@ from patchgate.codes import (
     latency,
     lint,
     machine,
+    modelled,
+    options,
     parity,
     reach,
+    recompiles,
+    shapes,
     surface,
 )
 from patchgate.codes.facts import code_of, codes_of
@@ -41,22 +45,24 @@ def test_a_family_has_its_own_digit(digit, family):
 
 
 def test_no_code_is_given_twice():
-    listed = [code.code for family in (*FAMILIES.values(), lint, latency) for code in family.CODES]
+    listed = [
+        code.code
+        for family in (*FAMILIES.values(), lint, latency, modelled, options, recompiles, shapes)
+        for code in family.CODES
+    ]
     assert sorted(listed) == sorted(CODES)
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_kind_of_the_comparison_has_a_code_in_both_families_of_facts(kind):
-    kernels_code, graph_code = code_of(3, kind), code_of(4, kind)
+    kernels_code, graph_code = code_of(30, kind), code_of(40, kind)
     assert kernels_code[3:] == graph_code[3:]
-    assert kernels_code in CODES
-    # A case that fails has one verdict, in the kernels check.
-    assert (graph_code in CODES) is (kind not in (Kind.KNOWN, Kind.INFRA))
+    assert {kernels_code, graph_code} <= CODES.keys()
 
 
 def test_different_kinds_have_different_codes():
-    assert len({code_of(3, kind) for kind in KINDS}) == len(KINDS)
+    assert len({code_of(30, kind) for kind in KINDS}) == len(KINDS)
 
 
 def test_a_family_is_named_in_its_texts():
-    assert codes_of(3, "kernel")[0].title == "kernel facts as recorded"
+    assert codes_of(30, "kernel")[0].title == "kernel facts as recorded"

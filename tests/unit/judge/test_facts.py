@@ -31,16 +31,16 @@ def judge(check="kernels", *, held=(6, 4), now=(6, 4), known=None, fact="loads.m
     )
 
 
-# code of kernels, code of graph -> what raises it, and a neighbour that gives another.
+# codes of kernels, graph and options -> what raises it, and a neighbour that gives another.
 RAISED = {
-    ("PG300", "PG400"): {},
-    ("PG301", "PG401"): {"now": (6, 5)},
-    ("PG302", "PG402"): {"now": (5, 5)},
-    ("PG303", "PG403"): {"held": (None, None)},
-    ("PG304", "PG404"): {"now": (4, 4)},
-    ("PG305", "PG405"): {"now": (6, 6)},
-    ("PG306", "PG406"): {"known": "TypeError: boom"},
-    ("PG308", "PG408"): {"now": (6, MISSING)},
+    ("PG300", "PG400", "PG430"): {},
+    ("PG301", "PG401", "PG431"): {"now": (6, 5)},
+    ("PG302", "PG402", "PG432"): {"now": (5, 5)},
+    ("PG303", "PG403", "PG433"): {"held": (None, None)},
+    ("PG304", "PG404", "PG434"): {"now": (4, 4)},
+    ("PG305", "PG405", "PG435"): {"now": (6, 6)},
+    ("PG306", "PG406", "PG436"): {"known": "TypeError: boom"},
+    ("PG308", "PG408", "PG438"): {"now": (6, MISSING)},
 }
 
 
@@ -48,7 +48,8 @@ RAISED = {
 def test_each_kind_has_its_code_in_each_check(codes, state):
     (kernels,) = judge("kernels", **state)
     (graph,) = judge("graph", fact="fx.ops", **state)
-    assert (kernels.code, graph.code) == codes
+    (options,) = judge("options", fact="options.mode.default", **state)
+    assert (kernels.code, graph.code, options.code) == codes
 
 
 @pytest.mark.parametrize("state", RAISED.values())

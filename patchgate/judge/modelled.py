@@ -1,0 +1,39 @@
+"""Modelled times of one case, unpatched and patched -> PG62x.
+
+Decides by the budget `modelled_time`. The model is exact, so the change is taken as it is, like a fact's.
+"""
+
+from __future__ import annotations
+
+from patchgate.budgets import budget_of, judge_change, show_budget
+from patchgate.codes import CODES
+from patchgate.model import Kind, Observation, Patch, Verdict
+from patchgate.modelled import METRIC
+
+_CODES = {Kind.OVER: "PG621", Kind.UNDER: "PG622", Kind.PASS: "PG623"}
+
+
+def judge_modelled(patch: Patch, unpatched: Observation, patched: Observation, where: str) -> list[Verdict]:
+    """One verdict; none where a side has no modelled time, because it did not compile (the kernels check tells)."""
+    before, after = unpatched.metrics.get(METRIC), patched.metrics.get(METRIC)
+    if not before or after is None:
+        return []
+    budget = budget_of(patch.claims, METRIC)
+    # Sums of the same figures in another order differ in the last bits.
+    change = round(after / before - 1, 9)
+    kind = judge_change(budget, change, change)
+    code, case = CODES[_CODES[kind]], patched.case
+    return [
+        Verdict(
+            code=code.code,
+            kind=kind,
+            check="modelled",
+            torch=case.torch,
+            subject=f"{case.workload}.{case.device} modelled time",
+            expected=f"modelled, not measured: a change within {show_budget(budget)}",
+            actual=f"{change:+.2%}: modelled {before:.1f} us unpatched, {after:.1f} us patched",
+            where=None if kind is Kind.PASS else where,
+            why=code.why,
+            next=code.fix,
+        )
+    ]
