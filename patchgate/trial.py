@@ -41,8 +41,7 @@ class Trial(Measuring):
     """`again` is the command that repeats this trial."""
 
     def __init__(self, run: Run, patch: Patch, workloads: dict[str, Workload], runner: Runner) -> None:
-        self.run, self.patch, self.runner = run, patch, runner
-        self.workloads = workloads | {OPTIONS.name: OPTIONS}
+        self.run, self.patch, self.workloads, self.runner = run, patch, workloads, runner
         self.again = f"nox -s gate -- {shown(run.patch)}"
         self._sentinels: dict[tuple[str, str], Verdict] = {}
         self._applied: dict[tuple[str, str], Answer] = {}
@@ -52,6 +51,8 @@ class Trial(Measuring):
 
     def workload(self, name: str) -> Workload:
         """Raises UsageError naming the workloads that there are."""
+        if name == OPTIONS.name:
+            return OPTIONS
         if name not in self.workloads:
             known = ", ".join(sorted(self.workloads))
             where = self.claim("workload")
