@@ -6,7 +6,7 @@ to know how a verdict comes about. A new case is a folder, and no code.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,8 @@ from patchgate.ranges import parse_range
 from patchgate.tomlfile import read_toml, refuse_unknown
 
 NAME = "corpus.toml"
+# What a case may need that `corpus --gpu` has.
+A_GPU = "a GPU"
 SOUND, HOSTILE, FAULT, UNCHANGED = "sound", "hostile", "fault", "unchanged"
 KINDS = (
     SOUND,
@@ -79,6 +81,11 @@ class CorpusCase:
 def load_cases(folders: list[Path]) -> list[CorpusCase]:
     """Every case below `folders`. Raises UsageError with file:line for the first thing that is wrong."""
     return [load_case(path.parent) for folder in folders for path in sorted(folder.glob(f"*/{NAME}"))]
+
+
+def with_gpu(case: CorpusCase) -> CorpusCase:
+    """The case on a machine that has a GPU: when it needs nothing else it can be judged."""
+    return replace(case, needs="") if case.needs == A_GPU else case
 
 
 def load_case(folder: Path) -> CorpusCase:

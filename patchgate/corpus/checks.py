@@ -95,6 +95,14 @@ def _recompile(torch: str, trial: Trial, workload: str) -> Iterable[Verdict]:
     return found
 
 
+def _latency(torch: str, trial: Trial, case: str) -> Iterable[Verdict]:
+    """`latency residual_stack.cuda 4096`"""
+    timed, _, size = case.partition(" ")
+    workload, _, device = timed.partition(".")
+    found: Iterable[Verdict] = _suite("latency").timed(torch, device, workload, size, trial.patch, trial)
+    return found
+
+
 def _together(torch: str, trial: Trial, case: str) -> Iterable[Verdict]:
     """`together residual_chain.cpu`"""
     found: Iterable[Verdict] = _suite("together").installed(torch, trial, [case.rpartition(".")[::2]])
@@ -122,6 +130,7 @@ CELLS: dict[str, Callable[[str, Trial, str], Iterable[Verdict]] | None] = {
     "cache": _cache,
     "compile": _compile,
     "recompile": _recompile,
+    "latency": _latency,
 }
 
 

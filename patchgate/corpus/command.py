@@ -24,17 +24,19 @@ if TYPE_CHECKING:
 @click.option("--only", multiple=True, metavar="PATTERN", help="Only cases whose id fits; may be repeated.")
 @click.option("--below", multiple=True, type=click.Path(exists=True, file_okay=False, path_type=Path))
 @click.option("--write", type=click.Path(dir_okay=False, path_type=Path), help="Also write the table as Markdown.")
+@click.option("--gpu", is_flag=True, help="Also judge what needs a GPU: this machine has one.")
 @click.option("-n", "workers", default=2, show_default=True, help="Cases at once.")
 def corpus(
-    rows: tuple[str, ...], only: tuple[str, ...], below: tuple[Path, ...], write: Path | None, workers: int
+    rows: tuple[str, ...], only: tuple[str, ...], below: tuple[Path, ...], write: Path | None, gpu: bool, workers: int
 ) -> None:
     """Judge every case of the corpus and compare with what it expects."""
     from patchgate.corpus.board import board, run_cases
-    from patchgate.corpus.cases import load_cases
+    from patchgate.corpus.cases import load_cases, with_gpu
     from patchgate.report.corpus import as_markdown, as_text
 
     cases = load_cases(list(below) or list(CORPUS))
     cases = [case for case in cases if not only or any(fnmatch.fnmatch(case.id, pattern) for pattern in only)]
+    cases = [with_gpu(case) for case in cases] if gpu else cases
     if not cases:
         click.echo("no case is selected")
         raise SystemExit(3)

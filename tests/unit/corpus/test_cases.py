@@ -2,7 +2,7 @@
 
 import pytest
 
-from patchgate.corpus.cases import load_case, load_cases
+from patchgate.corpus.cases import load_case, load_cases, with_gpu
 from patchgate.errors import UsageError
 from patchgate.project import CORPUS
 
@@ -50,6 +50,12 @@ def test_a_case_that_does_not_hold_together_is_refused_with_its_place(folder, te
 
 def test_a_case_that_needs_a_gpu_may_expect_nothing_here(folder):
     assert load_case(folder('class = "latency"\nneeds = "a GPU"')).needs == "a GPU"
+
+
+def test_a_machine_with_a_gpu_judges_what_needs_nothing_else(folder):
+    case = load_case(folder('class = "latency"\nneeds = "a GPU"'))
+    other = load_case(folder('class = "latency"\nneeds = "a GPU: two of them"', "other"))
+    assert (with_gpu(case).needs, with_gpu(other).needs) == ("", "a GPU: two of them")
 
 
 def test_every_case_of_the_checkout_holds_together():
