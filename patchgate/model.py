@@ -198,7 +198,7 @@ class Observation:
 
     `facts` are compared exactly, `metrics` are figures with an error, `environment` is shown
     and refuses unlike comparisons, `artifacts` are paths that nothing ever compares. `ran` are the
-    lines of the patch that ran while the workload was compiled.
+    lines of the patch that ran while the workload was compiled, `took` how its conditions came out.
     """
 
     case: Case
@@ -208,6 +208,7 @@ class Observation:
     environment: dict[str, str] = field(default_factory=dict)
     artifacts: dict[str, str] = field(default_factory=dict)
     ran: tuple[int, ...] = ()
+    took: tuple[tuple[int, str], ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -24,7 +24,7 @@ from patchgate.modelled import METRIC, modelled_time
 from patchgate.project import shown
 from patchgate.run import Limits
 from patchgate.store import Shelf, Store
-from patchgate.wire import Answer, fact_from, failure_of
+from patchgate.wire import Answer, fact_from, failure_of, ran_of
 
 WARM_UP_SECONDS = 180
 # A probe on a busy machine takes up to this many times its limit (see patchgate/probe/waiting.py).
@@ -168,4 +168,4 @@ class Runner:
             write_atomically(self._code(case), "\n\n".join(answer["code"]))
             artifacts["code"] = shown(self._code(case))
         facts = {name: fact_from(value) for name, value in answer["facts"].items()}
-        return replace(observation, facts=facts, artifacts=artifacts, ran=tuple(answer.get("ran", ())))
+        return replace(observation, facts=facts, artifacts=artifacts, **ran_of(answer))

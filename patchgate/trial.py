@@ -13,6 +13,7 @@ from functools import cache, partial
 from pathlib import Path
 
 from patchgate.cells import chosen_workloads
+from patchgate.coverage import Functions, functions_of
 from patchgate.errors import UsageError
 from patchgate.files import line_of, write_atomically
 from patchgate.golden import GoldenFile, expectation, path_of, read_golden
@@ -45,8 +46,8 @@ class Trial(Measuring):
         self.again = f"nox -s gate -- {shown(run.patch)}"
         self._sentinels: dict[tuple[str, str], Verdict] = {}
         self._applied: dict[tuple[str, str], Answer] = {}
-        self._functions: dict[str, dict[str, list[int]]] = {}
-        self._ran: dict[str, set[int]] = defaultdict(set)
+        self._functions: dict[str, Functions] = {}
+        self._ran: dict[str, set[int | tuple[int, str]]] = defaultdict(set)
         self._golden = cache(_load_golden)
 
     def workload(self, name: str) -> Workload:
@@ -137,17 +138,18 @@ class Trial(Measuring):
 
         return facts(self.patch, other), facts(other, self.patch)
 
-    def functions(self, torch: str) -> dict[str, list[int]]:
-        """The functions of the patch and their lines. Asked once in a process."""
+    def functions(self, torch: str) -> Functions:
+        """The functions of the patch, their lines and branches. Asked once in a process."""
         if torch not in self._functions:
-            self._functions[torch] = self.runner.ask(torch, "functions", patch=self.patch.path).get("functions", {})
+            answer = self.runner.ask(torch, "functions", patch=self.patch.path)
+            self._functions[torch] = functions_of(answer)
         return self._functions[torch]
 
     def _has_more_to_cover(self, torch: str) -> bool:
-        """Whether lines of the patch are left that never ran; none matter where it replaces nothing."""
+        """Whether anything of the patch is left that never ran; nothing matters where it replaces nothing."""
         if not self.apply(torch, version=torch).get("replacements"):
             return False
-        return bool({line for lines in self.functions(torch).values() for line in lines} - self._ran[torch])
+        return bool(self.functions(torch).everything() - self._ran[torch])
 
     def observations(self, torch: str, device: str, name: str) -> tuple[Observation, Observation]:
         """The facts of a workload (unpatched, patched)."""
@@ -156,7 +158,7 @@ class Trial(Measuring):
         patched = Case(torch=torch, device=device, workload=name, patch=self.patch.id)
         cover = self._has_more_to_cover(torch)
         after = self.runner.observe(patched, workload, self.patch, cover=cover)
-        self._ran[torch].update(after.ran)
+        self._ran[torch].update((*after.ran, *after.took))
         return self.runner.observe(unpatched, workload, None), after
 
     def observed(self) -> list[tuple[str, str]]:

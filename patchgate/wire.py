@@ -61,6 +61,12 @@ def from_dict(kind: type[Record], data: object, *, where: str) -> Record:
         raise UsageError(what, where=where, got="; ".join(faults)) from None
 
 
+def ran_of(answer: Answer) -> dict[str, Any]:
+    """The lines that ran and the outcomes that were taken, as an `Observation` has them."""
+    took = tuple((line, word) for line, word in answer.get("took", ()))
+    return {"ran": tuple(answer.get("ran", ())), "took": took}
+
+
 def failure_of(answer: Answer) -> Failure | None:
     """The failure that an answer tells of, if any."""
     if "failure" not in answer:

@@ -7,6 +7,14 @@ from __future__ import annotations
 
 from patchgate.model import Code
 
+_WORKLOAD = (
+    "Add a workload that goes that way: a file `workloads/NAME.py` beside the patch (in fixtures/workloads for every"
+    ' patch) with `DTYPE = "float32"`, `CHECKS = ("kernels",)`, `PREMERGE = ("static",)` and `build(device, dtype,'
+    " scale)`, which returns a module and its inputs. The condition tells what they must look like: a large tensor, an"
+    " integer dtype, a device, a release. Then run the gate again, and `nox -s accept` for the facts. Or take out what"
+    " nothing needs."
+)
+
 CODES = (
     Code(
         code="PG801",
@@ -42,7 +50,7 @@ CODES = (
         title="lines of the patch that never ran",
         what="These lines are in functions of the patch, and no workload of the suite ran them on this torch.",
         why="What never ran was never judged.",
-        fix="Add a workload that reaches them, or take them out.",
+        fix=_WORKLOAD,
     ),
     Code(
         code="PG806",
@@ -50,6 +58,14 @@ CODES = (
         what="Everything that led to the originals leads to the replacements, and they are called.",
         why="A patch that nobody calls cures nothing.",
         fix="Nothing to do.",
+    ),
+    Code(
+        code="PG807",
+        title="branches of the patch that were never taken",
+        what="These conditions and loops of the patch came out one way only, in every workload of the suite on this"
+        " torch: never true, never false, never entered or never left.",
+        why="The way that was not taken was never judged, also where it has no line of its own.",
+        fix=_WORKLOAD,
     ),
     Code(
         code="PG809",

@@ -6,10 +6,11 @@ the hooks that were called. Refuses to run anything.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from patchgate.codes import CODES
+from patchgate.coverage import Functions
 from patchgate.model import Kind, Observation, Patch, Verdict
 from patchgate.project import shown
 from patchgate.wire import failure_of
@@ -54,10 +55,10 @@ def judge_called(
     torch: str,
     patch: Patch,
     applied: Mapping[str, Any],
-    functions: Mapping[str, list[int]],
+    functions: Functions,
     observed: Iterable[Observation],
 ) -> Iterator[Verdict]:
-    """PG803 and PG805 from the lines of the patch that ran under the workloads."""
+    """PG803, PG805 and PG807 from the lines of the patch that ran under the workloads."""
     done = [each for each in observed if each.failure is None]
     ran = {line for each in done for line in each.ran}
     workloads = f"{len(done)} workloads"
@@ -73,13 +74,28 @@ def judge_called(
         yield _verdict("PG806", Kind.NOTE, torch, "calls", "called", "no function of the patch replaces anything here")
     elif not dead:
         yield _verdict("PG806", Kind.PASS, torch, "calls", "called", f"{len(replacements)} replacements")
-    # Only of functions that ran at all: the others may belong to another release.
-    partly = {name: sorted(set(lines) - ran) for name, lines in functions.items() if ran.intersection(lines)}
-    for name, missing in sorted(partly.items()):
-        if missing:
-            where = f"{shown(patch.path)}:{missing[0]}"
-            told = f"lines {', '.join(map(str, missing))} never ran in {workloads}: add a workload"
-            yield _verdict("PG805", Kind.NOTE, torch, f"lines of {name.split(':')[0]}", "all run", told, where)
+    yield from _uncovered(torch, patch, functions, done)
+
+
+def _uncovered(torch: str, patch: Patch, functions: Functions, done: Sequence[Observation]) -> Iterator[Verdict]:
+    """Lines and branches that never ran, of functions that ran at all: the others may belong to another release."""
+    ran = {line for each in done for line in each.ran}
+    took = {outcome for each in done for outcome in each.took}
+    for name, lines in sorted(functions.lines.items()):
+        if not ran.intersection(lines):
+            continue
+        told, never = name.split(":")[0], sorted(set(lines) - ran)
+        # Where the condition itself never ran, its line is told above.
+        open_ends = [(line, word) for line, word in functions.outcomes.get(name, ()) if line in ran]
+        open_ends = [outcome for outcome in open_ends if outcome not in took]
+        if never:
+            actual = f"lines {', '.join(map(str, never))} never ran in {len(done)} workloads: add a workload"
+            place = f"{shown(patch.path)}:{never[0]}"
+            yield _verdict("PG805", Kind.NOTE, torch, f"lines of {told}", "all run", actual, place)
+        if open_ends:
+            actual = f"{', '.join(f'line {line} was never {word}' for line, word in open_ends)}: add a workload"
+            place = f"{shown(patch.path)}:{open_ends[0][0]}"
+            yield _verdict("PG807", Kind.NOTE, torch, f"branches of {told}", "all taken", actual, place)
 
 
 def judge_hooks(

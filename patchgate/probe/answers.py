@@ -12,6 +12,7 @@ from typing import Any
 import torch
 
 from patchgate.probe import (
+    branches,
     caching,
     compilework,
     decoder,
@@ -130,7 +131,7 @@ def compile_cached(request: Request, stage: Stage) -> dict[str, Any]:
     apply_patch(request, stage)
     stage("compile")
     dtype = getattr(torch, request["dtype"])
-    ran: set[int] = set()
+    ran = lines.Ran()
     with lines.traced(request.get("patch"), ran):
         told = caching.compile_cached(
             workload_of(request),
@@ -139,7 +140,7 @@ def compile_cached(request: Request, stage: Stage) -> dict[str, Any]:
             profile=request["profile"],
             tag=request["tag"],
         )
-    return told | {"ran": sorted(ran)}
+    return told | ran.told(request.get("patch"))
 
 
 def play_shapes(request: Request, stage: Stage) -> dict[str, Any]:
@@ -188,8 +189,8 @@ def ask_hooks(request: Request, stage: Stage) -> dict[str, Any]:
 
 
 def ask_functions(request: Request, stage: Stage) -> dict[str, Any]:
-    """The functions of the patch and their lines; nothing of it is run."""
-    return {"functions": lines.functions(request["patch"])}
+    """The functions of the patch, their lines and how their branches can come out; nothing of it is run."""
+    return {"functions": lines.functions(request["patch"]), "outcomes": branches.outcomes(request["patch"])}
 
 
 def sample(request: Request, stage: Stage) -> dict[str, Any]:

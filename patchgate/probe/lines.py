@@ -1,7 +1,7 @@
 """Which lines of a patch ran while a workload was compiled, and which lines belong to which function.
 
-Decides by Python's own trace events; a function that Dynamo reads instead of
-calling counts as run. Refuses to know what should have run.
+Decides by Python's own trace events, and by what Dynamo reads instead of calling it.
+Refuses to know what should have run.
 """
 
 from __future__ import annotations
@@ -9,40 +9,72 @@ from __future__ import annotations
 import contextlib
 import sys
 import types
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from typing import Any
 from unittest import mock
 
 from torch._dynamo.symbolic_convert import InstructionTranslatorBase
 
+from patchgate.probe.branches import Jump, taken
+
+
+@dataclass
+class Ran:
+    """Lines of the patch that ran, and the jumps from one to the next within a frame."""
+
+    lines: set[int] = field(default_factory=set)
+    jumps: set[Jump] = field(default_factory=set)
+
+    def told(self, path: str | None) -> dict[str, Any]:
+        """As an answer has it."""
+        return {"ran": sorted(self.lines), "took": taken(path, self.jumps) if path else []}
+
 
 @contextlib.contextmanager
-def traced(path: str | None, ran: set[int]) -> Iterator[None]:
-    """Add the lines of the file `path` that run in this thread to `ran`; nothing without a path."""
+def traced(path: str | None, ran: Ran) -> Iterator[None]:
+    """Add what runs of the file `path` in this thread to `ran`; nothing without a path."""
     if path is None:
         yield
         return
-    begin = InstructionTranslatorBase.__init__
-
-    def in_patch(frame: types.FrameType, event: str, argument: Any) -> Any:
-        ran.add(frame.f_lineno)
-        return in_patch
+    starts_line = InstructionTranslatorBase.starts_line
+    read: dict[int, int] = {}
 
     def calls(frame: types.FrameType, event: str, argument: Any) -> Any:
-        return in_patch if frame.f_code.co_filename == path else None
+        return _following(ran) if frame.f_code.co_filename == path else None
 
-    def reading(self: Any, *args: Any, **kwargs: Any) -> None:
-        begin(self, *args, **kwargs)
+    def reading(self: Any, line: int) -> None:
+        starts_line(self, line)
         if self.f_code.co_filename == path:
-            ran.update(own_lines(self.f_code))
+            ran.lines.add(line)
+            ran.jumps.add((read.get(id(self), 0), line))
+            read[id(self)] = line
 
     before = sys.gettrace()
-    with mock.patch.object(InstructionTranslatorBase, "__init__", reading):
+    with mock.patch.object(InstructionTranslatorBase, "starts_line", reading):
         sys.settrace(calls)
         try:
             yield
         finally:
             sys.settrace(before)
+
+
+def _following(ran: Ran) -> Callable[..., Any]:
+    """What hears of one frame."""
+    last: int | None = None
+
+    def hear(frame: types.FrameType, event: str, argument: Any) -> Any:
+        nonlocal last
+        if event == "exception":
+            last = None  # where it goes from here is no outcome of a condition
+            return hear
+        ran.lines.add(frame.f_lineno)
+        if last is not None and event in ("line", "return"):
+            ran.jumps.add((last, frame.f_lineno if event == "line" else 0))
+        last = frame.f_lineno if event == "line" else last
+        return hear
+
+    return hear
 
 
 def own_lines(code: types.CodeType) -> set[int]:

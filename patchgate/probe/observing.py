@@ -83,10 +83,11 @@ def observe(request: Request, stage: Stage) -> dict[str, Any]:
     """Facts of one workload on one device, with or without the patch."""
     apply_patch(request, stage)
     stage("compile")
-    workload, ran = _module_of(request), set[int]()
+    workload, ran = _module_of(request), lines.Ran()
+    covered = request.get("patch") if request.get("cover") else None
     own = getattr(workload, "facts", None)
     try:
-        with lines.traced(request.get("patch") if request.get("cover") else None, ran):
+        with lines.traced(covered, ran):
             captured = capture(workload.build, **compiled_as(request))
             # What no compile of it shows, the workload tells by itself.
             told = own(request["profile"]["backend"], getattr(torch, request["dtype"])) if own else {}
@@ -94,7 +95,7 @@ def observe(request: Request, stage: Stage) -> dict[str, Any]:
         missing = needs_device(error) if request["profile"]["kind"] == "simulated" else None
         if missing is None:
             raise
-        return {"facts": {"compiles": {"unmeasured": missing}}, "environment": environment(), "ran": sorted(ran)}
+        return {"facts": {"compiles": {"unmeasured": missing}}, "environment": environment(), **ran.told(covered)}
     if not captured.lowered:
         raise RuntimeError("no graph reached Inductor: nothing was compiled, so nothing was counted")
     facts = facts_of(captured) | told
@@ -109,7 +110,7 @@ def observe(request: Request, stage: Stage) -> dict[str, Any]:
         "environment": environment() | {"device": name},
         "code": captured.code,
         "launches": [launch for graph in captured.lowered for launch in graph.launches],
-        "ran": sorted(ran),
+        **ran.told(covered),
     }
 
 

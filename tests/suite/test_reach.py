@@ -6,7 +6,7 @@ from pathlib import Path
 from patchgate.judge.reach import judge_called, judge_holders, judge_hooks
 from patchgate.model import Case, Observation
 from patchgate.trial import STAND_IN
-from patchgate.wire import failure_of
+from patchgate.wire import failure_of, ran_of
 
 
 def test_holders(torch, patch, trial, judge):
@@ -29,7 +29,7 @@ def with_caches(torch, patch, trial, workload):
     case = Case(torch=torch, device="cpu", workload=workload, patch=patch.id)
     with tempfile.TemporaryDirectory() as folder:
         answer = trial.compile_cached(torch, workload, patch.path, Path(folder), tag="")
-    return Observation(case=case, failure=failure_of(answer), ran=tuple(answer.get("ran", ())))
+    return Observation(case=case, failure=failure_of(answer), **ran_of(answer))
 
 
 def test_hooks(torch, patch, trial, judge):

@@ -1,5 +1,6 @@
 """Whether what a patch has put in place is reached: PG801 to PG809."""
 
+from patchgate.coverage import Functions
 from patchgate.judge.reach import judge_called, judge_holders, judge_hooks
 from patchgate.model import Case, Cause, Claims, Colour, Failure, Observation, Patch
 
@@ -39,7 +40,7 @@ def test_a_target_that_cannot_be_called_is_named():
 
 
 def called(*observed, applied=APPLIED, functions=None):
-    return list(judge_called(TORCH, PATCH, applied, functions or {}, observed))
+    return list(judge_called(TORCH, PATCH, applied, functions or Functions(), observed))
 
 
 def test_a_replacement_that_ran_in_one_workload_is_called():
@@ -61,9 +62,28 @@ def test_a_patch_without_functions_of_its_own_has_none_to_call():
 
 
 def test_lines_that_never_ran_are_listed_for_functions_that_did():
-    told = called(ran(5, 11), functions={"f:4": [5], "g:10": [11, 12, 14], "never:20": [21]})
+    told = called(ran(5, 11), functions=Functions(lines={"f:4": [5], "g:10": [11, 12, 14], "never:20": [21]}))
     assert codes(told) == ["PG806", "PG805"]
     assert told[1].actual == "lines 12, 14 never ran in 1 workloads: add a workload"
+
+
+def test_branches_that_came_out_one_way_only_are_listed():
+    functions = Functions(
+        lines={"f:4": [5, 6, 7], "never:20": [21]},
+        outcomes={"f:4": [(5, "true"), (5, "false"), (6, "entered"), (6, "left")], "never:20": [(21, "true")]},
+    )
+    half = Observation(case=CASE, ran=(5, 6, 7), took=((5, "true"), (6, "entered")))
+    other = Observation(case=CASE, ran=(5,), took=((6, "left"),))
+    told = called(half, other, functions=functions)
+    assert codes(told) == ["PG806", "PG807"]
+    assert (told[1].where, told[1].actual) == ("/p/patch.py:5", "line 5 was never false: add a workload")
+    whole = Observation(case=CASE, ran=(5, 6, 7), took=tuple(functions.outcomes["f:4"]))
+    assert codes(called(whole, functions=functions)) == ["PG806"]
+
+
+def test_a_condition_that_never_ran_is_told_as_a_line_only():
+    functions = Functions(lines={"f:4": [5, 6]}, outcomes={"f:4": [(6, "true"), (6, "false")]})
+    assert codes(called(ran(5), functions=functions)) == ["PG806", "PG805"]
 
 
 def test_a_hook_that_is_no_longer_called_is_red():

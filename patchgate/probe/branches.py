@@ -1,0 +1,86 @@
+"""The conditions and loops of a patch, and which of their outcomes are told by the jumps from line to line.
+
+Decides what counts as a branch: one whose outcomes lie on lines of their own. Reads text, runs nothing.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+# From a line to the next one that ran in the same frame; to 0 where the frame ended.
+Jump = tuple[int, int]
+# The line of a condition, and how it came out.
+Outcome = tuple[int, str]
+_WORDS = {"if": ("true", "false"), "loop": ("entered", "left")}
+
+
+@dataclass(frozen=True)
+class Branch:
+    """A condition from line `first` to `last`, whose body lies between the lines `body` and `end`."""
+
+    first: int
+    last: int
+    body: int
+    end: int
+    kind: str
+
+    def outcome(self, jump: Jump) -> Outcome | None:
+        """How the condition came out, when the jump tells."""
+        source, to = jump
+        if not self.first <= source <= self.last or self.first <= to <= self.last:
+            return None
+        is_in = self.body <= to <= self.end
+        return self.first, _WORDS[self.kind][0 if is_in else 1]
+
+
+def branches(path: str) -> dict[str, list[Branch]]:
+    """Function -> its branches, named as `lines.functions` does: `name:first line`."""
+    with open(path, encoding="utf-8") as file:
+        tree = ast.parse(file.read())
+    found = {}
+    for node in ast.walk(tree):
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            own = sorted(_branches_in(node), key=lambda branch: branch.first)
+            if own:
+                found[f"{node.name}:{_first(node)}"] = own
+    return found
+
+
+def outcomes(path: str) -> dict[str, list[Outcome]]:
+    """Function -> every way in which its branches can come out."""
+    return {
+        name: [(branch.first, word) for branch in found for word in _WORDS[branch.kind]]
+        for name, found in branches(path).items()
+    }
+
+
+def taken(path: str, jumps: set[Jump]) -> list[Outcome]:
+    """The outcomes that the jumps tell of."""
+    known = [branch for found in branches(path).values() for branch in found]
+    return sorted({told for branch in known for jump in jumps if (told := branch.outcome(jump))})
+
+
+def _branches_in(function: ast.AST) -> Iterator[Branch]:
+    for node in ast.iter_child_nodes(function):
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)):
+            continue
+        if isinstance(node, (ast.If, ast.While)) and not isinstance(node.test, ast.Constant):
+            yield from _branch(node, node.test, "if" if isinstance(node, ast.If) else "loop")
+        if isinstance(node, ast.For):
+            yield from _branch(node, node.iter, "loop")
+        yield from _branches_in(node)
+
+
+def _branch(node: ast.If | ast.While | ast.For, test: ast.expr, kind: str) -> Iterator[Branch]:
+    last, body = test.end_lineno or test.lineno, _first(node.body[0])
+    if body > last:
+        end = node.body[-1].end_lineno or body
+        yield Branch(node.lineno, last, body, end, kind)
+
+
+def _first(node: ast.stmt) -> int:
+    """The line on which a statement begins to run: that of its first decorator."""
+    decorators: list[ast.expr] = getattr(node, "decorator_list", [])
+    return min([node.lineno, *(one.lineno for one in decorators)])
