@@ -194,11 +194,10 @@ class Failure:
 
 @dataclass(frozen=True, kw_only=True)
 class Observation:
-    """All that was measured for one case.
+    """All that was measured for one case: `facts` are compared exactly, `metrics` are figures with an error.
 
-    `facts` are compared exactly, `metrics` are figures with an error, `environment` is shown
-    and refuses unlike comparisons, `artifacts` are paths that nothing ever compares. `ran` are the
-    lines of the patch that ran while the workload was compiled, `took` how its conditions came out.
+    `environment` is shown and refuses unlike comparisons, `artifacts` are paths that nothing ever compares.
+    `ran` are the lines of the patch that ran meanwhile, `took` how its conditions came out.
     """
 
     case: Case

@@ -147,10 +147,10 @@ def play_shapes(request: Request, stage: Stage) -> dict[str, Any]:
     """Facts of a workload that is called with a script of sizes."""
     apply_patch(request, stage)
     stage("shapes")
-    dtype, ran = getattr(torch, request["dtype"]), set[int]()
+    dtype, ran = getattr(torch, request["dtype"]), lines.Ran()
     with lines.traced(request.get("patch"), ran):
         facts = shapes.shape_facts(workload_of(request), dtype=dtype, profile=request["profile"])
-    return {"facts": facts, "environment": environment(), "ran": sorted(ran)}
+    return {"facts": facts, "environment": environment(), **ran.told(request.get("patch"))}
 
 
 def count_calls(request: Request, stage: Stage) -> dict[str, Any]:
