@@ -30,6 +30,8 @@ MADE = ROOT / "build" / "rows"
 
 def requires(torches: list[str]) -> list[str]:
     """The rows that a session needs: those that are asked for by `--torch`, or else `torches`."""
+    if "--on" in sys.argv:
+        return []
     asked = _torches(sys.argv)[1] or torches
     return ["nightly" if torch == NIGHTLY else f"row({torch})" for torch in asked if torch in (*ROWS, NIGHTLY)]
 
@@ -69,10 +71,15 @@ def corpus(session: nox.Session) -> None:
 def sweep(session: nox.Session) -> None:
     """Every patch on every row, with history: nox -s sweep -- [PATCH ...] [--torch 2.11.0] [--torch nightly]"""
     arguments, torches = _torches(session.posargs)
+    if "--on" in arguments:  # the cluster makes its own rows, where it has none
+        session.install("-e", ".[ray]")
+        made = [torch for torch in torches or ROWS if "python" in _made(torch)]
+        wanted = [word for torch in torches or ROWS if torch not in made for word in ("--torch", torch)]
+        return _patchgate(session, "sweep", *_rows(session, made), *wanted, *arguments)
     session.install("-e", ".")
     own = _made(NIGHTLY).get("python") if NIGHTLY in torches else None
     rows = _rows(session, [torch for torch in torches or list(ROWS) if torch != NIGHTLY])
-    _patchgate(session, "sweep", *rows, *(["--python", own] if own else []), *arguments)
+    return _patchgate(session, "sweep", *rows, *(["--python", own] if own else []), *arguments)
 
 
 @nox.session
@@ -138,7 +145,7 @@ def row(session: nox.Session, torch: str) -> None:
 @nox.session(requires=requires(PREMERGE))
 def tests(session: nox.Session) -> None:
     """patchgate's own tests, on the pre-merge rows."""
-    session.install("-e", ".[test]")
+    session.install("-e", ".[test,ray]")
     rows = {f"PATCHGATE_ROW_{torch.replace('.', '_')}": _made(torch).get("python", "") for torch in PREMERGE}
     missing = [name for name, python in rows.items() if not python]
     if missing:

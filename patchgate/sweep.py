@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -25,6 +25,7 @@ from patchgate.patches import load_patch
 from patchgate.project import DEVICES, GOLDEN, PACKAGE, SUITE, WORKLOADS
 from patchgate.run import NAME, VERDICTS, Limits, Run, load_run, load_verdicts
 
+DONE = ".done"
 Tell = Callable[[str], None]
 
 
@@ -34,6 +35,16 @@ class Job:
 
     torch: str
     patch: Path
+
+
+@dataclass(frozen=True, kw_only=True)
+class Done:
+    """What became of a job. `seconds` is None for what was judged before; a row without environment left nothing."""
+
+    job: Job
+    verdicts: list[Verdict]
+    seconds: float | None = None
+    has_results: bool = True
 
 
 @dataclass
@@ -52,22 +63,26 @@ class Sweep:
 
     def carry_out(self, jobs: Sequence[Job], run: str, at: str) -> list[Verdict]:
         """The verdicts of all jobs; those of equal content are taken from before."""
+        return self.keep((self.judged(job) for job in jobs), len(jobs), run, at)
+
+    def keep(self, done: Iterable[Done], jobs: int, run: str, at: str) -> list[Verdict]:
+        """The verdicts of what was done, each kept and told of as soon as it is there."""
         verdicts: list[Verdict] = []
         spent: list[float] = []
-        for number, job in enumerate(jobs, 1):
-            began = time.monotonic()
-            told, is_new = self._judge(job)
-            patch = load_patch(job.patch).id
-            self.history.record(run, at, patch, told, self._observed(job) if is_new is not None else [])
-            self.told.append((job, told, is_new is not None))
-            verdicts += told
-            if is_new:
-                spent.append(time.monotonic() - began)
-                self.history.spend(run, patch, job.torch, spent[-1])
-            red = sum(verdict.colour is Colour.RED for verdict in told)
-            left = f", about {_left(spent, len(jobs) - number)} left" if spent and number < len(jobs) else ""
-            how = "judged" if is_new else "known" if is_new is False else "no environment"
-            self.tell(f"[{number}/{len(jobs)}] {patch} on torch {job.torch}: {how}, {red} red of {len(told)}{left}")
+        for number, one in enumerate(done, 1):
+            patch = load_patch(one.job.patch).id
+            self.history.record(run, at, patch, one.verdicts, self._observed(one.job) if one.has_results else [])
+            self.told.append((one.job, one.verdicts, one.has_results))
+            verdicts += one.verdicts
+            if one.seconds is not None:
+                spent.append(one.seconds)
+                self.history.spend(run, patch, one.job.torch, one.seconds)
+            red = sum(verdict.colour is Colour.RED for verdict in one.verdicts)
+            left = f", about {_left(spent, jobs - number)} left" if spent and number < jobs else ""
+            how = "no environment" if not one.has_results else "known" if one.seconds is None else "judged"
+            self.tell(
+                f"[{number}/{jobs}] {patch} on torch {one.job.torch}: {how}, {red} red of {len(one.verdicts)}{left}"
+            )
         return verdicts
 
     def evidence(self) -> Iterator[Judged]:
@@ -75,21 +90,29 @@ class Sweep:
         for job, told, has_results in self.told:
             patch = load_patch(job.patch)
             if has_results:
-                yield gather(load_run(self._results(job) / NAME), patch, told)
+                yield gather(load_run(self.results(job) / NAME), patch, told)
             else:
                 yield Judged(patch=patch, torches=(job.torch,), verdicts=tuple(told))
 
-    def _judge(self, job: Job) -> tuple[list[Verdict], bool | None]:
-        """Verdicts of a job, and whether they are new; None where the row has no environment."""
+    def known(self, job: Job) -> Done | None:
+        """What was judged before for the same content. Raises NotInstallable where the row has no environment."""
+        key, results = self._key(job, self.environments.python(job.torch)), self.results(job)
+        done = results.with_suffix(DONE)
+        if done.is_file() and done.read_text(encoding="utf-8") == key and (results / VERDICTS).is_file():
+            return Done(job=job, verdicts=load_verdicts(results))
+        return None
+
+    def judged(self, job: Job) -> Done:
+        """What a job comes to, judged now unless it is known."""
+        began = time.monotonic()
         try:
             python = self.environments.python(job.torch)
+            known = self.known(job)
         except NotInstallable as error:
-            return [judge_row(job.torch, str(error))], None
-        results = self._results(job)
-        done = results.with_suffix(".done")
-        key = self._key(job, python)
-        if done.is_file() and done.read_text(encoding="utf-8") == key and (results / VERDICTS).is_file():
-            return load_verdicts(results), False
+            return Done(job=job, verdicts=[judge_row(job.torch, str(error))], has_results=False)
+        if known is not None:
+            return known
+        results = self.results(job)
         made = Run(
             folder=str(results.resolve()),
             patch=str(job.patch.resolve()),
@@ -102,14 +125,16 @@ class Sweep:
         )
         told = launch(made, workers=self.workers, quiet=True)
         if not any(verdict.colour is Colour.GREY for verdict in told):
-            write_atomically(done, key)  # what the machine kept from judging is tried again next time
-        return told, True
+            # What the machine kept from judging is tried again next time.
+            write_atomically(results.with_suffix(DONE), self._key(job, python))
+        return Done(job=job, verdicts=told, seconds=time.monotonic() - began)
 
-    def _results(self, job: Job) -> Path:
+    def results(self, job: Job) -> Path:
+        """Where the results of a job are."""
         return self.folder / "jobs" / f"{load_patch(job.patch).id}.{job.torch}"
 
     def _observed(self, job: Job) -> list[Observation]:
-        run = Run(folder=str(self._results(job)), patch=str(job.patch), rows={})
+        run = Run(folder=str(self.results(job)), patch=str(job.patch), rows={})
         return list(run.store)
 
     def _key(self, job: Job, python: str) -> str:
@@ -122,9 +147,14 @@ class Sweep:
             patch_digest(patch),
             self.devices,
             self.workloads,
-            [files_digest(folder) for folder in (PACKAGE, SUITE, WORKLOADS, DEVICES, GOLDEN)],
+            material(),
         ]
         return hashlib.sha256(json.dumps(content).encode()).hexdigest()
+
+
+def material() -> list[str]:
+    """Digests of patchgate itself and of all that it judges with."""
+    return [files_digest(folder) for folder in (PACKAGE, SUITE, WORKLOADS, DEVICES, GOLDEN)]
 
 
 def _left(spent: Sequence[float], jobs: int) -> str:

@@ -47,6 +47,10 @@ folder_option = click.option(
 @click.option("--workload", "workloads", multiple=True, metavar="NAME", help="Only these workloads.")
 @click.option("--shard", default="1/1", show_default=True, metavar="I/N", help="The I-th of N machines.")
 @click.option("--run", "name", metavar="NAME", help="What the run is called; machines of one run share it.")
+@click.option(
+    "--on", "cluster", metavar="ADDRESS", help="A Ray cluster: `ray` for this machine's, or ray://HOST:10001."
+)
+@click.option("--torch", "made", multiple=True, metavar="TORCH", help="With --on: a row that the cluster makes.")
 @click.option("-n", "workers", default=2, show_default=True, help="Cases at once.")
 @folder_option
 def sweep(
@@ -58,6 +62,8 @@ def sweep(
     workloads: tuple[str, ...],
     shard: str,
     name: str | None,
+    cluster: str | None,
+    made: tuple[str, ...],
     workers: int,
     folder: Path,
 ) -> NoReturn:
@@ -71,11 +77,16 @@ def sweep(
     if part is None or int(part[1]) > int(part[2]):
         raise UsageError("not a shard", where="--shard", got=shard, next="--shard 1/4")
     chosen = patches or tuple(sorted(path for path in PATCHES.iterdir() if path.is_dir()))
-    jobs = [Job(torch=torch, patch=patch) for patch in chosen for torch in [*there, *broken]]
+    if made and not cluster:
+        raise UsageError(
+            "only a cluster makes a row", where="--torch", got=made[0], next=f"nox -s sweep -- --torch {made[0]}"
+        )
+    torches = dict.fromkeys([*there, *broken, *made])
+    jobs = [Job(torch=torch, patch=patch) for patch in chosen for torch in torches]
     history = History(folder / "history.sqlite")
     at = datetime.now(timezone.utc).isoformat(timespec="seconds")
     run = name or f"{at} {shard}"
-    made = Sweep(
+    carried = Sweep(
         folder=folder,
         environments=Environments(there, failed=broken),
         history=history,
@@ -85,7 +96,13 @@ def sweep(
         limits=Limits(),
         workers=workers,
     )
-    verdicts = made.carry_out(shard_of(jobs, int(part[1]), int(part[2])), run, at)
+    mine = shard_of(jobs, int(part[1]), int(part[2]))
+    if cluster:
+        from patchgate.on_ray import sweep_on
+
+        verdicts = carried.keep(sweep_on(cluster, carried, mine, broken), len(mine), run, at)
+    else:
+        verdicts = carried.carry_out(mine, run, at)
     save_verdicts(folder, verdicts)
     told = [history.cells(one) for one, _ in history.runs()[-_RUNS:]]
     click.echo("\n".join(_told(told)))
@@ -93,7 +110,7 @@ def sweep(
     code = exit_code(verdicts)
     page = folder / pages.NAME
     since, kept = folder / VERDICTS, folder / "history.sqlite"
-    pages.write_page(page, f"sweep {at}", made.evidence(), since=since, code=code, history=kept, news=news(told))
+    pages.write_page(page, f"sweep {at}", carried.evidence(), since=since, code=code, history=kept, news=news(told))
     click.echo(f"results: {shown(folder)}/verdicts.json, history.sqlite, {page.name}; exit code {code}")
     sys.exit(code)
 

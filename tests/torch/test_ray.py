@@ -1,0 +1,66 @@
+"""A sweep over two nodes gives the verdicts of a local one, also when a worker is killed in the middle of judging."""
+
+import os
+import signal
+import threading
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from two_nodes import two_nodes
+
+from patchgate.environments import Environments
+from patchgate.history import History
+from patchgate.on_ray import sweep_on
+from patchgate.project import ROOT
+from patchgate.remote import carry_out
+from patchgate.sweep import Job, Sweep
+
+pytestmark = pytest.mark.cluster
+PATCHES = [ROOT / "fixtures" / "patches" / name for name in ("harmless",)]
+ROWS = {
+    name.removeprefix("PATCHGATE_ROW_").replace("_", "."): python
+    for name, python in os.environ.items()
+    if name.startswith("PATCHGATE_ROW_")
+}
+
+
+def doomed(folder, torch):
+    """Judges for real, but the first worker on `torch` is killed ten seconds after it began."""
+
+    def judge(order):
+        if order.torch == torch and not (folder / "killed").exists():
+            (folder / "killed").write_text("")
+            threading.Timer(10, os.kill, (os.getpid(), signal.SIGKILL)).start()
+        return carry_out(order)
+
+    return judge
+
+
+def said(verdicts, folder):
+    """Verdicts as text, with the folder of results out of them."""
+    return sorted(str(replace(verdict)).replace(str(folder), "") for verdict in verdicts)
+
+
+@pytest.fixture
+def sweep(tmp_path):
+    def make(name):
+        history = History(tmp_path / name / "history.sqlite")
+        chosen = {"devices": ("h200",), "workloads": ("graph_break",), "workers": 1}
+        return Sweep(tmp_path / name, Environments(dict(ROWS)), history, print, **chosen)
+
+    return make
+
+
+def test_two_nodes_say_what_one_machine_says(sweep, tmp_path):
+    jobs = [Job(torch=torch, patch=patch) for patch in PATCHES for torch in ROWS]
+    local, spread = sweep("local"), sweep("spread")
+    here = local.carry_out(jobs, "r", "r")
+    judge = doomed(tmp_path, max(ROWS))
+    with two_nodes() as cluster:
+        there = spread.keep(sweep_on(cluster, spread, jobs, {}, judge), len(jobs), "r", "r")
+    assert (tmp_path / "killed").exists()
+    assert here
+    assert said(here, tmp_path / "local") == said(there, tmp_path / "spread")
+    assert local.history.counts() == spread.history.counts()
+    assert all(Path(spread.results(job), "verdicts.json").is_file() for job in jobs)
