@@ -25,13 +25,21 @@ if TYPE_CHECKING:
 @click.option("--below", multiple=True, type=click.Path(exists=True, file_okay=False, path_type=Path))
 @click.option("--write", type=click.Path(dir_okay=False, path_type=Path), help="Also write the table as Markdown.")
 @click.option("--gpu", is_flag=True, help="Also judge what needs a GPU: this machine has one.")
+@click.option("--every-byte", is_flag=True, help="Afterwards hash all of torch, not only what was touched.")
 @click.option("-n", "workers", default=2, show_default=True, help="Cases at once.")
 def corpus(
-    rows: tuple[str, ...], only: tuple[str, ...], below: tuple[Path, ...], write: Path | None, gpu: bool, workers: int
+    rows: tuple[str, ...],
+    only: tuple[str, ...],
+    below: tuple[Path, ...],
+    write: Path | None,
+    gpu: bool,
+    every_byte: bool,
+    workers: int,
 ) -> None:
     """Judge every case of the corpus and compare with what it expects."""
     from patchgate.corpus.board import board, run_cases
     from patchgate.corpus.cases import load_cases, with_gpu
+    from patchgate.corpus.untouched import Untouched
     from patchgate.report.corpus import as_markdown, as_text
 
     cases = load_cases(list(below) or list(CORPUS))
@@ -41,7 +49,7 @@ def corpus(
         click.echo("no case is selected")
         raise SystemExit(3)
     pythons = dict(row.split("=", 1) for row in rows)
-    started = time.monotonic()
+    started, untouched = time.monotonic(), Untouched(pythons)
     with board(pythons) as judges:
         doubts = judges.sentinels()
         if doubts:
@@ -52,7 +60,9 @@ def corpus(
     if write:
         write_atomically(write, as_markdown(scores, list(pythons)))
         click.echo(f"wrote {shown(write)}")
-    raise SystemExit(int(any(not each.right for each in scores)))
+    harmed = untouched.told(every_byte=every_byte)
+    click.echo("\n".join(harmed) or "torch is as it was installed, " + ("every byte" if every_byte else "every file"))
+    raise SystemExit(int(bool(harmed) or any(not each.right for each in scores)))
 
 
 def _tell(score: Score) -> None:
