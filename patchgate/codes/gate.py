@@ -113,7 +113,8 @@ CODES = (
         what="A config option that the patch sets at import has its old value in a new thread.",
         why="From torch 2.12 on a direct assignment holds for the context that made it; autograd's workers and"
         " compile threads see the default.",
-        fix="Set it where the compile runs (`config.patch`), or by its environment variable before torch is imported.",
+        fix="Set it where the compile runs (`config.patch`), or by its environment variable before torch is imported."
+        ' If only the importing thread is meant, claim it: `effects = ["thread-local NAME"]`.',
     ),
     Code(
         code="PG215",

@@ -68,8 +68,8 @@ def _effects(torch: str, patch: Patch, answer: Mapping[str, Any]) -> Iterator[Ve
         for effect in answer.get(about, ()):
             subject = f"effects import, {effect['kind']} {effect['name']}"
             verdict = _red(code, torch, subject, expected, effect["what"], _place(patch, effect))
-            # Where the option is a target, the importing thread is the one that is meant: said, not blocked.
-            meant = about == "unseen" and effect["name"] in (patch.claims.targets or ())
+            # An option that is set in one thread only is the patch's own trap, unless it claims just that.
+            meant = about == "unseen" and f"thread-local {effect['name']}" in patch.claims.effects
             yield replace(verdict, kind=Kind.NOTE) if meant else verdict
 
 

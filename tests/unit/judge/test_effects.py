@@ -100,7 +100,11 @@ def test_a_config_option_may_be_a_target_and_is_a_side_effect_otherwise(targets,
     assert [verdict.code for verdict in told] == codes
 
 
-def test_an_option_that_is_a_target_is_only_told_to_be_unseen_by_other_threads():
+def test_an_option_that_other_threads_do_not_see_is_red_unless_one_thread_is_claimed():
     option = effect("config", "torch.config.tag")
-    (verdict,) = judged({"targets": ("torch.a", "torch.config.tag")}, effects=[option], unseen=[option])
+    claims = {"targets": ("torch.a", "torch.config.tag")}
+    (verdict,) = judged(claims, effects=[option], unseen=[option])
+    assert (verdict.code, verdict.kind) == ("PG214", Kind.REGRESSED)
+    claims["effects"] = ("thread-local torch.config.tag",)
+    (verdict,) = judged(claims, effects=[option], unseen=[option])
     assert (verdict.code, verdict.kind) == ("PG214", Kind.NOTE)
