@@ -6,8 +6,9 @@ cells stays small. Knows neither HTML nor files.
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -21,7 +22,9 @@ from patchgate.golden import UNPATCHED, format_value, untaken, value_in
 from patchgate.judge.facts import check_of
 from patchgate.model import Colour, FactValue, Failure, Observation, Patch, Verdict
 from patchgate.report.listing import KernelDiff, compare_code
+from patchgate.report.once import Once
 from patchgate.report.view import Block, cell_of, group, item_of, reading_order, view
+from patchgate.wire import fact_from
 
 _COLOURS = (Colour.GREEN, Colour.RED, Colour.GREY)
 _COMMAND = re.compile(
@@ -30,21 +33,6 @@ _COMMAND = re.compile(
 # (workload, device) -> (torch, patch or "unpatched", fact) -> its values over time, oldest first.
 Past = Callable[[str, str], Mapping[tuple[str, str, str], Sequence[str]]]
 Address = tuple[str, str, str, str]
-
-
-class Once:
-    """A list that holds each value once."""
-
-    def __init__(self) -> None:
-        self.values: list[Any] = []
-        self._places: dict[Hashable, int] = {}
-
-    def place(self, value: Hashable) -> int:
-        """Where the value is; it is added when it is not there yet."""
-        if value not in self._places:
-            self._places[value] = len(self.values)
-            self.values.append(value)
-        return self._places[value]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -204,7 +192,10 @@ class Page:
         known, case = self.past(one.case.workload, one.case.device), one.case
         facts = sorted({fact for torch, _, fact in known if torch == case.torch})
         sides = (
-            (fact, *(tuple(known.get((case.torch, side, fact), ())) for side in (UNPATCHED, str(case.patch))))
+            (
+                fact,
+                *(tuple(map(_kept, known.get((case.torch, side, fact), ()))) for side in (UNPATCHED, str(case.patch))),
+            )
             for fact in facts
         )
         return tuple((fact, old, new) for fact, old, new in sides if max(len(old), len(new)) > 1)
@@ -232,6 +223,12 @@ def split_command(text: str) -> tuple[str, str]:
 @lru_cache(maxsize=1 << 16)
 def _shown(value: FactValue | None) -> str:
     return "" if value is None else format_value(value)
+
+
+@lru_cache(maxsize=1 << 16)
+def _kept(value: str) -> str:
+    """A value as golden writes it, from how the history keeps it."""
+    return format_value(fact_from(json.loads(value)))
 
 
 def _failure(observation: Observation | None) -> str:

@@ -86,8 +86,8 @@ function timesOf(patch, name, torch) {
 function sparkline(fact, sides) {
   const [unpatched, patched] = sides.map((side) => side.map(Number));
   const all = [...unpatched, ...patched];
-  const words = (side) => side.filter((value, at) => value !== side[at - 1]).join(", then ");
-  const told = `${sides[1].length} runs: ${words(sides[1]) || "none"}`;
+  const changes = sides[1].filter((value, at) => value !== sides[1][at - 1]);
+  const told = `${sides[1].length} runs: ${changes.length > 1 ? changes.join(", then ") : "unchanged"}`;
   if (all.some(Number.isNaN)) return element("span", { class: "dim" }, told);
   const [low, high, width] = [Math.min(...all), Math.max(...all), 84];
   const y = (value) => (high === low ? 10 : 17 - (14 * (value - low)) / (high - low));

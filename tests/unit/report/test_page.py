@@ -6,7 +6,8 @@ from patchgate.codes import CODES
 from patchgate.evidence import Compared, Judged, Timed
 from patchgate.interval import Interval
 from patchgate.model import Case, Cause, Claims, Expectation, Failure, Kind, Observation, Patch, Symptom, Verdict
-from patchgate.report.page import Once, Page, split_command
+from patchgate.report.once import Once
+from patchgate.report.page import Page, split_command
 
 SYMPTOM = Symptom(workload="stack", device="h200", fact="loads.max", predicate="> 4")
 
@@ -131,11 +132,12 @@ def test_history_is_told_where_there_is_more_than_one_run():
     past = {
         ("2.9.0", "unpatched", "loads.max"): ["6", "6"],
         ("2.9.0", "mine", "loads.max"): ["4", "5"],
-        ("2.9.0", "mine", "loads"): ["[1]"],
+        ("2.9.0", "mine", "loads"): ["[2, 1]", "[3, 1]"],
+        ("2.9.0", "mine", "bytes"): ['{"unmeasured": "once"}'],
         ("2.12.1", "mine", "stores"): ["1", "2"],
     }
     data = page(one([fact()], compared()), past=lambda workload, device: past).data
-    assert data["cases"][0][6] == (("loads.max", ("6", "6"), ("4", "5")),)
+    assert data["cases"][0][6] == (("loads", (), ("[2 1]", "[3 1]")), ("loads.max", ("6", "6"), ("4", "5")))
 
 
 def test_times_come_with_their_budget():
