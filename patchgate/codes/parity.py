@@ -49,8 +49,9 @@ CODES = (
     Code(
         code="PG507",
         title="mathematically equal configurations no longer agree",
-        what="Static and dynamic shapes, a batch and its single rows, the whole graph and its pieces, or two ranks that"
-        " split a model by its columns or its rows differ from each other more with the patch than without it.",
+        what="Static and dynamic shapes, a batch and its single rows, the whole graph and its pieces, opaque and eager"
+        " attention, or two ranks that split a model by its columns or its rows differ from each other more with the"
+        " patch than without it.",
         why="Users mix these: the same prompt then gives another answer, depending on what it is batched with.",
         fix="Decide by what is the same in all of them, not by hints about sizes or by where a graph ends.",
     ),

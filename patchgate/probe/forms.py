@@ -1,4 +1,4 @@
-"""The same computation in other forms: other shapes' treatment, single rows, a graph in pieces.
+"""The same computation in other forms: other shapes' treatment, single rows, a graph in pieces, the workload's own.
 
 Decides what each form is and when it is one: a form that eager in float64
 does not confirm is left out. Refuses to compare.
@@ -7,6 +7,7 @@ does not confirm is left out. Refuses to compare.
 from __future__ import annotations
 
 import copy
+import sys
 from typing import Any
 
 import torch
@@ -35,12 +36,13 @@ def run_forms(
         other = tensors(torch.compile(module, dynamic=not dynamic)(*args))
         torch._dynamo.reset()
         pieces = tensors(torch.compile(module, dynamic=dynamic, backend=_in_pieces)(*args))
+        forms = {"static and dynamic shapes": (plain, other), "whole graph and pieces": (plain, pieces)}
+        for name, form in getattr(sys.modules[build.__module__], "FORMS", {}).items():
+            torch._dynamo.reset()
+            changed, given = made(form, dtype, seeds[0], profile)
+            forms[name] = (plain, tensors(torch.compile(changed, dynamic=dynamic)(*given)))
         exact, given = as_float64(copy.deepcopy(module)), pytree.tree_map(as_float64, args)
         reference = tensors(exact(*given))
-        forms = {
-            "static and dynamic shapes": (plain, other),
-            "whole graph and pieces": (plain, pieces),
-        }
         if _rows_are_independent(exact, given, reference):
             torch._dynamo.reset()
             forms["batch and single rows"] = ([t[:ROWS] for t in plain], _row_by_row(torch.compile(module), args))

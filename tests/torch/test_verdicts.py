@@ -22,7 +22,11 @@ CHAIN = "residual_chain"
 CACHED = (WORKLOAD, CHAIN)
 GREEN = ("PG211", "PG511", "PG705")
 # What a fixture needs to be seen on, where it is not the workload above.
-ON = {"PG501-only-in-half": "prenorm_mlp_float16", "PG502-worse-gradients": "prenorm_mlp_training"}
+ON = {
+    "PG501-only-in-half": "prenorm_mlp_float16",
+    "PG502-worse-gradients": "prenorm_mlp_training",
+    "PG507-looks-for-attention": "opaque_attention",
+}
 
 
 def cells(name):
@@ -37,7 +41,7 @@ def judged(code, torch, trial, folder, workload=WORKLOAD):
     """The verdicts of the check that a code belongs to."""
     patch, symptom, family = trial.patch, trial.patch.claims.symptom, code[2]
     if code == "PG507":
-        return consistent(torch, patch, trial, folder)
+        return consistent(torch, patch, trial, folder, workload)
     if code == "PG510":
         return cells("tokens").sampled(torch, "cpu", patch, trial, folder)
     if code.startswith("PG41"):
@@ -64,11 +68,11 @@ def judged(code, torch, trial, folder, workload=WORKLOAD):
     return list(trial.facts({"3": "kernels", "4": "graph"}[family], torch, "h200", WORKLOAD))
 
 
-def consistent(torch, patch, trial, folder):
+def consistent(torch, patch, trial, folder, workload):
     forms, ranks = folder / "forms", folder / "ranks"
     forms.mkdir()
     ranks.mkdir()
-    verdicts = cells("consistency").compared(torch, "cpu", WORKLOAD, patch, trial, forms)
+    verdicts = cells("consistency").compared(torch, "cpu", workload, patch, trial, forms)
     return [*verdicts, *cells("ranks").compared(torch, "cpu", patch, trial, ranks)]
 
 
@@ -127,9 +131,16 @@ def test_harmless_patch_is_all_green(torch, code, on_trial, tmp_path):
     assert {verdict.colour for verdict in verdicts} == {Colour.GREEN}
 
 
-@pytest.mark.parametrize("workload", [WORKLOAD, *ON.values()])
+@pytest.mark.parametrize("workload", [WORKLOAD, "prenorm_mlp_float16", "prenorm_mlp_training"])
 def test_harmless_patch_keeps_all_numbers(torch, workload, on_trial, tmp_path):
     verdicts = judged("PG501", torch, on_trial(HARMLESS, nightly=True), tmp_path, workload)
     assert {verdict.colour for verdict in verdicts} == {Colour.GREEN}
     assert [v for v in verdicts if "gradients" in v.subject] or "training" not in workload
     assert [v for v in verdicts if v.subject.endswith("small inputs")]
+
+
+def test_harmless_patch_keeps_attention_opaque_eager_or_open_as_equal_as_it_was(torch, on_trial, tmp_path):
+    verdicts = judged("PG507", torch, on_trial(HARMLESS), tmp_path, "opaque_attention")
+    assert {verdict.colour for verdict in verdicts} == {Colour.GREEN}
+    subjects = {verdict.subject.partition(" ")[2] for verdict in verdicts}
+    assert {"opaque and eager attention", "opaque and open attention", "whole graph and pieces"} <= subjects
