@@ -10,12 +10,15 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+from collections.abc import Iterator
 from functools import cache
 from importlib import resources
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
+from patchgate.budgets import budget_of
 from patchgate.model import Colour
+from patchgate.report.latency_plot import Point, draw_latency
 from patchgate.report.news import News
 from patchgate.report.page import Address, Page, split_command
 
@@ -38,6 +41,7 @@ def render_html(title: str, page: Page, *, at: str, code: int, news: News | None
         marks=_MARKS,
         news=news,
         note=page.note,
+        figures=list(_figures(page)),
         data=embedded({**page.data, "turns": _turns(news)}),
     )
 
@@ -54,6 +58,20 @@ def _template() -> Template:
     style, script = _file("report.css"), _script()
     made.globals |= {"style": style, "script": script, "policy": _policy(style, script)}
     return made.get_template("report.html")
+
+
+def _figures(page: Page) -> Iterator[str]:
+    """Latency against tokens, a figure for each patch, workload and torch; what was timed at one size has none."""
+    found: dict[tuple[str, str, str], list[Point]] = {}
+    for patch, timed in page.times:
+        if timed.size.isdecimal():
+            one = timed.interval
+            point = Point(tokens=int(timed.size), ratio=one.ratio, low=one.low, high=one.high)
+            found.setdefault((patch.id, timed.name, timed.torch), []).append(point)
+    patches = {patch.id: patch for patch, _ in page.times}
+    for (patch_id, name, torch), points in found.items():
+        title = f"{patch_id}: {name} on torch {torch}" if len(page.parts) > 1 else f"{name} on torch {torch}"
+        yield draw_latency(points, title, budget_of(patches[patch_id].claims, "latency"), style="")
 
 
 def _turns(news: News | None) -> dict[str, str]:

@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from html import escape
 from math import ceil, floor, log2
 
+from patchgate.model import Budget
+
 WIDTH, HEIGHT = 640, 320
 LEFT, RIGHT, TOP, BOTTOM = 64, 16, 40, 48
 _LINES = 6
@@ -18,7 +20,7 @@ _STEPS = (0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50)
 _STYLE = (
     "text{font:12px system-ui,sans-serif;fill:#57606a}"
     ".grid{stroke:#d0d7de}.one{stroke:#57606a;stroke-dasharray:4 3}"
-    ".ratio{stroke:#0969da;stroke-width:2;fill:none}.dot{fill:#0969da}"
+    ".budget{fill:#dafbe1}.ratio{stroke:#0969da;stroke-width:2;fill:none}.dot{fill:#0969da}"
 )
 
 
@@ -49,16 +51,20 @@ class _Scale:
         return TOP + (self.high - change) / (self.high - self.low) * (HEIGHT - TOP - BOTTOM)
 
 
-def draw_latency(points: Sequence[Point], title: str) -> str:
-    """The figure as text. Raises ValueError without a point."""
+def draw_latency(points: Sequence[Point], title: str, budget: Budget | None = None, style: str = _STYLE) -> str:
+    """The figure as text. Raises ValueError without a point.
+
+    A `budget` is a band behind the points. A page that the figure is put into has a `style` of its own, and gives none.
+    """
     if not points:
         raise ValueError("nothing was measured, so there is nothing to draw")
     ordered = sorted(points, key=lambda point: point.tokens)
-    scale, step = _scale(ordered)
+    scale, step = _scale(ordered, budget)
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" role="img">',
-        f"<title>{escape(title)}</title><style>{_STYLE}</style>",
+        f"<title>{escape(title)}</title>" + (f"<style>{style}</style>" if style else ""),
         f'<text x="{LEFT}" y="20">{escape(title)}</text>',
+        *_band(scale, budget),
         *_grid(scale, step),
         *_curve(scale, ordered),
         f'<text x="{WIDTH / 2}" y="{HEIGHT - 8}" text-anchor="middle">tokens</text>',
@@ -67,15 +73,22 @@ def draw_latency(points: Sequence[Point], title: str) -> str:
     return "\n".join(parts) + "\n"
 
 
-def _scale(points: Sequence[Point]) -> tuple[_Scale, float]:
-    """A scale that holds every interval and no change at all, and the distance of its lines."""
+def _scale(points: Sequence[Point], budget: Budget | None) -> tuple[_Scale, float]:
+    """A scale that holds every interval, the budget and no change at all, and the distance of its lines."""
     ends = [(end - 1) * 100 for point in points for end in (point.low, point.high)]
-    ends.append(0.0)
+    ends += [0.0, budget.low * 100, budget.high * 100] if budget else [0.0]
     spread = max(ends) - min(ends) or _STEPS[0]
     step = next((step for step in _STEPS if spread / step <= _LINES), spread / _LINES)
     low, high = floor(min(ends) / step) * step, ceil(max(ends) / step) * step
     sizes = points[0].tokens, points[-1].tokens
     return _Scale(sizes=sizes, low=low, high=high if high > low else low + step), step
+
+
+def _band(scale: _Scale, budget: Budget | None) -> Iterator[str]:
+    if budget:
+        top, bottom = scale.y(budget.high * 100), scale.y(budget.low * 100)
+        size = f'width="{WIDTH - LEFT - RIGHT}" height="{bottom - top:.1f}"'
+        yield f'<rect class="budget" x="{LEFT}" y="{top:.1f}" {size}><title>the budget</title></rect>'
 
 
 def _grid(scale: _Scale, step: float) -> Iterator[str]:

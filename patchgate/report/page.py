@@ -15,9 +15,8 @@ from typing import Any
 
 from packaging.version import Version
 
-from patchgate.budgets import budget_of
 from patchgate.codes import CODES
-from patchgate.evidence import Compared, Judged
+from patchgate.evidence import Compared, Judged, Timed
 from patchgate.golden import UNPATCHED, format_value, untaken, value_in
 from patchgate.judge.facts import check_of
 from patchgate.model import Colour, FactValue, Failure, Observation, Patch, Verdict
@@ -68,7 +67,7 @@ class Page:
         self._torches: set[str] = set()
         self._cells: dict[str, dict[tuple[str, str], dict[str, Any]]] = {}
         self._told: dict[str, list[Verdict]] = {}
-        self._times: list[list[Any]] = []
+        self.times: list[tuple[Patch, Timed]] = []
 
     def add(self, judged: Judged) -> None:
         """Take in one patch on some rows; the same patch may come again with other rows."""
@@ -81,21 +80,7 @@ class Page:
         lines = self._cells.setdefault(patch.id, {})
         for (check, item, torch), verdicts in group(judged.verdicts).items():
             lines.setdefault((check, item), {})[torch] = self._cell(verdicts, torch, cases)
-        budget = budget_of(patch.claims, "latency")
-        self._times += [
-            [
-                patch.id,
-                t.name,
-                t.torch,
-                t.size,
-                t.interval.ratio,
-                t.interval.low,
-                t.interval.high,
-                budget.low,
-                budget.high,
-            ]
-            for t in judged.times
-        ]
+        self.times += [(patch, timed) for timed in judged.times]
 
     @property
     def torches(self) -> tuple[str, ...]:
@@ -118,7 +103,6 @@ class Page:
             "environments": self._environments.values,
             "diffs": self._diffs.values,
             "cases": self._cases.values,
-            "times": self._times,
             "patches": [
                 [patch.id, patch.claims.title, _symptom(patch), list(self._lines(patch.id))]
                 for patch in self._patches.values()

@@ -45,7 +45,6 @@ function body(one, column) {
     turnsOf([...one.path, data.torches[column]].join("\n")),
     ...shown,
     ...cases.flatMap((record) => caseBlocks(record, one.path[0])),
-    ...(one.path[1] === "latency" && one.path[2] ? timesOf(one.path[0], one.path[2], data.torches[column]) : []),
     good.length ? element("details", {}, element("summary", {}, `${good.length} green`), goodTable(good.slice(0, 200))) : null,
   ].filter(Boolean);
 }

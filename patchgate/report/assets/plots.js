@@ -1,4 +1,4 @@
-// Plots as SVG: loads per kernel, latency against tokens, a fact over time. Each says in words what it shows.
+// Plots as SVG: loads per kernel, a fact over time. Each says in words what it shows.
 
 const numbersOf = (told) => (/^\[[\d ]+\]$/.test(told) ? told.slice(1, -1).split(" ").map(Number) : null);
 
@@ -47,39 +47,6 @@ function legend(limit) {
     drawn("svg", { width: 20, height: 14, "aria-hidden": "true" },
       drawn("line", { class: "limit", x1: 0, x2: 20, y1: 7, y2: 7 })), `symptom above ${limit}`);
   return element("p", { class: "legend" }, key("unpatched", "unpatched"), key("patched", "patched"), line);
-}
-
-// Ratios with their intervals; the band is the budget, the line is no change.
-function latency(caption, points, budget) {
-  const [width, height, left] = [Math.min(480, document.documentElement.clientWidth - 40), 200, 62];
-  const all = points.flatMap((p) => [p.low, p.high]).concat(1, 1 + budget.low, 1 + budget.high);
-  const pad = (Math.max(...all) - Math.min(...all)) * 0.08 || 0.001;
-  const [low, high] = [Math.min(...all) - pad, Math.max(...all) + pad];
-  const y = (value) => 8 + (height - 40) * (1 - (value - low) / (high - low));
-  const x = (at) => left + ((at + 0.5) * (width - left - 8)) / points.length;
-  const told = points.map((p) => `${p.size}: ${p.ratio.toFixed(4)} (${p.low.toFixed(4)} to ${p.high.toFixed(4)})`);
-  const svg = drawn("svg", { viewBox: `0 0 ${width} ${height}`, width, height, role: "img", "aria-label": `${caption}; ${told.join(", ")}` },
-    drawn("rect", { class: "budget", x: left, width: width - left - 8, y: y(1 + budget.high), height: y(1 + budget.low) - y(1 + budget.high) }),
-    drawn("line", { class: "axis", x1: left, x2: width - 8, y1: y(1), y2: y(1) }),
-    [low + pad, 1, high - pad].map((value) => drawn("text", { class: "tick", x: left - 6, y: y(value) + 4, "text-anchor": "end" }, value.toFixed(4))));
-  points.forEach((p, at) => svg.append(
-    drawn("line", { class: "interval", x1: x(at), x2: x(at), y1: y(p.low), y2: y(p.high) }),
-    ...[p.low, p.high].map((end) => drawn("line", { class: "interval", x1: x(at) - 6, x2: x(at) + 6, y1: y(end), y2: y(end) })),
-    drawn("circle", { class: "point", cx: x(at), cy: y(p.ratio), r: 4 }),
-    drawn("text", { class: "tick", x: x(at), y: height - 8, "text-anchor": "middle" }, p.size)));
-  return figure(caption, svg);
-}
-
-function timesOf(patch, name, torch) {
-  const found = data.times.filter(([id, which, on]) => id === patch && (!name || which === name) && (!torch || on === torch));
-  const groups = new Map();
-  for (const [id, which, on, size, ratio, low, high, least, most] of found) {
-    const key = `${id === patch && data.patches.length > 1 ? `${id}: ` : ""}${which} on torch ${on}, by tokens; the band is the budget`;
-    if (!groups.has(key)) groups.set(key, { points: [], budget: { low: least, high: most } });
-    groups.get(key).points.push({ size, ratio, low, high });
-  }
-  return [...groups].map(([caption, { points, budget }]) =>
-    latency(caption, points.sort((a, b) => Number(a.size) - Number(b.size)), budget));
 }
 
 // Both sides of a fact over the runs of the history, as far as they are numbers.

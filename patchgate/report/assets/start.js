@@ -18,9 +18,6 @@ function startPlots() {
     byId("symptom").querySelector(".plots").before(legend(limitOf(predicate)));
     byId("symptom").querySelector(".plots").append(...drawnFor);
   }
-  const times = data.patches.flatMap(([id]) => timesOf(id));
-  byId("latency").hidden = !times.length;
-  byId("latency").querySelector(".plots").append(...times);
 }
 
 // One column a torch; what its devices differ in is told of each.

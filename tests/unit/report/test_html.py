@@ -11,7 +11,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from patchgate.evidence import Judged
+from patchgate.evidence import Judged, Timed
+from patchgate.interval import Interval
 from patchgate.model import Claims, Kind, Patch, Verdict
 from patchgate.report.html import _FILES, _SCRIPTS, address, embedded, render_html
 from patchgate.report.news import news
@@ -153,3 +154,14 @@ def test_news_of_a_sweep_are_links_into_the_page_and_escaped():
     assert SCRIPT not in told
     assert "green -&gt; red (PG301)" in told
     assert "Since the last run" not in made("x"), "a gate has none"
+
+
+def test_what_was_timed_at_several_sizes_is_drawn_and_brings_no_style_of_its_own():
+    page, interval = Page(), Interval(ratio=0.99, low=0.98, high=1.0)
+    patch = Patch(id="mine", path="p.py", source="", claims=Claims(title="mine"))
+    times = [Timed(name=SCRIPT, torch="2.11.0", size=size, interval=interval) for size in ("64", "4096", "full")]
+    page.add(Judged(patch=patch, torches=("2.11.0",), verdicts=(verdict("x"),), times=tuple(times)))
+    told = render_html("mine", page, at="now", code=1)
+    assert (told.count("<circle"), told.count('class="budget"'), tags(told).count("style")) == (2, 1, 1)
+    assert SCRIPT not in told
+    assert 'id="latency"' not in made("x"), "nothing was timed"

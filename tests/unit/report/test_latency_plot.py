@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from patchgate.model import Budget
 from patchgate.report.latency_plot import HEIGHT, WIDTH, Point, draw_latency
 
 NAME = "{http://www.w3.org/2000/svg}"
@@ -51,6 +52,17 @@ def test_nothing_is_fetched_and_each_point_says_its_figures():
     assert "a &lt;b&gt; &amp; c" in text
     assert "4,096 tokens: 0.9869 [0.9856, 0.9882]" in text
     assert re.findall(r"(?:href|src|url)", text) == []
+
+
+def test_a_budget_is_a_band_that_lies_on_the_page_and_without_a_style_there_is_none():
+    point = Point(tokens=64, ratio=1.0, low=0.999, high=1.001)
+    budget = Budget(low=-0.02, high=0.005)
+    root = ElementTree.fromstring(draw_latency([point], "t", budget, style=""))
+    (band,) = root.iter(f"{NAME}rect")
+    assert float(band.get("y")) >= 0
+    assert float(band.get("y")) + float(band.get("height")) <= HEIGHT
+    assert list(root.iter(f"{NAME}style")) == []
+    assert (list(drawn([point]).iter(f"{NAME}rect")), len(list(drawn([point]).iter(f"{NAME}style")))) == ([], 1)
 
 
 def test_nothing_measured_is_no_drawing():

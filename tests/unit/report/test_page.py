@@ -3,8 +3,7 @@
 import pytest
 
 from patchgate.codes import CODES
-from patchgate.evidence import Compared, Judged, Timed
-from patchgate.interval import Interval
+from patchgate.evidence import Compared, Judged
 from patchgate.model import Case, Cause, Claims, Expectation, Failure, Kind, Observation, Patch, Symptom, Verdict
 from patchgate.report.once import Once
 from patchgate.report.page import Page, split_command
@@ -46,10 +45,8 @@ def page(*judged, **given):
     return made
 
 
-def one(verdicts, *cases, torches=("2.9.0",), times=(), name="mine"):
-    return Judged(
-        patch=patch(name), torches=torches, verdicts=tuple(verdicts), compared=tuple(cases), times=tuple(times)
-    )
+def one(verdicts, *cases, torches=("2.9.0",), name="mine"):
+    return Judged(patch=patch(name), torches=torches, verdicts=tuple(verdicts), compared=tuple(cases))
 
 
 def read(data, cell):
@@ -138,12 +135,6 @@ def test_history_is_told_where_there_is_more_than_one_run():
     }
     data = page(one([fact()], compared()), past=lambda workload, device: past).data
     assert data["cases"][0][6] == (("loads", (), ("[2 1]", "[3 1]")), ("loads.max", ("6", "6"), ("4", "5")))
-
-
-def test_times_come_with_their_budget():
-    timed = Timed(name="stack.cuda", torch="2.9.0", size="64", interval=Interval(ratio=0.99, low=0.98, high=1.0))
-    data = page(one([fact()], times=[timed])).data
-    assert data["times"] == [["mine", "stack.cuda", "2.9.0", "64", 0.99, 0.98, 1.0, -0.005, 0.005]]
 
 
 def test_a_finding_leads_to_the_cell_with_its_evidence():
