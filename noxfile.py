@@ -57,6 +57,14 @@ def gate(session: nox.Session) -> None:
 
 
 @nox.session(requires=requires(PREMERGE))
+def parts(session: nox.Session) -> None:
+    """Judge the gated patches of one file one by one, and beside each other: nox -s parts -- PATCH"""
+    arguments, torches = _torches(session.posargs)
+    session.install("-e", ".")
+    _patchgate(session, "parts", *arguments, *_rows(session, torches or PREMERGE))
+
+
+@nox.session(requires=requires(PREMERGE))
 def corpus(session: nox.Session) -> None:
     """What went wrong in public, and what was right: nox -s corpus, or -- --all for every row"""
     arguments, torches = _torches(session.posargs)

@@ -31,6 +31,7 @@ from patchgate.init_command import init
 from patchgate.launch import launch
 from patchgate.matrix import load_matrix, load_profile, load_workloads
 from patchgate.model import Verdict, exit_code
+from patchgate.parts_command import parts
 from patchgate.patches import load_patch
 from patchgate.project import DEVICES, GOLDEN, shown
 from patchgate.report.catalogue import render_catalogue
@@ -187,6 +188,7 @@ def record_command(profile: str, folder: str) -> None:
 cli.add_command(corpus)
 cli.add_command(comment)
 cli.add_command(init)
+cli.add_command(parts)
 cli.add_command(fidelity)
 cli.add_command(lint)
 cli.add_command(bisect)

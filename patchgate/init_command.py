@@ -27,7 +27,7 @@ def init(patch: Path, workflow: str | None, force: bool) -> None:
     Each guess has a comment with the line that suggests it and the verdict that settles it.
     """
     source, manifest = files_of(patch)
-    written = {manifest: _guessed(source, patch)} | (_workflows(patch, source, workflow) if workflow else {})
+    written = {manifest: guessed(source, patch)} | (_workflows(patch, source, workflow) if workflow else {})
     there = [path for path in written if path.exists()]
     if there and not force:
         again = "the same command with --force replaces it"
@@ -37,7 +37,8 @@ def init(patch: Path, workflow: str | None, force: bool) -> None:
     click.echo(f"next: read the comments, then: nox -s gate -- {shown(patch)}")
 
 
-def _guessed(source: Path, patch: Path) -> str:
+def guessed(source: Path, patch: Path) -> str:
+    """The manifest that the text of a patch suggests. Raises UsageError where it cannot be read."""
     from patchgate.surface.claiming import guesses_in, guesses_in_diff
     from patchgate.surface.index import load, releases
     from patchgate.surface.lint import Unreadable, parse

@@ -59,7 +59,7 @@ def guesses_in(text: str, tree: ast.Module, releases: Sequence[Release]) -> Gues
     """What the source of a Python patch suggests."""
     usages = {release.version: walk(tree, release) for release in releases}
     targets = _targets(tree, releases, usages)
-    effects = sorted((*_options(tree, usages), *_environment(tree)), key=lambda effect: effect.line)
+    effects = sorted((*_options(tree, usages), *_environment(tree), *_compiles(tree)), key=lambda effect: effect.line)
     holds_on, applies_to = _applies_to(tree, releases, [*targets, *effects])
     docstring = ast.get_docstring(tree)
     return Guesses(
@@ -133,6 +133,16 @@ def _environment(tree: ast.Module) -> Iterator[Guess]:
             key = node.args[0] if node.args else None
         if isinstance(key, ast.Constant) and isinstance(key.value, str):
             yield Guess(value=f"environment {key.value}", line=key.lineno)
+
+
+def _compiles(tree: ast.Module) -> Iterator[Guess]:
+    """`torch.compile` in a statement of the module itself."""
+    for node in tree.body:
+        runs = [node] if not isinstance(node, (ast.FunctionDef, ast.ClassDef)) else node.decorator_list
+        for each in (inner for one in runs for inner in ast.walk(one)):
+            if isinstance(each, ast.Attribute) and ast.unparse(each) == "torch.compile":
+                yield Guess(value="compile", line=each.lineno)
+                return
 
 
 def _scope(tree: ast.Module) -> Guess | None:

@@ -20,7 +20,9 @@ from patchgate.surface.index import releases
 
 PATCHES = sorted(path for path in (ROOT / "fixtures" / "patches").iterdir() if path.is_dir())
 # torch.nn.modules is not indexed, so that the class goes by the name under which the patch has it.
-ELSEWHERE = {"torch.nn.LayerNorm.forward": "torch.nn.modules.normalization.LayerNorm.forward"}
+ELSEWHERE = {
+    f"torch.nn.LayerNorm.{name}": f"torch.nn.modules.normalization.LayerNorm.{name}" for name in ("__init__", "forward")
+}
 # Applied by what Triton has, and to Python's own builtins: neither shows in names of torch.
 NO_CHECK_OF_TORCH = {"unsloth-cluster", "vllm-rawstream"}
 

@@ -1,0 +1,93 @@
+"""The gated patches that one file installs, told apart by its text.
+
+Decides what a part is: a statement of the module behind a condition, or a call of a function of its
+own, that writes into what was imported. What is not behind one belongs to every part.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, kw_only=True)
+class Part:
+    """The lines `first` to `last`, named for the first thing that they replace; `own` are all of its lines.
+
+    Functions that it calls, and that write into what was imported, are part of it.
+    """
+
+    name: str
+    first: int
+    last: int
+    own: frozenset[int]
+
+
+def parts_of(text: str) -> list[Part]:
+    """The parts of a patch, in order. Raises SyntaxError where the text is not Python."""
+    tree = ast.parse(text)
+    imported = set(_imported(tree))
+    functions = {node.name: node for node in tree.body if isinstance(node, ast.FunctionDef)}
+    found: list[Part] = []
+    for node in tree.body:
+        installing = [each for each in _installs(node, functions) if any(_writes(each, imported))]
+        if installing and not _is_main(node):
+            name = next(_writes(installing[0], imported))
+            name = f"{name}-{node.lineno}" if name in {part.name for part in found} else name
+            own = frozenset(line for each in (node, *installing) for line in _lines(each))
+            found.append(Part(name=name, first=node.lineno, last=max(_lines(node)), own=own))
+    return found
+
+
+def text_of(text: str, part: Part, parts: list[Part]) -> str:
+    """The file with this part alone: the lines of the others are empty, so that every line keeps its number."""
+    gone = {line for other in parts for line in other.own} - part.own
+    kept = ["" if number in gone else line for number, line in enumerate(text.splitlines(), 1)]
+    return "\n".join(kept) + "\n"
+
+
+def _lines(node: ast.stmt) -> range:
+    return range(node.lineno, (node.end_lineno or node.lineno) + 1)
+
+
+def _installs(node: ast.stmt, functions: dict[str, ast.FunctionDef]) -> Iterator[ast.stmt]:
+    """What a statement runs behind a condition: its own body, and the functions of the file that it calls."""
+    called = [
+        functions[each.func.id]
+        for each in ast.walk(node)
+        if isinstance(each, ast.Call) and isinstance(each.func, ast.Name) and each.func.id in functions
+    ]
+    if isinstance(node, ast.If):
+        yield node
+        yield from called
+    elif isinstance(node, ast.Expr):
+        yield from (function for function in called if any(isinstance(each, ast.If) for each in ast.walk(function)))
+
+
+def _writes(node: ast.AST, imported: set[str]) -> Iterator[str]:
+    """The last names of what is assigned in something that was imported."""
+    for each in ast.walk(node):
+        if isinstance(each, (ast.Attribute, ast.Subscript)) and isinstance(each.ctx, ast.Store):
+            if _root(each) in imported:
+                yield each.attr if isinstance(each, ast.Attribute) else "entry"
+        elif isinstance(each, ast.Call) and ast.unparse(each.func) == "setattr" and len(each.args) == 3:
+            owner, name = each.args[:2]
+            if _root(owner) in imported:
+                yield str(name.value) if isinstance(name, ast.Constant) else "attribute"
+
+
+def _root(node: ast.expr) -> str | None:
+    while isinstance(node, (ast.Attribute, ast.Subscript)):
+        node = node.value
+    return node.id if isinstance(node, ast.Name) else None
+
+
+def _imported(tree: ast.Module) -> Iterator[str]:
+    for node in ast.walk(tree):
+        if isinstance(node, (ast.Import, ast.ImportFrom)):
+            yield from (alias.asname or alias.name.split(".")[0] for alias in node.names)
+
+
+def _is_main(node: ast.stmt) -> bool:
+    return isinstance(node, ast.If) and "__name__" in ast.unparse(node.test)
