@@ -7,6 +7,7 @@ the answers.
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -79,7 +80,7 @@ class Measuring:
             return kept
         answer = self.runner.ask(
             torch,
-            seconds=self.run.limits.seconds * COMPILES.get(do, 1),
+            seconds=self.run.limits.seconds * _compiles(do, request),
             patch=patch.path if patch else None,
             scope=patch.claims.scope if patch else None,
             outputs=outputs,
@@ -131,6 +132,12 @@ class Measuring:
             patch=patch.path if patch else None,
             scope=patch.claims.scope if patch else None,
         )
+
+
+def _compiles(do: str, request: Mapping[str, Any]) -> int:
+    """How often a question compiles: once more for each small size, and twice where gradients are taken."""
+    sizes, graphs = 3 if request.get("small") else 1, 2 if request.get("training") else 1
+    return COMPILES.get(do, 1) * sizes * graphs
 
 
 def told(workload: Workload) -> dict[str, Any]:

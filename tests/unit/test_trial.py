@@ -26,7 +26,7 @@ class Asked(list):
         self.answer, self.environment = answer, environment or {}
 
     def ask(self, torch, do, seconds=None, **request):
-        self.append(SimpleNamespace(torch=torch, do=do, **request))
+        self.append(SimpleNamespace(torch=torch, do=do, seconds=seconds, **request))
         return self.answer
 
     def observe(self, case, workload, patch, cover=False):
@@ -161,6 +161,14 @@ def test_small_inputs_are_tried_where_forms_are_and_at_night(made, checks, night
     trial.workloads = {"stack": replace(WORKLOADS["stack"], checks=checks)}
     trial.run_on("cpu", "2.11.0", "stack", None, "outputs")
     assert asked[0].small is small
+    assert asked[0].seconds == trial.run.limits.seconds * (3 if small else 1)
+
+
+def test_a_workload_that_trains_has_the_time_of_two_graphs(made):
+    trial, asked = made({})
+    trial.workloads = {"stack": replace(WORKLOADS["stack"], training=True)}
+    trial.run_on("cpu", "2.11.0", "stack", None, "outputs")
+    assert (asked[0].training, asked[0].seconds) == (True, 2 * trial.run.limits.seconds)
 
 
 def test_two_files_of_outputs_are_compared_on_the_cpu(made):
