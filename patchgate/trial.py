@@ -34,6 +34,8 @@ from patchgate.wire import Answer, failure_of, from_dict
 
 # Importing a patch takes a second; one that hangs should not cost a whole case's time, twice a release.
 IMPORT_SECONDS = 20.0
+# Tuning runs dozens of candidates for each kernel before anything is timed.
+TUNING = 8
 # Those that say more of changed facts than that they changed.
 _JUDGES = {"shapes": judge_shapes, "options": judge_options}
 
@@ -212,10 +214,13 @@ class Trial(Measuring):
         return self.runner.ask(
             torch,
             "time",
+            self.run.limits.seconds * (TUNING if "autotune" in workload.mode else 1),
             workload=name,
             workload_path=workload.path,
             dtype=workload.dtype,
             size=size,
+            mode=workload.mode,
+            tuned=str(Path(self.run.folder).resolve() / "tuned" / torch),
             profile=load_profile(device),
             patch=self.patch.path,
             scope=self.patch.claims.scope,

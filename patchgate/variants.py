@@ -25,9 +25,10 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "max-autotune": {"mode": "max-autotune", "needs_device": _TUNED},
     "max-autotune-no-cudagraphs": {"mode": "max-autotune-no-cudagraphs", "needs_device": _TUNED},
 }
-# These have numbers to compare on the CPU; timing and caches are asked of a file once.
+# These have numbers to compare on the CPU; caches are asked of a file once, latency once in each mode.
 _WITH_NUMBERS = {"bfloat16", "float16", "float32", "training"}
 _WHOLE = {"static", "dynamic"}
+_MODES = {"reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs"}
 
 
 def checks_of(variant: str, checks: tuple[str, ...]) -> tuple[str, ...]:
@@ -36,6 +37,8 @@ def checks_of(variant: str, checks: tuple[str, ...]) -> tuple[str, ...]:
         return checks
     if variant == "shapes":
         return ("shapes",)
+    if variant in _MODES and "latency" in checks:
+        return ("latency",)  # what a mode does to facts is asked of other files
     kept = {"kernels", "parity"} if variant in _WITH_NUMBERS else {"kernels"}
     return tuple(check for check in checks if check in kept)
 

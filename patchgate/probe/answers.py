@@ -113,6 +113,8 @@ def time_pair(request: Request, stage: Stage) -> dict[str, Any]:
             size=request["size"],
             device=request["profile"]["backend"],
             change=lambda: apply_patch(request, stage),
+            mode=request.get("mode", "default"),
+            tuned=request.get("tuned"),
         )
         stage("time")
         rounds = pair.rounds(rounds=request["rounds"], seconds=request["for_seconds"], seed=request["seed"])

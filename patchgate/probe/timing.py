@@ -6,24 +6,19 @@ warm caches fall on both sides alike. Refuses to judge: it returns raw times.
 
 from __future__ import annotations
 
-import contextlib
-import functools
 import random
 import subprocess
 import time
 import types
 from collections.abc import Callable, Iterator
 from typing import Any
-from unittest import mock
 
 import torch
 from torch._dynamo.utils import counters
-from torch._inductor.async_compile import CompiledTritonKernels
-from torch._inductor.codecache import PyCodeCache
-from torch._inductor.graph import GraphLowering
-from torch._inductor.runtime.triton_heuristics import CachingAutotuner
 
+from patchgate.probe import modes
 from patchgate.probe.capture import Build, no_caches
+from patchgate.probe.loading import Code, loading
 
 Replay = Callable[[], Any]
 Round = dict[str, list[float]]
@@ -35,85 +30,44 @@ _HEAD_START = 6_000_000
 _STATE = "clocks.sm,clocks.mem,temperature.gpu,power.draw,clocks_event_reasons.active"
 
 
-class _Code:
-    """The generated module of one graph; loaded anew, its kernels lie elsewhere in the device's memory."""
-
-    def __init__(self, load: Callable[[], types.ModuleType], module: types.ModuleType) -> None:
-        self._load, self._kernels = load, _kernels(module)
-        self._call: Callable[..., Any] = module.call
-
-    def load_anew(self, configs: dict[str, str]) -> None:
-        """Load it again; kernels that are in `configs` keep their launch config, the others choose one when called."""
-        CompiledTritonKernels.cache_clear()
-        module = self._load()
-        self._call, self._kernels = module.call, _kernels(module)
-        for kernel in self._kernels:
-            if not kernel.launchers:
-                kernel.precompile()
-            kept = [one for one in kernel.launchers if str(one.config) == configs.get(kernel.filename)]
-            kernel.launchers = kept or kernel.launchers
-
-    def configs(self) -> dict[str, str]:
-        """The launch config of each kernel that has run, by the file of its source: equal source, equal file."""
-        return {one.filename: str(one.launchers[0].config) for one in self._kernels if len(one.launchers) == 1}
-
-    def __call__(self, args: Any) -> Any:
-        return self._call(args)
-
-
-def _kernels(module: types.ModuleType) -> list[CachingAutotuner]:
-    return [value for value in vars(module).values() if isinstance(value, CachingAutotuner)]
-
-
-@contextlib.contextmanager
-def _loading(codes: list[_Code]) -> Iterator[None]:
-    """Every module that Inductor generates goes to `codes`, and is called through it."""
-    load_by_key_path, compile_to_module = PyCodeCache.load_by_key_path, GraphLowering.compile_to_module
-    loads: list[Callable[[], types.ModuleType]] = []
-
-    def recorded_load(*args: Any, **kwargs: Any) -> Any:
-        module = load_by_key_path(*args, **kwargs)
-        loads.append(functools.partial(load_by_key_path, *args, **kwargs))
-        return module
-
-    def recorded_compile(self: GraphLowering) -> Any:
-        module = compile_to_module(self)
-        # Kernels are modules too, loaded while the graph's own is.
-        codes.append(_Code(loads[-1], module))
-        module.call = codes[-1]
-        return module
-
-    with (
-        mock.patch.object(PyCodeCache, "load_by_key_path", recorded_load),
-        mock.patch.object(GraphLowering, "compile_to_module", recorded_compile),
-    ):
-        yield
-
-
 class Pair:
-    """One workload compiled twice: as it is, and again after `change` has run."""
+    """One workload compiled twice in one mode: as it is, and again after `change` has run.
 
-    def __init__(self, build: Build, *, dtype: torch.dtype, size: str, device: str, change: Callable[[], None]) -> None:
-        self._device = torch.device(device)
+    `tuned` is a folder that keeps what the mode tunes.
+    """
+
+    def __init__(
+        self,
+        build: Build,
+        *,
+        dtype: torch.dtype,
+        size: str,
+        device: str,
+        change: Callable[[], None],
+        mode: str = "default",
+        tuned: str | None = None,
+    ) -> None:
+        self._device, self._mode = torch.device(device), mode
         torch.set_num_threads(1)
         torch.manual_seed(0)
         self._module, self._args = build(self._device, dtype, size)
         self._compiled: list[Callable[..., Any]] = []
-        self._codes: list[list[_Code]] = []
+        self._codes: list[list[Code]] = []
         # A kernel that both sides share has one launch config: another one is worth 6 % of a stack on an H200.
         self._configs: dict[str, str] = {}
+        self._recorded: list[Replay] = []
         self.first_call: dict[str, float] = {}
         self.peak_memory: dict[str, int] = {}
-        with torch.no_grad(), no_caches():
+        with torch.no_grad(), no_caches(), modes.remembering(mode, tuned):
             self._compile("unpatched")
             change()
             self._compile("patched")
 
     def _compile(self, side: str) -> None:
-        function = torch.compile(_frame_of_its_own(self._module, side), dynamic=False)
-        codes: list[_Code] = []
+        function = torch.compile(_frame_of_its_own(self._module, side), dynamic=False, mode=self._mode)
+        codes: list[Code] = []
         started = time.perf_counter()
-        with _loading(codes):
+        with loading(codes):
             function(*self._args)
         self._wait()
         self.first_call[side] = time.perf_counter() - started
@@ -121,7 +75,7 @@ class Pair:
         self._codes.append(codes)
         for code in codes:
             self._configs = code.configs() | self._configs
-        if self._device.type == "cuda":
+        if self._device.type == "cuda" and not modes.replays(self._mode):
             torch.cuda.reset_peak_memory_stats()
             before = torch.cuda.memory_allocated()
             function(*self._args)
@@ -151,29 +105,38 @@ class Pair:
     def _on_gpu(self, chance: random.Random, rounds: int, seconds: float) -> Iterator[Round]:
         level2 = torch.cuda.get_device_properties(self._device).L2_cache_size
         flush = torch.empty(2 * level2, dtype=torch.uint8, device=self._device)
+        # A call takes the CPU longer than a replay: fewer of them are queued within the head start.
+        block = _BLOCK // 2 if modes.replays(self._mode) else _BLOCK
         # The first round of a process is unlike the others: with it, equal code came out 0.02 % apart on an H200.
         for number in range(-1, rounds):
             padding = torch.empty(chance.randrange(1, 1 << 22), dtype=torch.uint8, device=self._device)
-            outer = number % 2
-            # Whoever is captured first lies elsewhere in memory, worth 0.15 % on an H200: each side is
-            # captured twice, and the order is such that the gain of a place cancels.
-            placed = [self._graph(side) for side in (outer, 1 - outer, 1 - outer, outer)]
-            couples = [(placed[outer], placed[1 - outer]), (placed[3 - outer], placed[2 + outer])]
+            couples = self._couples(number % 2)
             _replayed(couples[0], _BLOCK // 4, flush, chance)  # warm up
             until = time.perf_counter() + (seconds / rounds if number >= 0 else 0)
             taken: Round = {side: [] for side in SIDES}
             while not taken["patched"] or time.perf_counter() < until:
                 for couple in couples:
-                    for side, times in zip(SIDES, _replayed(couple, _BLOCK, flush, chance), strict=True):
+                    for side, times in zip(SIDES, _replayed(couple, block, flush, chance), strict=True):
                         taken[side] += times
-            del padding, placed, couples
+            del padding, couples
             if number >= 0:
                 yield taken
 
+    def _couples(self, outer: int) -> list[tuple[Replay, Replay]]:
+        """Replays of both sides, to be timed against each other."""
+        if modes.replays(self._mode):
+            # Torch records once and for all: what a place is worth stays in the ratio (docs/latency.md).
+            self._recorded = self._recorded or [modes.recorded(one, self._args) for one in self._compiled]
+            return [(self._recorded[0], self._recorded[1])]
+        # Whoever is captured first lies elsewhere in memory, worth 0.15 % on an H200: each side is
+        # captured twice, and the order is such that the gain of a place cancels.
+        placed = [self._graph(side) for side in (outer, 1 - outer, 1 - outer, outer)]
+        return [(placed[outer], placed[1 - outer]), (placed[3 - outer], placed[2 + outer])]
+
     def _graph(self, side: int) -> Replay:
-        """A replay of one side: its code, inputs and buffers placed anew."""
+        """A replay of one side: its inputs and buffers placed anew, and its code unless that would tune it again."""
         compiled = self._compiled[side]
-        for code in self._codes[side]:
+        for code in self._codes[side] if not modes.tunes(self._mode) else ():
             code.load_anew(self._configs)
         args = [arg.clone() if isinstance(arg, torch.Tensor) else arg for arg in self._args]
         stream = torch.cuda.Stream()

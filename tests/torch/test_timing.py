@@ -9,8 +9,8 @@ SLOWER = ROOT / "fixtures" / "verdicts" / "PG611-slower.py"
 WAIT_US = 2000
 
 
-@pytest.fixture
-def timed(runner, torch):
+@pytest.fixture(params=["default", "reduce-overhead"])
+def timed(runner, torch, request):
     workload = load_workloads()["residual_chain"]
     answer = runner.ask(
         torch,
@@ -19,6 +19,7 @@ def timed(runner, torch):
         workload_path=workload.path,
         dtype=workload.dtype,
         size="small",
+        mode=request.param,
         profile=load_profile("cpu"),
         patch=str(SLOWER),
         rounds=4,

@@ -16,10 +16,16 @@ ALL = ("kernels", "parity", "compile", "cache")
         ("float16", ("kernels", "parity")),
         ("training", ("kernels", "parity")),
         ("max-autotune", ("kernels",)),
+        ("shapes", ("shapes",)),
     ],
 )
 def test_a_variant_is_checked_for_what_it_has(variant, checks):
     assert checks_of(variant, ALL) == checks
+
+
+@pytest.mark.parametrize("variant", ["reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs"])
+def test_a_mode_of_a_file_that_is_timed_is_timed(variant):
+    assert checks_of(variant, (*ALL, "latency")) == ("latency",)
 
 
 def test_the_plain_variant_has_the_name_of_the_file():

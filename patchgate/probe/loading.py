@@ -1,0 +1,73 @@
+"""The code that Inductor generates for one side, kept so that it can be loaded anew, with the launch configs it had.
+
+Decides what is a module's kernels and which config they keep. Refuses to know when it is loaded and why.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import types
+from collections.abc import Callable, Iterator
+from typing import Any
+from unittest import mock
+
+from torch._inductor.async_compile import CompiledTritonKernels
+from torch._inductor.codecache import PyCodeCache
+from torch._inductor.graph import GraphLowering
+from torch._inductor.runtime.triton_heuristics import CachingAutotuner
+
+
+class Code:
+    """The generated module of one graph; loaded anew, its kernels lie elsewhere in the device's memory."""
+
+    def __init__(self, load: Callable[[], types.ModuleType], module: types.ModuleType) -> None:
+        self._load, self._kernels = load, _kernels(module)
+        self._call: Callable[..., Any] = module.call
+
+    def load_anew(self, configs: dict[str, str]) -> None:
+        """Load it again; kernels that are in `configs` keep their launch config, the others choose one when called."""
+        CompiledTritonKernels.cache_clear()
+        module = self._load()
+        self._call, self._kernels = module.call, _kernels(module)
+        for kernel in self._kernels:
+            if not kernel.launchers:
+                kernel.precompile()
+            kept = [one for one in kernel.launchers if str(one.config) == configs.get(kernel.filename)]
+            kernel.launchers = kept or kernel.launchers
+
+    def configs(self) -> dict[str, str]:
+        """The launch config of each kernel that has run, by the file of its source: equal source, equal file."""
+        return {one.filename: str(one.launchers[0].config) for one in self._kernels if len(one.launchers) == 1}
+
+    def __call__(self, args: Any) -> Any:
+        return self._call(args)
+
+
+def _kernels(module: types.ModuleType) -> list[CachingAutotuner]:
+    return [value for value in vars(module).values() if isinstance(value, CachingAutotuner)]
+
+
+@contextlib.contextmanager
+def loading(codes: list[Code]) -> Iterator[None]:
+    """Every module that Inductor generates goes to `codes`, and is called through it."""
+    load_by_key_path, compile_to_module = PyCodeCache.load_by_key_path, GraphLowering.compile_to_module
+    loads: list[Callable[[], types.ModuleType]] = []
+
+    def recorded_load(*args: Any, **kwargs: Any) -> Any:
+        module = load_by_key_path(*args, **kwargs)
+        loads.append(functools.partial(load_by_key_path, *args, **kwargs))
+        return module
+
+    def recorded_compile(self: GraphLowering) -> Any:
+        module = compile_to_module(self)
+        # Kernels are modules too, loaded while the graph's own is.
+        codes.append(Code(loads[-1], module))
+        module.call = codes[-1]
+        return module
+
+    with (
+        mock.patch.object(PyCodeCache, "load_by_key_path", recorded_load),
+        mock.patch.object(GraphLowering, "compile_to_module", recorded_compile),
+    ):
+        yield

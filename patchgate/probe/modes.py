@@ -1,0 +1,59 @@
+"""What timing has to know of a mode of torch.compile: whether it tunes kernels, and whether it replays graphs itself.
+
+Decides by the options that torch itself lists for the mode. Refuses to know which modes there are.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+from unittest import mock
+
+import torch
+import torch._inductor.config as inductor_config
+from torch._inductor import list_mode_options
+
+# Calls until torch has warmed up, recorded and replayed its graph.
+_CALLS = 4
+
+
+def tunes(mode: str) -> bool:
+    return bool(list_mode_options(mode).get("max_autotune"))
+
+
+def replays(mode: str) -> bool:
+    """Whether torch records and replays CUDA graphs by itself."""
+    return bool(list_mode_options(mode).get("triton.cudagraphs"))
+
+
+@contextlib.contextmanager
+def remembering(mode: str, folder: str | None) -> Iterator[None]:
+    """What is tuned is tuned once and kept in `folder`.
+
+    Both sides share the choice for a kernel that they share: tuned twice, equal code may come out unlike. Only
+    choices are kept, by the kernel's source; every compile still generates its own code.
+    """
+    if folder is None or not tunes(mode):
+        yield
+        return
+    with (
+        mock.patch.dict(os.environ, {"TORCHINDUCTOR_CACHE_DIR": folder}),
+        inductor_config.patch(autotune_local_cache=True),
+    ):
+        yield
+
+
+def recorded(compiled: Callable[..., Any], args: Sequence[Any]) -> Callable[[], Any]:
+    """A call of what torch replays by itself, once it has recorded it."""
+
+    def call() -> None:
+        # Without it the other side's last outputs count as alive, and torch records a graph for each order of calls.
+        torch.compiler.cudagraph_mark_step_begin()
+        compiled(*args)
+
+    for _ in range(_CALLS):
+        call()
+    torch.cuda.synchronize()
+    return call
