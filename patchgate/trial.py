@@ -220,7 +220,7 @@ class Trial(Measuring):
             dtype=workload.dtype,
             size=size,
             mode=workload.mode,
-            tuned=str(Path(self.run.folder).resolve() / "tuned" / torch),
+            tuned=str(Path(self.run.folder).resolve().parent / "tuned" / torch),
             profile=load_profile(device),
             patch=self.patch.path,
             scope=self.patch.claims.scope,
