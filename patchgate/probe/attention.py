@@ -73,7 +73,14 @@ def choose(query: Any, key: Any, value: Any, *, is_causal: bool, grouped: bool, 
 
 
 def _cudnn() -> int:
-    return torch.backends.cudnn.version() or 0
+    """The cuDNN that this release's CUDA build was made against; a CPU-only build has none, and stands in for it.
+
+    The wheels for CUDA name 9.10.2 for 2.10.0, 9.19.0 for 2.11.0, and newer ones after.
+    """
+    if not hasattr(torch._C, "_cudnn"):
+        return _CUDNN_FIRST if torch.__version__ >= "2.11" else 0
+    major, minor, patch = torch._C._cudnn.getCompileVersion()
+    return int(major * 10000 + minor * 100 + patch)
 
 
 def _records(*tensors: Any) -> bool:

@@ -50,9 +50,11 @@ def warm_up() -> None:
         import triton.compiler
         import triton.language  # noqa: F401
 
-    from patchgate.probe import answers, observing, sentinel  # noqa: F401
+    from patchgate.probe import answers, cpubuild, observing, sentinel  # noqa: F401
     from patchgate.probe.capture import capture
 
+    if cpubuild.is_cpu_only():
+        cpubuild.prepare()
     torch.set_num_threads(1)
     # Torch 2.10 takes no device here.
     joint_graph.lazy_init(*[torch.device("cpu")] * len(inspect.signature(joint_graph.lazy_init).parameters))

@@ -18,6 +18,8 @@ from unittest import mock
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from patchgate.probe.cpubuild import as_built_for_cuda, is_cpu_only
+
 Profile = dict[str, Any]
 
 
@@ -31,7 +33,12 @@ _CACHED = (types.FunctionType, type(functools.lru_cache(lambda: None)))
 
 _NEEDED = "needs a real device"
 # What torch says where it looks for the device itself.
-_NO_DEVICE = ("Found no NVIDIA driver", "No CUDA GPUs are available", "CUDA driver initialization failed")
+_NO_DEVICE = (
+    "Found no NVIDIA driver",
+    "No CUDA GPUs are available",
+    "CUDA driver initialization failed",
+    "from the 'CUDA' backend",
+)
 
 
 class NeedsDevice(Exception):
@@ -184,6 +191,8 @@ def stand_in(profile: Profile, called: Calls | None = None) -> Iterator[None]:
             bound = name.lstrip("_")
             if name != "is_available" and isinstance(cuda.__dict__.get(bound), staticmethod):
                 stack.enter_context(mock.patch.object(cuda, bound, staticmethod(answer)))
+        if is_cpu_only():
+            stack.enter_context(as_built_for_cuda())
         stack.enter_context(mock.patch.object(fake_tensor, "init_gpu_context", lambda device: None))
         stack.enter_context(mock.patch.object(triton_helpers, "set_driver_to_gpu", lambda: None))
         folder = joint_graph.UniformValueConstantFolder

@@ -1,0 +1,66 @@
+"""What a CPU-only build of torch is told in place of a CUDA build is what the CUDA build says."""
+
+import json
+import subprocess
+from functools import cache
+
+import pytest
+
+from patchgate.project import PACKAGE
+
+ASK = """
+import json, torch
+from patchgate.probe import attention, cpubuild
+
+def has(name, key):
+    return torch._C._dispatch_has_kernel_for_dispatch_key(name, key)
+
+both = [name for name in torch._C._dispatch_get_all_op_names()
+        if name.startswith("aten::") and has(name, "CUDA") and has(name, "CompositeImplicitAutograd")]
+
+cases = []
+for dtype in (torch.float32, torch.bfloat16, torch.float64):
+    for formats in ((0, 0), (1, 0), (0, 1), (1, 1)):
+        made = [torch.empty(2, 4, 5, 6, dtype=dtype).to(
+            memory_format=torch.channels_last if last else torch.contiguous_format) for last in formats]
+        theirs = torch._C._conv_determine_backend_memory_format(*made, torch._C._ConvBackend.Cudnn)
+        cases.append([str(dtype), formats, str(theirs), str(cpubuild._layout_of_cudnn(*made, None))])
+print(json.dumps({
+    "cpu only": cpubuild.is_cpu_only(), "kernels": sorted(both), "cuda": torch.version.cuda,
+    "sister": cpubuild._sister_cuda(), "cudnn": attention._cudnn(), "first": attention._CUDNN_FIRST,
+    "ours": sorted("aten::" + name for name in cpubuild._KERNELS), "layouts": cases,
+}))
+"""
+
+
+@pytest.fixture
+def told(torch, run):
+    return ask(run.rows[torch])
+
+
+@cache
+def ask(python):
+    environment = {"PYTHONPATH": str(PACKAGE.parent), "CUDA_VISIBLE_DEVICES": "", "PATH": "/usr/bin:/bin"}
+    ended = subprocess.run([python, "-c", ASK], env=environment, capture_output=True, text=True)
+    assert ended.returncode == 0, ended.stderr
+    return json.loads(ended.stdout)
+
+
+def test_a_cuda_build_stands_in_for_nothing(told):
+    assert not told["cpu only"]
+
+
+def test_the_kernels_that_count_by_being_there(told):
+    assert told["kernels"] == told["ours"]
+
+
+def test_the_releases_of_cuda_and_cudnn(torch, told):
+    assert told["sister"] == told["cuda"]
+    assert (told["cudnn"] >= told["first"]) == (torch != "2.10.0")
+
+
+def test_the_layout_of_a_convolution(told):
+    assert {theirs for _, _, theirs, _ in told["layouts"]} == {"torch.channels_last", "torch.contiguous_format"}
+    assert [(case, theirs) for *case, theirs, _ in told["layouts"]] == [
+        (case, ours) for *case, _, ours in told["layouts"]
+    ]
