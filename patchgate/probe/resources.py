@@ -16,6 +16,7 @@ from typing import Any
 
 import torch._inductor.config as inductor_config
 from torch._inductor.codecache import PyCodeCache
+from torch._inductor.runtime.compile_tasks import _set_triton_ptxas_path
 from triton.compiler.errors import CompilationError
 
 from patchgate.probe.kernels import Kernel
@@ -41,6 +42,7 @@ class Resources:
 
 def resource_facts(kernels: list[Kernel], profile: Profile) -> dict[str, Any]:
     """Lists over the distinct Triton kernels, in order of definition. Must run inside the stand-in."""
+    _set_triton_ptxas_path()  # torch compiles with a ptxas of its own, newer than Triton's
     found, refused = [], {}
     for index, kernel in enumerate((each for each in kernels if each.source), 1):
         try:
