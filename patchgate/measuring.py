@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from patchgate.identity import key_of_numbers
@@ -78,15 +80,20 @@ class Measuring:
         kept = shelf.load(key, Path(outputs)) if shelf and key else None
         if kept is not None:
             return kept
-        answer = self.runner.ask(
+        ask = partial(
+            self.runner.ask,
             torch,
             seconds=self.run.limits.seconds * _compiles(do, request),
             patch=patch.path if patch else None,
             scope=patch.claims.scope if patch else None,
             outputs=outputs,
-            env={"TORCHINDUCTOR_CACHE_DIR": str(binaries.resolve())},
             **told,
         )
+        answer = ask(env={"TORCHINDUCTOR_CACHE_DIR": str(binaries.resolve())})
+        if ".so: " in answer.get("failure", {}).get("signature", ""):
+            # A process that was killed while it linked has left half a library there, which is nobody's fault now.
+            with TemporaryDirectory(prefix="patchgate-") as fresh:
+                answer = ask(env={"TORCHINDUCTOR_CACHE_DIR": fresh})
         if shelf and key and "failure" not in answer and Path(outputs).is_file():
             shelf.save(key, answer, Path(outputs))
         return answer

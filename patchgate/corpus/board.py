@@ -102,7 +102,8 @@ def _collect(red: Red, verdicts: list[Verdict]) -> None:
 def board(rows: dict[str, str]) -> Iterator[Board]:
     """A board with its servers running; they end with it."""
     with contextlib.ExitStack() as stack:
-        folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="patchgate-"))
+        # A run keeps compiled C++ beside its folder; here it is to end with the run.
+        folder = f"{stack.enter_context(tempfile.TemporaryDirectory(prefix='patchgate-'))}/gate"
         servers = [start_server(torch, python) for torch, python in rows.items()]
         for server in servers:
             stack.callback(server.stop)

@@ -175,3 +175,13 @@ def test_two_files_of_outputs_are_compared_on_the_cpu(made):
     trial, asked = made({"metrics": {}})
     assert trial.differ("2.11.0", "a", "b") == {"metrics": {}}
     assert (asked[0].unpatched, asked[0].patched, asked[0].do) == ("a", "b", "differ")
+
+
+@pytest.mark.parametrize(
+    ("signature", "times"), [("ImportError: /x/c4v.main.so: file too short", 2), ("ImportError: no module x", 1)]
+)
+def test_half_a_library_that_somebody_left_is_nobody_s_fault(made, folder, signature, times):
+    trial, asked = made({"failure": {"cause": "raised", "stage": "run", "signature": signature}})
+    trial.run_on("cpu", "2.11.0", "stack", trial.patch, "outputs")
+    caches = [question.env["TORCHINDUCTOR_CACHE_DIR"] for question in asked]
+    assert (len(caches), len(set(caches))) == (times, times)
