@@ -73,8 +73,8 @@ def key_of(case: Case, workload: Workload, patch: Patch | None, identity: str) -
     )
 
 
-def key_of_numbers(request: Mapping[str, Any], identity: str) -> str | None:
-    """The content key of what torch computes unpatched on the CPU; None where the CPU does not tell what it is."""
+def key_of_question(request: Mapping[str, Any], identity: str) -> str | None:
+    """The content key of what torch answers unpatched on this CPU; None where the CPU does not tell what it is."""
     try:
         text = Path("/proc/cpuinfo").read_text(encoding="utf-8")
     except OSError:

@@ -13,12 +13,12 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from patchgate.identity import key_of_numbers
+from patchgate.identity import key_of_question
 from patchgate.matrix import load_profile
 from patchgate.model import Patch, Workload
 from patchgate.run import Run
 from patchgate.runner import Runner
-from patchgate.store import Outputs
+from patchgate.store import Answers
 from patchgate.wire import Answer
 
 # A patch is imported on a simulated GPU, so that none is needed and none is touched.
@@ -73,29 +73,36 @@ class Measuring:
         """
         side = hashlib.sha256(patch.source.encode()).hexdigest()[:16] if patch else "unpatched"
         binaries = Path(self.run.folder).parent / "cpp" / torch / side
-        profile = load_profile(device)
-        shelf = None if patch or profile["kind"] == "real" or not self.run.shelf else Outputs(Path(self.run.shelf))
-        told = {"do": do, "profile": profile, **request}
-        key = key_of_numbers(told, self.runner.identities[torch]) if shelf else None
-        kept = shelf.load(key, Path(outputs)) if shelf and key else None
-        if kept is not None:
-            return kept
         ask = partial(
-            self.runner.ask,
+            self._ask_once,
             torch,
+            do,
+            patch.path if patch else None,
             seconds=self.run.limits.seconds * _compiles(do, request),
-            patch=patch.path if patch else None,
-            scope=patch.claims.scope if patch else None,
+            profile=load_profile(device),
             outputs=outputs,
-            **told,
+            **request,
         )
         answer = ask(env={"TORCHINDUCTOR_CACHE_DIR": str(binaries.resolve())})
         if ".so: " in answer.get("failure", {}).get("signature", ""):
             # A process that was killed while it linked has left half a library there, which is nobody's fault now.
             with TemporaryDirectory(prefix="patchgate-") as fresh:
                 answer = ask(env={"TORCHINDUCTOR_CACHE_DIR": fresh})
-        if shelf and key and "failure" not in answer and Path(outputs).is_file():
-            shelf.save(key, answer, Path(outputs))
+        return answer
+
+    def _ask_once(self, torch: str, do: str, patch: str | None, seconds: float | None = None, **request: Any) -> Answer:
+        """An answer of torch's own, without the patch, is kept for the same question where runs share a shelf."""
+        unpatched = patch is None and request["profile"]["kind"] != "real"
+        shelf = Answers(Path(self.run.shelf)) if unpatched and self.run.shelf else None
+        key = key_of_question({"do": do, **request}, self.runner.identities[torch]) if shelf else None
+        outputs = Path(request["outputs"]) if "outputs" in request else None
+        kept = shelf.load(key, outputs) if shelf and key else None
+        if kept is not None:
+            return kept
+        scope = self.patch.claims.scope if patch else None
+        answer = self.runner.ask(torch, do, seconds, patch=patch, scope=scope, **request)
+        if shelf and key and "failure" not in answer:
+            shelf.save(key, answer, outputs)
         return answer
 
     def differ(self, torch: str, unpatched: str, patched: str, do: str = "differ") -> Answer:
@@ -120,14 +127,7 @@ class Measuring:
     def compile_calls(self, torch: str, name: str, patch: str | None) -> Answer:
         """Python calls of one compile on a simulated GPU, by module."""
         workload = self.workload(name)
-        return self.runner.ask(
-            torch,
-            "calls",
-            **told(workload),
-            profile=load_profile(STAND_IN),
-            patch=patch,
-            scope=self.patch.claims.scope if patch else None,
-        )
+        return self._ask_once(torch, "calls", patch, **told(workload), profile=load_profile(STAND_IN))
 
     def recompiles(self, torch: str, name: str, patch: Patch | None) -> Answer:
         """How often a workload is compiled on the CPU, in several calls of several instances of it."""

@@ -74,26 +74,28 @@ class Shelf:
 
 
 @dataclass(frozen=True)
-class Outputs:
-    """A folder of answers by content key, each with the file of tensors that the probe wrote beside it."""
+class Answers:
+    """A folder of answers by content key, each with the file of tensors that the probe wrote beside it, if any."""
 
     folder: Path
 
-    def load(self, key: str, outputs: Path) -> dict[str, Any] | None:
+    def load(self, key: str, outputs: Path | None) -> dict[str, Any] | None:
         """The answer, with its file put at `outputs`."""
         kept, told = self._paths(key)
         if not told.is_file():
             return None
-        outputs.unlink(missing_ok=True)
-        os.link(kept, outputs)
+        if outputs and kept.is_file():
+            outputs.unlink(missing_ok=True)
+            os.link(kept, outputs)
         answer: dict[str, Any] = json.loads(told.read_text(encoding="utf-8"))
         return answer
 
-    def save(self, key: str, answer: dict[str, Any], outputs: Path) -> None:
+    def save(self, key: str, answer: dict[str, Any], outputs: Path | None) -> None:
         kept, told = self._paths(key)
         kept.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=kept.parent) as folder:
-            os.replace(shutil.copyfile(outputs, Path(folder, kept.name)), kept)
+        if outputs and outputs.is_file():
+            with tempfile.TemporaryDirectory(dir=kept.parent) as folder:
+                os.replace(shutil.copyfile(outputs, Path(folder, kept.name)), kept)
         write_atomically(told, json.dumps(answer) + "\n")  # last: with it the file is there
 
     def _paths(self, key: str) -> tuple[Path, Path]:

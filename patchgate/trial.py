@@ -147,7 +147,7 @@ class Trial(Measuring):
             self._functions[torch] = functions_of(answer)
         return self._functions[torch]
 
-    def _has_more_to_cover(self, torch: str) -> bool:
+    def has_more_to_cover(self, torch: str) -> bool:
         """Whether anything of the patch is left that never ran; nothing matters where it replaces nothing."""
         if not self.apply(torch, version=torch).get("replacements"):
             return False
@@ -158,7 +158,7 @@ class Trial(Measuring):
         workload = self.workload(name)
         unpatched = Case(torch=torch, device=device, workload=name)
         patched = Case(torch=torch, device=device, workload=name, patch=self.patch.id)
-        cover = self._has_more_to_cover(torch)
+        cover = self.has_more_to_cover(torch)
         after = self.runner.observe(patched, workload, self.patch, cover=cover)
         self._ran[torch].update((*after.ran, *after.took))
         return self.runner.observe(unpatched, workload, None), after

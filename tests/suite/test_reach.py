@@ -19,7 +19,8 @@ def test_called(torch, patch, trial, judge):
 
 def called(torch, patch, trial, cases):
     observed = [trial.observations(torch, device, workload)[1] for workload, device in cases]
-    observed += [with_caches(torch, patch, trial, workload) for workload, _ in cases[:1]]
+    if trial.has_more_to_cover(torch):
+        observed += [with_caches(torch, patch, trial, workload) for workload, _ in cases[:1]]
     functions = trial.functions(torch)
     return judge_called(torch, patch, trial.apply(torch, version=torch), functions, observed)
 

@@ -7,11 +7,11 @@ import pytest
 
 from patchgate.environments import Environments, NotInstallable
 from patchgate.errors import UsageError
-from patchgate.identity import key_of, key_of_numbers, read_environment
+from patchgate.identity import key_of, key_of_question, read_environment
 from patchgate.matrix import load_workloads
 from patchgate.model import Case, Cause, Failure, Observation
 from patchgate.patches import load_patch
-from patchgate.store import Outputs, Shelf
+from patchgate.store import Answers, Shelf
 
 CASE = Case(torch="2.11.0", device="h200", workload="pointwise", patch="mine")
 
@@ -46,21 +46,23 @@ def test_numbers_are_those_of_the_same_question_on_the_same_torch(tmp_path):
     path = tmp_path / "stack.py"
     path.write_text("a")
     asked = {"do": "run", "workload_path": str(path), "seeds": [0, 1], "env": {"A": "b"}, "outputs": "here"}
-    key = key_of_numbers(asked, "torch")
-    assert key == key_of_numbers(asked | {"env": {}, "outputs": "there"}, "torch")
-    others = {key_of_numbers(asked | {"seeds": [0]}, "torch"), key_of_numbers(asked, "another")}
+    key = key_of_question(asked, "torch")
+    assert key == key_of_question(asked | {"env": {}, "outputs": "there"}, "torch")
+    others = {key_of_question(asked | {"seeds": [0]}, "torch"), key_of_question(asked, "another")}
     path.write_text("b")
-    others.add(key_of_numbers(asked, "torch"))
+    others.add(key_of_question(asked, "torch"))
     assert len(others | {key}) == 4
 
 
 def test_outputs_are_put_where_they_are_wanted(tmp_path):
-    shelf, written, wanted = Outputs(tmp_path / "shelf"), tmp_path / "written", tmp_path / "wanted"
+    shelf, written, wanted = Answers(tmp_path / "shelf"), tmp_path / "written", tmp_path / "wanted"
     assert shelf.load("abc", wanted) is None
     written.write_bytes(b"tensors")
     shelf.save("abc", {"environment": {}}, written)
     assert shelf.load("abc", wanted) == {"environment": {}}
     assert wanted.read_bytes() == b"tensors"
+    shelf.save("abd", {"calls": {"torch": 1}}, None)
+    assert shelf.load("abd", None) == {"calls": {"torch": 1}}
 
 
 def test_a_shelf_gives_the_generated_code_back(tmp_path):
