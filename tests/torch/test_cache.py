@@ -49,7 +49,7 @@ def test_numbers_of_a_patch_are_its_own_beside_a_warm_cache(ask, torch, runner, 
     ask("cached", None, tag="")
     sides = {"unpatched": None, "patched": WRITTEN}
     for side, patch in sides.items():
-        ask("run", patch, seeds=[0], outputs=str(tmp_path / side))
+        ask("run", patch, seeds=[0], training=False, small=False, outputs=str(tmp_path / side))
     files = {side: str(tmp_path / side) for side in sides}
     figures = runner.ask(torch, "differ", profile=load_profile("cpu"), **files)["metrics"]
     assert figures["differing"] > 0

@@ -65,10 +65,10 @@ def test_without_two_gpus_nothing_is_guessed(ranks, tmp_path):
 @pytest.mark.parametrize("does", FAILING)
 def test_how_a_rank_ends_is_told(torch, runner, does, tmp_path):
     cause, signature, line = FAILING[does]
-    mark = f"patchgate-rank-{tmp_path.name}"
+    mark = f"patchgate-rank-{tmp_path}"  # the whole path: another worker has folders of the same name
     path, outputs = tmp_path / "patch.py", tmp_path / "out"
     path.write_text(REPLACED.format(f"subprocess.Popen(['sh', '-c', 'sleep 600; : {mark}']); {does}"))
-    limited = replace(runner, limits=Limits(seconds=20 if cause is Cause.HUNG else 60, bytes=runner.limits.bytes))
+    limited = replace(runner, limits=Limits(seconds=40 if cause is Cause.HUNG else 60, bytes=runner.limits.bytes))
     profile = load_profile("cpu")
     failure = failure_of(limited.ask(torch, "ranks", patch=str(path), outputs=str(outputs), profile=profile))
     assert failure.cause is cause, failure
