@@ -9,9 +9,18 @@ import json
 import resource
 import subprocess
 import sys
+import tempfile
 import time
 from collections import defaultdict
 from pathlib import Path
+from statistics import median
+
+from patchgate.matrix import load_profile, load_workloads
+from patchgate.model import Case
+from patchgate.run import Limits
+from patchgate.runner import Runner
+from patchgate.server import start_server
+from patchgate.store import Store
 
 # The cells that compare numbers; they may add so many seconds to a gate on two cores.
 NUMBERS, ALLOWED = ("parity", "consistency", "ranks", "tokens"), 60
@@ -22,6 +31,7 @@ FOLDER = Path("build", "bench")
 def main(arguments: list[str]) -> None:
     """Run the gate with `arguments` and print seconds and shares by check."""
     _lint(arguments[-1])
+    _cases(*arguments[arguments.index("--row") + 1].split("=", 1))
     started, before = time.monotonic(), _computed()
     command = [sys.executable, "-m", "patchgate", "gate", *arguments, "--folder", str(FOLDER)]
     ended = subprocess.run(command, capture_output=True, text=True)
@@ -55,6 +65,30 @@ def _computed() -> float:
     """Processor seconds of every process that has ended so far: unlike wall time, nearly the same on a busy machine."""
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return used.ru_utime + used.ru_stime
+
+
+def _cases(torch: str, python: str) -> None:
+    """Seconds of one simulated case after the other, every workload unpatched on an H200, one at a time and warm."""
+    spent: dict[str, float] = {}
+    with tempfile.TemporaryDirectory(prefix="patchgate-bench-") as folder:
+        server = start_server(torch, python)
+        runner = Runner(
+            sockets={torch: server.socket},
+            logs={torch: server.log},
+            store=Store(Path(folder)),
+            artifacts=Path(folder) / "code",
+            limits=Limits(),
+        )
+        runner.ask(torch, "sentinel", profile=load_profile("h200"))
+        for name, workload in load_workloads().items():
+            if "kernels" in workload.checks and not workload.needs_device:
+                started = time.monotonic()
+                runner.observe(Case(torch=torch, device="h200", workload=name), workload, None)
+                spent[name] = time.monotonic() - started
+        server.stop()
+    slowest = max(spent, key=lambda name: spent[name])
+    told = f"median {median(spent.values()):.2f} s, slowest {spent[slowest]:.2f} s ({slowest})"
+    print(f"{len(spent)} simulated cases on torch {torch}, one core: {told}")
 
 
 def _lint(patch: str) -> None:
