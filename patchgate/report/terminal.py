@@ -25,6 +25,10 @@ def show_run(console: Console, title: str, view: View) -> None:
     """Print a run: title, matrix, blocks, summary."""
     console.print(Text(title, style="bold"))
     console.print(_matrix(view))
+    if view.changes:
+        heading = Text("what the patch changes, as recorded", style="bold")
+        told = Group(heading, *(Text(change) for change in view.changes))
+        console.print(Padding(told, (0, 0, 1, 0)))
     for block in view.blocks:
         console.print(Padding(Group(*_block(block)), (0, 0, 1, 0)))
     style = _STYLES[Colour.RED if view.counts[Colour.RED] else Colour.GREEN]

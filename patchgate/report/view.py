@@ -5,6 +5,7 @@ Decides rows, columns, order and grouping. Refuses to know terminals, Markdown o
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -28,6 +29,9 @@ CHECKS = (
     "cache",
     "reach",
 )
+# Facts by which a change is told in a word; a verdict says both values where golden knows that they differ.
+_HEADLINES = ("kernels.called", "loads", "bytes.total")
+_BOTH = re.compile(r"(?P<after>.*) \(unpatched (?P<before>.*)\)")
 _WORST_FIRST = (Colour.RED, Colour.GREY, Colour.GREEN)
 
 
@@ -75,10 +79,11 @@ class Block:
 
 @dataclass(frozen=True, kw_only=True)
 class View:
-    """Everything that is shown; `counts` is by colour."""
+    """Everything that is shown; `counts` is by colour, `changes` a line for each case changed as recorded."""
 
     torches: tuple[str, ...]
     lines: tuple[Line, ...]
+    changes: tuple[str, ...]
     blocks: tuple[Block, ...]
     counts: dict[Colour, int]
 
@@ -116,9 +121,26 @@ def view(verdicts: Sequence[Verdict], torches: Sequence[str]) -> View:
     return View(
         torches=columns,
         lines=lines,
+        changes=tuple(_changes(verdicts)),
         blocks=tuple(_blocks(verdicts)),
         counts={colour: counts[colour] for colour in Colour},
     )
+
+
+def _changes(verdicts: Sequence[Verdict]) -> Iterator[str]:
+    cases: dict[tuple[str, str], list[str]] = {}
+    for verdict in verdicts:
+        item, _, fact = verdict.subject.partition(" ")
+        both = _BOTH.fullmatch(verdict.expected) if verdict.colour is Colour.GREEN and fact in _HEADLINES else None
+        if both:
+            told = f"{fact} {_grouped(both['before'])} -> {_grouped(both['after'])}"
+            cases.setdefault((verdict.torch, item), []).append(told)
+    for (torch, item), changes in sorted(cases.items(), key=lambda case: (Version(case[0][0]), case[0][1])):
+        yield f"{torch} {item}: {', '.join(sorted(changes, reverse=True))}"
+
+
+def _grouped(value: str) -> str:
+    return f"{int(value):,}" if value.isdecimal() else value
 
 
 def group(verdicts: Sequence[Verdict]) -> dict[tuple[str, str, str], list[Verdict]]:

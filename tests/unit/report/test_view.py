@@ -100,3 +100,16 @@ def test_the_summary_counts_by_colour(kinds, summary):
 def test_the_order_of_verdicts_does_not_matter(verdicts, order):
     shown, other = view(verdicts, TORCHES), view([verdicts[index] for index in order], TORCHES)
     assert other == shown
+
+
+def test_what_the_patch_changes_as_recorded_is_told_in_a_line():
+    verdicts = [
+        one(Kind.PASS, expected="[2 1 4] (unpatched [2 1 6])", actual="[2 1 4]"),
+        one(Kind.PASS, subject="stack.h200 bytes.total", expected="1216362496 (unpatched 1241528320)"),
+        one(Kind.PASS, subject="stack.h200 kernels.called", expected="13"),
+        one(Kind.PASS, subject="stack.h200 lowering.ir_nodes", expected="34 (unpatched 33)"),
+        one(Kind.REGRESSED, subject="other.h200 loads", expected="[1] (unpatched [2])"),
+    ]
+    assert view(verdicts, TORCHES).changes == (
+        "2.9.0 stack.h200: loads [2 1 6] -> [2 1 4], bytes.total 1,241,528,320 -> 1,216,362,496",
+    )
