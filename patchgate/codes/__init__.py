@@ -23,7 +23,7 @@ from patchgate.codes import (
     shapes,
     surface,
 )
-from patchgate.model import Code
+from patchgate.model import Code, Kind, Verdict
 
 FAMILIES = (
     surface,
@@ -43,3 +43,29 @@ FAMILIES = (
     machine,
 )
 CODES: dict[str, Code] = {code.code: code for family in FAMILIES for code in family.CODES}
+
+
+def verdict_of(
+    check: str,
+    code: str,
+    kind: Kind,
+    torch: str,
+    subject: str,
+    expected: str,
+    actual: str,
+    where: str | None = None,
+) -> Verdict:
+    """A verdict whose why and next step are those of its code."""
+    told = CODES[code]
+    return Verdict(
+        code=code,
+        kind=kind,
+        check=check,
+        torch=torch,
+        subject=subject,
+        expected=expected,
+        actual=actual,
+        where=where,
+        why=told.why,
+        next=told.fix,
+    )

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 
-from patchgate.codes import CODES
+from patchgate.codes import CODES, verdict_of
 from patchgate.model import Cause, Kind, Patch, Verdict
 from patchgate.project import shown
 from patchgate.wire import Answer, failure_of
@@ -21,22 +22,7 @@ PATCHED_WARM, UNPATCHED_WARM = "patched, warmed unpatched", "unpatched, warmed p
 EDITED, AGAIN, TAGGED = "edited", "again", "tagged"
 
 
-def _verdict(
-    code: str, kind: Kind, torch: str, subject: str, expected: str, actual: str, where: str | None = None
-) -> Verdict:
-    told = CODES[code]
-    return Verdict(
-        code=code,
-        kind=kind,
-        check="cache",
-        torch=torch,
-        subject=subject,
-        expected=expected,
-        actual=actual,
-        where=where,
-        why=told.why,
-        next=told.fix,
-    )
+_verdict = partial(verdict_of, "cache")
 
 
 def is_stale(answers: Mapping[str, Answer]) -> bool:

@@ -4,26 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
-from patchgate.codes import CODES
+from patchgate.codes import verdict_of
 from patchgate.model import Kind, Verdict
 from patchgate.wire import failure_of
 
-
-def _verdict(code: str, kind: Kind, torch: str, subject: str, expected: str, actual: str) -> Verdict:
-    told = CODES[code]
-    return Verdict(
-        code=code,
-        kind=kind,
-        check="machine",
-        torch=torch,
-        subject=subject,
-        expected=expected,
-        actual=actual,
-        why=told.why,
-        next=told.fix,
-    )
+_verdict = partial(verdict_of, "machine")
 
 
 def judge_row(torch: str, problem: str) -> Verdict:

@@ -6,9 +6,10 @@ Decides by the patch's claim. Refuses to know how the figures were taken.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from functools import partial
 from typing import Any
 
-from patchgate.codes import CODES
+from patchgate.codes import verdict_of
 from patchgate.model import Cause, Failure, Kind, Numerics, Patch, Verdict
 from patchgate.project import shown
 
@@ -21,20 +22,7 @@ _SIDES = ("eager", "unpatched", "patched")
 _NO_COMPILER = ("InvalidCxxCompiler", "No working C++ compiler", "CppCompileError", "['g++'", "['clang++'")
 
 
-def _verdict(code: str, kind: Kind, torch: str, subject: str, expected: str, actual: str, where: str | None) -> Verdict:
-    told = CODES[code]
-    return Verdict(
-        code=code,
-        kind=kind,
-        check="parity",
-        torch=torch,
-        subject=subject,
-        expected=expected,
-        actual=actual,
-        where=where,
-        why=told.why,
-        next=told.fix,
-    )
+_verdict = partial(verdict_of, "parity")
 
 
 def judge_failed(torch: str, subject: str, unpatched: Failure | None, patched: Failure | None) -> Verdict:

@@ -7,9 +7,10 @@ the hooks that were called. Refuses to run anything.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
-from patchgate.codes import CODES
+from patchgate.codes import verdict_of
 from patchgate.coverage import Functions
 from patchgate.model import Kind, Observation, Patch, Verdict
 from patchgate.project import shown
@@ -18,22 +19,7 @@ from patchgate.wire import failure_of
 _SHOWN = 6
 
 
-def _verdict(
-    code: str, kind: Kind, torch: str, subject: str, expected: str, actual: str, where: str | None = None
-) -> Verdict:
-    told = CODES[code]
-    return Verdict(
-        code=code,
-        kind=kind,
-        check="reach",
-        torch=torch,
-        subject=subject,
-        expected=expected,
-        actual=actual,
-        where=where,
-        why=told.why,
-        next=told.fix,
-    )
+_verdict = partial(verdict_of, "reach")
 
 
 def judge_holders(torch: str, patch: Patch, answer: Mapping[str, Any]) -> Iterator[Verdict]:

@@ -7,9 +7,10 @@ it is a graph break, and the graph check has it.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from functools import partial
 from typing import Any
 
-from patchgate.codes import CODES
+from patchgate.codes import verdict_of
 from patchgate.model import Cause, Kind, Patch, Verdict
 from patchgate.project import shown
 from patchgate.wire import failure_of
@@ -58,17 +59,4 @@ def _place(patch: Patch) -> str:
     return f"{shown(patch.path)}:1"
 
 
-def _verdict(code: str, kind: Kind, torch: str, subject: str, expected: str, actual: str, where: str | None) -> Verdict:
-    told = CODES[code]
-    return Verdict(
-        code=code,
-        kind=kind,
-        check="recompile",
-        torch=torch,
-        subject=subject,
-        expected=expected,
-        actual=actual,
-        where=where,
-        why=told.why,
-        next=told.fix,
-    )
+_verdict = partial(verdict_of, "recompile")
