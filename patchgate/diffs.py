@@ -17,6 +17,7 @@ from patchgate.errors import UsageError
 from patchgate.files import write_atomically
 from patchgate.project import shown
 
+# The text of a patch, which the probe runs as any other; nothing on this side imports torch.
 _TEXT = '''"""Written by patchgate from a diff of torch's sources."""
 
 import torch
