@@ -58,8 +58,8 @@ def _detach(folder: str) -> None:
     os.dup2(output, 2)
     trace = open(f"{folder}/trace", "w")  # noqa: SIM115 - faulthandler writes to it until the end
     faulthandler.enable(trace, all_threads=False)
-    # The server asks for a traceback before it kills a child that hangs.
-    faulthandler.register(signal.SIGUSR1, trace, all_threads=False)
+    # So the server ends a child that hangs: it writes its traceback, and the signal's default then ends it.
+    faulthandler.register(signal.SIGUSR1, trace, all_threads=False, chain=True)
 
 
 def _limit(limits: dict[str, Any]) -> None:

@@ -6,6 +6,7 @@ told. The patch runs in the ranks alone, so what is said of their end is believe
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import faulthandler
 import json
@@ -41,7 +42,7 @@ def in_ranks(work: Callable[[int], None], folder: str, patch: str | None) -> dic
     running = {_start(work, rank, folder, patch): rank for rank in range(RANKS)}
     # Where does it hang? Only the ranks can tell, and they have been told how to.
     faulthandler.unregister(signal.SIGUSR1)
-    signal.signal(signal.SIGUSR1, lambda *_: _signal(running, signal.SIGUSR1))
+    signal.signal(signal.SIGUSR1, lambda *_: _end_telling(running))
     failures: list[dict[str, Any]] = []
     while running and not failures:
         time.sleep(_LOOK_SECONDS)
@@ -50,16 +51,23 @@ def in_ranks(work: Callable[[int], None], folder: str, patch: str | None) -> dic
             if seen:
                 del running[pid]
                 failures += _failure(f"{folder}/rank{rank}.json", rank, status)
-    _signal(running, signal.SIGKILL)
-    for pid in running:
-        os.waitpid(pid, 0)
+    _end(running, signal.SIGKILL)
     # A rank that has lost the other one fails too, and later.
     return min(failures, key=lambda failure: failure.pop("at"), default=None)
 
 
-def _signal(pids: Iterable[int], number: signal.Signals) -> None:
+def _end_telling(pids: Iterable[int]) -> NoReturn:
+    """End as a child that hangs does: when every rank has written where it is."""
+    _end(pids, signal.SIGUSR1)
+    os._exit(1)
+
+
+def _end(pids: Iterable[int], number: signal.Signals) -> None:
+    # One after the other, since their tracebacks go to one file. One that has just ended may be in `pids` still.
     for pid in pids:
-        os.kill(pid, number)
+        with contextlib.suppress(ProcessLookupError, ChildProcessError):
+            os.kill(pid, number)
+            os.waitpid(pid, 0)
 
 
 def _start(work: Callable[[int], None], rank: int, folder: str, patch: str | None) -> int:

@@ -19,7 +19,6 @@ import signal
 import socket
 import sys
 import tempfile
-import time
 from dataclasses import dataclass
 from typing import Any
 
@@ -30,6 +29,8 @@ _TAIL = 4000
 # What faulthandler writes of a few threads: the innermost frame comes first.
 _TRACE = 1 << 16
 _PR_SET_CHILD_SUBREAPER = 36
+# For a child that is told to say where it hangs, and to end; one that does not is killed.
+_LAST_WORDS_SECONDS = 5
 
 
 def warm_up() -> None:
@@ -77,7 +78,7 @@ class _Job:
     clock: Clock
     seconds: float
     patch: str | None = None
-    killed: bool = False
+    late: bool = False
 
 
 class Server:
@@ -140,11 +141,12 @@ class Server:
 
     def _kill_late(self) -> None:
         for job in self._jobs.values():
-            if not job.killed and job.clock.seconds() > job.seconds:
-                job.killed = True
+            seconds = job.clock.seconds()
+            if not job.late and seconds > job.seconds:
+                job.late = True
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(job.pid, signal.SIGUSR1)
-                time.sleep(0.2)  # time for faulthandler to write where it hangs
+            if seconds > job.seconds + _LAST_WORDS_SECONDS:
                 _kill(job.pid)
 
     def _finish(self, ended: int) -> None:
@@ -218,7 +220,7 @@ def _reply(job: _Job, status: int) -> dict[str, Any]:
 
 
 def _how_it_ended(job: _Job, status: int) -> dict[str, Any]:
-    if job.killed:
+    if job.late:
         return {"cause": "hung", "signature": "did not end within the time limit"}
     return ended(status)
 

@@ -68,12 +68,12 @@ def test_how_a_rank_ends_is_told(torch, runner, does, tmp_path):
     mark = f"patchgate-rank-{tmp_path}"  # the whole path: another worker has folders of the same name
     path, outputs = tmp_path / "patch.py", tmp_path / "out"
     path.write_text(REPLACED.format(f"subprocess.Popen(['sh', '-c', 'sleep 600; : {mark}']); {does}"))
-    limited = replace(runner, limits=Limits(seconds=40 if cause is Cause.HUNG else 60, bytes=runner.limits.bytes))
+    limited = replace(runner, limits=Limits(seconds=30 if cause is Cause.HUNG else 60, bytes=runner.limits.bytes))
     profile = load_profile("cpu")
     failure = failure_of(limited.ask(torch, "ranks", patch=str(path), outputs=str(outputs), profile=profile))
     assert failure.cause is cause, failure
     assert failure.signature.startswith(signature)
-    assert failure.where == (f"{path}:{line}" if line else None)
+    assert failure.where == (f"{path}:{line}" if line else None), failure.detail
     # It is killed before the answer; the kernel may take a moment to bury it.
     assert any(not running(mark) or time.sleep(0.1) for _ in range(100))
 
