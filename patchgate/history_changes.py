@@ -17,6 +17,8 @@ Told = tuple[str, str, str]
 Cells = Mapping[Cell, Told]
 # Runs without a failure before it counts as gone, and turns of colour before a cell counts as flaky.
 _SILENT, _TURNS = 2, 3
+# WORKLOAD.DEVICE; names of torch have more parts, or begin with it.
+_CASE = re.compile(r"(?!torch\.)\w+\.\w+(?=\s|$)")
 _NUMBERS = re.compile(r"0x[0-9a-f]+|\d+(\.\d+)?")
 
 
@@ -71,18 +73,35 @@ def groups(runs: Sequence[Cells]) -> list[Group]:
         _group("still" if any(key in cells for cells in earlier) else "new", key, cells) for key, cells in now.items()
     ]
     gone = {key: cells for run in earlier for key, cells in run.items() if key not in now}
+    looked = [(run, _places(run)) for run in runs]
     for key, cells in gone.items():
-        if runs and not all(_judged(cell, runs[-1]) for cell in cells):
-            found.append(_group("still", key, cells))  # nobody could look: silence of the machine is no silence
-            continue
-        silent = next(n for n, run in enumerate(reversed(told)) if key in run)
-        found.append(_group("closed" if silent >= _SILENT else "newly silent", key, cells))
+        last = max(number for number, run in enumerate(told) if key in run)
+        # Silence of the machine is no silence: only runs count in which all of it was judged again.
+        silent = sum(all(_judged(cell, *each) for cell in cells) for each in looked[last + 1 :])
+        found.append(_group(("still", "newly silent", "closed")[min(silent, _SILENT)], key, cells))
     order = ("new", "still", "newly silent", "closed")
     return sorted(found, key=lambda group: (order.index(group.bucket), -len(group.cells), group.code, group.signature))
 
 
-def _judged(cell: Cell, run: Cells) -> bool:
-    return cell in run and run[cell][0] != "grey"
+def _judged(cell: Cell, run: Cells, places: Mapping[Cell, bool]) -> bool:
+    """Whether a run looked at a cell; a subject that exists only while it fails is looked at with all beside it."""
+    return run[cell][0] != "grey" if cell in run else places.get((*cell[:3], _place(cell)), False)
+
+
+def _places(run: Cells) -> dict[Cell, bool]:
+    """(patch, torch, check, case) -> whether all of it was judged; the case "" is the whole check."""
+    found: dict[Cell, bool] = {}
+    for cell, (colour, _, _) in run.items():
+        for place in {"", _place(cell)}:
+            key = (*cell[:3], place)
+            found[key] = found.get(key, True) and colour != "grey"
+    return found
+
+
+def _place(cell: Cell) -> str:
+    """The case, `stack.h200`, with which a subject begins; "" where it is about no single case."""
+    case = _CASE.match(cell[3])
+    return case[0] if case else ""
 
 
 def _by_signature(cells: Cells) -> dict[tuple[str, str], list[Cell]]:

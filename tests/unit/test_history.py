@@ -135,11 +135,35 @@ def many(told):
         ([many(red()), many(GREEN), many(GREEN)], "closed"),
         ([many(red()), many(GREY)], "still"),
         ([many(red()), {}], "still"),
+        ([many(red()), {}, many(GREEN)], "newly silent"),
+        ([many(red()), many(GREEN), many(GREY)], "newly silent"),
+        ([many(red()), many(GREEN), many(GREY), many(GREEN)], "closed"),
     ],
 )
 def test_cells_with_one_cause_are_one_line_in_its_bucket(runs, bucket):
     (group,) = groups(runs)
     assert (group.bucket, len(group.cells)) == (bucket, 22)
+
+
+def at(check, *subjects, told=GREEN):
+    return {("p", "t", check, subject): told for subject in subjects}
+
+
+@pytest.mark.parametrize(
+    ("failed", "later", "bucket"),
+    [
+        (at("kernels", "stack.h200 compiles"), at("kernels", "stack.h200 loads", "other.h200 loads"), "newly silent"),
+        (at("kernels", "stack.h200 compiles"), at("kernels", "other.h200 loads"), "still"),
+        (at("kernels", "stack.h200 compiles"), at("graph", "stack.h200 graphs"), "still"),
+        (at("kernels", "stack.h200 compiles"), at("kernels", "stack.h200 loads", told=GREY), "still"),
+        (at("reach", "calls of torch.a.f"), at("reach", "calls"), "newly silent"),
+        (at("reach", "torch.f"), at("reach", "calls"), "newly silent"),
+        (at("reach", "torch.f"), at("reach", "calls") | at("reach", "hooks", told=GREY), "still"),
+    ],
+)
+def test_a_subject_that_exists_only_while_it_fails_is_silent_when_its_place_was_judged(failed, later, bucket):
+    (group,) = groups([dict.fromkeys(failed, red()), later])
+    assert group.bucket == bucket
 
 
 def test_a_checklist_is_ticked_when_closed_and_escaped():
