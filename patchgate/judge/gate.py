@@ -27,8 +27,8 @@ def versions_around(torch: str) -> tuple[str, ...]:
     parsed = Version(torch)
     major, minor, micro = parsed.major, parsed.minor, parsed.micro
     release = f"{major}.{minor}.{micro}"
-    # Which minor release came before an x.0 cannot be computed.
-    before = (f"{major}.{minor - 1}.0",) if minor else ()
+    # Which minor release came before an x.0 cannot be computed; patch releases of another are usually one.
+    before = (f"{major}.{minor - 1}.0", f"{major}.{minor - 1}.1") if minor else ()
     return (
         release,
         f"{release}+cu130",

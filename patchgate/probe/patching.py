@@ -23,6 +23,8 @@ from torch.utils._config_module import ConfigModule
 
 MODULE = "patchgate_patch"
 _IGNORED = {"__warningregistry__", "__builtins__", "__annotations__", "__doc__", "__file__", "__cached__"}
+# Generated code finds a name among the builtins too.
+_CHANGEABLE = {"torch", "triton", "builtins"}
 _CONTAINER_LIMIT = 20_000
 # Lists of what exists or was compiled; nothing in torch does anything else because of an entry.
 _BOOKKEEPING = {
@@ -86,9 +88,9 @@ def faked_version(version: str) -> Iterator[None]:
 
 
 def _owners() -> Iterator[tuple[str, Any]]:
-    """Torch's and Triton's modules, and the classes that they define, by dotted name."""
+    """Torch's and Triton's modules, the builtins, and the classes that they define, by dotted name."""
     for name, module in list(sys.modules.items()):
-        if name.split(".")[0] not in ("torch", "triton") or not isinstance(module, types.ModuleType):
+        if name.split(".")[0] not in _CHANGEABLE or not isinstance(module, types.ModuleType):
             continue
         if isinstance(module, ConfigModule):
             continue
