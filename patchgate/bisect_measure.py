@@ -15,6 +15,7 @@ from pathlib import Path
 from patchgate.bisect_question import Question, Reading, read_facts, read_figures, read_verdicts, untold
 from patchgate.environments import Environments, NotInstallable
 from patchgate.errors import UsageError
+from patchgate.golden import facts_with_compiles
 from patchgate.identity import identity_of
 from patchgate.launch import launch
 from patchgate.matrix import load_workloads
@@ -90,9 +91,10 @@ class Instrument:
                 torch=torch, device=question.device, workload=question.workload, patch=patch.id if patch else None
             )
             observation = trial.runner.observe(case, self._known[question.workload], patch)
-        if observation.failure:
+        facts = facts_with_compiles(observation)
+        if observation.failure and question.name not in facts:
             return untold(f"{observation.failure.signature} [{observation.failure.stage}]")
-        return read_facts(question, observation.facts)
+        return read_facts(question, facts)
 
     def replaced(self, torch: str, patch: Patch) -> list[str]:
         """The names that running the patch replaces on that torch. Raises UsageError when it does not run."""

@@ -15,13 +15,14 @@ from pathlib import Path
 from packaging.version import Version
 
 from patchgate.errors import UsageError
-from patchgate.model import Case, Expectation, Facts, FactValue, Observation, Unmeasured
+from patchgate.model import Case, Cause, Expectation, Facts, FactValue, Observation, Unmeasured
 from patchgate.project import GOLDEN, shown
 from patchgate.ranges import ReleaseRange, gather, parse_range, spread
 
 SCHEMA = 1
 UNPATCHED = "unpatched"
 FAILURE = "failure"
+COMPILES = "compiles"
 # Counts by name: a name that is not there counts zero, once the family was recorded at all.
 HISTOGRAMS = (
     "aten.op.",
@@ -145,6 +146,13 @@ def value_in(facts: Facts, fact: str) -> FactValue | None:
     if fact in facts:
         return facts[fact]
     return 0 if facts and fact.startswith(HISTOGRAMS) else None
+
+
+def facts_with_compiles(observation: Observation) -> Facts:
+    """Its facts and `compiles`: 1, or 0 where it raises; a hang or a crash may be the machine's, and tells nothing."""
+    failure = observation.failure
+    told: Facts = {} if failure and failure.cause is not Cause.RAISED else {COMPILES: int(failure is None)}
+    return told | observation.facts
 
 
 def fold(golden: GoldenFile, observations: Iterable[Observation], releases: Sequence[str]) -> GoldenFile:

@@ -13,8 +13,8 @@ from packaging.specifiers import SpecifierSet
 from packaging.version import Version
 
 from patchgate.codes import CODES
-from patchgate.golden import format_value
-from patchgate.model import Cause, FactValue, Failure, Kind, Observation, Patch, Symptom, Unmeasured, Verdict
+from patchgate.golden import facts_with_compiles, format_value
+from patchgate.model import Cause, Facts, FactValue, Failure, Kind, Observation, Patch, Symptom, Unmeasured, Verdict
 from patchgate.predicate import parse_predicate
 from patchgate.project import shown
 from patchgate.wire import failure_of
@@ -143,7 +143,8 @@ def judge_symptom(
 ) -> Verdict:
     """PG203, PG204 or PG205: is the patch needed where it is gated out, and does it cure where it applies?"""
     holds = parse_predicate(symptom.predicate)
-    before, after = unpatched.facts.get(symptom.fact), patched.facts.get(symptom.fact)
+    sides = facts_with_compiles(unpatched), facts_with_compiles(patched)
+    before, after = (side.get(symptom.fact) for side in sides)
     subject = f"symptom {symptom.workload}.{symptom.device} {symptom.fact} {symptom.predicate}"
     if before is None or isinstance(before, Unmeasured):
         told = unpatched.failure.signature if unpatched.failure else f"no fact {symptom.fact}"
@@ -160,7 +161,7 @@ def judge_symptom(
         infra = patched.failure is not None and patched.failure.cause is Cause.MACHINE
         code, kind = ("PG905", Kind.INFRA) if infra else ("PG205", Kind.REGRESSED)
         return verdict_of(code, kind, torch, subject, expected="gone with the patch", actual=told, where=where)
-    shown = _both(symptom.fact, unpatched, patched)
+    shown = _both(symptom.fact, *sides)
     if claimed(patch, torch):
         if not holds(before):
             return verdict_of(
@@ -198,12 +199,12 @@ def judge_symptom(
     return verdict_of("PG211", Kind.PASS, torch, subject, expected="absent where gated out", actual=shown)
 
 
-def _both(fact: str, unpatched: Observation, patched: Observation) -> str:
+def _both(fact: str, unpatched: Facts, patched: Facts) -> str:
     """The fact on both sides; of a `.max`, the whole list that it is the maximum of."""
     names = [fact, fact.removesuffix(".max")] if fact.endswith(".max") else [fact]
     told = []
     for name in names:
-        before, after = unpatched.facts.get(name), patched.facts.get(name)
+        before, after = unpatched.get(name), patched.get(name)
         if before is not None and after is not None:
             told.append(f"{name} {_change(before, after)}")
     return ", ".join(told)

@@ -75,8 +75,9 @@ def apply(request: Request, stage: Stage) -> dict[str, Any]:
         answer["leaks"] = patched.leaks(before)
         stage("patch again")
         users = effects.set_by_user(written)
-        patching.run_patch(path, patching.MODULE + "_again", scope=scope)
+        second = patching.run_patch(path, patching.MODULE + "_again", scope=scope)
         again = patching.changed(before, patching.snapshot())
+        second.leave()
         answer["overwritten"] = effects.overwritten(written, users)
     nested = [name for name in changed if name in again and patching.keeps(again[name][1], changed[name][1])]
     return answer | {"nested": sorted(nested)}

@@ -36,24 +36,31 @@ _BOOKKEEPING = {
 # Operators by name; one in a namespace of its own replaces none.
 _OPERATORS = ("torch.library._defs[]", "torch.library._impls[]")
 _ABSENT = object()
+# A context manager that nobody holds is collected, and a scope that is collected is left.
+_ENTERED: list[contextlib.AbstractContextManager[Any]] = []
 
 Snapshot = dict[str, dict[Any, Any]]
 
 
 class Applied:
-    """A patch that was run: its scope, when it has one, is entered and stays so until `leaks` leaves it."""
+    """A patch that was run: its scope, when it has one, is entered and stays so until somebody leaves it."""
 
     def __init__(self, module: types.ModuleType, scope: str | None) -> None:
         self._imported = snapshot() if scope else {}
         self._scope: contextlib.AbstractContextManager[Any] | None = getattr(module, scope)() if scope else None
         if self._scope is not None:
             self._scope.__enter__()
+            _ENTERED.append(self._scope)
+
+    def leave(self) -> None:
+        if self._scope is not None:
+            self._scope.__exit__(None, None, None)
 
     def leaks(self, before: Snapshot) -> list[str]:
         """What the patch changes outside its scope: by being imported, or still after the scope has ended."""
         if self._scope is None:
             return []
-        self._scope.__exit__(None, None, None)
+        self.leave()
         left = {**changed(before, self._imported), **changed(before, snapshot())}
         return sorted(left)
 

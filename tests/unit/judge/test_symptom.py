@@ -75,5 +75,26 @@ widen applies_to and the check in the patch to cover 2.12.1, or correct the clai
     )
 
 
+COMPILES = Symptom(workload="stack", device="h200", fact="compiles", predicate="== 0")
+
+
+@pytest.mark.parametrize(
+    ("torch", "before", "after", "code"),
+    [
+        ("2.11.0", Cause.RAISED, 6, "PG211"),
+        ("2.11.0", Cause.RAISED, Cause.RAISED, "PG205"),
+        ("2.11.0", 6, 6, "PG204"),
+        ("2.12.1", Cause.RAISED, Cause.RAISED, "PG203"),
+        ("2.12.1", 6, 6, "PG211"),
+        ("2.11.0", Cause.MACHINE, 6, "PG212"),
+        ("2.11.0", Cause.HUNG, 6, "PG212"),
+    ],
+)
+def test_a_symptom_may_be_that_it_does_not_compile(torch, before, after, code):
+    patch = Patch(id="mine", path="patch.py", source="", claims=CLAIMS)
+    verdict = judge_symptom(torch, patch, COMPILES, side(before), side(after, "mine"), "patch.toml:3", "again")
+    assert verdict.code == code
+
+
 def test_a_patch_without_a_gate_claims_every_release():
     assert judge(6, 6, "2.12.1", Claims(title="Mine")).code == "PG205"
