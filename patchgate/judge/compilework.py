@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from patchgate.budgets import budget_of, judge_change, show_budget
-from patchgate.codes import CODES
+from patchgate.codes import verdict_of
 from patchgate.model import Cause, Failure, Kind, Patch, Verdict
 from patchgate.project import shown
 from patchgate.wire import Answer, failure_of
@@ -60,16 +60,4 @@ def _where(kind: Kind, patch: Patch) -> str | None:
 
 
 def _verdict(kind: Kind, torch: str, subject: str, expected: str, actual: str, where: str | None) -> Verdict:
-    told = CODES[_CODES[kind]]
-    return Verdict(
-        code=told.code,
-        kind=kind,
-        check="compile",
-        torch=torch,
-        subject=subject,
-        expected=expected,
-        actual=actual,
-        where=where,
-        why=told.why,
-        next=told.fix,
-    )
+    return verdict_of("compile", _CODES[kind], kind, torch, subject, expected, actual, where)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from patchgate.codes import CODES
+from patchgate.codes import verdict_of
 from patchgate.model import Kind, Numerics, Patch, Verdict
 from patchgate.project import shown
 
@@ -32,16 +32,7 @@ def _form(torch: str, patch: Patch, subject: str, told: Mapping[str, Mapping[str
         f"{side} {figures['differing']:.1%} of the elements differ, {figures['distance']:.3g} apart"
         for side, figures in told.items()
     )
-    code = CODES["PG503" if agrees else "PG507"]
-    return Verdict(
-        code=code.code,
-        kind=Kind.PASS if agrees else Kind.REGRESSED,
-        check="parity",
-        torch=torch,
-        subject=subject,
-        expected=expected,
-        actual=actual,
-        where=None if agrees else shown(patch.manifest or patch.path),
-        why=code.why,
-        next=code.fix,
-    )
+    if agrees:
+        return verdict_of("parity", "PG503", Kind.PASS, torch, subject, expected, actual)
+    where = shown(patch.manifest or patch.path)
+    return verdict_of("parity", "PG507", Kind.REGRESSED, torch, subject, expected, actual, where)

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from patchgate.budgets import budget_of, judge_change, show_budget
-from patchgate.codes import CODES
+from patchgate.codes import verdict_of
 from patchgate.interval import Interval, Round, quantiles, ratio_interval
 from patchgate.model import Cause, Failure, Kind, Patch, Verdict
 
@@ -75,35 +75,15 @@ def _memory(torch: str, subject: str, patch: Patch, peak: dict[str, int], where:
 
 def judge_untimed(torch: str, subject: str, failure: Failure, where: str) -> Verdict:
     """No times: the machine's trouble, or left to the kernels check, which judges whose fault it is."""
-    told = CODES["PG619"]
-    return Verdict(
-        code=told.code,
-        kind=Kind.INFRA if failure.cause is Cause.MACHINE else Kind.UNMEASURED,
-        check="latency",
-        torch=torch,
-        subject=f"{subject} latency",
-        expected="paired times",
-        actual=f"{failure.cause.value}: {failure.signature} [{failure.stage}]",
-        where=failure.where or where,
-        why=told.why,
-        next=told.fix,
-    )
+    kind = Kind.INFRA if failure.cause is Cause.MACHINE else Kind.UNMEASURED
+    told = f"{failure.cause.value}: {failure.signature} [{failure.stage}]"
+    place = failure.where or where
+    return verdict_of("latency", "PG619", kind, torch, f"{subject} latency", "paired times", told, place)
 
 
 def _verdict(kind: Kind, torch: str, subject: str, expected: str, actual: str, where: str) -> Verdict:
-    told = CODES[_CODES[kind]]
-    return Verdict(
-        code=told.code,
-        kind=kind,
-        check="latency",
-        torch=torch,
-        subject=subject,
-        expected=expected,
-        actual=actual,
-        where=None if kind is Kind.PASS else where,
-        why=told.why,
-        next=told.fix,
-    )
+    place = None if kind is Kind.PASS else where
+    return verdict_of("latency", _CODES[kind], kind, torch, subject, expected, actual, place)
 
 
 def join(timings: Sequence[Timing]) -> Timing:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from patchgate.codes import CODES
+from patchgate.codes import verdict_of
 from patchgate.model import Cause, Kind, Patch, Verdict
 from patchgate.project import shown
 from patchgate.wire import failure_of
@@ -18,19 +18,7 @@ Orders = tuple[Mapping[str, Any], Mapping[str, Any]]
 
 
 def _verdict(code: str, kind: Kind, torch: str, patch: Patch, subject: str, expected: str, actual: str) -> Verdict:
-    told = CODES[code]
-    return Verdict(
-        code=code,
-        kind=kind,
-        check="together",
-        torch=torch,
-        subject=subject,
-        expected=expected,
-        actual=actual,
-        where=f"{shown(patch.path)}:1",
-        why=told.why,
-        next=told.fix,
-    )
+    return verdict_of("together", code, kind, torch, subject, expected, actual, f"{shown(patch.path)}:1")
 
 
 def judge_places(torch: str, patch: Patch, other: Patch, answers: Orders) -> Iterator[Verdict]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
-from patchgate.codes import CODES
+from patchgate.codes import verdict_of
 from patchgate.model import Kind, Numerics, Patch, Verdict
 from patchgate.project import shown
 
@@ -48,19 +48,8 @@ def _sampling(torch: str, patch: Patch, subject: str, counts: Counts) -> Verdict
     flips = counts["changed_sequences"] > 0
     red = flips and claim is Numerics.BIT_IDENTICAL
     kind = Kind.REGRESSED if red else Kind.NOTE if flips else Kind.PASS
-    code = CODES["PG510" if red else "PG503"]
-    return Verdict(
-        code=code.code,
-        kind=kind,
-        check="parity",
-        torch=torch,
-        subject=subject,
-        expected=f'numerics = "{claim.value}"',
-        actual=_sentence(counts),
-        where=shown(patch.manifest or patch.path) if red else None,
-        why=code.why,
-        next=code.fix,
-    )
+    code, where = ("PG510", shown(patch.manifest or patch.path)) if red else ("PG503", None)
+    return verdict_of("parity", code, kind, torch, subject, f'numerics = "{claim.value}"', _sentence(counts), where)
 
 
 def _sentence(counts: Counts) -> str:
