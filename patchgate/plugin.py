@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable
 from pathlib import Path
+from textwrap import shorten
 from typing import Any
 
 import pytest
@@ -30,6 +31,7 @@ from patchgate.trial import Trial
 from patchgate.wire import from_dict, to_dict
 
 _VERDICT = "patchgate.verdict"
+_LINE = 200
 Judge = Callable[[Iterable[Verdict]], None]
 
 
@@ -50,6 +52,7 @@ class Gate:
 
     def __init__(self, run: Run, config: pytest.Config) -> None:
         self.run = run
+        self._config = config
         self.patch = load_patch(Path(run.patch))
         self.workloads = load_workloads() | load_workloads(Path(self.patch.path).parent / "workloads")
         self.servers: list[Server] = []
@@ -90,13 +93,30 @@ class Gate:
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         if report.when == "call":
             self.times[report.nodeid.replace(".py::", ".")] = round(report.duration, 3)
-            told = [value for key, value in report.user_properties if key == _VERDICT]
-            verdicts = [from_dict(Verdict, value, where=report.nodeid) for value in told]
+            verdicts = _verdicts_in(report)
             self.verdicts += verdicts
             if any(verdict.colour is Colour.RED for verdict in verdicts):
+                self._say_at_once(verdicts)
                 return  # it failed because of what it found
         if report.failed:
             self.verdicts.append(_broken(report))
+
+    def pytest_report_teststatus(self, report: pytest.TestReport | pytest.CollectReport) -> tuple[str, str, str] | None:
+        """A red cell is counted as red, and has its line instead of a letter."""
+        red = report.failed and any(verdict.colour is Colour.RED for verdict in _verdicts_in(report))
+        return ("red", "", "") if red else None
+
+    def _say_at_once(self, verdicts: list[Verdict]) -> None:
+        """Nobody should wait for the last cell to learn that the first one is red. Workers have no terminal."""
+        if hasattr(self._config, "workerinput"):
+            return
+        terminal = self._config.get_terminal_writer()
+        if terminal.width_of_current_line:
+            terminal.line()
+        for verdict in verdicts:
+            if verdict.colour is Colour.RED:
+                place = f"{verdict.check} {verdict.subject}" + (f" on torch {verdict.torch}" if verdict.torch else "")
+                terminal.line(shorten(f"{verdict.code} {place}: {verdict.actual}", _LINE, placeholder=" ..."), red=True)
 
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
         if hasattr(session.config, "workerinput"):
@@ -107,6 +127,11 @@ class Gate:
         folder = Path(self.run.folder)
         save_verdicts(folder, list(dict.fromkeys(self.verdicts)))
         write_atomically(folder / TIMES, json.dumps(self.times, indent=1) + "\n")
+
+
+def _verdicts_in(report: pytest.TestReport | pytest.CollectReport) -> list[Verdict]:
+    told = [value for key, value in getattr(report, "user_properties", []) if key == _VERDICT]
+    return [from_dict(Verdict, value, where=report.nodeid) for value in told]
 
 
 def _parameter(cell: Cell) -> Any:

@@ -33,7 +33,7 @@ def gate(pytester, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("kind", "outcome"), [("PASS", "passed"), ("NOTE", "passed"), ("INFRA", "passed"), ("REGRESSED", "failed")]
+    ("kind", "outcome"), [("PASS", "passed"), ("NOTE", "passed"), ("INFRA", "passed"), ("REGRESSED", "red")]
 )
 def test_a_cell_fails_when_one_of_its_verdicts_is_red(gate, kind, outcome):
     outcomes, verdicts = gate(f"def test_cell(judge): judge([verdict(Kind.PASS), verdict(Kind.{kind})])")
@@ -52,13 +52,22 @@ def test_a_cell_fails_when_one_of_its_verdicts_is_red(gate, kind, outcome):
 )
 def test_a_cell_that_ends_without_a_verdict_is_never_green(gate, cell, told):
     outcomes, verdicts = gate(cell)
-    assert outcomes.keys() & {"failed", "error", "errors"}
+    assert outcomes.keys() & {"failed", "error", "errors"} and "red" not in outcomes
     assert told is None or [verdict.code for verdict in verdicts] == ["PG904"]
 
 
 def test_a_red_cell_is_not_told_twice(gate):
     _, verdicts = gate("def test_cell(judge): judge([verdict(Kind.NEW)])")
     assert [verdict.code for verdict in verdicts] == ["PG301"]
+
+
+def test_what_is_red_is_said_at_once_and_what_is_green_is_not(gate, capsys):
+    gate("def test_cell(judge): judge([verdict(Kind.PASS), verdict(Kind.NEW)])\ndef test_next(): raise SystemExit")
+    printed = capsys.readouterr().out
+    line = "PG301 kernels new on torch 2.11.0: 6"
+    assert line in printed.splitlines()
+    assert printed.index(line) < printed.index("SystemExit")
+    assert "kernels pass" not in printed
 
 
 def test_a_check_without_rows_has_no_cell(gate):
