@@ -1,4 +1,4 @@
-"""Paired times -> the ratio patched / unpatched with an interval.
+"""What was measured or counted -> an interval: of the ratio patched / unpatched, and of a share.
 
 Decides the statistics of a comparison: what one round says, and how sure all
 rounds together are. Knows no budget and no device. Scipy takes a second to import, which every command
@@ -62,3 +62,13 @@ def quantiles(times: Sequence[float]) -> tuple[float, float, float]:
 
     p50, p95, p99 = (float(value) for value in stats.mstats.mquantiles(times, (0.5, 0.95, 0.99)))
     return p50, p95, p99
+
+
+def share_interval(count: int, of: int) -> tuple[float, float]:
+    """Wilson's 95 % interval of a share, sound for none and for all. Raises ValueError without a sample."""
+    if not of:
+        raise ValueError("a share of nothing")
+    from scipy import stats
+
+    low, high = stats.binomtest(count, of).proportion_ci(method="wilson")
+    return float(low), float(high)

@@ -12,15 +12,15 @@ from typing import Any
 
 from patchgate.model import FactValue, Unmeasured
 
-_OPERATORS: dict[str, Callable[[Any, Any], bool]] = {
+ORDER: dict[str, Callable[[Any, Any], bool]] = {
     "<": operator.lt,
     "<=": operator.le,
     ">": operator.gt,
     ">=": operator.ge,
     "==": operator.eq,
     "!=": operator.ne,
-    "contains": operator.contains,
 }
+_OPERATORS = ORDER | {"contains": operator.contains}
 _FORM = re.compile(r"\s*(<=|>=|==|!=|<|>|contains)\s*(-?\d+(?:\.\d+)?)\s*")
 
 

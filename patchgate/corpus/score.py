@@ -6,12 +6,12 @@ prints nothing.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from patchgate.codes import lint
 from patchgate.corpus.cases import FAULT, HOSTILE, SOUND, UNCHANGED, CorpusCase
+from patchgate.interval import share_interval
 
 # code -> the places where it was found
 Red = dict[str, set[str]]
@@ -89,17 +89,6 @@ def _outcome(case: CorpusCase, seen: bool, faulty: bool) -> str:
     return "caught" if seen else "not on these rows"
 
 
-def wilson(hits: int, total: int, z: float = 1.96) -> tuple[float, float]:
-    """The 95 % interval of a share (Wilson's score interval); (0, 1) where nothing was counted."""
-    if total == 0:
-        return 0.0, 1.0
-    share = hits / total
-    centre = share + z * z / (2 * total)
-    spread = z * math.sqrt(share * (1 - share) / total + z * z / (4 * total * total))
-    scale = 1 + z * z / total
-    return max(0.0, (centre - spread) / scale), min(1.0, (centre + spread) / scale)
-
-
 @dataclass(frozen=True, kw_only=True)
 class Share:
     """`hits` of `total`, with its interval."""
@@ -109,7 +98,7 @@ class Share:
     total: int
 
     def __str__(self) -> str:
-        low, high = wilson(self.hits, self.total)
+        low, high = share_interval(self.hits, self.total) if self.total else (0.0, 1.0)
         share = self.hits / self.total if self.total else 0.0
         return f"{self.what}: {self.hits} of {self.total} ({share:.0%}, 95 % interval {low:.0%} to {high:.0%})"
 

@@ -6,33 +6,21 @@ that few flips are not taken for none.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 
 from patchgate.codes import verdict_of
+from patchgate.interval import share_interval
 from patchgate.model import Kind, Numerics, Patch, Verdict
 from patchgate.project import shown
 
 Counts = Mapping[str, int]
-_Z = 1.959963984540054  # 95 %
 # The length of text for which a probability is told, beside the one that was sampled.
 _LONG = 1000
 
 
-def wilson(count: int, of: int) -> tuple[float, float]:
-    """The 95 % interval of a share, sound for none and for all. Raises ValueError without a sample."""
-    if not 0 <= count <= of or not of:
-        raise ValueError(f"{count} of {of} is no share")
-    share, square = count / of, _Z**2
-    middle = (share + square / (2 * of)) / (1 + square / of)
-    half = _Z / (1 + square / of) * math.sqrt(share * (1 - share) / of + square / (4 * of**2))
-    # Of none and of all, one end is known: what is left of it is rounding.
-    return middle - half if count else 0.0, middle + half if count < of else 1.0
-
-
 def flips_within(tokens: int, counts: Counts) -> tuple[float, float, float]:
     """The probability that a text of so many tokens changes, and its interval: every token has the same chance."""
-    low, high = wilson(counts["changed_sequences"], counts["drawn_alike"])
+    low, high = share_interval(counts["changed_sequences"], counts["drawn_alike"])
     share = counts["changed_sequences"] / counts["drawn_alike"]
     once = [1 - (1 - chance) ** tokens for chance in (share, low, high)]
     return once[0], once[1], once[2]
@@ -54,7 +42,7 @@ def _sampling(torch: str, patch: Patch, subject: str, counts: Counts) -> Verdict
 
 def _sentence(counts: Counts) -> str:
     length = counts["tokens"] // counts["sequences"]
-    low, high = wilson(counts["changed_sequences"], counts["sequences"])
+    low, high = share_interval(counts["changed_sequences"], counts["sequences"])
     told = f"{counts['changed_tokens'] / counts['tokens']:.1%} of {counts['tokens']} tokens change,"
     told += f" {counts['changed_sequences']} of {counts['sequences']} sequences ({low:.1%} to {high:.1%})"
     for tokens in (length, _LONG):

@@ -9,8 +9,9 @@ import ast
 from collections.abc import Callable
 from typing import Any
 
+from patchgate.predicate import ORDER
 from patchgate.surface.calling import CallReader
-from patchgate.surface.gates import ORDER, NotKnown, attempt, traps_in
+from patchgate.surface.gates import NotKnown, attempt, traps_in
 from patchgate.surface.spots import spot_of
 from patchgate.surface.usage import Comparison, Live
 from patchgate.surface.values import PRESENCE, UNKNOWN, VERSION, Container, Known, Value

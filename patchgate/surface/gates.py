@@ -14,6 +14,8 @@ from typing import Any
 from packaging.specifiers import SpecifierSet
 from packaging.version import InvalidVersion, Version
 
+from patchgate.predicate import ORDER
+
 Operator = Callable[[Any, Any], Any]
 
 
@@ -75,15 +77,6 @@ def _exactly(target: str) -> Callable[[str], bool]:
 def _ordered(symbol: str, target: str) -> Callable[[str], bool]:
     return lambda torch: bool(ORDER[symbol](Version(torch), Version(target)))
 
-
-ORDER: dict[str, Operator] = {
-    "<": operator.lt,
-    "<=": operator.le,
-    ">": operator.gt,
-    ">=": operator.ge,
-    "==": operator.eq,
-    "!=": operator.ne,
-}
 
 # Helpers that projects write again and again, known by name where their source is not in the patch.
 HELPERS: dict[str, Callable[..., Callable[[str], bool]]] = {

@@ -3,8 +3,10 @@
 import random
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from patchgate.interval import Interval, Round, quantiles, ratio_interval
+from patchgate.interval import Interval, Round, quantiles, ratio_interval, share_interval
 
 
 def rounds(ratio, *, placements, noise, pairs=40, seed=0):
@@ -63,3 +65,24 @@ def test_it_reads_as_a_figure_with_its_error():
 
 def test_quantiles():
     assert quantiles(range(1, 101)) == (pytest.approx(50.5), pytest.approx(95.6, abs=0.5), pytest.approx(99.6, abs=0.5))
+
+
+@pytest.mark.parametrize(
+    ("count", "of", "low", "high"),
+    [(0, 64, 0.0, 0.0566), (64, 64, 0.9434, 1.0), (3, 64, 0.0161, 0.1290), (5, 10, 0.2366, 0.7634)],
+)
+def test_the_interval_is_wilsons(count, of, low, high):
+    assert share_interval(count, of) == pytest.approx((low, high), abs=1e-4)
+
+
+@given(st.integers(1, 5000).flatmap(lambda of: st.tuples(st.integers(0, of), st.just(of))))
+def test_the_interval_holds_the_share_and_stays_a_probability(sample):
+    count, of = sample
+    low, high = share_interval(count, of)
+    assert 0 <= low <= count / of <= high <= 1
+
+
+@pytest.mark.parametrize(("count", "of"), [(0, 0), (2, 1), (-1, 4)])
+def test_without_a_sample_there_is_no_share(count, of):
+    with pytest.raises(ValueError):
+        share_interval(count, of)

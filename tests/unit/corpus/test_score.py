@@ -3,7 +3,7 @@
 import pytest
 
 from patchgate.corpus.cases import CorpusCase, Expected
-from patchgate.corpus.score import Found, score, shares, wilson
+from patchgate.corpus.score import Found, score, shares
 
 ROWS = ("2.11.0", "2.13.0")
 LATE = Expected(code="PG201", torch="2.13.0..2.15.0", place="patch.py:3")
@@ -74,11 +74,3 @@ def test_shares_are_by_class_then_over_all_then_false_alarms():
         "seeded faults detected: 0 of 0",
         "false alarms in unchanged cells: 0 of 0",
     ]
-
-
-@pytest.mark.parametrize(
-    ("hits", "total", "low", "high"),
-    [(0, 0, 0.0, 1.0), (0, 20, 0.0, 0.161), (36, 36, 0.904, 1.0), (5, 10, 0.237, 0.763)],
-)
-def test_wilsons_interval(hits, total, low, high):
-    assert wilson(hits, total) == (pytest.approx(low, abs=1e-3), pytest.approx(high, abs=1e-3))

@@ -1,10 +1,8 @@
 """Sampled tokens, unpatched against patched: the words, the interval and PG510."""
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from patchgate.judge.tokens import flips_within, judge_tokens, wilson
+from patchgate.judge.tokens import flips_within, judge_tokens
 from patchgate.model import Claims, Kind, Numerics, Patch
 
 NONE = {"sequences": 64, "tokens": 4096, "changed_sequences": 0, "changed_tokens": 0, "drawn_alike": 4096}
@@ -38,26 +36,6 @@ def test_the_sentence_that_a_maintainer_needs():
         " an exact-text test over 64 tokens would flip with probability 4.7% (1.6% to 13.2%);"
         " an exact-text test over 1000 tokens would flip with probability 52.8% (22.5% to 89.0%)"
     )
-
-
-@pytest.mark.parametrize(
-    ("count", "of", "low", "high"), [(0, 64, 0.0, 0.0566), (64, 64, 0.9434, 1.0), (3, 64, 0.0161, 0.1290)]
-)
-def test_the_interval_is_wilsons(count, of, low, high):
-    assert wilson(count, of) == pytest.approx((low, high), abs=1e-4)
-
-
-@given(st.integers(1, 5000).flatmap(lambda of: st.tuples(st.integers(0, of), st.just(of))))
-def test_the_interval_holds_the_share_and_stays_a_probability(sample):
-    count, of = sample
-    low, high = wilson(count, of)
-    assert 0 <= low <= count / of <= high <= 1
-
-
-@pytest.mark.parametrize(("count", "of"), [(0, 0), (2, 1), (-1, 4)])
-def test_without_a_sample_there_is_no_share(count, of):
-    with pytest.raises(ValueError):
-        wilson(count, of)
 
 
 @pytest.mark.parametrize("tokens", [1, 64, 1000])
