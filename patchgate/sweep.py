@@ -96,8 +96,7 @@ class Sweep:
 
     def known(self, job: Job) -> Done | None:
         """What was judged before for the same content. Raises NotInstallable where the row has no environment."""
-        key, results = self._key(job, self.environments.python(job.torch)), self.results(job)
-        done = results.with_suffix(DONE)
+        key, results, done = self._key(job, self.environments.python(job.torch)), self.results(job), self._done(job)
         if done.is_file() and done.read_text(encoding="utf-8") == key and (results / VERDICTS).is_file():
             return Done(job=job, verdicts=load_verdicts(results))
         return None
@@ -126,12 +125,17 @@ class Sweep:
         told = launch(made, workers=self.workers, quiet=True)
         if not any(verdict.colour is Colour.GREY for verdict in told):
             # What the machine kept from judging is tried again next time.
-            write_atomically(results.with_suffix(DONE), self._key(job, python))
+            write_atomically(self._done(job), self._key(job, python))
         return Done(job=job, verdicts=told, seconds=time.monotonic() - began)
 
     def results(self, job: Job) -> Path:
         """Where the results of a job are."""
         return self.folder / "jobs" / f"{load_patch(job.patch).id}.{job.torch}"
+
+    def _done(self, job: Job) -> Path:
+        """Beside the results; the end of a release is no suffix of a file."""
+        results = self.results(job)
+        return results.with_name(results.name + DONE)
 
     def _observed(self, job: Job) -> list[Observation]:
         run = Run(folder=str(self.results(job)), patch=str(job.patch), rows={})

@@ -47,6 +47,15 @@ def test_what_was_judged_is_not_judged_again_and_gives_the_same(made):
     assert made().history.counts() == {"run": 2, "verdict": 6, "fact": 4, "cost": 2}
 
 
+def test_releases_that_differ_in_their_last_part_are_known_each_for_itself(made):
+    jobs = [Job(torch=torch, patch=made.jobs[0].patch) for torch in ("2.12.0", "2.12.1")]
+    for run in ("r1", "r2"):
+        sweep = made()
+        sweep.environments.rows["2.12.0"] = "python120"
+        sweep.carry_out(jobs, run, run)
+    assert made.launched == ["2.12.0", "2.12.1"]
+
+
 def test_a_row_without_environment_is_a_verdict_and_the_others_go_on(made):
     verdicts = made().carry_out(made.jobs[::-1], "r1", "r1")
     assert [(v.torch, v.code) for v in verdicts] == [("2.13.0", "PG901"), ("2.12.1", "PG300"), ("2.11.0", "PG300")]
