@@ -9,9 +9,12 @@ from collections.abc import Sequence
 
 from patchgate.bisect import Answer
 from patchgate.bisect_question import Question, Reading, untold
+from patchgate.model import Patch
 from patchgate.surface.api import Function
 from patchgate.surface.changes import diff
+from patchgate.surface.claiming import guesses_in
 from patchgate.surface.index import load, releases
+from patchgate.surface.lint import Unreadable, parse
 
 
 def known_releases() -> tuple[str, ...]:
@@ -35,6 +38,18 @@ def read_index(question: Question, torch: str) -> Reading:
     if found is not None and found.kind == "maybe":
         return untold(f"{dotted} may be answered by __getattr__")
     return Reading(answer=Answer.BAD if there else Answer.GOOD, shown=told)
+
+
+def targets_of(patch: Patch, versions: Sequence[str]) -> tuple[str, ...]:
+    """What a patch claims to replace, or what its text suggests."""
+    if patch.claims.targets is not None:
+        return patch.claims.targets
+    try:
+        tree = parse(patch.source)
+    except (Unreadable, RecursionError):
+        return ()
+    indexed = [load(version) for version in versions if version in releases()]
+    return tuple(guess.value for guess in guesses_in(patch.source, tree, indexed).targets)
 
 
 def changes_around(names: Sequence[str], old: str, new: str) -> list[str]:

@@ -16,7 +16,7 @@ import click
 
 from patchgate.bisect import Answer
 from patchgate.bisect_measure import Instrument
-from patchgate.bisect_over import Asking, over_commits, over_parts, over_releases
+from patchgate.bisect_over import Asking, over_commits, over_parts, over_releases, over_upstream
 from patchgate.bisect_question import Question, parse_code, parse_fact, parse_has, parse_metric
 from patchgate.environments import Environments
 from patchgate.errors import UsageError
@@ -47,6 +47,7 @@ asking = _options(
     click.option("--symptom", is_flag=True, help="PATCH's own symptom, unpatched"),
     click.option("--unpatched", is_flag=True, help="Ask without PATCH; it only says what to look around."),
     click.option("--row", "rows", multiple=True, metavar="TORCH=PYTHON", help="An environment that is there."),
+    click.option("--checkout", type=click.Path(path_type=Path, exists=True), help="A git checkout of torch."),
     click.option("--workload", "workloads", multiple=True, metavar="NAME", help="What --code runs."),
     click.option("--folder", default="build/bisect", show_default=True, type=click.Path(path_type=Path)),
 )
@@ -74,7 +75,8 @@ def _asking(given: dict[str, Any]) -> Asking:
     if kind == "metric" and (unpatched or patch is None):
         raise UsageError("a figure compares patched with unpatched", where="--metric", got="no PATCH", next="... PATCH")
     rows = dict(_pair(text) for text in given["rows"])
-    instrument = Instrument(Environments(rows), given["folder"].resolve(), tuple(given["workloads"]))
+    environments = Environments(rows, given["checkout"])
+    instrument = Instrument(environments, given["folder"].resolve(), tuple(given["workloads"]))
     return Asking(question=asked[kind](text), patch=patch, side=None if unpatched else patch, instrument=instrument)
 
 
@@ -119,6 +121,7 @@ def ask(torch: str | None, **given: Any) -> NoReturn:
 @asking
 @click.option("--torch", "releases", metavar="A..B", help="Search the releases; on which --row or --on else.")
 @click.option("--commits", metavar="GOOD..BAD", help="Search the commits of the repository that PATCH lies in.")
+@click.option("--upstream", metavar="GOOD..BAD", help="Search torch's commits in --checkout, as sources over --on.")
 @click.option("--hunks", is_flag=True, help="Search the hunks of a diff for those that do it.")
 @click.option("--targets", is_flag=True, help="Search what PATCH replaces for those that do it.")
 @click.option("--on", metavar="TORCH", help="The torch that commits, hunks and targets are asked on.")
@@ -128,6 +131,7 @@ def ask(torch: str | None, **given: Any) -> NoReturn:
 def bisect(
     releases: str | None,
     commits: str | None,
+    upstream: str | None,
     hunks: bool,
     targets: bool,
     on: str | None,
@@ -138,10 +142,9 @@ def bisect(
 ) -> None:
     """The first release, commit, hunk or target at which an answer turned."""
     asking = _asking(given)
-    if sum(map(bool, (releases, commits, hunks, targets))) != 1:
-        raise UsageError(
-            "one thing to search is wanted", where="bisect", next="--torch A..B, --commits A..B, --hunks or --targets"
-        )
+    if sum(map(bool, (releases, commits, upstream, hunks, targets))) != 1:
+        known = "--torch A..B, --commits A..B, --upstream A..B, --hunks or --targets"
+        raise UsageError("one thing to search is wanted", where="bisect", next=known)
     needed = re.fullmatch(r"(\d+)/(\d+)", votes)
     if needed is None or not int(needed[2]) // 2 < int(needed[1]) <= int(needed[2]):
         raise UsageError("not a majority", where="--votes", got=votes, next="--votes 2/3")
@@ -151,6 +154,8 @@ def bisect(
             lines = over_releases(asking, releases, counts, about, measure_all)
         elif commits:
             lines = over_commits(asking, commits, counts, _one_row(asking, on))
+        elif upstream:
+            lines = over_upstream(asking, upstream, counts, _one_row(asking, on))
         else:
             lines = over_parts(asking, "hunks" if hunks else "targets", counts, _one_row(asking, on))
         click.echo("\n".join(lines))

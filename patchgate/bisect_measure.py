@@ -80,7 +80,8 @@ class Instrument:
     def _measured(self, question: Question, torch: str, python: str, patch: Patch | None) -> Reading:
         self.folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix="ask-", dir=self.folder) as folder:
-            run = Run(folder=folder, patch=patch.path if patch else "", rows={torch: python})
+            rows, shelf = {torch: python}, str(self.folder)
+            run = Run(folder=folder, patch=patch.path if patch else "", rows=rows, shelf=shelf)
             trial = Trial(run, patch or _NONE, self._known, self._runner(run, torch, python))
             sentinel = trial.sentinel(torch, question.device)
             if sentinel.kind is not Kind.PASS:

@@ -1,10 +1,11 @@
-"""One search of each sort: releases, commits, hunks and targets, from what was asked to the lines of the answer.
+"""One search of each sort, from what was asked to the lines of the answer: releases, commits, hunks and targets.
 
 Decides which items there are and what is shown around the answer.
 """
 
 from __future__ import annotations
 
+import os
 import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,13 +14,14 @@ from pathlib import Path
 
 import click
 
-from patchgate.bisect_api import changes_around, known_releases, read_index
+from patchgate.bisect_api import changes_around, known_releases, read_index, targets_of
 from patchgate.bisect_measure import Instrument
 from patchgate.bisect_question import Question, Reading, untold
-from patchgate.bisect_search import Search, recorded
+from patchgate.bisect_search import Outcome, Search, recorded
 from patchgate.bisect_sequences import (
     commits_in,
     diff_of,
+    files_changed,
     hunks_of,
     patch_at,
     releases_in,
@@ -28,9 +30,11 @@ from patchgate.bisect_sequences import (
     with_hunks,
     with_targets,
 )
+from patchgate.environments import NIGHTLY_INDEX, commit_on, nightlies, release_of
 from patchgate.errors import UsageError
 from patchgate.matrix import load_matrix
 from patchgate.model import Patch
+from patchgate.overlay import SOURCES, commit_of
 from patchgate.patches import load_patch
 from patchgate.project import shown
 from patchgate.report.bisect import render_minimal, render_turn
@@ -63,8 +67,10 @@ class Asking:
 
     def again(self, torch: str, patch: Path | str | None) -> str:
         """The one-line command that asks this of one torch and one patch."""
-        rows = self.instrument.environments.rows
-        row = f"--row {torch}={rows[torch]}" if torch in rows else f"--torch {torch}"
+        environments, release = self.instrument.environments, release_of(torch)
+        row = f"--row {release}={environments.rows[release]} " if release in environments.rows else ""
+        row += f"--torch {torch}" if torch != release or not row else ""
+        row = (f"--checkout {shlex.quote(str(environments.checkout))} " if torch != release else "") + row.strip()
         workloads = "".join(f" --workload {name}" for name in self.instrument.workloads)
         return f"patchgate ask {self.question.option}{workloads} {row}" + (f" {patch}" if patch else "")
 
@@ -72,27 +78,69 @@ class Asking:
 def over_releases(
     asking: Asking, text: str, votes: tuple[int, int], about: Sequence[str], measure_all: bool
 ) -> list[str]:
+    """The release; the nightly build too, where an index has some between; the commit too, with a checkout of torch."""
     rows = [row.torch for row in load_matrix()]
     items = releases_in(text, [*known_releases(), *rows, *asking.instrument.environments.rows])
     patch = load_patch(asking.side).id if asking.side else None
     known = {} if measure_all else recorded(asking.question, patch, [torch for torch in items if torch in rows])
     search = Search(lambda torch: asking.read(torch, asking.side), click.echo, votes)
     outcome = search.turn(items, known)
+    of, ends, measured = len(items), (outcome.last, outcome.first), asking.question.kind != "has"
+    inside = nightlies(*ends) if measured and not outcome.between else []
+    if inside:
+        click.echo(f"  {len(inside)} nightly builds between {' and '.join(ends)}")
+        of, outcome = of + len(inside), search.turn([ends[0], *inside, ends[1]], {})
     environments = asking.instrument.environments
     notes = [f"{len(environments.made)} environments made"] + ([f"{len(known)} known from golden"] if known else [])
     notes += [f"torch {torch} left out: {why}" for torch, why in environments.failed.items()]
-    targets = (load_patch(asking.patch).claims.targets or ()) if asking.patch else ()
+    if measured and os.environ.get(NIGHTLY_INDEX) and not inside:
+        notes.append(f"no nightly build between in ${NIGHTLY_INDEX}")
+    targets = targets_of(asking.loaded, ends) if asking.patch else ()
     names = [*targets, *about, *([asking.question.name] if asking.question.kind == "has" else [])]
+    lines = render_turn(
+        outcome,
+        what="nightly build" if inside else "release",
+        question=asking.question.text,
+        of=of,
+        label=str,
+        around=("torch's API around it", changes_around(names, *ends)),
+        again=lambda torch: asking.again(torch, shown(asking.side) if asking.side else None),
+        notes=notes,
+    )
+    return [*lines, *(_commits_between(asking, outcome, votes) if measured and environments.checkout else ())]
+
+
+def _commits_between(asking: Asking, outcome: Outcome, votes: tuple[int, int]) -> list[str]:
+    """What a search of torch's commits between both sides of a turn says, or why there is none."""
+    click.echo(f"commits of torch between {outcome.last} and {outcome.first}, as sources over {outcome.last}:")
+    try:
+        built = [commit_of(asking.instrument.environments.home(torch)) for torch in (outcome.last, outcome.first)]
+        return over_upstream(asking, "..".join(str(commit) for commit in built), votes, outcome.last)
+    except UsageError as error:
+        return [f"no commit of torch can be named; {line}" for line in str(error).splitlines()[:1]]
+
+
+def over_upstream(asking: Asking, text: str, votes: tuple[int, int], release: str) -> list[str]:
+    """The commit of torch, of those that change its Python sources, each laid over an installed release."""
+    checkout = asking.instrument.environments.checkout
+    if checkout is None:
+        raise UsageError("no checkout of torch", where="--upstream", got=text, next="... --checkout path/to/pytorch")
+    commits = {commit_on(release, commit): commit for commit in commits_in(text, checkout, SOURCES)}
+    search = Search(lambda torch: asking.read(torch, asking.side), click.echo, votes)
+    outcome = search.turn(list(commits), {})
     return list(
         render_turn(
             outcome,
-            what="release",
+            what="commit of torch",
             question=asking.question.text,
-            of=len(items),
-            label=str,
-            api=changes_around(names, outcome.last, outcome.first),
+            of=len(commits),
+            label=lambda torch: title_of(commits[torch], checkout),
+            around=(
+                "sources that changed",
+                files_changed(commits[outcome.last], commits[outcome.first], checkout, SOURCES),
+            ),
             again=lambda torch: asking.again(torch, shown(asking.side) if asking.side else None),
-            notes=notes,
+            notes=[f"their sources over torch {release}"],
         )
     )
 
@@ -116,7 +164,6 @@ def over_commits(asking: Asking, text: str, votes: tuple[int, int], torch: str) 
             question=asking.question.text,
             of=len(items),
             label=lambda commit: title_of(commit, repository),
-            api=(),
             again=lambda commit: f"git checkout -q {commit[:12]} && {asking.again(torch, inside)}",
             notes=(),
         )

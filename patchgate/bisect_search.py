@@ -73,7 +73,7 @@ class Search:
 
         Raises UsageError when both ends answer the same, or an end cannot be told.
         """
-        first = known[items[0]] if items[0] in known else self._reading(items[0])
+        first = known[items[0]] if items[0] in known else self._ask(items[0])
         holds_first = first.answer is Answer.BAD
 
         def oriented(reading: Reading) -> Answer:

@@ -43,13 +43,17 @@ def releases_in(text: str, known: Sequence[str]) -> list[str]:
     return found
 
 
-def commits_in(text: str, repository: Path) -> list[str]:
-    """`GOOD..BAD` oldest first, GOOD included, along first parents. Raises UsageError with git's words."""
+def commits_in(text: str, repository: Path, *paths: str) -> list[str]:
+    """`GOOD..BAD` oldest first, GOOD included, along first parents; with `paths` those that change one of them.
+
+    Raises UsageError with git's words.
+    """
     first, dots, last = text.partition("..")
     if not dots:
         raise UsageError("not a range of commits", where="--commits", got=text, next="--commits GOOD..BAD")
     start = _git(repository, "rev-parse", "--verify", f"{first}^{{commit}}").decode().strip()
-    listed = _git(repository, "rev-list", "--reverse", "--first-parent", f"{start}..{last or 'HEAD'}").decode().split()
+    asked = ("rev-list", "--reverse", "--first-parent", f"{start}..{last or 'HEAD'}", "--", *paths)
+    listed = _git(repository, *asked).decode().split()
     if not listed:
         raise UsageError("no commits in that range", where="--commits", got=text, next="--commits GOOD..BAD")
     return [start, *listed]
@@ -58,6 +62,12 @@ def commits_in(text: str, repository: Path) -> list[str]:
 def title_of(commit: str, repository: Path) -> str:
     """`1a2b3c4d5e Subject`, as a reader knows a commit."""
     return _git(repository, "log", "-1", "--format=%h %s", commit).decode().strip()
+
+
+def files_changed(first: str, last: str, repository: Path, *paths: str) -> list[str]:
+    """`torch/_inductor/ir.py | 8 ++++----`, as git tells what a reader would look at."""
+    told = _git(repository, "diff", "--stat=100", first, last, "--", *paths).decode().splitlines()
+    return [line.strip() for line in told[:-1]]
 
 
 def top_of(path: Path) -> Path:

@@ -20,11 +20,11 @@ def render_turn(
     question: str,
     of: int,
     label: Callable[[str], str],
-    api: Sequence[str],
     again: Callable[[str], str],
     notes: Sequence[str],
+    around: tuple[str, Sequence[str]] = ("", ()),
 ) -> Iterator[str]:
-    """Lines about the turn; `again` is the one-line command that asks one item again."""
+    """Lines about the turn; `again` is the one-line command that asks one item again, `around` a title and lines."""
     verb = "holds" if outcome.holds else "no longer holds"
     if outcome.between:
         told = ", ".join(map(label, outcome.between))
@@ -37,7 +37,7 @@ def render_turn(
     if outcome.turns > 1:
         yield f"  the records turn {outcome.turns} times in this range; this is the first"
     yield from _listed("facts that changed", outcome.changed_facts)
-    yield from _listed("torch's API around it", api)
+    yield from _listed(*around)
     yield "see both sides:"
     yield from (f"  {again(item)}" for item in (outcome.last, outcome.first))
 

@@ -1,7 +1,10 @@
 """A search and a diff on real torch."""
 
+import os
+import subprocess
 from pathlib import Path
 
+import pytest
 from click.testing import CliRunner
 
 from patchgate.bisect_command import bisect
@@ -12,18 +15,98 @@ from patchgate.patches import load_patch
 from patchgate.project import ROOT
 
 FIVE = Path(__file__).parent / "five_targets.py"
+CASCADE = "residual_stack.h200.loads.max > 4"
+UPSTREAM = ROOT / "fixtures" / "patches" / "pytorch-176994" / "patch.diff"
+# A lowering of its own, which from some commit on is not as exact as torch's.
+STEP = '''"""Step {step}."""
+
+import torch
+from torch._inductor import lowering
+
+silu = torch.ops.aten.relu.default
+original = lowering.lowerings[silu]
+
+
+def relu(x):
+    return {returned}
+
+
+lowering.lowerings[silu] = relu
+'''
+
+
+def git(folder, *arguments):
+    command = ["git", "-C", str(folder), "-c", "user.name=a", "-c", "user.email=a@b.c", *arguments]
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout
+
+
+def commit(folder, title):
+    git(folder, "add", "-A")
+    git(folder, "commit", "-qm", title)
+
+
+def search(folder, *arguments):
+    return CliRunner().invoke(bisect, [*arguments, "--folder", str(folder)], catch_exceptions=False).output
+
+
+@pytest.fixture
+def row(torch, run):
+    """How the one row is told that searches of commits are played on: another torch makes no other search."""
+    name = f"PATCHGATE_ROW_{torch.replace('.', '_')}"
+    if name != max(each for each in os.environ if each.startswith("PATCHGATE_ROW_")):
+        pytest.skip("played on one row")
+    return f"{torch}={run.rows[torch]}"
 
 
 def test_two_of_five_targets_that_do_it_together_are_named(torch, run, tmp_path):
     row = f"{torch}={run.rows[torch]}"
-    question = ["--fact", "residual_stack.h200.loads.max > 4", "--targets", "--row", row]
-    told = CliRunner().invoke(bisect, [*question, "--folder", str(tmp_path), str(FIVE)], catch_exceptions=False)
-    lines = told.output.splitlines()
-    start = lines.index("2 of 5 targets together turn `residual_stack.h200.loads.max > 4`:")
+    lines = search(tmp_path, "--fact", CASCADE, "--targets", "--row", row, str(FIVE)).splitlines()
+    start = lines.index(f"2 of 5 targets together turn `{CASCADE}`:")
     assert lines[start + 1 : start + 3] == [
         "  torch._inductor.ir.StorageBox.patchgate_many",
         "  torch._inductor.ir.StorageBox.should_realize_on_reuse",
     ]
+
+
+def test_of_sixty_four_commits_the_one_that_broke_parity_is_named_in_eight_asks(row, tmp_path):
+    repository = tmp_path / "repository"
+    repository.mkdir()
+    git(repository, "init", "-q")
+    for step in range(64):
+        returned = "lowering.mul(original(x), 1 + 2**-23)" if step > 40 else "original(x)"
+        (repository / "patch.py").write_text(STEP.format(step=step, returned=returned))
+        commit(repository, f"step {step}")
+    question = ["--metric", "pointwise.differing > 0", "--commits", "HEAD~63..HEAD"]
+    told = search(tmp_path / "asked", *question, "--row", row, str(repository / "patch.py"))
+    named = git(repository, "log", "-1", "--format=%h", "HEAD~22").strip()
+    assert f"first commit in which `pointwise.differing > 0` holds: {named} step 41\n" in told
+    assert "  asked 8 of 64\n" in told
+
+
+def test_the_commit_of_torch_is_named_and_the_installed_torch_stays(row, torch, run, tmp_path):
+    home, checkout = Path(read_environment(run.rows[torch])["home"]), tmp_path / "checkout"
+    ir = checkout / "torch" / "_inductor" / "ir.py"
+    before = (home / "torch" / "_inductor" / "ir.py").read_text()
+    ir.parent.mkdir(parents=True)
+    git(checkout, "init", "-q")
+    for step in range(5):
+        ir.write_text(before if step == 0 else f"{ir.read_text()}# Step {step}.\n")
+        if step == 2:  # no Python source of torch, so no answer of this commit's
+            git(checkout, "checkout", "--", ".")
+            (checkout / "README").write_text("read me")
+        if step == 3:
+            git(checkout, "apply", str(UPSTREAM))
+        commit(checkout, f"step {step}")
+    told = search(
+        tmp_path / "asked", "--fact", CASCADE, "--upstream", "HEAD~4..HEAD", "--checkout", str(checkout), "--row", row
+    )
+    named = git(checkout, "log", "-1", "--format=%h", "HEAD~1").strip()
+    assert f"first commit of torch in which `{CASCADE}` no longer holds: {named} step 3\n" in told
+    assert "  asked 4 of 4; " in told
+    assert "sources that changed:\n  torch/_inductor/ir.py |" in told
+    assert (home / "torch" / "_inductor" / "ir.py").read_text() == before
+    (again,) = {line.split(" --torch ")[0] for line in told.splitlines() if line.startswith("  patchgate ask ")}
+    assert f"--checkout {checkout}" in again and f"--row {row}" in again
 
 
 def test_a_diff_of_torch_changes_the_kernels_and_leaves_the_files(torch, run, runner, tmp_path):
