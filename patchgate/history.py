@@ -1,41 +1,47 @@
-"""What was judged over time: an embedded SQLite file of runs and their verdicts.
+"""What was judged over time: an embedded SQLite file of runs, verdicts and observations.
 
-Decides the tables, and that nothing is kept twice: a row is its content.
-Write-ahead logging, so that a reader never waits for a sweep.
+Decides the tables, and that nothing is kept twice: a night that is like the one before costs a line a check and
+case. Write-ahead logging, so that a reader never waits for a sweep.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 import sqlite3
+import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import groupby
 from pathlib import Path
+from typing import Any
 
 from patchgate.errors import UsageError
 from patchgate.model import Observation, Verdict
 from patchgate.wire import fact_to, to_dict
 
+# `content` holds the facts of an observation, or all that a check said of one patch on one torch.
 _TABLES = """
 CREATE TABLE IF NOT EXISTS run (id TEXT PRIMARY KEY, at TEXT NOT NULL);
-CREATE TABLE IF NOT EXISTS verdict (
-  run TEXT NOT NULL, patch TEXT NOT NULL, torch TEXT NOT NULL, chk TEXT NOT NULL, subject TEXT NOT NULL,
-  code TEXT NOT NULL, kind TEXT NOT NULL, colour TEXT NOT NULL, actual TEXT NOT NULL, record TEXT NOT NULL,
-  PRIMARY KEY (run, patch, torch, chk, subject, code)
+CREATE TABLE IF NOT EXISTS content (digest BLOB PRIMARY KEY, told BLOB NOT NULL);
+CREATE TABLE IF NOT EXISTS judged (
+  run TEXT NOT NULL, patch TEXT NOT NULL, torch TEXT NOT NULL, chk TEXT NOT NULL, verdicts BLOB NOT NULL,
+  colour TEXT NOT NULL, PRIMARY KEY (run, patch, torch, chk, verdicts)
 ) WITHOUT ROWID;
-CREATE TABLE IF NOT EXISTS fact (
-  name TEXT NOT NULL, workload TEXT NOT NULL, device TEXT NOT NULL, torch TEXT NOT NULL, patch TEXT NOT NULL,
-  run TEXT NOT NULL, value TEXT NOT NULL,
-  PRIMARY KEY (workload, device, name, torch, patch, run)
+CREATE TABLE IF NOT EXISTS observed (
+  workload TEXT NOT NULL, device TEXT NOT NULL, run TEXT NOT NULL, torch TEXT NOT NULL, patch TEXT NOT NULL,
+  facts BLOB NOT NULL, PRIMARY KEY (workload, device, run, torch, patch, facts)
 ) WITHOUT ROWID;
-CREATE INDEX IF NOT EXISTS fact_run ON fact (run);
 CREATE TABLE IF NOT EXISTS cost (
   patch TEXT NOT NULL, torch TEXT NOT NULL, run TEXT NOT NULL, seconds REAL NOT NULL, PRIMARY KEY (patch, torch, run)
 ) WITHOUT ROWID;
 """
-_NAMES = ("run", "verdict", "fact", "cost")
+_NAMES = ("run", "content", "judged", "observed", "cost")
+_FORMAT = 2
 UNPATCHED = "unpatched"
+Judged = tuple[str, str, str]
+Cells = dict[tuple[str, str, str, str], tuple[str, str, str]]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,11 +60,22 @@ class History:
     def __init__(self, path: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         self._file = sqlite3.connect(path, timeout=60)
+        # What was read once: most runs say of most what the run before said.
+        self._values: dict[bytes, dict[str, str]] = {}
+        self._said: dict[tuple[Judged, frozenset[bytes]], Cells] = {}
         try:
             self._file.execute("PRAGMA journal_mode = WAL")
-            self._file.executescript(_TABLES)
-        except sqlite3.DatabaseError as error:
-            raise UsageError("not a history", where=str(path), got=str(error), next="another --history FILE") from None
+            self._prepare()
+        except (sqlite3.DatabaseError, ValueError) as error:
+            self._file.close()
+            raise UsageError("not a history", where=str(path), got=str(error), next="another --folder") from None
+
+    def _prepare(self) -> None:
+        (made,) = self._file.execute("SELECT count(*) FROM sqlite_master").fetchone()
+        (number,) = self._file.execute("PRAGMA user_version").fetchone()
+        if made and number != _FORMAT:
+            raise ValueError(f"tables of format {number}, this patchgate writes {_FORMAT}")
+        self._file.executescript(f"{_TABLES}PRAGMA user_version = {_FORMAT};")
 
     def close(self) -> None:
         self._file.close()
@@ -70,38 +87,29 @@ class History:
 
     def record(self, run: str, at: str, patch: str, verdicts: list[Verdict], observations: list[Observation]) -> None:
         """Keep what one patch was given in a run; again is the same as once."""
-        facts = [
-            (
-                name,
-                o.case.workload,
-                o.case.device,
-                o.case.torch,
-                o.case.patch or UNPATCHED,
-                run,
-                json.dumps(fact_to(value)),
-            )
-            for o in observations
-            for name, value in o.facts.items()
-        ]
-        rows = [
-            (
-                run,
-                patch,
-                v.torch,
-                v.check,
-                v.subject,
-                v.code,
-                v.kind.value,
-                v.colour.value,
-                v.actual,
-                json.dumps(to_dict(v)),
-            )
-            for v in verdicts
-        ]
         with self._all_or_nothing() as file:
             file.execute("INSERT OR IGNORE INTO run VALUES (?, ?)", (run, at))
-            file.executemany("INSERT OR IGNORE INTO verdict VALUES (?,?,?,?,?,?,?,?,?,?)", rows)
-            file.executemany("INSERT OR IGNORE INTO fact VALUES (?,?,?,?,?,?,?)", facts)
+            for (torch, check), told in groupby(sorted(verdicts, key=_place), key=lambda v: (v.torch, v.check)):
+                said = list(told)
+                worst = max(v.colour.value for v in said)  # green < grey < red, also as words
+                key = _keep(file, [to_dict(v) | {"colour": v.colour.value} for v in said])
+                file.execute(
+                    "INSERT OR IGNORE INTO judged VALUES (?,?,?,?,?,?)", (run, patch, torch, check, key, worst)
+                )
+            for o in observations:
+                case = o.case
+                key = _keep(file, {name: fact_to(value) for name, value in o.facts.items()})
+                row = (case.workload, case.device, run, case.torch, case.patch or UNPATCHED, key)
+                file.execute("INSERT OR IGNORE INTO observed VALUES (?,?,?,?,?,?)", row)
+
+    def _told(self, digest: bytes) -> Any:
+        (told,) = self._file.execute("SELECT told FROM content WHERE digest = ?", (digest,)).fetchone()
+        return json.loads(zlib.decompress(told))
+
+    def _facts(self, digest: bytes) -> dict[str, str]:
+        if digest not in self._values:
+            self._values[digest] = {name: json.dumps(value) for name, value in self._told(digest).items()}
+        return self._values[digest]
 
     def spend(self, run: str, patch: str, torch: str, seconds: float) -> None:
         """Keep how long one patch took to be judged on one torch."""
@@ -120,32 +128,51 @@ class History:
     def series(self, workload: str, device: str, fact: str, patch: str | None = None) -> list[Point]:
         """Each value of a fact, oldest first."""
         asked = (
-            "SELECT run.at, fact.torch, fact.patch, fact.value FROM fact JOIN run ON run.id = fact.run"
-            " WHERE workload = ? AND device = ? AND name = ? AND (? IS NULL OR patch = ?) ORDER BY run.at, fact.torch"
+            "SELECT run.at, torch, patch, facts FROM observed JOIN run ON run.id = observed.run"
+            " WHERE workload = ? AND device = ? AND (? IS NULL OR patch = ?) ORDER BY run.at, torch, patch"
         )
-        found = self._file.execute(asked, (workload, device, fact, patch, patch))
-        return [Point(at=at, torch=torch, patch=whose, value=value) for at, torch, whose, value in found]
+        found = self._file.execute(asked, (workload, device, patch, patch))
+        return [
+            Point(at=at, torch=torch, patch=whose, value=facts[fact])
+            for at, torch, whose, digest in found
+            if fact in (facts := self._facts(digest))
+        ]
 
     def past(self, workload: str, device: str, runs: int) -> dict[tuple[str, str, str], list[str]]:
         """(torch, patch, fact) -> its values in the last so many runs, oldest first."""
-        asked = (
-            "SELECT fact.torch, fact.patch, fact.name, fact.value FROM fact"
-            " JOIN (SELECT id, at FROM run ORDER BY at DESC, id DESC LIMIT ?) AS late ON late.id = fact.run"
-            " WHERE workload = ? AND device = ? ORDER BY late.at, late.id"
-        )
+        asked = "SELECT torch, patch, facts FROM observed WHERE workload = ? AND device = ? AND run = ?"
         found: dict[tuple[str, str, str], list[str]] = {}
-        for *key, value in self._file.execute(asked, (runs, workload, device)):
-            found.setdefault((key[0], key[1], key[2]), []).append(value)
+        for run, _ in self.runs()[-runs:]:
+            for torch, patch, digest in self._file.execute(asked, (workload, device, run)):
+                for fact, value in self._facts(digest).items():
+                    found.setdefault((torch, patch, fact), []).append(value)
         return found
 
-    def cells(self, run: str) -> dict[tuple[str, str, str, str], tuple[str, str, str]]:
-        """(patch, torch, check, subject) -> (worst colour, code, actual) of one run."""
-        asked = "SELECT patch, torch, chk, subject, colour, code, actual FROM verdict WHERE run = ? ORDER BY colour"
-        # green < grey < red, also as words: the worst comes last and stays.
-        return {
-            (patch, torch, check, subject): (colour, code, actual)
-            for patch, torch, check, subject, colour, code, actual in self._file.execute(asked, (run,))
-        }
+    def recent(self, runs: int) -> list[Cells]:
+        """(patch, torch, check, subject) -> (worst colour, code, actual) in each of the last runs, oldest first.
+
+        Without the checks that were green of a patch on a torch, and said the same, in all of these runs.
+        """
+        asked = "SELECT patch, torch, chk, verdicts, colour FROM judged WHERE run = ?"
+        told: list[dict[Judged, frozenset[bytes]]] = []
+        moved: set[Judged] = set()
+        for run, _ in self.runs()[-runs:]:
+            one: dict[Judged, frozenset[bytes]] = {}
+            for patch, torch, check, digest, colour in self._file.execute(asked, (run,)):
+                one[patch, torch, check] = one.get((patch, torch, check), frozenset()) | {digest}
+                moved |= {(patch, torch, check)} if colour != "green" else set()
+            told.append(one)
+        for one in told[1:]:
+            moved |= {key for key in one.keys() | told[0].keys() if one.get(key) != told[0].get(key)}
+        return [self._cells({key: said for key, said in one.items() if key in moved}) for one in told]
+
+    def _cells(self, judged: dict[Judged, frozenset[bytes]]) -> Cells:
+        cells: Cells = {}
+        for key, digests in judged.items():
+            if (key, digests) not in self._said:
+                self._said[key, digests] = _worst(key, [each for digest in digests for each in self._told(digest)])
+            cells |= self._said[key, digests]
+        return cells
 
     def counts(self) -> dict[str, int]:
         """Rows by table."""
@@ -167,3 +194,24 @@ class History:
         with sqlite3.connect(path) as copy:
             self._file.backup(copy)
         copy.close()
+
+
+def _place(verdict: Verdict) -> tuple[str, ...]:
+    return verdict.torch, verdict.check, verdict.subject, verdict.code, verdict.actual
+
+
+def _worst(key: Judged, said: list[dict[str, str]]) -> Cells:
+    """Cell -> its worst verdict, of all that was said of one check."""
+    cells: Cells = {}
+    for each in said:
+        cell, told = (*key, each["subject"]), (each["colour"], each["code"], each["actual"])
+        cells[cell] = max(told, cells.get(cell, told))
+    return cells
+
+
+def _keep(file: sqlite3.Connection, told: Any) -> bytes:
+    """The digest under which it is kept, once."""
+    text = json.dumps(told, sort_keys=True).encode()
+    digest = hashlib.sha256(text).digest()[:16]
+    file.execute("INSERT OR IGNORE INTO content VALUES (?, ?)", (digest, zlib.compress(text)))
+    return digest

@@ -8,7 +8,7 @@ silent runs, not after one. Reads cells, not files.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -40,24 +40,18 @@ def signature_of(told: Told) -> tuple[str, str]:
 
 def transitions(before: Cells, after: Cells) -> Iterator[tuple[Cell, str]]:
     """(cell, "green -> red") for each that changed colour, or is red for another reason."""
-    for cell, (colour, code, _) in sorted(after.items()):
-        old = before.get(cell)
-        if old is None or "grey" in (old[0], colour):
-            continue
-        if old[0] != colour:
-            yield cell, f"{old[0]} -> {colour} ({code})"
-        elif colour == "red" and old[1] != code:
-            yield cell, f"{old[1]} -> {code}"
+    changed = [cell for cell, told in after.items() if cell in before and before[cell][:2] != told[:2]]
+    for cell in sorted(changed):
+        (old, was, _), (colour, code, _) = before[cell], after[cell]
+        if "grey" not in (old, colour) and (old, colour) != ("green", "green"):
+            yield cell, f"{old} -> {colour} ({code})" if old != colour else f"{was} -> {code}"
 
 
 def flaky(runs: Sequence[Cells]) -> list[Cell]:
     """Cells that turned colour several times over these runs of unchanged content."""
-    seen: dict[Cell, list[str]] = {}
-    for cells in runs:
-        for cell, (colour, _, _) in cells.items():
-            if colour != "grey":
-                seen.setdefault(cell, []).append(colour)
-    return sorted(cell for cell, colours in seen.items() if _turns(colours) >= _TURNS)
+    red = {cell for cells in runs for cell, told in cells.items() if told[0] == "red"}
+    colours = {cell: [cells[cell][0] for cells in runs if cell in cells] for cell in red}
+    return sorted(cell for cell, seen in colours.items() if _turns([each for each in seen if each != "grey"]) >= _TURNS)
 
 
 def _turns(colours: Sequence[str]) -> int:
@@ -73,7 +67,8 @@ def groups(runs: Sequence[Cells]) -> list[Group]:
         _group("still" if any(key in cells for cells in earlier) else "new", key, cells) for key, cells in now.items()
     ]
     gone = {key: cells for run in earlier for key, cells in run.items() if key not in now}
-    looked = [(run, _places(run)) for run in runs]
+    checks = {cell[:3] for cells in gone.values() for cell in cells}
+    looked = [(run, _places(run, checks)) for run in runs]
     for key, cells in gone.items():
         last = max(number for number, run in enumerate(told) if key in run)
         # Silence of the machine is no silence: only runs count in which all of it was judged again.
@@ -88,10 +83,12 @@ def _judged(cell: Cell, run: Cells, places: Mapping[Cell, bool]) -> bool:
     return run[cell][0] != "grey" if cell in run else places.get((*cell[:3], _place(cell)), False)
 
 
-def _places(run: Cells) -> dict[Cell, bool]:
+def _places(run: Cells, checks: Collection[tuple[str, str, str]]) -> dict[Cell, bool]:
     """(patch, torch, check, case) -> whether all of it was judged; the case "" is the whole check."""
     found: dict[Cell, bool] = {}
     for cell, (colour, _, _) in run.items():
+        if cell[:3] not in checks:
+            continue
         for place in {"", _place(cell)}:
             key = (*cell[:3], place)
             found[key] = found.get(key, True) and colour != "grey"

@@ -104,7 +104,7 @@ def sweep(
     else:
         verdicts = carried.carry_out(mine, run, at)
     save_verdicts(folder, verdicts)
-    told = [history.cells(one) for one, _ in history.runs()[-_RUNS:]]
+    told = history.recent(_RUNS)
     click.echo("\n".join(_told(told)))
     history.close()
     code = exit_code(verdicts)
@@ -138,7 +138,7 @@ def history_command(
                 raise UsageError("no such fact in this history", where="history", got=fact, next="nox -s sweep")
             click.echo("\n".join(render_series(points)))
         else:
-            click.echo("\n".join(_told([history.cells(run) for run, _ in history.runs()[-_RUNS:]])))
+            click.echo("\n".join(_told(history.recent(_RUNS))))
     finally:
         history.close()
 

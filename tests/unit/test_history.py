@@ -1,5 +1,8 @@
 """History keeps every row once, tells series and changes, and loses nothing when copies are merged."""
 
+import sqlite3
+from dataclasses import replace
+
 import pytest
 from click.testing import CliRunner
 from expecttest import assert_expected_inline
@@ -40,7 +43,7 @@ GREEN, GREY = ("green", "PG300", "2"), ("grey", "PG905", "killed")
 def test_a_row_is_kept_once_however_often_it_is_recorded(history):
     for _ in range(3):
         history.record("r1", "2026-01-01", "mine", [verdict()], [observation((2, 1))])
-    assert history.counts() == {"run": 1, "verdict": 1, "fact": 2, "cost": 0}
+    assert history.counts() == {"run": 1, "content": 2, "judged": 1, "observed": 1, "cost": 0}
 
 
 def test_a_series_is_told_in_order_of_time(history):
@@ -72,14 +75,50 @@ def test_merging_either_way_gives_the_same_rows_and_none_twice(tmp_path):
         one.record("shared", "2026-01-01", "mine", [verdict()], [observation((2, 1))])
         one.record(f"own{number}", "2026-01-02", "mine", [verdict()], [observation((2, 1))])
         one.spend(f"own{number}", "mine", "2.11.0", 7.0)
+    made[0].record("last", "2026-01-03", "mine", [verdict("PG301", Kind.REGRESSED, "6")], [])
     made[0].export(tmp_path / "copy.sqlite")
     made[0].merge(paths[1])
     made[1].merge(tmp_path / "copy.sqlite")
     made[1].merge(tmp_path / "copy.sqlite")
-    assert made[0].counts() == made[1].counts() == {"run": 3, "verdict": 3, "fact": 6, "cost": 2}
-    assert made[0].cells("own1") == made[1].cells("own1") == {CELL: ("green", "PG300", "[2 1]")}
+    assert (
+        made[0].counts()
+        == made[1].counts()
+        == {
+            "run": 4,
+            "content": 3,
+            "judged": 4,
+            "observed": 3,
+            "cost": 2,
+        }
+    )
+    assert made[0].recent(1) == made[1].recent(1) == [{CELL: ("red", "PG301", "6")}]
     for one in made:
         one.close()
+
+
+def test_of_the_last_runs_checks_that_stayed_green_and_the_same_are_left_out(history):
+    def told(check, subject, kind=Kind.PASS):
+        return replace(verdict(kind=kind), check=check, subject=subject)
+
+    for day, graphs, loads in (("1", "a", Kind.PASS), ("2", "a", Kind.REGRESSED), ("3", "b", Kind.PASS)):
+        said = [told("kernels", "stack.h200 loads", loads), told("graph", graphs), told("parity", "bits")]
+        history.record(f"r{day}", f"2026-01-0{day}", "mine", said, [])
+    assert [sorted(cell[3] for cell in cells) for cells in history.recent(3)] == [
+        ["a", "stack.h200 loads"],
+        ["a", "stack.h200 loads"],
+        ["b", "stack.h200 loads"],
+    ]
+    assert [sorted(cell[3] for cell in cells) for cells in history.recent(1)] == [[]]
+    history.record("r4", "2026-01-04", "mine", [told("kernels", "stack.h200 loads")], [])
+    assert [sorted(cell[3] for cell in cells) for cells in history.recent(2)] == [["b", "bits"], []]
+
+
+def test_a_history_of_another_format_is_refused(tmp_path):
+    with sqlite3.connect(tmp_path / "old.sqlite") as old:
+        old.execute("CREATE TABLE run (id TEXT)")
+    old.close()
+    with pytest.raises(UsageError, match="tables of format 0, this patchgate writes 2"):
+        History(tmp_path / "old.sqlite")
 
 
 def test_a_job_costs_what_it_took_when_it_was_last_judged(history):

@@ -44,7 +44,7 @@ def test_what_was_judged_is_not_judged_again_and_gives_the_same(made):
     assert first == second
     assert made.launched == ["2.11.0", "2.12.1"]
     assert made().history.costs().keys() == {("mine", "2.11.0"), ("mine", "2.12.1")}
-    assert made().history.counts() == {"run": 2, "verdict": 6, "fact": 4, "cost": 2}
+    assert made().history.counts() == {"run": 2, "content": 4, "judged": 6, "observed": 4, "cost": 2}
 
 
 def test_releases_that_differ_in_their_last_part_are_known_each_for_itself(made):
