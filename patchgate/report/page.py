@@ -201,7 +201,8 @@ class Page:
 def split_command(text: str) -> tuple[str, str]:
     """What to do, and the command at the end of it, if there is one to copy."""
     found = _COMMAND.fullmatch(text)
-    return (found[1].rstrip(), found[2]) if found else (text, "")
+    # The full stop of a sentence is no part of what is typed.
+    return (found[1].rstrip(), re.sub(r"(?<=[^\s.])\.$", "", found[2])) if found else (text, "")
 
 
 @lru_cache(maxsize=1 << 16)

@@ -174,6 +174,8 @@ def test_only_codes_that_were_given_are_named():
             ("if meant: nox -s accept -- --reason '...'; if not:", "nox -s gate -- p"),
         ),
         ("patchgate explain PG301", ("", "patchgate explain PG301")),
+        ("record it: nox -s accept -- --reason '...'.", ("record it:", "nox -s accept -- --reason '...'")),
+        ("patchgate lint .", ("", "patchgate lint .")),
         ("ask whoever keeps patchgate going", ("ask whoever keeps patchgate going", "")),
         ("", ("", "")),
     ],
