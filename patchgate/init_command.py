@@ -31,6 +31,8 @@ def init(patch: Path, workflow: str | None, force: bool) -> None:
     there = [path for path in written if path.exists()]
     if there and not force:
         again = "the same command with --force replaces it"
+        if there[0].suffix == ".yml":
+            again = f"without --workflow, and add this patch to its `patches` and `paths`; {again}"
         raise UsageError("is there already", where=shown(there[0]), got="a file that would be replaced", next=again)
     for path, text in written.items():
         _write(path, text)

@@ -188,6 +188,7 @@ def test_nothing_is_written_where_one_file_is_there_already(command, repository)
     (repository / ".github" / "workflows" / "patchgate.yml").write_text("theirs")
     status, _, wrong = command("init", "patches/mine", "--workflow", "them/gate@0123abc")
     assert (status, wrong.splitlines()[0]) == (2, "error: .github/workflows/patchgate.yml: is there already")
+    assert "without --workflow, and add this patch to its `patches` and `paths`" in wrong
     assert not (repository / "patches" / "mine" / "patch.toml").exists()
 
 
