@@ -119,6 +119,7 @@ def _orders(sweep: Sweep, jobs: Sequence[Job], machines: int) -> Iterator[tuple[
                 devices=sweep.devices,
                 python=sweep.environments.rows.get(share.torch),
                 workloads=sweep.workloads,
+                nightly=sweep.nightly,
                 limits=sweep.limits,
                 workers=sweep.workers,
             )

@@ -36,6 +36,7 @@ class Order:
     devices: tuple[str, ...]
     python: str | None = None
     workloads: tuple[str, ...] = ()
+    nightly: bool = False
     limits: Limits = field(default_factory=Limits)
     workers: int = 2
 
@@ -76,6 +77,7 @@ def carry_out(order: Order) -> Parcel:
             tell=lambda line: None,
             devices=order.devices,
             workloads=order.workloads,
+            nightly=order.nightly,
             limits=order.limits,
             workers=order.workers,
         )

@@ -49,7 +49,10 @@ class Done:
 
 @dataclass
 class Sweep:
-    """`folder` keeps the shelf, what is done, and each job's results; `devices` and `workloads` narrow the cells."""
+    """`folder` keeps the shelf, what is done, and each job's results; `devices` and `workloads` narrow the cells.
+
+    `nightly` widens them to every workload.
+    """
 
     folder: Path
     environments: Environments
@@ -57,6 +60,7 @@ class Sweep:
     tell: Tell
     devices: tuple[str, ...]
     workloads: tuple[str, ...] = ()
+    nightly: bool = False
     limits: Limits = field(default_factory=Limits)
     workers: int = 2
     told: list[tuple[Job, list[Verdict], bool]] = field(default_factory=list)
@@ -118,6 +122,7 @@ class Sweep:
             rows={job.torch: python},
             devices=self.devices,
             workloads=self.workloads,
+            nightly=self.nightly,
             limits=self.limits,
             shelf=str((self.folder / "shelf").resolve()),
             reuse=True,
@@ -151,6 +156,7 @@ class Sweep:
             patch_digest(patch),
             self.devices,
             self.workloads,
+            self.nightly,
             material(),
         ]
         return hashlib.sha256(json.dumps(content).encode()).hexdigest()

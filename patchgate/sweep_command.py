@@ -45,6 +45,7 @@ folder_option = click.option(
 @click.option("--python", "own", multiple=True, metavar="PYTHON", help="A torch of your own, or a nightly one.")
 @click.option("--device", "devices", multiple=True, metavar="NAME", help="Device profiles; default: h200 and cpu.")
 @click.option("--workload", "workloads", multiple=True, metavar="NAME", help="Only these workloads.")
+@click.option("--nightly", is_flag=True, help="Every workload, not only those of pre-merge; kernels are compiled too.")
 @click.option("--shard", default="1/1", show_default=True, metavar="I/N", help="The I-th of N machines.")
 @click.option("--run", "name", metavar="NAME", help="What the run is called; machines of one run share it.")
 @click.option(
@@ -60,6 +61,7 @@ def sweep(
     own: tuple[str, ...],
     devices: tuple[str, ...],
     workloads: tuple[str, ...],
+    nightly: bool,
     shard: str,
     name: str | None,
     cluster: str | None,
@@ -93,6 +95,7 @@ def sweep(
         tell=click.echo,
         devices=devices or ("h200", "cpu"),
         workloads=workloads,
+        nightly=nightly,
         limits=Limits(),
         workers=workers,
     )

@@ -42,7 +42,7 @@ def _steps(environment: Mapping[str, str]) -> Iterator[dict[str, Any]]:
     patches = environment.get("PATCHES", "").split()
     shared = {"SESSION": session, "PATCHGATE": environment.get("PATCHGATE", ".")}
     if session == "sweep":
-        shared["ARGUMENTS"] = f"--run={environment.get('BUILDKITE_BUILD_ID', 'by hand')}"
+        shared["ARGUMENTS"] = f"--nightly\n--run={environment.get('BUILDKITE_BUILD_ID', 'by hand')}"
     for number, share in enumerate(plan([*options, *patches])):
         told = {"TORCH": share.torch, "PATCHES": " ".join(share.patches), "RESULTS": f"results/{number}"}
         yield _judge(f"torch {share.torch} ({share.part})", queue, shared | told)

@@ -158,6 +158,6 @@ def test_buildkite_has_a_step_on_a_gpu_where_there_is_one():
 
 def test_buildkite_sweeps_every_row_in_one_run():
     *judged, _, told = buildkite(PATCHES="a", TAG="nightly", BUILDKITE_BUILD_ID="7")
-    assert {step["env"]["ARGUMENTS"] for step in judged} == {"--run=7"}
+    assert {step["env"]["ARGUMENTS"] for step in judged} == {"--nightly\n--run=7"}
     assert len(judged) == len(load_matrix())
     assert "patchgate history" in told["command"][-1]

@@ -72,6 +72,11 @@ def test_what_was_found_is_here_under_our_names(patches, judged, folder):
     assert json.loads((folder / "sweep/jobs/mine.2.11.0/run.json").read_text())["patch"] == "mine"
 
 
+def test_every_workload_is_judged_over_there_too(patches, judged, folder):
+    unpack(carry_out(order(patches[:1], nightly=True)), folder / "sweep")
+    assert json.loads((folder / "sweep/jobs/mine.2.11.0/run.json").read_text())["nightly"]
+
+
 def test_the_row_is_ours_where_it_is_there_too(patches, judged):
     carry_out(order(patches[:1]))
     assert [python for _, python in judged] == [PYTHON]

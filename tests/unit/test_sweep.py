@@ -6,7 +6,7 @@ from patchgate import sweep as module
 from patchgate.environments import Environments
 from patchgate.history import History
 from patchgate.model import Case, Kind, Observation, Verdict
-from patchgate.run import save_run, save_verdicts
+from patchgate.run import NAME, load_run, save_run, save_verdicts
 from patchgate.sweep import Job, Sweep, shard_of
 
 
@@ -73,6 +73,15 @@ def test_another_content_is_judged_anew(made, folder):
     (folder / "mine.py").write_text("x = 2\n")
     made().carry_out(made.jobs[:1], "r2", "r2")
     assert made.launched == ["2.11.0", "2.11.0"]
+
+
+def test_every_workload_is_another_job_than_those_of_pre_merge(made):
+    for nightly in (False, True, True):
+        sweep = made()
+        sweep.nightly = nightly
+        sweep.carry_out(made.jobs[:1], "r", "r")
+    assert made.launched == ["2.11.0", "2.11.0"]
+    assert load_run(made().results(made.jobs[0]) / NAME).nightly
 
 
 def test_a_job_that_was_killed_is_the_only_one_that_is_done_again(made):
