@@ -75,7 +75,8 @@ class History:
         (number,) = self._file.execute("PRAGMA user_version").fetchone()
         if made and number != _FORMAT:
             raise ValueError(f"tables of format {number}, this patchgate writes {_FORMAT}")
-        self._file.executescript(f"{_TABLES}PRAGMA user_version = {_FORMAT};")
+        # All or nothing: a process that is killed here leaves no tables without their format.
+        self._file.executescript(f"BEGIN IMMEDIATE;{_TABLES}PRAGMA user_version = {_FORMAT};COMMIT;")
 
     def close(self) -> None:
         self._file.close()
