@@ -68,11 +68,13 @@ class Asking:
     def again(self, torch: str, patch: Path | str | None) -> str:
         """The one-line command that asks this of one torch and one patch."""
         environments, release = self.instrument.environments, release_of(torch)
-        row = f"--row {release}={environments.rows[release]} " if release in environments.rows else ""
-        row += f"--torch {torch}" if torch != release or not row else ""
-        row = (f"--checkout {shlex.quote(str(environments.checkout))} " if torch != release else "") + row.strip()
-        workloads = "".join(f" --workload {name}" for name in self.instrument.workloads)
-        return f"patchgate ask {self.question.option}{workloads} {row}" + (f" {patch}" if patch else "")
+        there, is_commit = release in environments.rows, torch != release
+        words = [f"patchgate ask {self.question.option}"]
+        words += [f"--workload {name}" for name in self.instrument.workloads]
+        words += [f"--checkout {shlex.quote(str(environments.checkout))}"] if is_commit else []
+        words += [f"--row {release}={environments.rows[release]}"] if there else []
+        words += [f"--torch {torch}"] if is_commit or not there else []
+        return " ".join([*words, *([str(patch)] if patch else [])])
 
 
 def over_releases(
