@@ -59,7 +59,7 @@ folder_option = click.option(
 def main() -> NoReturn:
     """The console script."""
     try:
-        cli.main(standalone_mode=False)
+        cli.main(prog_name="patchgate", standalone_mode=False)
     except UsageError as error:
         click.echo(f"error: {error}", err=True)
         sys.exit(2)
@@ -73,7 +73,7 @@ def main() -> NoReturn:
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
-@click.version_option(__version__, prog_name="patchgate")
+@click.version_option(__version__)
 def cli() -> None:
     """The gate that every patch to the PyTorch compiler passes before merge."""
 
