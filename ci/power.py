@@ -1,28 +1,34 @@
-"""Shows what paired timing can see on this machine's GPU, beside the usual benchmark of separate runs.
+"""Shows what paired timing can see on this machine's GPU or CPU, beside the usual benchmark of separate runs.
 
-Needs a GPU, and runs in the interpreter of one torch that has scipy too: `python ci/power.py RUNS`.
-Prints a Markdown table for docs/latency.md; asserts nothing.
+Runs in the interpreter of one torch that has scipy too: `python ci/power.py cuda|cpu A_A POWER BENCH SMALL LARGE`,
+numbers of comparisons and the lengths of two slower patches. Prints a table for docs/latency.md; asserts nothing.
 """
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
+import itertools
+import re
 import statistics
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
+from unittest import mock
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
 import torch  # noqa: E402
+from torch._inductor.codecache import CppCodeCache  # noqa: E402
 from torch._inductor.codegen.wrapper import PythonWrapperCodegen  # noqa: E402
+from torch.utils.benchmark import Timer  # noqa: E402
 from triton.testing import do_bench  # noqa: E402
 
-from patchgate.interval import Interval, Round, ratio_interval  # noqa: E402
-from patchgate.judge.latency import CONFIDENCE, LOOK_CONFIDENCE, ROUNDS  # noqa: E402
+from patchgate.interval import CONFIDENCE, LOOK_CONFIDENCE, ROUNDS, Interval, Round, ratio_interval  # noqa: E402
+from patchgate.matrix import load_profile  # noqa: E402
+from patchgate.probe.capture import standing_in  # noqa: E402
 from patchgate.probe.timing import Pair, device_state  # noqa: E402
 
 
@@ -37,54 +43,74 @@ def load(path: Path):
 STACK = load(ROOT / "fixtures/workloads/residual_stack.py")
 
 
-@contextmanager
+# The device, what is timed on it, and what a generated wrapper does to be slower.
+DEVICE = sys.argv[1]
+SIZE, UNIT, SLOWER = {
+    "cuda": ("full", "cycles", "torch.cuda._sleep({})"),
+    "cpu": ("small", "additions", "sum(range({}))"),
+}[DEVICE]
+compiled_before = itertools.count()
+
+
+@contextlib.contextmanager
 def undone() -> Iterator[None]:
-    original = PythonWrapperCodegen.generate_return
-    try:
+    with (
+        mock.patch.object(PythonWrapperCodegen, "generate_return", PythonWrapperCodegen.generate_return),
+        mock.patch.object(CppCodeCache, "load_async", vars(CppCodeCache)["load_async"]),
+    ):
         yield
-    finally:
-        PythonWrapperCodegen.generate_return = original
 
 
-def slow_by(cycles: int) -> Callable[[], None]:
-    """What fixtures/verdicts/PG601-slower.py does, with another length."""
+def slow_by(length: int) -> Callable[[], None]:
+    """What fixtures/verdicts/PG611-slower.py does, with another length."""
 
     def change() -> None:
         original = PythonWrapperCodegen.generate_return
 
         def slower(self, output_refs):
-            self.wrapper_call.writeline(f"torch.cuda._sleep({cycles})")
+            self.wrapper_call.writeline(SLOWER.format(length))
             return original(self, output_refs)
 
         PythonWrapperCodegen.generate_return = slower
+        compile_afresh()
 
     return change
 
 
-def nothing() -> None:
-    """An A/A comparison: both sides compiled afresh, neither changed."""
+def compile_afresh() -> None:
+    """An A/A comparison: both sides compiled, neither changed. Equal C++ would be one library, in one place."""
+    original = CppCodeCache.load_async.__func__
+    mark = f"// {next(compiled_before)}\n"
+    CppCodeCache.load_async = classmethod(lambda cls, code, *args, **more: original(cls, mark + code, *args, **more))
 
 
 def compare(change: Callable[[], None], seconds: float, seed: int) -> tuple[Interval, Interval]:
     """The interval at 99 %, and at the confidence that a gate asks of one look."""
-    with undone():
-        pair = Pair(STACK.build, dtype=torch.bfloat16, size="full", device="cuda", change=change)
+    stands_in = standing_in(load_profile("cpu") | {"threads": 1}) if DEVICE == "cpu" else contextlib.nullcontext()
+    with undone(), stands_in:
+        pair = Pair(STACK.build, dtype=torch.bfloat16, size=SIZE, device=DEVICE, change=change)
         taken = pair.rounds(rounds=ROUNDS, seconds=seconds, seed=seed)
     made = [Round(unpatched=tuple(one["unpatched"]), patched=tuple(one["patched"])) for one in taken]
     return ratio_interval(made, CONFIDENCE), ratio_interval(made, LOOK_CONFIDENCE)
+
+
+def usual_benchmark(compiled: Callable[..., object], args: tuple[object, ...]) -> float:
+    if DEVICE == "cuda":
+        return do_bench(lambda: compiled(*args), return_mode="median")
+    return Timer("compiled(*args)", globals={"compiled": compiled, "args": args}).blocked_autorange().median
 
 
 def separate(change: Callable[[], None]) -> float:
     """The usual way: each form timed by itself, one after the other."""
     times = []
     with undone(), torch.no_grad():
-        for prepare in (nothing, change):
+        for prepare in (compile_afresh, change):
             prepare()
             torch._dynamo.reset()
-            module, args = STACK.build(torch.device("cuda"), torch.bfloat16, "full")
+            module, args = STACK.build(torch.device(DEVICE), torch.bfloat16, SIZE)
             compiled = torch.compile(module)
             compiled(*args)
-            times.append(do_bench(lambda compiled=compiled, args=args: compiled(*args), return_mode="median"))
+            times.append(usual_benchmark(compiled, args))
     return times[1] / times[0]
 
 
@@ -116,18 +142,25 @@ def usual(name: str, change: Callable[[], None], runs: int) -> None:
     )
 
 
+def device_name() -> str:
+    if DEVICE == "cuda":
+        return torch.cuda.get_device_name()
+    named = re.search(r"model name\s*: (.*)", Path("/proc/cpuinfo").read_text(encoding="utf-8"))
+    return named[1] if named else "an unnamed CPU"
+
+
 def main() -> None:
-    a_a, power, bench, small, large = (int(text) for text in sys.argv[1:6])
-    print(f"{torch.cuda.get_device_name()}, torch {torch.__version__}, {device_state()}\n")
+    a_a, power, bench, small, large = (int(text) for text in sys.argv[2:7])
+    print(f"{device_name()}, torch {torch.__version__}, {device_state(DEVICE)}\n")
     columns = ("comparison", "runs", "seconds timed", "in all", "OVER at 99 %", "OVER in a gate's look")
     print("| " + " | ".join((*columns, "mean ratio", "ratios", "half width")) + " |")
     print("| --- | --- | --- | --- | --- | --- | --- | --- | --- |")
-    row("unchanged", nothing, a_a, 1.2, 0)
-    row(f"slower ({small} cycles)", slow_by(small), power, 2, 1000)
-    row(f"slower ({large} cycles)", slow_by(large), power, 2, 2000)
-    usual("unchanged", nothing, bench)
-    usual(f"slower ({small} cycles)", slow_by(small), bench)
-    print(f"\n{device_state()}")
+    row("unchanged", compile_afresh, a_a, 1.2 if DEVICE == "cuda" else 2, 0)
+    row(f"slower ({small:,} {UNIT})", slow_by(small), power, 2, 1000)
+    row(f"slower ({large:,} {UNIT})", slow_by(large), power, 2, 2000)
+    usual("unchanged", compile_afresh, bench)
+    usual(f"slower ({small:,} {UNIT})", slow_by(small), bench)
+    print(f"\n{device_state(DEVICE)}")
 
 
 main()

@@ -6,7 +6,7 @@ observation. Knows pytest only as names of fixtures.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from patchgate.matrix import load_profile
@@ -38,7 +38,7 @@ def cells_of(
     kind = check if check in _OWN else "kernels"
     axes: dict[str, list[str] | list[Symptom]] = {
         "torch": list(run.rows),
-        "device": _devices(check, run.devices),
+        "device": _devices(check, run),
         "workload": chosen_workloads(kind, run, workloads),
         "symptom": [symptom] if symptom else [],
     }
@@ -47,7 +47,7 @@ def cells_of(
         if axis in fixtures:
             found = [cell | {axis: value} for cell in found for value in values]
     if "size" in fixtures:
-        found = [cell | {"size": size} for cell in found for size in _sizes(workloads[str(cell["workload"])])]
+        found = [cell | {"size": size} for cell in found for size in _sizes(cell, workloads)]
     return [Cell(values=values, group=_group(values)) for values in found]
 
 
@@ -58,18 +58,23 @@ def chosen_workloads(kind: str, run: Run, workloads: Mapping[str, Workload]) -> 
     return [name for name in found if not run.workloads or name in run.workloads]
 
 
-def _devices(check: str, devices: Sequence[str]) -> list[str]:
-    """Time passes on a real device only; numbers come out of the CPU and of a real device."""
-    real = [device for device in devices if load_profile(device)["kind"] == "real"]
+def _devices(check: str, run: Run) -> list[str]:
+    """Numbers come out of the CPU and of a real device; time passes there too, on the CPU at night only."""
+    real = [device for device in run.devices if load_profile(device)["kind"] == "real"]
     if check in _NUMBERS:
         return ["cpu", *real]
     if check == "modelled":
-        return [device for device in devices if "speed" in load_profile(device)]
-    return real if check == "latency" else list(devices)
+        return [device for device in run.devices if "speed" in load_profile(device)]
+    if check == "latency":
+        return [*real, *(device for device in run.devices if device == "cpu" and run.nightly)]
+    return list(run.devices)
 
 
-def _sizes(workload: Workload) -> list[str]:
-    """The sizes at which a workload is timed, as its `build` takes them."""
+def _sizes(cell: Mapping[str, str | Symptom], workloads: Mapping[str, Workload]) -> list[str]:
+    """The sizes at which a workload is timed, as its `build` takes them; modes other than the default are a GPU's."""
+    workload = workloads[str(cell["workload"])]
+    if cell.get("device") == "cpu":
+        return ["small"] if workload.mode == "default" else []
     return [str(tokens) for tokens in workload.tokens] or ["full"]
 
 

@@ -15,11 +15,10 @@ from pathlib import Path
 from patchgate.errors import UsageError
 from patchgate.golden import GoldenFile, expectation, path_of, read_golden
 from patchgate.interval import Interval
-from patchgate.judge.latency import Timing, join
+from patchgate.judge.latency import Timing, join, timing_of
 from patchgate.matrix import load_profile, profile_of
 from patchgate.model import Case, Expectation, Observation, Patch, Verdict
 from patchgate.run import Run
-from patchgate.wire import from_dict
 
 _TIMES = re.compile(r"(?P<workload>[^.]+)\.(?P<device>[^.]+)\.(?P<size>[^.]+)\.(?P<torch>.+)\.\d+\.json")
 
@@ -142,7 +141,6 @@ def _times(folder: Path) -> Iterator[Timed]:
 def _timing(path: Path) -> Timing:
     try:
         answer = json.loads(path.read_text(encoding="utf-8"))
-        told = {key: answer[key] for key in ("rounds", "peak_memory", "first_call")}
-    except (ValueError, TypeError, KeyError) as error:
+    except ValueError as error:
         raise UsageError("not times", where=str(path), got=repr(error), next="run the gate again") from None
-    return from_dict(Timing, told, where=str(path))
+    return timing_of(answer, where=str(path))

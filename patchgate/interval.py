@@ -1,7 +1,7 @@
 """What was measured or counted -> an interval: of the ratio patched / unpatched, and of a share.
 
-Decides the statistics of a comparison: what one round says, and how sure all
-rounds together are. Knows no budget and no device. Scipy takes a second to import, which every command
+Decides the statistics of a comparison: what one round says, how sure all rounds together are, and how
+often to look. Knows no budget and no device. Scipy takes a second to import, which every command
 would pay: it waits until there is something to compute.
 """
 
@@ -11,6 +11,15 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+# Rounds of one look, each a placement in memory; even, so that each side is placed first in half of them.
+ROUNDS = 8
+# Seconds of paired runs in one look.
+SECONDS = 2.0
+CONFIDENCE = 0.99
+# An interval that straddles a budget is looked at again, up to this often in all. Each look has its share
+# of the error, so all looks together still raise a false alarm in at most 1 of 100 comparisons.
+LOOKS = 3
+LOOK_CONFIDENCE = 1 - (1 - CONFIDENCE) / LOOKS
 # Share of pairs left out at either end of a round: an interrupt is no property of a kernel.
 _TRIMMED = 0.1
 

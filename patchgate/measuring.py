@@ -7,7 +7,7 @@ the answers.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -66,13 +66,7 @@ class Measuring:
         return self._write_on(device, torch, "ranks", patch, outputs)
 
     def _write_on(self, device: str, torch: str, do: str, patch: Patch | None, outputs: str, **request: Any) -> Answer:
-        """Compiled C++ is found again by its own source text.
-
-        The patched side has a folder of its own, so that nothing a patch leaves there is ever run unpatched.
-        What torch gives unpatched is computed once for the same content, where runs share a shelf.
-        """
-        side = hashlib.sha256(patch.source.encode()).hexdigest()[:16] if patch else "unpatched"
-        binaries = Path(self.run.folder).parent / "cpp" / torch / side
+        """What torch gives unpatched is computed once for the same content, where runs share a shelf."""
         ask = partial(
             self._ask_once,
             torch,
@@ -83,6 +77,15 @@ class Measuring:
             outputs=outputs,
             **request,
         )
+        return self._with_binaries(torch, patch, ask)
+
+    def _with_binaries(self, torch: str, patch: Patch | None, ask: Callable[..., Answer]) -> Answer:
+        """Compiled C++ is found again by its own source text.
+
+        The patched side has a folder of its own, so that nothing a patch leaves there is ever run unpatched.
+        """
+        side = hashlib.sha256(patch.source.encode()).hexdigest()[:16] if patch else "unpatched"
+        binaries = Path(self.run.folder).parent / "cpp" / torch / side
         answer = ask(env={"TORCHINDUCTOR_CACHE_DIR": str(binaries.resolve())})
         if ".so: " in answer.get("failure", {}).get("signature", ""):
             # A process that was killed while it linked has left half a library there, which is nobody's fault now.

@@ -17,9 +17,10 @@ from patchgate.coverage import Functions, functions_of
 from patchgate.errors import UsageError
 from patchgate.files import line_of, write_atomically
 from patchgate.golden import GoldenFile, expectation, path_of, read_golden
+from patchgate.interval import LOOKS, ROUNDS, SECONDS
 from patchgate.judge.facts import judge_facts
 from patchgate.judge.gate import does_not_run
-from patchgate.judge.latency import LOOKS, ROUNDS, SECONDS, Timing, is_settled, join
+from patchgate.judge.latency import Timing, is_settled, join, timing_of
 from patchgate.judge.machine import judge_sentinel, judge_undeviced
 from patchgate.judge.modelled import judge_modelled
 from patchgate.judge.options import judge_options
@@ -30,7 +31,7 @@ from patchgate.model import Case, Failure, Kind, Observation, Patch, Verdict, Wo
 from patchgate.project import shown
 from patchgate.run import Run
 from patchgate.runner import Runner
-from patchgate.wire import Answer, failure_of, from_dict
+from patchgate.wire import Answer, failure_of
 
 # Importing a patch takes a second; one that hangs should not cost a whole case's time, twice a release.
 IMPORT_SECONDS = 20.0
@@ -196,22 +197,22 @@ class Trial(Measuring):
         return judge_modelled(self.patch, *self.observations(torch, device, name), self.claim("budgets"))
 
     def timing(self, torch: str, device: str, name: str, size: str) -> Timing | Failure:
-        """Paired times of a workload on a real device: looked at again while a budget lies within the interval."""
+        """Paired times of a workload on a GPU or the CPU: looked at again while a budget lies within the interval."""
         looks: list[Timing] = []
         while len(looks) < LOOKS and not (looks and is_settled(self.patch, join(looks))):
             answer = self._look(torch, device, name, size, seed=len(looks))
             failure = failure_of(answer)
             if failure:
                 return failure
-            timed = {key: answer[key] for key in ("rounds", "peak_memory", "first_call")}
-            looks.append(from_dict(Timing, timed, where=f"times of {name}"))
+            looks.append(timing_of(answer, where=f"times of {name}"))
             kept = Path(self.run.folder) / "times" / f"{name}.{device}.{size}.{torch}.{len(looks)}.json"
             write_atomically(kept, json.dumps(answer, sort_keys=True) + "\n")
         return join(looks)
 
     def _look(self, torch: str, device: str, name: str, size: str, seed: int) -> Answer:
         workload = self.workload(name)
-        return self.runner.ask(
+        ask = partial(
+            self.runner.ask,
             torch,
             "time",
             self.run.limits.seconds * (TUNING if "autotune" in workload.mode else 1),
@@ -228,6 +229,7 @@ class Trial(Measuring):
             for_seconds=SECONDS,
             seed=seed,
         )
+        return self._with_binaries(torch, self.patch, ask)
 
 
 def _load_golden(workload: str, device: str) -> GoldenFile:

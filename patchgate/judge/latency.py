@@ -1,67 +1,87 @@
 """Paired times of a workload -> PG61x: slower than the budget, faster than it, within it, or cannot tell.
 
-Decides by the whole interval, never by a single figure, and how often to look
+Decides by the whole interval, never by a single figure, and whether to look
 again. Refuses to know how times were taken.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
+from functools import partial
 
 from patchgate.budgets import budget_of, judge_change, show_budget
 from patchgate.codes import verdict_of
-from patchgate.interval import Interval, Round, quantiles, ratio_interval
+from patchgate.interval import LOOK_CONFIDENCE, Interval, Round, quantiles, ratio_interval
 from patchgate.model import Cause, Failure, Kind, Patch, Verdict
+from patchgate.wire import Answer, from_dict
 
-# Rounds of one look, each a placement in memory; even, so that each side is placed first in half of them.
-ROUNDS = 8
-# Seconds of paired runs in one look.
-SECONDS = 2.0
-CONFIDENCE = 0.99
-# An interval that straddles a budget is looked at again, up to this often in all. Each look has its share
-# of the error, so all looks together still raise a false alarm in at most 1 of 100 comparisons.
-LOOKS = 3
-LOOK_CONFIDENCE = 1 - (1 - CONFIDENCE) / LOOKS
 _CODES = {Kind.OVER: "PG611", Kind.UNDER: "PG612", Kind.PASS: "PG613", Kind.AMBIGUOUS: "PG614"}
+_QUANTILES = ("p50", "p95", "p99")
+
+
+_verdict = partial(verdict_of, "latency")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Timing:
-    """All rounds of one workload at one size, and what was measured beside them: bytes and seconds by side."""
+    """All rounds of one workload at one size, and what was measured beside them: bytes and seconds by side.
+
+    On the CPU the times are those of the process's own clock, and `elapsed` is what went by meanwhile.
+    """
 
     rounds: tuple[Round, ...]
     peak_memory: dict[str, int]
     first_call: dict[str, float]
+    elapsed: tuple[Round, ...] = ()
 
     @property
     def interval(self) -> Interval:
         return ratio_interval(self.rounds, LOOK_CONFIDENCE)
 
+    @property
+    def metric(self) -> str:
+        """The budget that holds: what a patch costs on a GPU says nothing of the CPU."""
+        return "cpu_latency" if self.elapsed else "latency"
+
+
+def timing_of(answer: Answer, where: str) -> Timing:
+    """What the probe told of one look. Raises UsageError when that is no times."""
+    return from_dict(Timing, {one.name: answer[one.name] for one in fields(Timing) if one.name in answer}, where=where)
+
 
 def is_settled(patch: Patch, timing: Timing) -> bool:
     """Whether another look could not change the verdict."""
-    return _latency_kind(patch, timing.interval) is not Kind.AMBIGUOUS
+    return _kind(patch, timing, timing.interval) is not Kind.AMBIGUOUS
 
 
-def _latency_kind(patch: Patch, interval: Interval) -> Kind:
-    return judge_change(budget_of(patch.claims, "latency"), interval.low - 1, interval.high - 1)
+def _kind(patch: Patch, timing: Timing, interval: Interval) -> Kind:
+    return judge_change(budget_of(patch.claims, timing.metric), interval.low - 1, interval.high - 1)
 
 
 def judge_timing(torch: str, subject: str, patch: Patch, timing: Timing, where: str) -> list[Verdict]:
     """One verdict on the time, one on the peak memory; `where` is the manifest's line of the budgets."""
     interval = timing.interval
-    before, after = (
-        quantiles([time for one in timing.rounds for time in getattr(one, side)]) for side in ("unpatched", "patched")
-    )
-    told = f"ratio {interval}, p50 {before[0]:.1f} -> {after[0]:.1f} us, p99 {before[2]:.1f} -> {after[2]:.1f} us"
-    told += f"; first call {timing.first_call['unpatched']:.1f} -> {timing.first_call['patched']:.1f} s"
-    kind = _latency_kind(patch, interval)
-    budget = show_budget(budget_of(patch.claims, "latency"))
-    verdicts = [_verdict(kind, torch, f"{subject} latency", f"a change within {budget}", told, where)]
+    kind = _kind(patch, timing, interval)
+    expected = f"a change within {show_budget(budget_of(patch.claims, timing.metric))}"
+    place = None if kind is Kind.PASS else where
+    told = _told(timing, interval)
+    verdicts = [_verdict(_CODES[kind], kind, torch, f"{subject} latency", expected, told, place)]
     if timing.peak_memory:
         verdicts.append(_memory(torch, subject, patch, timing.peak_memory, where))
     return verdicts
+
+
+def _told(timing: Timing, interval: Interval) -> str:
+    before, after = (
+        quantiles([time for one in timing.rounds for time in getattr(one, side)]) for side in ("unpatched", "patched")
+    )
+    figures = [f"{name} {old:.1f} -> {new:.1f} us" for name, old, new in zip(_QUANTILES, before, after, strict=True)]
+    told = [f"ratio {interval}", *figures]
+    if timing.elapsed:
+        told.append(f"elapsed {ratio_interval(timing.elapsed, LOOK_CONFIDENCE)}")
+    first = timing.first_call
+    return ", ".join(told) + f"; first call {first['unpatched']:.1f} -> {first['patched']:.1f} s"
 
 
 def _memory(torch: str, subject: str, patch: Patch, peak: dict[str, int], where: str) -> Verdict:
@@ -70,23 +90,18 @@ def _memory(torch: str, subject: str, patch: Patch, peak: dict[str, int], where:
     change = (after - before) / before if before else float(after > 0)
     kind = judge_change(budget, change, change)
     told = f"{before:,} -> {after:,} bytes"
-    return _verdict(kind, torch, f"{subject} peak memory", f"a change within {show_budget(budget)}", told, where)
+    expected, place = f"a change within {show_budget(budget)}", None if kind is Kind.PASS else where
+    return _verdict(_CODES[kind], kind, torch, f"{subject} peak memory", expected, told, place)
 
 
 def judge_untimed(torch: str, subject: str, failure: Failure, where: str) -> Verdict:
     """No times: the machine's trouble, or left to the kernels check, which judges whose fault it is."""
     kind = Kind.INFRA if failure.cause is Cause.MACHINE else Kind.UNMEASURED
     told = f"{failure.cause.value}: {failure.signature} [{failure.stage}]"
-    place = failure.where or where
-    return verdict_of("latency", "PG619", kind, torch, f"{subject} latency", "paired times", told, place)
-
-
-def _verdict(kind: Kind, torch: str, subject: str, expected: str, actual: str, where: str) -> Verdict:
-    place = None if kind is Kind.PASS else where
-    return verdict_of("latency", _CODES[kind], kind, torch, subject, expected, actual, place)
+    return _verdict("PG619", kind, torch, f"{subject} latency", "paired times", told, failure.where or where)
 
 
 def join(timings: Sequence[Timing]) -> Timing:
     """All looks as one: their rounds together, memory and first calls of the first."""
-    rounds = tuple(one for timing in timings for one in timing.rounds)
-    return Timing(rounds=rounds, peak_memory=timings[0].peak_memory, first_call=timings[0].first_call)
+    rounds, elapsed = (tuple(one for t in timings for one in getattr(t, name)) for name in ("rounds", "elapsed"))
+    return replace(timings[0], rounds=rounds, elapsed=elapsed)

@@ -105,13 +105,14 @@ def _comparing(compare: Callable[[str, str], dict[str, Any]]) -> Answer:
 def time_pair(request: Request, stage: Stage) -> dict[str, Any]:
     """Paired times of a workload, unpatched against patched (or compiled twice, without a patch)."""
     stage("compile")
-    before = timing.device_state()
+    device = request["profile"]["backend"]
+    before = timing.device_state(device)
     with standing_in(request["profile"] | {"threads": 1}):
         pair = timing.Pair(
             workload_of(request),
             dtype=getattr(torch, request["dtype"]),
             size=request["size"],
-            device=request["profile"]["backend"],
+            device=device,
             change=lambda: apply_patch(request, stage),
             mode=request.get("mode", "default"),
             tuned=request.get("tuned"),
@@ -119,11 +120,12 @@ def time_pair(request: Request, stage: Stage) -> dict[str, Any]:
         stage("time")
         rounds = pair.rounds(rounds=request["rounds"], seconds=request["for_seconds"], seed=request["seed"])
     name = torch.cuda.get_device_name() if request["profile"]["kind"] == "real" else request["profile"]["name"]
-    state = {"device": name, "device before": before, "device after": timing.device_state()}
+    state = {"device": name, "device before": before, "device after": timing.device_state(device)}
     return {
         "rounds": rounds,
         "first_call": pair.first_call,
         "peak_memory": pair.peak_memory,
+        "elapsed": pair.elapsed,
         "environment": environment() | state,
     }
 

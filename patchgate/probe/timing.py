@@ -1,4 +1,4 @@
-"""Times two compiled forms of one workload against each other, in pairs, on a real device.
+"""Times two compiled forms of one workload against each other, in pairs, on a real GPU or on the CPU.
 
 Decides how a pair is taken so that drift of clocks, placement in memory and
 warm caches fall on both sides alike. Refuses to judge: it returns raw times.
@@ -6,11 +6,12 @@ warm caches fall on both sides alike. Refuses to judge: it returns raw times.
 
 from __future__ import annotations
 
+import os
 import random
 import subprocess
 import time
 import types
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import torch
@@ -19,6 +20,7 @@ from torch._dynamo.utils import counters
 from patchgate.probe import modes
 from patchgate.probe.capture import Build, no_caches
 from patchgate.probe.loading import Code, loading
+from patchgate.probe.waiting import PATIENCE
 
 Replay = Callable[[], Any]
 Round = dict[str, list[float]]
@@ -27,6 +29,8 @@ SIDES = ("unpatched", "patched")
 _BLOCK = 20
 # Cycles that the GPU waits before a block, so that launches are queued before they are timed.
 _HEAD_START = 6_000_000
+# Copies of the inputs that calls on the CPU take in turn.
+_COPIES = 8
 _STATE = "clocks.sm,clocks.mem,temperature.gpu,power.draw,clocks_event_reasons.active"
 
 
@@ -58,6 +62,8 @@ class Pair:
         self._recorded: list[Replay] = []
         self.first_call: dict[str, float] = {}
         self.peak_memory: dict[str, int] = {}
+        # On the CPU, where time is what the process computed: what went by meanwhile.
+        self.elapsed: list[Round] = []
         with torch.no_grad(), no_caches(), modes.remembering(mode, tuned):
             self._compile("unpatched")
             change()
@@ -138,7 +144,7 @@ class Pair:
         compiled = self._compiled[side]
         for code in self._codes[side] if not modes.tunes(self._mode) else ():
             code.load_anew(self._configs)
-        args = [arg.clone() if isinstance(arg, torch.Tensor) else arg for arg in self._args]
+        args = _copied(self._args)
         stream = torch.cuda.Stream()
         stream.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(stream):
@@ -156,17 +162,30 @@ class Pair:
         return replay
 
     def _on_cpu(self, chance: random.Random, rounds: int, seconds: float) -> Iterator[Round]:
-        deadline = time.perf_counter() + seconds
-        for number in range(rounds):
-            args = [arg.clone() if isinstance(arg, torch.Tensor) else arg for arg in self._args]
-            until = time.perf_counter() + (deadline - time.perf_counter()) / (rounds - number)
+        """Times of the process's own clock: beside other work, a call waits for longer than a patch costs."""
+        for number in range(-1, rounds):
+            padding = torch.empty(chance.randrange(1, 1 << 22), dtype=torch.uint8)
+            inputs = [_copied(self._args) for _ in range(_COPIES)]
+            share = seconds / rounds if number >= 0 else 0
+            until, at_latest = time.process_time() + share, time.perf_counter() + PATIENCE * share
             taken: Round = {side: [] for side in SIDES}
-            while not taken["patched"] or time.perf_counter() < until:
-                for side in chance.sample([0, 1], 2):
-                    started = time.perf_counter_ns()
-                    self._compiled[side](*args)
-                    taken[SIDES[side]].append((time.perf_counter_ns() - started) / 1e3)
-            yield taken
+            elapsed: Round = {side: [] for side in SIDES}
+            while not taken["patched"] or (time.process_time() < until and time.perf_counter() < at_latest):
+                for args in inputs:
+                    for side in chance.sample([0, 1], 2):
+                        began, started = time.perf_counter_ns(), time.process_time_ns()
+                        self._compiled[side](*args)
+                        ended, stopped = time.process_time_ns(), time.perf_counter_ns()
+                        taken[SIDES[side]].append((ended - started) / 1e3)
+                        elapsed[SIDES[side]].append((stopped - began) / 1e3)
+            del padding, inputs
+            if number >= 0:
+                self.elapsed.append(elapsed)
+                yield taken
+
+
+def _copied(args: Sequence[Any]) -> list[Any]:
+    return [arg.clone() if isinstance(arg, torch.Tensor) else arg for arg in args]
 
 
 def _frame_of_its_own(module: Callable[..., Any], side: str) -> Callable[..., Any]:
@@ -201,8 +220,10 @@ def _replayed(
     return first, second
 
 
-def device_state() -> str:
-    """Clocks, temperature, power and throttle reasons, as the driver tells them."""
+def device_state(device: str) -> str:
+    """Clocks, temperature, power and throttle reasons, as the driver tells them; of the CPU, what else it has to do."""
+    if device == "cpu":
+        return f"load average {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores"
     try:
         command = ["nvidia-smi", f"--query-gpu={_STATE}", "--format=csv,noheader"]
         return subprocess.run(command, capture_output=True, text=True, timeout=10).stdout.strip() or "unknown"

@@ -1,4 +1,4 @@
-"""Is the workload slower on a real device than the budget allows? Timed in pairs, alone on the device."""
+"""Is the workload slower than the budget allows, on a GPU or on the CPU? Timed in pairs, on a GPU alone there."""
 
 from patchgate.judge.latency import judge_timing, judge_untimed
 from patchgate.model import Failure

@@ -68,6 +68,14 @@ def test_time_is_taken_at_every_size_and_on_a_real_device_only():
     assert [cell.id for cell in found] == ["cuda-stack-1", "cuda-stack-64", "cuda-mlp-full"]
 
 
+def test_the_cpu_is_timed_at_night_at_one_size_and_in_one_mode():
+    run = Run(folder="f", patch="p", rows={"2.11.0": "python"}, devices=("h200", "cpu", "cuda"), nightly=True)
+    modes = {"fast": Workload(name="fast", path="f.py", dtype="float32", checks=("latency",), mode="reduce-overhead")}
+    found = [cell.id for cell in cells_of("latency", {"device", "workload", "size"}, run, TIMED | modes, None)]
+    assert [name for name in found if name.startswith("cpu")] == ["cpu-stack-small", "cpu-mlp-small"]
+    assert "cuda-fast-full" in found
+
+
 LATE = Workload(name="late", path="late.py", dtype="float32", checks=("kernels",), premerge=False)
 
 

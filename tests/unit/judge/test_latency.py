@@ -4,18 +4,18 @@ from dataclasses import replace
 
 import pytest
 
-from patchgate.interval import Round
+from patchgate.errors import UsageError
+from patchgate.interval import CONFIDENCE, LOOK_CONFIDENCE, LOOKS, Round
 from patchgate.judge.latency import (
-    CONFIDENCE,
-    LOOK_CONFIDENCE,
-    LOOKS,
     Timing,
     is_settled,
     join,
     judge_timing,
     judge_untimed,
+    timing_of,
 )
 from patchgate.model import Budget, Cause, Claims, Colour, Failure, Kind, Patch
+from patchgate.wire import to_dict
 
 PATCH = Patch(
     id="p", path="patch.py", source="", claims=Claims(title="t", budgets={"latency": Budget(low=-0.01, high=0.01)})
@@ -62,7 +62,7 @@ def test_the_figures_are_told():
     time, _ = judged(timing(1.02))
     assert time.subject == "stack.cuda 64 latency"
     assert time.expected == "a change within 1 %"
-    assert time.actual.startswith("ratio 1.0200 [1.0198, 1.0202], p50 100.0 -> 102.0 us")
+    assert time.actual.startswith("ratio 1.0200 [1.0198, 1.0202], p50 100.0 -> 102.0 us, p95 100.0 -> 102.0 us, p99 ")
     assert time.actual.endswith("first call 2.0 -> 3.0 s")
 
 
@@ -76,6 +76,25 @@ def test_peak_memory_is_exact(memory, code):
 
 def test_a_device_that_tells_no_memory_gets_no_verdict_on_it():
     assert [verdict.subject for verdict in judged(replace(timing(1.0), peak_memory={}))] == ["stack.cuda 64 latency"]
+
+
+def test_the_cpu_has_a_budget_of_its_own_and_what_went_by_is_told_and_not_judged():
+    slower, waited = timing(1.02), timing(1.5)
+    on_cpu = replace(slower, elapsed=waited.rounds, peak_memory={})
+    (verdict,) = judged(on_cpu)
+    assert (verdict.code, verdict.expected) == ("PG613", "a change within 5 %")
+    assert "elapsed 1.5000 [1.4998, 1.5002]" in verdict.actual
+    assert judged(replace(on_cpu, rounds=timing(1.06).rounds))[0].code == "PG611"
+    assert judged(slower)[0].code == "PG611"
+    assert len(join([on_cpu, on_cpu]).elapsed) == 16
+
+
+def test_what_the_probe_told_of_a_look_is_read():
+    made = timing(1.02)
+    answer = to_dict(made) | {"environment": {}}
+    assert timing_of(answer, "here") == made
+    with pytest.raises(UsageError, match="here"):
+        timing_of({"rounds": []}, "here")
 
 
 @pytest.mark.parametrize(("cause", "kind"), [(Cause.MACHINE, Kind.INFRA), (Cause.RAISED, Kind.UNMEASURED)])
