@@ -24,7 +24,9 @@ from patchgate.wire import Answer
 # A patch is imported on a simulated GPU, so that none is needed and none is touched.
 STAND_IN = "h200"
 # A question that compiles more than once has the time of as many cases.
-COMPILES = {"sample": 2, "forms": 4, "ranks": 2}
+COMPILES = {"sample": 2, "forms": 4, "ranks": 2, "costs": 4}
+# Compiles of either side whose CPU time is compared.
+PAIRS = 10
 # Inputs and weights of a comparison of numbers.
 SEEDS = (0, 1, 2)
 
@@ -131,6 +133,19 @@ class Measuring:
         """Python calls of one compile on a simulated GPU, by module."""
         workload = self.workload(name)
         return self._ask_once(torch, "calls", patch, **told(workload), profile=load_profile(STAND_IN))
+
+    def compile_costs(self, torch: str, name: str) -> Answer:
+        """CPU time and instructions of a compile on a simulated GPU, unpatched and with the patch in turn."""
+        return self.runner.ask(
+            torch,
+            "costs",
+            self.run.limits.seconds * COMPILES["costs"],
+            **told(self.workload(name)),
+            profile=load_profile(STAND_IN),
+            patch=self.patch.path,
+            scope=self.patch.claims.scope,
+            pairs=PAIRS,
+        )
 
     def recompiles(self, torch: str, name: str, patch: Patch | None) -> Answer:
         """How often a workload is compiled on the CPU, in several calls of several instances of it."""

@@ -1,15 +1,18 @@
 """Python calls of one compile, unpatched and patched -> PG60x, with the modules whose calls moved most.
 
 Decides by the budget `compile_calls`. Calls repeat exactly, but for a few in a
-million, so the change is taken as it is and not as an interval.
+million, so the change is taken as it is and not as an interval. CPU time and
+instructions, where they were taken, are told and never judged.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from functools import partial
 
 from patchgate.budgets import budget_of, judge_change, show_budget
 from patchgate.codes import verdict_of
+from patchgate.interval import CONFIDENCE, Round, ratio_interval
 from patchgate.model import Cause, Failure, Kind, Patch, Verdict
 from patchgate.project import shown
 from patchgate.wire import Answer, failure_of
@@ -19,22 +22,45 @@ _CODES = {Kind.OVER: "PG601", Kind.UNDER: "PG602", Kind.PASS: "PG603", Kind.UNME
 _MODULES = 3
 
 
-def judge_calls(torch: str, subject: str, patch: Patch, unpatched: Answer, patched: Answer) -> Verdict:
+_verdict = partial(verdict_of, "compile")
+
+
+def judge_calls(
+    torch: str, subject: str, patch: Patch, unpatched: Answer, patched: Answer, costs: Answer | None = None
+) -> Verdict:
     """One verdict for one workload on one device."""
     failures = failure_of(unpatched), failure_of(patched)
     budget = budget_of(patch.claims, METRIC)
     expected = f'Python calls of one compile within {METRIC} = "{show_budget(budget)}"'
     if any(failures):
-        return _verdict(_fault(*failures), torch, subject, expected, _failure(*failures), None)
+        kind = _fault(*failures)
+        return _verdict(_CODES[kind], kind, torch, subject, expected, _failure(*failures))
     before, after = unpatched["calls"], patched["calls"]
     old, new = sum(before.values()), sum(after.values())
     if not old:
-        return _verdict(Kind.UNMEASURED, torch, subject, expected, "no call was counted", None)
+        return _verdict("PG608", Kind.UNMEASURED, torch, subject, expected, "no call was counted")
     change = new / old - 1
     kind = judge_change(budget, change, change)
-    actual = f"{change:+.3%}: {old:,} unpatched, {new:,} patched"
-    moved = _moved(before, after)
-    return _verdict(kind, torch, subject, expected, f"{actual}; {moved}" if moved else actual, _where(kind, patch))
+    told = [f"{change:+.3%}: {old:,} unpatched, {new:,} patched", _moved(before, after), *_beside(costs)]
+    return _verdict(_CODES[kind], kind, torch, subject, expected, "; ".join(filter(None, told)), _where(kind, patch))
+
+
+def _beside(costs: Answer | None) -> Iterator[str]:
+    """What else a compile costs, C++ included."""
+    if costs is None:
+        return
+    failure = failure_of(costs)
+    if failure:
+        yield f"CPU time not taken: {failure.cause.value}: {failure.signature}"
+        return
+    pairs = [Round(unpatched=(before,), patched=(after,)) for before, after in costs["seconds"]]
+    yield f"CPU time {ratio_interval(pairs, CONFIDENCE)} in {len(pairs)} pairs"
+    counted = costs["instructions"]
+    if isinstance(counted, dict):
+        yield f"instructions not counted here: {counted['unmeasured']}"
+    else:
+        before, after = (sum(side) for side in zip(*counted, strict=True))
+        yield f"instructions {after / before - 1:+.3%}"
 
 
 def _moved(before: Mapping[str, int], after: Mapping[str, int]) -> str:
@@ -57,7 +83,3 @@ def _failure(unpatched: Failure | None, patched: Failure | None) -> str:
 
 def _where(kind: Kind, patch: Patch) -> str | None:
     return None if kind is Kind.PASS else shown(patch.manifest or patch.path)
-
-
-def _verdict(kind: Kind, torch: str, subject: str, expected: str, actual: str, where: str | None) -> Verdict:
-    return verdict_of("compile", _CODES[kind], kind, torch, subject, expected, actual, where)

@@ -14,6 +14,7 @@ import torch
 from patchgate.probe import (
     branches,
     caching,
+    compiletime,
     compilework,
     decoder,
     figures,
@@ -161,11 +162,24 @@ def count_calls(request: Request, stage: Stage) -> dict[str, Any]:
     """Python calls of one compile, by module."""
     apply_patch(request, stage)
     stage("compile")
-    dtype = getattr(torch, request["dtype"])
-    calls = compilework.count_calls(
-        workload_of(request), dtype=dtype, dynamic=request["dynamic"], profile=request["profile"]
-    )
+    calls = compilework.count_calls(workload_of(request), **_whole(request))
     return {"calls": calls, "environment": environment()}
+
+
+def compile_costs(request: Request, stage: Stage) -> dict[str, Any]:
+    """CPU time and instructions of a compile, in pairs of one unpatched and one patched."""
+    stage("compile")
+    costs = compiletime.compile_costs(
+        lambda: compilework.warmed_up(workload_of(request), **_whole(request)),
+        lambda: apply_patch(request, stage),
+        request["pairs"],
+    )
+    return costs | {"environment": environment()}
+
+
+def _whole(request: Request) -> dict[str, Any]:
+    """How the compile work of a workload is measured."""
+    return {"dtype": getattr(torch, request["dtype"]), "dynamic": request["dynamic"], "profile": request["profile"]}
 
 
 def list_options(request: Request, stage: Stage) -> dict[str, Any]:
@@ -233,6 +247,7 @@ ANSWERS: dict[str, Answer] = {
     "time": time_pair,
     "cached": compile_cached,
     "calls": count_calls,
+    "costs": compile_costs,
     "recompiles": count_recompiles,
     "shapes": play_shapes,
     "options": list_options,

@@ -25,8 +25,13 @@ from patchgate.probe.standin import Profile
 WARM_UPS = 1
 
 
-def count_calls(build: Build, *, dtype: torch.dtype, dynamic: bool, profile: Profile) -> dict[str, int]:
-    """Module -> Python calls into it during one compile, our own left out."""
+def count_calls(build: Build, **how: Any) -> dict[str, int]:
+    """Module -> Python calls into it during one compile, our own left out; `how` as for `warmed_up`."""
+    return _by_module(_counted(warmed_up(build, **how)))
+
+
+def warmed_up(build: Build, *, dtype: torch.dtype, dynamic: bool, profile: Profile) -> Callable[[], None]:
+    """Compiles once more, each time that it is called."""
 
     def compile_once() -> None:
         torch._dynamo.reset()
@@ -39,7 +44,7 @@ def count_calls(build: Build, *, dtype: torch.dtype, dynamic: bool, profile: Pro
 
     for _ in range(WARM_UPS):
         compile_once()
-    return _by_module(_counted(compile_once))
+    return compile_once
 
 
 def _counted(work: Callable[[], None]) -> Counter[CodeType]:

@@ -1,4 +1,7 @@
-"""Does compiling cost more than its budget allows? Counted in Python calls, on a simulated GPU."""
+"""Does compiling cost more than its budget allows? Counted in Python calls, on a simulated GPU.
+
+At night CPU time and instructions are told beside them.
+"""
 
 from patchgate.judge.compilework import judge_calls
 from patchgate.trial import STAND_IN
@@ -10,4 +13,5 @@ def test_compile(torch, workload, patch, trial, judge):
 
 def counted(torch, workload, patch, trial):
     unpatched, patched = (trial.compile_calls(torch, workload, path) for path in (None, patch.path))
-    return judge_calls(torch, f"{workload}.{STAND_IN}", patch, unpatched, patched)
+    costs = trial.compile_costs(torch, workload) if trial.run.nightly else None
+    return judge_calls(torch, f"{workload}.{STAND_IN}", patch, unpatched, patched, costs)

@@ -1,4 +1,4 @@
-"""Calls of a compile repeat: unpatched against unpatched is never over the budget."""
+"""Calls of a compile repeat: unpatched against unpatched is never over the budget. What else it costs is paired."""
 
 import os
 
@@ -7,25 +7,27 @@ import pytest
 from patchgate.judge.compilework import judge_calls
 from patchgate.matrix import load_profile, load_workloads
 from patchgate.model import Claims, Kind, Patch
+from patchgate.project import ROOT
 
 NOTHING = Patch(id="nothing", path="patch.py", source="", claims=Claims(title="Nothing"))
+WALKS = ROOT / "fixtures" / "verdicts" / "PG601-walks-the-graph.py"
 # The whole proof is 30 pairs, `PATCHGATE_PAIRS=30`; two show that it still holds.
 PAIRS = int(os.environ.get("PATCHGATE_PAIRS", "2"))
 
 
 @pytest.fixture
 def calls(torch, runner):
-    def count(name):
+    def count(name, do="calls", **more):
         workload = load_workloads()[name]
         return runner.ask(
             torch,
-            "calls",
+            do,
             workload=workload.name,
             workload_path=workload.path,
             dtype=workload.dtype,
             dynamic=workload.dynamic,
             profile=load_profile("h200"),
-            patch=None,
+            **({"patch": None} | more),
         )
 
     return count
@@ -42,3 +44,21 @@ def test_our_own_work_is_not_counted(calls):
     counted = calls("pointwise")["calls"]
     assert sum(counted.values()) > 10_000
     assert not [name for name in counted if name.startswith("patchgate")]
+
+
+def test_cpu_time_of_both_sides_is_taken_in_turn(calls):
+    costs = calls("pointwise", "costs", patch=str(WALKS), pairs=3)
+    assert "failure" not in costs, costs
+    assert len(costs["seconds"]) == 3
+    assert all(seconds > 0 for pair in costs["seconds"] for seconds in pair)
+    counted = costs["instructions"]
+    # Most virtual machines have no counter: then it is said, and no number is.
+    assert counted["unmeasured"] if isinstance(counted, dict) else all(n > 0 for pair in counted for n in pair)
+
+
+@pytest.mark.parametrize(("source", "signature"), [("raise OSError('mine')", "OSError: mine"), ("1 +", "SyntaxError")])
+def test_a_patch_that_does_not_run_has_no_costs(calls, tmp_path, source, signature):
+    patch = tmp_path / "patch.py"
+    patch.write_text(source)
+    costs = calls("pointwise", "costs", patch=str(patch), pairs=1)
+    assert costs["failure"]["signature"].startswith(signature)

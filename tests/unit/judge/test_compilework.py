@@ -14,10 +14,10 @@ def answer(moved=0, cause=None):
     return {"calls": CALLS | {"torch.fx.node": CALLS["torch.fx.node"] + moved}}
 
 
-def judge(patched, unpatched=None, budget=None):
+def judge(patched, unpatched=None, budget=None, costs=None):
     claims = Claims(title="Mine", budgets={"compile_calls": budget} if budget else {})
     patch = Patch(id="mine", path="patch.py", source="", claims=claims, manifest="patch.toml")
-    return judge_calls("2.11.0", "chain.h200", patch, unpatched or answer(), patched)
+    return judge_calls("2.11.0", "chain.h200", patch, unpatched or answer(), patched, costs)
 
 
 @pytest.mark.parametrize(
@@ -58,3 +58,24 @@ def test_a_side_that_does_not_compile_is_judged_elsewhere(unpatched, patched, co
     verdict = judge(answer(cause=patched), answer(cause=unpatched))
     assert (verdict.code, verdict.colour) == (code, Colour.GREY)
     assert verdict.actual.startswith("unpatched: " if unpatched else "patched: ")
+
+
+def costs(ratio, instructions):
+    return {"seconds": [[1.0 + n / 10, (1.0 + n / 10) * ratio] for n in range(4)], "instructions": instructions}
+
+
+REFUSED = {"unmeasured": "perf_event_open: Permission denied"}
+
+
+@pytest.mark.parametrize(
+    ("beside", "told"),
+    [
+        (costs(1.5, REFUSED), "CPU time 1.5000 [1.5000, 1.5000] in 4 pairs; instructions not counted here: perf_event"),
+        (costs(1.0, [[100, 102], [100, 104]]), "in 4 pairs; instructions +3.000%"),
+        ({"failure": {"cause": "hung", "stage": "compile", "signature": "too long"}}, "CPU time not taken: hung: too"),
+    ],
+)
+def test_what_else_a_compile_costs_is_told_and_not_judged(beside, told):
+    verdict = judge(answer(), costs=beside)
+    assert (verdict.code, verdict.colour) == ("PG603", Colour.GREEN)
+    assert told in verdict.actual
