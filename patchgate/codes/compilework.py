@@ -13,7 +13,8 @@ CODES = (
         title="compiling costs more than its budget",
         what="With the patch, one compile makes more Python calls than the budget `compile_calls` allows.",
         why="Whoever compiles pays for it, at every start of every process. Calls are counted because seconds"
-        " vary from run to run by more than such a patch adds; work in C++ is not seen.",
+        " vary from run to run by more than such a patch adds. Work in C++ is not among them: for it, `--nightly`"
+        " tells the CPU time of pairs of compiles, and instructions where the processor counts them.",
         fix="Look at the modules whose calls grew. If the price is meant, say so in patch.toml:"
         ' [budgets] compile_calls = "0 % .. 2 %".',
     ),

@@ -1,4 +1,4 @@
-"""PG61x: whether a workload runs slower on the device than the budgets `latency` and `peak_memory` allow.
+"""PG61x: whether a workload is slower than the budgets `latency`, `cpu_latency` and `peak_memory` allow.
 
 Decides the texts of these codes.
 """
@@ -11,8 +11,8 @@ CODES = (
     Code(
         code="PG611",
         title="over budget on the device",
-        what="The whole interval of the ratio patched / unpatched lies above the budget `latency`; or peak memory"
-        " is above `peak_memory`.",
+        what="The whole interval of the ratio patched / unpatched lies above the budget `latency`, on the CPU"
+        " `cpu_latency`; or peak memory is above `peak_memory`.",
         why="Whoever serves this model pays it on every step.",
         fix="Compare the generated code of both sides; if the cost is accepted, widen the budget in patch.toml and"
         " say so in the PR.",
@@ -20,7 +20,8 @@ CODES = (
     Code(
         code="PG612",
         title="an unrecorded win on the device",
-        what="The whole interval of the ratio lies below the budget `latency`; or peak memory is below `peak_memory`.",
+        what="The whole interval of the ratio lies below the budget `latency`, on the CPU `cpu_latency`; or peak"
+        " memory is below `peak_memory`.",
         why="A win that nobody has recorded can be lost again without anybody seeing it.",
         fix='Record it in patch.toml: [budgets] latency = "-7 % .. 0.5 %".',
     ),
