@@ -13,7 +13,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from patchgate.codes import CODES
+from patchgate.codes import verdict_of
 from patchgate.model import Kind, Verdict
 from patchgate.project import SUITE
 from patchgate.run import VERDICTS, Run, load_verdicts, save_run, save_verdicts
@@ -56,16 +56,6 @@ def _end_with_us() -> None:
 
 
 def _broken(status: int, output: str) -> Verdict:
-    told = CODES["PG904"]
     last = output.splitlines()[-1] if output else "see its output above"
-    return Verdict(
-        code=told.code,
-        kind=Kind.INFRA,
-        check="machine",
-        torch="",
-        subject="pytest",
-        expected="pytest to end with a verdict for each cell",
-        actual=f"it ended with status {status}: {last}",
-        why=told.why,
-        next=told.fix,
-    )
+    expected = "pytest to end with a verdict for each cell"
+    return verdict_of("machine", "PG904", Kind.INFRA, "", "pytest", expected, f"it ended with status {status}: {last}")

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from patchgate.cells import AXES, Cell, cells_of
-from patchgate.codes import CODES
+from patchgate.codes import verdict_of
 from patchgate.errors import UsageError
 from patchgate.files import write_atomically
 from patchgate.identity import identity_of
@@ -140,18 +140,8 @@ def _parameter(cell: Cell) -> Any:
 
 def _broken(report: pytest.TestReport) -> Verdict:
     """A cell that ended without saying why: our own defect, said as such."""
-    told = CODES["PG904"]
-    return Verdict(
-        code="PG904",
-        kind=Kind.INFRA,
-        check="machine",
-        torch="",
-        subject=report.nodeid.rpartition("::")[2],
-        expected="a verdict",
-        actual=str(report.longreprtext).strip().splitlines()[-1] if report.longreprtext else "no message",
-        why=told.why,
-        next=told.fix,
-    )
+    told = str(report.longreprtext).strip().splitlines()[-1] if report.longreprtext else "no message"
+    return verdict_of("machine", "PG904", Kind.INFRA, "", report.nodeid.rpartition("::")[2], "a verdict", told)
 
 
 @pytest.fixture(scope="session")

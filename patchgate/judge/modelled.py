@@ -6,7 +6,7 @@ Decides by the budget `modelled_time`. The model is exact, so the change is take
 from __future__ import annotations
 
 from patchgate.budgets import budget_of, judge_change, show_budget
-from patchgate.codes import CODES
+from patchgate.codes import verdict_of
 from patchgate.model import Kind, Observation, Patch, Verdict
 from patchgate.modelled import METRIC
 
@@ -22,18 +22,8 @@ def judge_modelled(patch: Patch, unpatched: Observation, patched: Observation, w
     # Sums of the same figures in another order differ in the last bits.
     change = round(after / before - 1, 9)
     kind = judge_change(budget, change, change)
-    code, case = CODES[_CODES[kind]], patched.case
-    return [
-        Verdict(
-            code=code.code,
-            kind=kind,
-            check="modelled",
-            torch=case.torch,
-            subject=f"{case.workload}.{case.device} modelled time",
-            expected=f"modelled, not measured: a change within {show_budget(budget)}",
-            actual=f"{change:+.2%}: modelled {before:.1f} us unpatched, {after:.1f} us patched",
-            where=None if kind is Kind.PASS else where,
-            why=code.why,
-            next=code.fix,
-        )
-    ]
+    subject = f"{patched.case.workload}.{patched.case.device} modelled time"
+    expected = f"modelled, not measured: a change within {show_budget(budget)}"
+    actual = f"{change:+.2%}: modelled {before:.1f} us unpatched, {after:.1f} us patched"
+    place = None if kind is Kind.PASS else where
+    return [verdict_of("modelled", _CODES[kind], kind, patched.case.torch, subject, expected, actual, place)]

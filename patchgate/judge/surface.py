@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from patchgate.codes import CODES
+from patchgate.codes import verdict_of
 from patchgate.model import Kind, Patch, Verdict
 from patchgate.project import shown
 
@@ -13,18 +13,7 @@ from patchgate.project import shown
 def judge_surface(torch: str, patch: Patch, answer: Mapping[str, Any], where: str | None) -> Iterator[Verdict]:
     """One verdict a name: PG105 where it holds, else the code that the probe gave. `where` is the claim's place."""
     for found in answer["findings"]:
-        code = CODES[found["code"]]
-        holds = code.code == "PG105"
-        line = found["line"]
-        yield Verdict(
-            code=code.code,
-            kind=Kind.PASS if holds else Kind.REGRESSED,
-            check="surface",
-            torch=torch,
-            subject=found["subject"],
-            expected=found["expected"],
-            actual=found["actual"],
-            where=f"{shown(patch.path)}:{line}" if line else where,
-            why=code.why,
-            next=code.fix,
-        )
+        code, line = found["code"], found["line"]
+        kind = Kind.PASS if code == "PG105" else Kind.REGRESSED
+        place = f"{shown(patch.path)}:{line}" if line else where
+        yield verdict_of("surface", code, kind, torch, found["subject"], found["expected"], found["actual"], place)
