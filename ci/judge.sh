@@ -10,19 +10,23 @@ mapfile -t more < <(printf '%s' "${ARGUMENTS:-}")
 mkdir -p "$RESULTS"
 worst=0
 
+verdicts="$CHECKOUT/build/$SESSION/verdicts.json"
 judge() { # keeps the worst of what nox ended with: red (1) outweighs trouble with the machine (4)
+  rm -f "$verdicts" # of the patch before
   python -m nox --non-interactive -f "$CHECKOUT/noxfile.py" -s "$SESSION" -- "$@"
   local code=$?
+  # nox ends with 1 where it cannot even install: without verdicts nothing is red.
+  [ "$code" != 1 ] || [ -f "$verdicts" ] || code=4
   [ "$code" = 0 ] || [ "$worst" = 1 ] || worst=$code
 }
 
 if [ "$SESSION" = gate ]; then
   for patch in "${patches[@]}"; do
     judge "${more[@]}" "$WORKSPACE/$patch"
-    cp -r "$CHECKOUT/build/gate" "$RESULTS/$(basename "$patch")"
+    [ ! -f "$verdicts" ] || cp -r "$CHECKOUT/build/gate" "$RESULTS/$(basename "$patch")"
   done
 else
   judge "${more[@]}" "${patches[@]/#/$WORKSPACE/}"
-  [ "$SESSION" != sweep ] || cp "$CHECKOUT"/build/sweep/{history.sqlite,verdicts.json,report.html} "$RESULTS"
+  [ "$SESSION" != sweep ] || [ ! -f "$verdicts" ] || cp "$CHECKOUT"/build/sweep/{history.sqlite,verdicts.json,report.html} "$RESULTS"
 fi
 exit "$worst"

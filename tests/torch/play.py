@@ -12,6 +12,9 @@ from pathlib import Path
 
 import yaml
 
+PASSED_ON = ("HOME", "LANG", "TMPDIR")
+# What this machine needs to reach a package index.
+REACH = re.compile(r"(?i)(uv|pip)_|(ssl_cert|requests_ca|curl_ca)|(http|https|no|all)_proxy$")
 EXPRESSION = re.compile(r"\$\{\{\s*(.*?)\s*\}\}")
 
 
@@ -61,7 +64,7 @@ class Machine:
     def _run(self, step, contexts, action):
         written = self.temp / "output"
         written.write_text("")
-        environment = {name: os.environ[name] for name in ("HOME", "LANG", "TMPDIR") if name in os.environ}
+        environment = {name: value for name, value in os.environ.items() if name in PASSED_ON or REACH.match(name)}
         environment |= {"PATH": f"{self.shims}{os.pathsep}{os.environ['PATH']}", "RUNNER_TEMP": str(self.temp)}
         environment |= {"GITHUB_OUTPUT": str(written), "GITHUB_ACTION_PATH": str(action), "CI": "true"}
         environment |= {"GITHUB_WORKSPACE": str(self.workspace), "GITHUB_ACTIONS": "true"}
