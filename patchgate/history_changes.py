@@ -15,6 +15,7 @@ from itertools import pairwise
 Cell = tuple[str, str, str, str]
 Told = tuple[str, str, str]
 Cells = Mapping[Cell, Told]
+_ABSENT: Told = ("green", "", "")
 # Runs without a failure before it counts as gone, and turns of colour before a cell counts as flaky.
 _SILENT, _TURNS = 2, 3
 # WORKLOAD.DEVICE; names of torch have more parts, or begin with it.
@@ -39,12 +40,19 @@ def signature_of(told: Told) -> tuple[str, str]:
 
 
 def transitions(before: Cells, after: Cells) -> Iterator[tuple[Cell, str]]:
-    """(cell, "green -> red") for each that changed colour, or is red for another reason."""
-    changed = [cell for cell, told in after.items() if cell in before and before[cell][:2] != told[:2]]
+    """(cell, "green -> red (PG301)") for each that changed colour, or is red for another reason.
+
+    A subject that exists only while it fails was green where its place was judged without it.
+    """
+    changed = [cell for cell in {**before, **after} if before.get(cell, _ABSENT)[:2] != after.get(cell, _ABSENT)[:2]]
+    checks = {cell[:3] for cell in changed}
+    runs = [(run, _places(run, checks)) for run in (before, after)]
     for cell in sorted(changed):
-        (old, was, _), (colour, code, _) = before[cell], after[cell]
-        if "grey" not in (old, colour) and (old, colour) != ("green", "green"):
-            yield cell, f"{old} -> {colour} ({code})" if old != colour else f"{was} -> {code}"
+        (old, was, _), (colour, code, _) = before.get(cell, _ABSENT), after.get(cell, _ABSENT)
+        if (old, colour) == ("green", "green") or not all(_judged(cell, *run) for run in runs):
+            continue
+        because = f" ({code})" if code else ""
+        yield cell, f"{old} -> {colour}{because}" if old != colour else f"{was} -> {code}"
 
 
 def flaky(runs: Sequence[Cells]) -> list[Cell]:

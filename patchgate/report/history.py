@@ -5,6 +5,7 @@ Decides wording and where a long list is cut.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 
 from patchgate.codes import CODES
@@ -12,6 +13,7 @@ from patchgate.history import Point
 from patchgate.history_changes import Cell, Group
 
 _LONGEST = 5
+_LAST_CODE = re.compile(r"PG\d+(?=\)?$)")
 
 
 def render_series(points: Sequence[Point]) -> Iterator[str]:
@@ -30,7 +32,10 @@ def render_series(points: Sequence[Point]) -> Iterator[str]:
 def render_transitions(changed: Sequence[tuple[Cell, str]]) -> Iterator[str]:
     """Lines about the cells whose verdict is another than in the run before."""
     yield f"{len(changed)} cells changed since the last run" if changed else "nothing changed since the last run"
-    yield from (f"  {_shown(cell)}: {how}" for cell, how in changed)
+    for cell, how in changed:
+        code = _LAST_CODE.search(how)
+        title = f": {CODES[code[0]].title}" if code and code[0] in CODES else ""
+        yield f"  {_shown(cell)}: {how}{title}"
 
 
 def render_checklist(groups: Sequence[Group], flaky: Sequence[Cell]) -> Iterator[str]:

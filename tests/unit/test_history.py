@@ -150,6 +150,29 @@ def test_only_changes_of_verdict_are_transitions():
 
 
 @pytest.mark.parametrize(
+    ("before", "after", "told"),
+    [
+        ({"calls": GREEN}, {"calls of f": red("PG803")}, [("calls of f", "green -> red (PG803)")]),
+        ({"calls of f": red("PG803")}, {"calls": GREEN}, [("calls of f", "red -> green")]),
+        ({"calls": GREY}, {"calls of f": red("PG803")}, []),
+        ({}, {"calls of f": red("PG803")}, []),
+        ({"calls": GREEN}, {"calls": GREEN, "hooks": GREEN}, []),
+    ],
+)
+def test_what_is_newly_dead_turned_though_its_subject_is_new(before, after, told):
+    runs = [{("p", "t", "reach", subject): each for subject, each in run.items()} for run in (before, after)]
+    assert [(cell[3], how) for cell, how in transitions(*runs)] == told
+
+
+def test_a_transition_is_told_with_its_title():
+    told = list(render_transitions([(CELL, "green -> red (PG304)"), (CELL, "red -> green")]))
+    assert told[1:] == [
+        "  mine on torch 2.11.0: kernels stack.h200 loads: green -> red (PG304): torch does it by itself",
+        "  mine on torch 2.11.0: kernels stack.h200 loads: red -> green",
+    ]
+
+
+@pytest.mark.parametrize(
     ("colours", "is_flaky"),
     [
         ([GREEN, red(), GREEN, red()], True),
