@@ -9,6 +9,7 @@ from patchgate.errors import UsageError
 from patchgate.golden import (
     GoldenFile,
     expectation,
+    facts_with_compiles,
     format_value,
     parse_value,
     path_of,
@@ -16,7 +17,7 @@ from patchgate.golden import (
     value_in,
     write_golden,
 )
-from patchgate.model import Case
+from patchgate.model import Case, Cause, Failure, Observation
 from patchgate.ranges import gather, parse_range
 
 RELEASES = ["2.10.0", "2.11.0", "2.12.1", "2.13.0"]
@@ -181,3 +182,12 @@ def test_a_patch_that_cures_a_failure_of_torch_is_not_expected_to_fail():
 )
 def test_a_histogram_counts_zero_for_a_name_it_does_not_list(facts, fact, value):
     assert value_in(facts, fact) == value
+
+
+@pytest.mark.parametrize(
+    ("cause", "told"), [(None, {"compiles": 1}), (Cause.RAISED, {"compiles": 0}), (Cause.HUNG, {}), (Cause.MACHINE, {})]
+)
+def test_whether_it_compiles_is_a_fact_that_nobody_has_to_take(cause, told):
+    case = Case(torch="2.11.0", device="cpu", workload="stack")
+    failure = Failure(cause=cause, stage="compile", signature="boom") if cause else None
+    assert facts_with_compiles(Observation(case=case, failure=failure)) == told
