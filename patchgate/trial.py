@@ -30,8 +30,8 @@ from patchgate.measuring import STAND_IN, Measuring, told
 from patchgate.model import Case, Failure, Kind, Observation, Patch, Verdict, Workload
 from patchgate.project import shown
 from patchgate.run import Run
-from patchgate.runner import Runner
-from patchgate.wire import Answer, failure_of
+from patchgate.runner import Runner, asked
+from patchgate.wire import Answer, fact_from, failure_of
 
 # Importing a patch takes a second; one that hangs should not cost a whole case's time, twice a release.
 IMPORT_SECONDS = 20.0
@@ -140,6 +140,22 @@ class Trial(Measuring):
             )
 
         return facts(self.patch, other), facts(other, self.patch)
+
+    def outside(self, torch: str, device: str, name: str) -> tuple[Observation, Observation]:
+        """The facts of a workload (unpatched, after the patch's scope was entered and left)."""
+        case, workload = Case(torch=torch, device=device, workload=name), self.workload(name)
+        answer = self.runner.ask(
+            torch,
+            workload.asks,
+            **asked(workload),
+            profile=load_profile(device),
+            patch=self.patch.path,
+            scope=self.patch.claims.scope,
+            left=True,
+        )
+        facts = {fact: fact_from(value) for fact, value in answer.get("facts", {}).items()}
+        left = Observation(case=case, failure=failure_of(answer), facts=facts)
+        return self.runner.observe(case, workload, None), left
 
     def functions(self, torch: str) -> Functions:
         """The functions of the patch, their lines and branches. Asked once in a process."""

@@ -148,7 +148,8 @@ CODES = (
     Code(
         code="PG219",
         title="changes torch outside its scope",
-        what="The patch changed torch by being imported, or left a change behind when its `scope` ended.",
+        what="The patch changed torch by being imported, or left a change behind when its `scope` ended: a name,"
+        " or a workload whose facts are others afterwards.",
         why="Another compile in the same process gets a compiler that nobody asked for.",
         fix="Replace on entering and put back on leaving, also after an exception (`mock.patch.object`).",
     ),

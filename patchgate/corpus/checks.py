@@ -46,6 +46,13 @@ def _gate(torch: str, trial: Trial, _: str) -> Iterable[Verdict]:
     return found
 
 
+def _outside(torch: str, trial: Trial, cases: str) -> Iterable[Verdict]:
+    """`outside pointwise.cpu prenorm_mlp.h200`"""
+    asked = [case.rpartition(".")[::2] for case in cases.split()]
+    found: Iterable[Verdict] = _suite("gate").outside(torch, trial.patch, trial, asked)
+    return found
+
+
 def _symptom(torch: str, trial: Trial, _: str) -> Iterable[Verdict]:
     return [_suite("gate").shown(torch, trial.patch.claims.symptom, trial.patch, trial)]
 
@@ -119,6 +126,7 @@ CELLS: dict[str, Callable[[str, Trial, str], Iterable[Verdict]] | None] = {
     "surface": _surface,
     "import": _import,
     "gate": _gate,
+    "outside": _outside,
     "symptom": _symptom,
     "kernels": _facts("kernels"),
     "graph": _facts("graph"),

@@ -10,8 +10,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
+from patchgate.golden import facts_with_compiles, format_value
 from patchgate.judge.gate import claimed, replaced, verdict_of
-from patchgate.model import Kind, Patch, Verdict
+from patchgate.model import Cause, Kind, Observation, Patch, Verdict
 from patchgate.project import shown
 
 # Kind of effect -> code; what is not here is a setting or a device.
@@ -30,6 +31,9 @@ _SETTINGS = {
 }
 
 
+_SHOWN = 4
+
+
 def judge_effects(torch: str, patch: Patch, answer: Mapping[str, Any], where: str) -> Iterator[Verdict]:
     """One verdict a fault; PG211 when there is none."""
     found = [*_targets(torch, patch, answer, where), *_effects(torch, patch, answer)]
@@ -40,6 +44,21 @@ def judge_effects(torch: str, patch: Patch, answer: Mapping[str, Any], where: st
         actual = ", ".join(replaced(patch, answer)) or "nothing (gated out)"
         expected = "its targets, once, and nothing else"
         yield verdict_of("PG211", Kind.PASS, torch, "effects", expected=expected, actual=actual)
+
+
+def judge_outside(torch: str, patch: Patch, where: str, unpatched: Observation, left: Observation) -> Verdict:
+    """PG219 where a workload that is compiled after the scope has ended is not what it is without the patch."""
+    subject = f"outside {patch.claims.scope} {left.case.workload}.{left.case.device}"
+    expected = "the facts of torch without the patch"
+    failed = next((side.failure for side in (unpatched, left) if side.failure), None)
+    if failed and failed.cause is Cause.MACHINE:
+        return verdict_of("PG905", Kind.INFRA, torch, subject, expected=expected, actual=failed.signature)
+    before, after = facts_with_compiles(unpatched), facts_with_compiles(left)
+    differing = sorted(name for name in before.keys() & after.keys() if before[name] != after[name])
+    if differing:
+        told = [f"{name} {format_value(before[name])} -> {format_value(after[name])}" for name in differing[:_SHOWN]]
+        return _red("PG219", torch, subject, expected, "; ".join(told), where)
+    return verdict_of("PG211", Kind.PASS, torch, subject, expected=expected, actual=f"{len(after)} facts as without it")
 
 
 def _targets(torch: str, patch: Patch, answer: Mapping[str, Any], where: str) -> Iterator[Verdict]:

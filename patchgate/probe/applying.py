@@ -26,7 +26,9 @@ def apply_patch(request: Request, stage: Stage) -> None:
         with stand_in(request["profile"]) if simulated else contextlib.nullcontext():
             for number, path in enumerate(request.get("after", ())):
                 patching.run_patch(path, f"{patching.MODULE}_{number}")
-            patching.run_patch(request["patch"], scope=request.get("scope"))
+            patched = patching.run_patch(request["patch"], scope=request.get("scope"))
+            if request.get("left"):
+                patched.leave()
 
 
 def undone(request: Request, stage: Stage) -> dict[str, Any]:

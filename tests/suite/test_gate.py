@@ -1,6 +1,8 @@
 """Does the patch apply exactly where it claims to, once, only to its targets, and is it needed there?"""
 
-from patchgate.judge.effects import judge_effects
+import pytest
+
+from patchgate.judge.effects import judge_effects, judge_outside
 from patchgate.judge.gate import does_not_run, judge_support, judge_symptom, judge_versions, versions_around
 from patchgate.matrix import load_matrix
 from patchgate.trial import STAND_IN
@@ -22,6 +24,20 @@ def applied(torch, patch, trial):
     effects = judge_effects(torch, patch, own, trial.claim("targets"))
     supported = [row.torch for row in load_matrix()]
     return [*versions, *effects, *judge_support(torch, patch, supported, trial.claim("applies_to"))]
+
+
+def test_outside_scope(torch, patch, trial, judge):
+    if not patch.claims.scope:
+        pytest.skip("no scope is claimed")
+    judge(trial.doubt(torch, STAND_IN) or outside(torch, patch, trial, trial.observed()))
+
+
+def outside(torch, patch, trial, cases):
+    where = trial.claim("scope")
+    return [
+        judge_outside(torch, patch, where, *trial.outside(torch, device, workload))
+        for workload, device in dict.fromkeys(cases)
+    ]
 
 
 def test_symptom(torch, symptom, patch, trial, judge):

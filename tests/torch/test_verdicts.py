@@ -50,7 +50,8 @@ def judged(code, torch, trial, folder, workload=WORKLOAD):
         return list(cells("surface").inspected(torch, patch, trial))
     if family == "2":
         shown = [cells("gate").shown(torch, symptom, patch, trial)] if symptom else []
-        return [*cells("gate").applied(torch, patch, trial), *shown]
+        outside = cells("gate").outside(torch, patch, trial, [(CHAIN, "cpu")]) if patch.claims.scope else []
+        return [*cells("gate").applied(torch, patch, trial), *shown, *outside]
     if code.startswith("PG42"):
         return list(trial.facts("shapes", torch, "cpu", f"{WORKLOAD}_shapes"))
     if code.startswith("PG43"):

@@ -2,8 +2,8 @@
 
 import pytest
 
-from patchgate.judge.effects import judge_effects
-from patchgate.model import Claims, Kind, Patch
+from patchgate.judge.effects import judge_effects, judge_outside
+from patchgate.model import Case, Cause, Claims, Failure, Kind, Observation, Patch
 
 TORCH = "2.11.0"
 
@@ -108,3 +108,27 @@ def test_an_option_that_other_threads_do_not_see_is_red_unless_one_thread_is_cla
     claims["effects"] = ("thread-local torch.config.tag",)
     (verdict,) = judged(claims, effects=[option], unseen=[option])
     assert (verdict.code, verdict.kind) == ("PG214", Kind.NOTE)
+
+
+def side(told):
+    """Facts, or the cause of a failure."""
+    case = Case(torch=TORCH, device="cpu", workload="stack")
+    if isinstance(told, Cause):
+        return Observation(case=case, failure=Failure(cause=told, stage="compile", signature="boom"))
+    return Observation(case=case, facts={"loads": told})
+
+
+@pytest.mark.parametrize(
+    ("unpatched", "left", "code", "actual"),
+    [
+        ((2, 1), (2, 1), "PG211", "2 facts as without it"),
+        ((2, 1), (2, 2), "PG219", "loads [2 1] -> [2 2]"),
+        ((2, 1), Cause.RAISED, "PG219", "compiles 1 -> 0"),
+        (Cause.RAISED, Cause.RAISED, "PG211", "1 facts as without it"),
+        ((2, 1), Cause.MACHINE, "PG905", "boom"),
+    ],
+)
+def test_a_compile_after_the_scope_is_one_without_the_patch(unpatched, left, code, actual):
+    verdict = judge_outside(TORCH, patch(scope="patched"), "patch.toml:4", side(unpatched), side(left))
+    assert (verdict.code, verdict.actual) == (code, actual)
+    assert verdict.subject == "outside patched stack.cpu"
