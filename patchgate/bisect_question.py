@@ -6,6 +6,7 @@ in git's word), it does not (good), or nobody can tell. Measures nothing.
 
 from __future__ import annotations
 
+import difflib
 import re
 from collections.abc import Collection
 from dataclasses import dataclass, field
@@ -109,7 +110,9 @@ def read_figures(question: Question, figures: dict[str, float]) -> Reading:
 
 def _read(question: Question, value: FactValue | float | None, facts: Facts) -> Reading:
     if value is None or isinstance(value, Unmeasured):
-        why = value.reason if isinstance(value, Unmeasured) else f"no {question.name}"
+        close = difflib.get_close_matches(question.name, facts, n=1)
+        absent = f"no {question.name}" + (f"; did you mean {close[0]}?" if close else "")
+        why = value.reason if isinstance(value, Unmeasured) else absent
         return Reading(answer=Answer.UNKNOWN, shown=why, facts=facts)
     told = " ".join(map(str, value)) if isinstance(value, tuple) else f"{value:.6g}" if _is_real(value) else str(value)
     holds = parse_predicate(question.predicate)(value)
