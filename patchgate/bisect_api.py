@@ -6,12 +6,14 @@ Decides nothing of its own; it asks the index that `patchgate lint` judges by.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 
 from patchgate.bisect import Answer
 from patchgate.bisect_question import Question, Reading, untold
 from patchgate.model import Patch
 from patchgate.surface.api import Function
-from patchgate.surface.changes import diff
+from patchgate.surface.bare import BareRelease
+from patchgate.surface.changes import Modules, diff
 from patchgate.surface.claiming import guesses_in
 from patchgate.surface.index import load, releases
 from patchgate.surface.lint import Unreadable, parse
@@ -54,8 +56,14 @@ def targets_of(patch: Patch, versions: Sequence[str]) -> tuple[str, ...]:
 
 def changes_around(names: Sequence[str], old: str, new: str) -> list[str]:
     """The lines of `patchgate index diff` about the modules and classes that hold `names`."""
-    if not {old, new} <= set(releases()):
-        return []
-    before, after = load(old), load(new)
+    return _changes(names, load(old), load(new)) if {old, new} <= set(releases()) else []
+
+
+def changes_in_sources(names: Sequence[str], old: Path, new: Path) -> list[str]:
+    """The same of two installed torches that no index has; each path is a site-packages."""
+    return _changes(names, BareRelease("before", old), BareRelease("after", new))
+
+
+def _changes(names: Sequence[str], before: Modules, after: Modules) -> list[str]:
     owners = dict.fromkeys(name.partition("(")[0].rpartition(".")[0] for name in names)
     return [line for owner in owners for line in diff(before, after, owner)]

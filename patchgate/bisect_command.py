@@ -155,7 +155,7 @@ def bisect(
         elif commits:
             lines = over_commits(asking, commits, counts, _one_row(asking, on))
         elif upstream:
-            lines = over_upstream(asking, upstream, counts, _one_row(asking, on))
+            lines = over_upstream(asking, upstream, counts, about, _one_row(asking, on))
         else:
             lines = over_parts(asking, "hunks" if hunks else "targets", counts, _one_row(asking, on))
         click.echo("\n".join(lines))

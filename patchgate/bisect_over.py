@@ -14,7 +14,7 @@ from pathlib import Path
 
 import click
 
-from patchgate.bisect_api import changes_around, known_releases, read_index, targets_of
+from patchgate.bisect_api import changes_around, changes_in_sources, known_releases, read_index, targets_of
 from patchgate.bisect_measure import Instrument
 from patchgate.bisect_question import Question, Reading, untold
 from patchgate.bisect_search import Outcome, Search, recorded
@@ -38,6 +38,8 @@ from patchgate.overlay import SOURCES, commit_of
 from patchgate.patches import load_patch
 from patchgate.project import shown
 from patchgate.report.bisect import render_minimal, render_turn
+
+_API = "torch's API around it"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,6 +66,16 @@ class Asking:
         if self.question.kind == "has":
             return read_index(self.question, torch)
         return self.instrument.read(self.question, torch, patch)
+
+    def names(self, about: Sequence[str], versions: Sequence[str]) -> list[str]:
+        """What changes are shown around: what the patch replaces, what was named, what the index was asked for."""
+        targets = targets_of(self.loaded, versions) if self.patch else ()
+        return [*targets, *about, *([self.question.name] if self.question.kind == "has" else [])]
+
+    def homes(self, outcome: Outcome) -> tuple[Path, Path]:
+        """Where both sides of a turn are installed."""
+        home = self.instrument.environments.home
+        return home(outcome.last), home(outcome.first)
 
     def again(self, torch: str, patch: Path | str | None) -> str:
         """The one-line command that asks this of one torch and one patch."""
@@ -97,32 +109,31 @@ def over_releases(
     notes += [f"torch {torch} left out: {why}" for torch, why in environments.failed.items()]
     if measured and os.environ.get(NIGHTLY_INDEX) and not inside:
         notes.append(f"no nightly build between in ${NIGHTLY_INDEX}")
-    targets = targets_of(asking.loaded, ends) if asking.patch else ()
-    names = [*targets, *about, *([asking.question.name] if asking.question.kind == "has" else [])]
+    names = asking.names(about, ends)
     lines = render_turn(
         outcome,
         what="nightly build" if inside else "release",
         question=asking.question.text,
         of=of,
         label=str,
-        around=("torch's API around it", changes_around(names, *ends)),
+        around={_API: changes_in_sources(names, *asking.homes(outcome)) if inside else changes_around(names, *ends)},
         again=lambda torch: asking.again(torch, shown(asking.side) if asking.side else None),
         notes=notes,
     )
-    return [*lines, *(_commits_between(asking, outcome, votes) if measured and environments.checkout else ())]
+    return [*lines, *(_commits_between(asking, outcome, votes, about) if measured and environments.checkout else ())]
 
 
-def _commits_between(asking: Asking, outcome: Outcome, votes: tuple[int, int]) -> list[str]:
+def _commits_between(asking: Asking, outcome: Outcome, votes: tuple[int, int], about: Sequence[str]) -> list[str]:
     """What a search of torch's commits between both sides of a turn says, or why there is none."""
     click.echo(f"commits of torch between {outcome.last} and {outcome.first}, as sources over {outcome.last}:")
     try:
-        built = [commit_of(asking.instrument.environments.home(torch)) for torch in (outcome.last, outcome.first)]
-        return over_upstream(asking, "..".join(str(commit) for commit in built), votes, outcome.last)
+        built = [commit_of(home) for home in asking.homes(outcome)]
+        return over_upstream(asking, "..".join(str(commit) for commit in built), votes, about, outcome.last)
     except UsageError as error:
         return [f"no commit of torch can be named; {line}" for line in str(error).splitlines()[:1]]
 
 
-def over_upstream(asking: Asking, text: str, votes: tuple[int, int], release: str) -> list[str]:
+def over_upstream(asking: Asking, text: str, votes: tuple[int, int], about: Sequence[str], release: str) -> list[str]:
     """The commit of torch, of those that change its Python sources, each laid over an installed release."""
     checkout = asking.instrument.environments.checkout
     if checkout is None:
@@ -137,10 +148,10 @@ def over_upstream(asking: Asking, text: str, votes: tuple[int, int], release: st
             question=asking.question.text,
             of=len(commits),
             label=lambda torch: title_of(commits[torch], checkout),
-            around=(
-                "sources that changed",
-                files_changed(commits[outcome.last], commits[outcome.first], checkout, SOURCES),
-            ),
+            around={
+                _API: changes_in_sources(asking.names(about, (release,)), *asking.homes(outcome)),
+                "sources that changed": files_changed(commits[outcome.last], commits[outcome.first], checkout, SOURCES),
+            },
             again=lambda torch: asking.again(torch, shown(asking.side) if asking.side else None),
             notes=[f"their sources over torch {release}"],
         )

@@ -5,7 +5,8 @@ Decides order and wording. Refuses to search.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from types import MappingProxyType
 
 from patchgate.bisect import Minimal
 from patchgate.bisect_search import Outcome
@@ -22,9 +23,9 @@ def render_turn(
     label: Callable[[str], str],
     again: Callable[[str], str],
     notes: Sequence[str],
-    around: tuple[str, Sequence[str]] = ("", ()),
+    around: Mapping[str, Sequence[str]] = MappingProxyType({}),
 ) -> Iterator[str]:
-    """Lines about the turn; `again` is the one-line command that asks one item again, `around` a title and lines."""
+    """Lines about the turn: `again` is the one-line command that asks one item, `around` titles with their lines."""
     verb = "holds" if outcome.holds else "no longer holds"
     if outcome.between:
         told = ", ".join(map(label, outcome.between))
@@ -37,7 +38,8 @@ def render_turn(
     if outcome.turns > 1:
         yield f"  the records turn {outcome.turns} times in this range; this is the first"
     yield from _listed("facts that changed", outcome.changed_facts)
-    yield from _listed(*around)
+    for title, lines in around.items():
+        yield from _listed(title, lines)
     yield "see both sides:"
     yield from (f"  {again(item)}" for item in (outcome.last, outcome.first))
 

@@ -12,7 +12,6 @@ from typing import Any, Protocol
 
 from patchgate.surface.api import Class, Function, Module
 from patchgate.surface.found import Found
-from patchgate.surface.index import Release
 from patchgate.surface.indexwrite import parameters_text
 
 # In the order of a changelog: what breaks a patch, what is new, and what may have gone stale.
@@ -27,7 +26,14 @@ def signature(function: Function, owner: str = "") -> str:
     return f"{form}{name}({parameters_text(function.parameters)})"
 
 
-def diff(old: Release, new: Release, prefix: str = "") -> Iterator[str]:
+class Modules(Protocol):
+    """What is compared: a release of the index, or a tree of sources."""
+
+    def modules(self) -> frozenset[str]: ...
+    def module(self, name: str) -> Module | None: ...
+
+
+def diff(old: Modules, new: Modules, prefix: str = "") -> Iterator[str]:
     """A changelog of the modules (or the one symbol's module) that begin with `prefix`; changes of bodies come last."""
     for name in sorted(old.modules() | new.modules()):
         inside = not prefix or name == prefix or name.startswith(f"{prefix}.")

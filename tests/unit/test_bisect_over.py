@@ -52,8 +52,24 @@ def told(asking, about=()):
     return "\n".join(over_releases(asking, "2.13.0..2.14.0", (1, 1), about, measure_all=True))
 
 
-def test_nightly_builds_between_the_releases_are_searched_and_neither_release_is_asked_again(asking):
+@pytest.fixture
+def homes(tmp_path, monkeypatch):
+    """Writes sources of torch/_inductor/ir.py, and makes each torch at home where its own are."""
+
+    def write(texts):
+        for torch, text in texts.items():
+            path = tmp_path / "homes" / torch / "torch" / "_inductor" / "ir.py"
+            path.parent.mkdir(parents=True)
+            path.write_text(text)
+
+    monkeypatch.setattr(Environments, "home", lambda self, torch: tmp_path / "homes" / torch)
+    return write
+
+
+def test_nightly_builds_between_the_releases_are_searched_and_neither_release_is_asked_again(asking, homes):
     asked = asking("2.14.0.dev20260103")
+    text = "class StorageBox:\n    def realize(self{}):\n        pass\n"
+    homes({"2.14.0.dev20260102": text.format(""), "2.14.0.dev20260103": text.format(", hint")})
     assert_expected_inline(
         told(asked, ["torch._inductor.ir.StorageBox.realize"]),
         """\
@@ -65,9 +81,7 @@ facts that changed:
   loads.max: 6 -> 2
 torch's API around it:
   torch._inductor.ir
-    ~ StorageBox.has_exceeded_max_reads: body
-    ~ StorageBox.realize: body
-    ~ StorageBox.should_realize_on_reuse: body
+    ~ StorageBox.realize(self) -> realize(self, hint)
 see both sides:
   patchgate ask --fact 'residual_stack.h200.loads.max > 4' --torch 2.14.0.dev20260102
   patchgate ask --fact 'residual_stack.h200.loads.max > 4' --torch 2.14.0.dev20260103""",
@@ -104,11 +118,10 @@ def checkout(tmp_path):
     return tmp_path, [git("rev-parse", f"HEAD~{back}") for back in (3, 2, 0)]
 
 
-def test_then_the_commits_of_torch_between_both_sides_are_searched(asking, checkout, monkeypatch):
+def test_then_the_commits_of_torch_between_both_sides_are_searched(asking, checkout, homes, monkeypatch):
     path, commits = checkout
     built = {"2.13.0": commits[0], "2.14.0": commits[-1]}
-    monkeypatch.setattr(Environments, "home", lambda self, torch: torch)
-    monkeypatch.setattr(bisect_over, "commit_of", built.get)
+    monkeypatch.setattr(bisect_over, "commit_of", lambda home: built[home.name])
     named = [f"2.13.0+git{commit[:12]}" for commit in commits]
     asked = asking(named[1], builds=0, checkout=path, order=["2.13.0", *named, "2.14.0"])
     lines = told(asked).splitlines()
@@ -124,4 +137,4 @@ def test_then_the_commits_of_torch_between_both_sides_are_searched(asking, check
 
 def test_commits_of_torch_without_a_checkout_are_refused(asking):
     with pytest.raises(UsageError, match="no checkout of torch"):
-        over_upstream(asking("2.14.0"), "a..b", (1, 1), "2.13.0")
+        over_upstream(asking("2.14.0"), "a..b", (1, 1), (), "2.13.0")
