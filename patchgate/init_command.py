@@ -27,12 +27,16 @@ def init(patch: Path, workflow: str | None, force: bool) -> None:
     Each guess has a comment with the line that suggests it and the verdict that settles it.
     """
     source, manifest = files_of(patch)
-    written = {manifest: guessed(source, patch)} | (_workflows(patch, source, workflow) if workflow else {})
+    written = _workflows(patch, source, workflow) if workflow else {}
+    if workflow and manifest.exists() and not force:
+        click.echo(f"kept {shown(manifest)}")  # its author has read the guesses by now
+    else:
+        written = {manifest: guessed(source, patch)} | written
     there = [path for path in written if path.exists()]
     if there and not force:
         again = "the same command with --force replaces it"
         if there[0].suffix == ".yml":
-            again = f"without --workflow, and add this patch to its `patches` and `paths`; {again}"
+            again = f"add this patch to its `patches` and `paths`, and init it without --workflow; {again}"
         raise UsageError("is there already", where=shown(there[0]), got="a file that would be replaced", next=again)
     for path, text in written.items():
         _write(path, text)

@@ -183,12 +183,25 @@ def test_the_workflows_call_ours_for_the_patch(command, repository, patch, watch
     assert comment[True]["workflow_run"]["workflows"] == [gate["name"]]
 
 
+def test_workflows_are_written_beside_a_manifest_that_is_kept_unless_told(command, repository):
+    manifest = repository / "patches" / "mine" / "patch.toml"
+    manifest.write_text('title = "read and mended"')
+    status, printed, _ = command("init", "patches/mine", "--workflow", "them/gate@0123abc")
+    assert (status, printed.splitlines()[:2]) == (
+        0,
+        ["kept patches/mine/patch.toml", "wrote .github/workflows/patchgate.yml"],
+    )
+    assert manifest.read_text() == 'title = "read and mended"'
+    assert command("init", "patches/mine", "--workflow", "them/gate@0123abc", "--force")[0] == 0
+    assert "guessed" in manifest.read_text()
+
+
 def test_nothing_is_written_where_one_file_is_there_already(command, repository):
     (repository / ".github" / "workflows").mkdir(parents=True)
     (repository / ".github" / "workflows" / "patchgate.yml").write_text("theirs")
     status, _, wrong = command("init", "patches/mine", "--workflow", "them/gate@0123abc")
     assert (status, wrong.splitlines()[0]) == (2, "error: .github/workflows/patchgate.yml: is there already")
-    assert "without --workflow, and add this patch to its `patches` and `paths`" in wrong
+    assert "add this patch to its `patches` and `paths`, and init it without --workflow" in wrong
     assert not (repository / "patches" / "mine" / "patch.toml").exists()
 
 
