@@ -23,6 +23,7 @@ from patchgate.errors import UsageError
 from patchgate.matrix import load_workloads
 from patchgate.patches import load_patch
 from patchgate.project import DEVICES
+from patchgate.rows import row_option, rows_of
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 _ANSWERS = {Answer.GOOD: 0, Answer.BAD: 1, Answer.UNKNOWN: 125}
@@ -46,7 +47,7 @@ asking = _options(
     click.option("--has", metavar="NAME", help="whether torch has NAME, or a function a parameter: 'torch.a.f(x)'"),
     click.option("--symptom", is_flag=True, help="PATCH's own symptom, unpatched"),
     click.option("--unpatched", is_flag=True, help="Ask without PATCH; it only says what to look around."),
-    click.option("--row", "rows", multiple=True, metavar="TORCH=PYTHON", help="An environment that is there."),
+    row_option,
     click.option("--checkout", type=click.Path(path_type=Path, exists=True), help="A git checkout of torch."),
     click.option("--workload", "workloads", multiple=True, metavar="NAME", help="What --code runs."),
     click.option("--folder", default="build/bisect", show_default=True, type=click.Path(path_type=Path)),
@@ -74,8 +75,7 @@ def _asking(given: dict[str, Any]) -> Asking:
     unpatched = given["unpatched"] or given["symptom"]
     if kind == "metric" and (unpatched or patch is None):
         raise UsageError("a figure compares patched with unpatched", where="--metric", got="no PATCH", next="... PATCH")
-    rows = dict(_pair(text) for text in given["rows"])
-    environments = Environments(rows, given["checkout"])
+    environments = Environments(rows_of(given["rows"]), given["checkout"])
     instrument = Instrument(environments, given["folder"].resolve(), tuple(given["workloads"]))
     return Asking(question=asked[kind](text), patch=patch, side=None if unpatched else patch, instrument=instrument)
 
@@ -85,13 +85,6 @@ def _symptom(patch: Path | None) -> str:
     if symptom is None:
         raise UsageError("no symptom to ask for", where="--symptom", got=str(patch), next="[symptom] in patch.toml")
     return f"{symptom.workload}.{symptom.device}.{symptom.fact} {symptom.predicate}"
-
-
-def _pair(text: str) -> tuple[str, str]:
-    torch, _, python = text.partition("=")
-    if not torch or not python:
-        raise UsageError("not TORCH=PYTHON", where="--row", got=text, next="--row 2.11.0=path/to/python")
-    return torch, python
 
 
 @click.command()

@@ -7,8 +7,6 @@ its own; a UsageError ends here as a message and exit code 2.
 from __future__ import annotations
 
 import difflib
-import functools
-import importlib.metadata
 import os
 import sys
 from collections.abc import Callable
@@ -40,6 +38,7 @@ from patchgate.report.junit import render_junit
 from patchgate.report.markdown import render_markdown
 from patchgate.report.terminal import show_code, show_run
 from patchgate.report.view import view
+from patchgate.rows import ABOVE_0, AT_LEAST_1, own_row, problem_option, problems_of, row_option, rows_of
 from patchgate.run import NAME, VERDICTS, Limits, Run, load_run, load_verdicts
 from patchgate.surface.commands import index_group
 from patchgate.surface.lint_command import lint
@@ -80,15 +79,15 @@ def cli() -> None:
 
 @cli.command()
 @click.argument("patch", type=click.Path())
-@click.option("--row", "rows", multiple=True, metavar="TORCH=PYTHON", help="A torch release and its interpreter.")
-@click.option("--problem", "problems", multiple=True, metavar="TORCH=REASON", help="A row that has no environment.")
+@row_option
+@problem_option
 @click.option("--device", "devices", multiple=True, metavar="NAME", help="Device profiles; default: h200 and cpu.")
 @click.option("--workload", "workloads", multiple=True, metavar="NAME", help="Only these workloads.")
 @click.option("--with", "others", multiple=True, type=click.Path(exists=True), help="A patch installed beside PATCH.")
 @click.option("--nightly", is_flag=True, help="Every workload, not only those of pre-merge; kernels are compiled too.")
-@click.option("--time-limit", default=60.0, show_default=True, help="Seconds that one case may take.")
-@click.option("--memory-limit", default=1024, show_default=True, help="MiB that one case may add to a warm torch.")
-@click.option("-n", "workers", default=2, show_default=True, help="Cases at once.")
+@click.option("--time-limit", default=60.0, show_default=True, type=ABOVE_0, help="Seconds that one case may take.")
+@click.option("--memory-limit", default=1024, show_default=True, type=AT_LEAST_1, help="MiB one case may add to torch.")
+@click.option("-n", "workers", default=2, show_default=True, type=AT_LEAST_1, help="Cases run at the same time.")
 @folder_option
 def gate(
     patch: str,
@@ -108,14 +107,13 @@ def gate(
     Without --row the torch of this interpreter is used; `nox -s gate` makes the pre-merge rows.
     """
     loaded = load_patch(Path(patch))
-    chosen = dict(_pair(row, "--row") for row in rows) or ({} if problems else _own_row())
     run = Run(
         folder=str(Path(folder).resolve()),
         patch=str(Path(patch).resolve()),
-        rows=chosen,
-        problems=dict(_pair(problem, "--problem") for problem in problems),
+        problems=problems_of(problems),
         devices=_known(devices, [file.stem for file in DEVICES.glob("*.toml")], "device") or ("h200", "cpu"),
         workloads=_known(workloads, list(load_workloads()), "workload"),
+        rows=rows_of(rows) or ({} if problems else own_row()),  # asked last: it starts interpreters
         others=tuple(str(Path(other).resolve()) for other in others),
         nightly=nightly,
         limits=Limits(seconds=time_limit, bytes=memory_limit << 20),
@@ -226,13 +224,6 @@ def _show(run: Run, verdicts: list[Verdict], html: Path | None = None) -> NoRetu
     sys.exit(code)
 
 
-def _pair(text: str, option: str) -> tuple[str, str]:
-    torch, equals, rest = text.partition("=")
-    if not equals or not torch or not rest:
-        raise UsageError("not TORCH=VALUE", where=option, got=text, next=f"{option} 2.11.0=path/to/python")
-    return torch, rest
-
-
 def _known(given: tuple[str, ...], known: list[str], what: str) -> tuple[str, ...]:
     for name in given:
         if name not in known:
@@ -240,18 +231,3 @@ def _known(given: tuple[str, ...], known: list[str], what: str) -> tuple[str, ..
             advice = f"did you mean `{close[0]}`?" if close else f"one of: {', '.join(sorted(known))}"
             raise UsageError(f"no {what} `{name}`", where=f"--{what}", got=name, next=advice)
     return given
-
-
-@functools.cache
-def _own_row() -> dict[str, str]:
-    """The torch of this interpreter, told by its metadata: torch itself is never imported here."""
-    try:
-        version = importlib.metadata.version("torch")
-    except importlib.metadata.PackageNotFoundError:
-        raise UsageError(
-            "no torch to judge on",
-            where="--row",
-            got="no row, and no torch beside this patchgate",
-            next="nox -s gate -- PATCH   (makes the pre-merge rows), or --row 2.11.0=path/to/python",
-        ) from None
-    return {version.partition("+")[0]: sys.executable}

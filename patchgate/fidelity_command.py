@@ -24,6 +24,7 @@ from patchgate.model import Case, Observation, Patch, Workload
 from patchgate.patches import load_patch
 from patchgate.record import REAL
 from patchgate.report.fidelity import show_fidelity
+from patchgate.rows import ABOVE_0, AT_LEAST_1, problem_option, problems_of, row_option, rows_of
 from patchgate.run import Limits, Run, save_run
 from patchgate.runner import Runner
 from patchgate.server import start_server
@@ -31,12 +32,12 @@ from patchgate.server import start_server
 
 @click.command()
 @click.argument("patches", nargs=-1, type=click.Path(path_type=Path))
-@click.option("--row", "rows", multiple=True, metavar="TORCH=PYTHON", help="A torch release and its interpreter.")
-@click.option("--problem", "problems", multiple=True, metavar="TORCH=REASON", help="A row that has no environment.")
+@row_option
+@problem_option
 @click.option("--profile", default="h200", show_default=True, metavar="NAME", help="The profile of the machine's GPU.")
 @click.option("--workload", "workloads", multiple=True, metavar="NAME", help="Only these workloads.")
-@click.option("--time-limit", default=240.0, show_default=True, help="Seconds that one case may take.")
-@click.option("-n", "workers", default=2, show_default=True, help="Cases at once.")
+@click.option("--time-limit", default=240.0, show_default=True, type=ABOVE_0, help="Seconds that one case may take.")
+@click.option("-n", "workers", default=2, show_default=True, type=AT_LEAST_1, help="Cases run at the same time.")
 @click.option(
     "--folder",
     default="build/fidelity",
@@ -61,9 +62,9 @@ def fidelity(
             raise UsageError(f"no workload `{name}`", where="--workload", got=name, next="one of fixtures/workloads")
     if load_profile(profile)["kind"] != "simulated":
         raise UsageError("not a simulated device", where="--profile", got=profile, next="--profile h200")
-    torches = dict(_pairs(rows))
-    if not (torches or problems) or not all(torches.values()):
-        raise UsageError("no torch to compare on", where="--row", got=" ".join(rows) or "none", next="nox -s fidelity")
+    torches, broken = rows_of(rows), problems_of(problems)
+    if not (torches or broken):
+        raise UsageError("no torch to compare on", where="--row", got="none", next="nox -s fidelity")
     chosen = [known[name] for name in workloads or known]
     loaded = [None, *(load_patch(path) for path in patches)]
     shutil.rmtree(folder, ignore_errors=True)
@@ -76,16 +77,10 @@ def fidelity(
         limits=Limits(seconds=time_limit),
     )
     save_run(run)
-    told = [Fidelity(torch=one, workload="-", patch=None, failed=reason) for one, reason in _pairs(problems)]
+    told = [Fidelity(torch=one, workload="-", patch=None, failed=reason) for one, reason in broken.items()]
     told += _compare(run, chosen, loaded, workers)
     show_fidelity(Console(width=None if sys.stdout.isatty() else 140), told)
     sys.exit(_code(told))
-
-
-def _pairs(given: Sequence[str]) -> Iterator[tuple[str, str]]:
-    for text in given:
-        torch, _, value = text.partition("=")
-        yield torch, value
 
 
 def _compare(

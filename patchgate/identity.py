@@ -27,7 +27,11 @@ import hashlib, importlib.metadata, importlib.util, json, pathlib, platform
 def version(name):
     try: return importlib.metadata.version(name)
     except importlib.metadata.PackageNotFoundError: return "none"
-home = pathlib.Path(importlib.util.find_spec("torch").origin).parent
+spec = importlib.util.find_spec("torch")
+if not (spec and spec.origin):
+    print("null")
+    raise SystemExit
+home = pathlib.Path(spec.origin).parent
 sources = hashlib.sha256()
 for part in ("version.py", "_dynamo", "_functorch", "_inductor", "_subclasses", "fx"):
     at = home / part
@@ -42,13 +46,22 @@ print(json.dumps({"torch": version("torch"), "triton": version("triton"), "pytho
 def read_environment(python: str) -> dict[str, str]:
     """Versions of a torch environment, a digest of its compiler's sources, and where it is installed ("home")."""
     try:
-        ended = subprocess.run([python, "-c", _ASK], capture_output=True, text=True, timeout=120)
-        told: dict[str, str] = json.loads(ended.stdout)
-    except (OSError, ValueError, subprocess.TimeoutExpired) as error:
-        raise UsageError(
-            "no torch in this environment", where="--row", got=f"{python}: {error}", next=f"{python} -c 'import torch'"
-        ) from None
+        ended = subprocess.run([python, "-c", _ASK], capture_output=True, text=True, errors="replace", timeout=120)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise _no_torch("no interpreter that can be started", f"{python}: {error}") from None
+    try:
+        told: dict[str, str] | None = json.loads(ended.stdout)
+    except ValueError:
+        said = (ended.stderr or ended.stdout).strip().splitlines()[-1:]
+        got = f"{python}: {said[0][:200] if said else f'it said nothing and ended with status {ended.returncode}'}"
+        raise _no_torch("not a Python that says what torch it has", got) from None
+    if not isinstance(told, dict):
+        raise _no_torch("no torch in this environment", python)
     return told
+
+
+def _no_torch(what: str, got: str) -> UsageError:
+    return UsageError(what, where="--row", got=got, next="--row TORCH=PYTHON with a Python that can `import torch`")
 
 
 def identity_of(python: str) -> str:

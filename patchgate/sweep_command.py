@@ -24,6 +24,7 @@ from patchgate.model import exit_code
 from patchgate.project import ROOT, shown
 from patchgate.report.history import render_checklist, render_series, render_transitions
 from patchgate.report.news import news
+from patchgate.rows import AT_LEAST_1, problem_option, problems_of, row_option, rows_of
 from patchgate.run import VERDICTS, Limits, save_verdicts
 from patchgate.sweep import Job, Sweep, shard_of
 
@@ -40,8 +41,8 @@ folder_option = click.option(
 
 @click.command()
 @click.argument("patches", nargs=-1, type=click.Path(path_type=Path))
-@click.option("--row", "rows", multiple=True, metavar="TORCH=PYTHON", help="A torch release and its interpreter.")
-@click.option("--problem", "problems", multiple=True, metavar="TORCH=REASON", help="A row that has no environment.")
+@row_option
+@problem_option
 @click.option("--python", "own", multiple=True, metavar="PYTHON", help="A torch of your own, or a nightly one.")
 @click.option("--device", "devices", multiple=True, metavar="NAME", help="Device profiles; default: h200 and cpu.")
 @click.option("--workload", "workloads", multiple=True, metavar="NAME", help="Only these workloads.")
@@ -52,7 +53,7 @@ folder_option = click.option(
     "--on", "cluster", metavar="ADDRESS", help="A Ray cluster: `ray` for this machine's, or ray://HOST:10001."
 )
 @click.option("--torch", "made", multiple=True, metavar="TORCH", help="With --on: a row that the cluster makes.")
-@click.option("-n", "workers", default=2, show_default=True, help="Cases at once.")
+@click.option("-n", "workers", default=2, show_default=True, type=AT_LEAST_1, help="Cases run at the same time.")
 @folder_option
 def sweep(
     patches: tuple[Path, ...],
@@ -73,8 +74,8 @@ def sweep(
 
     Without PATCHES, all below fixtures/patches. A sweep that was killed goes on where it was.
     """
-    there = dict(_pair(row, "--row") for row in rows) | {read_environment(python)["torch"]: python for python in own}
-    broken = dict(_pair(problem, "--problem") for problem in problems)
+    there = rows_of(rows) | {read_environment(python)["torch"]: python for python in own}
+    broken = problems_of(problems)
     part = re.fullmatch(r"([1-9]\d*)/([1-9]\d*)", shard)
     if part is None or int(part[1]) > int(part[2]):
         raise UsageError("not a shard", where="--shard", got=shard, next="--shard 1/4")
@@ -159,10 +160,3 @@ def _fact(text: str) -> tuple[str, str, str]:
     if not name:
         raise UsageError("not WORKLOAD.DEVICE.FACT", where="history", got=text, next="residual_stack.h200.loads.max")
     return workload, device, name
-
-
-def _pair(text: str, option: str) -> tuple[str, str]:
-    torch, _, value = text.partition("=")
-    if not torch or not value:
-        raise UsageError("not TORCH=VALUE", where=option, got=text, next=f"{option} 2.11.0=...")
-    return torch, value

@@ -34,7 +34,7 @@ CODES = (
         title="patchgate itself failed",
         what="A cell ended without a verdict: a defect in patchgate or in the pytest around it.",
         why="Nothing was judged there, and silence is not green.",
-        fix="Please report it with the output above and build/gate/run.json.",
+        fix="Please report it with the output above and run.json of the results' folder.",
     ),
     Code(
         code="PG905",

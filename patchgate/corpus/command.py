@@ -14,6 +14,7 @@ import click
 
 from patchgate.files import write_atomically
 from patchgate.project import CORPUS, shown
+from patchgate.rows import AT_LEAST_1, rows_of
 
 if TYPE_CHECKING:
     from patchgate.corpus.score import Score
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 @click.option("--write", type=click.Path(dir_okay=False, path_type=Path), help="Also write the table as Markdown.")
 @click.option("--gpu", is_flag=True, help="Also judge what needs a GPU: this machine has one.")
 @click.option("--every-byte", is_flag=True, help="Afterwards hash all of torch, not only what was touched.")
-@click.option("-n", "workers", default=2, show_default=True, help="Cases at once.")
+@click.option("-n", "workers", default=2, show_default=True, type=AT_LEAST_1, help="Cases run at the same time.")
 def corpus(
     rows: tuple[str, ...],
     only: tuple[str, ...],
@@ -48,7 +49,7 @@ def corpus(
     if not cases:
         click.echo("no case is selected")
         raise SystemExit(3)
-    pythons = dict(row.split("=", 1) for row in rows)
+    pythons = rows_of(rows)
     started, untouched = time.monotonic(), Untouched(pythons)
     with board(pythons) as judges:
         doubts = judges.sentinels()

@@ -121,6 +121,10 @@ def test_a_report_without_a_run_is_refused(command):
         (["mine.py", "--row", "2.11.0=python", "--workload", "x"], "error: --workload: no workload `x`"),
         (["mine.py", "--colour"], "Usage: patchgate gate [OPTIONS] PATCH"),
         (["mine.py", "-n", "many"], "Usage: patchgate gate [OPTIONS] PATCH"),
+        (["mine.py", "-n", "0"], "Usage: patchgate gate [OPTIONS] PATCH"),
+        (["mine.py", "--time-limit", "0"], "Usage: patchgate gate [OPTIONS] PATCH"),
+        (["mine.py", "--memory-limit", "-1"], "Usage: patchgate gate [OPTIONS] PATCH"),
+        (["mine.py", "--row", "2.11.0=/nowhere/python"], "error: --row: no interpreter that can be started"),
         ([], "Usage: patchgate gate [OPTIONS] PATCH"),
     ],
 )
@@ -146,7 +150,6 @@ def test_without_rows_and_without_torch_there_is_nothing_to_judge_on(command, mo
     def missing(name):
         raise importlib.metadata.PackageNotFoundError(name)
 
-    cli._own_row.cache_clear()
     monkeypatch.setattr(importlib.metadata, "version", missing)
     status, _, wrong = command("gate", "mine.py")
     assert status == 2
