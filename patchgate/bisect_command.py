@@ -20,6 +20,7 @@ from patchgate.bisect_over import Asking, over_commits, over_parts, over_release
 from patchgate.bisect_question import Question, parse_code, parse_fact, parse_has, parse_metric
 from patchgate.environments import Environments
 from patchgate.errors import UsageError
+from patchgate.files import make_folder
 from patchgate.matrix import load_workloads
 from patchgate.patches import load_patch
 from patchgate.project import DEVICES
@@ -68,14 +69,15 @@ def _asking(given: dict[str, Any]) -> Asking:
         texts["fact"] = _symptom(patch)
     if len(texts) != 1 or (given["symptom"] and given["fact"]):
         example = "--fact 'residual_stack.h200.loads.max > 4'"
-        raise UsageError(
-            "one question is wanted", where="--fact, --metric, --code, --has or --symptom", got=str(texts), next=example
-        )
+        got = [f"--{name} '{given[name]}'" for name in asked if given[name]] + ["--symptom"] * given["symptom"]
+        where = "--fact, --metric, --code, --has or --symptom"
+        raise UsageError("one question is wanted", where=where, got=" ".join(got) or "none", next=example)
     ((kind, text),) = texts.items()
     unpatched = given["unpatched"] or given["symptom"]
     if kind == "metric" and (unpatched or patch is None):
         raise UsageError("a figure compares patched with unpatched", where="--metric", got="no PATCH", next="... PATCH")
     environments = Environments(rows_of(given["rows"]), given["checkout"])
+    make_folder(given["folder"], "--folder")
     instrument = Instrument(environments, given["folder"].resolve(), tuple(given["workloads"]))
     return Asking(question=asked[kind](text), patch=patch, side=None if unpatched else patch, instrument=instrument)
 

@@ -144,15 +144,21 @@ class Search:
         got = f"{item}: {reading.shown}" if reading else str(error)
         if error.got is Answer.UNKNOWN:
             return UsageError("an end cannot be told", where="bisect", got=got, next="choose another end")
-        if item in known:
+        if reading and item in known and known[item].answer is not reading.answer:
             return UsageError(
                 "what is recorded does not hold here",
                 where="golden",
                 got=f"{got}, recorded: {known[item].shown}",
                 next="ask again with --measure-all",
             )
-        ends = ", ".join(f"{end}: {(self.readings.get(end) or known[end]).shown}" for end in (items[0], items[-1]))
-        return UsageError("both ends answer the same", where="bisect", got=ends, next="widen the range, or ask another")
+        told = {end: self.readings.get(end) or known[end] for end in (items[0], items[-1])}
+        which = "at both ends" if told[items[-1]].answer is Answer.BAD else "at neither end"
+        return UsageError(
+            f"it holds {which}, so there is no turn to find",
+            where="bisect",
+            got=", ".join(f"{end}: {one.shown}" for end, one in told.items()),
+            next="widen the range, or ask another question",
+        )
 
 
 def recorded(question: Question, patch: str | None, releases: Sequence[str]) -> dict[str, Reading]:

@@ -24,7 +24,7 @@ from patchgate.corpus.command import corpus
 from patchgate.errors import UsageError
 from patchgate.evidence import gather
 from patchgate.fidelity_command import fidelity
-from patchgate.files import write_atomically
+from patchgate.files import make_folder, write_atomically
 from patchgate.init_command import init
 from patchgate.launch import launch
 from patchgate.matrix import load_matrix, load_profile, load_workloads
@@ -121,6 +121,7 @@ def gate(
     )
     for device in run.devices:
         load_profile(device)
+    make_folder(Path(run.folder), "--folder")
     torches = ", ".join(run.torches)
     click.echo(f"patchgate {__version__}: {loaded.id} on torch {torches}; devices {', '.join(run.devices)}")
     _show(run, launch(run, workers=workers, quiet=False))
@@ -198,12 +199,14 @@ cli.add_command(index_group)
 
 def _show(run: Run, verdicts: list[Verdict], html: Path | None = None) -> NoReturn:
     """Print and write every report of a run, the page to `html` if it is given, and end with its exit code."""
+    folder = Path(run.folder)
+    make_folder(folder, "--folder")
+    make_folder((html or folder / pages.NAME).parent, "--html")
     patch = load_patch(Path(run.patch))
     title = " ".join(filter(None, (patch.id, patch.claims.title, patch.claims.source)))
     shown_view = view(verdicts, run.torches)
     # A log is not 80 columns wide; a terminal says how wide it is.
     show_run(Console(width=None if sys.stdout.isatty() else 140), title, shown_view)
-    folder = Path(run.folder)
     write_atomically(folder / "junit.xml", render_junit(verdicts))
     markdown = render_markdown(title, shown_view)
     write_atomically(folder / "summary.md", markdown)

@@ -19,6 +19,7 @@ from rich.console import Console
 
 from patchgate.errors import UsageError
 from patchgate.fidelity import Fidelity, compare_sides
+from patchgate.files import make_folder
 from patchgate.matrix import load_profile, load_workloads
 from patchgate.model import Case, Observation, Patch, Workload
 from patchgate.patches import load_patch
@@ -68,6 +69,7 @@ def fidelity(
     chosen = [known[name] for name in workloads or known]
     loaded = [None, *(load_patch(path) for path in patches)]
     shutil.rmtree(folder, ignore_errors=True)
+    make_folder(folder, "--folder")
     run = Run(
         folder=str(folder.resolve()),
         patch=str(patches[0].resolve()) if patches else "",

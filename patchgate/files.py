@@ -8,6 +8,8 @@ import re
 import tempfile
 from pathlib import Path
 
+from patchgate.errors import UsageError
+
 
 def write_atomically(path: Path, text: str) -> None:
     """Replace `path` with `text`; on any failure the old file stays as it was.
@@ -27,6 +29,17 @@ def write_atomically(path: Path, text: str) -> None:
         with contextlib.suppress(OSError):
             os.unlink(temporary)
         raise
+
+
+def make_folder(path: Path, where: str) -> None:
+    """Make a folder that will be written to. Raises UsageError, with `where` it was asked for, when it cannot be."""
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=path):
+            pass
+    except OSError as error:
+        got = f"{path}: {error.strerror or error}"
+        raise UsageError("no folder that can be written to", where=where, got=got, next=f"another {where}") from None
 
 
 def line_of(text: str, start: str, table: str = "") -> int:

@@ -14,7 +14,7 @@ from typing import NoReturn
 import click
 
 from patchgate.errors import UsageError
-from patchgate.files import write_atomically
+from patchgate.files import make_folder, write_atomically
 from patchgate.init_command import guessed
 from patchgate.parts import Part, parts_of, text_of
 from patchgate.patches import DIFFS, files_of
@@ -37,6 +37,7 @@ def parts(patch: Path, options: tuple[str, ...], folder: Path) -> NoReturn:
     source, manifest = files_of(patch)
     text = source.read_text(encoding="utf-8", errors="replace")
     found = _parts(source, text)
+    make_folder(folder, "--folder")
     files = [write_part(part, found, text, folder / "patches", manifest) for part in found]
     ended = {}
     for part, own in zip(found, files, strict=True):

@@ -17,6 +17,7 @@ import click
 from patchgate import pages
 from patchgate.environments import Environments
 from patchgate.errors import UsageError
+from patchgate.files import make_folder
 from patchgate.history import History
 from patchgate.history_changes import Cells, flaky, groups, transitions
 from patchgate.identity import read_environment
@@ -85,7 +86,11 @@ def sweep(
             "only a cluster makes a row", where="--torch", got=made[0], next=f"nox -s sweep -- --torch {made[0]}"
         )
     torches = dict.fromkeys([*there, *broken, *made])
+    if not torches:
+        click.echo("nothing was judged: no row was given\n  next: nox -s sweep, or --row 2.11.0=path/to/python")
+        sys.exit(3)
     jobs = [Job(torch=torch, patch=patch) for patch in chosen for torch in torches]
+    make_folder(folder, "--folder")
     history = History(folder / "history.sqlite")
     at = datetime.now(timezone.utc).isoformat(timespec="seconds")
     run = name or f"{at} {shard}"
@@ -129,10 +134,17 @@ def history_command(
     fact: str | None, patch: str | None, merged: tuple[Path, ...], export: Path | None, folder: Path
 ) -> None:
     """The series of FACT (residual_stack.h200.loads.max); without one, what changed and what fails."""
-    history = History(folder / "history.sqlite")
+    kept = folder / "history.sqlite"
+    if not (merged or kept.is_file()):
+        raise _none_kept(kept)
+    make_folder(folder, "--folder")
+    history = History(kept)
     try:
         for path in merged:
             history.merge(path)
+        told = history.recent(_RUNS)
+        if not told:
+            raise _none_kept(kept)
         if export:
             history.export(export)
         if fact:
@@ -142,9 +154,13 @@ def history_command(
                 raise UsageError("no such fact in this history", where="history", got=fact, next="nox -s sweep")
             click.echo("\n".join(render_series(points)))
         else:
-            click.echo("\n".join(_told(history.recent(_RUNS))))
+            click.echo("\n".join(_told(told)))
     finally:
         history.close()
+
+
+def _none_kept(path: Path) -> UsageError:
+    return UsageError("no run in this history", where=shown(path), next="nox -s sweep, or another --folder")
 
 
 def _told(told: Sequence[Cells]) -> Iterator[str]:

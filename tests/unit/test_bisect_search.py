@@ -129,10 +129,19 @@ def test_a_record_that_does_not_hold_here_is_said():
         Search(lambda item: reading(GOOD), lambda line: None).turn(["0", "1", "2"], known)
 
 
-@pytest.mark.parametrize(("answer", "what"), [(GOOD, "both ends answer the same"), (UNKNOWN, "an end cannot be told")])
-def test_a_search_without_two_ends_is_refused(answer, what):
+@pytest.mark.parametrize("recorded", [[], ["0"], ["0", "1", "2"]])
+@pytest.mark.parametrize(
+    ("answer", "what"),
+    [
+        (GOOD, "it holds at neither end, so there is no turn"),
+        (BAD, "it holds at both ends, so there is no turn"),
+        (UNKNOWN, "an end cannot be told"),
+    ],
+)
+def test_a_search_without_two_ends_is_refused(answer, what, recorded):
+    known = {item: reading(answer) for item in recorded if answer is not UNKNOWN}
     with pytest.raises(UsageError, match=what):
-        Search(lambda item: reading(answer), lambda line: None).turn(["0", "1"], {})
+        Search(lambda item: reading(answer), lambda line: None).turn(["0", "1", "2"], known)
 
 
 def test_two_of_five_that_do_it_together_are_found():
@@ -188,13 +197,22 @@ def test_a_search_that_cannot_be_is_refused(options):
     assert isinstance(result.exception, UsageError)
 
 
+@pytest.mark.parametrize(
+    ("options", "got"), [([], "none"), (["--code", "PG501", "--has", "a.b"], "--code 'PG501' --has 'a.b'")]
+)
+def test_other_than_one_question_is_refused_with_what_was_asked(options, got):
+    refused = CliRunner().invoke(bisect, options).exception
+    assert isinstance(refused, UsageError)
+    assert (refused.what, refused.got) == ("one question is wanted", got)
+
+
 def test_both_ends_alike_are_shown():
     with pytest.raises(UsageError) as refused:
         Search(lambda item: reading(GOOD), lambda line: None).turn(["2.10.0", "2.11.0"], {})
     assert_expected_inline(
         str(refused.value),
         """\
-bisect: both ends answer the same
+bisect: it holds at neither end, so there is no turn to find
   got:  2.10.0: good, 2.11.0: good
-  next: widen the range, or ask another""",
+  next: widen the range, or ask another question""",
     )

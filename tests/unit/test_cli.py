@@ -85,6 +85,13 @@ def test_the_page_goes_where_it_is_told_to(command, results, folder):
     )
 
 
+@pytest.mark.parametrize("page", ["mine.py/page.html", "/proc/patchgate/page.html"])
+def test_a_page_that_cannot_be_written_is_refused(command, results, page):
+    results(Kind.PASS)
+    status, printed, wrong = command("report", "--folder", "out", "--html", page)
+    assert (status, printed, wrong.splitlines()[0]) == (2, "", "error: --html: no folder that can be written to")
+
+
 def test_the_summary_of_a_pipeline_is_added_to(command, results, folder, monkeypatch):
     (folder / "steps.md").write_text("before\n")
     monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(folder / "steps.md"))
@@ -121,6 +128,10 @@ def test_a_report_without_a_run_is_refused(command):
         (["mine.py", "--row", "2.11.0=python", "--workload", "x"], "error: --workload: no workload `x`"),
         (["mine.py", "--colour"], "Usage: patchgate gate [OPTIONS] PATCH"),
         (["mine.py", "-n", "many"], "Usage: patchgate gate [OPTIONS] PATCH"),
+        (
+            ["mine.py", "--problem", "2.11.0=no", "--folder", "mine.py/out"],
+            "error: --folder: no folder that can be written to",
+        ),
         (["mine.py", "-n", "0"], "Usage: patchgate gate [OPTIONS] PATCH"),
         (["mine.py", "--time-limit", "0"], "Usage: patchgate gate [OPTIONS] PATCH"),
         (["mine.py", "--memory-limit", "-1"], "Usage: patchgate gate [OPTIONS] PATCH"),

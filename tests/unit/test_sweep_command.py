@@ -5,6 +5,7 @@ import sys
 import pytest
 
 from patchgate import cli
+from patchgate.history import History
 
 
 @pytest.fixture
@@ -53,3 +54,26 @@ def test_machines_that_share_a_name_share_a_run(command, folder):
 def test_bad_usage_is_told(command, arguments, told):
     status, _, wrong = sweep(command, *arguments)
     assert (status, wrong.splitlines()[0]) == (2, told)
+
+
+def test_without_a_row_nothing_is_judged_and_that_is_said(command, folder):
+    status, printed, _ = command("sweep", "mine.py", "--folder", "out")
+    assert (status, printed.splitlines()[0]) == (3, "nothing was judged: no row was given")
+    assert "no failures" not in printed and not (folder / "out").exists()
+
+
+@pytest.mark.parametrize("arguments", [[], ["stack.h200.loads"]])
+def test_a_history_without_a_run_says_so(command, folder, arguments):
+    status, printed, wrong = command("history", *arguments, "--folder", "out")
+    assert (status, printed, (folder / "out").exists()) == (2, "", False)
+    assert wrong == ("error: out/history.sqlite: no run in this history\n  next: nox -s sweep, or another --folder\n")
+
+
+def test_a_history_whose_sweep_was_killed_at_once_has_no_run_either(command, folder):
+    History(folder / "out" / "history.sqlite").close()
+    assert command("history", "--folder", "out")[0] == 2
+
+
+def test_a_folder_that_cannot_be_made_is_refused(command, folder):
+    status, _, wrong = command("sweep", "mine.py", "--problem", "2.11.0=no", "--folder", "mine.py/out")
+    assert (status, wrong.splitlines()[0]) == (2, "error: --folder: no folder that can be written to")
