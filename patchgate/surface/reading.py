@@ -105,7 +105,16 @@ class Reader(Folder):
         elif self.attempts and presence is Presence.MISSING:
             live = Live.QUIET
         self.usage.touches.append(
-            Touch(spot=spot, kind=kind, owner=owner, name=name, presence=presence, live=live, gates=self.gates)
+            Touch(
+                spot=spot,
+                kind=kind,
+                owner=owner,
+                name=name,
+                presence=presence,
+                live=live,
+                gates=self.gates,
+                body=self.body,
+            )
         )
 
     def _external(self, dotted: str) -> Value:

@@ -38,7 +38,7 @@ class Spot:
 
 @dataclass(frozen=True, kw_only=True)
 class Touch:
-    """A name of torch that the patch needs. `owner` is what it was looked up on."""
+    """A name of torch that the patch needs. `owner` is what it was looked up on, `body` the function it stands in."""
 
     spot: Spot
     kind: str
@@ -47,11 +47,21 @@ class Touch:
     presence: Presence
     live: Live
     gates: tuple[Spot, ...] = ()
-    written: bool = False
+    body: int = 0
 
     @property
     def dotted(self) -> str:
         return f"{self.owner}.{self.name}" if self.owner else self.name
+
+
+@dataclass(frozen=True, kw_only=True)
+class Definition:
+    """A name that the patch itself puts on `owner`, after the first `after` touches of the walk."""
+
+    owner: str
+    name: str
+    after: int
+    body: int
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -124,4 +134,7 @@ class Usage:
     callings: list[Calling] = field(default_factory=list)
     comparisons: list[Comparison] = field(default_factory=list)
     gates: list[Gate] = field(default_factory=list)
-    defined: set[str] = field(default_factory=set)
+    defined: list[Definition] = field(default_factory=list)
+
+    def define(self, owner: str, name: str, body: int) -> None:
+        self.defined.append(Definition(owner=owner, name=name, after=len(self.touches), body=body))

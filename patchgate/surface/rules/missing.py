@@ -8,18 +8,30 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from patchgate.surface.findings import Severity, View
-from patchgate.surface.usage import Live, Presence, Touch
+from patchgate.surface.usage import Definition, Live, Presence, Touch
 
 
 def missing_touches(views: Sequence[View], *kinds: str) -> Iterator[tuple[View, Touch]]:
-    """Each (view, touch) of a missing name that the patch did not put there itself."""
-    defined = {name.rpartition(".")[2] for view in views for name in view.usage.defined}
+    """Each (view, touch) of a missing name that the patch has not put there itself by then."""
     for view in views:
-        for touch in view.usage.touches:
+        for at, touch in enumerate(view.usage.touches):
             if touch.kind not in kinds or touch.presence is not Presence.MISSING or touch.live is Live.QUIET:
                 continue
-            if touch.name not in defined:
+            if not any(_made(view, touch, at, each) for each in view.usage.defined):
                 yield view, touch
+
+
+def same_name(view: View, touch: Touch, owner: str, name: str) -> bool:
+    """Whether a touch can mean `owner.name`: a class may be meant by another of its family, a module only by itself."""
+    if touch.name != name:
+        return False
+    return touch.owner == owner or not {touch.owner, owner} & view.release.modules()
+
+
+def _made(view: View, touch: Touch, at: int, made: Definition) -> bool:
+    """Whether the patch defines the name before touch number `at`; in what order functions run is not known."""
+    in_time = made.body != touch.body or made.after <= at
+    return in_time and same_name(view, touch, made.owner, made.name)
 
 
 def severity_of(touch: Touch) -> Severity:

@@ -1,6 +1,7 @@
 """PG126: a function is assigned to a name that torch does not have.
 
-Quiet for markers that are no functions, and for names that the patch itself uses.
+Quiet for markers that are no functions, and for names that the patch itself reads: PG111 tells it if it does so
+too early.
 """
 
 from __future__ import annotations
@@ -8,16 +9,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from patchgate.surface.findings import Remark, Severity, View
+from patchgate.surface.rules.missing import same_name
 from patchgate.surface.usage import Live, Presence
 
 
 def check(views: Sequence[View]) -> Iterator[Remark]:
-    used = {touch.name for view in views for touch in view.usage.touches}
     for view in views:
         for each in view.usage.rebindings:
             if each.presence is not Presence.MISSING or each.function is None or each.live is Live.QUIET:
                 continue
-            if each.name in used:
+            owner = each.target.rpartition(".")[0]
+            if any(same_name(view, touch, owner, each.name) for touch in view.usage.touches):
                 continue
             live = each.live is Live.LIVE
             yield Remark(

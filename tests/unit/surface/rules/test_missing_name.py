@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from toytorch import found, toy
 
 
@@ -20,3 +21,45 @@ def test_a_name_that_is_nowhere_is_missing() -> None:
     assert found("from torch._inductor.ir import Absent, Box\n") == [
         "1: PG111 red `Absent` missing on `torch._inductor.ir` [every release]"
     ]
+
+
+WRAPPED = "from torch._inductor.ir import Box\ndef f(self): return {0}(self)\n"
+
+
+@pytest.mark.parametrize(
+    "patch",
+    [
+        "kept = Box.should_realise\n" + WRAPPED.format("kept") + "Box.should_realise = f\n",
+        WRAPPED.format("kept") + "Box.should_realise, kept = f, Box.should_realise\n",
+        "def install():\n    kept = Box.should_realise\n    Box.should_realise = lambda self: kept(self)\ninstall()\n",
+    ],
+)
+def test_a_misspelt_name_is_red_though_the_patch_assigns_it_afterwards(patch: str) -> None:
+    [told] = found("from torch._inductor.ir import Box\n" + patch)
+    assert "PG111 red `should_realise` missing on `torch._inductor.ir.Box` [every release]" in told
+
+
+def test_an_import_is_not_excused_by_a_later_assignment() -> None:
+    source = "from torch._inductor import ir\nfrom torch._inductor.ir import absent\nir.absent = lambda: absent()\n"
+    assert [each.split("`")[0] for each in found(source)] == ["2: PG111 red "]
+
+
+def test_a_name_of_one_module_is_not_excused_by_its_namesake_on_another() -> None:
+    source = "from torch._inductor import graph, ir\ngraph.absent = lambda: 1\ngraph.absent()\nir.absent()\n"
+    assert [each.split("`")[0] for each in found(source)] == ["4: PG111 red "]
+
+
+@pytest.mark.parametrize(
+    "patch",
+    [
+        "Box.added = lambda self: 1\nkept = Box.added\n",
+        "if not hasattr(Box, 'added'):\n    Box.added = lambda self: 1\nkept = Box.added\n",
+        "def install():\n    Box.added = lambda self: 1\ninstall()\nkept = Box.added\n",
+        "def use(box: Box):\n    return box.added()\nBox.added = lambda self: 1\n",
+        "def use(box: Box):\n    return box.seen\ndef mark(box: Box):\n    box.seen = True\n",
+        "kept = getattr(Box, 'added', None)\nBox.added = lambda self: kept\n",
+        "try:\n    kept = Box.added\nexcept AttributeError:\n    kept = None\nBox.added = lambda self: kept\n",
+    ],
+)
+def test_a_name_that_the_patch_adds_may_be_read_from_then_on(patch: str) -> None:
+    assert found("from torch._inductor.ir import Box\n" + patch) == []

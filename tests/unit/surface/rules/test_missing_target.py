@@ -12,3 +12,9 @@ def test_missing_target() -> None:
     assert codes(source.format("helper", "f") + "Box.should_realize = lambda self, *a, **k: self.helper()\n") == [
         "PG122"
     ]
+
+
+def test_a_name_read_elsewhere_does_not_excuse_the_wrong_owner() -> None:
+    source = "from torch._inductor import graph, ir\nkept = ir.unused\ngraph.unused = lambda x: kept(x)\n"
+    assert codes(source) == ["PG126"]
+    assert codes(source.replace("graph.unused", "ir.unused")) == ["PG119"]
