@@ -11,12 +11,12 @@ from pathlib import Path
 from patchgate.bisect import Answer
 from patchgate.bisect_question import Question, Reading, untold
 from patchgate.model import Patch
+from patchgate.source import Unreadable, parse
 from patchgate.surface.api import Function
 from patchgate.surface.bare import BareRelease
 from patchgate.surface.changes import Modules, diff
 from patchgate.surface.claiming import guesses_in
 from patchgate.surface.index import load, releases
-from patchgate.surface.lint import Unreadable, parse
 
 
 def known_releases() -> tuple[str, ...]:

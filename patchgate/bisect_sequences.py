@@ -21,6 +21,7 @@ from patchgate.files import write_atomically
 from patchgate.identity import patch_digest
 from patchgate.model import Patch
 from patchgate.project import shown
+from patchgate.source import read_source
 
 _SUBSET = '''"""{title}: only these changes of it, for a search. Content {digest}."""
 
@@ -126,7 +127,7 @@ def diff_of(path: Path) -> Path:
 
 def hunks_of(diff: Path) -> list[str]:
     """`path:line` of each hunk. Raises UsageError."""
-    text = diff.read_text(encoding="utf-8", errors="replace")
+    text = read_source(diff)
     return [f"{path}:{start}" for path, hunks in hunks_in(text, shown(diff)).items() for start, _, _ in hunks]
 
 
@@ -135,7 +136,7 @@ def with_hunks(patch: Patch, diff: Path, names: Sequence[str], folder: Path) -> 
     from unidiff.patch import PatchSet
 
     texts = []
-    for file in PatchSet(diff.read_text(encoding="utf-8", errors="replace")):
+    for file in PatchSet(read_source(diff)):
         hunks = [str(hunk) for hunk in file if f"{file.path}:{hunk.source_start}" in names]
         if hunks:
             texts += [f"--- {file.source_file}\n+++ {file.target_file}\n", *hunks]

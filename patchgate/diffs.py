@@ -16,6 +16,7 @@ from pathlib import Path
 from patchgate.errors import UsageError
 from patchgate.files import write_atomically
 from patchgate.project import shown
+from patchgate.source import read_source
 
 # The text of a patch, which the probe runs as any other; nothing on this side imports torch.
 _TEXT = '''"""Written by patchgate from a diff of torch's sources."""
@@ -33,7 +34,7 @@ if SpecifierSet({applies_to!r}).contains(str(torch.__version__), prereleases=Tru
 
 def write_patch(diff: Path, applies_to: str | None) -> Path:
     """The Python file that stands for `diff` as long as this process lives. Raises UsageError for a bad diff."""
-    text = diff.read_text(encoding="utf-8", errors="replace")
+    text = read_source(diff)
     files = hunks_in(text, shown(diff))
     listed = "\n".join(f"    {path!r}: {hunks!r}," for path, hunks in files.items())
     source = _TEXT.format(hunks=f"{{\n{listed}\n}}", applies_to=applies_to or "")

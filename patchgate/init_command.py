@@ -15,6 +15,7 @@ from patchgate.files import write_atomically
 from patchgate.manifest import manifest_text
 from patchgate.patches import DIFFS, files_of
 from patchgate.project import ROOT, shown
+from patchgate.source import Unreadable, parse, read_source
 
 
 @click.command()
@@ -47,13 +48,12 @@ def guessed(source: Path, patch: Path) -> str:
     """The manifest that the text of a patch suggests. Raises UsageError where it cannot be read."""
     from patchgate.surface.claiming import guesses_in, guesses_in_diff
     from patchgate.surface.index import load, releases
-    from patchgate.surface.lint import Unreadable, parse
 
-    text = source.read_text(encoding="utf-8", errors="replace")
     if source.suffix in DIFFS:
-        guesses = guesses_in_diff(text)
+        guesses = guesses_in_diff(read_source(source))
     else:
         try:
+            text = read_source(source)
             guesses = guesses_in(text, parse(text), [load(version) for version in releases()])
         except (Unreadable, RecursionError) as error:
             line, reason = (error.line, error.reason) if isinstance(error, Unreadable) else (1, "nested too deeply")

@@ -19,6 +19,7 @@ from patchgate.init_command import guessed
 from patchgate.parts import Part, parts_of, text_of
 from patchgate.patches import DIFFS, files_of
 from patchgate.project import shown
+from patchgate.source import Unreadable, read_source
 from patchgate.tomlfile import read_toml
 
 # What the whole file claims of its numbers holds for each part; where a part applies is read off its own text.
@@ -35,8 +36,7 @@ def parts(patch: Path, options: tuple[str, ...], folder: Path) -> NoReturn:
     OPTIONS go to each `patchgate gate`.
     """
     source, manifest = files_of(patch)
-    text = source.read_text(encoding="utf-8", errors="replace")
-    found = _parts(source, text)
+    text, found = _parts(source)
     make_folder(folder, "--folder")
     files = [write_part(part, found, text, folder / "patches", manifest) for part in found]
     ended = {}
@@ -51,16 +51,18 @@ def parts(patch: Path, options: tuple[str, ...], folder: Path) -> NoReturn:
     sys.exit(next((code for code in (1, 2, 4, 3) if code in ended.values()), max(ended.values())))
 
 
-def _parts(source: Path, text: str) -> list[Part]:
+def _parts(source: Path) -> tuple[str, list[Part]]:
     try:
+        text = read_source(source)
         found = [] if source.suffix in DIFFS else parts_of(text)
-    except SyntaxError as error:
-        where = f"{shown(source)}:{error.lineno}"
-        raise UsageError("not readable as Python", where=where, got=error.msg, next="mend the file first") from None
+    except (SyntaxError, Unreadable) as error:
+        line, got = (error.line, error.reason) if isinstance(error, Unreadable) else (error.lineno, error.msg)
+        where = f"{shown(source)}:{line}"
+        raise UsageError("not readable as Python", where=where, got=got, next="mend the file first") from None
     if len(found) < 2:
         got = f"{len(found)} patches behind a condition of their own"
         raise UsageError("nothing to part", where=shown(source), got=got, next=f"patchgate gate {shown(source)}")
-    return found
+    return text, found
 
 
 def write_part(part: Part, parts: list[Part], text: str, folder: Path, manifest: Path) -> Path:

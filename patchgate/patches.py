@@ -22,6 +22,7 @@ from patchgate.files import line_of
 from patchgate.model import Budget, Claims, Numerics, Patch, Symptom
 from patchgate.predicate import parse_predicate
 from patchgate.project import shown
+from patchgate.source import read_anyhow
 from patchgate.tomlfile import read_toml, refuse_unknown
 
 DIFFS = (".diff", ".patch")
@@ -48,7 +49,7 @@ def load_patch(path: Path) -> Patch:
     return Patch(
         id=identity,
         path=str(source.resolve()),
-        source=source.read_text(encoding="utf-8", errors="replace"),
+        source=read_anyhow(source),
         claims=claims,
         manifest=str(manifest.resolve()) if has_manifest else None,
     )

@@ -31,7 +31,7 @@ def without_effect(written: list[dict[str, Any]], patch: str) -> list[dict[str, 
 
 
 def _imports_torch_before(patch: str, line: int | None) -> bool:
-    tree = ast.parse(Path(patch).read_text(encoding="utf-8"))
+    tree = ast.parse(Path(patch).read_bytes())
     return any(
         isinstance(node, (ast.Import, ast.ImportFrom))
         and node.lineno < (line or 0)

@@ -5,8 +5,6 @@ Decides what is linted and what a file that cannot be read says. Refuses to know
 
 from __future__ import annotations
 
-import ast
-import warnings
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +14,7 @@ from packaging.specifiers import SpecifierSet
 from patchgate.errors import UsageError
 from patchgate.patches import load_claims
 from patchgate.project import shown
+from patchgate.source import Unreadable, parse, read_anyhow, read_source
 from patchgate.surface.findings import Finding, Severity, View, lines_of, merged, show_releases
 from patchgate.surface.hunks import lint_diff
 from patchgate.surface.ignores import apply_ignores
@@ -68,11 +67,13 @@ def lint(
     for file in [file for path in paths for file in files_of(path)]:
         name = shown(file)
         files.append(name)
-        text = file.read_text(encoding="utf-8", errors="replace")
         if file.suffix in _DIFFS:
-            findings += lint_diff(text, name, known, sources or Sources())
+            findings += lint_diff(read_source(file), name, known, sources or Sources())
             continue
-        found, views = lint_source(text, name, releases, claimed=_claimed(file), matrix=matrix)
+        try:
+            found, views = lint_source(read_source(file), name, releases, claimed=_claimed(file), matrix=matrix)
+        except Unreadable as error:
+            found, views = [_unreadable(error.line, error.reason, name, read_anyhow(file))], []
         findings += found
         names += names_told(views)
     return Report(files=tuple(files), releases=known, findings=tuple(findings), names=tuple(names))
@@ -135,28 +136,6 @@ def lint_source(
         return [_unreadable(1, "nested too deeply", path, source)], []
     known = [release.version for release in releases]
     return apply_ignores(merged(remarks, path, known, source), source, path), views
-
-
-class Unreadable(Exception):
-    """A file that Python refuses, with the line and the reason."""
-
-    def __init__(self, line: int, reason: str) -> None:
-        self.line, self.reason = line, reason
-        super().__init__(reason)
-
-
-def parse(source: str) -> ast.Module:
-    """The syntax tree; anything that Python refuses becomes one kind of error, with its line."""
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            return ast.parse(source)
-    except SyntaxError as error:
-        raise Unreadable(error.lineno or 1, error.msg) from None
-    except (RecursionError, MemoryError):
-        raise Unreadable(1, "nested too deeply") from None
-    except (ValueError, UnicodeError) as error:
-        raise Unreadable(1, str(error)) from None
 
 
 def _unreadable(line: int, reason: str, path: str, source: str) -> Finding:

@@ -243,3 +243,12 @@ def test_whatever_a_patch_says_the_manifest_can_be_read(folder, title, name):
         title,
         (title,),
     )
+
+
+def test_a_patch_is_read_as_python_reads_it(command, folder):
+    (folder / "marked.py").write_bytes(b'\xef\xbb\xbf"""Mine."""\n')
+    assert command("init", "marked.py")[0] == 0
+    assert load_claims(folder / "marked.toml").title == "Mine"
+    (folder / "uncoded.py").write_bytes(b"# one\n# gr\xfc\xdfe\n")
+    code, _, err = command("init", "uncoded.py")
+    assert (code, err.splitlines()[0]) == (2, "error: uncoded.py:2: not readable as Python")

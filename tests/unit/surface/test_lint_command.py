@@ -91,3 +91,12 @@ def test_the_command_starts_without_what_only_others_need() -> None:
     asked = "import sys, patchgate.cli, patchgate.surface.lint; print(*sorted(sys.modules))"
     done = subprocess.run([sys.executable, "-c", asked], capture_output=True, text=True, check=True)
     assert {"numpy", "scipy", "pip", "unidiff", "pytest", "torch"}.intersection(done.stdout.split()) == set()
+
+
+def test_a_file_is_read_as_python_reads_it(run, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+    (tmp_path / "marked.py").write_bytes(b"\xef\xbb\xbf" + RED.encode())
+    assert "marked.py:1:8: PG110" in run("marked.py").output
+    (tmp_path / "uncoded.py").write_bytes(b"import torch\n# gr\xfc\xdfe\n")
+    assert "uncoded.py:2:1: PG140 not readable as Python: 'utf-8' codec can't decode" in run("uncoded.py").output
+    (tmp_path / "coded.py").write_bytes(b"# coding: latin-1\n# gr\xfc\xdfe\n")
+    assert run("coded.py").exit_code == 0
