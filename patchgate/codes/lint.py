@@ -34,7 +34,7 @@ CODES = (
         title="signature drift",
         what="The replacement does not take what the replaced function takes in these releases.",
         why="A caller inside torch that passes it raises TypeError in the middle of a compile.",
-        fix="Add the parameters that the finding names, or take `**kwargs`.",
+        fix="Add the parameters that the finding names, or take `**kwargs`; pass them on where you call the original.",
     ),
     Code(
         code="PG114",

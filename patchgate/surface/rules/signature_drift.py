@@ -1,11 +1,13 @@
 """PG113 and PG114: the replacement no longer takes what torch passes, or is bound in another form.
 
-Red only with callers in torch as proof; a parameter that nobody passes yet is a note. A method of a subclass may
-take less than its base's on purpose: it counts where it fits the base of some other release.
+Red only with callers in torch as proof; a parameter that nobody passes yet, or that is taken and dropped, is a
+note. A method of a subclass may take less than its base's on purpose: it counts where it fits the base of some
+other release.
 """
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterator, Sequence
 
 from patchgate.surface.api import CallSite, Function, Parameter
@@ -24,6 +26,7 @@ def check(views: Sequence[View]) -> Iterator[Remark]:
             remarks = [
                 *_form(view, each, each.original, each.function),
                 *_signature(view, each, each.original, each.function),
+                *_dropped(view, each, each.original, each.function),
             ]
             if each.inherited:
                 overrides.setdefault(each.spot, []).append(remarks)
@@ -88,7 +91,9 @@ def _signature(view: View, each: Rebinding, original: Function, function: LocalF
         yield from _order(view, each, theirs, ours)
     if not failing and not lacking:
         return
-    fix = f"add `{written(lacking)}`" if lacking else f"give `{demanded[0].name}` a default" if demanded else ""
+    fix = f"give `{demanded[0].name}` a default" if demanded else ""
+    if lacking:
+        fix = f"add `{written(lacking)}`, and pass it on where the original is called"
     names = ", ".join(f"`{p.name}`" for p in lacking)
     if failing:
         problem = failing[0][1]
@@ -110,6 +115,31 @@ def _signature(view: View, each: Rebinding, original: Function, function: LocalF
             severity=Severity.NOTE,
             fix=fix,
         )
+
+
+def _dropped(view: View, each: Rebinding, original: Function, function: LocalFunction) -> Iterator[Remark]:
+    """Parameters that torch passes, and that the replacement takes only to call the original without them."""
+    mentioned = {node.id for node in ast.walk(function.node) if isinstance(node, ast.Name)}
+    theirs, ours = _parameters(each, original, function)
+    taken = {p.name for p in ours} - mentioned
+    sites = view.release.calls(each.name)
+    passed = {
+        p.name for at, p in enumerate(theirs) for site in sites if p.name in site.keywords or site.positional > at
+    }
+    for call in view.usage.callings:
+        inside = function.node.lineno <= call.spot.line <= (function.node.end_lineno or 0)
+        if not inside or call.starred or call.dotted != each.origin or call.live is not Live.LIVE:
+            continue
+        reached = {p.name for p in original.parameters[: call.positional + call.bound]}
+        for name in sorted(taken & passed - reached - set(call.keywords)):
+            yield Remark(
+                code="PG113",
+                version=view.version,
+                spot=call.spot,
+                message=f"{_what(each)} takes `{name}`, which torch passes, and calls the original without it",
+                severity=Severity.NOTE,
+                fix=f"pass `{name}={name}` on",
+            )
 
 
 def _order(view: View, each: Rebinding, theirs: Sequence[Parameter], ours: Sequence[Parameter]) -> Iterator[Remark]:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 from toyrelease import ToyRelease
-from toytorch import codes, found
+from toytorch import TORCHES, codes, found
+
+from patchgate.surface.lint import lint_source
 
 BOX = "from torch._inductor.ir import Box\nimport torch\n"
 
@@ -81,3 +83,37 @@ def test_another_order_is_red_where_calls_pass_by_position() -> None:
     assert found(swapped.format("x, y, z=1"), (release,)) == []
     named = ToyRelease("2.11.0", {"torch._inductor.ir": "def strides(x, y): ...\ndef use(): strides(x=1, y=2)\n"})
     assert [line.split()[2] for line in found(swapped.format("y, x"), (named,))] == ["note"]
+
+
+KEEPING = f"{BOX}kept = Box.should_realize\ndef f({{}}): return {{}}\nBox.should_realize = f\n"
+
+
+@pytest.mark.parametrize(
+    "call", ["kept(self, users)", "Box.should_realize(self, users)", "len([kept(self, users=users)])"]
+)
+def test_what_is_taken_and_not_passed_on_to_the_original_is_a_note(call: str) -> None:
+    told = found(KEEPING.format("self, users, *, graph_reuse=True", call))
+    assert [each for each in told if "PG113" in each] == [
+        "4: PG113 note replacement of `Box.should_realize` takes `graph_reuse`, which torch passes,"
+        " and calls the original without it [from 2.13]"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("signature", "call"),
+    [
+        ("self, users, *, graph_reuse=True", "kept(self, users, graph_reuse=graph_reuse)"),
+        ("self, users, *, graph_reuse=True", "graph_reuse and kept(self, users)"),
+        ("self, users, *, graph_reuse=True", "users > 2"),
+        ("self, users, **more", "kept(self, users, **more)"),
+        ("*every, **more", "kept(*every, **more)"),
+    ],
+)
+def test_what_is_passed_on_or_used_is_quiet(signature: str, call: str) -> None:
+    assert "PG113" not in codes(KEEPING.format(signature, call))
+
+
+def test_the_fix_says_to_pass_a_new_parameter_on() -> None:
+    source = f"{BOX}def f(self, users): return 1\nBox.should_realize = f\n"
+    [fix] = {each.fix for each in lint_source(source, "patch.py", TORCHES)[0] if each.code == "PG113"}
+    assert fix == "add `*, graph_reuse=True`, and pass it on where the original is called"
