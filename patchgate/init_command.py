@@ -21,7 +21,7 @@ from patchgate.source import Unreadable, parse, read_source
 @click.command()
 @click.argument("patch", type=click.Path(path_type=Path))
 @click.option("--workflow", metavar="OWNER/REPO@COMMIT", help="Also GitHub workflows that call patchgate's from there.")
-@click.option("--force", is_flag=True, help="Replace what is there already.")
+@click.option("--force", is_flag=True, help="Replace what is there already; with --workflow only the workflows.")
 def init(patch: Path, workflow: str | None, force: bool) -> None:
     """Write a manifest for PATCH by looking at it: what it replaces, on which releases, where it is from.
 
@@ -29,7 +29,7 @@ def init(patch: Path, workflow: str | None, force: bool) -> None:
     """
     source, manifest = files_of(patch)
     written = _workflows(patch, source, workflow) if workflow else {}
-    if workflow and manifest.exists() and not force:
+    if workflow and manifest.exists():
         click.echo(f"kept {shown(manifest)}")  # its author has read the guesses by now
     else:
         written = {manifest: guessed(source, patch)} | written

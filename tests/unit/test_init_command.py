@@ -183,7 +183,7 @@ def test_the_workflows_call_ours_for_the_patch(command, repository, patch, watch
     assert comment[True]["workflow_run"]["workflows"] == [gate["name"]]
 
 
-def test_workflows_are_written_beside_a_manifest_that_is_kept_unless_told(command, repository):
+def test_workflows_are_written_beside_a_manifest_that_is_kept_even_by_force(command, repository):
     manifest = repository / "patches" / "mine" / "patch.toml"
     manifest.write_text('title = "read and mended"')
     status, printed, _ = command("init", "patches/mine", "--workflow", "them/gate@0123abc")
@@ -191,8 +191,10 @@ def test_workflows_are_written_beside_a_manifest_that_is_kept_unless_told(comman
         0,
         ["kept patches/mine/patch.toml", "wrote .github/workflows/patchgate.yml"],
     )
+    status, printed, _ = command("init", "patches/mine", "--workflow", "them/gate@4567def", "--force")
+    assert (status, printed.splitlines()[1]) == (0, "replaced .github/workflows/patchgate.yml")
     assert manifest.read_text() == 'title = "read and mended"'
-    assert command("init", "patches/mine", "--workflow", "them/gate@0123abc", "--force")[0] == 0
+    assert command("init", "patches/mine", "--force")[0] == 0
     assert "guessed" in manifest.read_text()
 
 
