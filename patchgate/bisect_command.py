@@ -25,6 +25,7 @@ from patchgate.matrix import load_workloads
 from patchgate.patches import load_patch
 from patchgate.project import DEVICES
 from patchgate.rows import row_option, rows_of
+from patchgate.visible import visible
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 _ANSWERS = {Answer.GOOD: 0, Answer.BAD: 1, Answer.UNKNOWN: 125}
@@ -108,7 +109,7 @@ def ask(torch: str | None, **given: Any) -> NoReturn:
     finally:
         asking.close()
     word = {Answer.GOOD: "does not hold", Answer.BAD: "holds", Answer.UNKNOWN: "cannot tell"}[reading.answer]
-    click.echo(f"torch {on}: {asking.question.text}: {word} ({reading.shown})")
+    click.echo(f"torch {on}: {asking.question.text}: {word} ({visible(reading.shown)})")
     sys.exit(_ANSWERS[reading.answer])
 
 
@@ -153,7 +154,7 @@ def bisect(
             lines = over_upstream(asking, upstream, counts, about, _one_row(asking, on))
         else:
             lines = over_parts(asking, "hunks" if hunks else "targets", counts, _one_row(asking, on))
-        click.echo("\n".join(lines))
+        click.echo(visible("\n".join(lines)))
     finally:
         asking.close()
 

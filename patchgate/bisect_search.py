@@ -25,6 +25,7 @@ from patchgate.bisect_question import Question, Reading, read_facts
 from patchgate.errors import UsageError
 from patchgate.golden import expectation, format_value, path_of, read_golden, value_in
 from patchgate.model import Case, Facts
+from patchgate.visible import visible
 
 Read = Callable[[str], Reading]
 Tell = Callable[[str], None]
@@ -136,7 +137,7 @@ class Search:
 
     def _log(self, label: str, reading: Reading) -> None:
         word = {Answer.BAD: "holds", Answer.GOOD: "does not", Answer.UNKNOWN: "cannot tell"}[reading.answer]
-        self.tell(f"  {label}  {word}  {reading.shown}")
+        self.tell(visible(f"  {label}  {word}  {reading.shown}"))
 
     def _no_turn(self, error: Unbracketed, items: Sequence[str], known: dict[str, Reading]) -> UsageError:
         item = str(error.item)

@@ -43,6 +43,7 @@ from patchgate.run import NAME, VERDICTS, Limits, Run, load_run, load_verdicts
 from patchgate.surface.commands import index_group
 from patchgate.surface.lint_command import lint
 from patchgate.sweep_command import history_command, sweep
+from patchgate.visible import visible
 
 FOLDER = "build/gate"
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -60,7 +61,7 @@ def main() -> NoReturn:
     try:
         cli.main(prog_name="patchgate", standalone_mode=False)
     except UsageError as error:
-        click.echo(f"error: {error}", err=True)
+        click.echo(visible(f"error: {error}"), err=True)
         sys.exit(2)
     except click.ClickException as error:
         error.show()

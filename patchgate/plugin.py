@@ -28,6 +28,7 @@ from patchgate.runner import Runner
 from patchgate.server import Server, start_server
 from patchgate.store import Shelf
 from patchgate.trial import Trial
+from patchgate.visible import visible
 from patchgate.wire import from_dict, to_dict
 
 _VERDICT = "patchgate.verdict"
@@ -116,7 +117,8 @@ class Gate:
         for verdict in verdicts:
             if verdict.colour is Colour.RED:
                 place = f"{verdict.check} {verdict.subject}" + (f" on torch {verdict.torch}" if verdict.torch else "")
-                terminal.line(shorten(f"{verdict.code} {place}: {verdict.actual}", _LINE, placeholder=" ..."), red=True)
+                told = shorten(f"{verdict.code} {place}: {verdict.actual}", _LINE, placeholder=" ...")
+                terminal.line(visible(told), red=True)
 
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
         if hasattr(session.config, "workerinput"):

@@ -17,6 +17,7 @@ from patchgate.model import Verdict
 from patchgate.report.markdown import render_markdown
 from patchgate.report.view import view
 from patchgate.run import NAME, load_run, load_verdicts
+from patchgate.visible import visible
 
 # GitHub finds its own comment again by this, and takes none that is longer than 65,536 characters.
 MARKER = "<!-- patchgate -->"
@@ -55,7 +56,7 @@ def _refuse_foreign(folder: Path, torches: Sequence[str], codes: Sequence[str]) 
 
 def as_code(text: str) -> str:
     """A code span: no mention, link, image, reference or HTML works inside it."""
-    text = " ".join(text.encode("utf-8", "replace").decode().split())
+    text = visible(" ".join(text.split()))
     if not text:
         return ""
     text = text if len(text) <= _LONGEST_TEXT else f"{text[:_LONGEST_TEXT]} ..."

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from patchgate.model import Colour
 from patchgate.report.view import Block, View
+from patchgate.visible import visible
 
 _PLACE = re.compile(r"(.+?)(?::(\d+))?")
 
@@ -39,14 +40,17 @@ def _place(block: Block, checkout: Path) -> dict[str, str | int]:
     found = _PLACE.fullmatch(block.places[0]) if block.places else None
     if found is None:
         return {}
-    path = Path(found[1]).resolve()
+    try:
+        path = Path(found[1]).resolve()
+    except ValueError:  # no file has such a name
+        return {}
     if not path.is_file() or not path.is_relative_to(checkout):
         return {}
     return {"file": path.relative_to(checkout).as_posix(), "line": int(found[2] or 1)}
 
 
 def _data(text: str) -> str:
-    return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+    return visible(text).replace("%", "%25").replace("\n", "%0A")
 
 
 def _property(text: str) -> str:

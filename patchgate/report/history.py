@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from patchgate.codes import CODES
 from patchgate.history import Point
 from patchgate.history_changes import Cell, Group
+from patchgate.visible import visible
 
 _LONGEST = 5
 _LAST_CODE = re.compile(r"PG\d+(?=\)?$)")
@@ -19,13 +20,13 @@ _LAST_CODE = re.compile(r"PG\d+(?=\)?$)")
 def render_series(points: Sequence[Point]) -> Iterator[str]:
     """One line a value; an unchanged one is told once, with how often."""
     for patch, torch in sorted({(point.patch, point.torch) for point in points}):
-        yield f"{patch} on torch {torch}"
+        yield visible(f"{patch} on torch {torch}")
         mine = [point for point in points if (point.patch, point.torch) == (patch, torch)]
         start = 0
         for at in range(1, len(mine) + 1):
             if at == len(mine) or mine[at].value != mine[start].value:
                 times = f" ({at - start} runs)" if at - start > 1 else ""
-                yield f"  {mine[start].at}  {mine[start].value}{times}"
+                yield visible(f"  {mine[start].at}  {mine[start].value}{times}")
                 start = at
 
 
@@ -56,9 +57,9 @@ def render_checklist(groups: Sequence[Group], flaky: Sequence[Cell]) -> Iterator
 
 
 def _escape(text: str) -> str:
-    return text.replace("<", "&lt;").replace("`", "'")
+    return visible(text).replace("<", "&lt;").replace("`", "'")
 
 
 def _shown(cell: Cell) -> str:
     patch, torch, check, subject = cell
-    return f"{patch} on torch {torch}: {check} {subject}"
+    return visible(f"{patch} on torch {torch}: {check} {subject}")

@@ -6,6 +6,9 @@ from collections.abc import Iterator
 
 from patchgate.surface.findings import Finding, Severity
 from patchgate.surface.lint import NameTold, Report
+from patchgate.visible import visible
+
+_AROUND = 100
 
 
 def as_text(report: Report, *, details: bool = False, names: bool = False) -> str:
@@ -15,8 +18,9 @@ def as_text(report: Report, *, details: bool = False, names: bool = False) -> st
     red = sum(each.severity is Severity.RED for each in report.findings)
     notes = len(report.findings) - red
     releases = f"{report.releases[0]} to {report.releases[-1]}" if report.releases else "no releases"
-    lines.append(f"{len(report.files)} linted against {len(report.releases)} ({releases}): {red} red, {notes} notes")
-    return "\n".join(lines) + "\n"
+    told = f"{red} red, {notes} note" + "s" * (notes != 1)
+    lines.append(f"{len(report.files)} linted against {len(report.releases)} ({releases}): {told}")
+    return visible("\n".join(lines)) + "\n"
 
 
 def _finding(each: Finding, details: bool) -> Iterator[str]:
@@ -26,13 +30,21 @@ def _finding(each: Finding, details: bool) -> Iterator[str]:
     fix = f"; {each.fix}" if each.fix else ""
     yield f"{where}: {each.code} {note}{each.message}{releases}{fix}"
     if each.line.strip():
-        text = each.line.expandtabs(1)
-        yield f"    {text}"
-        yield f"    {' ' * (each.spot.column - 1)}{'^' * min(each.spot.width, max(1, len(text)))}"
+        yield from _pointed_at(each.line.expandtabs(1), each.spot.column - 1, each.spot.width)
     if each.evidence:
         yield f"    {each.evidence}"
     if details and each.detail:
         yield from (f"    {line}" for line in each.detail.splitlines())
+
+
+def _pointed_at(line: str, at: int, width: int) -> Iterator[str]:
+    """A line and a caret below; of a long one what is around the caret."""
+    first, end = max(0, at - _AROUND), at + min(width, _AROUND)
+    before = ("... " if first else "") + visible(line[first:at])
+    marked = visible(line[at:end])
+    after = visible(line[end : end + _AROUND]) + (" ..." if end + _AROUND < len(line) else "")
+    yield f"    {before}{marked}{after}"
+    yield f"    {' ' * len(before)}{'^' * max(1, len(marked))}"
 
 
 def _name(each: NameTold) -> str:

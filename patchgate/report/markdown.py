@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 
 from patchgate.model import Colour
 from patchgate.report.view import Block, Cell, View
+from patchgate.visible import visible
 
 # GitHub cuts a summary off at a megabyte; a reader long before.
 _LONGEST = 50
@@ -15,8 +16,7 @@ _MARKS = {Colour.GREEN: "ok", Colour.RED: "**RED**", Colour.GREY: "?"}
 
 def escape(text: str) -> str:
     """Text that no table and no page takes for its own."""
-    text = text.encode("utf-8", "backslashreplace").decode()  # half a surrogate pair cannot be printed
-    return " ".join(text.splitlines()).replace("|", "\\|").replace("<", "&lt;")
+    return visible(" ".join(text.splitlines())).replace("|", "\\|").replace("<", "&lt;")
 
 
 def render_markdown(title: str, view: View, quote: Callable[[str], str] = escape) -> str:

@@ -15,6 +15,7 @@ from rich.text import Text
 
 from patchgate.model import Code, Colour
 from patchgate.report.view import Block, Cell, View
+from patchgate.visible import visible
 
 _STYLES = {Colour.GREEN: "green", Colour.RED: "bold red", Colour.GREY: "yellow"}
 _LONGEST = 16
@@ -23,11 +24,11 @@ _PLACES = 3
 
 def show_run(console: Console, title: str, view: View) -> None:
     """Print a run: title, matrix, blocks, summary."""
-    console.print(Text(title, style="bold"))
+    console.print(Text(visible(title), style="bold"))
     console.print(_matrix(view))
     if view.changes:
         heading = Text("what the patch changes, as recorded", style="bold")
-        told = Group(heading, *(Text(change) for change in view.changes))
+        told = Group(heading, *(Text(visible(change)) for change in view.changes))
         console.print(Padding(told, (0, 0, 1, 0)))
     for block in view.blocks:
         console.print(Padding(Group(*_block(block)), (0, 0, 1, 0)))
@@ -52,7 +53,7 @@ def _matrix(view: View) -> Table:
     for line in view.lines:
         check = line.check if line.check != before else ""
         before = line.check
-        table.add_row(check, line.item, *(_text(cell) for cell in line.cells))
+        table.add_row(Text(check), Text(visible(line.item)), *(_text(cell) for cell in line.cells))
     return table
 
 
@@ -87,5 +88,5 @@ def _field(name: str, text: str) -> RenderableType:
     table = Table.grid(padding=(0, 1))
     table.add_column(width=7, justify="right", style="dim")
     table.add_column(overflow="fold")
-    table.add_row(name, Text(text))
+    table.add_row(name, Text(visible(text)))
     return table

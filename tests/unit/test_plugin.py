@@ -79,3 +79,9 @@ def test_without_a_run_the_plugin_stays_out_of_the_way(pytester):
     # Named as a check of ours is: were the plugin in the way, it would ask for the cells of a run.
     pytester.makepyfile(test_kernels="def test_cell(): pass")
     assert pytester.runpytest_inprocess("-p", "no:xdist", "-p", "no:cacheprovider").parseoutcomes() == {"passed": 1}
+
+
+def test_what_is_said_at_once_cannot_recolour_or_turn_the_terminal(gate, capsys):
+    said = "'\\x1b[2J\\u202e\\x07b'"
+    gate(f"from dataclasses import replace\ndef test_cell(judge): judge([replace(verdict(Kind.NEW), actual={said})])")
+    assert r"PG301 kernels new on torch 2.11.0: \x1b[2J\u202e\x07b" in capsys.readouterr().out.splitlines()

@@ -11,8 +11,12 @@ import pytest
 from click.testing import CliRunner, Result
 from toytorch import TORCHES
 
+from patchgate.report.lint_text import as_text
 from patchgate.surface import index
+from patchgate.surface.findings import Finding, Severity
+from patchgate.surface.lint import Report
 from patchgate.surface.lint_command import lint
+from patchgate.surface.usage import Spot
 
 RED = "import torch._inductor.old\n"
 
@@ -41,6 +45,31 @@ def test_text_points_at_the_place(run, tmp_path: Path) -> None:  # type: ignore[
         "    Box.absent\n"
         "        ^^^^^^\n"
         "1 linted against 3 (2.10.0 to 2.13.0): 1 red, 0 notes\n"
+    )
+
+
+def test_what_nobody_sees_is_shown_and_a_long_line_cut(run, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+    line = f"x = '\u202e\x07'; Box.absent; y = '{'z' * 9000}'\n"
+    (tmp_path / "p.py").write_text(f"from torch._inductor.ir import Box\n{line}")
+    _, shown, caret, told = run("p.py").output.splitlines()
+    assert shown.startswith(r"    x = '\u202e\x07'; Box.absent; y = 'zzz") and shown.endswith("zz ...")
+    assert (len(shown) < 200, shown.index("absent"), caret.strip()) == (True, caret.index("^"), "^" * 6)
+    assert told.endswith("1 red, 0 notes")
+
+
+@pytest.mark.parametrize(("notes", "told"), [(0, "0 notes"), (1, "1 note"), (2, "2 notes")])
+def test_one_is_no_plural(notes: int, told: str) -> None:
+    note = Finding(
+        code="PG122",
+        severity=Severity.NOTE,
+        path="p.py",
+        spot=Spot(line=1, column=1),
+        releases=("2.11.0",),
+        shown_releases="",
+        message="body changed",
+    )
+    assert as_text(Report(files=("p.py",), releases=("2.11.0",), findings=(note,) * notes)).endswith(
+        f" 0 red, {told}\n"
     )
 
 
