@@ -219,6 +219,7 @@ def _patchgate(session: nox.Session, *arguments: str) -> None:
     """Run the command and end with its own exit code, which nox would turn into 1."""
     # session.env holds only what nox changes; without PATH a C++ compiler does not find its own parts.
     environment = {name: value for name, value in {**os.environ, **session.env}.items() if value is not None}
+    environment["PATCHGATE_THROUGH"] = "nox"  # its next steps are typed as this one was
     code = subprocess.call([str(Path(session.bin, "patchgate")), *arguments], env=environment)
     if code:
         sys.exit(code)

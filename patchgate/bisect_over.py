@@ -84,7 +84,7 @@ class Asking:
         words = [f"patchgate ask {self.question.option}"]
         words += [f"--workload {name}" for name in self.instrument.workloads]
         words += [f"--checkout {shlex.quote(str(environments.checkout))}"] if is_commit else []
-        words += [f"--row {release}={environments.rows[release]}"] if there else []
+        words += [f"--row {release}={shlex.quote(environments.rows[release])}"] if there else []
         words += [f"--torch {torch}"] if is_commit or not there else []
         return " ".join([*words, *([str(patch)] if patch else [])])
 
@@ -117,7 +117,7 @@ def over_releases(
         of=of,
         label=str,
         around={_API: changes_in_sources(names, *asking.homes(outcome)) if inside else changes_around(names, *ends)},
-        again=lambda torch: asking.again(torch, shown(asking.side) if asking.side else None),
+        again=lambda torch: asking.again(torch, shlex.quote(shown(asking.side)) if asking.side else None),
         notes=notes,
     )
     return [*lines, *(_commits_between(asking, outcome, votes, about) if measured and environments.checkout else ())]
@@ -152,7 +152,7 @@ def over_upstream(asking: Asking, text: str, votes: tuple[int, int], about: Sequ
                 _API: changes_in_sources(asking.names(about, (release,)), *asking.homes(outcome)),
                 "sources that changed": files_changed(commits[outcome.last], commits[outcome.first], checkout, SOURCES),
             },
-            again=lambda torch: asking.again(torch, shown(asking.side) if asking.side else None),
+            again=lambda torch: asking.again(torch, shlex.quote(shown(asking.side)) if asking.side else None),
             notes=[f"their sources over torch {release}"],
         )
     )
@@ -169,7 +169,7 @@ def over_commits(asking: Asking, text: str, votes: tuple[int, int], torch: str) 
         return asking.read(torch, there) if there else untold("the patch was not there yet")
 
     outcome = Search(read, click.echo, votes).turn(items, {})
-    inside = shown(Path(patch or "."))
+    inside = shlex.quote(shown(Path(patch or ".")))
     return list(
         render_turn(
             outcome,

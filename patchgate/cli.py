@@ -39,13 +39,12 @@ from patchgate.report.markdown import render_markdown
 from patchgate.report.terminal import show_code, show_run
 from patchgate.report.view import view
 from patchgate.rows import ABOVE_0, AT_LEAST_1, own_row, problem_option, problems_of, row_option, rows_of
-from patchgate.run import NAME, VERDICTS, Limits, Run, load_run, load_verdicts
+from patchgate.run import FOLDER, NAME, VERDICTS, Limits, Run, load_run, load_verdicts
 from patchgate.surface.commands import index_group
 from patchgate.surface.lint_command import lint
 from patchgate.sweep_command import history_command, sweep
 from patchgate.visible import visible
 
-FOLDER = "build/gate"
 Command = TypeVar("Command", bound=Callable[..., Any])
 folder_option = click.option(
     "--folder",

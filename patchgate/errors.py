@@ -6,12 +6,14 @@ who raises it; the command turns it into exit code 2.
 
 from __future__ import annotations
 
+from patchgate.typed import as_typed
+
 
 class UsageError(Exception):
     """Bad input. `where` is file:line or the option's name, `next` a command or an edit to make."""
 
     def __init__(self, what: str, *, where: str = "", got: str = "", next: str = "") -> None:
-        self.what, self.where, self.got, self.next = what, where, got, next
+        self.what, self.where, self.got, self.next = what, where, got, as_typed(next)
         super().__init__(str(self))
 
     def __str__(self) -> str:

@@ -6,6 +6,7 @@ Decides options and what is written where. Refuses to run the patch, and to repl
 from __future__ import annotations
 
 import re
+import shlex
 from pathlib import Path
 
 import click
@@ -16,6 +17,7 @@ from patchgate.manifest import manifest_text
 from patchgate.patches import DIFFS, files_of
 from patchgate.project import ROOT, shown
 from patchgate.source import Unreadable, parse, read_source
+from patchgate.typed import as_typed
 
 
 @click.command()
@@ -41,7 +43,7 @@ def init(patch: Path, workflow: str | None, force: bool) -> None:
         raise UsageError("is there already", where=shown(there[0]), got="a file that would be replaced", next=again)
     for path, text in written.items():
         _write(path, text)
-    click.echo(f"next: read the comments, then: nox -s gate -- {shown(patch)}")
+    click.echo(f"next: read the comments, then: {_gate(patch)}")
 
 
 def guessed(source: Path, patch: Path) -> str:
@@ -60,7 +62,11 @@ def guessed(source: Path, patch: Path) -> str:
             where = f"{shown(source)}:{line}"
             raise UsageError("not readable as Python", where=where, got=reason, next="mend the file first") from None
     name = patch.resolve().name if patch.is_dir() else source.stem
-    return manifest_text(guesses, source.name, name, f"nox -s gate -- {shown(patch)}", releases())
+    return manifest_text(guesses, source.name, name, _gate(patch), releases())
+
+
+def _gate(patch: Path) -> str:
+    return as_typed(f"nox -s gate -- {shlex.quote(shown(patch))}")
 
 
 def _workflows(patch: Path, source: Path, called: str) -> dict[Path, str]:

@@ -62,7 +62,7 @@ def files_of(path: Path) -> tuple[Path, Path]:
             "no such patch",
             where=shown(path),
             got="nothing at that path",
-            next="nox -s gate -- fixtures/patches/vllm-42686   (or the path of your own patch.py)",
+            next="nox -s gate -- path/to/patch.py",
         )
     source = next((path / name for name in ("patch.py", "patch.diff") if (path / name).is_file()), path)
     if not source.is_file() or source.suffix not in (".py", *DIFFS):

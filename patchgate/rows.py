@@ -64,7 +64,7 @@ def own_row() -> dict[str, str]:
             "no torch to judge on",
             where="--row",
             got="no row, and no torch beside this patchgate",
-            next=f"nox -s gate -- PATCH   (makes the pre-merge rows), or {_FORM}",
+            next=f"{_FORM}; in a checkout of patchgate `nox -s gate` makes the pre-merge rows",
         ) from None
     return {version.partition("+")[0]: sys.executable}
 

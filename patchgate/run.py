@@ -6,15 +6,20 @@ Decides what is written between the command, pytest and the report. Runs nothing
 from __future__ import annotations
 
 import json
+import shlex
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from patchgate.errors import UsageError
 from patchgate.files import write_atomically
 from patchgate.model import Case, Verdict
+from patchgate.project import shown
 from patchgate.store import Store
+from patchgate.typed import as_typed, through_nox
 from patchgate.wire import from_dict, to_dict
 
+FOLDER = "build/gate"
+DEVICES = ("h200", "cpu")
 NAME = "run.json"
 VERDICTS = "verdicts.json"
 TIMES = "times.json"
@@ -42,7 +47,7 @@ class Run:
     patch: str
     rows: dict[str, str]
     problems: dict[str, str] = field(default_factory=dict)
-    devices: tuple[str, ...] = ("h200", "cpu")
+    devices: tuple[str, ...] = DEVICES
     workloads: tuple[str, ...] = ()
     others: tuple[str, ...] = ()
     nightly: bool = False
@@ -57,6 +62,20 @@ class Run:
     @property
     def store(self) -> Store:
         return Store(Path(self.folder) / "observations")
+
+    @property
+    def again(self) -> str:
+        """The command that repeats this run, as it is typed here. nox gives the rows by itself."""
+        words = ["nox -s gate --" if through_nox() else "patchgate gate", _quoted(self.patch)]
+        if not through_nox():
+            words += [f"--row {torch}={shlex.quote(python)}" for torch, python in self.rows.items()]
+            words += [f"--problem {torch}={shlex.quote(why)}" for torch, why in self.problems.items()]
+        words += [f"--device {name}" for name in self.devices if self.devices != DEVICES]
+        words += [f"--workload {name}" for name in self.workloads]
+        words += [f"--with {_quoted(other)}" for other in self.others]
+        words += ["--nightly"] * self.nightly
+        words += [] if self.reuse else _elsewhere(Path(self.folder))
+        return " ".join(words)
 
     def case(self, torch: str, device: str, workload: str, patch: str | None) -> Case:
         return Case(torch=torch, device=device, workload=workload, patch=patch)
@@ -77,7 +96,10 @@ def load_run(path: Path) -> Run:
 
 
 def save_verdicts(folder: Path, verdicts: list[Verdict]) -> None:
-    ordered = sorted(verdicts, key=lambda v: (v.check, v.subject, v.torch, v.code))
+    # Whoever accepts must take what this run observed.
+    accept = " ".join(["nox -s accept --", *_elsewhere(folder), "--reason"])
+    typed = [replace(v, next=as_typed(v.next.replace("nox -s accept -- --reason", accept))) for v in verdicts]
+    ordered = sorted(typed, key=lambda v: (v.check, v.subject, v.torch, v.code))
     text = json.dumps({"schema": 1, "verdicts": [to_dict(verdict) for verdict in ordered]}, indent=1)
     write_atomically(folder / VERDICTS, text + "\n")
 
@@ -92,6 +114,15 @@ def load_verdicts(folder: Path) -> list[Verdict]:
     return [from_dict(Verdict, entry, where=str(path)) for entry in listed]
 
 
+def _quoted(path: str) -> str:
+    return shlex.quote(shown(path))
+
+
+def _elsewhere(folder: Path) -> list[str]:
+    """The option of a run whose results are not where they are looked for."""
+    return [] if shown(folder) == FOLDER else [f"--folder {_quoted(str(folder))}"]
+
+
 def _read(path: Path) -> object:
     try:
         data: object = json.loads(path.read_text(encoding="utf-8"))
@@ -100,6 +131,6 @@ def _read(path: Path) -> object:
             "no run to read",
             where=str(path),
             got=str(error),
-            next="nox -s gate -- fixtures/patches/vllm-42686",
+            next="nox -s gate -- PATCH",
         ) from None
     return data

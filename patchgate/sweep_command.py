@@ -151,7 +151,9 @@ def history_command(
             workload, device, name = _fact(fact)
             points = history.series(workload, device, name, patch)
             if not points:
-                raise UsageError("no such fact in this history", where="history", got=fact, next="nox -s sweep")
+                raise UsageError(
+                    "no such fact in this history", where="history", got=fact, next="nox -s sweep -- PATCH"
+                )
             click.echo("\n".join(render_series(points)))
         else:
             click.echo("\n".join(_told(told)))
@@ -160,7 +162,7 @@ def history_command(
 
 
 def _none_kept(path: Path) -> UsageError:
-    return UsageError("no run in this history", where=shown(path), next="nox -s sweep, or another --folder")
+    return UsageError("no run in this history", where=shown(path), next="nox -s sweep -- PATCH, or another --folder")
 
 
 def _told(told: Sequence[Cells]) -> Iterator[str]:

@@ -46,7 +46,7 @@ class Trial(Measuring):
 
     def __init__(self, run: Run, patch: Patch, workloads: dict[str, Workload], runner: Runner) -> None:
         self.run, self.patch, self.workloads, self.runner = run, patch, workloads, runner
-        self.again = f"nox -s gate -- {shown(run.patch)}"
+        self.again = run.again
         self._sentinels: dict[tuple[str, str], Verdict] = {}
         self._applied: dict[tuple[str, str], Answer] = {}
         self._functions: dict[str, Functions] = {}

@@ -15,6 +15,7 @@ from rich.text import Text
 
 from patchgate.model import Code, Colour
 from patchgate.report.view import Block, Cell, View
+from patchgate.typed import as_typed
 from patchgate.visible import visible
 
 _STYLES = {Colour.GREEN: "green", Colour.RED: "bold red", Colour.GREY: "yellow"}
@@ -40,7 +41,7 @@ def show_code(console: Console, code: Code) -> None:
     """Print what a verdict code means: what, why, how to fix."""
     console.print(Text(f"{code.code}  {code.title}", style="bold"))
     for name, text in (("what", code.what), ("why", code.why), ("fix", code.fix)):
-        console.print(_field(name, text))
+        console.print(_field(name, as_typed(text)))
 
 
 def _matrix(view: View) -> Table:

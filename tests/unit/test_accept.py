@@ -147,7 +147,7 @@ def test_every_reason_is_kept_in_the_history(folder):
 
 
 @pytest.mark.parametrize("text", [None, "", " \n "])
-def test_a_reason_is_wanted(text):
+def test_a_reason_is_wanted(folder, text):
     with pytest.raises(UsageError) as refused:
         reason_of(text)
     assert_expected_inline(
@@ -155,7 +155,7 @@ def test_a_reason_is_wanted(text):
         """\
 --reason: a reason is wanted: golden changes are decisions
   got:  nothing
-  next: nox -s accept -- --reason 'torch 2.13 fuses the last norm'""",
+  next: patchgate accept --reason 'torch 2.13 fuses the last norm'""",
     )
 
 

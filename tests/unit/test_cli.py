@@ -169,7 +169,7 @@ def test_without_rows_and_without_torch_there_is_nothing_to_judge_on(command, mo
         """\
 error: --row: no torch to judge on
   got:  no row, and no torch beside this patchgate
-  next: nox -s gate -- PATCH   (makes the pre-merge rows), or --row 2.11.0=path/to/python
+  next: --row 2.11.0=path/to/python; in a checkout of patchgate `nox -s gate` makes the pre-merge rows
 """,
     )
 

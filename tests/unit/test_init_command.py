@@ -82,7 +82,7 @@ def test_each_line_says_what_suggests_it_and_what_settles_it(command, bare):
         (copy / "patch.toml").read_text().partition("\n\n# Not guessed")[0],
         """\
 # Written by `patchgate init` from patch.py, without running it. Each guess says what settles it;
-# all at once: nox -s gate -- vllm-42686
+# all at once: patchgate gate vllm-42686
 
 # guessed: how patch.py begins
 title = "vLLM #42686 re-created from its description: a cost model for realising reused buffers"

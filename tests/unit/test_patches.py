@@ -70,7 +70,7 @@ def test_a_path_that_is_not_there_is_refused(folder):
         """\
 none: no such patch
   got:  nothing at that path
-  next: nox -s gate -- fixtures/patches/vllm-42686   (or the path of your own patch.py)""",
+  next: patchgate gate path/to/patch.py""",
     )
 
 

@@ -8,6 +8,7 @@ from expecttest import assert_expected_inline
 from patchgate.errors import UsageError
 from patchgate.model import Kind, Verdict
 from patchgate.run import NAME, VERDICTS, Limits, Run, load_run, load_verdicts, save_run, save_verdicts
+from patchgate.typed import THROUGH
 
 
 def verdict(subject="stack.h200 loads", torch="2.11.0", check="kernels", code="PG300"):
@@ -60,7 +61,7 @@ def test_a_missing_run_is_refused_with_the_command_that_makes_one(folder):
         """\
 run.json: no run to read
   got:  [Errno 2] No such file or directory: 'run.json'
-  next: nox -s gate -- fixtures/patches/vllm-42686""",
+  next: patchgate gate PATCH""",
     )
 
 
@@ -77,3 +78,44 @@ def test_broken_verdicts_are_refused(tmp_path, data):
         (tmp_path / VERDICTS).write_text(json.dumps(data))
     with pytest.raises(UsageError):
         load_verdicts(tmp_path)
+
+
+def test_the_command_that_repeats_a_run_works_where_it_is_shown(folder, monkeypatch):
+    (folder / "my patches").mkdir()
+    run = Run(
+        folder=str(folder / "some where"),
+        patch=str(folder / "my patches" / "<i>p.py"),
+        rows={"2.12.1": "/my envs/python"},
+        problems={"2.99.0": "no wheel"},
+        devices=("h200",),
+        workloads=("residual_stack",),
+        others=(str(folder / "b.py"),),
+        nightly=True,
+    )
+    rest = "--device h200 --workload residual_stack --with b.py --nightly --folder 'some where'"
+    rows = "--row 2.12.1='/my envs/python' --problem 2.99.0='no wheel'"
+    assert run.again == f"patchgate gate 'my patches/<i>p.py' {rows} {rest}"
+    monkeypatch.setenv(THROUGH, "nox")
+    assert run.again == f"nox -s gate -- 'my patches/<i>p.py' {rest}"
+    plain = Run(folder="build/gate", patch="p.py", rows={"2.12.1": "python"})
+    assert plain.again == "nox -s gate -- p.py"
+
+
+@pytest.mark.parametrize(
+    ("through", "where", "told"),
+    [
+        ("", "out", "patchgate accept --folder out --reason 'x'"),
+        ("nox", "out", "nox -s accept -- --folder out --reason 'x'"),
+        ("nox", "build/gate", "nox -s accept -- --reason 'x'"),
+    ],
+)
+def test_what_is_accepted_is_what_this_run_observed(folder, monkeypatch, through, where, told):
+    monkeypatch.setenv(THROUGH, through)
+    verdict = Verdict(
+        code="PG301", kind=Kind.NEW, check="kernels", torch="2.11.0", subject="a",
+        next="record it: nox -s accept -- --reason 'x'",
+    )  # fmt: skip
+    for _ in range(2):  # a sweep saves what a gate has saved
+        save_verdicts(folder / where, [verdict])
+        (verdict,) = load_verdicts(folder / where)
+    assert verdict.next == f"record it: {told}"

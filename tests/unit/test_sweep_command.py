@@ -66,7 +66,9 @@ def test_without_a_row_nothing_is_judged_and_that_is_said(command, folder):
 def test_a_history_without_a_run_says_so(command, folder, arguments):
     status, printed, wrong = command("history", *arguments, "--folder", "out")
     assert (status, printed, (folder / "out").exists()) == (2, "", False)
-    assert wrong == ("error: out/history.sqlite: no run in this history\n  next: nox -s sweep, or another --folder\n")
+    assert wrong == (
+        "error: out/history.sqlite: no run in this history\n  next: patchgate sweep PATCH, or another --folder\n"
+    )
 
 
 def test_a_history_whose_sweep_was_killed_at_once_has_no_run_either(command, folder):

@@ -53,7 +53,7 @@ def made(folder):
 
 
 def test_the_command_that_repeats_a_trial_is_the_one_to_type(made):
-    assert made()[0].again == "nox -s gate -- mine.py"
+    assert made()[0].again == "patchgate gate mine.py --folder out"
 
 
 @pytest.mark.parametrize(("answer", "doubts"), [(COUNTS, []), (DOES_NOT, ["PG902"])])
