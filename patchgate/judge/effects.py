@@ -41,7 +41,9 @@ def judge_effects(torch: str, patch: Patch, answer: Mapping[str, Any], where: st
         found.append(_red("PG219", torch, name, f"unchanged outside `{patch.claims.scope}`", "changed", where))
     yield from found
     if not found:
-        actual = ", ".join(replaced(patch, answer)) or "nothing (gated out)"
+        names = replaced(patch, answer)
+        besides = [f"{told['kind']} {told['name']}" for told in answer["effects"] if told["name"] not in names]
+        actual = ", ".join([*names, *besides]) or "nothing (gated out)"
         expected = "its targets, once, and nothing else"
         yield verdict_of("PG211", Kind.PASS, torch, "effects", expected=expected, actual=actual)
 

@@ -97,7 +97,8 @@ def judge_versions(torch: str, patch: Patch, answers: Answers, where: str, again
         actual = f"cannot tell for {', '.join(untold)}: the patch does not run there on torch {torch}"
         yield verdict_of("PG211", Kind.NOTE, torch, "versions", expected="runs under a faked version", actual=actual)
     if patch.claims.applies_to is None:
-        actual = "applies on " + (", ".join(v for v, did in applied.items() if did) or "none of them")
+        changing = [v for v, did in applied.items() if did or answers[v].get("effects")]
+        actual = f"changes torch or its settings on {', '.join(changing)}" if changing else "changes nothing of torch"
         yield verdict_of("PG211", Kind.NOTE, torch, "versions", expected="(no applies_to claimed)", actual=actual)
         return
     extra = [version for version, did in applied.items() if did and not claimed(patch, version)]

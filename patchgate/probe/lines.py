@@ -17,6 +17,7 @@ from unittest import mock
 from torch._dynamo.symbolic_convert import InstructionTranslatorBase
 
 from patchgate.probe.branches import Jump, taken
+from patchgate.probe.patching import functions_inside
 
 
 @dataclass
@@ -97,10 +98,15 @@ def functions(path: str) -> dict[str, list[int]]:
 
 
 def replacements(changes: dict[str, tuple[Any, Any]], path: str) -> dict[str, list[int]]:
-    """Changed name -> lines of its replacement, for those that are functions written in the patch."""
+    """Changed name -> lines of its replacement, for functions written in the patch, however torch wraps them.
+
+    A lowering is kept in its registry as a wrapper of torch's around the function that was registered.
+    """
     found = {}
     for name, (_, now) in changes.items():
-        code = getattr(getattr(now, "__func__", now), "__code__", None)
-        if code is not None and code.co_filename == path:
-            found[name] = sorted(own_lines(code) or {code.co_firstlineno})
+        inside = functions_inside(getattr(now, "__func__", now))
+        codes = [item.__code__ for item in inside if isinstance(item, types.FunctionType)]
+        ours = [own_lines(code) or {code.co_firstlineno} for code in codes if code.co_filename == path]
+        if ours:
+            found[name] = sorted(set().union(*ours))
     return found

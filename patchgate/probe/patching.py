@@ -8,8 +8,11 @@ function that does the same is still replaced.
 from __future__ import annotations
 
 import contextlib
+import functools
 import importlib.metadata
 import importlib.util
+import inspect
+import re
 import sys
 import types
 from collections.abc import Iterator
@@ -26,6 +29,7 @@ _IGNORED = {"__warningregistry__", "__builtins__", "__annotations__", "__doc__",
 # Generated code finds a name among the builtins too.
 _CHANGEABLE = {"torch", "triton", "builtins"}
 _CONTAINER_LIMIT = 20_000
+_WRAPPED_LIMIT = 50
 # Lists of what exists or was compiled; nothing in torch does anything else because of an entry.
 _BOOKKEEPING = {
     "torch._dynamo.eval_frame.cached_backends",
@@ -132,10 +136,10 @@ def changed(before: Snapshot, after: Snapshot) -> dict[str, tuple[Any, Any]]:
     """Dotted name -> (before, after) for every attribute that is another object now.
 
     Modules that only the patch imported are new, not changed. A registry's entry is named
-    `torch._inductor.lowering.lowerings[aten.silu.default]`.
+    `torch._inductor.lowering.lowerings[aten.silu.default]`, once, however many modules import the registry.
     """
     found: dict[str, tuple[Any, Any]] = {}
-    for dotted in before.keys() & after.keys():
+    for dotted in _without_aliases(before, after):
         old, new = before[dotted], after[dotted]
         is_registry = dotted.endswith("[]")
         spaces = {_namespace(value) for value in old.values()} if dotted in _OPERATORS else None
@@ -147,6 +151,31 @@ def changed(before: Snapshot, after: Snapshot) -> dict[str, tuple[Any, Any]]:
                 name = f"{dotted[:-1]}{key}]" if is_registry else f"{dotted}.{key}"
                 found[name] = (None if was is _ABSENT else was, None if now is _ABSENT else now)
     return found
+
+
+def _without_aliases(before: Snapshot, after: Snapshot) -> Iterator[str]:
+    """What is in both snapshots and differs; of one registry under many names, the name where it is made."""
+    registries: dict[int, list[str]] = {}
+    for dotted in before.keys() & after.keys():
+        if not dotted.endswith("[]"):
+            yield dotted
+        elif not _same(before[dotted], after[dotted]):
+            module, _, name = dotted[:-2].rpartition(".")
+            registries.setdefault(id(after[module][name]), []).append(dotted)
+    for aliases in registries.values():
+        yield aliases[0] if len(aliases) == 1 else next(filter(_is_made_there, sorted(aliases)), min(aliases))
+
+
+def _same(old: dict[Any, Any], new: dict[Any, Any]) -> bool:
+    return old.keys() == new.keys() and all(old[key] is new[key] for key in old)
+
+
+def _is_made_there(registry: str) -> bool:
+    """Whether the module assigns the name, and does not merely import it."""
+    module, _, name = registry[:-2].rpartition(".")
+    with contextlib.suppress(OSError, TypeError):
+        return re.search(rf"^{name}\b[^=\n]*=", inspect.getsource(sys.modules[module]), re.MULTILINE) is not None
+    return False
 
 
 def _namespace(operator: Any) -> str:
@@ -161,6 +190,24 @@ def configs() -> dict[str, Any]:
         if isinstance(module, ConfigModule) and name.startswith("torch."):
             values |= {f"{name}.{option}": value for option, value in module.shallow_copy_dict().items()}
     return values
+
+
+def functions_inside(value: Any) -> Iterator[Any]:
+    """A function, and those that it wraps: through closures, `__wrapped__` and partials, a bounded number."""
+    seen: set[int] = set()
+    todo = [value]
+    while todo and len(seen) < _WRAPPED_LIMIT:
+        item = todo.pop()
+        if id(item) in seen:
+            continue
+        seen.add(id(item))
+        yield item
+        if isinstance(item, functools.partial):
+            todo.append(item.func)
+        elif isinstance(item, types.FunctionType):
+            cells = [cell.cell_contents for cell in item.__closure__ or () if _filled(cell)]
+            todo += [held for held in cells if isinstance(held, (types.FunctionType, functools.partial))]
+            todo += [vars(item)["__wrapped__"]] if "__wrapped__" in vars(item) else []
 
 
 def keeps(outer: Any, inner: Any) -> bool:

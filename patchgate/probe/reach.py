@@ -12,7 +12,7 @@ import types
 from collections.abc import Iterator
 from typing import Any
 
-from patchgate.probe.patching import Snapshot
+from patchgate.probe.patching import Snapshot, functions_inside
 from patchgate.probe.surface import resolve
 
 Changes = dict[str, tuple[Any, Any]]
@@ -29,7 +29,8 @@ def holders(changes: Changes, after: Snapshot) -> Holding:
         for key, value in attributes.items():
             if id(value) in new or id(key) in new:
                 continue
-            held = originals.get(id(value)) or (_held_inside(value, originals) if registry else None)
+            inside = functions_inside(value) if registry else [value]
+            held = next((originals[id(item)] for item in inside if id(item) in originals), None)
             if held and not _keeps_on_purpose(owner, key):
                 found.setdefault(held, []).append(f"{owner[:-1]}{_key(key, value)}]" if registry else f"{owner}.{key}")
     for name, (old, now) in changes.items():
@@ -51,32 +52,6 @@ def _keeps_on_purpose(owner: str, key: Any) -> bool:
 def _key(key: Any, value: Any) -> str:
     # A list is kept by the identity of its items; their names say more.
     return str(getattr(value, "__qualname__", "...")) if isinstance(key, int) else str(key)
-
-
-def _held_inside(value: Any, originals: dict[int, str]) -> str | None:
-    """The original that a registry's entry wraps, through closures, `__wrapped__` and partials."""
-    seen: set[int] = set()
-    todo = [value]
-    while todo and len(seen) < 50:
-        item = todo.pop()
-        if id(item) in seen:
-            continue
-        seen.add(id(item))
-        if id(item) in originals:
-            return originals[id(item)]
-        if isinstance(item, functools.partial):
-            todo.append(item.func)
-        elif isinstance(item, types.FunctionType):
-            todo += [cell.cell_contents for cell in item.__closure__ or () if _holds_function(cell)]
-            todo += [vars(item)["__wrapped__"]] if "__wrapped__" in vars(item) else []
-    return None
-
-
-def _holds_function(cell: types.CellType) -> bool:
-    try:
-        return isinstance(cell.cell_contents, (types.FunctionType, functools.partial))
-    except ValueError:
-        return False
 
 
 def _siblings(name: str) -> Iterator[str]:

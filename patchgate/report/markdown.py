@@ -25,6 +25,8 @@ def render_markdown(title: str, view: View, quote: Callable[[str], str] = escape
     lines += [_row(["check", "item", *(f"torch {torch}" for torch in view.torches)])]
     lines += [_row(["---"] * (2 + len(view.torches)))]
     lines += [_row([quote(line.check), quote(line.item), *(_cell(cell) for cell in line.cells)]) for line in view.lines]
+    for heading, told in view.told:
+        lines += ["", f"{heading[0].upper()}{heading[1:]}:", "", *(f"* {quote(line)}" for line in told)]
     for block in view.blocks:
         lines += ["", *_block(block, quote)]
     return "\n".join(lines) + "\n"

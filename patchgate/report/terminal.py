@@ -27,9 +27,8 @@ def show_run(console: Console, title: str, view: View) -> None:
     """Print a run: title, matrix, blocks, summary."""
     console.print(Text(visible(title), style="bold"))
     console.print(_matrix(view))
-    if view.changes:
-        heading = Text("what the patch changes, as recorded", style="bold")
-        told = Group(heading, *(Text(visible(change)) for change in view.changes))
+    for heading, lines in view.told:
+        told = Group(Text(heading, style="bold"), *(Text(visible(line)) for line in lines))
         console.print(Padding(told, (0, 0, 1, 0)))
     for block in view.blocks:
         console.print(Padding(Group(*_block(block)), (0, 0, 1, 0)))

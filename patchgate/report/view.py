@@ -79,13 +79,23 @@ class Block:
 
 @dataclass(frozen=True, kw_only=True)
 class View:
-    """Everything that is shown; `counts` is by colour, `changes` a line for each case changed as recorded."""
+    """Everything that is shown; `counts` is by colour, `changes` a line for each case changed as recorded.
+
+    `replaces` says what running the patch does, where nothing is wrong with that.
+    """
 
     torches: tuple[str, ...]
     lines: tuple[Line, ...]
+    replaces: tuple[str, ...]
     changes: tuple[str, ...]
     blocks: tuple[Block, ...]
     counts: dict[Colour, int]
+
+    @property
+    def told(self) -> tuple[tuple[str, tuple[str, ...]], ...]:
+        """What a reader wants to know of the patch besides its verdicts: (heading, lines)."""
+        both = (("what the patch replaces", self.replaces), ("what the patch changes, as recorded", self.changes))
+        return tuple((heading, lines) for heading, lines in both if lines)
 
     @property
     def summary(self) -> str:
@@ -121,10 +131,20 @@ def view(verdicts: Sequence[Verdict], torches: Sequence[str]) -> View:
     return View(
         torches=columns,
         lines=lines,
+        replaces=tuple(_replaces(verdicts)),
         changes=tuple(_changes(verdicts)),
         blocks=tuple(_blocks(verdicts)),
         counts={colour: counts[colour] for colour in Colour},
     )
+
+
+def _replaces(verdicts: Sequence[Verdict]) -> Iterator[str]:
+    done: dict[str, list[str]] = {}
+    for verdict in verdicts:
+        if (verdict.code, verdict.subject) == ("PG211", "effects"):
+            done.setdefault(verdict.actual, []).append(verdict.torch)
+    for actual, torches in sorted(done.items(), key=lambda told: min(map(Version, told[1]))):
+        yield f"{', '.join(sorted(torches, key=Version))}: {actual}"
 
 
 def _changes(verdicts: Sequence[Verdict]) -> Iterator[str]:

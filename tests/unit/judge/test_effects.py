@@ -26,6 +26,13 @@ def test_a_patch_that_replaces_its_targets_once_is_green():
     assert (verdict.code, verdict.kind, verdict.actual) == ("PG211", Kind.PASS, "torch.a")
 
 
+def test_what_a_patch_does_besides_as_it_claims_is_told_too():
+    (verdict,) = judged({"effects": ("config X",)}, effects=[effect("config")])
+    assert verdict.actual == "torch.a, config X"
+    (verdict,) = judged({"targets": ("X",)}, changed=[], effects=[effect("config")])
+    assert verdict.actual == "X"
+
+
 def test_a_patch_that_is_gated_out_is_green_and_says_so():
     (verdict,) = judged({"applies_to": "==2.12.0"}, changed=[])
     assert (verdict.code, verdict.actual) == ("PG211", "nothing (gated out)")

@@ -77,7 +77,16 @@ def test_a_gate_may_be_wrong_in_both_ways():
 
 def test_without_a_claim_it_is_only_told_where_the_patch_applies():
     (verdict,) = versions(lambda version: version in ("2.11.0", "2.11.1"))
-    assert (verdict.code, verdict.kind, verdict.actual) == ("PG211", Kind.NOTE, "applies on 2.11.0, 2.11.1")
+    assert (verdict.code, verdict.kind) == ("PG211", Kind.NOTE)
+    assert verdict.actual == "changes torch or its settings on 2.11.0, 2.11.1"
+
+
+def test_without_a_claim_a_setting_counts_as_a_change():
+    setting = {"changed": [], "effects": [{"kind": "config", "name": "torch.x"}]}
+    (verdict,) = judge_versions(TORCH, patch(), {TORCH: setting}, "patch.toml:2", "again")
+    assert verdict.actual == "changes torch or its settings on 2.11.0"
+    (verdict,) = versions(lambda version: False)
+    assert verdict.actual == "changes nothing of torch"
 
 
 def test_a_faked_version_under_which_the_patch_does_not_run_is_noted_and_left_out():

@@ -102,6 +102,14 @@ def test_the_order_of_verdicts_does_not_matter(verdicts, order):
     assert other == shown
 
 
+def test_what_the_patch_replaces_is_told_once_for_releases_on_which_it_is_the_same():
+    told = {"2.12.1": "torch.a", "2.9.0": "torch.a", "2.13.0": "nothing (gated out)"}
+    verdicts = [one(Kind.PASS, code="PG211", torch=torch, subject="effects", actual=told[torch]) for torch in told]
+    shown = view([*verdicts, one(Kind.PASS, code="PG211", subject="versions", actual="12 versions")], tuple(told))
+    assert shown.replaces == ("2.9.0, 2.12.1: torch.a", "2.13.0: nothing (gated out)")
+    assert shown.told == (("what the patch replaces", shown.replaces),)
+
+
 def test_what_the_patch_changes_as_recorded_is_told_in_a_line():
     verdicts = [
         one(Kind.PASS, expected="[2 1 4] (unpatched [2 1 6])", actual="[2 1 4]"),
