@@ -128,7 +128,7 @@ def diff_of(path: Path) -> Path:
 def hunks_of(diff: Path) -> list[str]:
     """`path:line` of each hunk. Raises UsageError."""
     text = read_source(diff)
-    return [f"{path}:{start}" for path, hunks in hunks_in(text, shown(diff)).items() for start, _, _ in hunks]
+    return [f"{path}:{start}" for path, hunks in hunks_in(text, shown(diff)).items() for start, *_ in hunks]
 
 
 def with_hunks(patch: Patch, diff: Path, names: Sequence[str], folder: Path) -> Path:

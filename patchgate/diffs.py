@@ -28,7 +28,7 @@ from patchgate.probe.diffing import apply_hunks
 HUNKS = {hunks}
 
 if SpecifierSet({applies_to!r}).contains(str(torch.__version__), prereleases=True):
-    apply_hunks(HUNKS)
+    apply_hunks(HUNKS, diff={diff!r})
 '''
 
 
@@ -37,7 +37,7 @@ def write_patch(diff: Path, applies_to: str | None) -> Path:
     text = read_source(diff)
     files = hunks_in(text, shown(diff))
     listed = "\n".join(f"    {path!r}: {hunks!r}," for path, hunks in files.items())
-    source = _TEXT.format(hunks=f"{{\n{listed}\n}}", applies_to=applies_to or "")
+    source = _TEXT.format(hunks=f"{{\n{listed}\n}}", applies_to=applies_to or "", diff=shown(diff))
     digest = hashlib.sha256(source.encode()).hexdigest()[:16]
     path = _folder() / digest / "patch.py"
     if not path.is_file():
@@ -45,8 +45,8 @@ def write_patch(diff: Path, applies_to: str | None) -> Path:
     return path
 
 
-def hunks_in(text: str, where: str) -> dict[str, list[tuple[int, list[str], list[str]]]]:
-    """File -> (line, old lines, new lines) of its hunks. Raises UsageError with what cannot be applied."""
+def hunks_in(text: str, where: str) -> dict[str, list[tuple[int, list[str], list[str], int]]]:
+    """File -> (line, old lines, new lines, line in the diff) of its hunks. Raises UsageError for what cannot be."""
     from unidiff.errors import UnidiffParseError
     from unidiff.patch import PatchSet
 
@@ -68,6 +68,7 @@ def hunks_in(text: str, where: str) -> dict[str, list[tuple[int, list[str], list
                 hunk.source_start,
                 [line.value.rstrip("\r\n") for line in hunk if line.is_context or line.is_removed],
                 [line.value.rstrip("\r\n") for line in hunk if line.is_context or line.is_added],
+                (hunk[0].diff_line_no or 2) - 1,
             )
             for hunk in file
         ]

@@ -142,6 +142,13 @@ CODES = (
         fix="Nothing, or refresh the diff.",
     ),
     Code(
+        code="PG129",
+        title="hunks not placed",
+        what="Whether the hunks of the diff apply was not judged: the sources of no release are at hand.",
+        why="The index has names and fingerprints, not the lines that a hunk must find.",
+        fix="`patchgate lint --fetch PATCH`, or `--sources FOLDER` with a site-packages that has torch in it.",
+    ),
+    Code(
         code="PG140",
         title="not readable as Python",
         what="The file does not parse, or is nested too deeply to be read.",

@@ -14,35 +14,40 @@ import sys
 import types
 from typing import Any
 
-# (line in the old file, counted from 1; the lines that must be there; those that replace them)
-Hunk = tuple[int, list[str], list[str]]
+# (line in the old file, counted from 1; the lines that must be there; those that replace them; line in the diff)
+Hunk = tuple[int, list[str], list[str], int]
 
 
 class DoesNotApply(Exception):
-    """A hunk has no place in this torch, or changes what cannot be changed in memory."""
+    """A hunk has no place in this torch, or changes what cannot be changed in memory; `place` is it in the diff."""
+
+    def __init__(self, problem: str, place: str) -> None:
+        super().__init__(problem)
+        self.place = place
 
 
-def apply_hunks(files: dict[str, list[Hunk]]) -> None:
+def apply_hunks(files: dict[str, list[Hunk]], diff: str) -> None:
     """Change the modules of these files (`torch/_inductor/ir.py`). All or nothing: every hunk is placed first."""
     plans = []
     for path, hunks in files.items():
         module = importlib.import_module(path.removesuffix(".py").removesuffix("/__init__").replace("/", "."))
         with open(str(module.__file__), encoding="utf-8") as file:
             before = file.read()
-        after = _changed(before.splitlines(), hunks, path)
-        plans.append((module, path, after, _functions_changed(before, after, path)))
+        after = _changed(before.splitlines(), hunks, path, diff)
+        plans.append((module, path, after, _functions_changed(before, after, path, f"{diff}:{hunks[0][3]}")))
     for module, path, after, changed in plans:
         for name, node in changed.items():
             _replace(module, path, after, name, node)
 
 
-def _changed(lines: list[str], hunks: list[Hunk], path: str) -> str:
+def _changed(lines: list[str], hunks: list[Hunk], path: str, diff: str) -> str:
     shift = 0
-    for start, old, new in hunks:
+    for start, old, new, line in hunks:
         wanted = max(start - 1, 0) + shift
         places = [at for at in range(len(lines) - len(old) + 1) if lines[at : at + len(old)] == old]
         if not places:
-            raise DoesNotApply(f"the hunk at {path}:{start} does not apply: its lines are not in this torch")
+            problem = f"the hunk at {path}:{start} does not apply: its lines are not in this torch"
+            raise DoesNotApply(problem, f"{diff}:{line}")
         at = min(places, key=lambda place: abs(place - wanted))
         lines = lines[:at] + new + lines[at + len(old) :]
         shift = at - max(start - 1, 0) + len(new) - len(old)
@@ -69,11 +74,11 @@ def _without_functions(tree: ast.Module) -> str:
     return ast.dump(tree)
 
 
-def _functions_changed(before: str, after: str, path: str) -> dict[str, ast.stmt]:
+def _functions_changed(before: str, after: str, path: str, place: str) -> dict[str, ast.stmt]:
     try:
         old, new = ast.parse(before), ast.parse(after)
     except SyntaxError as error:
-        raise DoesNotApply(f"{path}:{error.lineno} is no Python any more: {error.msg}") from None
+        raise DoesNotApply(f"{path}:{error.lineno} is no Python any more: {error.msg}", place) from None
     # Texts are compared, not trees: torch's larger modules have ten thousand lines.
     was, now = (
         {name: _text(text.splitlines(), node) for name, node in _functions(tree).items()}
@@ -81,7 +86,8 @@ def _functions_changed(before: str, after: str, path: str) -> dict[str, ast.stmt
     )
     changed = {name: node for name, node in _functions(new).items() if was.get(name) != now[name]}
     if was.keys() - now.keys() or _without_functions(old) != _without_functions(new):
-        raise DoesNotApply(f"{path}: a hunk changes more than functions, which a running torch cannot take over")
+        problem = f"{path}: a hunk changes more than functions, which a running torch cannot take over"
+        raise DoesNotApply(problem, place)
     return changed
 
 

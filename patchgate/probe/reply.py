@@ -15,6 +15,8 @@ import subprocess
 import traceback
 from typing import Any, NoReturn
 
+from patchgate.probe.diffing import DoesNotApply
+
 _write, _exit, _dumps, _replace = os.write, os._exit, json.dumps, os.replace
 _MEMORY_WORDS = ("can't allocate memory", "cannot allocate memory", "not enough memory", "std::bad_alloc")
 # Signals that come from the machine, not from the patch.
@@ -66,6 +68,8 @@ def describe(error: BaseException, patch: str | None) -> dict[str, Any]:
     where = f"{_short(frame.filename)}:{frame.lineno}" if frame else None
     if isinstance(root, SyntaxError) and root.filename and root.filename == patch:
         where = f"{_short(root.filename)}:{root.lineno}"
+    if isinstance(root, DoesNotApply):
+        where = root.place  # the file that ran was made from the diff
     return {
         "cause": _cause(root),
         "signature": f"{type(root).__name__}: {text}" if text else type(root).__name__,

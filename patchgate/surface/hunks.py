@@ -5,6 +5,7 @@ Decides exactly, with an offset, or not at all. Refuses to guess where a release
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -14,6 +15,8 @@ from patchgate.surface.usage import Spot
 
 if TYPE_CHECKING:
     from unidiff.patch import Hunk
+
+UNPLACED = "PG129"
 
 
 def lint_diff(text: str, path: str, known: Sequence[str], sources: Sources) -> list[Finding]:
@@ -33,7 +36,7 @@ def lint_diff(text: str, path: str, known: Sequence[str], sources: Sources) -> l
             continue  # the tests of torch's own repository, for one, are in no wheel
         texts = {version: sources.text(version, file.path) for version in known}
         if all(text is None for text in texts.values()):
-            return merged(_unplaced(known), path, known, text)
+            return merged(_unplaced(known, path), path, known, text)
         lines = {version: lines_of(text) if text else [] for version, text in texts.items() if text is not None}
         there = {version: found for version, found in lines.items() if found or not file.is_added_file}
         for hunk in file:
@@ -41,15 +44,15 @@ def lint_diff(text: str, path: str, known: Sequence[str], sources: Sources) -> l
     return merged(remarks, path, known, text)
 
 
-def _unplaced(known: Sequence[str]) -> list[Remark]:
+def _unplaced(known: Sequence[str], path: str) -> list[Remark]:
     return [
         Remark(
-            code="PG128",
+            code=UNPLACED,
             version=version,
             spot=Spot(line=1, column=1),
-            message="no sources of a known release at hand: hunks were not placed",
+            message="cannot tell whether the hunks apply: no sources of a release at hand",
             severity=Severity.NOTE,
-            fix="--fetch, or --sources FOLDER (a site-packages with torch in it)",
+            fix=f"patchgate lint --fetch {shlex.quote(path)}   (or --sources FOLDER, a site-packages with torch in it)",
         )
         for version in known
     ]

@@ -16,7 +16,7 @@ from patchgate.patches import load_claims
 from patchgate.project import shown
 from patchgate.source import Unreadable, parse, read_anyhow, read_source
 from patchgate.surface.findings import Finding, Severity, View, lines_of, merged, show_releases
-from patchgate.surface.hunks import lint_diff
+from patchgate.surface.hunks import UNPLACED, lint_diff
 from patchgate.surface.ignores import apply_ignores
 from patchgate.surface.index import Release
 from patchgate.surface.rules import RULES
@@ -46,10 +46,11 @@ class Report:
 
     @property
     def exit_code(self) -> int:
-        """0 nothing red, 1 red, 3 nothing to lint."""
-        if not self.files:
-            return 3
-        return int(any(each.severity is Severity.RED for each in self.findings))
+        """0 nothing red, 1 red, 3 nothing that could be judged."""
+        if any(each.severity is Severity.RED for each in self.findings):
+            return 1
+        untold = {each.path for each in self.findings if each.code == UNPLACED}
+        return 0 if set(self.files) - untold else 3
 
 
 def lint(

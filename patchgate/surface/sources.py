@@ -17,6 +17,7 @@ from packaging.version import Version
 
 from patchgate.errors import UsageError
 from patchgate.files import write_atomically
+from patchgate.project import shown
 
 PROJECTS = ("torch", "triton")
 
@@ -29,7 +30,10 @@ OpenWheel = Callable[[str, str], Wheel]  # project, wish
 
 
 class Sources:
-    """Texts by release and path below site-packages. `trouble` tells why a wheel could not be read."""
+    """Texts by release and path below site-packages. `trouble` tells why a wheel could not be read.
+
+    Raises UsageError for a folder that has no torch.
+    """
 
     def __init__(
         self,
@@ -39,7 +43,7 @@ class Sources:
         triton: Mapping[str, str] | None = None,
         cache: Path | None = None,
     ) -> None:
-        self._folders = {version: folder for folder in folders if (version := version_in(folder))}
+        self._folders = {_version_of(folder): folder for folder in folders}
         self._open, self._triton = open_wheel, triton or {}
         self._cache = cache
         self._wheels: dict[tuple[str, str], Wheel] = {}
@@ -74,6 +78,14 @@ class Sources:
         except UsageError as error:
             self.trouble = f"{error.what}: {error.got}"
             return None
+
+
+def _version_of(folder: Path) -> str:
+    version = version_in(folder)
+    if version is None:
+        advice = "--sources ENVIRONMENT/lib/python3.12/site-packages"
+        raise UsageError("no torch in it", where=shown(folder), got="no torch/version.py", next=advice)
+    return version
 
 
 def cache_folder() -> Path:

@@ -9,6 +9,7 @@ from patchgate.diffs import hunks_in, write_patch
 from patchgate.errors import UsageError
 from patchgate.patches import load_patch
 from patchgate.probe.diffing import DoesNotApply, apply_hunks
+from patchgate.probe.reply import describe
 
 TOY = """\
 LIMIT = 4
@@ -54,25 +55,27 @@ def toy(tmp_path, monkeypatch):
 
 
 def hunk(old, new, line=1):
-    return {"patchedtoy/ir.py": [(line, old.splitlines(), new.splitlines())]}
+    return {"patchedtoy/ir.py": [(line, old.splitlines(), new.splitlines(), 3)]}
 
 
 @pytest.mark.parametrize("line", [1, 10, 500])
 def test_a_method_is_replaced_wherever_its_lines_are(toy, line):
-    apply_hunks(hunk("        return super().reads() + 1", "        return super().reads() + 5", line))
+    apply_hunks(hunk("        return super().reads() + 1", "        return super().reads() + 5", line), "p.diff")
     assert toy.Box().reads() == 6
 
 
 def test_functions_keep_their_form_and_gain_arguments(toy):
-    apply_hunks(hunk("        return LIMIT", "        return LIMIT + 1"))
-    apply_hunks(hunk("def plain(x, y=1):\n    return x + y", "def plain(x, y=1, *, z=2):\n    return x + y + z"))
+    apply_hunks(hunk("        return LIMIT", "        return LIMIT + 1"), "p.diff")
+    apply_hunks(
+        hunk("def plain(x, y=1):\n    return x + y", "def plain(x, y=1, *, z=2):\n    return x + y + z"), "p.diff"
+    )
     assert (toy.Box.limit(), toy.plain(1)) == (5, 4)
 
 
 def test_two_hunks_of_a_file_are_placed_one_after_the_other(toy):
-    first = (5, ["    def reads(self):", "        return 1"], ["    def reads(self):", "", "        return 2"])
-    last = (18, ["    return x + y"], ["    return x - y"])
-    apply_hunks({"patchedtoy/ir.py": [first, last]})
+    first = (5, ["    def reads(self):", "        return 1"], ["    def reads(self):", "", "        return 2"], 3)
+    last = (18, ["    return x + y"], ["    return x - y"], 8)
+    apply_hunks({"patchedtoy/ir.py": [first, last]}, "p.diff")
     assert (toy.Box().reads(), toy.plain(3)) == (3, 2)
 
 
@@ -87,9 +90,10 @@ def test_two_hunks_of_a_file_are_placed_one_after_the_other(toy):
     ],
 )
 def test_what_cannot_be_taken_over_exactly_is_refused_and_nothing_is_changed(toy, old, new, told):
-    with pytest.raises(DoesNotApply, match=told):
-        apply_hunks(hunk("    return x + y", "    return 0") | hunk(old, new))
+    with pytest.raises(DoesNotApply, match=told) as error:
+        apply_hunks(hunk("    return x + y", "    return 0") | hunk(old, new), "p.diff")
     assert (toy.plain(1), toy.LIMIT, toy.Box.__bases__) == (2, 4, (toy.Base,))
+    assert describe(error.value, "/tmp/made/from/patch.py")["where"] == "p.diff:3"
 
 
 def test_a_diff_is_loaded_as_a_patch_that_applies_where_it_claims_to(tmp_path):
@@ -98,7 +102,7 @@ def test_a_diff_is_loaded_as_a_patch_that_applies_where_it_claims_to(tmp_path):
     patch = load_patch(tmp_path / "p.diff")
     assert (patch.id, patch.claims.applies_to) == ("p", "<2.13")
     assert "{'torch/a.py'" not in patch.source
-    assert "'torch/a.py': [(1, ['x = 1', 'y = 2'], ['x = 1', 'y = 3'])]" in patch.source
+    assert "'torch/a.py': [(1, ['x = 1', 'y = 2'], ['x = 1', 'y = 3'], 3)]" in patch.source
     assert "SpecifierSet('<2.13')" in patch.source
     assert write_patch(tmp_path / "p.diff", "<2.13") == write_patch(tmp_path / "p.diff", "<2.13")
 

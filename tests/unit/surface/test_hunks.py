@@ -59,8 +59,13 @@ def test_hunks(run, tmp_path: Path, text: str | None, code: str | None) -> None:
 def test_a_diff_without_sources_says_so(run, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
     (tmp_path / "p.diff").write_text(DIFF)
     result = run("p.diff")
-    assert result.exit_code == 0
-    assert "no sources" in result.output
+    assert result.exit_code == 3
+    assert result.output.splitlines()[0] == (
+        "p.diff:1:1: PG129 note: cannot tell whether the hunks apply: no sources of a release at hand [every release];"
+        " patchgate lint --fetch p.diff   (or --sources FOLDER, a site-packages with torch in it)"
+    )
+    (tmp_path / "quiet.py").write_text("import torch\n")
+    assert run("p.diff", "quiet.py").exit_code == 0
     (tmp_path / "q.diff").write_text("@@ nonsense\n--- a/x\n+++ b/x\n@@ -1,9 +1,9 @@\n-x\n")
     assert run("q.diff").exit_code == 1
 
@@ -110,3 +115,11 @@ def test_files_that_are_in_no_wheel_are_passed_over(path: str) -> None:
 )
 def test_the_nearest_place(lines: str, start: int, offset: int | None) -> None:
     assert place(list("abc"), start, list(lines)) == offset
+
+
+def test_a_folder_without_torch_is_no_source(run, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+    (tmp_path / "p.diff").write_text(DIFF)
+    (tmp_path / "bare").mkdir()
+    result = run("p.diff", "--sources", "bare")
+    assert result.exit_code == 2
+    assert result.output.startswith("bare: no torch in it\n  got:  no torch/version.py\n  next: --sources ")
