@@ -147,4 +147,6 @@ def _written(patch: Patch, text: str, name: str, folder: Path) -> Path:
     write_atomically(folder / patch.id / name, text)
     if patch.manifest:
         write_atomically(folder / patch.id / "patch.toml", Path(patch.manifest).read_text(encoding="utf-8"))
+        for workload in (Path(patch.manifest).parent / "workloads").glob("*.py"):
+            write_atomically(folder / patch.id / "workloads" / workload.name, workload.read_text(encoding="utf-8"))
     return folder / patch.id

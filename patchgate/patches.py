@@ -20,6 +20,7 @@ from patchgate.diffs import write_patch
 from patchgate.errors import UsageError
 from patchgate.files import line_of
 from patchgate.model import Budget, Claims, Numerics, Patch, Symptom
+from patchgate.naming import unknown_effect, unknown_in
 from patchgate.predicate import parse_predicate
 from patchgate.project import shown
 from patchgate.source import read_anyhow
@@ -111,6 +112,10 @@ def load_claims(manifest: Path) -> Claims:
     effects = table.get("effects", [])
     if not (isinstance(effects, list) and all(isinstance(effect, str) for effect in effects)):
         raise wrong("effects", "`effects` must be a list of strings", 'effects = ["environment NAME", "compile"]')
+    for effect in effects:
+        told = unknown_effect(effect)
+        if told:
+            raise UsageError(told[0], where=f"{shown(manifest)}:{line_of(text, 'effects')}", got=effect, next=told[1])
 
     def at_least_one(key: str, otherwise: float) -> float:
         value = table.get(key, otherwise)
@@ -171,4 +176,10 @@ def _symptom(manifest: Path, table: Any) -> Symptom | None:
         parse_predicate(table["predicate"])
     except ValueError as error:
         raise UsageError("bad symptom predicate", where=where, got=str(error), next='predicate = "> 4"') from None
-    return Symptom(**table)
+    symptom = Symptom(**table)
+    unknown = unknown_in(symptom, manifest.parent / "workloads")
+    if unknown:
+        key, what, advice = unknown
+        where = f"{shown(manifest)}:{line_of(text, key, 'symptom')}"
+        raise UsageError(what, where=where, got=f"{key} = {table[key]!r}", next=advice)
+    return symptom

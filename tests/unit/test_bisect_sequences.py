@@ -75,6 +75,16 @@ def test_a_subset_of_targets_is_a_patch_of_its_own(repository):
     assert some.claims == patch.claims
 
 
+def test_a_subset_keeps_the_workload_of_its_symptom(folder):
+    (folder / "workloads").mkdir()
+    (folder / "workloads" / "own.py").write_text('DTYPE = "float32"\ndef build(device, dtype, scale): ...\n')
+    (folder / "patch.py").write_text("")
+    symptom = 'workload = "own"\ndevice = "cpu"\nfact = "mine"\npredicate = "> 4"\n'
+    (folder / "patch.toml").write_text(f"[symptom]\n{symptom}")
+    some = load_patch(with_targets(load_patch(folder), ["torch.a"], folder / "w"))
+    assert some.claims.symptom == load_patch(folder).claims.symptom
+
+
 def test_a_subset_of_hunks_is_a_diff_of_its_own(tmp_path):
     diff = tmp_path / "p.diff"
     diff.write_text(DIFF)

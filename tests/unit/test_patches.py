@@ -7,7 +7,7 @@ from patchgate.errors import UsageError
 from patchgate.model import Budget, Numerics, Symptom
 from patchgate.patches import load_claims, load_patch
 
-SYMPTOM = '[symptom]\nworkload = "stack"\ndevice = "h200"\nfact = "loads.max"\n'
+SYMPTOM = '[symptom]\nworkload = "residual_stack"\ndevice = "h200"\nfact = "loads.max"\n'
 
 
 def manifest(folder, text):
@@ -112,7 +112,7 @@ largest_ulps = 4.5
     assert (claims.title, claims.source, claims.applies_to, claims.fixed_in) == ("T", "S", ">=2.11,<2.14", "2.14")
     assert (claims.targets, claims.numerics, claims.error_factor) == (("torch.a", "torch.b"), Numerics.ROUNDING, 2.0)
     assert claims.largest_ulps == 4.5
-    assert claims.symptom == Symptom(workload="stack", device="h200", fact="loads.max", predicate="> 4")
+    assert claims.symptom == Symptom(workload="residual_stack", device="h200", fact="loads.max", predicate="> 4")
     assert claims.budgets == {"compile_calls": Budget(low=-0.002, high=0.002), "latency": Budget(low=-0.08, high=0.0)}
 
 
@@ -193,7 +193,7 @@ patch.toml:2: a symptom needs four strings
   got:  missing: predicate
   next: workload = "residual_stack", device = "h200", fact = "loads.max", predicate = "> 4"
 patch.toml:2: a symptom needs four strings
-  got:  {'workload': 'stack', 'device': 'h200', 'fact': 'loads.max', 'predicate': 4}
+  got:  {'workload': 'residual_stack', 'device': 'h200', 'fact': 'loads.max', 'predicate': 4}
   next: workload = "residual_stack", device = "h200", fact = "loads.max", predicate = "> 4"
 patch.toml:2: bad symptom predicate
   got:  not a predicate: 'at least 4'; write one of < <= > >= == != contains and a number
