@@ -26,10 +26,14 @@ def read_toml(path: Path) -> dict[str, Any]:
         return table
     except OSError as error:
         raise UsageError("cannot be read", where=shown(path), got=error.strerror or str(error)) from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except tomllib.TOMLDecodeError as error:
         line = re.search(r"line (\d+)", str(error))
         where = f"{shown(path)}:{line.group(1)}" if line else shown(path)
-        raise UsageError("not TOML", where=where, got=str(error)) from None
+        advice = 'mend that line: key = "text", key = 1.5, key = ["a", "b"], or [table]'
+        raise UsageError("not TOML", where=where, got=str(error), next=advice) from None
+    except UnicodeDecodeError as error:
+        where = f"{shown(path)}:{error.object.count(10, 0, error.start) + 1}"
+        raise UsageError("not TOML", where=where, got=str(error), next="save the file as UTF-8") from None
 
 
 def refuse_unknown(path: Path, table: dict[str, Any], known: Collection[str], prefix: str = "") -> None:

@@ -14,7 +14,7 @@ from patchgate.surface.gates import HELPERS, NotKnown, attempt, call_method, pur
 from patchgate.surface.lookup import covered, look_up, returned
 from patchgate.surface.rebinding import Rebinder
 from patchgate.surface.spots import spot_of
-from patchgate.surface.usage import Calling, Presence
+from patchgate.surface.usage import Calling, Presence, Spot
 from patchgate.surface.values import (
     PRESENCE,
     UNKNOWN,
@@ -69,9 +69,11 @@ class CallReader(Rebinder):
         if dotted in ("hasattr", "getattr", "setattr") and len(texts) >= 2 and isinstance(texts[1], str):
             return self._by_name(dotted, node, texts[1])
         if (dotted in _OBJECT_PATCHERS or name == "setattr") and len(texts) >= 2 and isinstance(texts[1], str):
-            return self._set_by_name(node, self.read(node.args[0]), texts[1])
+            owner = self.read(node.args[0])
+            self._needed_by_mock(dotted, node, owner, texts[1], spot_of(node.args[1]))
+            return self._set_by_name(node, owner, texts[1])
         if (dotted in _PATCHERS or name == "setattr") and texts and isinstance(texts[0], str):
-            return self._patch_path(node, texts[0])
+            return self._patch_path(dotted, node, texts[0])
         if dotted == "importlib.import_module" and texts and isinstance(texts[0], str):
             return self._import_module(node, texts[0])
         if dotted == "importlib.util.find_spec" and texts and isinstance(texts[0], str):
@@ -103,15 +105,21 @@ class CallReader(Rebinder):
         self.rebind(owner, name, replacement, new, spot_of(node.args[1]))
         return UNKNOWN
 
-    def _patch_path(self, node: ast.Call, path: str) -> Value:
+    def _patch_path(self, dotted: str, node: ast.Call, path: str) -> Value:
         owner_path, _, name = path.rpartition(".")
         new = node.args[1] if len(node.args) > 1 else _keyword(node, "new", "side_effect")
         replacement = self.read(new) if new is not None else UNKNOWN
         spot = spot_of(node.args[0])
         owner = self.dotted(owner_path, spot)
         if isinstance(owner, Symbol):
+            self._needed_by_mock(dotted, node, owner, name, spot)
             self.rebind(owner, name, replacement, new, spot)
         return UNKNOWN
+
+    def _needed_by_mock(self, dotted: str, node: ast.Call, owner: Value, name: str, spot: Spot) -> None:
+        """`mock.patch` raises for a name that is not there, unless it is told to create it."""
+        if dotted in _PATCHERS | _OBJECT_PATCHERS and _keyword(node, "create") is None:
+            self.attribute(owner, name, spot)
 
     def _import_module(self, node: ast.Call, path: str) -> Value:
         if not covered(self.release, path):

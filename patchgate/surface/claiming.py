@@ -175,8 +175,14 @@ def _applies_to(
 
     found = specifier(points_around(known, versions_named(tree)), holds, known)
     holds_on = tuple(version for version in known if holds(version))
-    gates = [gate.spot.line for gate in walk(tree, bodies[-1]).gates]
-    return holds_on, Guess(value=found, line=min(gates, default=1)) if found else None
+    # A check that is only a part of a test is no gate by itself.
+    checks = [gate.spot.line for gate in walk(tree, bodies[-1]).gates] or _comparisons(tree)
+    return holds_on, Guess(value=found, line=min(checks, default=1)) if found else None
+
+
+def _comparisons(tree: ast.Module) -> list[int]:
+    compared = (node for node in ast.walk(tree) if isinstance(node, ast.Compare))
+    return [node.lineno for node in compared if "version" in ast.unparse(node).lower()]
 
 
 def _live_lines(usage: Usage) -> set[int]:

@@ -68,11 +68,12 @@ def lint(
     for file in [file for path in paths for file in files_of(path)]:
         name = shown(file)
         files.append(name)
+        claimed = _claimed(file)
         if file.suffix in _DIFFS:
             findings += lint_diff(read_source(file), name, known, sources or Sources())
             continue
         try:
-            found, views = lint_source(read_source(file), name, releases, claimed=_claimed(file), matrix=matrix)
+            found, views = lint_source(read_source(file), name, releases, claimed=claimed, matrix=matrix)
         except Unreadable as error:
             found, views = [_unreadable(error.line, error.reason, name, read_anyhow(file))], []
         findings += found
@@ -81,19 +82,20 @@ def lint(
 
 
 def files_of(path: Path) -> Iterator[Path]:
-    """The patch files at `path`: itself, a folder's patch.py or patch.diff, or those of its subfolders."""
-    if path.is_file():
-        if path.suffix not in (".py", *_DIFFS):
+    """The patch files at `path`: itself, a folder's patch.py or patch.diff, or all in it and its subfolders'."""
+    if path.exists() and not path.is_dir():
+        if not path.is_file() or path.suffix not in (".py", *_DIFFS):
             raise UsageError(
                 "not a patch",
                 where=shown(path),
-                got=f"a {path.suffix or 'nameless'} file",
+                got=f"a {path.suffix or 'nameless'} file" if path.is_file() else "neither a file nor a folder",
                 next="give a folder with patch.py or patch.diff, a .py file, or a .diff file",
             )
         yield path
     elif path.is_dir():
         own = [path / f"patch{suffix}" for suffix in (".py", *_DIFFS) if (path / f"patch{suffix}").is_file()]
-        yield from own or sorted(file for file in path.glob("*/patch.*") if file.suffix in (".py", *_DIFFS))
+        below = [*path.glob("*"), *path.glob("*/patch.*")]
+        yield from own or sorted(file for file in below if file.is_file() and file.suffix in (".py", *_DIFFS))
     else:
         raise UsageError(
             "no such patch",
@@ -105,7 +107,7 @@ def files_of(path: Path) -> Iterator[Path]:
 
 def _claimed(file: Path) -> SpecifierSet | None:
     manifest = file.with_suffix(".toml")
-    claims = load_claims(manifest) if manifest.is_file() and file.stem == "patch" else None
+    claims = load_claims(manifest) if manifest.is_file() else None
     return SpecifierSet(claims.applies_to) if claims is not None and claims.applies_to else None
 
 

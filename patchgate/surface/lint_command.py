@@ -45,7 +45,11 @@ def lint(
     if at_hand is not None and at_hand.trouble:
         click.echo(f"no sources, bodies are compared by fingerprint: {at_hand.trouble}", err=True)
     if not report.files:
-        click.echo("nothing to lint: no patch.py or patch.diff below " + ", ".join(map(str, paths)), err=True)
+        got, advice = (
+            "no .py, .diff or .patch file",
+            "a folder with patch.py or patch.diff, a .py file, or a .diff file",
+        )
+        click.echo(str(UsageError("nothing to lint", where=", ".join(map(str, paths)), got=got, next=advice)), err=True)
     if form == "json":
         from patchgate.report.lint_json import as_json as shown
     elif form == "github":

@@ -34,12 +34,12 @@ none.toml: cannot be read
 
 def test_what_is_not_toml_is_refused_with_its_line(folder):
     error = refused(read_toml, write(folder, b"a = 1\nb = \n"))
-    assert (error.where, error.what) == ("a.toml:2", "not TOML")
+    assert (error.where, error.what, error.next.split(":")[0]) == ("a.toml:2", "not TOML", "mend that line")
 
 
 def test_what_is_not_utf8_is_refused(folder):
-    error = refused(read_toml, write(folder, b"a = '\xff'\n"))
-    assert (error.where, error.what) == ("a.toml", "not TOML")
+    error = refused(read_toml, write(folder, b"a = 1\nb = '\xff'\n"))
+    assert (error.where, error.what, error.next) == ("a.toml:2", "not TOML", "save the file as UTF-8")
 
 
 def test_known_keys_pass_in_silence(folder):

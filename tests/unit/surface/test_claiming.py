@@ -56,6 +56,12 @@ def test_the_releases_are_those_of_the_version_check(guess, check, expected):
     assert (found and found.value) == expected
 
 
+def test_a_check_that_is_a_part_of_a_test_is_cited_where_it_stands(guess):
+    check = 'if torch.__version__ >= "2.9" and os.environ.get("SCORE"):\n    '
+    found = guess(f"import os\n{HEAD}{check}{ASSIGNED}").applies_to
+    assert (found.value, found.line) == (">=2.9", HEAD.count("\n") + 2)
+
+
 def test_what_names_a_release_has_is_no_version_check(guess):
     """The class came with 2.10; the check has no lower bound, and the gate would find that out."""
     late = (

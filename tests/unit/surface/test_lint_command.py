@@ -129,3 +129,32 @@ def test_a_file_is_read_as_python_reads_it(run, tmp_path: Path) -> None:  # type
     assert "uncoded.py:2:1: PG140 not readable as Python: 'utf-8' codec can't decode" in run("uncoded.py").output
     (tmp_path / "coded.py").write_bytes(b"# coding: latin-1\n# gr\xfc\xdfe\n")
     assert run("coded.py").exit_code == 0
+
+
+def test_every_patch_of_a_folder_is_linted(run, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+    (tmp_path / "ours" / "own").mkdir(parents=True)
+    for name in ("one.py", "two.py", "own/patch.py"):
+        (tmp_path / "ours" / name).write_text(RED)
+    (tmp_path / "ours" / "notes.txt").write_text("")
+    assert [line.split(":")[0] for line in run("ours").output.splitlines() if "PG110" in line] == [
+        "ours/one.py",
+        "ours/own/patch.py",
+        "ours/two.py",
+    ]
+    (tmp_path / "ours" / "patch.py").write_text("import torch\n")
+    assert run("ours").output.startswith("1 linted")
+
+
+def test_what_is_no_patch_is_told_with_what_to_do(run, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+    (tmp_path / "empty").mkdir()
+    assert run("empty").output.startswith(
+        "empty: nothing to lint\n  got:  no .py, .diff or .patch file\n  next: a folder with patch.py"
+    )
+    assert run("/dev/null").output.startswith("/dev/null: not a patch\n  got:  neither a file nor a folder\n  next: ")
+
+
+def test_the_manifest_of_a_bare_file_is_read_too(run, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+    (tmp_path / "mine.py").write_text("import torch\n")
+    (tmp_path / "mine.toml").write_text('effects = ["confg foo"]\n')
+    result = run("mine.py")
+    assert (result.exit_code, result.output.splitlines()[0]) == (2, "mine.toml:1: no kind of effect `confg`")

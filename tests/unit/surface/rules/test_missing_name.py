@@ -63,3 +63,15 @@ def test_a_name_of_one_module_is_not_excused_by_its_namesake_on_another() -> Non
 )
 def test_a_name_that_the_patch_adds_may_be_read_from_then_on(patch: str) -> None:
     assert found("from torch._inductor.ir import Box\n" + patch) == []
+
+
+@pytest.mark.parametrize(
+    "call", ["mock.patch('torch._inductor.ir.Box.{}')", "mock.patch.object(Box, '{}', lambda self: 1)"]
+)
+def test_a_name_that_is_mocked_must_be_there_unless_it_is_created(call: str) -> None:
+    source = f"from unittest import mock\nfrom torch._inductor.ir import Box\n{call}.start()\n"
+    assert [each.split(" on ")[0] for each in found(source.format("should_realise"))] == [
+        "3: PG111 red `should_realise` missing"
+    ]
+    assert "PG111" not in " ".join(found(source.format("should_realize")))
+    assert "PG111" not in " ".join(found(source.format("should_realise").replace(").start", ", create=True).start")))
