@@ -17,6 +17,8 @@ EXPLAINED = {
     "`fb` missing on `triton`": "its twin in the maintainers' own triton, in mock_cache.py too",
     "PG114 `compile` is a class method": "a note, and it holds: compile_utils.py puts a plain function there for calls"
     " on the class alone",
+    "PG113 replacement of `CUDACodeCache.compile` takes `extra_args`": "a note, and it holds: the same function takes"
+    " the arguments and calls the original without them",
 }
 
 
