@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 
 import click
-from rich.console import Console
 
 from patchgate import __version__, accept, pages, record
 from patchgate.bisect_command import ask, bisect
@@ -36,7 +35,7 @@ from patchgate.report.catalogue import render_catalogue
 from patchgate.report.github import render_annotations
 from patchgate.report.junit import render_junit
 from patchgate.report.markdown import render_markdown
-from patchgate.report.terminal import show_code, show_run
+from patchgate.report.terminal import show_code, show_run, to_stdout
 from patchgate.report.view import view
 from patchgate.rows import ABOVE_0, AT_LEAST_1, own_row, problem_option, problems_of, row_option, rows_of
 from patchgate.run import FOLDER, NAME, VERDICTS, Limits, Run, load_run, load_verdicts
@@ -45,6 +44,8 @@ from patchgate.surface.lint_command import lint
 from patchgate.sweep_command import history_command, sweep
 from patchgate.visible import visible
 
+# What later runs find again: below the folder that the command is typed in, wherever the results go.
+_KEPT = Path("build")
 Command = TypeVar("Command", bound=Callable[..., Any])
 folder_option = click.option(
     "--folder",
@@ -117,7 +118,8 @@ def gate(
         others=tuple(str(Path(other).resolve()) for other in others),
         nightly=nightly,
         limits=Limits(seconds=time_limit, bytes=memory_limit << 20),
-        shelf=str(Path(folder).resolve().parent / "unpatched"),
+        shelf=str(_KEPT.resolve() / "unpatched"),
+        binaries=str(_KEPT.resolve() / "cpp"),
     )
     for device in run.devices:
         load_profile(device)
@@ -152,7 +154,7 @@ def explain(code: str | None, markdown: bool) -> None:
         close = difflib.get_close_matches(code.upper(), CODES, n=1)
         advice = f"patchgate explain {close[0]}" if close else "patchgate explain   (lists all)"
         raise UsageError("no such code", where="explain", got=code, next=advice)
-    show_code(Console(), CODES[code.upper()])
+    to_stdout(lambda console: show_code(console, CODES[code.upper()]))
 
 
 @cli.command("accept")
@@ -205,8 +207,7 @@ def _show(run: Run, verdicts: list[Verdict], html: Path | None = None) -> NoRetu
     patch = load_patch(Path(run.patch))
     title = " ".join(filter(None, (patch.id, patch.claims.title, patch.claims.source)))
     shown_view = view(verdicts, run.torches)
-    # A log is not 80 columns wide; a terminal says how wide it is.
-    show_run(Console(width=None if sys.stdout.isatty() else 140), title, shown_view)
+    to_stdout(lambda console: show_run(console, title, shown_view))
     write_atomically(folder / "junit.xml", render_junit(verdicts))
     markdown = render_markdown(title, shown_view)
     write_atomically(folder / "summary.md", markdown)

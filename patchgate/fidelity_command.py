@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import NoReturn
 
 import click
-from rich.console import Console
 
 from patchgate.errors import UsageError
 from patchgate.fidelity import Fidelity, compare_sides
@@ -25,6 +24,7 @@ from patchgate.model import Case, Observation, Patch, Workload
 from patchgate.patches import load_patch
 from patchgate.record import REAL
 from patchgate.report.fidelity import show_fidelity
+from patchgate.report.terminal import to_stdout
 from patchgate.rows import ABOVE_0, AT_LEAST_1, problem_option, problems_of, row_option, rows_of
 from patchgate.run import Limits, Run, save_run
 from patchgate.runner import Runner
@@ -81,7 +81,7 @@ def fidelity(
     save_run(run)
     told = [Fidelity(torch=one, workload="-", patch=None, failed=reason) for one, reason in broken.items()]
     told += _compare(run, chosen, loaded, workers)
-    show_fidelity(Console(width=None if sys.stdout.isatty() else 140), told)
+    to_stdout(lambda console: show_fidelity(console, told))
     sys.exit(_code(told))
 
 

@@ -87,7 +87,8 @@ class Measuring:
         The patched side has a folder of its own, so that nothing a patch leaves there is ever run unpatched.
         """
         side = hashlib.sha256(patch.source.encode()).hexdigest()[:16] if patch else "unpatched"
-        binaries = Path(self.run.folder).parent / "cpp" / torch / side
+        kept = Path(self.run.binaries or Path(self.run.folder).parent / "cpp")
+        binaries = kept / torch / side
         answer = ask(env={"TORCHINDUCTOR_CACHE_DIR": str(binaries.resolve())})
         if ".so: " in answer.get("failure", {}).get("signature", ""):
             # A process that was killed while it linked has left half a library there, which is nobody's fault now.

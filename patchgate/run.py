@@ -40,6 +40,7 @@ class Run:
     `nightly`: every workload, and what each kernel needs once compiled; otherwise those of pre-merge.
     `shelf` is a folder of what runs of the same content share: what torch does unpatched, and with `reuse`
     what it did with the patch too; None measures everything.
+    `binaries` is where compiled C++ is found again; None: beside the results.
     `others` are patches that are installed beside this one.
     """
 
@@ -53,6 +54,7 @@ class Run:
     nightly: bool = False
     limits: Limits = field(default_factory=Limits)
     shelf: str | None = None
+    binaries: str | None = None
     reuse: bool = False
 
     @property

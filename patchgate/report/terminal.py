@@ -5,7 +5,11 @@ Decides widths, colours and where a long list is cut. Greens are only counted.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import io
+import os
+import sys
+from collections.abc import Callable, Iterator
+from functools import partial
 
 from rich.box import SIMPLE_HEAD
 from rich.console import Console, Group, RenderableType
@@ -21,6 +25,20 @@ from patchgate.visible import visible
 _STYLES = {Colour.GREEN: "green", Colour.RED: "bold red", Colour.GREY: "yellow"}
 _LONGEST = 16
 _PLACES = 3
+_NAMES = 7
+# A log is not 80 columns wide.
+_LOG = 140
+
+
+def to_stdout(show: Callable[[Console], None]) -> None:
+    """Show it in a terminal; in a file or a pipe as wide as COLUMNS says, and without blanks at the lines' ends."""
+    if sys.stdout.isatty():
+        show(Console())
+        return
+    text = io.StringIO()
+    show(Console(file=text, width=None if "COLUMNS" in os.environ else _LOG))
+    for line in text.getvalue().splitlines():
+        print(line.rstrip())
 
 
 def show_run(console: Console, title: str, view: View) -> None:
@@ -46,7 +64,7 @@ def show_code(console: Console, code: Code) -> None:
 def _matrix(view: View) -> Table:
     table = Table(box=SIMPLE_HEAD, pad_edge=False)
     table.add_column("check", no_wrap=True)
-    table.add_column("item", no_wrap=True)
+    table.add_column("item", overflow="fold")  # the only one that may give way
     for torch in view.torches:
         table.add_column(torch, no_wrap=True)
     before = ""
@@ -67,26 +85,27 @@ def _text(cell: Cell | None) -> Text:
 def _block(block: Block) -> Iterator[RenderableType]:
     mark = "NOT JUDGED " if block.colour is Colour.GREY else ""
     yield Text(f"{mark}{block.code}  {block.title}", style=_STYLES[block.colour])
+    field = partial(_field, width=max(_NAMES, len(block.check)))
     for entry in block.entries[:_LONGEST]:
         on = f" on torch {', '.join(entry.torches)}" if entry.torches else ""
-        yield _field(block.check, f"{entry.subject}{on}")
-        yield _field("", f"expected {entry.expected}")
-        yield _field("", f"actual   {entry.actual}")
+        yield field(block.check, f"{entry.subject}{on}")
+        yield field("", f"expected {entry.expected}")
+        yield field("", f"actual   {entry.actual}")
     if len(block.entries) > _LONGEST:
-        yield _field("", f"and {len(block.entries) - _LONGEST} more, all in verdicts.json")
+        yield field("", f"and {len(block.entries) - _LONGEST} more, all in verdicts.json")
     for place in block.places[:_PLACES]:
-        yield _field("where", place)
+        yield field("where", place)
     if len(block.places) > _PLACES:
-        yield _field("", f"and {len(block.places) - _PLACES} more")
-    yield _field("why", block.why)
+        yield field("", f"and {len(block.places) - _PLACES} more")
+    yield field("why", block.why)
     for step in block.next:
-        yield _field("next", step)
-    yield _field("", f"patchgate explain {block.code}")
+        yield field("next", step)
+    yield field("", f"patchgate explain {block.code}")
 
 
-def _field(name: str, text: str) -> RenderableType:
+def _field(name: str, text: str, width: int = _NAMES) -> RenderableType:
     table = Table.grid(padding=(0, 1))
-    table.add_column(width=7, justify="right", style="dim")
+    table.add_column(width=width, justify="right", style="dim")
     table.add_column(overflow="fold")
     table.add_row(name, Text(visible(text)))
     return table

@@ -145,6 +145,19 @@ def test_bad_usage_ends_with_2_before_anything_is_run(command, folder, arguments
     assert [path.name for path in folder.iterdir()] == ["mine.py"]
 
 
+@pytest.mark.parametrize("where", ["build/gate", "results", "/tmp/patchgate-no-such/results"])
+def test_what_later_runs_find_again_lies_below_build_wherever_the_results_go(command, folder, monkeypatch, where):
+    launched = []
+    monkeypatch.setattr(cli, "make_folder", lambda path, option: None)
+    monkeypatch.setattr(cli, "launch", lambda run, **options: launched.append(run))
+    monkeypatch.setattr(cli, "_show", lambda run, verdicts: sys.exit(0))
+    assert command("gate", "mine.py", "--problem", "2.11.0=no", "--folder", where)[0] == 0
+    (run,) = launched
+    assert (run.folder, run.shelf, run.binaries) == (
+        str(folder / where), str(folder / "build" / "unpatched"), str(folder / "build" / "cpp")
+    )  # fmt: skip
+
+
 def test_a_misspelt_device_is_told_its_neighbour(command):
     _, _, wrong = command("gate", "mine.py", "--row", "2.11.0=python", "--device", "h20")
     assert_expected_inline(

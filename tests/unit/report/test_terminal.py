@@ -7,7 +7,7 @@ from expecttest import assert_expected_inline
 from rich.console import Console
 
 from patchgate.model import Code
-from patchgate.report.terminal import show_code, show_run
+from patchgate.report.terminal import show_code, show_run, to_stdout
 from patchgate.report.view import view
 
 
@@ -105,3 +105,23 @@ PG000  a title
     why why it matters
     fix how to fix it""",
     )
+
+
+def test_in_a_pipe_it_is_as_wide_as_columns_says_without_blanks_at_the_ends(verdicts, capsys, monkeypatch):
+    widest = {}
+    verdicts = [replace(one, why="word " * 60) for one in verdicts]
+    for columns in ("60", "90", None):
+        monkeypatch.setenv("COLUMNS", columns) if columns else monkeypatch.delenv("COLUMNS")
+        to_stdout(lambda console: show_run(console, "mine", view(verdicts, ["2.9.0"])))
+        lines = capsys.readouterr().out.splitlines()
+        assert [line for line in lines if line != line.rstrip()] == []
+        widest[columns] = max(map(len, lines))
+    assert widest["60"] <= 60 < widest["90"] <= 90 < widest[None] <= 140
+
+
+def test_the_name_of_a_check_is_never_cut(verdicts):
+    long = [
+        replace(one, check="modelled", subject=f"a_workload_with_a_long_name.{at}") for at, one in enumerate(verdicts)
+    ]
+    shown = printed(show_run, "mine", view(long, ["2.9.0", "2.12.1"]), width=50)
+    assert "\u2026" not in shown and "\nmodelled a_workload" in shown
