@@ -136,7 +136,15 @@ def bisect(
     measure_all: bool,
     **given: Any,
 ) -> None:
-    """The first release, commit, hunk or target at which an answer turned."""
+    """The first release, commit, hunk or target at which an answer turned.
+
+    What golden records of a fact narrows the search. Both sides of the turn are always asked: on the --row of
+    that release, else in an environment that is made for it (uv). A question with --has needs no torch.
+
+    \b
+    patchgate bisect --fact 'residual_stack.h200.loads.max > 4' --torch 2.12.1..2.14.1
+    patchgate bisect --has 'torch._inductor.ir.StorageBox.should_realize_on_reuse(graph_reuse)' --torch 2.10.0..2.15.0
+    """
     asking = _asking(given)
     if sum(map(bool, (releases, commits, upstream, hunks, targets))) != 1:
         known = "--torch A..B, --commits A..B, --upstream A..B, --hunks or --targets"

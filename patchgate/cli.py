@@ -67,7 +67,7 @@ def main() -> NoReturn:
         error.show()
         sys.exit(2)
     except (click.Abort, KeyboardInterrupt):
-        click.echo("interrupted", err=True)
+        click.echo("interrupted: a part of a run is no result\n  next: the same command again", err=True)
         sys.exit(130)
     sys.exit(0)
 
@@ -106,6 +106,8 @@ def gate(
     """Judge PATCH (a folder with patch.py and patch.toml, or a bare .py).
 
     Without --row the torch of this interpreter is used; `nox -s gate` makes the pre-merge rows.
+
+    Exit codes: 0 nothing red, 1 red, 2 usage, 3 nothing judged, 4 only trouble with the machine (try again).
     """
     loaded = load_patch(Path(patch))
     run = Run(

@@ -216,12 +216,28 @@ def test_asking_for_help_is_no_error(command, arguments):
     assert (status, bool(printed), wrong) == (0, True, "")
 
 
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        ("gate", ["Exit codes: 0 nothing red, 1 red", "and why: it is shown as not", "Cases run at the same time"]),
+        ("bisect", ["patchgate bisect --fact '", "in an environment that is made for it"]),
+    ],
+)
+def test_help_says_what_cannot_be_guessed(command, name, told):
+    printed = " ".join(command(name, "--help")[1].split())
+    assert [text for text in told if text not in printed] == []
+
+
 def test_an_interruption_is_no_verdict(command, monkeypatch):
     def interrupt(path):
         raise KeyboardInterrupt
 
     monkeypatch.setattr(cli, "load_run", interrupt)
-    assert command("report")[0] == 130
+    status, _, wrong = command("report")
+    assert (status, wrong.lstrip()) == (
+        130,
+        "interrupted: a part of a run is no result\n  next: the same command again\n",
+    )
 
 
 def test_the_module_is_the_command(folder):

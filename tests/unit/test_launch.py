@@ -1,5 +1,6 @@
 """How a run is carried out: what pytest is told, and what its end means."""
 
+import signal
 import subprocess
 import sys
 from types import SimpleNamespace
@@ -29,9 +30,9 @@ def pytest_ends(monkeypatch, run, tmp_path):
             started.append((command, options))
             if verdicts is not None:
                 save_verdicts(tmp_path / "out", verdicts)
-            return SimpleNamespace(returncode=status, stdout=output)
+            return SimpleNamespace(returncode=status, communicate=lambda: (output, None))
 
-        monkeypatch.setattr(subprocess, "run", start)
+        monkeypatch.setattr(subprocess, "Popen", start)
         return started
 
     return arrange
@@ -59,6 +60,25 @@ def test_a_pytest_that_broke_is_a_verdict_too(run, pytest_ends, tmp_path, status
     assert told[-1].kind is Kind.INFRA
     assert told[-1].actual == f"it ended with status {status}: the last line"
     assert {verdict.code for verdict in load_verdicts(tmp_path / "out")} == set(codes)
+
+
+@pytest.mark.parametrize("patient", [True, False])
+def test_an_interrupted_pytest_may_end_its_probes_and_leaves_no_part_of_a_run(run, monkeypatch, tmp_path, patient):
+    done = []
+
+    def communicate(timeout=None):
+        if timeout is None and not done:
+            save_verdicts(tmp_path / "out", [GREEN])
+            raise KeyboardInterrupt
+        if timeout and not patient:
+            raise KeyboardInterrupt  # a second time: nobody waits any more
+
+    told = SimpleNamespace(send_signal=done.append, communicate=communicate, kill=lambda: done.append("killed"))
+    monkeypatch.setattr(subprocess, "Popen", lambda *_, **options: told)
+    with pytest.raises(KeyboardInterrupt):
+        launch(run, workers=1, quiet=True)
+    assert done == [signal.SIGINT] + ["killed"] * (not patient)
+    assert not (tmp_path / "out" / VERDICTS).exists()
 
 
 def test_results_of_an_earlier_run_are_never_taken_for_those_of_this_one(run, pytest_ends, tmp_path):
