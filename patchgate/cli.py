@@ -23,7 +23,7 @@ from patchgate.corpus.command import corpus
 from patchgate.errors import UsageError
 from patchgate.evidence import gather
 from patchgate.fidelity_command import fidelity
-from patchgate.files import make_folder, write_atomically
+from patchgate.files import make_emptied, make_folder, write_atomically
 from patchgate.init_command import init
 from patchgate.launch import launch
 from patchgate.matrix import load_matrix, load_profile, load_workloads
@@ -125,7 +125,7 @@ def gate(
     )
     for device in run.devices:
         load_profile(device)
-    make_folder(Path(run.folder), "--folder")
+    make_emptied(Path(run.folder), "--folder", mark=NAME)
     torches = ", ".join(run.torches)
     click.echo(f"patchgate {__version__}: {loaded.id} on torch {torches}; devices {', '.join(run.devices)}")
     _show(run, launch(run, workers=workers, quiet=False))

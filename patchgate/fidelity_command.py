@@ -18,7 +18,7 @@ import click
 
 from patchgate.errors import UsageError
 from patchgate.fidelity import Fidelity, compare_sides
-from patchgate.files import make_folder
+from patchgate.files import make_emptied
 from patchgate.matrix import load_profile, load_workloads
 from patchgate.model import Case, Observation, Patch, Workload
 from patchgate.patches import load_patch
@@ -26,7 +26,7 @@ from patchgate.record import REAL
 from patchgate.report.fidelity import show_fidelity
 from patchgate.report.terminal import to_stdout
 from patchgate.rows import ABOVE_0, AT_LEAST_1, problem_option, problems_of, row_option, rows_of
-from patchgate.run import Limits, Run, save_run
+from patchgate.run import NAME, Limits, Run, save_run
 from patchgate.runner import Runner
 from patchgate.server import start_server
 
@@ -68,8 +68,8 @@ def fidelity(
         raise UsageError("no torch to compare on", where="--row", got="none", next="nox -s fidelity")
     chosen = [known[name] for name in workloads or known]
     loaded = [None, *(load_patch(path) for path in patches)]
+    make_emptied(folder, "--folder", mark=NAME)
     shutil.rmtree(folder, ignore_errors=True)
-    make_folder(folder, "--folder")
     run = Run(
         folder=str(folder.resolve()),
         patch=str(patches[0].resolve()) if patches else "",

@@ -1,4 +1,7 @@
-"""Writing files so that a reader sees the old text or the new, never half of it."""
+"""Writing files so that a reader sees the old text or the new, never half of it; folders that may be written to.
+
+Decides what may not be overwritten. Refuses to know what is written.
+"""
 
 from __future__ import annotations
 
@@ -40,6 +43,15 @@ def make_folder(path: Path, where: str) -> None:
     except OSError as error:
         got = f"{path}: {error.strerror or error}"
         raise UsageError("no folder that can be written to", where=where, got=got, next=f"another {where}") from None
+
+
+def make_emptied(path: Path, where: str, mark: str) -> None:
+    """Make a folder whose contents a run will replace. Raises UsageError where it holds something, and no `mark`."""
+    make_folder(path, where)
+    found = sorted(each.name for each in path.iterdir())
+    if found and mark not in found:
+        got = f"{path} holds {', '.join(found[:3])}{', ...' if len(found) > 3 else ''}"
+        raise UsageError("not results of a run, and would be deleted", where=where, got=got, next=f"another {where}")
 
 
 def line_of(text: str, start: str, table: str = "") -> int:

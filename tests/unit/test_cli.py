@@ -148,7 +148,7 @@ def test_bad_usage_ends_with_2_before_anything_is_run(command, folder, arguments
 @pytest.mark.parametrize("where", ["build/gate", "results", "/tmp/patchgate-no-such/results"])
 def test_what_later_runs_find_again_lies_below_build_wherever_the_results_go(command, folder, monkeypatch, where):
     launched = []
-    monkeypatch.setattr(cli, "make_folder", lambda path, option: None)
+    monkeypatch.setattr(cli, "make_emptied", lambda path, option, mark: None)
     monkeypatch.setattr(cli, "launch", lambda run, **options: launched.append(run))
     monkeypatch.setattr(cli, "_show", lambda run, verdicts: sys.exit(0))
     assert command("gate", "mine.py", "--problem", "2.11.0=no", "--folder", where)[0] == 0
@@ -156,6 +156,16 @@ def test_what_later_runs_find_again_lies_below_build_wherever_the_results_go(com
     assert (run.folder, run.shelf, run.binaries) == (
         str(folder / where), str(folder / "build" / "unpatched"), str(folder / "build" / "cpp")
     )  # fmt: skip
+
+
+def test_a_folder_of_somebody_is_not_emptied_for_results(command, folder, monkeypatch):
+    monkeypatch.setattr(cli, "launch", lambda run, **options: sys.exit(7))
+    status, _, wrong = command("gate", "mine.py", "--problem", "2.11.0=no", "--folder", ".")
+    assert (status, wrong.splitlines()[0]) == (2, "error: --folder: not results of a run, and would be deleted")
+    for earlier in (False, True):
+        if earlier:
+            save_run(Run(folder=str(folder / "out"), patch="mine.py", rows={}))
+        assert command("gate", "mine.py", "--problem", "2.11.0=no", "--folder", "out")[0] == 7
 
 
 def test_a_misspelt_device_is_told_its_neighbour(command):
