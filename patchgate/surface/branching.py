@@ -56,18 +56,20 @@ class Brancher(Definer):
         if chain_end(node.test) == "TYPE_CHECKING":
             self._type_checking(node)
             return None
-        before, live, gates = self.scope.snapshot(), self.live, self.gates
+        before, live, gates, path = self.scope.snapshot(), self.live, self.gates, self.path
         outcomes = []
         for branch, way in ((node.body, True), (node.orelse, False)):
             self.scope.restore(before)
             if truth is not None and truth is not way:
                 self.live = self.dead(test)
+            if truth is None:
+                self.path = (*path, node.lineno, way)
             if isinstance(test, Known) and VERSION in test.because:
                 self.gates = (*gates, spot_of(node.test))
             self.narrow(node.test, way)
             end = self.block(branch)
             outcomes.append((end, self.scope.snapshot()))
-            self.live, self.gates = live, gates
+            self.live, self.gates, self.path = live, gates, path
         return self._after_if(test, truth, outcomes[0], outcomes[1])
 
     def _after_if(

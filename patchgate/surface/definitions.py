@@ -146,7 +146,7 @@ class Definer(Reader):
         node = function.node
         self.scope = Scope(parent=function.scope)
         self.attempts = []
-        self.body += 1
+        self.path = (self.path[0] + 1,)
         self._parameters(function)
         if isinstance(node, ast.Lambda):
             self.read(node.body)

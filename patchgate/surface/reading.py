@@ -113,7 +113,7 @@ class Reader(Folder):
                 presence=presence,
                 live=live,
                 gates=self.gates,
-                body=self.body,
+                path=self.path,
             )
         )
 

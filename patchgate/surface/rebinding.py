@@ -51,7 +51,7 @@ class Rebinder(Narrower):
         """Note `owner.name = value` when `owner` is a class or module of torch."""
         if isinstance(owner, Instance):
             # The patch's own mark on an object of torch: reading it back is no missing name.
-            self.usage.define(owner.classes[0], name, self.body)
+            self.usage.define(owner.classes[0], name, self.path)
         if not isinstance(owner, Symbol) or owner.kind not in ("class", "module"):
             return
         presence, _, _ = look_up(self.release, owner, name)
@@ -67,7 +67,7 @@ class Rebinder(Narrower):
         form = _form_of(node, value)
         if isinstance(value, LocalFunction) and owner.kind == "class" and form != "static":
             value.receivers.add(owner.dotted)
-        self.usage.define(owner.dotted, name, self.body)
+        self.usage.define(owner.dotted, name, self.path)
         self.usage.rebindings.append(
             Rebinding(
                 spot=spot,

@@ -38,7 +38,7 @@ class Spot:
 
 @dataclass(frozen=True, kw_only=True)
 class Touch:
-    """A name of torch that the patch needs. `owner` is what it was looked up on, `body` the function it stands in."""
+    """A name of torch that the patch needs. `owner` is what it was looked up on, `path` as `Walk` has it."""
 
     spot: Spot
     kind: str
@@ -47,7 +47,7 @@ class Touch:
     presence: Presence
     live: Live
     gates: tuple[Spot, ...] = ()
-    body: int = 0
+    path: tuple[int, ...] = (0,)
 
     @property
     def dotted(self) -> str:
@@ -61,7 +61,7 @@ class Definition:
     owner: str
     name: str
     after: int
-    body: int
+    path: tuple[int, ...]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -136,5 +136,5 @@ class Usage:
     gates: list[Gate] = field(default_factory=list)
     defined: list[Definition] = field(default_factory=list)
 
-    def define(self, owner: str, name: str, body: int) -> None:
-        self.defined.append(Definition(owner=owner, name=name, after=len(self.touches), body=body))
+    def define(self, owner: str, name: str, path: tuple[int, ...]) -> None:
+        self.defined.append(Definition(owner=owner, name=name, after=len(self.touches), path=path))

@@ -36,8 +36,8 @@ class Walk(ABC):
     attempts: list[bool] = field(default_factory=list)
     pending: dict[ast.AST, Pending] = field(default_factory=dict)
     inlined: int = 0
-    # Which function is walked, counted; 0 is the module itself.
-    body: int = 0
+    # Which function is walked, counted (0 is the module itself), then the branches of it that may not run.
+    path: tuple[int, ...] = (0,)
     results: list[Value] = field(default_factory=list)
 
     @abstractmethod

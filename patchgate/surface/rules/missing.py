@@ -29,8 +29,12 @@ def same_name(view: View, touch: Touch, owner: str, name: str) -> bool:
 
 
 def _made(view: View, touch: Touch, at: int, made: Definition) -> bool:
-    """Whether the patch defines the name before touch number `at`; in what order functions run is not known."""
-    in_time = made.body != touch.body or made.after <= at
+    """Whether the patch may define the name before touch number `at`.
+
+    In what order functions run is not known; and a branch of one may run when it is called again.
+    """
+    again = touch.path[0] > 0 and touch.path != made.path[: len(touch.path)]
+    in_time = made.path[0] != touch.path[0] or made.after <= at or again
     return in_time and same_name(view, touch, made.owner, made.name)
 
 

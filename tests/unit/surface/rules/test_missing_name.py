@@ -32,6 +32,8 @@ WRAPPED = "from torch._inductor.ir import Box\ndef f(self): return {0}(self)\n"
         "kept = Box.should_realise\n" + WRAPPED.format("kept") + "Box.should_realise = f\n",
         WRAPPED.format("kept") + "Box.should_realise, kept = f, Box.should_realise\n",
         "def install():\n    kept = Box.should_realise\n    Box.should_realise = lambda self: kept(self)\ninstall()\n",
+        "def install():\n    if on:\n        kept = Box.should_realise\n        Box.should_realise = lambda self: kept\n",
+        "if on:\n    kept = Box.should_realise\nBox.should_realise = lambda self: kept(self)\n",
     ],
 )
 def test_a_misspelt_name_is_red_though_the_patch_assigns_it_afterwards(patch: str) -> None:
@@ -57,6 +59,7 @@ def test_a_name_of_one_module_is_not_excused_by_its_namesake_on_another() -> Non
         "def install():\n    Box.added = lambda self: 1\ninstall()\nkept = Box.added\n",
         "def use(box: Box):\n    return box.added()\nBox.added = lambda self: 1\n",
         "def use(box: Box):\n    return box.seen\ndef mark(box: Box):\n    box.seen = True\n",
+        "def install():\n    if done:\n        return Box.added\n    Box.added = 1\n",
         "kept = getattr(Box, 'added', None)\nBox.added = lambda self: kept\n",
         "try:\n    kept = Box.added\nexcept AttributeError:\n    kept = None\nBox.added = lambda self: kept\n",
     ],
