@@ -32,7 +32,7 @@ WRAPPED = "from torch._inductor.ir import Box\ndef f(self): return {0}(self)\n"
         "kept = Box.should_realise\n" + WRAPPED.format("kept") + "Box.should_realise = f\n",
         WRAPPED.format("kept") + "Box.should_realise, kept = f, Box.should_realise\n",
         "def install():\n    kept = Box.should_realise\n    Box.should_realise = lambda self: kept(self)\ninstall()\n",
-        "def install():\n    if on:\n        kept = Box.should_realise\n        Box.should_realise = lambda self: kept\n",
+        "def install():\n    if a:\n        kept = Box.should_realise\n        Box.should_realise = lambda s: kept\n",
         "if on:\n    kept = Box.should_realise\nBox.should_realise = lambda self: kept(self)\n",
     ],
 )
