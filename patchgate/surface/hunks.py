@@ -14,13 +14,16 @@ from patchgate.surface.sources import PROJECTS, Sources
 from patchgate.surface.usage import Spot
 
 if TYPE_CHECKING:
+    from packaging.specifiers import SpecifierSet
     from unidiff.patch import Hunk
 
 UNPLACED = "PG129"
 
 
-def lint_diff(text: str, path: str, known: Sequence[str], sources: Sources) -> list[Finding]:
-    """A finding for each hunk that does not apply as written."""
+def lint_diff(
+    text: str, path: str, known: Sequence[str], sources: Sources, claimed: SpecifierSet | None = None
+) -> list[Finding]:
+    """A finding for each hunk that does not apply as written on a release that is claimed."""
     # Imported here: a patch in Python, the usual case, must not pay for it.
     from unidiff.errors import UnidiffParseError
     from unidiff.patch import PatchSet
@@ -31,12 +34,13 @@ def lint_diff(text: str, path: str, known: Sequence[str], sources: Sources) -> l
         remark = Remark(code="PG127", version=known[-1], spot=Spot(line=1, column=1), message=f"not a diff: {error}")
         return merged([remark], path, known, text)
     remarks: list[Remark] = []
+    wanted = [version for version in known if claimed is None or claimed.contains(version, prereleases=True)]
     for file in patch:
         if not file.path.endswith(".py") or file.path.split("/")[0] not in PROJECTS:
             continue  # the tests of torch's own repository, for one, are in no wheel
-        texts = {version: sources.text(version, file.path) for version in known}
+        texts = {version: sources.text(version, file.path) for version in wanted}
         if all(text is None for text in texts.values()):
-            return merged(_unplaced(known, path), path, known, text)
+            return merged(_unplaced(wanted, path), path, known, text)
         lines = {version: lines_of(text) if text else [] for version, text in texts.items() if text is not None}
         there = {version: found for version, found in lines.items() if found or not file.is_added_file}
         for hunk in file:

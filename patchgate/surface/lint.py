@@ -70,7 +70,7 @@ def lint(
         files.append(name)
         claimed = _claimed(file)
         if file.suffix in _DIFFS:
-            findings += lint_diff(read_source(file), name, known, sources or Sources())
+            findings += lint_diff(read_source(file), name, known, sources or Sources(), claimed)
             continue
         try:
             found, views = lint_source(read_source(file), name, releases, claimed=claimed, matrix=matrix)

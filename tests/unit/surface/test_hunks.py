@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
+from packaging.specifiers import SpecifierSet
 from toytorch import TORCHES
 
 from patchgate.surface import index
@@ -92,6 +93,16 @@ def test_what_holds_for_all_releases_is_told_together() -> None:
     told = "exactly: 2.10; with an offset: 2.11; not at all: 2.9 and before, from 2.12"
     assert {each.evidence for each in findings} == {told}
     assert [each.detail for each in findings if each.detail] == ["2.11.0: +1 lines"]
+
+
+def test_releases_that_the_manifest_does_not_claim_are_not_judged(run, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+    texts = {"2.9.0": "b = 2\n", "2.10.0": "a\nb = 2\nc = 3\n"}
+    assert [each.code for each in lint_diff(DIFF, "p.diff", list(texts), Texts(texts))] == ["PG127"]
+    assert lint_diff(DIFF, "p.diff", list(texts), Texts(texts), SpecifierSet(">=2.10")) == []
+    (tmp_path / "p.diff").write_text(DIFF)
+    (tmp_path / "p.toml").write_text('applies_to = "==2.11.*"\n')
+    assert "PG129" in run("p.diff").output
+    assert "[2.11]" in run("p.diff").output
 
 
 @pytest.mark.parametrize("path", ["test/inductor/test_ir.py", "torch/csrc/a.cpp", "docs/a.md"])
