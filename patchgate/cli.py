@@ -26,7 +26,7 @@ from patchgate.fidelity_command import fidelity
 from patchgate.files import make_emptied, make_folder, write_atomically
 from patchgate.init_command import init
 from patchgate.launch import launch
-from patchgate.matrix import load_matrix, load_profile, load_workloads
+from patchgate.matrix import load_matrix, load_profile, workloads_with
 from patchgate.model import Verdict, exit_code
 from patchgate.parts_command import parts
 from patchgate.patches import load_patch
@@ -115,7 +115,7 @@ def gate(
         patch=str(Path(patch).resolve()),
         problems=problems_of(problems),
         devices=_known(devices, [file.stem for file in DEVICES.glob("*.toml")], "device") or ("h200", "cpu"),
-        workloads=_known(workloads, list(load_workloads()), "workload"),
+        workloads=_known(workloads, list(workloads_with(Path(loaded.path).parent)), "workload"),
         rows=rows_of(rows) or ({} if problems else own_row()),  # asked last: it starts interpreters
         others=tuple(str(Path(other).resolve()) for other in others),
         nightly=nightly,

@@ -65,6 +65,11 @@ def load_workloads(folder: Path = WORKLOADS) -> dict[str, Workload]:
     return {w.name: w for path in sorted(folder.glob("*.py")) for w in _workloads(path)}
 
 
+def workloads_with(folder: Path) -> dict[str, Workload]:
+    """Ours, and those that the folder of a patch has below `workloads`."""
+    return load_workloads() | load_workloads(folder / "workloads")
+
+
 def _workloads(path: Path) -> Iterator[Workload]:
     constants, has_build = _constants(path)
     checks, variants = tuple(constants.get("CHECKS", ())), tuple(constants.get("VARIANTS", ("static",)))

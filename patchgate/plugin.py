@@ -20,7 +20,7 @@ from patchgate.errors import UsageError
 from patchgate.files import write_atomically
 from patchgate.identity import identity_of
 from patchgate.judge.machine import judge_row
-from patchgate.matrix import load_workloads
+from patchgate.matrix import workloads_with
 from patchgate.model import Colour, Kind, Patch, Verdict
 from patchgate.patches import load_patch
 from patchgate.run import TIMES, Run, load_run, save_verdicts
@@ -55,7 +55,7 @@ class Gate:
         self.run = run
         self._config = config
         self.patch = load_patch(Path(run.patch))
-        self.workloads = load_workloads() | load_workloads(Path(self.patch.path).parent / "workloads")
+        self.workloads = workloads_with(Path(self.patch.path).parent)
         self.servers: list[Server] = []
         self.verdicts: list[Verdict] = []
         self.times: dict[str, float] = {}

@@ -37,7 +37,6 @@ class Board:
 
     def __init__(self, rows: dict[str, str], runner: Runner, index: list[Release]) -> None:
         self.rows, self.runner, self.index = rows, runner, index
-        self.workloads = load_workloads()
 
     def sentinels(self) -> list[str]:
         """Why nothing may be believed here; empty when every row counts rightly."""
@@ -77,7 +76,7 @@ class Board:
         limits = replace(self.runner.limits, seconds=case.seconds)
         folder = str(Path(self.runner.artifacts).parent)
         run = Run(folder=folder, patch=case.folder, rows=self.rows, others=case.others, limits=limits)
-        workloads = self.workloads | load_workloads(Path(case.folder) / "workloads")
+        workloads = workloads_with(Path(case.folder))
         return Trial(run, load_patch(Path(case.folder)), workloads, replace(self.runner, limits=limits))
 
     def _linted(self, case: CorpusCase) -> dict[str, Red]:
