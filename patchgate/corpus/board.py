@@ -19,7 +19,7 @@ from patchgate.corpus.checks import judge_cell
 from patchgate.corpus.remembering import Remembering
 from patchgate.corpus.score import Found, Red, Score, score
 from patchgate.judge.machine import judge_sentinel
-from patchgate.matrix import load_profile, load_workloads
+from patchgate.matrix import load_profile, workloads_with
 from patchgate.model import Colour, Kind, Verdict
 from patchgate.patches import load_patch
 from patchgate.project import shown

@@ -112,14 +112,6 @@ def test_a_comment_is_printed_of_results_elsewhere(command, results):
     assert (status, printed.splitlines()[:4]) == (0, ["<!-- patchgate -->", "## ` mine.py `", "", "1 red, 0 green"])
 
 
-def test_a_workload_of_the_patchs_own_can_be_asked_for(command, folder):
-    (folder / "workloads").mkdir()
-    (folder / "workloads" / "own.py").write_text('DTYPE = "float32"\nCHECKS = ("kernels",)\ndef build(*_): ...\n')
-    row = ("--row", "2.11.0=/nowhere/python")
-    assert command("gate", "mine.py", *row, "--workload", "own")[2].startswith("error: --row: no interpreter")
-    assert command("gate", "mine.py", *row, "--workload", "owl")[2].startswith("error: --workload: no workload `owl`")
-
-
 def test_a_report_without_a_run_is_refused(command):
     status, printed, wrong = command("report", "--folder", "none")
     assert (status, printed, wrong.splitlines()[0]) == (2, "", "error: none/run.json: no run to read")

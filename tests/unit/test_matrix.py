@@ -4,7 +4,7 @@ import pytest
 from expecttest import assert_expected_inline
 
 from patchgate.errors import UsageError
-from patchgate.matrix import load_matrix, load_profile, load_workloads, profile_of
+from patchgate.matrix import load_matrix, load_profile, load_workloads, profile_of, workloads_with
 
 ROW = '[[row]]\ntorch = "2.12.1"\npython = ">=3.10"\ntags = ["nightly"]\n'
 BUILD = "def build(device, dtype, scale): ...\n"
@@ -86,6 +86,12 @@ def test_each_variant_of_a_workload_is_one(folder):
     assert {one.dtype for one in found.values()} == {"float32", "float16"}
     assert found["stack_training"].checks == ("kernels", "parity")
     assert all(one.reads == (2.0,) for one in found.values())
+
+
+def test_a_patch_may_bring_workloads_of_its_own(folder):
+    (folder / "workloads").mkdir()
+    (folder / "workloads" / "own.py").write_text('DTYPE = "float32"\nCHECKS = ("kernels",)\ndef build(*_): ...\n')
+    assert workloads_with(folder).keys() - load_workloads().keys() == {"own"}
 
 
 def test_a_module_that_is_no_workload_is_refused(folder):
