@@ -12,6 +12,7 @@ from pathlib import Path
 
 from patchgate.errors import UsageError
 from patchgate.files import write_atomically
+from patchgate.matrix import load_matrix
 from patchgate.model import Case, Verdict
 from patchgate.project import shown
 from patchgate.store import Store
@@ -67,11 +68,13 @@ class Run:
 
     @property
     def again(self) -> str:
-        """The command that repeats this run, as it is typed here. nox gives the rows by itself."""
+        """The command that repeats this run, as it is typed here. nox gives the interpreters by itself."""
         words = ["nox -s gate --" if through_nox() else "patchgate gate", _quoted(self.patch)]
         if not through_nox():
             words += [f"--row {torch}={shlex.quote(python)}" for torch, python in self.rows.items()]
             words += [f"--problem {torch}={shlex.quote(why)}" for torch, why in self.problems.items()]
+        elif set(self.torches) != {row.torch for row in load_matrix() if "premerge" in row.tags}:
+            words += [f"--torch {torch}" for torch in self.torches]
         words += [f"--device {name}" for name in self.devices if self.devices != DEVICES]
         words += [f"--workload {name}" for name in self.workloads]
         words += [f"--with {_quoted(other)}" for other in self.others]

@@ -6,6 +6,7 @@ import pytest
 from expecttest import assert_expected_inline
 
 from patchgate.errors import UsageError
+from patchgate.matrix import load_matrix
 from patchgate.model import Kind, Verdict
 from patchgate.run import NAME, VERDICTS, Limits, Run, load_run, load_verdicts, save_run, save_verdicts
 from patchgate.typed import THROUGH
@@ -96,8 +97,9 @@ def test_the_command_that_repeats_a_run_works_where_it_is_shown(folder, monkeypa
     rows = "--row 2.12.1='/my envs/python' --problem 2.99.0='no wheel'"
     assert run.again == f"patchgate gate 'my patches/<i>p.py' {rows} {rest}"
     monkeypatch.setenv(THROUGH, "nox")
-    assert run.again == f"nox -s gate -- 'my patches/<i>p.py' {rest}"
-    plain = Run(folder="build/gate", patch="p.py", rows={"2.12.1": "python"})
+    assert run.again == f"nox -s gate -- 'my patches/<i>p.py' --torch 2.12.1 --torch 2.99.0 {rest}"
+    premerge = {row.torch: "python" for row in load_matrix() if "premerge" in row.tags}
+    plain = Run(folder="build/gate", patch="p.py", rows=premerge)
     assert plain.again == "nox -s gate -- p.py"
 
 
