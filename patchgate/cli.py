@@ -115,7 +115,7 @@ def gate(
         patch=str(Path(patch).resolve()),
         problems=problems_of(problems),
         devices=_known(devices, [file.stem for file in DEVICES.glob("*.toml")], "device") or ("h200", "cpu"),
-        workloads=_known(workloads, list(workloads_with(Path(loaded.path).parent)), "workload"),
+        workloads=_known(workloads, list(workloads_with(Path(patch))), "workload"),
         rows=rows_of(rows) or ({} if problems else own_row()),  # asked last: it starts interpreters
         others=tuple(str(Path(other).resolve()) for other in others),
         nightly=nightly,

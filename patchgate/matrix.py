@@ -65,9 +65,9 @@ def load_workloads(folder: Path = WORKLOADS) -> dict[str, Workload]:
     return {w.name: w for path in sorted(folder.glob("*.py")) for w in _workloads(path)}
 
 
-def workloads_with(folder: Path) -> dict[str, Workload]:
-    """Ours, and those that the folder of a patch has below `workloads`."""
-    return load_workloads() | load_workloads(folder / "workloads")
+def workloads_with(patch: Path) -> dict[str, Workload]:
+    """Ours, and those that a patch brings along: `workloads` in its folder, or beside its file."""
+    return load_workloads() | load_workloads((patch if patch.is_dir() else patch.parent) / "workloads")
 
 
 def _workloads(path: Path) -> Iterator[Workload]:

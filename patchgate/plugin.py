@@ -55,7 +55,7 @@ class Gate:
         self.run = run
         self._config = config
         self.patch = load_patch(Path(run.patch))
-        self.workloads = workloads_with(Path(self.patch.path).parent)
+        self.workloads = workloads_with(Path(run.patch))
         self.servers: list[Server] = []
         self.verdicts: list[Verdict] = []
         self.times: dict[str, float] = {}

@@ -91,7 +91,9 @@ def test_each_variant_of_a_workload_is_one(folder):
 def test_a_patch_may_bring_workloads_of_its_own(folder):
     (folder / "workloads").mkdir()
     (folder / "workloads" / "own.py").write_text('DTYPE = "float32"\nCHECKS = ("kernels",)\ndef build(*_): ...\n')
-    assert workloads_with(folder).keys() - load_workloads().keys() == {"own"}
+    (folder / "mine.diff").touch()
+    for patch in (folder, folder / "mine.diff"):
+        assert workloads_with(patch).keys() - load_workloads().keys() == {"own"}
 
 
 def test_a_module_that_is_no_workload_is_refused(folder):
