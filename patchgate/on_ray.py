@@ -75,7 +75,7 @@ def _connected(address: str) -> Any:
         advice = "pip install 'patchgate[ray]'"
         raise UsageError("Ray is not installed", where="--on", got=address, next=advice) from None
     # Workers import the very patchgate that is here: its version alone would not tell an edited one.
-    environment = {"working_dir": str(ROOT), "excludes": [".git", ".nox", "build", "docs"]}
+    environment = {"working_dir": str(ROOT), "excludes": ["/.*", "build", "docs"]}
     try:
         ray.init(
             address="auto" if address == LOCAL else address,
