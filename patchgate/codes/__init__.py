@@ -54,8 +54,9 @@ def verdict_of(
     expected: str,
     actual: str,
     where: str | None = None,
+    next: str | None = None,
 ) -> Verdict:
-    """A verdict whose why and next step are those of its code."""
+    """A verdict whose why is that of its code, and so is its next step where nothing better is known."""
     told = CODES[code]
     return Verdict(
         code=code,
@@ -67,5 +68,5 @@ def verdict_of(
         actual=actual,
         where=where,
         why=told.why,
-        next=told.fix,
+        next=told.fix if next is None else next,
     )

@@ -7,7 +7,6 @@ than a cold cache gives is stale. Refuses to know how a process was run.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from functools import partial
 
 from patchgate.codes import CODES, verdict_of
@@ -72,8 +71,7 @@ def _stale(torch: str, subject: str, where: str, answers: Mapping[str, Answer], 
     expected = f"{side} code, in a cache that was warmed {other}"
     actual = f"{whose} ran ({_told(ran['answers'])})"
     told = f"{subject} {side} after {other}"
-    verdict = _verdict("PG701", Kind.REGRESSED, torch, told, expected, actual, where)
-    return replace(verdict, next=_remedy(torch, answers))
+    return _verdict("PG701", Kind.REGRESSED, torch, told, expected, actual, where, next=_remedy(torch, answers))
 
 
 def _remedy(torch: str, answers: Mapping[str, Answer]) -> str:

@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 from patchgate.golden import facts_with_compiles, format_value
-from patchgate.judge.gate import claimed, replaced, verdict_of
+from patchgate.judge.gate import claimed, gate_verdict, replaced
 from patchgate.model import Cause, Kind, Observation, Patch, Verdict
 from patchgate.project import shown
 
@@ -45,7 +45,7 @@ def judge_effects(torch: str, patch: Patch, answer: Mapping[str, Any], where: st
         besides = [f"{told['kind']} {told['name']}" for told in answer["effects"] if told["name"] not in names]
         actual = ", ".join([*names, *besides]) or "nothing (gated out)"
         expected = "its targets, once, and nothing else"
-        yield verdict_of("PG211", Kind.PASS, torch, "effects", expected=expected, actual=actual)
+        yield gate_verdict("PG211", Kind.PASS, torch, "effects", expected=expected, actual=actual)
 
 
 def judge_outside(torch: str, patch: Patch, where: str, unpatched: Observation, left: Observation) -> Verdict:
@@ -54,13 +54,15 @@ def judge_outside(torch: str, patch: Patch, where: str, unpatched: Observation, 
     expected = "the facts of torch without the patch"
     failed = next((side.failure for side in (unpatched, left) if side.failure), None)
     if failed and failed.cause is Cause.MACHINE:
-        return verdict_of("PG905", Kind.INFRA, torch, subject, expected=expected, actual=failed.signature)
+        return gate_verdict("PG905", Kind.INFRA, torch, subject, expected=expected, actual=failed.signature)
     before, after = facts_with_compiles(unpatched), facts_with_compiles(left)
     differing = sorted(name for name in before.keys() & after.keys() if before[name] != after[name])
     if differing:
         told = [f"{name} {format_value(before[name])} -> {format_value(after[name])}" for name in differing[:_SHOWN]]
         return _red("PG219", torch, subject, expected, "; ".join(told), where)
-    return verdict_of("PG211", Kind.PASS, torch, subject, expected=expected, actual=f"{len(after)} facts as without it")
+    return gate_verdict(
+        "PG211", Kind.PASS, torch, subject, expected=expected, actual=f"{len(after)} facts as without it"
+    )
 
 
 def _targets(torch: str, patch: Patch, answer: Mapping[str, Any], where: str) -> Iterator[Verdict]:
@@ -99,4 +101,4 @@ def _place(patch: Patch, effect: Mapping[str, Any]) -> str:
 
 
 def _red(code: str, torch: str, subject: str, expected: str, actual: str, where: str) -> Verdict:
-    return verdict_of(code, Kind.REGRESSED, torch, subject, expected=expected, actual=actual, where=where)
+    return gate_verdict(code, Kind.REGRESSED, torch, subject, expected=expected, actual=actual, where=where)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from patchgate.codes import CODES
+from patchgate.codes import verdict_of
 from patchgate.codes.facts import code_of
 from patchgate.compare import Recorded, Side, compare
 from patchgate.golden import format_value, untaken, value_in
@@ -95,17 +95,8 @@ def _failed(check: str, kind: Kind, unpatched: Observation, patched: Observation
 def _verdict(
     check: str, kind: Kind, patched: Observation, fact: str, expected: str, actual: str, next_step: str
 ) -> Verdict:
-    code = CODES[code_of(_FAMILIES[check], kind)]
     case = patched.case
-    return Verdict(
-        code=code.code,
-        kind=kind,
-        check=check,
-        torch=case.torch,
-        subject=f"{case.workload}.{case.device} {fact}",
-        expected=expected,
-        actual=actual,
-        where=patched.artifacts.get("code") if kind in _SHOW_CODE else None,
-        why=code.why,
-        next=next_step if kind is Kind.REGRESSED else code.fix,
-    )
+    code, subject = code_of(_FAMILIES[check], kind), f"{case.workload}.{case.device} {fact}"
+    where = patched.artifacts.get("code") if kind in _SHOW_CODE else None
+    step = next_step if kind is Kind.REGRESSED else None
+    return verdict_of(check, code, kind, case.torch, subject, expected, actual, where, next=step)

@@ -7,12 +7,13 @@ changed, and from its symptom's facts. Refuses to run anything.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from packaging.specifiers import SpecifierSet
 from packaging.version import Version
 
-from patchgate.codes import CODES
+from patchgate.codes import CODES, verdict_of
 from patchgate.golden import facts_with_compiles, format_value
 from patchgate.model import Cause, Facts, FactValue, Failure, Kind, Observation, Patch, Symptom, Unmeasured, Verdict
 from patchgate.predicate import parse_predicate
@@ -20,6 +21,7 @@ from patchgate.project import shown
 from patchgate.wire import failure_of
 
 Answers = Mapping[str, Mapping[str, Any]]
+gate_verdict = partial(verdict_of, "gate")
 
 
 def versions_around(torch: str) -> tuple[str, ...]:
@@ -55,24 +57,10 @@ def replaced(patch: Patch, answer: Mapping[str, Any]) -> list[str]:
     return sorted([*answer["changed"], *(name for name in options if name in (patch.claims.targets or ()))])
 
 
-def verdict_of(code: str, kind: Kind, torch: str, subject: str, **rest: str | None) -> Verdict:
-    """A verdict of the gate check; what `rest` leaves out comes from the catalogue."""
-    told = CODES[code]
-    defaults = {"why": told.why, "next": told.fix}
-    return Verdict(
-        code=code,
-        kind=kind,
-        check="gate",
-        torch=torch,
-        subject=subject,
-        **{**defaults, **rest},  # type: ignore[arg-type]
-    )
-
-
 def does_not_run(torch: str, failure: Failure, patch: Patch, again: str) -> Verdict:
     """PG210, or PG905 when it was the machine that failed."""
     infra = failure.cause is Cause.MACHINE
-    return verdict_of(
+    return gate_verdict(
         "PG905" if infra else "PG210",
         Kind.INFRA if infra else Kind.REGRESSED,
         torch,
@@ -95,17 +83,17 @@ def judge_versions(torch: str, patch: Patch, answers: Answers, where: str, again
     untold = sorted(answers.keys() - applied.keys(), key=Version)
     if untold:
         actual = f"cannot tell for {', '.join(untold)}: the patch does not run there on torch {torch}"
-        yield verdict_of("PG211", Kind.NOTE, torch, "versions", expected="runs under a faked version", actual=actual)
+        yield gate_verdict("PG211", Kind.NOTE, torch, "versions", expected="runs under a faked version", actual=actual)
     if patch.claims.applies_to is None:
         changing = [v for v, did in applied.items() if did or answers[v].get("effects")]
         actual = f"changes torch or its settings on {', '.join(changing)}" if changing else "changes nothing of torch"
-        yield verdict_of("PG211", Kind.NOTE, torch, "versions", expected="(no applies_to claimed)", actual=actual)
+        yield gate_verdict("PG211", Kind.NOTE, torch, "versions", expected="(no applies_to claimed)", actual=actual)
         return
     extra = [version for version, did in applied.items() if did and not claimed(patch, version)]
     lacking = [version for version, did in applied.items() if not did and claimed(patch, version)]
     for code, versions, did in (("PG201", extra, "applies"), ("PG202", lacking, "does not apply")):
         if versions:
-            yield verdict_of(
+            yield gate_verdict(
                 code,
                 Kind.REGRESSED,
                 torch,
@@ -115,7 +103,7 @@ def judge_versions(torch: str, patch: Patch, answers: Answers, where: str, again
                 where=where,
             )
     if not extra and not lacking:
-        yield verdict_of(
+        yield gate_verdict(
             "PG211",
             Kind.PASS,
             torch,
@@ -130,7 +118,7 @@ def judge_support(torch: str, patch: Patch, supported: Sequence[str], where: str
     if not any(claimed(patch, release) for release in supported):
         actual = f"{patch.claims.applies_to} holds none of {', '.join(supported)}"
         expected = "applies on a release of ci/matrix.toml"
-        yield verdict_of("PG220", Kind.REGRESSED, torch, "support", expected=expected, actual=actual, where=where)
+        yield gate_verdict("PG220", Kind.REGRESSED, torch, "support", expected=expected, actual=actual, where=where)
 
 
 def judge_symptom(
@@ -149,23 +137,23 @@ def judge_symptom(
     subject = f"symptom {symptom.workload}.{symptom.device} {symptom.fact} {symptom.predicate}"
     if before is None or isinstance(before, Unmeasured):
         told = unpatched.failure.signature if unpatched.failure else f"no fact {symptom.fact}"
-        return verdict_of("PG212", Kind.UNMEASURED, torch, subject, expected="measured", actual=told, where=where)
+        return gate_verdict("PG212", Kind.UNMEASURED, torch, subject, expected="measured", actual=told, where=where)
     if isinstance(before, str) or isinstance(before, tuple) != symptom.predicate.strip().startswith("contains"):
         told = f"{symptom.fact} is {format_value(before)}: `contains` asks a list, the others a number"
-        return verdict_of("PG212", Kind.UNMEASURED, torch, subject, expected="measured", actual=told, where=where)
+        return gate_verdict("PG212", Kind.UNMEASURED, torch, subject, expected="measured", actual=told, where=where)
     if isinstance(after, Unmeasured):
-        return verdict_of(
+        return gate_verdict(
             "PG212", Kind.UNMEASURED, torch, subject, expected="measured", actual=after.reason, where=where
         )
     if after is None:
         told = patched.failure.signature if patched.failure else f"no fact {symptom.fact} with the patch"
         infra = patched.failure is not None and patched.failure.cause is Cause.MACHINE
         code, kind = ("PG905", Kind.INFRA) if infra else ("PG205", Kind.REGRESSED)
-        return verdict_of(code, kind, torch, subject, expected="gone with the patch", actual=told, where=where)
+        return gate_verdict(code, kind, torch, subject, expected="gone with the patch", actual=told, where=where)
     shown = _both(symptom.fact, *sides)
     if claimed(patch, torch):
         if not holds(before):
-            return verdict_of(
+            return gate_verdict(
                 "PG204",
                 Kind.ABSORBED,
                 torch,
@@ -175,7 +163,7 @@ def judge_symptom(
                 where=where,
             )
         if holds(after):
-            return verdict_of(
+            return gate_verdict(
                 "PG205",
                 Kind.REGRESSED,
                 torch,
@@ -184,10 +172,10 @@ def judge_symptom(
                 actual=shown,
                 where=where,
             )
-        return verdict_of("PG211", Kind.PASS, torch, subject, expected="cured", actual=shown)
+        return gate_verdict("PG211", Kind.PASS, torch, subject, expected="cured", actual=shown)
     if holds(before):
         belief = f" (fixed_in = {patch.claims.fixed_in})" if patch.claims.fixed_in else ""
-        return verdict_of(
+        return gate_verdict(
             "PG203",
             Kind.REGRESSED,
             torch,
@@ -197,7 +185,7 @@ def judge_symptom(
             where=where,
             next=f"widen applies_to and the check in the patch to cover {torch}, or correct the claim; then: {again}",
         )
-    return verdict_of("PG211", Kind.PASS, torch, subject, expected="absent where gated out", actual=shown)
+    return gate_verdict("PG211", Kind.PASS, torch, subject, expected="absent where gated out", actual=shown)
 
 
 def _both(fact: str, unpatched: Facts, patched: Facts) -> str:
