@@ -12,6 +12,7 @@ import itertools
 import re
 import statistics
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -29,7 +30,8 @@ from triton.testing import do_bench  # noqa: E402
 from patchgate.interval import CONFIDENCE, LOOK_CONFIDENCE, ROUNDS, Interval, Round, ratio_interval  # noqa: E402
 from patchgate.matrix import load_profile  # noqa: E402
 from patchgate.probe.capture import standing_in  # noqa: E402
-from patchgate.probe.timing import Pair, device_state  # noqa: E402
+from patchgate.probe.steadiness import device_state  # noqa: E402
+from patchgate.probe.timing import Pair  # noqa: E402
 
 
 def load(path: Path):
@@ -50,6 +52,7 @@ SIZE, UNIT, SLOWER = {
     "cpu": ("small", "additions", "sum(range({}))"),
 }[DEVICE]
 compiled_before = itertools.count()
+BUILT = tempfile.TemporaryDirectory(prefix="patchgate-")
 
 
 @contextlib.contextmanager
@@ -88,7 +91,7 @@ def compare(change: Callable[[], None], seconds: float, seed: int) -> tuple[Inte
     """The interval at 99 %, and at the confidence that a gate asks of one look."""
     stands_in = standing_in(load_profile("cpu") | {"threads": 1}) if DEVICE == "cpu" else contextlib.nullcontext()
     with undone(), stands_in:
-        pair = Pair(STACK.build, dtype=torch.bfloat16, size=SIZE, device=DEVICE, change=change)
+        pair = Pair(STACK.build, dtype=torch.bfloat16, size=SIZE, device=DEVICE, change=change, built=BUILT.name)
         taken = pair.rounds(rounds=ROUNDS, seconds=seconds, seed=seed)
     made = [Round(unpatched=tuple(one["unpatched"]), patched=tuple(one["patched"])) for one in taken]
     return ratio_interval(made, CONFIDENCE), ratio_interval(made, LOOK_CONFIDENCE)

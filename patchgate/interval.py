@@ -61,6 +61,12 @@ def ratio_interval(rounds: Sequence[Round], confidence: float) -> Interval:
     return Interval(ratio=math.exp(middle), low=math.exp(middle - reach), high=math.exp(middle + reach))
 
 
+def hull(intervals: Sequence[Interval]) -> Interval:
+    """From the lowest end to the highest, with the geometric mean of the ratios."""
+    middle = math.exp(sum(math.log(one.ratio) for one in intervals) / len(intervals))
+    return Interval(ratio=middle, low=min(one.low for one in intervals), high=max(one.high for one in intervals))
+
+
 def _log_ratios(one: Round) -> list[float]:
     return [math.log(after / before) for before, after in zip(one.unpatched, one.patched, strict=True)]
 

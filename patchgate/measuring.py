@@ -130,6 +130,18 @@ class Measuring:
             env={"TORCHINDUCTOR_CACHE_DIR": str(cache)},
         )
 
+    def built_kernels(self, torch: str, name: str, patch: str | None, cache: Path) -> Answer:
+        """Machine code of a workload's Triton kernels for a simulated GPU, by source; Triton's cache is `cache`."""
+        return self.runner.ask(
+            torch,
+            "kernels",
+            **told(self.workload(name)),
+            profile=load_profile(STAND_IN),
+            patch=patch,
+            scope=self.patch.claims.scope if patch else None,
+            env={"TRITON_CACHE_DIR": str(cache)},
+        )
+
     def compile_calls(self, torch: str, name: str, patch: str | None) -> Answer:
         """Python calls of one compile on a simulated GPU, by module."""
         workload = self.workload(name)

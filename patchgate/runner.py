@@ -63,7 +63,7 @@ class Runner:
         if request.get("profile", {}).get("kind") == "real":
             limits["bytes"] = 0  # CUDA maps far more than it uses
             request["fresh"] = True
-            request["env"] = {"CUDA_VISIBLE_DEVICES": os.environ.get("CUDA_VISIBLE_DEVICES")}
+            request["env"] = request.get("env", {}) | {"CUDA_VISIBLE_DEVICES": os.environ.get("CUDA_VISIBLE_DEVICES")}
         message = json.dumps({"do": do, "limits": limits, **request}).encode() + b"\n"
         with self._device(alone=do == "time") if request.get("fresh") else contextlib.nullcontext():
             answer = self._exchange(torch, message, limits["seconds"])

@@ -17,6 +17,7 @@ from patchgate.coverage import Functions, functions_of
 from patchgate.errors import UsageError
 from patchgate.files import line_of, write_atomically
 from patchgate.golden import GoldenFile, expectation, path_of, read_golden
+from patchgate.identity import patch_digest
 from patchgate.interval import LOOKS, ROUNDS, SECONDS
 from patchgate.judge.facts import judge_facts
 from patchgate.judge.gate import does_not_run
@@ -226,7 +227,7 @@ class Trial(Measuring):
         return join(looks)
 
     def _look(self, torch: str, device: str, name: str, size: str, seed: int) -> Answer:
-        workload = self.workload(name)
+        workload, beside = self.workload(name), Path(self.run.folder).resolve().parent
         ask = partial(
             self.runner.ask,
             torch,
@@ -237,7 +238,8 @@ class Trial(Measuring):
             dtype=workload.dtype,
             size=size,
             mode=workload.mode,
-            tuned=str(Path(self.run.folder).resolve().parent / "tuned" / torch),
+            built=str(beside / "triton" / torch / patch_digest(self.patch)),
+            tuned=str(beside / "tuned" / torch / str(seed)),
             profile=load_profile(device),
             patch=self.patch.path,
             scope=self.patch.claims.scope,

@@ -35,7 +35,8 @@ CODES = (
     Code(
         code="PG614",
         title="too close to the budget to tell",
-        what="After all looks the interval of the ratio still straddles an end of the budget.",
+        what="After all looks the interval of the ratio still straddles an end of the budget; or kernels were tuned,"
+        " and not every tuning tells the same.",
         why="A verdict here would be a guess.",
         fix="Run on a quieter machine, or move the budget away from what the patch really costs.",
     ),

@@ -12,7 +12,7 @@ from functools import partial
 
 from patchgate.budgets import budget_of, judge_change, show_budget
 from patchgate.codes import verdict_of
-from patchgate.interval import LOOK_CONFIDENCE, Interval, Round, quantiles, ratio_interval
+from patchgate.interval import LOOK_CONFIDENCE, ROUNDS, Interval, Round, hull, quantiles, ratio_interval
 from patchgate.model import Cause, Failure, Kind, Patch, Verdict
 from patchgate.wire import Answer, from_dict
 
@@ -27,16 +27,26 @@ _verdict = partial(verdict_of, "latency")
 class Timing:
     """All rounds of one workload at one size, and what was measured beside them: bytes and seconds by side.
 
-    On the CPU the times are those of the process's own clock, and `elapsed` is what went by meanwhile.
+    On the CPU the times are those of the process's own clock, and `elapsed` is what went by meanwhile. `warm_up`
+    tells whether times were steady before they were taken. `tuned` are kernels that were tuned, anew for each look.
     """
 
     rounds: tuple[Round, ...]
     peak_memory: dict[str, int]
     first_call: dict[str, float]
     elapsed: tuple[Round, ...] = ()
+    warm_up: str = ""
+    tuned: bool = False
+
+    @property
+    def looks(self) -> tuple[tuple[Round, ...], ...]:
+        return tuple(self.rounds[first : first + ROUNDS] for first in range(0, len(self.rounds), ROUNDS))
 
     @property
     def interval(self) -> Interval:
+        """Of all rounds; of tuned kernels that of all looks, because what a tuning chose is in each of its rounds."""
+        if self.tuned:
+            return hull([ratio_interval(look, LOOK_CONFIDENCE) for look in self.looks])
         return ratio_interval(self.rounds, LOOK_CONFIDENCE)
 
     @property
@@ -51,8 +61,9 @@ def timing_of(answer: Answer, where: str) -> Timing:
 
 
 def is_settled(patch: Patch, timing: Timing) -> bool:
-    """Whether another look could not change the verdict."""
-    return _kind(patch, timing, timing.interval) is not Kind.AMBIGUOUS
+    """Whether another look could not change the verdict; a change of tuned kernels is believed when all tell it."""
+    kind = _kind(patch, timing, timing.interval)
+    return kind in (Kind.PASS, Kind.AMBIGUOUS) if timing.tuned else kind is not Kind.AMBIGUOUS
 
 
 def _kind(patch: Patch, timing: Timing, interval: Interval) -> Kind:
@@ -78,10 +89,13 @@ def _told(timing: Timing, interval: Interval) -> str:
     )
     figures = [f"{name} {old:.1f} -> {new:.1f} us" for name, old, new in zip(_QUANTILES, before, after, strict=True)]
     told = [f"ratio {interval}", *figures]
+    if timing.tuned:
+        told[0] += f" in {len(timing.looks)} tunings" if timing.looks[1:] else " in one tuning"
     if timing.elapsed:
         told.append(f"elapsed {ratio_interval(timing.elapsed, LOOK_CONFIDENCE)}")
     first = timing.first_call
-    return ", ".join(told) + f"; first call {first['unpatched']:.1f} -> {first['patched']:.1f} s"
+    beside = [", ".join(told), f"first call {first['unpatched']:.1f} -> {first['patched']:.1f} s", timing.warm_up]
+    return "; ".join(filter(None, beside))
 
 
 def _memory(torch: str, subject: str, patch: Patch, peak: dict[str, int], where: str) -> Verdict:

@@ -23,19 +23,20 @@ from patchgate.probe import (
     intermediates,
     lines,
     numerics,
+    observing,
     options,
     parallel,
     patching,
     ranks,
     recompiles,
     sentinel,
-    shapes,
+    steadiness,
     surface,
     timing,
 )
 from patchgate.probe.applying import Request, Stage, applies, apply, apply_patch, undone
 from patchgate.probe.capture import capture, standing_in
-from patchgate.probe.observing import environment, first_failing_stage, observe, workload_of
+from patchgate.probe.observing import environment, workload_of
 from patchgate.probe.standin import stand_in
 
 Answer = Callable[[Request, Stage], dict[str, Any]]
@@ -43,7 +44,7 @@ Answer = Callable[[Request, Stage], dict[str, Any]]
 
 def sentinel_facts(request: Request, stage: Stage) -> dict[str, Any]:
     """The sentinel's facts, and those that it must have."""
-    answer = observe(request | {"workload": "sentinel", "dtype": "float32", "dynamic": False}, stage)
+    answer = observing.observe(request | {"workload": "sentinel", "dtype": "float32", "dynamic": False}, stage)
     return answer | {"expected": sentinel.expected(request["profile"]["backend"])}
 
 
@@ -107,7 +108,7 @@ def time_pair(request: Request, stage: Stage) -> dict[str, Any]:
     """Paired times of a workload, unpatched against patched (or compiled twice, without a patch)."""
     stage("compile")
     device = request["profile"]["backend"]
-    before = timing.device_state(device)
+    before = steadiness.device_state(device)
     with standing_in(request["profile"] | {"threads": 1}):
         pair = timing.Pair(
             workload_of(request),
@@ -115,18 +116,21 @@ def time_pair(request: Request, stage: Stage) -> dict[str, Any]:
             size=request["size"],
             device=device,
             change=lambda: apply_patch(request, stage),
+            built=request["built"],
             mode=request.get("mode", "default"),
             tuned=request.get("tuned"),
         )
         stage("time")
         rounds = pair.rounds(rounds=request["rounds"], seconds=request["for_seconds"], seed=request["seed"])
     name = torch.cuda.get_device_name() if request["profile"]["kind"] == "real" else request["profile"]["name"]
-    state = {"device": name, "device before": before, "device after": timing.device_state(device)}
+    state = {"device": name, "device before": before, "device after": steadiness.device_state(device)}
     return {
         "rounds": rounds,
         "first_call": pair.first_call,
         "peak_memory": pair.peak_memory,
         "elapsed": pair.elapsed,
+        "warm_up": pair.warm_up,
+        "tuned": pair.tuned,
         "environment": environment() | state,
     }
 
@@ -146,16 +150,6 @@ def compile_cached(request: Request, stage: Stage) -> dict[str, Any]:
             tag=request["tag"],
         )
     return told | ran.told(request.get("patch"))
-
-
-def play_shapes(request: Request, stage: Stage) -> dict[str, Any]:
-    """Facts of a workload that is called with a script of sizes."""
-    apply_patch(request, stage)
-    stage("shapes")
-    dtype, ran = getattr(torch, request["dtype"]), lines.Ran()
-    with lines.traced(request.get("patch"), ran):
-        facts = shapes.shape_facts(workload_of(request), dtype=dtype, profile=request["profile"])
-    return {"facts": facts, "environment": environment(), **ran.told(request.get("patch"))}
 
 
 def count_calls(request: Request, stage: Stage) -> dict[str, Any]:
@@ -229,8 +223,8 @@ def run_ranks(request: Request, stage: Stage) -> dict[str, Any]:
 
 
 ANSWERS: dict[str, Answer] = {
-    "observe": observe,
-    "ladder": first_failing_stage,
+    "observe": observing.observe,
+    "ladder": observing.first_failing_stage,
     "sentinel": sentinel_facts,
     "apply": apply,
     "applies": applies,
@@ -246,10 +240,11 @@ ANSWERS: dict[str, Answer] = {
     "differ tokens": _comparing(decoder.differ),
     "time": time_pair,
     "cached": compile_cached,
+    "kernels": observing.build_kernels,
     "calls": count_calls,
     "costs": compile_costs,
     "recompiles": count_recompiles,
-    "shapes": play_shapes,
+    "shapes": observing.play_shapes,
     "options": list_options,
     "undone": undone,
     "hooks": ask_hooks,

@@ -25,6 +25,7 @@ from patchgate.probe.confine import confine
 from patchgate.probe.reply import describe, leave
 
 _PR_SET_PDEATHSIG = 1
+_CACHES = ("TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR")
 _OUTPUT_LIMIT = 512 << 20
 
 
@@ -38,6 +39,7 @@ def answer(request: Request, folder: str) -> NoReturn:
 
     try:
         _limit(request["limits"])
+        _keep_caches_apart(request, folder)
         _confine(request, folder)
         stage("start")
         reply: dict[str, Any] = ANSWERS[request["do"]](request, stage)
@@ -71,6 +73,12 @@ def _limit(limits: dict[str, Any]) -> None:
         resource.setrlimit(resource.RLIMIT_DATA, (allowed, allowed))
 
 
+def _keep_caches_apart(request: Request, folder: str) -> None:
+    """Each child has caches of its own, unless the request names them: what a patch leaves there is found by source."""
+    named = request.get("env", {})
+    os.environ.update({name: f"{folder}/{name.lower()}" for name in _CACHES if name not in named})
+
+
 def _confine(request: Request, folder: str) -> None:
     """Temporary files go into the child's folder; nothing else may be written but caches and outputs.
 
@@ -80,7 +88,7 @@ def _confine(request: Request, folder: str) -> None:
         return
     os.environ["TMPDIR"] = tempfile.tempdir = f"{folder}/tmp"
     os.mkdir(tempfile.tempdir)
-    caches = [os.environ[name] for name in ("TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR") if name in os.environ]
+    caches = [os.environ[name] for name in _CACHES if name in os.environ]
     # Compiled once a machine and compiler, whatever the cache folder. The unpatched side runs first and makes it;
     # a patch may wait for it, and not touch it.
     caches.append(codecache._HEADER_LOCK_DIR if request.get("patch") else codecache._HEADER_DIR)

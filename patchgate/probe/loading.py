@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import os
 import types
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -42,6 +43,24 @@ class Code:
 
     def __call__(self, args: Any) -> Any:
         return self._call(args)
+
+
+class Built:
+    """The Triton kernels that one side has built: found by their source, and a patch may make something else of it."""
+
+    def __init__(self, folder: str) -> None:
+        self._folder = folder
+        self._modules: dict[str, types.ModuleType] = {}
+
+    @contextlib.contextmanager
+    def answering(self) -> Iterator[None]:
+        """Within it, no other side's kernels are found: in this process or on disk."""
+        CompiledTritonKernels.cache_clear()
+        with (
+            mock.patch.dict(os.environ, {"TRITON_CACHE_DIR": self._folder}),
+            mock.patch.object(PyCodeCache, "modules_no_attr", self._modules),
+        ):
+            yield
 
 
 def _kernels(module: types.ModuleType) -> list[CachingAutotuner]:

@@ -15,11 +15,12 @@ from typing import Any
 import torch
 import torch._inductor.config as inductor_config
 
-from patchgate.probe import ladder, lines, sentinel
+from patchgate.probe import ladder, lines, sentinel, shapes
 from patchgate.probe.applying import Request, Stage, apply_patch
-from patchgate.probe.capture import Build, capture, standing_in
+from patchgate.probe.capture import Build, Captured, capture, standing_in
 from patchgate.probe.facts import facts_of
-from patchgate.probe.resources import resource_facts
+from patchgate.probe.kernels import Kernel
+from patchgate.probe.resources import machine_code, resource_facts
 from patchgate.probe.standin import needs_device
 
 # Inductor options that decide what is fused and stored; shown with every figure.
@@ -101,9 +102,8 @@ def observe(request: Request, stage: Stage) -> dict[str, Any]:
     facts = facts_of(captured) | told
     if request.get("resources") and request["profile"]["backend"] == "cuda":
         stage("resources")
-        kernels = [kernel for graph in captured.lowered for kernel in graph.wrapper.distinct]
         with standing_in(request["profile"]):
-            facts |= resource_facts(kernels, request["profile"])
+            facts |= resource_facts(_kernels(captured), request["profile"])
     name = torch.cuda.get_device_name() if request["profile"]["kind"] == "real" else request["profile"]["name"]
     return {
         "facts": facts,
@@ -112,6 +112,30 @@ def observe(request: Request, stage: Stage) -> dict[str, Any]:
         "launches": [launch for graph in captured.lowered for launch in graph.launches],
         **ran.told(covered),
     }
+
+
+def play_shapes(request: Request, stage: Stage) -> dict[str, Any]:
+    """Facts of a workload that is called with a script of sizes."""
+    apply_patch(request, stage)
+    stage("shapes")
+    dtype, ran = getattr(torch, request["dtype"]), lines.Ran()
+    with lines.traced(request.get("patch"), ran):
+        facts = shapes.shape_facts(workload_of(request), dtype=dtype, profile=request["profile"])
+    return {"facts": facts, "environment": environment(), **ran.told(request.get("patch"))}
+
+
+def build_kernels(request: Request, stage: Stage) -> dict[str, Any]:
+    """The machine code of the workload's Triton kernels, by their source; Triton's own cache may answer."""
+    apply_patch(request, stage)
+    stage("compile")
+    captured = capture(workload_of(request), **compiled_as(request))
+    stage("kernels")
+    with standing_in(request["profile"]):
+        return {"kernels": machine_code(_kernels(captured)), "environment": environment()}
+
+
+def _kernels(captured: Captured) -> list[Kernel]:
+    return [kernel for graph in captured.lowered for kernel in graph.wrapper.distinct]
 
 
 def first_failing_stage(request: Request, stage: Stage) -> dict[str, Any]:

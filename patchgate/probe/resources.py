@@ -1,4 +1,4 @@
-"""What generated Triton kernels need of a device once they are compiled for it, with no device there.
+"""What generated Triton kernels are and need once they are compiled for a device, with no device there.
 
 Decides how a kernel is compiled: its first configuration, by Triton and ptxas, for the profile's
 architecture. Refuses to run a kernel.
@@ -6,6 +6,7 @@ architecture. Refuses to run a kernel.
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 import struct
@@ -46,7 +47,7 @@ def resource_facts(kernels: list[Kernel], profile: Profile) -> dict[str, Any]:
     found, refused = [], {}
     for index, kernel in enumerate((each for each in kernels if each.source), 1):
         try:
-            found.append(_compiled(kernel))
+            found.append(_resources(*_compiled(kernel)))
         except CompilationError as error:  # as on a real one: this architecture lacks what the kernel uses
             refused[f"resources.refused.{index}"] = str(error).strip().splitlines()[-1]
     facts: dict[str, Any] = {
@@ -59,32 +60,50 @@ def resource_facts(kernels: list[Kernel], profile: Profile) -> dict[str, Any]:
     return facts | refused
 
 
-def _compiled(kernel: Kernel) -> Resources:
+def machine_code(kernels: list[Kernel]) -> dict[str, str]:
+    """Digest of a Triton kernel's source -> digest of its machine code, or why it has none. Inside the stand-in."""
+    _set_triton_ptxas_path()
+    found = {}
+    for kernel in (each for each in kernels if each.source):
+        try:
+            made = hashlib.sha256(_executable(_compiled(kernel)[1].asm["cubin"])).hexdigest()
+        except CompilationError as error:
+            made = str(error).strip().splitlines()[-1]
+        found[hashlib.sha256(kernel.source.encode()).hexdigest()] = made
+    return found
+
+
+def _compiled(kernel: Kernel) -> tuple[Any, Any]:
+    """The first configuration of a kernel, and what Triton made of it, from its cache where that has it."""
     options = {name: False for name in _LAUNCHERS if name in inductor_config.get_config_copy()}
     # The static launcher drops the binary.
     with inductor_config.patch(options):
         # A module of our own: on a real device torch's has been compiled, and dropped its configurations.
         tuner = getattr(PyCodeCache.load(kernel.source, extra="resources"), kernel.function)
-        result = tuner._precompile_config(tuner.configs[0])
-    binary = result.kernel.asm["cubin"]
+        return tuner.configs[0], tuner._precompile_config(tuner.configs[0]).kernel
+
+
+def _resources(config: Any, made: Any) -> Resources:
+    binary = made.asm["cubin"]
     registers, stack, _, local = _usage(binary)
-    metadata = result.kernel.metadata
     return Resources(
         registers=registers,
         spilled=stack + local,
-        shared=metadata.shared,
-        warps=metadata.num_warps,
-        code=_code_bytes(binary),
-        block=" ".join(f"{name}={size}" for name, size in sorted(tuner.configs[0].kwargs.items())),
+        shared=made.metadata.shared,
+        warps=made.metadata.num_warps,
+        code=len(_executable(binary)),
+        block=" ".join(f"{name}={size}" for name, size in sorted(config.kwargs.items())),
     )
 
 
-def _code_bytes(binary: bytes) -> int:
+def _executable(binary: bytes) -> bytes:
     """The machine code of an ELF file: its sections that are executable. The rest holds paths of this machine."""
     (start,) = struct.unpack_from("<Q", binary, 0x28)
     size, count = struct.unpack_from("<HH", binary, 0x3A)
     sections = (struct.unpack_from("<IIQQQQ", binary, start + index * size) for index in range(count))
-    return sum(length for _, _, flags, _, _, length in sections if flags & _EXECUTABLE)
+    return b"".join(
+        binary[offset : offset + length] for _, _, flags, _, offset, length in sections if flags & _EXECUTABLE
+    )
 
 
 def _usage(binary: bytes) -> tuple[int, int, int, int]:

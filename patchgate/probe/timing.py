@@ -6,12 +6,12 @@ warm caches fall on both sides alike. Refuses to judge: it returns raw times.
 
 from __future__ import annotations
 
-import os
+import itertools
 import random
-import subprocess
 import time
 import types
 from collections.abc import Callable, Iterator, Sequence
+from statistics import median
 from typing import Any
 
 import torch
@@ -19,7 +19,8 @@ from torch._dynamo.utils import counters
 
 from patchgate.probe import modes
 from patchgate.probe.capture import Build, no_caches
-from patchgate.probe.loading import Code, loading
+from patchgate.probe.loading import Built, Code, loading
+from patchgate.probe.steadiness import warm_up
 from patchgate.probe.waiting import PATIENCE
 
 Replay = Callable[[], Any]
@@ -31,13 +32,12 @@ _BLOCK = 20
 _HEAD_START = 6_000_000
 # Copies of the inputs that calls on the CPU take in turn.
 _COPIES = 8
-_STATE = "clocks.sm,clocks.mem,temperature.gpu,power.draw,clocks_event_reasons.active"
 
 
 class Pair:
     """One workload compiled twice in one mode: as it is, and again after `change` has run.
 
-    `tuned` is a folder that keeps what the mode tunes.
+    Two folders keep what the sides need again: `built` their Triton kernels, `tuned` what the mode tunes.
     """
 
     def __init__(
@@ -48,10 +48,11 @@ class Pair:
         size: str,
         device: str,
         change: Callable[[], None],
+        built: str,
         mode: str = "default",
         tuned: str | None = None,
     ) -> None:
-        self._device, self._mode = torch.device(device), mode
+        self._device, self._mode, self.tuned = torch.device(device), mode, modes.tunes(mode)
         torch.set_num_threads(1)
         torch.manual_seed(0)
         self._module, self._args = build(self._device, dtype, size)
@@ -60,20 +61,33 @@ class Pair:
         # A kernel that both sides share has one launch config: another one is worth 6 % of a stack on an H200.
         self._configs: dict[str, str] = {}
         self._recorded: list[Replay] = []
+        self._built = {side: Built(f"{built}/{side}") for side in SIDES}
+        self.warm_up = ""
         self.first_call: dict[str, float] = {}
         self.peak_memory: dict[str, int] = {}
         # On the CPU, where time is what the process computed: what went by meanwhile.
         self.elapsed: list[Round] = []
         with torch.no_grad(), no_caches(), modes.remembering(mode, tuned):
+            if self.tuned:
+                self._tune()
             self._compile("unpatched")
             change()
             self._compile("patched")
+
+    def _tune(self) -> None:
+        """Compile once for the sake of what is tuned.
+
+        Torch does not remember candidates that cannot be built, and a second compile therefore tunes all of them
+        again and may choose otherwise; the third finds everything.
+        """
+        with self._built["unpatched"].answering():
+            torch.compile(_frame_of_its_own(self._module, "tuning"), dynamic=False, mode=self._mode)(*self._args)
 
     def _compile(self, side: str) -> None:
         function = torch.compile(_frame_of_its_own(self._module, side), dynamic=False, mode=self._mode)
         codes: list[Code] = []
         started = time.perf_counter()
-        with loading(codes):
+        with loading(codes), self._built[side].answering():
             function(*self._args)
         self._wait()
         self.first_call[side] = time.perf_counter() - started
@@ -117,16 +131,21 @@ class Pair:
         for number in range(-1, rounds):
             padding = torch.empty(chance.randrange(1, 1 << 22), dtype=torch.uint8, device=self._device)
             couples = self._couples(number % 2)
-            _replayed(couples[0], _BLOCK // 4, flush, chance)  # warm up
-            until = time.perf_counter() + (seconds / rounds if number >= 0 else 0)
+            if number < 0:
+                self.warm_up = warm_up(
+                    median(itertools.chain(*_replayed(couples[0], block, flush, chance))) for _ in itertools.count()
+                )
+                del padding, couples
+                continue
+            _replayed(couples[0], _BLOCK // 4, flush, chance)
+            until = time.perf_counter() + seconds / rounds
             taken: Round = {side: [] for side in SIDES}
             while not taken["patched"] or time.perf_counter() < until:
                 for couple in couples:
                     for side, times in zip(SIDES, _replayed(couple, block, flush, chance), strict=True):
                         taken[side] += times
             del padding, couples
-            if number >= 0:
-                yield taken
+            yield taken
 
     def _couples(self, outer: int) -> list[tuple[Replay, Replay]]:
         """Replays of both sides, to be timed against each other."""
@@ -141,14 +160,14 @@ class Pair:
 
     def _graph(self, side: int) -> Replay:
         """A replay of one side: its inputs and buffers placed anew, and its code unless that would tune it again."""
-        compiled = self._compiled[side]
-        for code in self._codes[side] if not modes.tunes(self._mode) else ():
-            code.load_anew(self._configs)
-        args = _copied(self._args)
+        compiled, args = self._compiled[side], _copied(self._args)
         stream = torch.cuda.Stream()
-        stream.wait_stream(torch.cuda.current_stream())
-        with torch.cuda.stream(stream):
-            compiled(*args)
+        with self._built[SIDES[side]].answering():
+            for code in self._codes[side] if not self.tuned else ():
+                code.load_anew(self._configs)
+            stream.wait_stream(torch.cuda.current_stream())
+            with torch.cuda.stream(stream):
+                compiled(*args)
         torch.cuda.current_stream().wait_stream(stream)
         if any(code.configs().items() - self._configs.items() for code in self._codes[side]):
             raise RuntimeError("a kernel got another launch config than it was compiled with")
@@ -166,22 +185,36 @@ class Pair:
         for number in range(-1, rounds):
             padding = torch.empty(chance.randrange(1, 1 << 22), dtype=torch.uint8)
             inputs = [_copied(self._args) for _ in range(_COPIES)]
-            share = seconds / rounds if number >= 0 else 0
-            until, at_latest = time.process_time() + share, time.perf_counter() + PATIENCE * share
-            taken: Round = {side: [] for side in SIDES}
-            elapsed: Round = {side: [] for side in SIDES}
-            while not taken["patched"] or (time.process_time() < until and time.perf_counter() < at_latest):
-                for args in inputs:
-                    for side in chance.sample([0, 1], 2):
-                        began, started = time.perf_counter_ns(), time.process_time_ns()
-                        self._compiled[side](*args)
-                        ended, stopped = time.process_time_ns(), time.perf_counter_ns()
-                        taken[SIDES[side]].append((ended - started) / 1e3)
-                        elapsed[SIDES[side]].append((stopped - began) / 1e3)
+            if number < 0:
+                self.warm_up = warm_up(
+                    median(itertools.chain(*self._called(inputs, chance)[0].values())) for _ in itertools.count()
+                )
+                continue
+            until, at_latest = (
+                time.process_time() + seconds / rounds,
+                time.perf_counter() + PATIENCE * seconds / rounds,
+            )
+            taken, elapsed = self._called(inputs, chance)
+            while time.process_time() < until and time.perf_counter() < at_latest:
+                for whole, more in zip((taken, elapsed), self._called(inputs, chance), strict=True):
+                    for side in SIDES:
+                        whole[side] += more[side]
             del padding, inputs
-            if number >= 0:
-                self.elapsed.append(elapsed)
-                yield taken
+            self.elapsed.append(elapsed)
+            yield taken
+
+    def _called(self, inputs: Sequence[Sequence[Any]], chance: random.Random) -> tuple[Round, Round]:
+        """Microseconds of a call of each side on each input: computing, and in all."""
+        taken: Round = {side: [] for side in SIDES}
+        elapsed: Round = {side: [] for side in SIDES}
+        for args in inputs:
+            for side in chance.sample([0, 1], 2):
+                began, started = time.perf_counter_ns(), time.process_time_ns()
+                self._compiled[side](*args)
+                ended, stopped = time.process_time_ns(), time.perf_counter_ns()
+                taken[SIDES[side]].append((ended - started) / 1e3)
+                elapsed[SIDES[side]].append((stopped - began) / 1e3)
+        return taken, elapsed
 
 
 def _copied(args: Sequence[Any]) -> list[Any]:
@@ -218,14 +251,3 @@ def _replayed(
     torch.cuda.synchronize()
     first, second = ([pair[side][0].elapsed_time(pair[side][1]) * 1e3 for pair in ends] for side in (0, 1))
     return first, second
-
-
-def device_state(device: str) -> str:
-    """Clocks, temperature, power and throttle reasons, as the driver tells them; of the CPU, what else it has to do."""
-    if device == "cpu":
-        return f"load average {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores"
-    try:
-        command = ["nvidia-smi", f"--query-gpu={_STATE}", "--format=csv,noheader"]
-        return subprocess.run(command, capture_output=True, text=True, timeout=10).stdout.strip() or "unknown"
-    except (OSError, subprocess.SubprocessError):
-        return "unknown"

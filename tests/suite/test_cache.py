@@ -1,4 +1,4 @@
-"""Do the compiler's caches know of the patch? Patched and unpatched processes share a cache directory."""
+"""Do torch's caches and Triton's know of the patch? Patched and unpatched processes share a cache directory."""
 
 from patchgate.edits import edited
 from patchgate.judge.cache import (
@@ -13,10 +13,16 @@ from patchgate.judge.cache import (
     judge_cache,
     judge_failure,
 )
+from patchgate.judge.triton_cache import differing, judge_triton_cache
+from patchgate.measuring import STAND_IN
 
 
 def test_cache(torch, workload, patch, trial, judge, tmp_path):
     judge(trial.doubt(torch, "cpu") or shared(torch, workload, patch, trial, tmp_path))
+
+
+def test_triton_cache(torch, workload, patch, trial, judge, tmp_path):
+    judge(trial.doubt(torch, STAND_IN) or built(torch, workload, patch, trial, tmp_path))
 
 
 def shared(torch, workload, patch, trial, folder):
@@ -43,3 +49,18 @@ def shared(torch, workload, patch, trial, folder):
         answers[EDITED] = compiled("other", str(next_version))
         answers[AGAIN] = compiled("other", patch.path)
     return judge_cache(torch, subject, patch, answers)
+
+
+def built(torch, workload, patch, trial, folder):
+    """Triton's cache is asked warm only where the patch changes what a kernel of the same source becomes."""
+    subject = f"{workload}.{STAND_IN}"
+
+    def kernels(cache, path):
+        return trial.built_kernels(torch, workload, path, folder / cache)
+
+    answers = {UNPATCHED: kernels("one", None), PATCHED: kernels("other", patch.path)}
+    failed = judge_failure(torch, subject, answers)
+    if not failed and differing(answers):
+        answers |= {PATCHED_WARM: kernels("one", patch.path), UNPATCHED_WARM: kernels("other", None)}
+        failed = judge_failure(torch, subject, answers)
+    return [failed] if failed else judge_triton_cache(torch, subject, patch, answers)

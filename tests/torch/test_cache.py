@@ -6,6 +6,7 @@ from patchgate.matrix import load_profile, load_workloads
 from patchgate.project import ROOT
 
 WRITTEN = str(ROOT / "fixtures" / "verdicts" / "PG701-vllm-42686-ungated.py")
+NO_FMA = str(ROOT / "fixtures" / "verdicts" / "PG707-no-fused-multiply-add.py")
 CHAIN = load_workloads()["residual_chain"]
 
 
@@ -53,3 +54,27 @@ def test_numbers_of_a_patch_are_its_own_beside_a_warm_cache(ask, torch, runner, 
     files = {side: str(tmp_path / side) for side in sides}
     figures = runner.ask(torch, "differ", profile=load_profile("cpu"), **files)["metrics"]
     assert figures["differing"] > 0
+
+
+def test_a_patch_of_triton_is_seen_whatever_was_built_before(torch, runner):
+    """The same source, and no cache was named: each process builds its own."""
+
+    def facts(patch):
+        answer = runner.ask(
+            torch,
+            "observe",
+            workload=CHAIN.name,
+            workload_path=CHAIN.path,
+            dtype=CHAIN.dtype,
+            dynamic=CHAIN.dynamic,
+            resources=True,
+            profile=load_profile("h200"),
+            patch=patch,
+        )
+        return answer["facts"]
+
+    unpatched, patched, again = (facts(patch) for patch in (None, NO_FMA, None))
+    assert unpatched == again
+    parted = {name for name in unpatched if unpatched[name] != patched[name]}
+    assert parted >= {"resources.code"}
+    assert not [name for name in parted if not name.startswith("resources.")]

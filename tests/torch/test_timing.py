@@ -17,7 +17,7 @@ SIDES = {"unpatched", "patched"}
 
 
 @pytest.fixture(params=["default", "reduce-overhead"])
-def timed(runner, torch, request):
+def timed(runner, torch, request, tmp_path):
     workload = load_workloads()["residual_chain"]
     answer = runner.ask(
         torch,
@@ -27,6 +27,7 @@ def timed(runner, torch, request):
         dtype=workload.dtype,
         size="small",
         mode=request.param,
+        built=str(tmp_path),
         profile=load_profile("cpu"),
         patch=str(SLOWER),
         rounds=4,
@@ -48,6 +49,7 @@ def test_only_the_patched_side_is_busy_for_longer(timed):
     assert min(min(one["unpatched"]) for one in timed["rounds"]) < BUSY_US
     assert set(timed["first_call"]) == SIDES
     assert "load average" in timed["environment"]["device before"]
+    assert "blocks" in timed["warm_up"]
 
 
 def test_what_takes_many_times_as_long_is_over_on_the_cpu(run, runner, torch):

@@ -20,7 +20,7 @@ WORKLOAD = "pointwise"
 CHAIN = "residual_chain"
 # Patches of ReLU change the code of the first, #42686 that of the second.
 CACHED = (WORKLOAD, CHAIN)
-GREEN = ("PG211", "PG511", "PG705")
+GREEN = ("PG211", "PG511", "PG705", "PG708")
 # What a fixture needs to be seen on, where it is not the workload above.
 ON = {
     "PG501-only-in-half": "prenorm_mlp_float16",
@@ -62,6 +62,8 @@ def judged(code, torch, trial, folder, workload=WORKLOAD):
         return trial.modelled(torch, "h200", WORKLOAD)
     if family == "6":
         return [cells("compile").counted(torch, CHAIN, patch, trial)]
+    if code in ("PG707", "PG708"):
+        return cells("cache").built(torch, CHAIN, patch, trial, folder)
     if family == "7":
         return [v for name in CACHED for v in cells("cache").shared(torch, name, patch, trial, folder / name)]
     if family == "8":

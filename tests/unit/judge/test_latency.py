@@ -64,6 +64,8 @@ def test_the_figures_are_told():
     assert time.expected == "a change within 1 %"
     assert time.actual.startswith("ratio 1.0200 [1.0198, 1.0202], p50 100.0 -> 102.0 us, p95 100.0 -> 102.0 us, p99 ")
     assert time.actual.endswith("first call 2.0 -> 3.0 s")
+    time, _ = judged(replace(timing(1.02), warm_up="warm after 3 blocks"))
+    assert time.actual.endswith("first call 2.0 -> 3.0 s; warm after 3 blocks")
 
 
 @pytest.mark.parametrize(
@@ -87,6 +89,31 @@ def test_the_cpu_has_a_budget_of_its_own_and_what_went_by_is_told_and_not_judged
     assert judged(replace(on_cpu, rounds=timing(1.06).rounds))[0].code == "PG611"
     assert judged(slower)[0].code == "PG611"
     assert len(join([on_cpu, on_cpu]).elapsed) == 16
+
+
+@pytest.mark.parametrize(
+    ("ratios", "kind", "settled"),
+    [
+        ((1.0,), Kind.PASS, True),
+        ((1.02,), Kind.OVER, False),
+        ((1.02, 1.02), Kind.OVER, False),
+        ((0.98, 0.98, 0.98), Kind.UNDER, False),
+        ((1.02, 1.0), Kind.AMBIGUOUS, True),
+        ((1.02, 0.98), Kind.AMBIGUOUS, True),
+    ],
+)
+def test_a_change_of_tuned_kernels_is_believed_when_every_tuning_tells_it(ratios, kind, settled):
+    found = replace(join([timing(ratio) for ratio in ratios]), tuned=True)
+    assert judged(found)[0].kind is kind
+    assert is_settled(PATCH, found) is settled
+
+
+def test_the_number_of_tunings_is_told_and_no_round_is_lost_in_the_middle():
+    one, three = (
+        replace(join([timing(ratio) for ratio in ratios]), tuned=True) for ratios in ((1.0,), (0.9, 1.0, 1.1))
+    )
+    assert "] in one tuning, p50" in judged(one)[0].actual
+    assert "ratio 0.9967 [0.8998, 1.1002] in 3 tunings, p50" in judged(three)[0].actual
 
 
 def test_what_the_probe_told_of_a_look_is_read():
