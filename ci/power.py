@@ -158,9 +158,10 @@ def main() -> None:
     columns = ("comparison", "runs", "seconds timed", "in all", "OVER at 99 %", "OVER in a gate's look")
     print("| " + " | ".join((*columns, "mean ratio", "ratios", "half width")) + " |")
     print("| --- | --- | --- | --- | --- | --- | --- | --- | --- |")
-    row("unchanged", compile_afresh, a_a, 1.2 if DEVICE == "cuda" else 2, 0)
-    row(f"slower ({small:,} {UNIT})", slow_by(small), power, 2, 1000)
-    row(f"slower ({large:,} {UNIT})", slow_by(large), power, 2, 2000)
+    seconds = 1.2 if DEVICE == "cuda" else 2
+    row("unchanged", compile_afresh, a_a, seconds, 0)
+    row(f"slower ({small:,} {UNIT})", slow_by(small), power, seconds, 1000)
+    row(f"slower ({large:,} {UNIT})", slow_by(large), power, seconds, 2000)
     usual("unchanged", compile_afresh, bench)
     usual(f"slower ({small:,} {UNIT})", slow_by(small), bench)
     print(f"\n{device_state(DEVICE)}")
