@@ -8,12 +8,12 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 
 from patchgate.errors import UsageError
-from patchgate.golden import GoldenFile, expectation, path_of, read_golden
+from patchgate.golden import GoldenFile, expectation, path_of, read_golden, release_for
 from patchgate.interval import Interval
 from patchgate.judge.latency import Timing, join, timing_of
 from patchgate.matrix import load_profile, profile_of
@@ -83,11 +83,12 @@ def _compared(run: Run, patch: Patch) -> Iterator[Compared]:
             continue
         unpatched = observed.get((torch, device, workload, None))
         golden = _golden(workload, _profile(patched.environment.get("device", ""), device))
-        bare = Case(torch=torch, device=device, workload=workload)
+        release = release_for(golden, torch)
+        bare = Case(torch=release, device=device, workload=workload)
         code = _code(run, unpatched), _code(run, patched)
         yield Compared(
             case=patched.case,
-            golden=expectation(golden, patched.case),
+            golden=expectation(golden, replace(bare, patch=name)),
             golden_unpatched=expectation(golden, bare),
             unpatched=unpatched,
             patched=patched,

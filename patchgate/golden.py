@@ -128,6 +128,14 @@ def _at(section: Section, torch: str) -> Facts:
     return {fact: v for fact, ranges in section.items() for span, v in ranges.items() if torch in span}
 
 
+def release_for(golden: GoldenFile, torch: str) -> str:
+    """The release whose record a torch is held to: itself, or the newest for what is on its way to a newer one."""
+    version = Version(torch)
+    ends = [Version(span.last) for ranges in golden.sections.get(UNPATCHED, {}).values() for span in ranges]
+    newest = max(ends, default=version)
+    return str(newest) if version.is_prerelease and newest < version else torch
+
+
 def expectation(golden: GoldenFile, case: Case) -> Expectation:
     """What is recorded for a case: the unpatched facts, and over them the patch's own differences."""
     facts = _at(golden.sections.get(UNPATCHED, {}), case.torch)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import cache, partial
 from pathlib import Path
 
@@ -16,7 +17,7 @@ from patchgate.cells import chosen_workloads
 from patchgate.coverage import Functions, functions_of
 from patchgate.errors import UsageError
 from patchgate.files import line_of, write_atomically
-from patchgate.golden import GoldenFile, expectation, path_of, read_golden
+from patchgate.golden import GoldenFile, expectation, path_of, read_golden, release_for
 from patchgate.identity import patch_digest
 from patchgate.interval import LOOKS, ROUNDS, SECONDS
 from patchgate.judge.facts import judge_facts
@@ -198,11 +199,13 @@ class Trial(Measuring):
         # A real device is held to the record of the profile that describes it.
         golden = self._golden(name, profile_of(unpatched.environment.get("device", ""), otherwise=device))
         judge = _JUDGES.get(check, partial(judge_facts, check))
+        release = release_for(golden, torch)
         yield from judge(
-            recorded=expectation(golden, patched.case),
-            recorded_unpatched=expectation(golden, unpatched.case),
+            recorded=expectation(golden, replace(patched.case, torch=release)),
+            recorded_unpatched=expectation(golden, replace(unpatched.case, torch=release)),
             unpatched=unpatched,
             patched=patched,
+            release=release,
             next_step=f"compare the generated code below {shown(self.run.folder)}/code; if the change is meant:"
             f" nox -s accept -- --reason '...'; if not, mend the patch and: {self.again}",
         )

@@ -36,11 +36,12 @@ def judge_facts(
     unpatched: Observation,
     patched: Observation,
     next_step: str,
+    release: str = "",
 ) -> Iterator[Verdict]:
     """Verdicts of one check ("kernels", "graph", "shapes" or "options") for one case, a fact each.
 
-    A case whose patched side failed, or the machine below either, gets a single verdict; of one that kernels and
-    graph share, in the kernels check.
+    `release` is whose record it is, where that is another torch than the case's. A case whose patched side failed,
+    or the machine below either, gets a single verdict; of one that kernels and graph share, in the kernels check.
     """
     before, after = Side(failure=unpatched.failure), Side(failure=patched.failure)
     if patched.failure or compare(Recorded(), before, after) is Kind.INFRA:
@@ -59,7 +60,10 @@ def judge_facts(
         )
         old, new = value_in(unpatched.facts, fact), value_in(patched.facts, fact)
         kind = compare(held, Side(value=old, failure=unpatched.failure), Side(value=new))
-        yield _verdict(check, kind, patched, fact, _expected(kind, held, old), _shown(new), next_step)
+        expected = _expected(kind, held, old)
+        if release not in ("", patched.case.torch):
+            expected += f" (by the record of {release})"
+        yield _verdict(check, kind, patched, fact, expected, _shown(new), next_step)
 
 
 def _shown(value: FactValue | None) -> str:

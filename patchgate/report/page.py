@@ -20,6 +20,7 @@ from patchgate.evidence import Compared, Judged, Timed
 from patchgate.golden import UNPATCHED, format_value, untaken, value_in
 from patchgate.judge.facts import check_of
 from patchgate.model import Colour, FactValue, Failure, Observation, Patch, Verdict
+from patchgate.ranges import line_of
 from patchgate.report.listing import KernelDiff, compare_code
 from patchgate.report.once import Once
 from patchgate.report.view import Block, cell_of, group, item_of, reading_order, view
@@ -173,12 +174,12 @@ class Page:
 
     def _history(self, one: Compared) -> tuple[Any, ...]:
         """(fact, values unpatched, values patched) where there are values of several runs."""
-        known, case = self.past(one.case.workload, one.case.device), one.case
-        facts = sorted({fact for torch, _, fact in known if torch == case.torch})
+        known, line = self.past(one.case.workload, one.case.device), line_of(one.case.torch)
+        facts = sorted({fact for torch, _, fact in known if torch == line})
         sides = (
             (
                 fact,
-                *(tuple(map(_kept, known.get((case.torch, side, fact), ()))) for side in (UNPATCHED, str(case.patch))),
+                *(tuple(map(_kept, known.get((line, side, fact), ()))) for side in (UNPATCHED, str(one.case.patch))),
             )
             for fact in facts
         )

@@ -14,6 +14,7 @@ from patchgate.golden import (
     parse_value,
     path_of,
     read_golden,
+    release_for,
     value_in,
     write_golden,
 )
@@ -156,6 +157,24 @@ stack.h200.txt:1: not a golden line
 def test_a_patched_case_expects_the_unpatched_facts_but_for_its_own(torch, patch, facts):
     told = expectation(small(), Case(torch=torch, device="h200", workload="stack", patch=patch))
     assert (told.facts, told.known_failure, told.recorded) == (facts, None, bool(facts))
+
+
+@pytest.mark.parametrize(
+    ("torch", "release"),
+    [
+        ("2.11.0", "2.11.0"),
+        ("2.10.5", "2.10.5"),
+        ("2.12.0.dev20260101+cu130", "2.12.0.dev20260101+cu130"),
+        ("2.16.0.dev20261120+cu130", "2.13.0"),
+        ("2.14.0rc1", "2.13.0"),
+        ("2.14.0a0+git1234567", "2.13.0"),
+        ("2.16.0", "2.16.0"),
+    ],
+)
+def test_what_is_on_its_way_to_a_newer_release_is_held_to_the_newest_record(torch, release):
+    """A release that nobody has recorded is not: its facts are read and accepted."""
+    assert release_for(small(), torch) == release
+    assert release_for(GoldenFile("stack", "h200"), torch) == torch
 
 
 @pytest.mark.parametrize("patch", [None, "mine"])

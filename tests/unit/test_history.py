@@ -46,6 +46,25 @@ def test_a_row_is_kept_once_however_often_it_is_recorded(history):
     assert history.counts() == {"run": 1, "content": 2, "judged": 1, "observed": 1, "cost": 0}
 
 
+def test_each_nightly_build_continues_the_line_of_the_one_before(history):
+    for day, value, found in (("20", 6, verdict()), ("21", 7, verdict("PG301", Kind.REGRESSED, "7"))):
+        torch = f"2.16.0.dev202611{day}+cu130"
+        seen = replace(CASE, torch=torch)
+        history.record(
+            f"r{day}",
+            f"2026-11-{day}",
+            "mine",
+            [replace(found, torch=torch)],
+            [Observation(case=seen, facts={"loads.max": value})],
+        )
+    points = history.series("stack", "h200", "loads.max")
+    assert [(point.torch, point.value) for point in points] == [("2.16.0.dev", "6"), ("2.16.0.dev", "7")]
+    assert history.past("stack", "h200", 2) == {("2.16.0.dev", "unpatched", "loads.max"): ["6", "7"]}
+    before, after = history.recent(2)
+    (turned,) = transitions(before, after)
+    assert turned == (("mine", "2.16.0.dev", "kernels", "stack.h200 loads"), "green -> red (PG301)")
+
+
 def test_a_series_is_told_in_order_of_time(history):
     for day, loads in (("03", (2, 6)), ("01", (2, 4)), ("02", (2, 4))):
         history.record(f"r{day}", f"2026-01-{day}", "mine", [], [observation(loads)])

@@ -14,7 +14,7 @@ def observation(facts=None, cause=None, patch=None, signature="TypeError: boom")
     return Observation(case=case, facts=facts or {}, failure=failure, artifacts={"code": "code/stack.py"})
 
 
-def judge(check="kernels", *, held=(6, 4), now=(6, 4), known=None, fact="loads.max", causes=(None, None)):
+def judge(check="kernels", *, held=(6, 4), now=(6, 4), known=None, fact="loads.max", causes=(None, None), release=""):
     """Verdicts for one fact: what is recorded and what is now, each (unpatched, patched)."""
     facts = [{fact: value} if value is not None else {} for value in (*held, *now)]
     unpatched = observation({} if causes[0] else facts[2], causes[0])
@@ -27,6 +27,7 @@ def judge(check="kernels", *, held=(6, 4), now=(6, 4), known=None, fact="loads.m
             unpatched=unpatched,
             patched=patched,
             next_step="read the code",
+            release=release,
         )
     )
 
@@ -153,3 +154,10 @@ def test_what_was_not_asked_for_is_not_missed():
     assert verdict.code == "PG301"
     (verdict,) = judge(now=(64, 64), **held)
     assert verdict.code == "PG303"
+
+
+def test_whose_record_it_is_is_told_where_it_is_another_torchs():
+    (drifted,) = judge(held=(6, 6), now=(7, 7), release="2.15.0")
+    assert (drifted.kind, drifted.torch) == (Kind.DRIFTED, "2.11.0")
+    assert drifted.expected == "6 (unpatched recorded 6, now 7) (by the record of 2.15.0)"
+    assert "by the record" not in judge(held=(6, 6), now=(7, 7), release="2.11.0")[0].expected
