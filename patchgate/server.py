@@ -76,7 +76,7 @@ def start_server(torch: str, python: str) -> Server:
         listener.bind(str(path / "socket"))
         listener.listen(64)
         process = subprocess.Popen(
-            [python, "-m", "patchgate.probe", str(listener.fileno())],
+            [python, "-m", "patchgate.probe", str(listener.fileno()), folder.name],
             pass_fds=[listener.fileno()],
             stdin=subprocess.PIPE,
             stdout=log,

@@ -84,8 +84,8 @@ class _Job:
 class Server:
     """Accepts one JSON request a connection, forks, and sends one JSON reply."""
 
-    def __init__(self, listener: socket.socket) -> None:
-        self._listener = listener
+    def __init__(self, listener: socket.socket, home: str) -> None:
+        self._listener, self._home = listener, home
         self._selector = selectors.DefaultSelector()
         self._jobs: dict[int, _Job] = {}
 
@@ -111,7 +111,7 @@ class Server:
         if request is None:
             connection.close()
             return
-        folder = tempfile.mkdtemp(prefix="patchgate-")
+        folder = tempfile.mkdtemp(prefix="child-", dir=self._home)
         pid = os.fork()
         if pid == 0:
             self._become_child(request, folder)
@@ -226,6 +226,11 @@ def _how_it_ended(job: _Job, status: int) -> dict[str, Any]:
 
 
 def main() -> None:
-    """`python -m patchgate.probe FD`: serve the listening socket FD until standard input closes."""
+    """`python -m patchgate.probe FD HOME`: serve the listening socket FD until standard input closes.
+
+    Then HOME is taken away, because whoever made it may have been killed; after a fault of ours it stays, with the log.
+    """
     ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
-    Server(socket.socket(fileno=int(sys.argv[1]))).serve(until=0)
+    listener, home = sys.argv[1:3]
+    Server(socket.socket(fileno=int(listener)), home).serve(until=0)
+    shutil.rmtree(home, ignore_errors=True)

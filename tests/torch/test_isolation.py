@@ -1,8 +1,10 @@
 """A patch is untrusted: whatever it does, the server answers the next question."""
 
 import json
+import os
 import socket
 import subprocess
+import sys
 import time
 from dataclasses import replace
 
@@ -75,6 +77,21 @@ def test_what_a_patch_leaves_running_ends_with_it(apply, tmp_path):
     apply(f"import subprocess; subprocess.Popen(['sh', '-c', 'sleep 600; : {mark}'])", seconds=60)
     # It is killed before the answer; the kernel may take a moment to bury it.
     assert any(not running(mark) or time.sleep(0.1) for _ in range(100))
+
+
+def test_a_server_whose_owner_was_killed_leaves_nothing(torch, run, tmp_path):
+    owner = "import sys, time; from patchgate.server import start_server; kept = start_server(*sys.argv[1:])"
+    killed = subprocess.Popen(
+        [sys.executable, "-c", f"{owner}; print('started', flush=True); time.sleep(600)", torch, run.rows[torch]],
+        env=os.environ | {"TMPDIR": str(tmp_path)},
+        stdout=subprocess.PIPE,
+    )
+    assert killed.stdout.readline() == b"started\n"
+    assert len(list(tmp_path.iterdir())) == 1
+    killed.kill()
+    killed.communicate()
+    # It is seen once the server is warm.
+    assert any(not list(tmp_path.iterdir()) or time.sleep(0.2) for _ in range(300))
 
 
 def running(mark):
