@@ -134,13 +134,14 @@ class Claims:
 
 @dataclass(frozen=True, kw_only=True)
 class Patch:
-    """What is judged: an id, the Python file that changes torch when it is run, and its claims."""
+    """What is judged: an id, the Python file that changes torch when it is run (it may stand for a `diff`), claims."""
 
     id: str
     path: str
     source: str
     claims: Claims
     manifest: str | None = None
+    diff: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -45,14 +45,16 @@ def load_patch(path: Path) -> Patch:
         identity = re.sub(r"[^A-Za-z0-9_-]+", "-", identity).strip("-") or "patch"
     has_manifest = manifest.is_file()
     claims = load_claims(manifest) if has_manifest else Claims(title=f"{name} (no manifest: strict claims)")
-    if source.suffix in DIFFS:
-        source = write_patch(source, claims.applies_to)
+    diff = source if source.suffix in DIFFS else None
+    if diff:
+        source = write_patch(diff, claims.applies_to)
     return Patch(
         id=identity,
         path=str(source.resolve()),
         source=read_anyhow(source),
         claims=claims,
         manifest=str(manifest.resolve()) if has_manifest else None,
+        diff=str(diff.resolve()) if diff else None,
     )
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from pathlib import Path
 from textwrap import shorten
 from typing import Any
@@ -23,6 +24,7 @@ from patchgate.judge.machine import judge_row
 from patchgate.matrix import workloads_with
 from patchgate.model import Colour, Kind, Patch, Verdict
 from patchgate.patches import load_patch
+from patchgate.project import shown
 from patchgate.run import TIMES, Run, load_run, save_verdicts
 from patchgate.runner import Runner
 from patchgate.server import Server, start_server
@@ -160,11 +162,11 @@ def patch(trial: Trial) -> Patch:
 
 
 @pytest.fixture
-def judge(request: pytest.FixtureRequest) -> Judge:
+def judge(request: pytest.FixtureRequest, patch: Patch) -> Judge:
     """Takes a cell's verdicts; the cell fails when one of them is red."""
 
     def take(verdicts: Iterable[Verdict]) -> None:
-        listed = list(verdicts)
+        listed = [_located(verdict, patch) for verdict in verdicts]
         assert listed, "a check that says nothing has judged nothing"
         for verdict in listed:
             request.node.user_properties.append((_VERDICT, to_dict(verdict)))
@@ -173,3 +175,10 @@ def judge(request: pytest.FixtureRequest) -> Judge:
             pytest.fail("\n".join(red), pytrace=False)
 
     return take
+
+
+def _located(verdict: Verdict, patch: Patch) -> Verdict:
+    """Whoever wrote a diff has never seen the Python file that stands for it."""
+    if patch.diff and (verdict.where or "").startswith(shown(patch.path)):
+        return replace(verdict, where=shown(patch.diff))
+    return verdict

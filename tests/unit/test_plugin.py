@@ -19,11 +19,10 @@ def gate(pytester, monkeypatch):
     """Runs a suite of one file as the gate does: pytest's outcomes, and the verdicts that were left."""
     monkeypatch.delenv("PYTEST_ADDOPTS", raising=False)
 
-    def run(cells, problems=None):
-        (pytester.path / "mine.py").write_text("")
-        made = Run(
-            folder=str(pytester.path / "out"), patch=str(pytester.path / "mine.py"), rows={}, problems=problems or {}
-        )
+    def run(cells, problems=None, patch=("mine.py", "")):
+        path = pytester.path / patch[0]
+        path.write_text(patch[1])
+        made = Run(folder=str(pytester.path / "out"), patch=str(path), rows={}, problems=problems or {})
         pytester.makepyfile(test_kernels=CELLS + cells)
         options = ["-p", "no:xdist", "-p", "no:cacheprovider", "--patchgate-run", str(save_run(made))]
         outcomes = pytester.runpytest_inprocess(*options).parseoutcomes()
@@ -39,6 +38,36 @@ def test_a_cell_fails_when_one_of_its_verdicts_is_red(gate, kind, outcome):
     outcomes, verdicts = gate(f"def test_cell(judge): judge([verdict(Kind.PASS), verdict(Kind.{kind})])")
     assert outcomes == {outcome: 1}
     assert {verdict.kind.name for verdict in verdicts} == {"PASS", kind}
+
+
+DIFF = """\
+--- a/torch/_inductor/ir.py
++++ b/torch/_inductor/ir.py
+@@ -1,1 +1,1 @@
+-x = 1
++x = 2
+"""
+
+
+@pytest.mark.parametrize(
+    ("patch", "where", "told"),
+    [
+        (("mine.py", ""), "patch.path + ':3'", "mine.py:3"),
+        (("mine.diff", DIFF), "patch.path + ':3'", "mine.diff"),
+        (("mine.diff", DIFF), "'mine.toml:2'", "mine.toml:2"),
+        (("mine.diff", DIFF), "None", None),
+    ],
+)
+def test_a_place_in_what_stands_for_a_diff_is_told_as_the_diff(gate, patch, where, told):
+    cell = f"""
+from dataclasses import replace
+from patchgate.project import shown
+def test_cell(judge, patch):
+    where = {where}
+    judge([replace(verdict(Kind.PASS), where=where and shown(where))])
+"""
+    _, (verdict,) = gate(cell, patch=patch)
+    assert verdict.where == told if told is None else verdict.where.endswith(told)
 
 
 @pytest.mark.parametrize(
