@@ -113,9 +113,8 @@ class Budget:
 class Claims:
     """A patch's manifest. `applies_to` and `fixed_in` are PEP 440 texts; None claims nothing.
 
-    `scope` names a context manager of the patch's: it must change nothing outside of it. `effects` declares
-    what importing it does besides: "compile", "environment NAME", "config NAME". `budgets` holds those that
-    the manifest gives; `patchgate.budgets` knows the others.
+    `scope` names a context manager of the patch's: it must change nothing outside of it. `effects` declares what
+    importing it does besides: "compile", "environment NAME", "config NAME". `budgets`: those of the manifest.
     """
 
     title: str
@@ -146,11 +145,11 @@ class Patch:
 
 @dataclass(frozen=True, kw_only=True)
 class Workload:
-    """A small model with inputs, compiled in one way.
+    """A small model with inputs, compiled in one way, and the `checks` that run it; `premerge`: before a merge too.
 
-    `checks` says which checks run it, `premerge` whether before a merge. `dynamic_dim` is the only dynamic dimension,
-    of the first input. `reads` is what `.item()` gives, call by call. `needs_device` tells why no simulation can take
-    its facts; `tokens` are the sizes at which it is timed. `asks`: the question to the probe that its facts answer.
+    `dynamic_dim` is the only dynamic dimension, of the first input. `reads` is what `.item()` gives, call by call.
+    `needs_device` tells why no simulation can take its facts; `tokens` are the sizes at which it is timed.
+    `asks`: the question to the probe that its facts answer.
     """
 
     name: str
