@@ -64,7 +64,7 @@ def parts(session: nox.Session) -> None:
     _patchgate(session, "parts", *arguments, *_rows(session, torches or PREMERGE))
 
 
-@nox.session(requires=requires(PREMERGE))
+@nox.session(requires=requires(list(ROWS) if "--all" in sys.argv else PREMERGE))
 def corpus(session: nox.Session) -> None:
     """What went wrong in public, and what was right: nox -s corpus, or -- --all for every row"""
     arguments, torches = _torches(session.posargs)
