@@ -145,7 +145,9 @@ class Measuring:
     def compile_calls(self, torch: str, name: str, patch: str | None) -> Answer:
         """Python calls of one compile on a simulated GPU, by module."""
         workload = self.workload(name)
-        return self._ask_once(torch, "calls", patch, **told(workload), profile=load_profile(STAND_IN))
+        # Where torch lies moves the count by as much as the budget: one of another place is no answer.
+        place = self.run.rows[torch]
+        return self._ask_once(torch, "calls", patch, place=place, **told(workload), profile=load_profile(STAND_IN))
 
     def compile_costs(self, torch: str, name: str) -> Answer:
         """CPU time and instructions of a compile on a simulated GPU, unpatched and with the patch in turn."""
