@@ -19,7 +19,7 @@ from typing import Any
 
 from patchgate.errors import UsageError
 from patchgate.model import Observation, Verdict
-from patchgate.ranges import line_of
+from patchgate.ranges import release_line
 from patchgate.wire import fact_to, to_dict
 
 # `content` holds the facts of an observation, or all that a check said of one patch on one torch.
@@ -135,7 +135,7 @@ class History:
         )
         found = self._file.execute(asked, (workload, device, patch, patch))
         return [
-            Point(at=at, torch=line_of(torch), patch=whose, value=facts[fact])
+            Point(at=at, torch=release_line(torch), patch=whose, value=facts[fact])
             for at, torch, whose, digest in found
             if fact in (facts := self._facts(digest))
         ]
@@ -147,7 +147,7 @@ class History:
         for run, _ in self.runs()[-runs:]:
             for torch, patch, digest in self._file.execute(asked, (workload, device, run)):
                 for fact, value in self._facts(digest).items():
-                    found.setdefault((line_of(torch), patch, fact), []).append(value)
+                    found.setdefault((release_line(torch), patch, fact), []).append(value)
         return found
 
     def recent(self, runs: int) -> list[Cells]:
@@ -161,7 +161,7 @@ class History:
         for run, _ in self.runs()[-runs:]:
             one: dict[Judged, frozenset[bytes]] = {}
             for patch, torch, check, digest, colour in self._file.execute(asked, (run,)):
-                key = patch, line_of(torch), check
+                key = patch, release_line(torch), check
                 one[key] = one.get(key, frozenset()) | {digest}
                 moved |= {key} if colour != "green" else set()
             told.append(one)

@@ -39,7 +39,7 @@ def parse_range(text: str) -> ReleaseRange:
     return ReleaseRange(first=first, last=last)
 
 
-def line_of(torch: str) -> str:
+def release_line(torch: str) -> str:
     """What a torch is compared as: each nightly build is another version of the same line, `2.16.0.dev`."""
     version = Version(torch)
     return f"{version.base_version}.dev" if version.is_devrelease else torch

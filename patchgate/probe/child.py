@@ -21,11 +21,10 @@ import torch._inductor.codecache as codecache
 
 from patchgate.probe.answers import ANSWERS
 from patchgate.probe.applying import Request
-from patchgate.probe.confine import confine
+from patchgate.probe.confine import CACHES, confine
 from patchgate.probe.reply import describe, leave
 
 _PR_SET_PDEATHSIG = 1
-_CACHES = ("TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR")
 _OUTPUT_LIMIT = 512 << 20
 
 
@@ -76,7 +75,7 @@ def _limit(limits: dict[str, Any]) -> None:
 def _keep_caches_apart(request: Request, folder: str) -> None:
     """Each child has caches of its own, unless the request names them: what a patch leaves there is found by source."""
     named = request.get("env", {})
-    os.environ.update({name: f"{folder}/{name.lower()}" for name in _CACHES if name not in named})
+    os.environ.update({name: f"{folder}/{name.lower()}" for name in CACHES if name not in named})
 
 
 def _confine(request: Request, folder: str) -> None:
@@ -88,7 +87,7 @@ def _confine(request: Request, folder: str) -> None:
         return
     os.environ["TMPDIR"] = tempfile.tempdir = f"{folder}/tmp"
     os.mkdir(tempfile.tempdir)
-    caches = [os.environ[name] for name in _CACHES if name in os.environ]
+    caches = [os.environ[name] for name in CACHES if name in os.environ]
     # Compiled once a machine and compiler, whatever the cache folder. The unpatched side runs first and makes it;
     # a patch may wait for it, and not touch it.
     caches.append(codecache._HEADER_LOCK_DIR if request.get("patch") else codecache._HEADER_DIR)

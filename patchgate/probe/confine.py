@@ -10,6 +10,8 @@ import ctypes
 import os
 import struct
 
+# Where the compiler keeps what it has made: torch, and Triton.
+CACHES = ("TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR")
 _CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446
 _VERSION_FLAG, _PATH_BENEATH, _NO_NEW_PRIVS = 1, 1, 38
 _WRITE_FILE = 1 << 1

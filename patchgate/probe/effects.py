@@ -20,6 +20,7 @@ import torch
 from torch.utils._config_module import ConfigModule
 
 from patchgate.probe import patching
+from patchgate.probe.confine import CACHES
 
 Effect = dict[str, Any]
 
@@ -48,7 +49,7 @@ class Recorder:
     def __init__(self, path: str) -> None:
         self.path = path
         # The compiler's own caches and temporary files are no business of anybody's.
-        caches = (os.environ.get(name) for name in ("TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR"))
+        caches = (os.environ.get(name) for name in CACHES)
         self.scratch = ("/dev/", "/proc/", tempfile.gettempdir(), *filter(None, caches))
         self.found: dict[tuple[str, str], Effect] = {}
         self.written: dict[str, int | None] = {}

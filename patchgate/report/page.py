@@ -20,7 +20,7 @@ from patchgate.evidence import Compared, Judged, Timed
 from patchgate.golden import UNPATCHED, format_value, untaken, value_in
 from patchgate.judge.facts import check_of
 from patchgate.model import Colour, FactValue, Failure, Observation, Patch, Verdict
-from patchgate.ranges import line_of
+from patchgate.ranges import release_line
 from patchgate.report.listing import KernelDiff, compare_code
 from patchgate.report.once import Once
 from patchgate.report.view import Block, cell_of, group, item_of, reading_order, view
@@ -174,7 +174,7 @@ class Page:
 
     def _history(self, one: Compared) -> tuple[Any, ...]:
         """(fact, values unpatched, values patched) where there are values of several runs."""
-        known, line = self.past(one.case.workload, one.case.device), line_of(one.case.torch)
+        known, line = self.past(one.case.workload, one.case.device), release_line(one.case.torch)
         facts = sorted({fact for torch, _, fact in known if torch == line})
         sides = (
             (
