@@ -34,12 +34,21 @@ class Code:
         for kernel in self._kernels:
             if not kernel.launchers:
                 kernel.precompile()
+        self.pin(configs)
+
+    def pin(self, configs: dict[str, str]) -> None:
+        """Let each kernel that is in `configs` have its launch config alone."""
+        for kernel in self._kernels:
             kept = [one for one in kernel.launchers if str(one.config) == configs.get(kernel.filename)]
             kernel.launchers = kept or kernel.launchers
 
     def configs(self) -> dict[str, str]:
         """The launch config of each kernel that has run, by the file of its source: equal source, equal file."""
-        return {one.filename: str(one.launchers[0].config) for one in self._kernels if len(one.launchers) == 1}
+        return {
+            one.filename: str(one.launchers[0].config)
+            for one in self._kernels
+            if one.filename and len(one.launchers) == 1
+        }
 
     def __call__(self, args: Any) -> Any:
         return self._call(args)
@@ -68,8 +77,8 @@ def _kernels(module: types.ModuleType) -> list[CachingAutotuner]:
 
 
 @contextlib.contextmanager
-def loading(codes: list[Code]) -> Iterator[None]:
-    """Every module that Inductor generates goes to `codes`, and is called through it."""
+def loading(codes: list[Code], configs: dict[str, str]) -> Iterator[None]:
+    """Every module that Inductor generates goes to `codes`, pinned to `configs`, and is called through it."""
     load_by_key_path, compile_to_module = PyCodeCache.load_by_key_path, GraphLowering.compile_to_module
     loads: list[Callable[[], types.ModuleType]] = []
 
@@ -82,6 +91,7 @@ def loading(codes: list[Code]) -> Iterator[None]:
         module = compile_to_module(self)
         # Kernels are modules too, loaded while the graph's own is.
         codes.append(Code(loads[-1], module))
+        codes[-1].pin(configs)
         module.call = codes[-1]
         return module
 

@@ -87,7 +87,8 @@ class Pair:
         function = torch.compile(_frame_of_its_own(self._module, side), dynamic=False, mode=self._mode)
         codes: list[Code] = []
         started = time.perf_counter()
-        with loading(codes), self._built[side].answering():
+        # Loaded anew, code is pinned in each round; tuned code is not, and a second tuning may choose otherwise.
+        with loading(codes, self._configs if self.tuned else {}), self._built[side].answering():
             function(*self._args)
         self._wait()
         self.first_call[side] = time.perf_counter() - started
