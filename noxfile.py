@@ -72,7 +72,7 @@ def corpus(session: nox.Session) -> None:
     arguments = [argument for argument in arguments if argument != "--all"]
     session.install("-e", ".")
     rows = _rows(session, torches or (list(ROWS) if every else PREMERGE))
-    _patchgate(session, "corpus", *rows, *arguments)
+    _run(session, "python", "-m", "benchmarks.corpus", *rows, *arguments)
 
 
 @nox.session(requires=requires(list(ROWS)))
@@ -216,10 +216,15 @@ def _rows(session: nox.Session, torches: list[str]) -> list[str]:
 
 
 def _patchgate(session: nox.Session, *arguments: str) -> None:
-    """Run the command and end with its own exit code, which nox would turn into 1."""
+    """Run the command `patchgate`."""
+    _run(session, "patchgate", *arguments)
+
+
+def _run(session: nox.Session, program: str, *arguments: str) -> None:
+    """Run a program of the session and end with its own exit code, which nox would turn into 1."""
     # session.env holds only what nox changes; without PATH a C++ compiler does not find its own parts.
     environment = {name: value for name, value in {**os.environ, **session.env}.items() if value is not None}
     environment["PATCHGATE_THROUGH"] = "nox"  # its next steps are typed as this one was
-    code = subprocess.call([str(Path(session.bin, "patchgate")), *arguments], env=environment)
+    code = subprocess.call([str(Path(session.bin, program)), *arguments], env=environment)
     if code:
         sys.exit(code)

@@ -15,12 +15,12 @@ from collections import defaultdict
 from pathlib import Path
 from statistics import median
 
-from patchgate.matrix import load_profile, load_workloads
-from patchgate.model import Case
-from patchgate.run import Limits
-from patchgate.runner import Runner
-from patchgate.server import start_server
-from patchgate.store import Store
+from patchgate.inputs.matrix import load_profile, load_workloads
+from patchgate.model.records import Case
+from patchgate.runner.client import Runner
+from patchgate.runner.results import Store
+from patchgate.runner.run import Limits
+from patchgate.runner.server import start_server
 
 # The cells that compare numbers; they may add so many seconds to a gate on two cores.
 NUMBERS, ALLOWED = ("parity", "consistency", "ranks", "tokens"), 60

@@ -11,11 +11,11 @@ from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
 
-from patchgate.files import write_atomically
-from patchgate.golden import UNPATCHED, expectation, format_value, path_of, read_golden
-from patchgate.matrix import OPTIONS, load_matrix, load_workloads
-from patchgate.model import Case, Facts, FactValue
-from patchgate.project import ROOT
+from patchgate.inputs.golden import UNPATCHED, expectation, format_value, path_of, read_golden
+from patchgate.inputs.matrix import OPTIONS, load_matrix, load_workloads
+from patchgate.model.files import write_atomically
+from patchgate.model.paths import ROOT
+from patchgate.model.records import Case, Facts, FactValue
 
 PAGE = ROOT / "docs" / "what-inductor-changed.md"
 DEVICE = "h200"

@@ -10,9 +10,9 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from patchgate.files import write_atomically
-from patchgate.project import ROOT
-from patchgate.report.latency_plot import Point, draw_latency
+from patchgate.model.files import write_atomically
+from patchgate.model.paths import ROOT
+from patchgate.report.html.plot import Point, draw_latency
 
 PAGE = ROOT / "docs" / "latency.md"
 DRAWING = ROOT / "docs" / "latency-42686.svg"

@@ -11,10 +11,10 @@ import json
 from dataclasses import asdict
 from pathlib import Path
 
-from patchgate.history import History
-from patchgate.matrix import load_matrix
-from patchgate.project import ROOT
-from patchgate.shards import Share, shares
+from patchgate.inputs.matrix import load_matrix
+from patchgate.model.paths import ROOT
+from patchgate.runs.history.store import History
+from patchgate.runs.scheduling import Share, shares
 
 
 def plan(arguments: list[str] | None = None) -> list[Share]:

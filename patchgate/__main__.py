@@ -1,5 +1,5 @@
 """`python -m patchgate` is the same as the command `patchgate`."""
 
-from patchgate.cli import main
+from patchgate.cli.main import main
 
 main()

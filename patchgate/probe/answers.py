@@ -11,33 +11,26 @@ from typing import Any
 
 import torch
 
-from patchgate.probe import (
-    branches,
-    caching,
-    compiletime,
-    compilework,
-    decoder,
-    figures,
-    forms,
-    hooks,
-    intermediates,
-    lines,
-    numerics,
-    observing,
-    options,
-    parallel,
-    patching,
-    ranks,
-    recompiles,
-    sentinel,
-    steadiness,
-    surface,
-    timing,
-)
-from patchgate.probe.applying import Request, Stage, applies, apply, apply_patch, undone
-from patchgate.probe.capture import capture, standing_in
-from patchgate.probe.observing import environment, workload_of
-from patchgate.probe.standin import stand_in
+from patchgate.probe.compile import caches as caching
+from patchgate.probe.compile import compile_calls as compilework
+from patchgate.probe.compile import hooks, options, recompiles, sentinel
+from patchgate.probe.compile import observe as observing
+from patchgate.probe.compile.capture import capture, standing_in
+from patchgate.probe.compile.observe import environment, workload_of
+from patchgate.probe.numerics import decoder, parallel, ranks
+from patchgate.probe.numerics import first_divergence as intermediates
+from patchgate.probe.numerics import metamorphic as forms
+from patchgate.probe.numerics import numeric_metrics as figures
+from patchgate.probe.numerics import outputs as numerics
+from patchgate.probe.patch import branch_coverage as branches
+from patchgate.probe.patch import line_coverage as lines
+from patchgate.probe.patch import live_api as surface
+from patchgate.probe.patch import snapshot as patching
+from patchgate.probe.patch.apply import Request, Stage, applies, apply, apply_patch, undone
+from patchgate.probe.simulate.fake_device import stand_in
+from patchgate.probe.timing import compile_cost as compiletime
+from patchgate.probe.timing import paired as timing
+from patchgate.probe.timing import warmup as steadiness
 
 Answer = Callable[[Request, Stage], dict[str, Any]]
 

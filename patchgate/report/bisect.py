@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 
-from patchgate.bisect import Minimal
-from patchgate.bisect_search import Outcome
+from patchgate.runs.bisect.search import Minimal
+from patchgate.runs.bisect.told import Outcome
 
 _LONGEST = 24
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from patchgate.model import Code
+from patchgate.model.records import Code
 
 
 def render_catalogue(codes: Iterable[Code]) -> Iterator[str]:

@@ -11,13 +11,13 @@ from pathlib import Path
 
 from packaging.version import InvalidVersion, Version
 
-from patchgate.codes import CODES
-from patchgate.errors import UsageError
-from patchgate.model import Verdict
+from patchgate.checks.codes import CODES
+from patchgate.model.errors import UsageError
+from patchgate.model.records import Verdict
+from patchgate.model.text import visible
 from patchgate.report.markdown import render_markdown
 from patchgate.report.view import view
-from patchgate.run import NAME, load_run, load_verdicts
-from patchgate.visible import visible
+from patchgate.runner.run import NAME, load_run, load_verdicts
 
 # GitHub finds its own comment again by this, and takes none that is longer than 65,536 characters.
 MARKER = "<!-- patchgate -->"

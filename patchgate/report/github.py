@@ -9,9 +9,9 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from patchgate.model import Colour
+from patchgate.model.records import Colour
+from patchgate.model.text import visible
 from patchgate.report.view import Block, View
-from patchgate.visible import visible
 
 _PLACE = re.compile(r"(.+?)(?::(\d+))?")
 

@@ -8,10 +8,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-from patchgate.codes import CODES
-from patchgate.history import Point
-from patchgate.history_changes import Cell, Group
-from patchgate.visible import visible
+from patchgate.checks.codes import CODES
+from patchgate.model.text import visible
+from patchgate.runs.history.regressions import Cell, Group
+from patchgate.runs.history.store import Point
 
 _LONGEST = 5
 _LAST_CODE = re.compile(r"PG\d+(?=\)?$)")

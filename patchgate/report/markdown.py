@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from patchgate.model import Colour
+from patchgate.model.records import Colour
+from patchgate.model.text import visible
 from patchgate.report.view import Block, Cell, View
-from patchgate.visible import visible
 
 # GitHub cuts a summary off at a megabyte; a reader long before.
 _LONGEST = 50

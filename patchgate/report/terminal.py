@@ -17,10 +17,10 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from patchgate.model import Code, Colour
+from patchgate.model.command_line import as_typed
+from patchgate.model.records import Code, Colour
+from patchgate.model.text import visible
 from patchgate.report.view import Block, Cell, View
-from patchgate.typed import as_typed
-from patchgate.visible import visible
 
 _STYLES = {Colour.GREEN: "green", Colour.RED: "bold red", Colour.GREY: "yellow"}
 _LONGEST = 16

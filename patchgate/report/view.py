@@ -12,8 +12,8 @@ from dataclasses import dataclass
 
 from packaging.version import Version
 
-from patchgate.codes import CODES
-from patchgate.model import Colour, Verdict
+from patchgate.checks.codes import CODES
+from patchgate.model.records import Colour, Verdict
 
 # Reading order: what cannot be believed first, then what a reader would look at next.
 CHECKS = (

@@ -2,7 +2,7 @@
 
 import importlib.util
 
-from patchgate.project import ROOT
+from patchgate.model.paths import ROOT
 
 
 def changes():

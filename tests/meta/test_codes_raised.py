@@ -6,7 +6,7 @@ The catalogue itself and its own tests do not count. The detector is also seen f
 import re
 from pathlib import Path
 
-from patchgate.codes import CODES
+from patchgate.checks.codes import CODES
 
 ROOT = Path(__file__).resolve().parents[2]
 CATALOGUE = ("codes", "_shipped", "meta", "report")

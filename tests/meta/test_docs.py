@@ -9,9 +9,9 @@ import shlex
 import click
 import pytest
 
-from patchgate.cli import cli
-from patchgate.codes import CODES
-from patchgate.project import ROOT
+from patchgate.checks.codes import CODES
+from patchgate.cli.main import cli
+from patchgate.model.paths import ROOT
 from patchgate.report.catalogue import render_catalogue
 
 

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from patchgate.golden import UNPATCHED, read_golden, write_golden
-from patchgate.matrix import OPTIONS, load_matrix, load_profile, load_workloads
-from patchgate.patches import load_patch
+from patchgate.inputs.golden import UNPATCHED, read_golden, write_golden
+from patchgate.inputs.matrix import OPTIONS, load_matrix, load_profile, load_workloads
+from patchgate.inputs.patch import load_patch
 
 ROOT = Path(__file__).resolve().parents[2]
 PATCHES = sorted(path for path in (ROOT / "fixtures" / "patches").iterdir() if path.is_dir())
@@ -64,7 +64,7 @@ def test_a_profile_has_the_keys_that_the_probe_needs(name):
 
 
 def test_the_probe_reads_no_other_key_of_a_profile():
-    texts = [path.read_text("utf-8") for path in (ROOT / "patchgate" / "probe").glob("*.py")]
+    texts = [path.read_text("utf-8") for path in (ROOT / "patchgate" / "probe").rglob("*.py")]
     read = {key for text in texts for key in re.findall(r"\bprofile\"?\]?\[\"(\w+)\"\]", text)}
     assert read <= set().union(*KEYS.values())
     assert {"kind", "backend", "properties"} <= read

@@ -95,8 +95,13 @@ def test_the_probe_imports_nothing_of_ours():
 
 def test_the_whole_package_is_walked():
     graph = graph_of(PACKAGE)
-    assert {"patchgate", "patchgate.compare", "patchgate.judge.facts", "patchgate.probe.standin"} <= graph.keys()
-    assert "patchgate.model" in graph["patchgate.compare"]
+    assert {
+        "patchgate",
+        "patchgate.checks.compare",
+        "patchgate.checks.judge.facts",
+        "patchgate.probe.simulate.fake_device",
+    } <= graph.keys()
+    assert "patchgate.model.records" in graph["patchgate.checks.compare"]
 
 
 @pytest.mark.parametrize(

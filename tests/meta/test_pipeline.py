@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 import yaml
 
-from patchgate.history import History
-from patchgate.matrix import load_matrix
-from patchgate.project import ROOT
+from patchgate.inputs.matrix import load_matrix
+from patchgate.model.paths import ROOT
+from patchgate.runs.history.store import History
 
 WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
 PASTED = sorted(path for path in (ROOT / "ci" / "github").glob("*.yml") if path.stem != "action")

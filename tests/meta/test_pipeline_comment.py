@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from patchgate.project import ROOT
+from patchgate.model.paths import ROOT
 from patchgate.report.comment import MARKER
 
 GH = """#!{python}

@@ -5,7 +5,7 @@ import subprocess
 
 import pytest
 
-from patchgate.project import ROOT
+from patchgate.model.paths import ROOT
 
 # Stands for `python -m nox`: the patch's name says how it ends, and whether it came as far as verdicts.
 NOX = """\

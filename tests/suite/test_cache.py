@@ -1,7 +1,7 @@
 """Do torch's caches and Triton's know of the patch? Patched and unpatched processes share a cache directory."""
 
-from patchgate.edits import edited
-from patchgate.judge.cache import (
+from patchgate.checks.edits import edited
+from patchgate.checks.judge.cache import (
     AGAIN,
     EDITED,
     PATCHED,
@@ -13,8 +13,8 @@ from patchgate.judge.cache import (
     judge_cache,
     judge_failure,
 )
-from patchgate.judge.triton_cache import differing, judge_triton_cache
-from patchgate.measuring import STAND_IN
+from patchgate.checks.judge.triton_cache import differing, judge_triton_cache
+from patchgate.checks.requests import STAND_IN
 
 
 def test_cache(torch, workload, patch, trial, judge, tmp_path):

@@ -3,8 +3,8 @@
 At night CPU time and instructions are told beside them.
 """
 
-from patchgate.judge.compilework import judge_calls
-from patchgate.trial import STAND_IN
+from patchgate.checks.context import STAND_IN
+from patchgate.checks.judge.compilework import judge_calls
 
 
 def test_compile(torch, workload, patch, trial, judge):

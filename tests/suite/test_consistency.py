@@ -1,8 +1,8 @@
 """Do equal forms of a workload agree with the patch as well as without it? On the CPU, and on a real GPU."""
 
-from patchgate.judge.consistency import judge_forms
-from patchgate.judge.parity import judge_failed
-from patchgate.wire import failure_of
+from patchgate.checks.judge.consistency import judge_forms
+from patchgate.checks.judge.parity import judge_failed
+from patchgate.model.serialization import failure_of
 
 
 def test_consistency(torch, device, workload, patch, trial, judge, tmp_path):

@@ -2,11 +2,11 @@
 
 import pytest
 
-from patchgate.judge.effects import judge_effects, judge_outside
-from patchgate.judge.gate import does_not_run, judge_support, judge_symptom, judge_versions, versions_around
-from patchgate.matrix import load_matrix
-from patchgate.trial import STAND_IN
-from patchgate.wire import failure_of
+from patchgate.checks.context import STAND_IN
+from patchgate.checks.judge.effects import judge_effects, judge_outside
+from patchgate.checks.judge.gate import does_not_run, judge_support, judge_symptom, judge_versions, versions_around
+from patchgate.inputs.matrix import load_matrix
+from patchgate.model.serialization import failure_of
 
 
 def test_versions(torch, patch, trial, judge):

@@ -1,7 +1,7 @@
 """Is the workload slower than the budget allows, on a GPU or on the CPU? Timed in pairs, on a GPU alone there."""
 
-from patchgate.judge.latency import judge_timing, judge_untimed
-from patchgate.model import Failure
+from patchgate.checks.judge.latency import judge_timing, judge_untimed
+from patchgate.model.records import Failure
 
 
 def test_latency(torch, device, workload, size, patch, trial, judge):

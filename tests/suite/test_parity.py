@@ -1,7 +1,7 @@
 """Do the numbers stay in the class that the patch claims? On the CPU in one thread, and on a real GPU."""
 
-from patchgate.judge.parity import judge_failed, judge_numbers
-from patchgate.wire import failure_of
+from patchgate.checks.judge.parity import judge_failed, judge_numbers
+from patchgate.model.serialization import failure_of
 
 
 def test_parity(torch, device, workload, patch, trial, judge, tmp_path):

@@ -1,9 +1,9 @@
 """Do two ranks agree with the patch as well as without it, tensor-parallel and sequence-parallel? CPU, and two GPUs."""
 
-from patchgate.judge.consistency import judge_forms
-from patchgate.judge.machine import judge_undeviced
-from patchgate.judge.parity import judge_failed
-from patchgate.wire import failure_of
+from patchgate.checks.judge.consistency import judge_forms
+from patchgate.checks.judge.machine import judge_undeviced
+from patchgate.checks.judge.parity import judge_failed
+from patchgate.model.serialization import failure_of
 
 
 def test_ranks(torch, device, patch, trial, judge, tmp_path):

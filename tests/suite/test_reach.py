@@ -3,10 +3,10 @@
 import tempfile
 from pathlib import Path
 
-from patchgate.judge.reach import judge_called, judge_holders, judge_hooks
-from patchgate.model import Case, Observation
-from patchgate.trial import STAND_IN
-from patchgate.wire import failure_of, ran_of
+from patchgate.checks.context import STAND_IN
+from patchgate.checks.judge.reach import judge_called, judge_holders, judge_hooks
+from patchgate.model.records import Case, Observation
+from patchgate.model.serialization import failure_of, ran_of
 
 
 def test_holders(torch, patch, trial, judge):

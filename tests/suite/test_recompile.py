@@ -1,6 +1,6 @@
 """Is a workload compiled more often with the patch: called again, as other instances, with another size?"""
 
-from patchgate.judge.recompiles import judge_recompiles
+from patchgate.checks.judge.recompiles import judge_recompiles
 
 
 def test_recompile(torch, workload, patch, trial, judge):

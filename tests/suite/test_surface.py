@@ -1,9 +1,9 @@
 """Do the private names that the patch stands on exist and fit in this torch?"""
 
-from patchgate.judge.gate import does_not_run
-from patchgate.judge.surface import judge_surface
-from patchgate.trial import STAND_IN
-from patchgate.wire import failure_of
+from patchgate.checks.context import STAND_IN
+from patchgate.checks.judge.gate import does_not_run
+from patchgate.checks.judge.surface import judge_surface
+from patchgate.model.serialization import failure_of
 
 
 def test_surface(torch, patch, trial, judge):

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from patchgate.judge.together import judge_orders, judge_places
-from patchgate.patches import load_patch
-from patchgate.trial import STAND_IN
+from patchgate.checks.context import STAND_IN
+from patchgate.checks.judge.together import judge_orders, judge_places
+from patchgate.inputs.patch import load_patch
 
 
 def test_together(torch, trial, judge):

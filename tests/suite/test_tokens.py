@@ -1,8 +1,8 @@
 """Does a small decoder sample other tokens with the patch? On the CPU and on a real GPU, 64 prompts, 64 tokens each."""
 
-from patchgate.judge.parity import judge_failed
-from patchgate.judge.tokens import judge_tokens
-from patchgate.wire import failure_of
+from patchgate.checks.judge.parity import judge_failed
+from patchgate.checks.judge.tokens import judge_tokens
+from patchgate.model.serialization import failure_of
 
 
 def test_tokens(torch, device, patch, trial, judge, tmp_path):

@@ -8,7 +8,7 @@ import torch.nn.functional as F
 from torch._functorch.aot_autograd import aot_function, make_boxed_func
 from torch._functorch.partitioners import min_cut_rematerialization_partition
 
-from patchgate.probe.backward import backward_in_python
+from patchgate.probe.simulate.backward import backward_in_python
 
 HIDDEN, WORDS = 64, 100
 

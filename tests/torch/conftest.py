@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from patchgate.run import Limits, Run
-from patchgate.runner import Runner
-from patchgate.server import start_server
+from patchgate.runner.client import Runner
+from patchgate.runner.run import Limits, Run
+from patchgate.runner.server import start_server
 
 _PREFIX = "PATCHGATE_ROW_"
 ROWS = {

@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from patchgate.bisect_command import bisect
-from patchgate.identity import read_environment
-from patchgate.matrix import load_workloads
-from patchgate.model import Case
-from patchgate.patches import load_patch
-from patchgate.project import ROOT
+from patchgate.cli.bisect import bisect
+from patchgate.inputs.matrix import load_workloads
+from patchgate.inputs.patch import load_patch
+from patchgate.model.paths import ROOT
+from patchgate.model.records import Case
+from patchgate.runner.identity import read_environment
 
 FIVE = Path(__file__).parent / "five_targets.py"
 CASCADE = "residual_stack.h200.loads.max > 4"

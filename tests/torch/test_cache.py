@@ -2,8 +2,8 @@
 
 import pytest
 
-from patchgate.matrix import load_profile, load_workloads
-from patchgate.project import ROOT
+from patchgate.inputs.matrix import load_profile, load_workloads
+from patchgate.model.paths import ROOT
 
 WRITTEN = str(ROOT / "fixtures" / "verdicts" / "PG701-vllm-42686-ungated.py")
 NO_FMA = str(ROOT / "fixtures" / "verdicts" / "PG707-no-fused-multiply-add.py")

@@ -4,10 +4,10 @@ import os
 
 import pytest
 
-from patchgate.judge.compilework import judge_calls
-from patchgate.matrix import load_profile, load_workloads
-from patchgate.model import Claims, Kind, Patch
-from patchgate.project import ROOT
+from patchgate.checks.judge.compilework import judge_calls
+from patchgate.inputs.matrix import load_profile, load_workloads
+from patchgate.model.paths import ROOT
+from patchgate.model.records import Claims, Kind, Patch
 
 NOTHING = Patch(id="nothing", path="patch.py", source="", claims=Claims(title="Nothing"))
 WALKS = ROOT / "fixtures" / "verdicts" / "PG601-walks-the-graph.py"

@@ -2,11 +2,11 @@
 
 import pytest
 
-from patchgate.corpus.board import Board
-from patchgate.corpus.cases import load_case, load_cases
-from patchgate.corpus.untouched import Untouched
-from patchgate.project import ROOT
-from patchgate.surface.index import load, releases
+from benchmarks.corpus.board import Board
+from benchmarks.corpus.cases import load_case, load_cases
+from benchmarks.corpus.untouched import Untouched
+from patchgate.lint.index.release import load, releases
+from patchgate.model.paths import ROOT
 
 SECRET = "PATCHGATE_SECRET"
 

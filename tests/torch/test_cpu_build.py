@@ -6,11 +6,11 @@ from functools import cache
 
 import pytest
 
-from patchgate.project import PACKAGE
+from patchgate.model.paths import PACKAGE
 
 ASK = """
 import json, torch
-from patchgate.probe import attention, cpubuild
+from patchgate.probe.simulate import attention, cpu_build as cpubuild
 
 def has(name, key):
     return torch._C._dispatch_has_kernel_for_dispatch_key(name, key)

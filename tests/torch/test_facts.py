@@ -4,12 +4,12 @@ from dataclasses import replace
 
 import pytest
 
-from patchgate.golden import expectation, path_of, read_golden, untaken, value_in
-from patchgate.judge.machine import judge_sentinel
-from patchgate.matrix import load_profile, load_workloads
-from patchgate.model import Case, Kind
-from patchgate.patches import load_patch
-from patchgate.project import GOLDEN, ROOT
+from patchgate.checks.judge.machine import judge_sentinel
+from patchgate.inputs.golden import expectation, path_of, read_golden, untaken, value_in
+from patchgate.inputs.matrix import load_profile, load_workloads
+from patchgate.inputs.patch import load_patch
+from patchgate.model.paths import GOLDEN, ROOT
+from patchgate.model.records import Case, Kind
 
 # DESIGN, measured fact 1: the same on the real device and in simulation.
 STACK = {

@@ -10,10 +10,10 @@ from dataclasses import replace
 
 import pytest
 
-from patchgate.matrix import load_profile
-from patchgate.model import Cause
-from patchgate.run import Limits
-from patchgate.wire import failure_of
+from patchgate.inputs.matrix import load_profile
+from patchgate.model.records import Cause
+from patchgate.model.serialization import failure_of
+from patchgate.runner.run import Limits
 
 HOSTILE = {
     "import os; os._exit(0)": Cause.EXITED,

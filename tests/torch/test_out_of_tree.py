@@ -2,9 +2,9 @@
 
 from pathlib import Path
 
-from patchgate.matrix import load_profile, load_workloads
-from patchgate.runner import asked
-from patchgate.wire import failure_of
+from patchgate.inputs.matrix import load_profile, load_workloads
+from patchgate.model.serialization import failure_of
+from patchgate.runner.client import asked
 
 TOY = """
 name = "toy"

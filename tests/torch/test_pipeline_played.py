@@ -13,10 +13,10 @@ import pytest
 import yaml
 from play import Machine
 
-from patchgate.matrix import load_matrix
-from patchgate.model import exit_code
-from patchgate.project import ROOT
-from patchgate.run import NAME, load_run, load_verdicts
+from patchgate.inputs.matrix import load_matrix
+from patchgate.model.paths import ROOT
+from patchgate.model.records import exit_code
+from patchgate.runner.run import NAME, load_run, load_verdicts
 
 PATCH = "fixtures/patches/harmless"
 SMALL = """\

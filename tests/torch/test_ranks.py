@@ -7,13 +7,13 @@ from dataclasses import replace
 
 import pytest
 
-from patchgate.matrix import load_profile, load_workloads
-from patchgate.model import Cause, Colour
-from patchgate.patches import load_patch
-from patchgate.project import ROOT, SUITE
-from patchgate.run import Limits
-from patchgate.trial import Trial
-from patchgate.wire import failure_of
+from patchgate.checks.context import Trial
+from patchgate.inputs.matrix import load_profile, load_workloads
+from patchgate.inputs.patch import load_patch
+from patchgate.model.paths import ROOT, SUITE
+from patchgate.model.records import Cause, Colour
+from patchgate.model.serialization import failure_of
+from patchgate.runner.run import Limits
 
 # A replaced lowering whose second rank does what stands in its middle.
 REPLACED = """import ctypes, os, subprocess, time

@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 from two_nodes import two_nodes
 
-from patchgate.environments import Environments
-from patchgate.history import History
-from patchgate.on_ray import sweep_on
-from patchgate.project import ROOT
-from patchgate.remote import carry_out
-from patchgate.sweep import Job, Sweep
+from patchgate.model.paths import ROOT
+from patchgate.runner.environments import Environments
+from patchgate.runs.history.store import History
+from patchgate.runs.on_ray import sweep_on
+from patchgate.runs.remote import carry_out
+from patchgate.runs.sweep import Job, Sweep
 
 pytestmark = pytest.mark.cluster
 PATCHES = [ROOT / "fixtures" / "patches" / name for name in ("harmless",)]

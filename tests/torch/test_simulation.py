@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from patchgate.fidelity import compare_sides
-from patchgate.golden import ON_REQUEST, expectation, path_of, read_golden
-from patchgate.matrix import load_profile, load_workloads
-from patchgate.model import Case, Observation
-from patchgate.project import PACKAGE
-from patchgate.runner import asked
-from patchgate.wire import fact_from, failure_of
+from patchgate.inputs.golden import ON_REQUEST, expectation, path_of, read_golden
+from patchgate.inputs.matrix import load_profile, load_workloads
+from patchgate.model.paths import PACKAGE
+from patchgate.model.records import Case, Observation
+from patchgate.model.serialization import fact_from, failure_of
+from patchgate.runner.client import asked
+from patchgate.runs.fidelity import compare_sides
 
 WORKLOADS = load_workloads()
 

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from patchgate.surface.api import Class, Parameter
-from patchgate.surface.index import load, releases
+from patchgate.lint.index.records import Class, Parameter
+from patchgate.lint.index.release import load, releases
 
 _PREFIX = "PATCHGATE_ROW_"
 ROWS = {

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from patchgate.surface.index import load, releases
-from patchgate.surface.lookup import look_up
-from patchgate.surface.usage import Presence
-from patchgate.surface.values import Symbol
+from patchgate.lint.index.release import load, releases
+from patchgate.lint.interpret.lookup import look_up
+from patchgate.lint.interpret.references import Presence
+from patchgate.lint.interpret.values import Symbol
 
 # Names that the index calls missing though they are there, and why.
 EXPLAINED = {

@@ -4,12 +4,12 @@ from dataclasses import replace
 
 import pytest
 
-from patchgate.judge.latency import judge_timing
-from patchgate.matrix import load_profile, load_workloads
-from patchgate.model import Kind
-from patchgate.patches import load_patch
-from patchgate.project import ROOT
-from patchgate.trial import Trial
+from patchgate.checks.context import Trial
+from patchgate.checks.judge.latency import judge_timing
+from patchgate.inputs.matrix import load_profile, load_workloads
+from patchgate.inputs.patch import load_patch
+from patchgate.model.paths import ROOT
+from patchgate.model.records import Kind
 
 SLOWER = ROOT / "fixtures" / "verdicts" / "PG611-slower.py"
 BUSY_US = 2000

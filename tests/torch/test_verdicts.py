@@ -5,13 +5,13 @@ from dataclasses import replace
 
 import pytest
 
-from patchgate.judge.reach import judge_holders, judge_hooks
-from patchgate.matrix import load_workloads
-from patchgate.model import Colour
-from patchgate.patches import load_patch
-from patchgate.project import ROOT, SUITE
-from patchgate.run import Limits
-from patchgate.trial import Trial
+from patchgate.checks.context import Trial
+from patchgate.checks.judge.reach import judge_holders, judge_hooks
+from patchgate.inputs.matrix import load_workloads
+from patchgate.inputs.patch import load_patch
+from patchgate.model.paths import ROOT, SUITE
+from patchgate.model.records import Colour
+from patchgate.runner.run import Limits
 
 # Times are never asserted on a machine that others use: test_timing and the judge's own tests show PG61x.
 VERDICTS = sorted(p for p in (ROOT / "fixtures" / "verdicts").glob("*.py") if not p.name.startswith("PG61"))

@@ -2,9 +2,9 @@
 
 import pytest
 
-from patchgate.corpus.cases import load_case, load_cases, with_gpu
-from patchgate.errors import UsageError
-from patchgate.project import CORPUS
+from benchmarks.corpus.cases import load_case, load_cases, with_gpu
+from patchgate.model.errors import UsageError
+from patchgate.model.paths import CORPUS
 
 
 @pytest.fixture

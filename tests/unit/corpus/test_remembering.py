@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from patchgate.corpus.remembering import Remembering
-from patchgate.run import Limits
-from patchgate.runner import Runner
-from patchgate.store import Store
+from benchmarks.corpus.remembering import Remembering
+from patchgate.runner.client import Runner
+from patchgate.runner.results import Store
+from patchgate.runner.run import Limits
 
 TORCH = "2.11.0"
 FAILURE = {"failure": {"cause": "machine", "stage": "server", "signature": "gone"}}

@@ -2,8 +2,8 @@
 
 import pytest
 
-from patchgate.corpus.cases import CorpusCase, Expected
-from patchgate.corpus.score import Found, score, shares
+from benchmarks.corpus.cases import CorpusCase, Expected
+from benchmarks.corpus.score import Found, score, shares
 
 ROWS = ("2.11.0", "2.13.0")
 LATE = Expected(code="PG201", torch="2.13.0..2.15.0", place="patch.py:3")

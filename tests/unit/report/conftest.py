@@ -2,7 +2,7 @@
 
 import pytest
 
-from patchgate.model import Kind, Verdict
+from patchgate.model.records import Kind, Verdict
 
 
 def verdict(code, kind, check, torch, subject, expected="4", actual="4", **rest):

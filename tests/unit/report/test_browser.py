@@ -6,11 +6,11 @@ import pytest
 from browsing import installed, started
 from selenium.webdriver.common.keys import Keys
 
-from patchgate.evidence import Compared, Judged
-from patchgate.model import Case, Claims, Expectation, Kind, Observation, Patch, Symptom, Verdict
-from patchgate.report.html import render_html
-from patchgate.report.news import news
-from patchgate.report.page import Page
+from patchgate.model.records import Case, Claims, Expectation, Kind, Observation, Patch, Symptom, Verdict
+from patchgate.report.html.changes import news
+from patchgate.report.html.page import Page
+from patchgate.report.html.render import render_html
+from patchgate.runs.evidence import Compared, Judged
 
 # One browser, so one worker.
 pytestmark = pytest.mark.xdist_group("browser")

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from patchgate.errors import UsageError
+from patchgate.model.errors import UsageError
 from patchgate.report.comment import MARKER, as_code, render_comment
-from patchgate.run import Run, save_run, save_verdicts
+from patchgate.runner.run import Run, save_run, save_verdicts
 
 
 @pytest.fixture

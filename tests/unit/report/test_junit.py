@@ -6,7 +6,7 @@ from expecttest import assert_expected_inline
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from patchgate.model import Kind, Verdict
+from patchgate.model.records import Kind, Verdict
 from patchgate.report.junit import render_junit
 
 any_text = st.text() | st.text(st.characters(codec=None, categories=["Cc", "Cs", "Cn", "Po", "Sm"]))

@@ -6,7 +6,7 @@ from dataclasses import replace
 from expecttest import assert_expected_inline
 from rich.console import Console
 
-from patchgate.model import Code
+from patchgate.model.records import Code
 from patchgate.report.terminal import show_code, show_run, to_stdout
 from patchgate.report.view import view
 

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from patchgate.codes import CODES
-from patchgate.model import Colour, Kind, Verdict
+from patchgate.checks.codes import CODES
+from patchgate.model.records import Colour, Kind, Verdict
 from patchgate.report.view import Entry, view
 
 TORCHES = ["2.12.1", "2.9.0"]

@@ -1,0 +1,72 @@
+"""`patchgate corpus`: options, the table, and the exit code (0 all as expected, 1 a miss, 2 usage, 3 no case).
+
+Decides options only. The imports wait until they are needed: other commands must not pay for this one.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from patchgate.cli.options import AT_LEAST_1, rows_of
+from patchgate.model.files import write_atomically
+from patchgate.model.paths import CORPUS, shown
+
+if TYPE_CHECKING:
+    from benchmarks.corpus.score import Score
+
+
+@click.command()
+@click.option("--row", "rows", multiple=True, metavar="TORCH=PYTHON", required=True, help="A torch release.")
+@click.option("--only", multiple=True, metavar="PATTERN", help="Only cases whose id fits; may be repeated.")
+@click.option("--below", multiple=True, type=click.Path(exists=True, file_okay=False, path_type=Path))
+@click.option("--write", type=click.Path(dir_okay=False, path_type=Path), help="Also write the table as Markdown.")
+@click.option("--gpu", is_flag=True, help="Also judge what needs a GPU: this machine has one.")
+@click.option("--every-byte", is_flag=True, help="Afterwards hash all of torch, not only what was touched.")
+@click.option("-n", "workers", default=2, show_default=True, type=AT_LEAST_1, help="Cases run at the same time.")
+def corpus(
+    rows: tuple[str, ...],
+    only: tuple[str, ...],
+    below: tuple[Path, ...],
+    write: Path | None,
+    gpu: bool,
+    every_byte: bool,
+    workers: int,
+) -> None:
+    """Judge every case of the corpus and compare with what it expects."""
+    from benchmarks.corpus.board import board, run_cases
+    from benchmarks.corpus.cases import load_cases, with_gpu
+    from benchmarks.corpus.render import as_markdown, as_text
+    from benchmarks.corpus.untouched import Untouched
+
+    cases = load_cases(list(below) or list(CORPUS))
+    cases = [case for case in cases if not only or any(fnmatch.fnmatch(case.id, pattern) for pattern in only)]
+    cases = [with_gpu(case) for case in cases] if gpu else cases
+    if not cases:
+        click.echo("no case is selected")
+        raise SystemExit(3)
+    pythons = rows_of(rows)
+    started, untouched = time.monotonic(), Untouched(pythons)
+    with board(pythons) as judges:
+        doubts = judges.sentinels()
+        if doubts:
+            click.echo("nothing is believed where the sentinel does not count:\n" + "\n".join(doubts), err=True)
+            raise SystemExit(4)
+        scores = run_cases(judges, cases, workers=workers, told=_tell)
+    click.echo(as_text(scores, list(pythons), time.monotonic() - started))
+    if write:
+        write_atomically(write, as_markdown(scores, list(pythons)))
+        click.echo(f"wrote {shown(write)}")
+    harmed = untouched.told(every_byte=every_byte)
+    click.echo("\n".join(harmed) or "torch is as it was installed, " + ("every byte" if every_byte else "every file"))
+    raise SystemExit(int(bool(harmed) or any(not each.right for each in scores)))
+
+
+def _tell(score: Score) -> None:
+    from benchmarks.corpus.render import line_of_score
+
+    click.echo(line_of_score(score))

@@ -1,0 +1,129 @@
+"""Expected against found -> which cases were caught for the right reason, and with what certainty that is known.
+
+Decides what counts as a miss and as a false alarm. Pure: knows no torch and
+prints nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from benchmarks.corpus.cases import FAULT, HOSTILE, SOUND, UNCHANGED, CorpusCase
+from patchgate.checks.codes import lint
+from patchgate.model.statistics import share_interval
+
+# code -> the places where it was found
+Red = dict[str, set[str]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Found:
+    """What a case got: red codes by release, and why a cell could not be judged."""
+
+    red: Mapping[str, Red]
+    grey: tuple[str, ...] = ()
+    seconds: float = 0.0
+    judged: int = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Score:
+    """One line of the scoreboard. `faults` is empty when everything came out as expected."""
+
+    case: CorpusCase
+    expected: tuple[str, ...]
+    found: tuple[str, ...]
+    faults: tuple[str, ...] = ()
+    seconds: float = 0.0
+    judged: int = 0
+    outcome: str = field(default="right")
+
+    @property
+    def right(self) -> bool:
+        return not self.faults
+
+
+def score(case: CorpusCase, found: Found, rows: Iterable[str]) -> Score:
+    """`rows` are the releases that were run; static codes are expected on every release that lint knows."""
+    if case.needs:
+        return Score(case=case, expected=_codes(case), found=(), outcome=f"needs {case.needs}")
+    faults, ran = list(found.grey), set(rows)
+    seen: set[str] = set()
+    for torch, red in found.red.items():
+        static_only = torch not in ran
+        wanted = [e for e in case.expected if e.covers(torch) and not (static_only and not is_static(e.code))]
+        seen |= {each.code for each in wanted}
+        for each in wanted:
+            if each.code not in red:
+                faults.append(f"{torch}: {each.code} missing")
+            elif each.place and each.place not in red[each.code]:
+                faults.append(f"{torch}: {each.code} at {', '.join(sorted(red[each.code]))}, not {each.place}")
+        for code in sorted(red.keys() - {each.code for each in wanted}):
+            faults.append(f"{torch}: {code} unexpected at {', '.join(sorted(red[code]))}")
+    return Score(
+        case=case,
+        expected=_codes(case),
+        found=tuple(sorted({code for red in found.red.values() for code in red})),
+        faults=tuple(faults),
+        seconds=found.seconds,
+        judged=found.judged,
+        outcome=_outcome(case, bool(seen), bool(faults)),
+    )
+
+
+def is_static(code: str) -> bool:
+    """Whether lint finds it, on every release of the API index."""
+    return code in {known.code for known in lint.CODES}
+
+
+def _codes(case: CorpusCase) -> tuple[str, ...]:
+    return tuple(sorted({each.code for each in case.expected}))
+
+
+def _outcome(case: CorpusCase, seen: bool, faulty: bool) -> str:
+    if faulty:
+        return "FALSE ALARM" if case.sound else "MISSED"
+    if case.sound or (case.kind == HOSTILE and not case.expected):
+        return "quiet"
+    return "caught" if seen else "not on these rows"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Share:
+    """`hits` of `total`, with its interval."""
+
+    what: str
+    hits: int
+    total: int
+
+    def __str__(self) -> str:
+        low, high = share_interval(self.hits, self.total) if self.total else (0.0, 1.0)
+        share = self.hits / self.total if self.total else 0.0
+        return f"{self.what}: {self.hits} of {self.total} ({share:.0%}, 95 % interval {low:.0%} to {high:.0%})"
+
+
+def shares(scores: Iterable[Score]) -> list[Share]:
+    """Recall by class and over all public cases; false alarms; hostile patches; seeded faults and A/A."""
+    counted = [each for each in scores if each.outcome in ("caught", "MISSED", "quiet", "FALSE ALARM")]
+    by_kind: dict[str, list[Score]] = {}
+    for each in counted:
+        by_kind.setdefault(each.case.kind, []).append(each)
+    sound, hostile, faults, unchanged = (by_kind.pop(kind, []) for kind in (SOUND, HOSTILE, FAULT, UNCHANGED))
+    public = [each for found in by_kind.values() for each in found]
+    return [
+        *(_recall(f"caught, {kind}", found) for kind, found in sorted(by_kind.items())),
+        _recall("caught, all classes", public),
+        Share(what="false alarms on sound patches", hits=sum(not each.right for each in sound), total=len(sound)),
+        _recall("hostile patches with their own verdict", hostile),
+        _recall("seeded faults detected", faults),
+        Share(
+            what="false alarms in unchanged cells",
+            hits=sum(len(each.faults) for each in unchanged),
+            total=sum(each.judged for each in unchanged),
+        ),
+    ]
+
+
+def _recall(what: str, scores: list[Score]) -> Share:
+    return Share(what=what, hits=sum(each.right for each in scores), total=len(scores))

@@ -1,0 +1,1 @@
+"""What a patch is judged by, one file a check."""

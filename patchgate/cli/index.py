@@ -1,0 +1,160 @@
+"""`patchgate index`: add, list, diff and drift.
+
+Decides options, exit codes and what is said while a wheel is read. The imports wait until they are needed.
+"""
+
+from __future__ import annotations
+
+import difflib
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from patchgate.model.errors import UsageError
+
+if TYPE_CHECKING:
+    from patchgate.lint.index.changes import Resolver
+    from patchgate.lint.index.release import Index
+
+folder_option = click.option(
+    "--folder",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="The folder of the index; default: the shipped one, golden/surface.",
+)
+
+
+@click.group("index")
+def index_group() -> None:
+    """What each torch release has: the knowledge that `patchgate lint` judges by."""
+
+
+@index_group.command("list")
+@folder_option
+def list_command(folder: Path | None) -> None:
+    """The releases that the index knows."""
+    index = _index(folder)
+    for version in index.spans.releases:
+        bit = index.spans.bits[version]
+        count = sum(bool(life & bit) for life in index.lives.values())
+        triton = f", triton {index.triton[version]}" if index.triton[version] else ""
+        click.echo(f"{version}  {count} modules{triton}")
+
+
+@index_group.command("diff")
+@click.argument("old")
+@click.argument("new")
+@click.argument("prefix", required=False, default="")
+@folder_option
+def diff_command(old: str, new: str, prefix: str, folder: Path | None) -> None:
+    """What changed from OLD to NEW below PREFIX, e.g. torch._inductor.ir (+ new, - gone, ~ changed)."""
+    from patchgate.lint.index.changes import diff
+
+    index = _index(folder)
+    before, after = (index.release(_known(index, version)) for version in (old, new))
+    if prefix and not any(release.resolve(prefix) for release in (before, after)):
+        raise UsageError(
+            "nothing of that name in either release", where="index diff", got=prefix, next="patchgate index diff A B"
+        )
+    lines = list(diff(before, after, prefix))
+    click.echo("\n".join(lines) if lines else f"no change from {old} to {new}")
+
+
+@index_group.command("drift")
+@click.argument("names", nargs=-1, required=True, metavar="NAME...")
+@click.option("--torch", "spec", default="", metavar="SPEC", help='Only these releases, e.g. ">=2.8".')
+@click.option(
+    "--sources",
+    multiple=True,
+    type=click.Path(path_type=Path, exists=True, file_okay=False),
+    help="Instead of the index: a site-packages with torch in it; repeat it for each release.",
+)
+@folder_option
+def drift_command(names: tuple[str, ...], spec: str, sources: tuple[Path, ...], folder: Path | None) -> None:
+    """Each step between releases at which NAME came, went, or changed its signature or body."""
+    from packaging.specifiers import InvalidSpecifier, SpecifierSet
+
+    from patchgate.lint.index.changes import drift
+
+    known = _bare(sources) if sources else _indexed(folder)
+    try:
+        wanted = SpecifierSet(spec)
+    except InvalidSpecifier:
+        raise UsageError("not a PEP 440 specifier", where="--torch", got=spec, next='--torch ">=2.8"') from None
+    releases = tuple(each for each in known if wanted.contains(each, prereleases=True))
+    for name in names:
+        if not any(known[version].resolve(name) for version in releases):
+            raise UsageError(
+                "in none of these releases",
+                where="index drift",
+                got=name,
+                next="give a full name: torch._inductor.ir.StorageBox.realize",
+            )
+        steps = list(drift(name, releases, known.__getitem__))
+        click.echo(name if steps else f"{name}: no change from {releases[0]} to {releases[-1]}")
+        for old, new, change in steps:
+            click.echo(f"  {old} -> {new}: {change}")
+
+
+@index_group.command("add")
+@click.argument("version")
+@folder_option
+def add_command(version: str, folder: Path | None) -> None:
+    """Read VERSION from its wheel on the package index; only the Python sources are fetched."""
+    from packaging.version import InvalidVersion, Version
+
+    from patchgate.lint.index.adding import add
+    from patchgate.lint.index.wheel import fetch
+
+    try:
+        release = str(Version(version))
+    except InvalidVersion:
+        raise UsageError("not a version", where="index add", got=version, next="patchgate index add 2.16.0") from None
+    start = time.monotonic()
+    index = _index(folder, may_be_new=True)
+    for line in add(index, release, fetch):
+        click.echo(line)
+    click.echo(f"indexed in {time.monotonic() - start:.1f} s")
+
+
+def _index(folder: Path | None, *, may_be_new: bool = False) -> Index:
+    from patchgate.lint.index.release import FOLDER, opened
+
+    index = opened(folder or FOLDER)
+    if not index.spans.releases and not may_be_new:
+        raise UsageError(
+            "no index there", where="--folder", got=str(folder or FOLDER), next="patchgate index add 2.13.0"
+        )
+    return index
+
+
+def _indexed(folder: Path | None) -> dict[str, Resolver]:
+    index = _index(folder)
+    return {version: index.release(version) for version in index.spans.releases}
+
+
+def _bare(folders: tuple[Path, ...]) -> dict[str, Resolver]:
+    """The releases installed in these folders, oldest first."""
+    from packaging.version import Version
+
+    from patchgate.lint.index.source_release import BareRelease
+    from patchgate.lint.index.sources import version_in
+
+    found = {}
+    for folder in folders:
+        version = version_in(folder)
+        if version is None:
+            raise UsageError(
+                "no torch there", where="--sources", got=str(folder), next="give a site-packages with torch/version.py"
+            )
+        found[version] = BareRelease(version, folder)
+    return {version: found[version] for version in sorted(found, key=Version)}
+
+
+def _known(index: Index, version: str) -> str:
+    if version not in index.spans.releases:
+        close = difflib.get_close_matches(version, index.spans.releases, n=1)
+        advice = f"did you mean {close[0]}?" if close else "patchgate index list"
+        raise UsageError("a release that is not indexed", where="index", got=version, next=advice)
+    return version

@@ -1,0 +1,92 @@
+"""Which rows a command is given, `--row TORCH=PYTHON` and `--problem TORCH=REASON`, and how much at once.
+
+Decides what a row must be before anything runs on it: an interpreter that answers, with that very torch.
+Refuses to make one.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import os
+import shlex
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+
+import click
+from packaging.version import InvalidVersion, Version
+
+from patchgate.model.errors import UsageError
+from patchgate.runner.identity import read_environment
+
+_FORM = "--row 2.11.0=path/to/python"
+AT_LEAST_1 = click.IntRange(1)
+ABOVE_0 = click.FloatRange(0, min_open=True)
+row_option = click.option(
+    "--row", "rows", multiple=True, metavar="TORCH=PYTHON", help="A torch release and its interpreter."
+)
+problem_option = click.option(
+    "--problem",
+    "problems",
+    multiple=True,
+    metavar="TORCH=REASON",
+    help="A release without an interpreter, and why: it is shown as not judged.",
+)
+
+
+def rows_of(given: Iterable[str]) -> dict[str, str]:
+    """Each row's interpreter. Raises UsageError where there is none, or its torch is not the one of its label."""
+    return {torch: _checked(torch, python) for torch, python in pairs_of(given, "--row").items()}
+
+
+def problems_of(given: Iterable[str]) -> dict[str, str]:
+    """Why each row that has no environment has none."""
+    return pairs_of(given, "--problem")
+
+
+def pairs_of(given: Iterable[str], option: str) -> dict[str, str]:
+    """`TORCH=VALUE` texts by torch. Raises UsageError."""
+    found = {}
+    for text in given:
+        torch, _, value = text.partition("=")
+        if not value or _public(torch) is None:
+            raise UsageError("not TORCH=VALUE", where=option, got=text, next=_FORM.replace("--row", option))
+        found[torch] = value
+    return found
+
+
+def own_row() -> dict[str, str]:
+    """The torch of this interpreter, told by its metadata: torch itself is never imported here."""
+    try:
+        version = importlib.metadata.version("torch")
+    except importlib.metadata.PackageNotFoundError:
+        raise UsageError(
+            "no torch to judge on",
+            where="--row",
+            got="no row, and no torch beside this patchgate",
+            next=f"{_FORM}; in a checkout of patchgate `nox -s gate` makes the pre-merge rows",
+        ) from None
+    return {version.partition("+")[0]: sys.executable}
+
+
+def _checked(torch: str, python: str) -> str:
+    # Whoever starts it stands in another folder. Not resolved: a venv's interpreter is a link.
+    python = str(Path(python).absolute()) if os.sep in python else python
+    has = read_environment(python)["torch"]
+    # What stands after a plus says how torch was built, or which commit is laid over it: no other release.
+    if _public(has) != _public(torch):
+        label = has.partition("+")[0]
+        raise UsageError(
+            f"this interpreter has another torch than {torch}",
+            where="--row",
+            got=f"{torch}={python}, which has torch {has}",
+            next=f"--row {label}={shlex.quote(python)}, or the interpreter that has torch {torch}",
+        )
+    return python
+
+
+def _public(torch: str) -> str | None:
+    try:
+        return Version(torch).public
+    except InvalidVersion:
+        return None

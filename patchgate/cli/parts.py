@@ -1,0 +1,80 @@
+"""`patchgate parts`: a file that installs several gated patches, judged patch by patch.
+
+Decides which gates are run: each part beside all the others, which judges it alone, with each of
+them and in both orders, and then the whole file. Refuses to judge: `patchgate gate` does.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import NoReturn
+
+import click
+
+from patchgate.cli.init import guessed
+from patchgate.inputs.patch import DIFFS, files_of
+from patchgate.inputs.source import Unreadable, read_source
+from patchgate.inputs.split_patches import Part, parts_of, text_of
+from patchgate.inputs.toml import read_toml
+from patchgate.model.errors import UsageError
+from patchgate.model.files import make_folder, write_atomically
+from patchgate.model.paths import shown
+
+# What the whole file claims of its numbers holds for each part; where a part applies is read off its own text.
+_OF_THE_WHOLE = ("numerics", "error_factor", "largest_ulps")
+
+
+@click.command(context_settings={"ignore_unknown_options": True})
+@click.argument("patch", type=click.Path(path_type=Path))
+@click.argument("options", nargs=-1, type=click.UNPROCESSED)
+@click.option("--folder", default="build/parts", show_default=True, type=click.Path(file_okay=False, path_type=Path))
+def parts(patch: Path, options: tuple[str, ...], folder: Path) -> NoReturn:
+    """Judge each of the gated patches that PATCH installs: alone, beside the others, in both orders.
+
+    OPTIONS go to each `patchgate gate`.
+    """
+    source, manifest = files_of(patch)
+    text, found = _parts(source)
+    make_folder(folder, "--folder")
+    files = [write_part(part, found, text, folder / "patches", manifest) for part in found]
+    ended = {}
+    for part, own in zip(found, files, strict=True):
+        beside = [argument for other in files if other != own for argument in ("--with", str(other))]
+        click.echo(f"\npart {part.name}, lines {part.first} to {part.last} of {shown(source)}")
+        ended[part.name] = _gate([str(own), *beside, *options], folder / part.name)
+    click.echo(f"\nall of {shown(source)}")
+    ended["all together"] = _gate([str(patch), *options], folder / "all")
+    click.echo("\n" + "\n".join(f"{name:40} exit code {code}" for name, code in ended.items()))
+    # Red before trouble with the machine, and that before nothing judged.
+    sys.exit(next((code for code in (1, 2, 4, 3) if code in ended.values()), max(ended.values())))
+
+
+def _parts(source: Path) -> tuple[str, list[Part]]:
+    try:
+        text = read_source(source)
+        found = [] if source.suffix in DIFFS else parts_of(text)
+    except (SyntaxError, Unreadable) as error:
+        line, got = (error.line, error.reason) if isinstance(error, Unreadable) else (error.lineno, error.msg)
+        where = f"{shown(source)}:{line}"
+        raise UsageError("not readable as Python", where=where, got=got, next="mend the file first") from None
+    if len(found) < 2:
+        got = f"{len(found)} patches behind a condition of their own"
+        raise UsageError("nothing to part", where=shown(source), got=got, next=f"patchgate gate {shown(source)}")
+    return text, found
+
+
+def write_part(part: Part, parts: list[Part], text: str, folder: Path, manifest: Path) -> Path:
+    """The part as a patch with claims: its folder."""
+    own = folder / part.name
+    write_atomically(own / "patch.py", text_of(text, part, parts))
+    claimed = read_toml(manifest) if manifest.is_file() else {}
+    inherited = [f"{key} = {claimed[key]!r}\n" for key in _OF_THE_WHOLE if key in claimed]
+    write_atomically(own / "patch.toml", "".join(inherited) + guessed(own / "patch.py", own))
+    return own
+
+
+def _gate(arguments: list[str], folder: Path) -> int:
+    command = [sys.executable, "-m", "patchgate", "gate", *arguments, "--folder", str(folder)]
+    return subprocess.run(command).returncode

@@ -1,0 +1,180 @@
+"""`patchgate sweep` and `patchgate history`: every row and patch, and what became of them over time.
+
+Decides options and exit codes. What is done and what changed is decided elsewhere.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterator, Sequence
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import NoReturn
+
+import click
+
+from patchgate.cli import pages
+from patchgate.cli.options import AT_LEAST_1, problem_option, problems_of, row_option, rows_of
+from patchgate.model.errors import UsageError
+from patchgate.model.files import make_folder
+from patchgate.model.paths import ROOT, shown
+from patchgate.model.records import exit_code
+from patchgate.report.history import render_checklist, render_series, render_transitions
+from patchgate.report.html.changes import news
+from patchgate.runner.environments import Environments
+from patchgate.runner.identity import read_environment
+from patchgate.runner.run import VERDICTS, Limits, save_verdicts
+from patchgate.runs.history.regressions import Cells, flaky, groups, transitions
+from patchgate.runs.history.store import History
+from patchgate.runs.sweep import Job, Sweep, shard_of
+
+PATCHES = ROOT / "fixtures" / "patches"
+_RUNS = 10
+folder_option = click.option(
+    "--folder",
+    default="build/sweep",
+    show_default=True,
+    type=click.Path(path_type=Path, file_okay=False),
+    help="Where a sweep keeps what it has done, and its history.",
+)
+
+
+@click.command()
+@click.argument("patches", nargs=-1, type=click.Path(path_type=Path))
+@row_option
+@problem_option
+@click.option("--python", "own", multiple=True, metavar="PYTHON", help="A torch of your own, or a nightly one.")
+@click.option("--device", "devices", multiple=True, metavar="NAME", help="Device profiles; default: h200 and cpu.")
+@click.option("--workload", "workloads", multiple=True, metavar="NAME", help="Only these workloads.")
+@click.option("--nightly", is_flag=True, help="Every workload, not only those of pre-merge; kernels are compiled too.")
+@click.option("--shard", default="1/1", show_default=True, metavar="I/N", help="The I-th of N machines.")
+@click.option("--run", "name", metavar="NAME", help="What the run is called; machines of one run share it.")
+@click.option(
+    "--on", "cluster", metavar="ADDRESS", help="A Ray cluster: `ray` for this machine's, or ray://HOST:10001."
+)
+@click.option("--torch", "made", multiple=True, metavar="TORCH", help="With --on: a row that the cluster makes.")
+@click.option("-n", "workers", default=2, show_default=True, type=AT_LEAST_1, help="Cases run at the same time.")
+@folder_option
+def sweep(
+    patches: tuple[Path, ...],
+    rows: tuple[str, ...],
+    problems: tuple[str, ...],
+    own: tuple[str, ...],
+    devices: tuple[str, ...],
+    workloads: tuple[str, ...],
+    nightly: bool,
+    shard: str,
+    name: str | None,
+    cluster: str | None,
+    made: tuple[str, ...],
+    workers: int,
+    folder: Path,
+) -> NoReturn:
+    """Judge every patch on every row; what was judged before for the same content is not run again.
+
+    Without PATCHES, all below fixtures/patches. A sweep that was killed goes on where it was.
+    """
+    there = rows_of(rows) | {read_environment(python)["torch"]: python for python in own}
+    broken = problems_of(problems)
+    part = re.fullmatch(r"([1-9]\d*)/([1-9]\d*)", shard)
+    if part is None or int(part[1]) > int(part[2]):
+        raise UsageError("not a shard", where="--shard", got=shard, next="--shard 1/4")
+    chosen = patches or tuple(sorted(path for path in PATCHES.iterdir() if path.is_dir()))
+    if made and not cluster:
+        raise UsageError(
+            "only a cluster makes a row", where="--torch", got=made[0], next=f"nox -s sweep -- --torch {made[0]}"
+        )
+    torches = dict.fromkeys([*there, *broken, *made])
+    if not torches:
+        click.echo("nothing was judged: no row was given\n  next: nox -s sweep, or --row 2.11.0=path/to/python")
+        sys.exit(3)
+    jobs = [Job(torch=torch, patch=patch) for patch in chosen for torch in torches]
+    make_folder(folder, "--folder")
+    history = History(folder / "history.sqlite")
+    at = datetime.now(timezone.utc).isoformat(timespec="seconds")
+    run = name or f"{at} {shard}"
+    carried = Sweep(
+        folder=folder,
+        environments=Environments(there, failed=broken),
+        history=history,
+        tell=click.echo,
+        devices=devices or ("h200", "cpu"),
+        workloads=workloads,
+        nightly=nightly,
+        limits=Limits(),
+        workers=workers,
+    )
+    mine = shard_of(jobs, int(part[1]), int(part[2]))
+    if cluster:
+        from patchgate.runs.on_ray import sweep_on
+
+        verdicts = carried.keep(sweep_on(cluster, carried, mine, broken), len(mine), run, at)
+    else:
+        verdicts = carried.carry_out(mine, run, at)
+    save_verdicts(folder, verdicts)
+    told = history.recent(_RUNS)
+    click.echo("\n".join(_told(told)))
+    history.close()
+    code = exit_code(verdicts)
+    page = folder / pages.NAME
+    since, kept = folder / VERDICTS, folder / "history.sqlite"
+    pages.write_page(page, f"sweep {at}", carried.evidence(), since=since, code=code, history=kept, news=news(told))
+    click.echo(f"results: {shown(folder)}/verdicts.json, history.sqlite, {page.name}; exit code {code}")
+    sys.exit(code)
+
+
+@click.command("history")
+@click.argument("fact", required=False)
+@click.option("--patch", metavar="ID", help="Only this patch, or `unpatched`.")
+@click.option("--merge", "merged", multiple=True, type=click.Path(path_type=Path), metavar="FILE", help="Take in FILE.")
+@click.option("--export", "export", type=click.Path(path_type=Path), metavar="FILE", help="Write a copy to FILE.")
+@folder_option
+def history_command(
+    fact: str | None, patch: str | None, merged: tuple[Path, ...], export: Path | None, folder: Path
+) -> None:
+    """The series of FACT (residual_stack.h200.loads.max); without one, what changed and what fails."""
+    kept = folder / "history.sqlite"
+    if not (merged or kept.is_file()):
+        raise _none_kept(kept)
+    make_folder(folder, "--folder")
+    history = History(kept)
+    try:
+        for path in merged:
+            history.merge(path)
+        told = history.recent(_RUNS)
+        if not told:
+            raise _none_kept(kept)
+        if export:
+            history.export(export)
+        if fact:
+            workload, device, name = _fact(fact)
+            points = history.series(workload, device, name, patch)
+            if not points:
+                raise UsageError(
+                    "no such fact in this history", where="history", got=fact, next="nox -s sweep -- PATCH"
+                )
+            click.echo("\n".join(render_series(points)))
+        else:
+            click.echo("\n".join(_told(told)))
+    finally:
+        history.close()
+
+
+def _none_kept(path: Path) -> UsageError:
+    return UsageError("no run in this history", where=shown(path), next="nox -s sweep -- PATCH, or another --folder")
+
+
+def _told(told: Sequence[Cells]) -> Iterator[str]:
+    """What changed in the last run, and what fails."""
+    if len(told) > 1:
+        yield from render_transitions(list(transitions(*told[-2:])))
+    yield from render_checklist(groups(told), flaky(told))
+
+
+def _fact(text: str) -> tuple[str, str, str]:
+    workload, _, rest = text.partition(".")
+    device, _, name = rest.partition(".")
+    if not name:
+        raise UsageError("not WORKLOAD.DEVICE.FACT", where="history", got=text, next="residual_stack.h200.loads.max")
+    return workload, device, name

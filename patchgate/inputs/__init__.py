@@ -1,0 +1,1 @@
+"""What is checked in: the matrix, patches with their manifests, workloads, device profiles, golden files."""

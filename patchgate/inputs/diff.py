@@ -1,0 +1,84 @@
+"""A unified diff of torch's Python sources -> a patch in Python that does the same to a torch in memory.
+
+Decides how a diff is written as hunks, and that it applies where it claims to:
+a diff has no version check of its own. Never runs it.
+"""
+
+from __future__ import annotations
+
+import atexit
+import functools
+import hashlib
+import shutil
+import tempfile
+from pathlib import Path
+
+from patchgate.inputs.source import read_source
+from patchgate.model.errors import UsageError
+from patchgate.model.files import write_atomically
+from patchgate.model.paths import shown
+
+# The text of a patch, which the probe runs as any other; nothing on this side imports torch.
+_TEXT = '''"""Written by patchgate from a diff of torch's sources."""
+
+import torch
+from packaging.specifiers import SpecifierSet
+from patchgate.probe.patch.apply_diff import apply_hunks
+
+HUNKS = {hunks}
+
+if SpecifierSet({applies_to!r}).contains(str(torch.__version__), prereleases=True):
+    apply_hunks(HUNKS, diff={diff!r})
+'''
+
+
+def write_patch(diff: Path, applies_to: str | None) -> Path:
+    """The Python file that stands for `diff` as long as this process lives. Raises UsageError for a bad diff."""
+    text = read_source(diff)
+    files = hunks_in(text, shown(diff))
+    listed = "\n".join(f"    {path!r}: {hunks!r}," for path, hunks in files.items())
+    source = _TEXT.format(hunks=f"{{\n{listed}\n}}", applies_to=applies_to or "", diff=shown(diff))
+    digest = hashlib.sha256(source.encode()).hexdigest()[:16]
+    path = _folder() / digest / "patch.py"
+    if not path.is_file():
+        write_atomically(path, source)
+    return path
+
+
+def hunks_in(text: str, where: str) -> dict[str, list[tuple[int, list[str], list[str], int]]]:
+    """File -> (line, old lines, new lines, line in the diff) of its hunks. Raises UsageError for what cannot be."""
+    from unidiff.errors import UnidiffParseError
+    from unidiff.patch import PatchSet
+
+    def wrong(what: str, got: str) -> UsageError:
+        return UsageError(what, where=where, got=got, next="a unified diff of .py files below torch/")
+
+    try:
+        parsed = PatchSet(text)
+    except UnidiffParseError as error:
+        raise wrong("not a diff", str(error)) from None
+    found = {}
+    for file in parsed:
+        if not file.path.startswith("torch/") or not file.path.endswith(".py"):
+            raise wrong("only torch's Python sources can be changed", file.path)
+        if file.is_added_file or file.is_removed_file:
+            raise wrong("a file that comes or goes cannot be applied to a torch in memory", file.path)
+        found[file.path] = [
+            (
+                hunk.source_start,
+                [line.value.rstrip("\r\n") for line in hunk if line.is_context or line.is_removed],
+                [line.value.rstrip("\r\n") for line in hunk if line.is_context or line.is_added],
+                (hunk[0].diff_line_no or 2) - 1,
+            )
+            for hunk in file
+        ]
+    if text.strip() and not any(found.values()):
+        raise wrong("not a diff", text.strip().splitlines()[0][:80])
+    return found
+
+
+@functools.cache
+def _folder() -> Path:
+    folder = tempfile.mkdtemp(prefix="patchgate-diffs-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return Path(folder)

@@ -1,0 +1,227 @@
+"""Where an expectation lives: one text file for each workload and device.
+
+Decides the format (docs/golden.md), reads it with file:line errors, and folds
+new observations into it. Refuses to judge. Written canonically: sorted, one
+fact a line with its range of releases, a blank line between blocks.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from packaging.version import Version
+
+from patchgate.model.errors import UsageError
+from patchgate.model.paths import GOLDEN, shown
+from patchgate.model.records import Case, Cause, Expectation, Facts, FactValue, Observation, Unmeasured
+from patchgate.model.versions import ReleaseRange, gather, parse_range, spread
+
+SCHEMA = 1
+UNPATCHED = "unpatched"
+FAILURE = "failure"
+COMPILES = "compiles"
+# Counts by name: a name that is not there counts zero, once the family was recorded at all.
+HISTOGRAMS = (
+    "aten.op.",
+    "dynamo.break.",
+    "dynamo.guard.",
+    "fx.op.",
+    "kernels.grid.",
+    "kernels.hint.",
+    "kernels.kind.",
+    "lowering.realized_by.",
+    "options.",
+    "passes.hits.",
+    "scheduler.refused.",
+    "shapes.break.",
+    "shapes.guard.",
+    "shapes.reason.",
+)
+# Facts of a nightly run only: compiling every kernel takes longer than all other facts together.
+ON_REQUEST = "resources."
+
+Ranges = dict[ReleaseRange, FactValue]
+Section = dict[str, Ranges]
+
+
+@dataclass
+class GoldenFile:
+    """`sections` maps "unpatched" or a patch's id to fact -> range -> value."""
+
+    workload: str
+    device: str
+    sections: dict[str, Section] = field(default_factory=dict)
+
+
+def path_of(workload: str, device: str, folder: Path = GOLDEN) -> Path:
+    return folder / f"{workload}.{device}.txt"
+
+
+def format_value(value: FactValue) -> str:
+    if isinstance(value, Unmeasured):
+        return f"unmeasured ({value.reason})"
+    if isinstance(value, tuple):
+        return "[" + " ".join(map(str, value)) + "]"
+    return json.dumps(value)  # of a text too: quotes and line ends in it are escaped
+
+
+def parse_value(text: str) -> FactValue:
+    """Inverse of `format_value`. Raises ValueError."""
+    if text.startswith("[") and text.endswith("]"):
+        return tuple(int(item) for item in text[1:-1].split())
+    return str(json.loads(text)) if text.startswith('"') else int(text)
+
+
+def read_golden(path: Path, workload: str, device: str) -> GoldenFile:
+    """The file's records; an empty one when there is no file. Raises UsageError with file:line."""
+    golden = GoldenFile(workload=workload, device=device)
+    if not path.is_file():
+        return golden
+    section: Section | None = None
+    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+        if not line or line.startswith("#"):
+            continue
+        try:
+            if line.startswith("schema "):
+                if line != f"schema {SCHEMA}":
+                    raise ValueError(f"this patchgate reads schema {SCHEMA}")
+            elif line.startswith("[") and line.endswith("]") and " " not in line:
+                section = golden.sections.setdefault(line[1:-1], {})
+            elif section is None:
+                raise ValueError("a fact before the first [section]")
+            else:
+                fact, span, value = line.split(maxsplit=2)
+                section.setdefault(fact, {})[parse_range(span)] = parse_value(value)
+        except ValueError as error:
+            raise UsageError(
+                "not a golden line",
+                where=f"{shown(path)}:{number}",
+                got=f"{line!r} ({error})",
+                next="fact  2.11.0..2.13.0  value   (or restore the file: git checkout -- " + shown(path) + ")",
+            ) from None
+    return golden
+
+
+def write_golden(golden: GoldenFile) -> str:
+    """The canonical text."""
+    lines = [f"# {golden.workload} on {golden.device}", f"schema {SCHEMA}"]
+    names = sorted(golden.sections, key=lambda name: (name != UNPATCHED, name))
+    for name in names:
+        section = golden.sections[name]
+        if not section:
+            continue
+        lines += ["", f"[{name}]"]
+        stage = None
+        for fact in sorted(section):
+            if stage not in (None, fact.split(".")[0]):
+                lines.append("")
+            stage = fact.split(".")[0]
+            ordered = sorted(section[fact].items(), key=lambda item: Version(item[0].first))
+            lines += [f"{fact}  {span}  {format_value(value)}" for span, value in ordered]
+    return "\n".join(lines) + "\n"
+
+
+def _at(section: Section, torch: str) -> Facts:
+    return {fact: v for fact, ranges in section.items() for span, v in ranges.items() if torch in span}
+
+
+def release_for(golden: GoldenFile, torch: str) -> str:
+    """The release whose record a torch is held to: itself, or the newest for what is on its way to a newer one."""
+    version = Version(torch)
+    ends = [Version(span.last) for ranges in golden.sections.get(UNPATCHED, {}).values() for span in ranges]
+    newest = max(ends, default=version)
+    return str(newest) if version.is_prerelease and newest < version else torch
+
+
+def expectation(golden: GoldenFile, case: Case) -> Expectation:
+    """What is recorded for a case: the unpatched facts, and over them the patch's own differences."""
+    facts = _at(golden.sections.get(UNPATCHED, {}), case.torch)
+    recorded = bool(facts)
+    own = _at(golden.sections.get(case.patch, {}), case.torch) if case.patch else {}
+    if own:
+        facts.pop(FAILURE, None)  # a patch with facts of its own does not fail as torch does
+    facts |= own
+    failure = facts.pop(FAILURE, None)
+    known = failure if isinstance(failure, str) else None
+    return Expectation(facts=facts, known_failure=known, recorded=recorded or known is not None)
+
+
+def value_in(facts: Facts, fact: str) -> FactValue | None:
+    """A fact's value; zero for a name that a histogram does not list; None when it is not there."""
+    if fact in facts:
+        return facts[fact]
+    return 0 if facts and fact.startswith(HISTOGRAMS) else None
+
+
+def facts_with_compiles(observation: Observation) -> Facts:
+    """Its facts and `compiles`: 1, or 0 where it raises; a hang or a crash may be the machine's, and tells nothing."""
+    failure = observation.failure
+    told: Facts = {} if failure and failure.cause is not Cause.RAISED else {COMPILES: int(failure is None)}
+    return told | observation.facts
+
+
+def fold(golden: GoldenFile, observations: Iterable[Observation], releases: Sequence[str]) -> GoldenFile:
+    """`golden` with what was observed. Cases that were not observed keep every entry."""
+    observed = list(observations)
+    folded = GoldenFile(golden.workload, golden.device, {k: dict(v) for k, v in golden.sections.items()})
+    unpatched = {o.case.torch: o for o in observed if o.case.patch is None}
+    for torch, observation in unpatched.items():
+        _put(
+            folded,
+            UNPATCHED,
+            torch,
+            _recordable(observation),
+            releases,
+            keep=_untaken(observation, folded.sections.get(UNPATCHED, {})),
+        )
+    for observation in observed:
+        case = observation.case
+        if case.patch is not None:
+            base = _at(folded.sections.get(UNPATCHED, {}), case.torch)
+            own = _recordable(observation)
+            names = {FAILURE} if FAILURE in own else own.keys() | base.keys()
+            new = {name: value_in(own, name) for name in names}
+            difference = {n: v for n, v in new.items() if v is not None and v != value_in(base, n)}
+            keep = _untaken(observation, folded.sections.get(case.patch, {}))
+            _put(folded, case.patch, case.torch, difference, releases, keep=keep)
+    return folded
+
+
+def untaken(names: Iterable[str], facts: Facts) -> set[str]:
+    """Those of `names` that are only taken on request, where they were not."""
+    asked = any(name.startswith(ON_REQUEST) for name in facts)
+    return set() if asked else {name for name in names if name.startswith(ON_REQUEST)}
+
+
+def _untaken(observation: Observation, section: Section) -> set[str]:
+    facts = observation.facts
+    missing = {name for name, value in facts.items() if isinstance(value, Unmeasured)}
+    return missing | untaken(section, facts)
+
+
+def _recordable(observation: Observation) -> Facts:
+    if observation.failure:
+        return {FAILURE: observation.failure.signature}
+    return {name: v for name, v in observation.facts.items() if not isinstance(v, Unmeasured)}
+
+
+def _put(
+    golden: GoldenFile, name: str, torch: str, facts: Facts, releases: Sequence[str], keep: Collection[str]
+) -> None:
+    """Make `facts` the whole of what section `name` says of `torch`, but for those to `keep`."""
+    section = golden.sections.setdefault(name, {})
+    for fact in dict.fromkeys([*section, *facts]):
+        if fact in keep:
+            continue
+        values = spread(section.get(fact, {}), releases)
+        values.pop(torch, None)
+        if fact in facts:
+            values[torch] = facts[fact]
+        ranges = gather(values, [*releases, torch])
+        if ranges:
+            section[fact] = ranges
+        else:
+            section.pop(fact, None)

@@ -1,0 +1,62 @@
+"""Keeps what was observed on a real GPU, so that the simulation can be compared with it anywhere.
+
+Decides what a recording holds: golden's own format below golden/recorded, and
+beside it what the machine was. Refuses recordings of another device.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+
+from patchgate.inputs.golden import fold, path_of, read_golden, write_golden
+from patchgate.model.errors import UsageError
+from patchgate.model.files import write_atomically
+from patchgate.model.records import Case, Observation
+
+REAL = "cuda"
+MACHINES = "MACHINES.md"
+
+
+def keep(
+    observations: Iterable[Observation], profile: str, name: str, golden: Path, releases: Sequence[str]
+) -> Iterator[Path]:
+    """Write recordings of `profile` from observations on a real device called `name`.
+
+    `releases` are all that there are: a range must not reach over one that was never recorded.
+
+    Raises UsageError when nothing was observed on a real device, or on another one.
+    """
+    taken = [o for o in observations if o.case.device == REAL and o.failure is None]
+    if not taken:
+        raise UsageError(
+            "nothing was observed on a real GPU",
+            where="record",
+            got="no case on device cuda",
+            next="gate --device cuda",
+        )
+    others = {o.environment["device"] for o in taken} - {name}
+    if others:
+        raise UsageError("another device", where="--profile", got=", ".join(others), next=f"{profile} is {name}")
+    folder = golden / "recorded"
+    for workload in sorted({o.case.workload for o in taken}):
+        path = path_of(workload, profile, folder)
+        mine = [_as(profile, o) for o in taken if o.case.workload == workload]
+        write_atomically(path, write_golden(fold(read_golden(path, workload, profile), mine, releases)))
+        yield path
+    yield _machines(folder, taken)
+
+
+def _as(profile: str, observation: Observation) -> Observation:
+    case = observation.case
+    renamed = Case(torch=case.torch, device=profile, workload=case.workload, patch=case.patch)
+    return Observation(case=renamed, facts=observation.facts, environment=observation.environment)
+
+
+def _machines(folder: Path, taken: list[Observation]) -> Path:
+    """One line for each environment that recordings come from."""
+    path = folder / MACHINES
+    lines = set(path.read_text(encoding="utf-8").splitlines()[2:]) if path.is_file() else set()
+    lines |= {"- " + ", ".join(f"{k} {v}" for k, v in sorted(o.environment.items())) for o in taken}
+    write_atomically(path, "\n".join(["# Where the recordings were taken", "", *sorted(lines)]) + "\n")
+    return path

@@ -1,0 +1,76 @@
+"""The file of a patch -> its text and its syntax tree, as Python itself would read it.
+
+Decides the encoding (a byte order mark, a coding line, else UTF-8) and what counts as unreadable. Refuses to know
+what the text says.
+"""
+
+from __future__ import annotations
+
+import ast
+import io
+import tokenize
+import warnings
+from pathlib import Path
+
+from patchgate.model.errors import UsageError
+from patchgate.model.paths import shown
+
+
+class Unreadable(Exception):
+    """A file that Python refuses, with the line and the reason."""
+
+    def __init__(self, line: int, reason: str) -> None:
+        self.line, self.reason = line, reason
+        super().__init__(reason)
+
+
+def read_source(path: Path) -> str:
+    """The text of a patch; a diff's as UTF-8. Raises Unreadable where Python refuses it, UsageError for no file."""
+    data = _bytes(path)
+    if path.suffix != ".py":
+        return _universal(data.decode("utf-8", errors="replace"))
+    try:
+        return _universal(data.decode(_encoding(data)))
+    except UnicodeDecodeError as error:
+        raise Unreadable(data.count(b"\n", 0, error.start) + 1, str(error)) from None
+
+
+def read_anyhow(path: Path) -> str:
+    """The text of a patch for those who show it or tell it apart, with what cannot be read replaced."""
+    try:
+        return read_source(path)
+    except Unreadable:
+        return _universal(_bytes(path).decode("utf-8", errors="replace"))
+
+
+def parse(source: str) -> ast.Module:
+    """The syntax tree; anything that Python refuses becomes one kind of error, with its line."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return ast.parse(source)
+    except SyntaxError as error:
+        raise Unreadable(error.lineno or 1, error.msg) from None
+    except (RecursionError, MemoryError):
+        raise Unreadable(1, "nested too deeply") from None
+    except (ValueError, UnicodeError) as error:
+        raise Unreadable(1, str(error)) from None
+
+
+def _bytes(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise UsageError("cannot be read", where=shown(path), got=error.strerror or str(error)) from None
+
+
+def _encoding(data: bytes) -> str:
+    try:
+        return tokenize.detect_encoding(io.BytesIO(data).readline)[0]
+    except SyntaxError as error:
+        data.decode("utf-8")  # says which byte it is, if that is the reason
+        raise Unreadable(1, str(error)) from None
+
+
+def _universal(text: str) -> str:
+    return io.StringIO(text, newline=None).read()

@@ -1,0 +1,137 @@
+"""What changed between releases: of a whole part of torch, or of named symbols step by step.
+
+Decides what counts as a change: presence, signature (return annotations apart), body, bases, default of an
+option. Says it in lines; prints nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from itertools import pairwise
+from typing import Any, Protocol
+
+from patchgate.lint.index.records import Class, Function, Module
+from patchgate.lint.index.resolve import Found
+from patchgate.lint.index.write import parameters_text
+
+# In the order of a changelog: what breaks a patch, what is new, and what may have gone stale.
+_ORDER = ("-", "~", "+")
+_BODY = ": body"
+
+
+def signature(function: Function, owner: str = "") -> str:
+    """The form, name and parameters of a function."""
+    form = {"function": "", "method": "", "class": "classmethod "}.get(function.form, f"{function.form} ")
+    name = f"{'async ' if function.is_async else ''}{owner}{function.name}"
+    return f"{form}{name}({parameters_text(function.parameters)})"
+
+
+class Modules(Protocol):
+    """What is compared: a release of the index, or a tree of sources."""
+
+    def modules(self) -> frozenset[str]: ...
+    def module(self, name: str) -> Module | None: ...
+
+
+def diff(old: Modules, new: Modules, prefix: str = "") -> Iterator[str]:
+    """A changelog of the modules (or the one symbol's module) that begin with `prefix`; changes of bodies come last."""
+    for name in sorted(old.modules() | new.modules()):
+        inside = not prefix or name == prefix or name.startswith(f"{prefix}.")
+        within = prefix.startswith(f"{name}.") and prefix not in old.modules() | new.modules()
+        if not inside and not within:
+            continue
+        before, after = old.module(name), new.module(name)
+        if before is None or after is None:
+            yield f"{'+' if before is None else '-'} module {name}"
+            continue
+        rest = prefix[len(name) + 1 :] if within else ""
+        lines = [line for symbol, line in _module(before, after) if not rest or _covers(rest, symbol)]
+        lines.sort(key=lambda line: (line.endswith(_BODY), _ORDER.index(line[0])))
+        if lines:
+            yield name
+            yield from (f"  {line}" for line in lines)
+
+
+def _covers(prefix: str, symbol: str) -> bool:
+    return symbol == prefix or symbol.startswith(f"{prefix}.")
+
+
+def _module(before: Module, after: Module) -> Iterator[tuple[str, str]]:
+    yield from _values("option ", before.config, after.config)
+    yield from _body("", before, after)
+    for name, kind, old, new in _compared(before.classes, after.classes):
+        if old is None or new is None:
+            owner = new or old
+            bases = ", ".join(base.rpartition(".")[2] for base in owner.bases)
+            yield name, f"{kind} class {name}({bases})" if bases else f"{kind} class {name}"
+            continue
+        if old.bases != new.bases:
+            yield name, f"~ class {name}: bases ({', '.join(old.bases)}) -> ({', '.join(new.bases)})"
+        if old.has_getattr != new.has_getattr:
+            yield name, f"~ class {name}: {'answers' if new.has_getattr else 'no longer answers'} unknown names"
+        yield from _body(f"{name}.", old, new)
+
+
+def _body(owner: str, before: Module | Class, after: Module | Class) -> Iterator[tuple[str, str]]:
+    # Options are told with their defaults already.
+    options = set(getattr(before, "config", ())) | set(getattr(after, "config", ()))
+    for name in sorted((before.attributes.keys() ^ after.attributes.keys()) - options):
+        yield owner + name, f"{'+' if name in after.attributes else '-'} {owner}{name}"
+    for name, kind, old, new in _compared(before.functions, after.functions):
+        if old is None or new is None:
+            yield owner + name, f"{kind} {signature(new or old, owner)}"
+        elif signature(old) != signature(new):
+            body = "" if old.body == new.body else ", and its body"
+            yield owner + name, f"~ {signature(old, owner)} -> {signature(new)}{body}"
+        elif old.body != new.body:
+            yield owner + name, f"~ {owner}{name}{_BODY}"
+
+
+def _values(what: str, before: Mapping[str, str], after: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    for name, kind, old, new in _compared(before, after):
+        change = f"{old} -> {new}" if old is not None and new is not None else f"{new if old is None else old}"
+        yield name, f"{kind} {what}{name} = {change}"
+
+
+def _compared(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[tuple[str, str, Any, Any]]:
+    """(name, + - or ~, old, new) for each name whose value is not the same in both."""
+    for name in sorted(before.keys() | after.keys()):
+        old, new = before.get(name), after.get(name)
+        if old != new:
+            yield name, "+" if old is None else "-" if new is None else "~", old, new
+
+
+class Resolver(Protocol):
+    def resolve(self, dotted: str) -> Found | None: ...
+
+
+def drift(name: str, releases: tuple[str, ...], load: Callable[[str], Resolver]) -> Iterator[tuple[str, str, str]]:
+    """(release before, release after, what changed) for each step at which `name` changed."""
+    for old, new in pairwise(releases):
+        changes = list(_step(load(old).resolve(name), load(new).resolve(name)))
+        if changes:
+            yield old, new, "; ".join(changes)
+
+
+def _step(before: Found | None, after: Found | None) -> Iterator[str]:
+    if before is None or after is None:
+        if before is not after:
+            yield "gone" if after is None else "new"
+        return
+    if before.kind != after.kind:
+        yield f"{_kind(before)} -> {_kind(after)}"
+        return
+    if before.origin != after.origin:
+        yield f"defined in {after.origin} instead of {before.origin}"
+    old, new = before.symbol, after.symbol
+    if isinstance(old, Function) and isinstance(new, Function):
+        if signature(old) != signature(new):
+            yield f"signature {signature(old)} -> {signature(new)}"
+        if old.body != new.body:
+            yield "body"
+    if isinstance(old, Class) and isinstance(new, Class) and old.bases != new.bases:
+        yield f"bases ({', '.join(old.bases)}) -> ({', '.join(new.bases)})"
+
+
+def _kind(found: Found) -> str:
+    return "perhaps (answered by __getattr__)" if found.kind == "maybe" else found.kind

@@ -1,0 +1,127 @@
+"""Following a dotted name through a release: imports by value, nested classes, base classes.
+
+Decides present, maybe or absent by the records of the modules alone. Refuses to know where they come from.
+"""
+
+from __future__ import annotations
+
+import builtins
+from dataclasses import dataclass
+from typing import Protocol
+
+from patchgate.lint.index.records import Class, Function, Module
+
+# Bases outside the index that add no name a patch could mean.
+_PLAIN = frozenset(
+    ["abc.ABC", "typing.Generic", "typing.Protocol", "typing_extensions.Protocol", "enum.Enum", "typing.NamedTuple"]
+)
+_DEPTH = 8
+
+
+@dataclass(frozen=True, kw_only=True)
+class Found:
+    kind: str
+    origin: str
+    symbol: Module | Class | Function | None = None
+
+
+class Modules(Protocol):
+    def module(self, name: str) -> Module | None: ...
+    def modules(self) -> frozenset[str]: ...
+    def resolve(self, dotted: str) -> Found | None: ...
+
+
+def resolve(release: Modules, dotted: str, depth: int = 0) -> Found | None:
+    """What `dotted` names; a name bound in a package hides the submodule of the same name."""
+    modules = release.modules()
+    if dotted in modules:
+        owner, _, name = dotted.rpartition(".")
+        above = release.module(owner) if owner else None
+        if depth or above is None or not _hidden(above, name):
+            return Found(kind="module", origin=dotted, symbol=release.module(dotted))
+    module = dotted.rpartition(".")[0]
+    while module and module not in modules:
+        module = module.rpartition(".")[0]
+    here = release.module(module) if module else None
+    if here is None or depth > _DEPTH:
+        return None
+    return _inside(release, here, dotted[len(module) + 1 :], depth)
+
+
+def _hidden(package: Module, name: str) -> bool:
+    """Whether something else of that name stands in the package instead of the submodule."""
+    own = f"{package.name}.{name}"
+    return name in package.functions or name in package.classes or package.imports.get(name, own) != own
+
+
+def _inside(release: Modules, here: Module, rest: str, depth: int) -> Found | None:
+    dotted = f"{here.name}.{rest}"
+    if rest in here.functions:
+        return Found(kind="function", origin=dotted, symbol=here.functions[rest])
+    if rest in here.classes:
+        return Found(kind="class", origin=dotted, symbol=here.classes[rest])
+    first, _, after = rest.partition(".")
+    if first in here.imports:
+        origin = here.imports[first] + (f".{after}" if after else "")
+        return resolve(release, origin, depth + 1) or Found(kind="maybe", origin=origin)
+    if rest in here.attributes:
+        return Found(kind="attribute", origin=dotted)
+    owner, _, name = rest.rpartition(".")
+    if owner in here.classes:
+        return member(release, f"{here.name}.{owner}", name)
+    if here.has_getattr and not after:
+        return Found(kind="maybe", origin=here.name)
+    return _starred(release, here, rest, depth)
+
+
+def _starred(release: Modules, here: Module, rest: str, depth: int) -> Found | None:
+    """A name that a star import brings; one from outside the index may bring any."""
+    for local in here.imports:
+        if local.endswith(".*"):
+            known = local[:-2] in release.modules()
+            found = resolve(release, local[:-1] + rest, depth + 1) if known else Found(kind="maybe", origin=local)
+            if found is not None:
+                return found
+    return None
+
+
+def member(release: Modules, class_dotted: str, name: str) -> Found | None:
+    """`name` on a class or on a base of it."""
+    maybe = None
+    todo, seen = [class_dotted], set()
+    while todo:
+        dotted = todo.pop(0)
+        if dotted in seen or dotted in _PLAIN or dotted == "builtins.object":
+            continue
+        seen.add(dotted)
+        if dotted.startswith("builtins."):
+            if hasattr(getattr(builtins, dotted[9:], object), name):
+                return Found(kind="attribute", origin=f"{dotted}.{name}")
+            continue
+        found = release.resolve(dotted)
+        if found is None or not isinstance(found.symbol, Class):
+            maybe = Found(kind="maybe", origin=class_dotted)
+            continue
+        symbol = found.symbol
+        if name in symbol.functions:
+            return Found(kind="function", origin=f"{found.origin}.{name}", symbol=symbol.functions[name])
+        if name in symbol.attributes:
+            return Found(kind="attribute", origin=f"{found.origin}.{name}")
+        inner = _nested(release, found.origin, name)
+        if inner is not None:
+            return inner
+        if symbol.has_getattr:
+            maybe = Found(kind="maybe", origin=found.origin)
+        todo = [*symbol.bases, *todo]
+    return maybe
+
+
+def _nested(release: Modules, class_dotted: str, name: str) -> Found | None:
+    """A class defined in the body of a class."""
+    module = class_dotted.rpartition(".")[0]
+    while module and module not in release.modules():
+        module = module.rpartition(".")[0]
+    here = release.module(module)
+    dotted = f"{class_dotted}.{name}"
+    symbol = here.classes.get(dotted[len(module) + 1 :]) if here is not None else None
+    return Found(kind="class", origin=dotted, symbol=symbol) if symbol is not None else None

@@ -1,0 +1,109 @@
+"""The source text of a release's files: from installed trees, from the user's cache, from the wheel.
+
+Decides where to look and what is kept. The index itself has fingerprints of bodies only, so a lint that shows
+bodies, lines or hunks asks here; without a folder and without `open_wheel` it is told that nothing is at hand.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
+from pathlib import Path, PurePosixPath
+from typing import Protocol
+
+from packaging.version import Version
+
+from patchgate.model.errors import UsageError
+from patchgate.model.files import write_atomically
+from patchgate.model.paths import shown
+
+PROJECTS = ("torch", "triton")
+
+
+class Wheel(Protocol):
+    def text(self, path: str) -> str | None: ...
+
+
+OpenWheel = Callable[[str, str], Wheel]  # project, wish
+
+
+class Sources:
+    """Texts by release and path below site-packages. `trouble` tells why a wheel could not be read.
+
+    Raises UsageError for a folder that has no torch.
+    """
+
+    def __init__(
+        self,
+        folders: Sequence[Path] = (),
+        *,
+        open_wheel: OpenWheel | None = None,
+        triton: Mapping[str, str] | None = None,
+        cache: Path | None = None,
+    ) -> None:
+        self._folders = {_version_of(folder): folder for folder in folders}
+        self._open, self._triton = open_wheel, triton or {}
+        self._cache = cache
+        self._wheels: dict[tuple[str, str], Wheel] = {}
+        self.trouble = ""
+
+    def text(self, version: str, path: str) -> str | None:
+        """A file of one release; nothing in it when the release has no such file, None when that is not known."""
+        parts = PurePosixPath(path).parts
+        if ".." in parts or not parts or parts[0] not in PROJECTS:
+            return None
+        if version in self._folders:
+            return _read(self._folders[version] / path) or ""
+        if self._open is None:
+            return None
+        kept = self._cache / version / path if self._cache is not None else None
+        text = _read(kept) if kept is not None else None
+        if text is None:
+            text = self._from_wheel(version, parts[0], path)
+            if text is not None and kept is not None:
+                with contextlib.suppress(OSError):  # a cache that cannot be written costs time only
+                    write_atomically(kept, text)
+        return text
+
+    def _from_wheel(self, version: str, project: str, path: str) -> str | None:
+        wish = version if project == "torch" else self._triton.get(version, "")
+        if self.trouble or not wish or self._open is None:
+            return None
+        try:
+            if (project, wish) not in self._wheels:
+                self._wheels[project, wish] = self._open(project, f"=={wish}")
+            return self._wheels[project, wish].text(path) or ""
+        except UsageError as error:
+            self.trouble = f"{error.what}: {error.got}"
+            return None
+
+
+def _version_of(folder: Path) -> str:
+    version = version_in(folder)
+    if version is None:
+        advice = "--sources ENVIRONMENT/lib/python3.12/site-packages"
+        raise UsageError("no torch in it", where=shown(folder), got="no torch/version.py", next=advice)
+    return version
+
+
+def cache_folder() -> Path:
+    """Where the user keeps what can be fetched again."""
+    home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(home) / "patchgate" / "sources"
+
+
+def _read(file: Path) -> str | None:
+    try:
+        return file.read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return None
+
+
+@lru_cache(maxsize=64)
+def version_in(folder: Path) -> str | None:
+    """The release of an installed torch, which torch/version.py tells."""
+    text = _read(folder / "torch" / "version.py") or ""
+    line = next((each for each in text.splitlines() if each.startswith("__version__")), "")
+    return Version(line.split("=")[1].strip(" '\"")).public if "=" in line else None

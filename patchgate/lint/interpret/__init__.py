@@ -1,0 +1,1 @@
+"""Reads a patch as one torch release would run it, without running it."""

@@ -1,0 +1,202 @@
+"""Version checks, evaluated for one concrete torch release instead of being parsed into a specifier.
+
+Decides what `torch.__version__` and everything computed from it is worth in a release, in each
+spelling that users meet (final, with a local part, nightly, release candidate). Knows no syntax tree.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from packaging.specifiers import SpecifierSet
+from packaging.version import InvalidVersion, Version
+
+from patchgate.model.predicates import ORDER
+
+Operator = Callable[[Any, Any], Any]
+
+
+class TorchVersion(str):
+    """torch's own: a str that orders by PEP 440 against versions, strings and tuples of ints."""
+
+    def _compared(self, other: object, compare: Operator) -> bool:
+        text = ".".join(map(str, other)) if isinstance(other, (tuple, list)) else str(other)
+        try:
+            return bool(compare(Version(str(self)), Version(text)))
+        except InvalidVersion:
+            return bool(compare(str(self), text))
+
+    def __lt__(self, other: object) -> bool:
+        return self._compared(other, operator.lt)
+
+    def __le__(self, other: object) -> bool:
+        return self._compared(other, operator.le)
+
+    def __gt__(self, other: object) -> bool:
+        return self._compared(other, operator.gt)
+
+    def __ge__(self, other: object) -> bool:
+        return self._compared(other, operator.ge)
+
+    def __eq__(self, other: object) -> bool:
+        return self._compared(other, operator.eq)
+
+    def __ne__(self, other: object) -> bool:
+        return self._compared(other, operator.ne)
+
+    __hash__ = str.__hash__
+
+
+def spellings(release: str) -> tuple[str, str, str, str]:
+    """How builds of one release call themselves: final, local, nightly, candidate (both for x.y.0)."""
+    version = Version(release)
+    before = version.micro == 0 and not version.is_prerelease
+    nightly, candidate = (f"{release}.dev20260101+cu130", f"{release}rc1") if before else (release, release)
+    return release, f"{release}+cu130", nightly, candidate
+
+
+FINAL, LOCAL, NIGHTLY, CANDIDATE = range(4)
+
+
+class NotKnown(Exception):
+    """The value of an expression depends on more than the release."""
+
+
+def at_least(target: str) -> Callable[[str], bool]:
+    return lambda torch: Version(torch) >= Version(target)
+
+
+def _exactly(target: str) -> Callable[[str], bool]:
+    """vLLM's: everything that calls itself x.y.z, local parts and prereleases of x.y.z.1 included."""
+    return lambda torch: Version(target) <= Version(torch) < Version(f"{target}.1")
+
+
+def _ordered(symbol: str, target: str) -> Callable[[str], bool]:
+    return lambda torch: bool(ORDER[symbol](Version(torch), Version(target)))
+
+
+# Helpers that projects write again and again, known by name where their source is not in the patch.
+HELPERS: dict[str, Callable[..., Callable[[str], bool]]] = {
+    "is_torch_equal": _exactly,
+    "is_torch_equal_or_newer": at_least,
+    "is_torch_greater_or_equal": at_least,
+    "is_torch_version": _ordered,
+    "torch_version_at_least": at_least,
+    "is_torch_version_at_least": at_least,
+}
+
+# What a gate may call without leaving the world of versions, by the callee's dotted name.
+_VERSION_MAKERS = frozenset(
+    {
+        "packaging.version.Version",
+        "packaging.version.parse",
+        "pkg_resources.parse_version",
+        "pkg_resources.packaging.version.parse",
+        "distutils.version.LooseVersion",
+    }
+)
+_PURE: dict[str, Callable[..., Any]] = {
+    "str": str,
+    "int": int,
+    "tuple": tuple,
+    "list": list,
+    "bool": bool,
+    "len": len,
+    "float": float,
+    "map": lambda function, items: [function(item) for item in items],
+    "packaging.specifiers.SpecifierSet": SpecifierSet,
+    "packaging.specifiers.Specifier": SpecifierSet,
+    "torch.torch_version.TorchVersion": lambda value: TorchVersion(str(value)),
+    **dict.fromkeys(_VERSION_MAKERS, lambda value: Version(str(value))),
+}
+_METHODS: dict[type, frozenset[str]] = {
+    str: frozenset({"split", "startswith", "endswith", "strip", "partition", "rpartition", "rsplit", "replace"}),
+    SpecifierSet: frozenset({"contains"}),
+}
+_FIELDS = frozenset(
+    [
+        "public",
+        "base_version",
+        "release",
+        "major",
+        "minor",
+        "micro",
+        "local",
+        "pre",
+        "dev",
+        "post",
+        "is_prerelease",
+        "is_devrelease",
+        "is_postrelease",
+    ]
+)
+_MAX_TEXT = 200
+
+
+def pure_function(dotted: str) -> Callable[..., Any] | None:
+    """The function that `dotted` names, when a gate may call it."""
+    return _PURE.get(dotted)
+
+
+def field_of(value: object, name: str) -> Any:
+    """`value.name` for a version. Raises NotKnown for anything else."""
+    if isinstance(value, Version) and name in _FIELDS:
+        return getattr(value, name)
+    raise NotKnown
+
+
+def call_method(value: object, name: str, arguments: Iterable[Any], keywords: dict[str, Any]) -> Any:
+    """`value.name(...)` for the harmless methods of strings and specifiers. Raises NotKnown otherwise."""
+    for kind, names in _METHODS.items():
+        if isinstance(value, kind) and name in names:
+            plain = str(value) if isinstance(value, TorchVersion) else value
+            return attempt(getattr(plain, name), *arguments, **keywords)
+    raise NotKnown
+
+
+def attempt(function: Callable[..., Any], *arguments: Any, **keywords: Any) -> Any:
+    """The value of a call; NotKnown where Python itself would raise, or where the value gets large."""
+    try:
+        value = function(*arguments, **keywords)
+    except Exception:
+        raise NotKnown from None
+    if isinstance(value, (str, tuple, list)) and len(value) > _MAX_TEXT:
+        raise NotKnown
+    return value
+
+
+@dataclass(frozen=True, kw_only=True)
+class Traps:
+    """What is wrong with one comparison of versions, judged by its values in the spellings of a release."""
+
+    textual: bool = False
+    misorders: bool = False
+    local: bool = False
+    nightly_below: bool = False
+    nightly_above: bool = False
+
+    def __bool__(self) -> bool:
+        return self.textual or self.local or self.nightly_below or self.nightly_above
+
+
+def traps_in(symbol: str, left: tuple[Any, ...], right: tuple[Any, ...], results: tuple[Any, ...]) -> Traps:
+    """The traps that `left symbol right` falls into, given the values in each spelling."""
+    first, second = left[FINAL], right[FINAL]
+    textual = type(first) is str and type(second) is str and symbol in ("<", "<=", ">", ">=")
+    return Traps(
+        textual=textual,
+        misorders=textual and _misorders(symbol, first, second, results[FINAL]),
+        local=bool(results[FINAL]) != bool(results[LOCAL]),
+        nightly_below=symbol == "<" and not results[FINAL] and bool(results[NIGHTLY]),
+        nightly_above=symbol == ">=" and bool(results[FINAL]) and not results[CANDIDATE],
+    )
+
+
+def _misorders(symbol: str, first: str, second: str, result: object) -> bool:
+    try:
+        return bool(ORDER[symbol](Version(first), Version(second))) != bool(result)
+    except InvalidVersion:
+        return False

@@ -1,0 +1,201 @@
+"""Names of torch in one release: what an attribute of a value is, and what an annotation promises.
+
+Decides present, maybe or missing for one step of a chain. Refuses to know about the patch.
+"""
+
+from __future__ import annotations
+
+from patchgate.lint.index.build import ALONE, SCOPE
+from patchgate.lint.index.records import Class, Function, Module
+from patchgate.lint.index.release import Found, Release
+from patchgate.lint.interpret.annotations import Resolve, annotated
+from patchgate.lint.interpret.references import Presence
+from patchgate.lint.interpret.values import UNKNOWN, Instance, Symbol, Value, either
+
+# What `triton` has besides the names that its `__init__` binds: modules and packages outside the index.
+_BELOW_TRITON = frozenset(
+    [
+        *("_C", "_filecheck", "_internal_testing", "_utils", "compiler", "errors", "experimental", "instrumentation"),
+        *("knobs", "language", "ops", "plugins", "profiler", "testing", "tools"),
+    ]
+)
+
+# Attributes whose type torch does not write down, and that patches reach through.
+_GRAPH = "torch._inductor.graph.GraphLowering"
+TYPES = {
+    "torch._inductor.virtualized.V": "torch._inductor.virtualized._V",
+    "torch._inductor.virtualized._V.graph": _GRAPH,
+    f"{_GRAPH}.sizevars": "torch._inductor.sizevars.SizeVarAllocator",
+    f"{_GRAPH}.scheduler": "torch._inductor.scheduler.Scheduler",
+    f"{_GRAPH}.wrapper_code": "torch._inductor.codegen.wrapper.PythonWrapperCodegen",
+}
+# What every module of options answers to besides its options.
+CONFIG_METHODS = frozenset(
+    [
+        "patch",
+        "save_config",
+        "save_config_portable",
+        "load_config",
+        "get_hash",
+        "to_dict",
+        "shallow_copy_dict",
+        "codegen_config",
+        "get_config_copy",
+        "get_serializable_config_copy",
+        "get_type",
+        "get_default",
+        "_config",
+        "_compile_ignored_keys",
+        "_is_dirty",
+        "_hash_digest",
+    ]
+)
+
+
+def covered(release: Release, dotted: str) -> bool:
+    """Whether the index of this release could tell that `dotted` does not exist."""
+    modules = release.modules()
+    owner, _, name = dotted.rpartition(".")
+    if owner in ALONE:
+        return owner in modules and name not in _BELOW_TRITON
+    return any(root in modules and (dotted == root or dotted.startswith(f"{root}.")) for root in SCOPE)
+
+
+def look_up(release: Release, owner: Value, name: str) -> tuple[Presence, Value, str]:
+    """`owner.name`: is it there, what is it, and on what was it looked up."""
+    if isinstance(owner, Instance):
+        return _on_instance(release, owner, name)
+    if not isinstance(owner, Symbol):
+        return Presence.MAYBE, UNKNOWN, ""
+    if owner.kind == "class":
+        if name.startswith("__") and name.endswith("__"):
+            return Presence.MAYBE, UNKNOWN, owner.dotted
+        found = release.member(owner.dotted, name) or release.resolve(f"{owner.dotted}.{name}")
+        if found is None:
+            return Presence.MISSING, UNKNOWN, owner.dotted
+        return _presence(found), from_found(release, found, owner, bound=False), owner.dotted
+    if owner.kind == "module":
+        return _on_module(release, owner, name)
+    return Presence.MAYBE, UNKNOWN, owner.dotted
+
+
+def _presence(found: Found) -> Presence:
+    return Presence.MAYBE if found.kind == "maybe" else Presence.PRESENT
+
+
+def _on_module(release: Release, owner: Symbol, name: str) -> tuple[Presence, Value, str]:
+    dotted = f"{owner.dotted}.{name}"
+    found = release.resolve(dotted)
+    if found is not None:
+        return _presence(found), from_found(release, found, owner, bound=False), owner.dotted
+    if dotted in release.modules():
+        return Presence.PRESENT, Symbol(dotted=dotted, kind="module"), owner.dotted
+    module = release.module(owner.dotted)
+    if module is None or not covered(release, dotted) or (name.startswith("__") and name.endswith("__")):
+        return Presence.MAYBE, Symbol(dotted=dotted, kind="module"), owner.dotted
+    if name.endswith("Tensor") and owner.dotted in ("torch.cuda", "torch.cuda.sparse"):
+        return Presence.MAYBE, UNKNOWN, owner.dotted  # types that torch's C++ side puts there
+    if module.config and name in CONFIG_METHODS:
+        return Presence.PRESENT, Symbol(dotted=dotted, kind="config-method"), owner.dotted
+    if name in module.imports or name in module.config:
+        return Presence.PRESENT, UNKNOWN, owner.dotted
+    if module.has_getattr or any(option.startswith(f"{name}.") for option in module.config):
+        return Presence.MAYBE, UNKNOWN, owner.dotted
+    return Presence.MISSING, UNKNOWN, owner.dotted
+
+
+def _on_instance(release: Release, owner: Instance, name: str) -> tuple[Presence, Value, str]:
+    values: list[Value] = []
+    shown = owner.classes[0]
+    if name.startswith("__") and name.endswith("__"):
+        return Presence.MAYBE, UNKNOWN, shown
+    presence = Presence.MISSING
+    for dotted in owner.classes:
+        found = release.member(dotted, name)
+        if found is None:
+            if any(_defines(release, sub, name) for sub in release.subclasses(dotted)):
+                return Presence.MAYBE, UNKNOWN, dotted
+            continue
+        if presence is Presence.MISSING:
+            presence, shown = _presence(found), dotted
+        receiver = Symbol(dotted=dotted, kind="class")
+        values.append(from_found(release, found, receiver, bound=True))
+    if not values:
+        return presence, UNKNOWN, shown
+    return presence, values[0] if len(values) == 1 else either(values), shown
+
+
+def _defines(release: Release, class_dotted: str, name: str) -> bool:
+    symbol = class_symbol(release, class_dotted)
+    return symbol is not None and (name in symbol.functions or name in symbol.attributes or symbol.has_getattr)
+
+
+def class_symbol(release: Release, dotted: str) -> Class | None:
+    found = release.resolve(dotted)
+    return found.symbol if found is not None and isinstance(found.symbol, Class) else None
+
+
+def from_found(release: Release, found: Found, receiver: Symbol, *, bound: bool) -> Value:
+    """The value behind an index answer; properties of instances are followed to what they return."""
+    declared = TYPES.get(found.origin)
+    if declared is not None and class_symbol(release, declared) is not None:
+        return Instance(classes=(declared,))
+    if found.kind == "module":
+        return Symbol(dotted=found.origin, kind="module")
+    if found.kind == "class":
+        return Symbol(dotted=found.origin, kind="class")
+    if isinstance(found.symbol, Function):
+        if found.symbol.form in ("property", "cached-property"):
+            return returned(release, found.origin, found.symbol, receiver) if bound else UNKNOWN
+        is_bound = bound if found.symbol.form == "method" else found.symbol.form == "class"
+        return Symbol(dotted=found.origin, kind="function", bound=is_bound, receiver=receiver)
+    if found.kind == "attribute":
+        return _attribute_type(release, found.origin)
+    return UNKNOWN
+
+
+def returned(release: Release, origin: str, function: Function, receiver: Value) -> Value:
+    """What calling a function of torch gives, by its return annotation."""
+    text = function.returns
+    if text is None or function.is_async:
+        return UNKNOWN
+    if text.strip("'\"") in ("Self", "typing.Self", "typing_extensions.Self"):
+        return Instance(classes=(receiver.dotted,)) if isinstance(receiver, Symbol) else UNKNOWN
+    return annotated(text, module_resolver(release, module_of(release, origin)))
+
+
+def _attribute_type(release: Release, origin: str) -> Value:
+    module_name = module_of(release, origin)
+    module = release.module(module_name)
+    if module is None:
+        return UNKNOWN
+    rest = origin[len(module_name) + 1 :]
+    owner, _, name = rest.rpartition(".")
+    holder: Module | Class | None = module.classes.get(owner) if owner else module
+    text = holder.attributes.get(name) if holder is not None else None
+    return annotated(text, module_resolver(release, module_name)) if text else UNKNOWN
+
+
+def module_of(release: Release, dotted: str) -> str:
+    """The longest prefix of `dotted` that is a module."""
+    prefix, modules = dotted, release.modules()
+    while prefix and prefix not in modules:
+        prefix = prefix.rpartition(".")[0]
+    return prefix
+
+
+def module_resolver(release: Release, module: str) -> Resolve:
+    """Names as the code of one module of torch sees them."""
+
+    def resolve(name: str) -> Value:
+        found = release.resolve(f"{module}.{name}")
+        here = release.module(module)
+        if found is None and here is not None:
+            # Annotations also use what is imported below `if TYPE_CHECKING`, which no one else can see.
+            first, dot, rest = name.partition(".")
+            found = release.resolve(here.lazy_imports.get(first, "") + dot + rest)
+        if found is not None and found.kind == "class":
+            return Symbol(dotted=found.origin, kind="class")
+        return UNKNOWN
+
+    return resolve

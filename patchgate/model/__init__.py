@@ -1,0 +1,1 @@
+"""The records and the pure rules on them that every room shares."""

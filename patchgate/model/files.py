@@ -1,0 +1,70 @@
+"""Writing files so that a reader sees the old text or the new, never half of it; folders that may be written to.
+
+Decides what may not be overwritten. Refuses to know what is written.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import tempfile
+from pathlib import Path
+
+from patchgate.model.errors import UsageError
+
+
+def write_atomically(path: Path, text: str) -> None:
+    """Replace `path` with `text`; on any failure the old file stays as it was.
+
+    What UTF-8 cannot say (half a surrogate pair, from a patch's own message) is written as its escape.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8", errors="backslashreplace") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        os.chmod(temporary, 0o644)
+        os.replace(temporary, path)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.unlink(temporary)
+        raise
+
+
+def make_folder(path: Path, where: str) -> None:
+    """Make a folder that will be written to. Raises UsageError, with `where` it was asked for, when it cannot be."""
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=path):
+            pass
+    except OSError as error:
+        got = f"{path}: {error.strerror or error}"
+        raise UsageError("no folder that can be written to", where=where, got=got, next=f"another {where}") from None
+
+
+def make_emptied(path: Path, where: str, mark: str) -> None:
+    """Make a folder whose contents a run will replace. Raises UsageError where it holds something, and no `mark`."""
+    make_folder(path, where)
+    found = sorted(each.name for each in path.iterdir())
+    if found and mark not in found:
+        got = f"{path} holds {', '.join(found[:3])}{', ...' if len(found) > 3 else ''}"
+        raise UsageError("not results of a run, and would be deleted", where=where, got=got, next=f"another {where}")
+
+
+def line_of(text: str, start: str, table: str = "") -> int:
+    """The 1-based number of the first line that begins with the word `start` (blanks aside), or 1.
+
+    With `table`, the first one inside that table of a TOML text, or where the table itself begins, if it is there.
+    """
+    begins = re.compile(rf"\s*{re.escape(start)}(?![\w-])")
+    opens = re.compile(rf"\s*(\[\[?\s*)?{re.escape(table)}(?![\w-])")
+    opened = None if table else 1
+    for number, line in enumerate(text.splitlines(), 1):
+        if opened is None:
+            opened = number if opens.match(line) else None
+        elif begins.match(line):
+            return number
+    return opened or line_of(text, start)

@@ -1,0 +1,26 @@
+"""Where the suite, the fixtures and golden are: a checkout, or the copy that an installed wheel carries."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+PACKAGE = Path(__file__).resolve().parents[1]
+_SHIPPED = PACKAGE / "_shipped"
+ROOT = _SHIPPED if _SHIPPED.is_dir() else PACKAGE.parent
+
+SUITE = ROOT / "tests" / "suite"
+WORKLOADS = ROOT / "fixtures" / "workloads"
+DEVICES = ROOT / "fixtures" / "devices"
+GOLDEN = ROOT / "golden"
+# Every folder whose subfolders may hold a corpus.toml.
+CORPUS = (ROOT / "fixtures" / "patches", ROOT / "fixtures" / "faults", ROOT / "fixtures" / "hostile")
+MATRIX = ROOT / "ci" / "matrix.toml"
+
+
+def shown(path: Path | str) -> str:
+    """A path as the user would type it: relative to where they are, when it lies below."""
+    path = Path(path)
+    try:
+        return str(path.resolve().relative_to(Path.cwd()))
+    except ValueError:
+        return str(path)

@@ -1,0 +1,81 @@
+"""Records to JSON-ready dicts and back.
+
+Decides the written form of a record (a missing fact is `{"unmeasured": why}`)
+and words what does not fit with its dotted path. Knows no file.
+"""
+
+from __future__ import annotations
+
+from typing import Any, TypeVar
+
+from cattrs import Converter, transform_error
+from cattrs.errors import ClassValidationError, IterableValidationError
+
+from patchgate.model.errors import UsageError
+from patchgate.model.records import Cause, FactValue, Failure, Unmeasured
+
+Record = TypeVar("Record")
+Answer = dict[str, Any]
+
+_converter = Converter(forbid_extra_keys=True)
+
+
+def fact_from(value: Any) -> FactValue:
+    """One fact as the probe or a file wrote it. Raises ValueError on anything else."""
+    if isinstance(value, dict) and set(value) == {"unmeasured"}:
+        return Unmeasured(reason=str(value["unmeasured"]))
+    if isinstance(value, (list, tuple)) and all(type(item) is int for item in value):
+        return tuple(value)
+    if type(value) in (int, str):
+        return value  # type: ignore[no-any-return]
+    raise ValueError(f"not a fact: {value!r}")
+
+
+def fact_to(value: FactValue) -> Any:
+    if isinstance(value, Unmeasured):
+        return {"unmeasured": value.reason}
+    return list(value) if isinstance(value, tuple) else value
+
+
+_converter.register_structure_hook_func(lambda kind: kind == FactValue, lambda value, _: fact_from(value))
+_converter.register_unstructure_hook_func(lambda kind: kind == FactValue, fact_to)
+_converter.register_unstructure_hook(tuple, lambda value: [_converter.unstructure(item) for item in value])
+_converter.register_unstructure_hook(Unmeasured, fact_to)
+
+
+def to_dict(record: object) -> dict[str, Any]:
+    """A record as plain dicts, lists and scalars."""
+    plain: dict[str, Any] = _converter.unstructure(record)
+    return plain
+
+
+def from_dict(kind: type[Record], data: object, *, where: str) -> Record:
+    """The record that `data` describes. Raises UsageError naming `where` and each path that does not fit."""
+    what = f"not a valid {kind.__name__.lower()}"
+    if not isinstance(data, dict):
+        raise UsageError(what, where=where, got=repr(data))
+    try:
+        return _converter.structure(data, kind)
+    except (ClassValidationError, IterableValidationError) as error:
+        faults = transform_error(error, path=kind.__name__.lower())
+        raise UsageError(what, where=where, got="; ".join(faults)) from None
+
+
+def ran_of(answer: Answer) -> dict[str, Any]:
+    """The lines that ran and the outcomes that were taken, as an `Observation` has them."""
+    took = tuple((line, word) for line, word in answer.get("took", ()))
+    return {"ran": tuple(answer.get("ran", ())), "took": took}
+
+
+def failure_of(answer: Answer) -> Failure | None:
+    """The failure that an answer tells of, if any."""
+    if "failure" not in answer:
+        return None
+    told = answer["failure"]
+    return Failure(
+        cause=Cause(told["cause"]),
+        stage=told["stage"],
+        signature=told["signature"],
+        detail=told.get("detail", ""),
+        where=told.get("where"),
+    )

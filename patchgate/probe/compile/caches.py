@@ -1,0 +1,72 @@
+"""Compiles one workload with the compiler's own caches on, and tells what they answered and which code they gave.
+
+Decides which counters count and what "the code" is: the text of every module
+that the compiler loaded in order to run it, found or generated. Kernels are
+not built, because C++ is found by its own text and so hides nothing.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+from collections.abc import Iterator
+from typing import Any
+from unittest import mock
+
+import torch
+import torch._functorch.config as functorch_config
+import torch._inductor.config as inductor_config
+import torch.compiler.config as compiler_config
+from torch._dynamo.utils import counters
+from torch._inductor.async_compile import AsyncCompile
+from torch._inductor.codecache import PyCodeCache
+
+from patchgate.probe.compile.capture import Build, standing_in
+from patchgate.probe.simulate.fake_device import Profile
+
+# What the two local caches count: entries found, not found, and graphs that they would not take.
+_ANSWERS = ("hit", "miss", "bypass")
+
+
+@contextlib.contextmanager
+def local_caches(tag: str) -> Iterator[None]:
+    """Both caches on, below TORCHINDUCTOR_CACHE_DIR and nowhere else; `tag` is added to what the patch has set."""
+    with (
+        compiler_config.patch(cache_key_tag=compiler_config.cache_key_tag + tag),
+        inductor_config.patch(
+            force_disable_caches=False, fx_graph_cache=True, fx_graph_remote_cache=False, compile_threads=1
+        ),
+        functorch_config.patch(enable_autograd_cache=True, enable_remote_autograd_cache=False),
+    ):
+        yield
+
+
+def compile_cached(build: Build, *, dtype: torch.dtype, dynamic: bool, profile: Profile, tag: str) -> dict[str, Any]:
+    """Compile and call what `build` makes on the CPU: the caches' answers, and the code as digests, in order."""
+    torch.set_num_threads(1)
+    torch.manual_seed(0)
+    counters.clear()
+    seen = len(PyCodeCache.modules)
+    with (
+        torch.no_grad(),
+        local_caches(tag),
+        standing_in(profile),
+        mock.patch.object(AsyncCompile, "cpp_pybinding", lambda *args: _no_kernel),
+        mock.patch.object(AsyncCompile, "cpp", lambda *args: _no_kernel),
+    ):
+        module, args = build(torch.device(profile["backend"]), dtype, "small")
+        torch.compile(module, dynamic=dynamic)(*args)
+    found = {name: counters["inductor"][f"fxgraph_cache_{name}"] for name in _ANSWERS}
+    found |= {f"autograd_{name}": counters["aot_autograd"][f"autograd_cache_{name}"] for name in _ANSWERS}
+    return {"answers": found, "code": [_digest(module) for module in PyCodeCache.modules[seen:]]}
+
+
+def _no_kernel(*args: Any) -> None:
+    """Stands for a kernel: what it would compute is not asked here."""
+
+
+def _digest(module: Any) -> str:
+    with open(module.__file__, encoding="utf-8") as file:
+        # A running number of the process, which is no part of the code.
+        lines = [line for line in file if not line.startswith("# AOT ID:")]
+    return hashlib.sha256("".join(lines).encode()).hexdigest()

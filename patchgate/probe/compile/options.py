@@ -1,0 +1,19 @@
+"""The options that torch.compile takes, and what each mode sets, by torch's own lists.
+
+Decides the names of the facts. Refuses to know which options there ought to be.
+"""
+
+from __future__ import annotations
+
+import torch._inductor
+
+from patchgate.probe.compile.facts import Facts
+
+
+def option_facts() -> Facts:
+    """`list_options()` and `list_mode_options()` as they are called by name, so that a patch of them shows."""
+    facts: Facts = {f"options.listed.{name}": 1 for name in torch._inductor.list_options()}
+    for mode, options in torch._inductor.list_mode_options().items():
+        facts[f"options.mode.{mode}"] = f"{len(options)} options"
+        facts |= {f"options.mode.{mode}.{name}": repr(value) for name, value in options.items()}
+    return facts

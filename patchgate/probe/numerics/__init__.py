@@ -1,0 +1,1 @@
+"""Runs a workload and compares the numbers."""

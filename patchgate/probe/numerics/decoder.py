@@ -1,0 +1,109 @@
+"""A small seeded decoder with random weights, and the tokens that it samples.
+
+Decides the model, the prompts and the sampling noise: all of them the same on
+every side, so that only the compiled numbers can change a token.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+
+from patchgate.probe.compile.capture import no_caches, standing_in
+from patchgate.probe.simulate.fake_device import Profile
+
+PROMPTS, GIVEN, TOKENS = 64, 4, 64
+_VOCABULARY, _HIDDEN, _HEADS, _LAYERS = 512, 64, 4, 2
+_LENGTH = GIVEN + TOKENS
+
+
+class _Layer(torch.nn.Module):
+    """Attention over a cache and a gated MLP, each between two norms."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.norms = torch.nn.ParameterList(1 + 0.1 * torch.randn(_HIDDEN) for _ in range(4))
+        self.qkv = torch.nn.Linear(_HIDDEN, 3 * _HIDDEN, bias=False)
+        self.out = torch.nn.Linear(_HIDDEN, _HIDDEN, bias=False)
+        self.gate_up = torch.nn.Linear(_HIDDEN, 8 * _HIDDEN, bias=False)
+        self.down = torch.nn.Linear(4 * _HIDDEN, _HIDDEN, bias=False)
+
+    def forward(self, h: Any, keys: Any, values: Any, here: Any, seen: Any) -> Any:
+        q, k, v = self.qkv(_norm(h, self.norms[0])).chunk(3, dim=-1)
+        keys, values = (torch.where(here, new[:, None], old) for new, old in ((k, keys), (v, values)))
+        q, ks, vs = (t.unflatten(-1, (_HEADS, -1)) for t in (q, keys, values))
+        scores = torch.einsum("bhd,bthd->bht", q, ks) * (_HIDDEN // _HEADS) ** -0.5
+        mixed = torch.einsum("bht,bthd->bhd", scores.masked_fill(~seen, -1e9).softmax(-1), vs)
+        h = h + _norm(self.out(mixed.flatten(1)), self.norms[1])
+        gate, up = self.gate_up(_norm(h, self.norms[2])).chunk(2, dim=-1)
+        return h + _norm(self.down(F.silu(gate) * up), self.norms[3]), keys, values
+
+
+class _Decoder(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.embedding = torch.nn.Embedding(_VOCABULARY, _HIDDEN)
+        self.layers = torch.nn.ModuleList(_Layer() for _ in range(_LAYERS))
+        self.norm = torch.nn.Parameter(torch.ones(_HIDDEN))
+
+    def forward(self, tokens: Any, caches: Any, here: Any, seen: Any) -> Any:
+        h, kept = self.embedding(tokens), []
+        for layer, (keys, values) in zip(self.layers, caches, strict=True):
+            h, keys, values = layer(h, keys, values, here, seen)
+            kept.append((keys, values))
+        return _norm(h, self.norm) @ self.embedding.weight.T, kept
+
+
+def _norm(x: Any, weight: Any) -> Any:
+    return F.rms_norm(x, x.shape[-1:], weight)
+
+
+def sample(*, profile: Profile, path: str) -> None:
+    """Write the tokens of every prompt, first sampled greedily and then with seeded noise, to `path`."""
+    torch.set_num_threads(1)
+    torch.manual_seed(0)
+    device = torch.device(profile["backend"])
+    with torch.no_grad(), no_caches(), standing_in(profile | {"threads": 1}):
+        # Made on the CPU: the same weights, prompts and noise on every device.
+        step = torch.compile(_Decoder().to(device, torch.bfloat16))
+        prompts = torch.randint(_VOCABULARY, (PROMPTS, GIVEN)).repeat(2, 1).to(device)
+        # The largest of logits plus Gumbel noise is a draw from their softmax.
+        noise = -torch.empty(TOKENS, 2 * PROMPTS, _VOCABULARY).exponential_().log()
+        noise[:, :PROMPTS] = 0
+        noise = noise.to(device)
+        shape = (2 * PROMPTS, _LENGTH, _HIDDEN)
+        # A tensor each: shared ones would be compiled once more when they part.
+        made = {"dtype": torch.bfloat16, "device": device}
+        caches = [tuple(torch.zeros(shape, **made) for _ in range(2)) for _ in range(_LAYERS)]
+        tokens = prompts
+        for position in range(_LENGTH - 1):
+            here = (torch.arange(_LENGTH, device=device) == position)[:, None]
+            seen = torch.arange(_LENGTH, device=device) <= position
+            logits, caches = step(tokens[:, position], caches, here, seen)
+            if position >= GIVEN - 1:
+                drawn = (logits.float() + noise[position - GIVEN + 1]).argmax(-1, keepdim=True)
+                tokens = torch.cat((tokens, drawn), dim=1)
+    tokens = tokens.cpu()
+    torch.save({"greedy": tokens[:PROMPTS, GIVEN:], "sampled": tokens[PROMPTS:, GIVEN:]}, path)
+
+
+def differ(unpatched: str, patched: str) -> dict[str, dict[str, int]]:
+    """How many sequences and tokens changed, and how many were drawn before each sequence parted."""
+    ours, theirs = (torch.load(path, weights_only=True) for path in (unpatched, patched))
+    return {mode: _counts(tokens, theirs[mode]) for mode, tokens in ours.items()}
+
+
+def _counts(ours: torch.Tensor, theirs: torch.Tensor) -> dict[str, int]:
+    changed = ours != theirs
+    parted = changed.any(1)
+    # Tokens that were drawn from the same context: up to and with the first that changed.
+    alike = torch.where(parted, changed.int().argmax(1) + 1, ours.shape[1])
+    return {
+        "sequences": ours.shape[0],
+        "tokens": ours.numel(),
+        "changed_sequences": int(parted.sum()),
+        "changed_tokens": int(changed.sum()),
+        "drawn_alike": int(alike.sum()),
+    }

@@ -1,0 +1,1 @@
+"""Applies a patch, and finds out what it replaced and did besides."""

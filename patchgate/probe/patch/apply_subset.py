@@ -1,0 +1,69 @@
+"""Runs a patch and takes back everything that it changed but for some names.
+
+Decides how a change is undone. Refuses to know which names matter: a search
+outside asks for one subset after the other.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Collection
+from typing import Any
+
+from patchgate.probe.patch import snapshot as patching
+
+_ABSENT = object()
+# Items of lists and sets are told by their address, which is another one in each process.
+_ADDRESS = re.compile(r"\[\d{6,}\]$")
+
+
+def name_of(dotted: str, key: Any) -> str:
+    """The name that `patching.changed` gives a change, but for an item without a name: that of its list."""
+    name = f"{dotted[:-1]}{key}]" if dotted.endswith("[]") else f"{dotted}.{key}"
+    return _ADDRESS.sub("[]", name)
+
+
+def run_subset(path: str, kept: Collection[str], scope: str | None = None) -> None:
+    """Run the patch at `path`; of its changes to torch only those named in `kept` stay, its scope entered."""
+    before = patching.snapshot()
+    patching.run_patch(path, "patchgate_subset", scope)
+    after = patching.snapshot()
+    # Entries of containers first: taking back the container itself would lose those that stay.
+    for dotted in sorted(before.keys() & after.keys(), key=lambda name: not name.endswith("[]")):
+        old, new = before[dotted], after[dotted]
+        for key in {**old, **new}:
+            was, now = old.get(key, _ABSENT), new.get(key, _ABSENT)
+            if was is not now and name_of(dotted, key) not in kept:
+                _take_back(_owner(dotted.removesuffix("[]")), dotted.endswith("[]"), key, was, now)
+
+
+def _owner(dotted: str) -> Any:
+    """The module, class or container of that name."""
+    parts = dotted.split(".")
+    for length in range(len(parts), 0, -1):
+        owner = sys.modules.get(".".join(parts[:length]))
+        if owner is not None:
+            for name in parts[length:]:
+                owner = vars(owner)[name]
+            return owner
+    raise LookupError(dotted)
+
+
+def _take_back(owner: Any, is_container: bool, key: Any, was: Any, now: Any) -> None:
+    if not is_container:
+        if was is _ABSENT:
+            delattr(owner, key)
+        else:
+            setattr(owner, key, was)
+    elif isinstance(owner, dict):
+        if was is _ABSENT:
+            owner.pop(key, None)
+        else:
+            owner[key] = was
+    elif now is not _ABSENT:
+        owner.remove(now)
+    elif isinstance(owner, list):
+        owner.append(was)
+    else:
+        owner.add(was)

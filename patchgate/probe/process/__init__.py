@@ -1,0 +1,1 @@
+"""The processes of the probe: the fork server, its children, their sandbox and their replies."""

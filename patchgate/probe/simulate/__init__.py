@@ -1,0 +1,1 @@
+"""Stands in for a GPU that is not there."""

@@ -1,0 +1,214 @@
+"""Stands in for a CUDA device that is not there, so that Inductor generates its kernels.
+
+Decides what torch and Triton are told about the device; all of it comes from
+the profile. Refuses to know workloads and facts. DESIGN's measured facts 2
+and 4 list what has to be covered on torch 2.10 to 2.15.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import re
+import types
+from collections.abc import Callable, Iterator
+from typing import Any, Protocol
+from unittest import mock
+
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from patchgate.probe.simulate.cpu_build import as_built_for_cuda, is_cpu_only
+
+Profile = dict[str, Any]
+
+
+class Calls(Protocol):
+    """Hears of calls that would have initialised a real device; a list is one."""
+
+    def append(self, call: str, /) -> None: ...
+
+
+_CACHED = (types.FunctionType, type(functools.lru_cache(lambda: None)))
+
+_NEEDED = "needs a real device"
+# What torch says where it looks for the device itself.
+_NO_DEVICE = (
+    "Found no NVIDIA driver",
+    "No CUDA GPUs are available",
+    "CUDA driver initialization failed",
+    "from the 'CUDA' backend",
+)
+
+
+class NeedsDevice(Exception):
+    """Only a real device can tell; no simulation guesses."""
+
+    def __init__(self, what: str) -> None:
+        super().__init__(f"{_NEEDED}: {what}")
+
+
+def needs_device(error: BaseException) -> str | None:
+    """What a simulation could not tell, when that is why `error` was raised."""
+    # Dynamo keeps the text of an error that it wraps, not always the error.
+    told = re.search(f"{_NEEDED}: [^'\"\n]*", str(error))
+    if told:
+        return told.group()
+    return f"{_NEEDED}: something is run on it" if any(words in str(error) for words in _NO_DEVICE) else None
+
+
+# Calls that create a context on a real device: an import that makes one of them is a side effect.
+INITIALISING = (
+    "_lazy_init",
+    "init",
+    "current_device",
+    "get_device_properties",
+    "get_device_capability",
+    "get_device_name",
+    "is_bf16_supported",
+    "synchronize",
+    "set_device",
+    "get_rng_state",
+    "set_rng_state",
+    "mem_get_info",
+    "current_stream",
+)
+
+
+def _answers(profile: Profile) -> dict[str, Callable[..., Any]]:
+    properties = types.SimpleNamespace(**profile["properties"])
+    capability = (properties.major, properties.minor)
+    free_and_total = (properties.total_memory, properties.total_memory)
+    return {
+        "is_available": lambda: True,
+        "is_initialized": lambda: True,
+        "device_count": lambda: 1,
+        "current_device": lambda: 0,
+        "get_device_properties": lambda device=None: properties,
+        "get_device_capability": lambda device=None: capability,
+        "get_device_name": lambda device=None: properties.name,
+        "is_bf16_supported": lambda *args, **kwargs: capability >= (8, 0),
+        "get_rng_state": lambda *args: torch.zeros(16, dtype=torch.uint8),
+        "set_rng_state": lambda *args: None,
+        "mem_get_info": lambda device=None: free_and_total,
+        "synchronize": lambda device=None: None,
+        "set_device": lambda device: None,
+        "init": lambda: None,
+        "_lazy_init": lambda: None,
+        "_exchange_device": lambda device: 0,
+        "_maybe_exchange_device": lambda device: 0,
+    }
+
+
+class _Driver:
+    """What Triton asks of its active driver while it compiles for a target."""
+
+    def __init__(self, profile: Profile, called: Calls | None) -> None:
+        from triton.backends.compiler import GPUTarget
+
+        properties = profile["properties"]
+        self._called = called
+        self._target = GPUTarget("cuda", properties["major"] * 10 + properties["minor"], properties["warp_size"])
+
+    def get_current_target(self) -> Any:
+        if self._called is not None:
+            self._called.append("triton.runtime.driver.active.get_current_target")
+        return self._target
+
+    def get_active_torch_device(self) -> torch.device:
+        return torch.device("cuda", 0)
+
+    def get_current_device(self) -> int:
+        return 0
+
+    def get_device_interface(self) -> Any:
+        return torch.cuda
+
+    def is_active(self) -> bool:
+        return True
+
+
+class _ConstructorsOnCpu(TorchDispatchMode):
+    """Constant folding runs tensor constructors for real; there is no real device, so on the CPU."""
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = dict(kwargs or {})
+        device = kwargs.get("device")
+        if device is not None and torch.device(device).type == "cuda":
+            kwargs["device"] = torch.device("cpu")
+        return func(*args, **kwargs)
+
+
+def _fold_on_cpu(deduce: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(deduce)
+    def deduce_value(*args: Any, **kwargs: Any) -> Any:
+        with _ConstructorsOnCpu():
+            return deduce(*args, **kwargs)
+
+    return deduce_value
+
+
+def _forget_device() -> None:
+    """Empty every cache that remembers an answer about the device, so that profiles never mix."""
+    import torch._dynamo.device_interface as interface
+    import torch._inductor.codegen.triton as triton_codegen
+    import torch._inductor.runtime.hints as hints
+    import torch._inductor.scheduler as scheduler
+    import torch._inductor.utils as inductor
+    import torch.utils._triton as triton_support
+
+    for module in (triton_support, inductor, triton_codegen, scheduler):
+        for value in list(vars(module).values()):
+            # Exact types: Inductor's op handlers answer any attribute.
+            if isinstance(value, _CACHED) and hasattr(value, "cache_clear"):
+                value.cache_clear()
+    create = hints.DeviceProperties.__dict__["create"]
+    getattr(create.__func__, "cache_clear", lambda: None)()
+    interface.caching_worker_device_properties.clear()
+    interface.caching_worker_current_devices.clear()
+
+
+@contextlib.contextmanager
+def stand_in(profile: Profile, called: Calls | None = None) -> Iterator[None]:
+    """Answer for the device that `profile` describes.
+
+    Args:
+        profile: a device profile as data; `properties` as torch reports them.
+        called: is told the name of every call that would have initialised a real device.
+    """
+    import torch._dynamo.device_interface as interface
+    import triton
+    from torch._inductor.fx_passes import joint_graph
+    from torch._inductor.runtime import triton_helpers
+    from torch._subclasses import fake_tensor
+
+    cuda = interface.CudaInterface
+    with contextlib.ExitStack() as stack:
+        for name, answer in _answers(profile).items():
+            if called is not None and name in INITIALISING:
+                answer = _recorded(name, answer, called)
+            stack.enter_context(mock.patch.object(torch.cuda, name, answer))
+            bound = name.lstrip("_")
+            if name != "is_available" and isinstance(cuda.__dict__.get(bound), staticmethod):
+                stack.enter_context(mock.patch.object(cuda, bound, staticmethod(answer)))
+        if is_cpu_only():
+            stack.enter_context(as_built_for_cuda())
+        stack.enter_context(mock.patch.object(fake_tensor, "init_gpu_context", lambda device: None))
+        stack.enter_context(mock.patch.object(triton_helpers, "set_driver_to_gpu", lambda: None))
+        folder = joint_graph.UniformValueConstantFolder
+        stack.enter_context(mock.patch.object(folder, "_deduce_value", _fold_on_cpu(folder._deduce_value)))
+        # Warmed up on the CPU by the server; under the stand-in they would trace on a device.
+        stack.enter_context(mock.patch.object(joint_graph, "lazy_init", lambda *args, **kwargs: None))
+        # Not set_active: its counterpart would look for a real driver on the way out.
+        stack.enter_context(mock.patch.object(triton.runtime.driver, "_active", _Driver(profile, called)))
+        _forget_device()
+        stack.callback(_forget_device)
+        yield
+
+
+def _recorded(name: str, answer: Callable[..., Any], called: Calls) -> Callable[..., Any]:
+    def record(*args: Any, **kwargs: Any) -> Any:
+        called.append(f"torch.cuda.{name}")
+        return answer(*args, **kwargs)
+
+    return record

@@ -1,0 +1,1 @@
+"""Times a workload, and what compiling it costs."""

@@ -1,0 +1,1 @@
+"""The HTML report: what is on the page, its template, style and script."""

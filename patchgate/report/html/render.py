@@ -1,0 +1,109 @@
+"""A page as one HTML file that needs no network: template, style, script and data in it.
+
+Decides how text that is not ours gets in: escaped by the template, or as JSON that no `</script>` can end,
+under a policy that runs this one script and loads nothing. Jinja takes as long to import as the rest of the
+command: it waits until there is a page to write.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+from collections.abc import Iterator
+from functools import cache
+from importlib import resources
+from typing import TYPE_CHECKING
+from urllib.parse import quote
+
+from patchgate.model.budgets import budget_of
+from patchgate.model.records import Colour
+from patchgate.report.html.changes import News
+from patchgate.report.html.page import Address, Page, split_command
+from patchgate.report.html.plot import Point, draw_latency
+
+if TYPE_CHECKING:
+    from jinja2 import Template
+
+_FILES = resources.files("patchgate.report.html") / "assets"
+# In the order in which they need each other.
+_SCRIPTS = ("elements.js", "records.js", "plots.js", "matrix.js", "evidence.js", "start.js")
+_MARKS = {Colour.GREEN: "✓", Colour.RED: "✗", Colour.GREY: "?"}
+
+
+def render_html(title: str, page: Page, *, at: str, code: int, news: News | None = None) -> str:
+    """The whole file; `at` is when it was judged, `code` the exit code. A sweep has news."""
+    return _template().render(
+        title=title,
+        at=at,
+        code=code,
+        parts=page.parts,
+        marks=_MARKS,
+        news=news,
+        note=page.note,
+        figures=list(_figures(page)),
+        data=embedded({**page.data, "turns": _turns(news)}),
+    )
+
+
+@cache
+def _template() -> Template:
+    """The page without its contents. Text is escaped unless the template says that it is ours (`safe`)."""
+    from jinja2 import Environment, FunctionLoader, StrictUndefined
+
+    made = Environment(
+        loader=FunctionLoader(_file), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+    made.filters |= {"command": split_command, "address": address}
+    style, script = _file("report.css"), _script()
+    made.globals |= {"style": style, "script": script, "policy": _policy(style, script)}
+    return made.get_template("report.html")
+
+
+def _figures(page: Page) -> Iterator[str]:
+    """Latency against tokens, a figure for each patch, workload and torch; what was timed at one size has none."""
+    found: dict[tuple[str, str, str], list[Point]] = {}
+    for patch, timed in page.times:
+        if timed.size.isdecimal():
+            one = timed.interval
+            point = Point(tokens=int(timed.size), ratio=one.ratio, low=one.low, high=one.high)
+            found.setdefault((patch.id, timed.name, timed.torch), []).append(point)
+    patches = {patch.id: patch for patch, _ in page.times}
+    for (patch_id, name, torch), points in found.items():
+        title = f"{patch_id}: {name} on torch {torch}" if len(page.parts) > 1 else f"{name} on torch {torch}"
+        yield draw_latency(points, title, budget_of(patches[patch_id].claims, "latency"), style="")
+
+
+def _turns(news: News | None) -> dict[str, str]:
+    """Colours over the last runs by the address of a cell, its parts not escaped."""
+    told = news.turns.items() if news else ()
+    return {"\n".join(cell): marks for cell, marks in told}
+
+
+def address(cell: Address) -> str:
+    """The part of a link after `#` that opens a cell, as the page's script reads it."""
+    *path, torch = (quote(part, safe="", errors="replace") for part in cell)
+    return f"{'/'.join(path)}@{torch}"
+
+
+def embedded(data: object) -> str:
+    """JSON that cannot end the element it is in, nor begin another one: no `<` in it, and only ASCII."""
+    return json.dumps(data, separators=(",", ":")).replace("<", "\\u003c")
+
+
+def _file(name: str) -> str:
+    return (_FILES / name).read_text(encoding="utf-8")
+
+
+def _script() -> str:
+    inner = "\n".join(_file(name) for name in _SCRIPTS)
+    return f'"use strict";\n(() => {{\n{inner}}})();\n'
+
+
+def _policy(style: str, script: str) -> str:
+    """Only this style and this script; no request to anywhere, and no text that becomes markup."""
+    sums = [base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() for text in (style, script)]
+    return (
+        f"default-src 'none'; style-src 'sha256-{sums[0]}'; script-src 'sha256-{sums[1]}'; base-uri 'none';"
+        " form-action 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
+    )

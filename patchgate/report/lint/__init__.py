@@ -1,0 +1,1 @@
+"""Findings of lint as text, JSON, SARIF and GitHub annotations."""

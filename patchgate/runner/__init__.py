@@ -1,0 +1,1 @@
+"""The host side of the probe: environments, fork servers, questions to them, and what is kept of the answers."""

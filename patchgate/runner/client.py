@@ -1,0 +1,171 @@
+"""Case -> observation: asks the fork server of the case's torch, with limits, and names the failure.
+
+Decides how often a case is tried and what a broken connection means. Refuses
+to judge: what the machine did and what the patch did are only told apart.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import socket
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from patchgate.inputs.matrix import load_profile
+from patchgate.model.files import write_atomically
+from patchgate.model.paths import shown
+from patchgate.model.records import Case, Cause, Observation, Patch, Workload
+from patchgate.model.serialization import Answer, fact_from, failure_of, ran_of
+from patchgate.runner.identity import key_of
+from patchgate.runner.results import Shelf, Store
+from patchgate.runner.roofline import METRIC, modelled_time
+from patchgate.runner.run import Limits
+
+WARM_UP_SECONDS = 180
+# A probe on a busy machine takes up to this many times its limit (see patchgate/probe/process/cpu_wait_clock.py).
+PATIENCE = 3
+# What compiles several times has the time of as many cases.
+COMPILES = {"shapes": 4}
+
+
+def asked(workload: Workload) -> dict[str, Any]:
+    """What a request says of a workload."""
+    told = {name: getattr(workload, name) for name in ("dtype", "dynamic", "dynamic_dim", "training", "mode", "reads")}
+    return {"workload": workload.name, "workload_path": workload.path, **told}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Runner:
+    """Asks the servers of a run. `sockets`, `logs` and the `identities` of environments are by torch release."""
+
+    sockets: dict[str, str]
+    logs: dict[str, str]
+    store: Store
+    artifacts: Path
+    limits: Limits
+    shelf: Shelf | None = None
+    reuse: bool = False
+    identities: dict[str, str] = field(default_factory=dict)
+    nightly: bool = False
+
+    def ask(self, torch: str, do: str, seconds: float | None = None, **request: Any) -> Answer:
+        """One question to one fork server; an answer with "failure" when there is none.
+
+        `seconds` overrides the run's limit. A failure of the machine is tried once more: it must
+        never be held against the patch.
+        """
+        limits = {"seconds": seconds or self.limits.seconds, "bytes": self.limits.bytes}
+        if request.get("profile", {}).get("kind") == "real":
+            limits["bytes"] = 0  # CUDA maps far more than it uses
+            request["fresh"] = True
+            request["env"] = request.get("env", {}) | {"CUDA_VISIBLE_DEVICES": os.environ.get("CUDA_VISIBLE_DEVICES")}
+        message = json.dumps({"do": do, "limits": limits, **request}).encode() + b"\n"
+        with self._device(alone=do == "time") if request.get("fresh") else contextlib.nullcontext():
+            answer = self._exchange(torch, message, limits["seconds"])
+            if answer.get("failure", {}).get("cause") == Cause.MACHINE.value:
+                answer = self._exchange(torch, message, limits["seconds"])
+        return answer
+
+    @contextlib.contextmanager
+    def _device(self, *, alone: bool) -> Iterator[None]:
+        """The machine's GPU, shared with the other workers of the run, or held alone while something is timed."""
+        self.artifacts.mkdir(parents=True, exist_ok=True)
+        with open(self.artifacts / "device.lock", "w", encoding="utf-8") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX if alone else fcntl.LOCK_SH)
+            yield
+
+    def _exchange(self, torch: str, message: bytes, seconds: float) -> Answer:
+        try:
+            with socket.socket(socket.AF_UNIX) as connection:
+                connection.settimeout(WARM_UP_SECONDS + PATIENCE * seconds)
+                connection.connect(self.sockets[torch])
+                connection.sendall(message)
+                line = connection.makefile("rb").readline()
+            answer: Answer = json.loads(line)
+        except (OSError, ValueError):
+            return {"failure": self._no_server(torch)}
+        return answer
+
+    def _no_server(self, torch: str) -> dict[str, Any]:
+        try:
+            log = Path(self.logs[torch]).read_text(encoding="utf-8", errors="replace")[-2000:]
+        except OSError:
+            log = ""
+        lines = log.strip().splitlines()
+        signature = f"the probe of torch {torch} did not answer" + (f": {lines[-1]}" if lines else "")
+        return {
+            "cause": Cause.MACHINE.value,
+            "stage": "server",
+            "signature": signature,
+            "detail": log,
+            "where": None,
+        }
+
+    def observe(self, case: Case, workload: Workload, patch: Patch | None, *, cover: bool = False) -> Observation:
+        """The facts of a case, measured once a run; with a shelf, once for the same content.
+
+        With `cover` also the lines of the patch that ran, which takes as long again.
+        """
+        stored = self.store.load(case)
+        if stored is not None:
+            return stored
+        shelf = self.shelf if self.reuse or patch is None else None
+        asked_of = f"{self.identities.get(case.torch)} {'nightly' if self.nightly else 'premerge'} {cover}"
+        key = key_of(case, workload, patch, asked_of) if shelf else None
+        shelved = shelf.load(key, self._code(case)) if shelf and key else None
+        observation = shelved or self._measure(case, workload, patch, cover)
+        self.store.save(observation)
+        if shelf and key and shelved is None:
+            shelf.save(key, observation, self._code(case))
+        return observation
+
+    def _code(self, case: Case) -> Path:
+        return self.artifacts / f"{case.id}.py"
+
+    def _measure(self, case: Case, workload: Workload, patch: Patch | None, cover: bool) -> Observation:
+        request = {
+            **asked(workload),
+            "resources": self.nightly,
+            "cover": cover,
+            "profile": load_profile(case.device),
+            "patch": patch.path if patch else None,
+            "scope": patch.claims.scope if patch else None,
+        }
+        seconds = self.limits.seconds * COMPILES.get(workload.asks, 1)
+        answer = self.ask(case.torch, workload.asks, seconds, **request)
+        observation = self._observation(case, answer)
+        if observation.failure and observation.failure.stage == "compile":
+            return self._placed(observation, request)
+        speed = load_profile(case.device).get("speed")
+        if speed and "launches" in answer:
+            return replace(observation, metrics={METRIC: modelled_time(answer["launches"], speed)})
+        return observation
+
+    def _placed(self, observation: Observation, request: dict[str, Any]) -> Observation:
+        """A failed compile with the stage of the compiler that it failed in, and torch's trace of it."""
+        assert observation.failure is not None
+        trace = self._code(observation.case).with_suffix(".trace")
+        trace.mkdir(parents=True, exist_ok=True)
+        answer = self.ask(observation.case.torch, "ladder", **request, trace=str(trace.resolve()))
+        stage = answer.get("stage", observation.failure.stage)
+        return replace(
+            observation,
+            failure=replace(observation.failure, stage=stage),
+            artifacts={**observation.artifacts, "trace": shown(trace)},
+        )
+
+    def _observation(self, case: Case, answer: Answer) -> Observation:
+        observation = Observation(case=case, environment=answer.get("environment", {}))
+        if "failure" in answer:
+            return replace(observation, failure=failure_of(answer))
+        artifacts = {}
+        if answer.get("code"):
+            write_atomically(self._code(case), "\n\n".join(answer["code"]))
+            artifacts["code"] = shown(self._code(case))
+        facts = {name: fact_from(value) for name, value in answer["facts"].items()}
+        return replace(observation, facts=facts, artifacts=artifacts, **ran_of(answer))

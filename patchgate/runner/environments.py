@@ -1,0 +1,134 @@
+"""Torch environments for a search or a sweep: those that are there, others made when first asked for.
+
+Decides how one is made (uv, as nox does; a nightly from an index of its own; a commit as sources over a
+release) and that it is taken away again. Refuses to know what is run in it.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from packaging.version import Version
+
+from patchgate.runner.identity import read_environment
+from patchgate.runner.overlay import lay_over
+
+# The package index that has nightly builds.
+NIGHTLY_INDEX = "PATCHGATE_NIGHTLY_INDEX"
+_COMMIT = "+git"
+# numpy: torch warns without it; packaging: what version checks in patches are written with;
+# setuptools: torch 2.10 asks it for a C++ compiler.
+BESIDE_TORCH = ("numpy", "packaging", "setuptools")
+
+
+class NotInstallable(Exception):
+    """There is no such release for this machine; `str` says why."""
+
+
+@dataclass
+class Environments:
+    """`rows` maps a torch release to the interpreter of an environment that is there already.
+
+    A commit of the git repository `checkout` is called `2.13.0+git0123456789ab`: its sources over that release.
+    """
+
+    rows: dict[str, str]
+    checkout: Path | None = None
+    made: dict[str, str] = field(default_factory=dict)
+    failed: dict[str, str] = field(default_factory=dict)
+    _folder: tempfile.TemporaryDirectory[str] | None = None
+
+    def python(self, torch: str) -> str:
+        """The interpreter for a release. Raises NotInstallable, each time with the reason of the first."""
+        if torch in self.rows or torch in self.made:
+            return self.rows.get(torch) or self.made[torch]
+        if torch not in self.failed:
+            try:
+                self.made[torch] = self._make(torch)
+                return self.made[torch]
+            except NotInstallable as error:
+                self.failed[torch] = str(error)
+        raise NotInstallable(self.failed[torch])
+
+    def _make(self, torch: str) -> str:
+        self._folder = self._folder or tempfile.TemporaryDirectory(prefix="patchgate-rows-")
+        home = Path(self._folder.name) / torch
+        return self._lay(torch, home) if _COMMIT in torch else _install(torch, home)
+
+    def _lay(self, torch: str, home: Path) -> str:
+        if self.checkout is None:
+            raise NotInstallable("a commit of torch needs a checkout of torch (--checkout)")
+        release, _, commit = torch.partition(_COMMIT)
+        python = self.python(release)
+        try:
+            return lay_over(python, self.home(release), self.checkout, commit, home)
+        except subprocess.CalledProcessError as error:
+            raise NotInstallable(_said(error.stderr.decode(errors="replace")) or str(error)) from None
+
+    def home(self, torch: str) -> Path:
+        """Where the torch of a release is installed."""
+        return Path(read_environment(self.python(torch))["home"])
+
+    def close(self) -> None:
+        """Take away what was made."""
+        if self._folder is not None:
+            self._folder.cleanup()
+
+
+def commit_on(release: str, commit: str) -> str:
+    """What a commit's sources over a release are called."""
+    return f"{release}{_COMMIT}{commit[:12]}"
+
+
+def release_of(torch: str) -> str:
+    """The installed torch that a commit's sources are laid over; any other torch is its own."""
+    return torch.partition(_COMMIT)[0]
+
+
+def nightlies(first: str, last: str) -> list[str]:
+    """The nightly builds between two releases, oldest first, that the index of $PATCHGATE_NIGHTLY_INDEX has."""
+    index = os.environ.get(NIGHTLY_INDEX)
+    if not index:
+        return []
+    asked = [sys.executable, "-m", "pip", "index", "versions", "torch", "--pre", "--index-url", index]
+    told = subprocess.run(asked, capture_output=True, text=True)
+    listed = re.search(r"(?m)^Available versions: (.*)$", told.stdout)
+    found = {Version(version).public for version in listed[1].split(", ")} if listed else set()
+    inside = [each for each in map(Version, found) if each.is_devrelease and Version(first) < each < Version(last)]
+    return [str(each) for each in sorted(inside)]
+
+
+def _install(torch: str, home: Path) -> str:
+    uv = shutil.which("uv", path=os.pathsep.join((str(Path(sys.executable).parent), os.environ.get("PATH", ""))))
+    if uv is None:
+        raise NotInstallable("no `uv` to make an environment with (pip install uv)")
+    python = str(home / "bin" / "python")
+    _call(uv, "venv", "--quiet", "--python", sys.executable, str(home))
+    install = (uv, "pip", "install", "--quiet", "--python", python)
+    if ".dev" not in torch:
+        _call(*install, f"torch=={torch}", *BESIDE_TORCH)
+        return python
+    index = os.environ.get(NIGHTLY_INDEX)
+    if not index:
+        raise NotInstallable(f"{NIGHTLY_INDEX} names no index of nightly builds")
+    _call(*install, *BESIDE_TORCH)
+    _call(*install, "--prerelease", "allow", "--index-url", index, f"torch=={torch}")
+    return python
+
+
+def _call(*command: str) -> None:
+    ended = subprocess.run(command, capture_output=True, text=True)
+    if ended.returncode:
+        raise NotInstallable(_said(ended.stderr) or f"{command[0]} ended with status {ended.returncode}")
+
+
+def _said(error: str) -> str:
+    said = [re.sub(r"^\W+", "", line) for line in error.splitlines() if line.strip()]
+    return " ".join(said)[:300]

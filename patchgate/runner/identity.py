@@ -1,0 +1,120 @@
+"""What a stored observation stands for: a key of everything that could make a new one differ.
+
+Decides what goes into the key; nothing here starts torch. Inductor's options
+need no part: no variable that sets one reaches the probe, so the build decides them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import subprocess
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from patchgate.inputs.matrix import load_profile
+from patchgate.model.errors import UsageError
+from patchgate.model.paths import PACKAGE
+from patchgate.model.records import Case, Patch, Workload
+
+# Runs in the torch environment, finds torch without importing it, and reads the compiler's sources:
+# whoever builds torch, or edits it in place, keeps its version.
+_ASK = """
+import hashlib, importlib.metadata, importlib.util, json, pathlib, platform
+def version(name):
+    try: return importlib.metadata.version(name)
+    except importlib.metadata.PackageNotFoundError: return "none"
+spec = importlib.util.find_spec("torch")
+if not (spec and spec.origin):
+    print("null")
+    raise SystemExit
+home = pathlib.Path(spec.origin).parent
+sources = hashlib.sha256()
+for part in ("version.py", "_dynamo", "_functorch", "_inductor", "_subclasses", "fx"):
+    at = home / part
+    for path in sorted(at.rglob("*.py")) if at.is_dir() else [at]:
+        sources.update(str(path.relative_to(home)).encode() + b"\\0" + path.read_bytes())
+print(json.dumps({"torch": version("torch"), "triton": version("triton"), "python": platform.python_version(),
+    "machine": platform.machine(), "sources": sources.hexdigest(), "home": str(home.parent)}))
+"""
+
+
+@cache
+def read_environment(python: str) -> dict[str, str]:
+    """Versions of a torch environment, a digest of its compiler's sources, and where it is installed ("home")."""
+    try:
+        ended = subprocess.run([python, "-c", _ASK], capture_output=True, text=True, errors="replace", timeout=120)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise _no_torch("no interpreter that can be started", f"{python}: {error}") from None
+    try:
+        told: dict[str, str] | None = json.loads(ended.stdout)
+    except ValueError:
+        said = (ended.stderr or ended.stdout).strip().splitlines()[-1:]
+        got = f"{python}: {said[0][:200] if said else f'it said nothing and ended with status {ended.returncode}'}"
+        raise _no_torch("not a Python that says what torch it has", got) from None
+    if not isinstance(told, dict):
+        raise _no_torch("no torch in this environment", python)
+    return told
+
+
+def _no_torch(what: str, got: str) -> UsageError:
+    return UsageError(what, where="--row", got=got, next="--row TORCH=PYTHON with a Python that can `import torch`")
+
+
+def identity_of(python: str) -> str:
+    """A digest of an environment that is the same wherever the same torch is installed."""
+    return _digest({name: value for name, value in read_environment(python).items() if name != "home"})
+
+
+def key_of(case: Case, workload: Workload, patch: Patch | None, identity: str) -> str | None:
+    """The content key of an observation; None on a real device, of which no text tells all that matters."""
+    profile = load_profile(case.device)
+    if profile["kind"] == "real":
+        return None
+    return _digest(
+        {
+            "case": case.id,
+            "environment": identity,
+            "probe": files_digest(PACKAGE / "probe"),
+            "profile": profile,
+            "workload": [_file(Path(workload.path)), repr(replace(workload, path=""))],
+            "patch": patch_digest(patch) if patch else None,
+        }
+    )
+
+
+def key_of_question(request: Mapping[str, Any], identity: str) -> str | None:
+    """The content key of what torch answers unpatched on this CPU; None where the CPU does not tell what it is."""
+    try:
+        text = Path("/proc/cpuinfo").read_text(encoding="utf-8")
+    except OSError:
+        return None
+    cpu = sorted({line for line in text.splitlines() if line.startswith(("model name", "flags"))})
+    workload = [_file(Path(request["workload_path"]))] if "workload_path" in request else []
+    asked = {name: value for name, value in request.items() if name not in ("env", "outputs", "workload_path")}
+    return _digest([asked, identity, files_digest(PACKAGE / "probe"), cpu, workload])
+
+
+def patch_digest(patch: Patch) -> str:
+    """Of the patch's file and manifest; of a folder's every file, because the patch may read them."""
+    path = Path(patch.path)
+    if path.stem == "patch":
+        return files_digest(path.parent)
+    return _digest([_file(each) for each in (path, Path(patch.manifest or path))])
+
+
+def files_digest(folder: Path) -> str:
+    """Of every file below a folder."""
+    found = [path for path in sorted(folder.rglob("*")) if path.is_file() and path.suffix != ".pyc"]
+    return _digest([[str(path.relative_to(folder)), _file(path)] for path in found])
+
+
+def _file(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def _digest(content: Any) -> str:
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:32]

@@ -1,0 +1,1 @@
+"""What a command carries out: gate, sweep, fidelity, history and bisect."""

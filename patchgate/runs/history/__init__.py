@@ -1,0 +1,1 @@
+"""The verdicts and facts of many runs, and what changed between them."""

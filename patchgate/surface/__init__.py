@@ -1,1 +1,0 @@
-"""torch's private API without torch: index, usage, version gates, rules (one a file)."""

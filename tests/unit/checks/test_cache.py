@@ -1,0 +1,126 @@
+"""What processes that share a cache directory were given -> PG701 to PG709."""
+
+import pytest
+
+from patchgate.checks.judge.cache import (
+    AGAIN,
+    EDITED,
+    PATCHED,
+    PATCHED_WARM,
+    TAGGED,
+    UNPATCHED,
+    UNPATCHED_WARM,
+    is_stale,
+    judge_cache,
+    judge_failure,
+)
+from patchgate.model.records import Cause, Claims, Colour, Kind, Patch
+
+PATCH = Patch(id="mine", path="patch.py", source="", claims=Claims(title="Mine"))
+NONE = {"hit": 0, "miss": 0, "bypass": 0, "autograd_hit": 0, "autograd_miss": 0, "autograd_bypass": 0}
+MISS = NONE | {"miss": 1, "autograd_miss": 1}
+HIT = NONE | {"hit": 1, "autograd_hit": 1}
+BYPASS = NONE | {"bypass": 1}
+FAILURE = {"failure": {"cause": "raised", "stage": "compile", "signature": "TypeError: boom", "where": "patch.py:3"}}
+OURS, THEIRS = ["a"], ["b"]
+
+
+def ran(code, answers):
+    return {"code": code, "answers": answers}
+
+
+# A patch that the cache knows of, process by process.
+KNOWN = {
+    UNPATCHED: ran(OURS, MISS),
+    PATCHED_WARM: ran(THEIRS, MISS),
+    PATCHED: ran(THEIRS, MISS),
+    UNPATCHED_WARM: ran(OURS, MISS),
+    EDITED: ran(THEIRS, MISS),
+    AGAIN: ran(THEIRS, HIT),
+}
+STALE = {PATCHED_WARM: ran(OURS, HIT), UNPATCHED_WARM: ran(THEIRS, HIT), TAGGED: ran(THEIRS, MISS)}
+SAME = {name: ran(OURS, HIT) for name in (PATCHED, PATCHED_WARM, UNPATCHED_WARM)}
+
+
+def judge(**changed):
+    return judge_cache("2.11.0", "chain.cpu", PATCH, KNOWN | changed)
+
+
+@pytest.mark.parametrize(
+    ("changed", "codes"),
+    [
+        ({}, ["PG705"]),
+        (STALE, ["PG701", "PG701"]),
+        (STALE | {UNPATCHED_WARM: KNOWN[UNPATCHED_WARM]}, ["PG701"]),
+        (STALE | {PATCHED_WARM: KNOWN[PATCHED_WARM]}, ["PG701"]),
+        ({PATCHED: ran(THEIRS, BYPASS)}, ["PG702"]),
+        ({PATCHED: ran(THEIRS, BYPASS), UNPATCHED: ran(OURS, BYPASS)}, ["PG705"]),
+        ({EDITED: ran(THEIRS, HIT)}, ["PG703"]),
+        ({EDITED: ran(THEIRS, NONE | {"autograd_hit": 1})}, ["PG703"]),
+        ({EDITED: FAILURE}, ["PG705"]),
+        ({AGAIN: ran(THEIRS, MISS)}, ["PG704"]),
+        (SAME, ["PG705"]),
+    ],
+)
+def test_each_state_of_the_cache_has_its_code(changed, codes):
+    assert [verdict.code for verdict in judge(**changed)] == codes
+
+
+@pytest.mark.parametrize(("changed", "stale"), [({}, False), (STALE, True), (SAME, False)])
+def test_code_that_a_cold_cache_would_not_give_is_stale(changed, stale):
+    assert is_stale(KNOWN | changed) is stale
+
+
+def test_a_hit_alone_is_not_stale():
+    """Counters do not decide: the same code from the cache is the right code."""
+    (verdict,) = judge(**{PATCHED_WARM: ran(THEIRS, HIT)})
+    assert verdict.code == "PG705"
+
+
+def test_a_patch_that_changes_no_code_is_not_judged_and_not_red():
+    (verdict,) = judge(**SAME)
+    assert (verdict.kind, verdict.colour) == (Kind.NOTE, Colour.GREEN)
+    assert "cannot be judged here" in verdict.actual
+
+
+def test_a_stale_artifact_is_told_with_what_the_cache_said_and_a_remedy_that_was_tried():
+    patched, unpatched = judge(**STALE)
+    assert patched.actual == (
+        "the unpatched code ran (FX graphs: 1 hit, 0 miss, 0 bypass; AOTAutograd: 1 hit, 0 miss, 0 bypass)"
+    )
+    assert unpatched.actual.startswith("the patched code ran")
+    assert "cache_key_tag" in patched.next
+    assert "Tried on torch 2.11.0" in patched.next
+
+
+@pytest.mark.parametrize("tagged", [FAILURE, ran(OURS, HIT), ran(THEIRS, HIT)])
+def test_a_remedy_that_does_not_work_here_is_not_recommended(tagged):
+    assert judge(**STALE | {TAGGED: tagged})[0].next.startswith("Give the patch a TORCHINDUCTOR_CACHE_DIR of its own")
+
+
+def test_code_of_neither_side_is_stale_too():
+    (verdict,) = judge(**STALE | {PATCHED_WARM: ran(["c"], HIT), UNPATCHED_WARM: KNOWN[UNPATCHED_WARM]})
+    assert verdict.actual.startswith("code of neither side ran")
+
+
+def failed(cause):
+    return {"failure": FAILURE["failure"] | {"cause": cause.value}}
+
+
+@pytest.mark.parametrize(
+    ("failures", "code", "colour"),
+    [
+        ({PATCHED: failed(Cause.RAISED)}, "PG706", Colour.RED),
+        ({PATCHED_WARM: failed(Cause.HUNG)}, "PG706", Colour.RED),
+        ({PATCHED: failed(Cause.MACHINE)}, "PG709", Colour.GREY),
+        ({UNPATCHED: failed(Cause.RAISED)}, "PG709", Colour.GREY),
+        ({PATCHED: failed(Cause.RAISED), UNPATCHED: failed(Cause.RAISED)}, "PG709", Colour.GREY),
+    ],
+)
+def test_a_process_that_fails_is_the_patchs_fault_only_when_it_alone_does(failures, code, colour):
+    verdict = judge_failure("2.11.0", "chain.cpu", KNOWN | failures)
+    assert (verdict.code, verdict.colour, verdict.where) == (code, colour, "patch.py:3")
+
+
+def test_without_a_failure_there_is_no_verdict_of_one():
+    assert judge_failure("2.11.0", "chain.cpu", KNOWN) is None

@@ -1,0 +1,95 @@
+"""The comparison as a whole: every combination of states against DESIGN's table, written down again."""
+
+from itertools import product
+
+import pytest
+
+from patchgate.checks.compare import Recorded, Side, compare
+from patchgate.model.records import Cause, Failure, Kind, Unmeasured
+
+OLD, NEW, OTHER, MISSING = 4, 6, 9, "missing"
+KNOWN = "the known signature"
+OURS = {Cause.HUNG, Cause.OUT_OF_MEMORY, Cause.CRASHED, Cause.MACHINE}
+
+# What golden may hold: (unpatched value, patched value, known failure).
+RECORDS = {
+    "none": (None, None, None),
+    "equal": (OLD, OLD, None),
+    "different": (OLD, NEW, None),
+    "known failure": (OLD, OLD, KNOWN),
+    "known failure and nothing else": (None, None, KNOWN),
+    "only the patched side": (None, NEW, None),
+    "only the unpatched side": (OLD, None, None),
+}
+# What a side may be now: a value, MISSING, or (cause, signature).
+RAN = [OLD, NEW, OTHER, None, MISSING]
+FAILED = [(cause, signature) for cause in Cause for signature in (KNOWN, "another signature")]
+TABLE = list(product(RECORDS, RAN + FAILED, RAN + FAILED))
+
+
+def oracle(record, unpatched, patched):
+    """DESIGN's table, row by row; the first that fits wins."""
+    held_unpatched, held_patched, known = RECORDS[record]
+    unpatched_failed, patched_failed = isinstance(unpatched, tuple), isinstance(patched, tuple)
+    rows = [
+        (unpatched_failed and unpatched[0] in OURS, Kind.INFRA),
+        (patched_failed and patched[0] is Cause.MACHINE, Kind.INFRA),
+        (patched_failed and known is not None and patched[1] == known, Kind.KNOWN),
+        (patched_failed and unpatched_failed, Kind.DRIFTED),
+        (patched_failed, Kind.REGRESSED),
+        (known is not None, Kind.STALE),
+        (MISSING in (unpatched, patched), Kind.UNMEASURED),
+        (record == "none", Kind.NEW),
+        (patched == held_patched and held_patched != held_unpatched and patched == unpatched, Kind.ABSORBED),
+        (patched == held_patched, Kind.PASS),
+        ((None if unpatched_failed else unpatched) != held_unpatched, Kind.DRIFTED),
+        (patched == unpatched, Kind.INERT),
+        (True, Kind.REGRESSED),
+    ]
+    return next(kind for fits, kind in rows if fits)
+
+
+def side(state):
+    if isinstance(state, tuple):
+        cause, signature = state
+        return Side(failure=Failure(cause=cause, stage="compile", signature=signature))
+    return Side(value=Unmeasured(reason="no counter") if state == MISSING else state)
+
+
+def recorded(record):
+    unpatched, patched, known = RECORDS[record]
+    return Recorded(unpatched=unpatched, patched=patched, known_failure=known)
+
+
+@pytest.mark.parametrize("record", RECORDS)
+def test_every_combination_gives_the_kind_of_the_first_row_that_fits(record):
+    told = {
+        (unpatched, patched): compare(recorded(record), side(unpatched), side(patched))
+        for held, unpatched, patched in TABLE
+        if held == record
+    }
+    assert told == {(u, p): oracle(held, u, p) for held, u, p in TABLE if held == record}
+
+
+def test_the_table_reaches_every_kind_of_the_comparison():
+    reached = {oracle(*row) for row in TABLE}
+    assert reached == set(Kind) - {Kind.NOTE, Kind.OVER, Kind.UNDER, Kind.AMBIGUOUS}
+
+
+@pytest.mark.parametrize("cause", [cause for cause in Cause if cause is not Cause.MACHINE])
+def test_a_failure_of_the_patched_side_alone_is_the_patchs_own(cause):
+    failed = side((cause, "boom"))
+    assert compare(recorded("equal"), Side(value=OLD), failed) is Kind.REGRESSED
+
+
+@pytest.mark.parametrize("record", RECORDS)
+def test_two_missing_facts_are_never_a_pass(record):
+    missing = Side(value=Unmeasured(reason="no counter"))
+    kind = compare(recorded(record), missing, missing)
+    assert kind is (Kind.STALE if "known" in record else Kind.UNMEASURED)
+
+
+def test_an_unpatched_failure_does_not_hide_a_changed_fact():
+    failed = side((Cause.RAISED, "torch broke"))
+    kinds = [compare(recorded("only the patched side"), failed, Side(value=value)) for value in (NEW, OTHER)]
+    assert kinds == [Kind.PASS, Kind.REGRESSED]

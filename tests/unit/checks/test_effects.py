@@ -1,0 +1,141 @@
+"""What importing a patch does besides replacing its targets: PG206 to PG209 and PG213 to PG219."""
+
+import pytest
+
+from patchgate.checks.judge.effects import judge_effects, judge_outside
+from patchgate.model.records import Case, Cause, Claims, Failure, Kind, Observation, Patch
+
+TORCH = "2.11.0"
+
+
+def patch(**claims):
+    return Patch(id="mine", path="/p/patch.py", source="", claims=Claims(title="Mine", **claims))
+
+
+def effect(kind, name="X", line=7):
+    return {"kind": kind, "name": name, "what": f"{name} changed", "line": line}
+
+
+def judged(claims=None, **answer):
+    told = {"changed": ["torch.a"], "nested": [], "effects": []} | answer
+    return list(judge_effects(TORCH, patch(**({"targets": ("torch.a",)} | (claims or {}))), told, "patch.toml:3"))
+
+
+def test_a_patch_that_replaces_its_targets_once_is_green():
+    (verdict,) = judged()
+    assert (verdict.code, verdict.kind, verdict.actual) == ("PG211", Kind.PASS, "torch.a")
+
+
+def test_what_a_patch_does_besides_as_it_claims_is_told_too():
+    (verdict,) = judged({"effects": ("config X",)}, effects=[effect("config")])
+    assert verdict.actual == "torch.a, config X"
+    (verdict,) = judged({"targets": ("X",)}, changed=[], effects=[effect("config")])
+    assert verdict.actual == "X"
+
+
+def test_a_patch_that_is_gated_out_is_green_and_says_so():
+    (verdict,) = judged({"applies_to": "==2.12.0"}, changed=[])
+    assert (verdict.code, verdict.actual) == ("PG211", "nothing (gated out)")
+
+
+@pytest.mark.parametrize(
+    ("answer", "code", "actual"),
+    [
+        ({"nested": ["torch.a"]}, "PG206", "wraps itself: torch.a"),
+        ({"changed": ["torch.a", "torch.b"]}, "PG207", "torch.b"),
+    ],
+)
+def test_what_the_patch_replaces_beyond_its_claims_is_named(answer, code, actual):
+    (verdict,) = judged(**answer)
+    assert (verdict.code, verdict.kind, verdict.actual) == (code, Kind.REGRESSED, actual)
+    assert verdict.where == "patch.toml:3"
+
+
+@pytest.mark.parametrize(
+    ("kind", "code"),
+    [
+        ("device", "PG208"),
+        ("environment", "PG208"),
+        ("config", "PG208"),
+        ("process", "PG208"),
+        ("threads", "PG216"),
+        ("processes", "PG216"),
+        ("network", "PG216"),
+        ("compile", "PG217"),
+        ("files", "PG218"),
+    ],
+)
+def test_each_kind_of_effect_has_its_code_and_points_at_the_line(kind, code):
+    (verdict,) = judged(effects=[effect(kind)])
+    assert (verdict.code, verdict.actual, verdict.where) == (code, "X changed", "/p/patch.py:7")
+    for declared in (kind, f"{kind} X"):
+        assert [each.code for each in judged({"effects": (declared,)}, effects=[effect(kind)])] == ["PG211"]
+    assert [each.code for each in judged({"effects": (f"{kind} Y",)}, effects=[effect(kind)])] == [code]
+
+
+@pytest.mark.parametrize(("about", "code"), [("overwritten", "PG213"), ("unseen", "PG214"), ("dead", "PG215")])
+def test_a_declared_setting_must_still_keep_the_users_and_take_effect(about, code):
+    declared = {"effects": ("environment",)}
+    told = effect("environment")
+    assert [each.code for each in judged(declared, effects=[told], **{about: [told]})] == [code]
+
+
+def test_a_change_outside_the_scope_is_named():
+    (verdict,) = judged({"scope": "patched"}, leaks=["torch.a"])
+    assert (verdict.code, verdict.subject) == ("PG219", "torch.a")
+
+
+def test_a_claimed_target_that_is_left_alone_is_named():
+    (verdict,) = judged({"targets": ("torch.a", "torch.b")})
+    assert (verdict.code, verdict.actual) == ("PG209", "not replaced: torch.b")
+
+
+def test_a_target_that_is_left_alone_where_the_patch_claims_nothing_is_no_fault():
+    (verdict,) = judged({"targets": ("torch.a", "torch.b"), "applies_to": "==2.12.0"})
+    assert verdict.code == "PG211"
+
+
+def test_without_targets_anything_may_be_replaced():
+    assert [verdict.code for verdict in judged({"targets": None}, changed=["torch.a", "torch.b"])] == ["PG211"]
+
+
+@pytest.mark.parametrize(
+    ("targets", "codes"), [(("torch.a",), ["PG208"]), (("torch.a", "torch.config.tag"), ["PG211"]), (None, ["PG208"])]
+)
+def test_a_config_option_may_be_a_target_and_is_a_side_effect_otherwise(targets, codes):
+    told = judged({"targets": targets}, effects=[effect("config", "torch.config.tag")])
+    assert [verdict.code for verdict in told] == codes
+
+
+def test_an_option_that_other_threads_do_not_see_is_red_unless_one_thread_is_claimed():
+    option = effect("config", "torch.config.tag")
+    claims = {"targets": ("torch.a", "torch.config.tag")}
+    (verdict,) = judged(claims, effects=[option], unseen=[option])
+    assert (verdict.code, verdict.kind) == ("PG214", Kind.REGRESSED)
+    claims["effects"] = ("thread-local torch.config.tag",)
+    (verdict,) = judged(claims, effects=[option], unseen=[option])
+    assert (verdict.code, verdict.kind) == ("PG214", Kind.NOTE)
+
+
+def side(told):
+    """Facts, or the cause of a failure."""
+    case = Case(torch=TORCH, device="cpu", workload="stack")
+    if isinstance(told, Cause):
+        return Observation(case=case, failure=Failure(cause=told, stage="compile", signature="boom"))
+    return Observation(case=case, facts={"loads": told})
+
+
+@pytest.mark.parametrize(
+    ("unpatched", "left", "code", "actual"),
+    [
+        ((2, 1), (2, 1), "PG211", "2 facts as without it"),
+        ((2, 1), (2, 2), "PG219", "loads [2 1] -> [2 2]"),
+        ((2, 1), Cause.RAISED, "PG219", "compiles 1 -> 0"),
+        (Cause.RAISED, Cause.RAISED, "PG211", "1 facts as without it"),
+        ((2, 1), Cause.MACHINE, "PG905", "boom"),
+    ],
+)
+def test_a_compile_after_the_scope_is_one_without_the_patch(unpatched, left, code, actual):
+    verdict = judge_outside(TORCH, patch(scope="patched"), "patch.toml:4", side(unpatched), side(left))
+    assert (verdict.code, verdict.actual) == (code, actual)
+    assert verdict.subject == "outside patched stack.cpu"

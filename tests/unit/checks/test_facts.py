@@ -1,0 +1,163 @@
+"""Facts against golden: every code of PG3xx and PG4xx raised once, and what its verdict says."""
+
+import pytest
+
+from patchgate.checks.judge.facts import check_of, judge_facts
+from patchgate.model.records import Case, Cause, Expectation, Failure, Kind, Observation, Unmeasured
+
+MISSING = Unmeasured(reason="no counter")
+
+
+def observation(facts=None, cause=None, patch=None, signature="TypeError: boom"):
+    case = Case(torch="2.11.0", device="h200", workload="stack", patch=patch)
+    failure = Failure(cause=cause, stage="compile", signature=signature, where="patch.py:3") if cause else None
+    return Observation(case=case, facts=facts or {}, failure=failure, artifacts={"code": "code/stack.py"})
+
+
+def judge(check="kernels", *, held=(6, 4), now=(6, 4), known=None, fact="loads.max", causes=(None, None), release=""):
+    """Verdicts for one fact: what is recorded and what is now, each (unpatched, patched)."""
+    facts = [{fact: value} if value is not None else {} for value in (*held, *now)]
+    unpatched = observation({} if causes[0] else facts[2], causes[0])
+    patched = observation({} if causes[1] else facts[3], causes[1], "mine")
+    return list(
+        judge_facts(
+            check,
+            recorded=Expectation(facts=facts[1], known_failure=known),
+            recorded_unpatched=Expectation(facts=facts[0]),
+            unpatched=unpatched,
+            patched=patched,
+            next_step="read the code",
+            release=release,
+        )
+    )
+
+
+# codes of kernels, graph and options -> what raises it, and a neighbour that gives another.
+RAISED = {
+    ("PG300", "PG400", "PG430"): {},
+    ("PG301", "PG401", "PG431"): {"now": (6, 5)},
+    ("PG302", "PG402", "PG432"): {"now": (5, 5)},
+    ("PG303", "PG403", "PG433"): {"held": (None, None)},
+    ("PG304", "PG404", "PG434"): {"now": (4, 4)},
+    ("PG305", "PG405", "PG435"): {"now": (6, 6)},
+    ("PG306", "PG406", "PG436"): {"known": "TypeError: boom"},
+    ("PG308", "PG408", "PG438"): {"now": (6, MISSING)},
+}
+
+
+@pytest.mark.parametrize(("codes", "state"), RAISED.items())
+def test_each_kind_has_its_code_in_each_check(codes, state):
+    (kernels,) = judge("kernels", **state)
+    (graph,) = judge("graph", fact="fx.ops", **state)
+    (options,) = judge("options", fact="options.mode.default", **state)
+    assert (kernels.code, graph.code, options.code) == codes
+
+
+@pytest.mark.parametrize("state", RAISED.values())
+def test_a_fact_is_judged_by_one_check_only(state):
+    assert judge("graph", **state) == judge("kernels", fact="fx.ops", **state) == []
+
+
+@pytest.mark.parametrize(
+    ("causes", "known", "code"),
+    [
+        ((None, Cause.RAISED), None, "PG301"),
+        ((Cause.RAISED, Cause.RAISED), None, "PG302"),
+        ((None, Cause.RAISED), "TypeError: boom", "PG307"),
+        ((None, Cause.RAISED), "TypeError: another", "PG301"),
+        ((None, Cause.HUNG), None, "PG301"),
+        ((None, Cause.MACHINE), None, "PG309"),
+        ((Cause.MACHINE, None), None, "PG309"),
+        ((Cause.HUNG, Cause.HUNG), None, "PG309"),
+    ],
+)
+def test_a_case_that_failed_has_one_verdict_in_the_kernels_check(causes, known, code):
+    (verdict,) = judge(causes=causes, known=known)
+    assert (verdict.code, verdict.subject, verdict.where) == (code, "stack.h200 compiles", "patch.py:3")
+    side = "patched" if causes[1] else "unpatched"
+    assert verdict.actual == f"{side}: TypeError: boom [compile]"
+    assert judge("graph", fact="fx.ops", causes=causes, known=known) == []
+
+
+@pytest.mark.parametrize(("now", "code"), [(4, "PG300"), (5, "PG302")])
+def test_the_patched_facts_are_judged_although_the_unpatched_side_failed(now, code):
+    assert [verdict.code for verdict in judge(now=(None, now), causes=(Cause.RAISED, None))] == [code]
+
+
+@pytest.mark.parametrize(
+    ("state", "expected", "actual"),
+    [
+        ({}, "4 (unpatched 6)", "4"),
+        ({"held": (6, 6), "now": (6, 6)}, "6", "6"),
+        ({"now": (6, 5)}, "4 (unpatched 6)", "5"),
+        ({"now": (5, 5)}, "4 (unpatched recorded 6, now 5)", "5"),
+        ({"held": (None, None)}, "a record (unpatched now: 6)", "4"),
+        ({"now": (6, None)}, "4 (unpatched 6)", "absent"),
+        ({"now": (6, MISSING)}, "4 (unpatched 6)", "unmeasured (no counter)"),
+        ({"held": ((2, 6), (2, 4)), "now": ((2, 6), (2,))}, "[2 4] (unpatched [2 6])", "[2]"),
+    ],
+)
+def test_a_verdict_says_what_was_expected_and_what_is(state, expected, actual):
+    (verdict,) = judge(**state)
+    assert (verdict.expected, verdict.actual) == (expected, actual)
+
+
+@pytest.mark.parametrize(("now", "where"), [((6, 5), "code/stack.py"), ((6, 4), None), ((4, 4), None)])
+def test_the_generated_code_is_shown_where_it_explains_the_figure(now, where):
+    assert judge(now=now)[0].where == where
+
+
+def test_only_a_regression_has_the_trials_own_next_step():
+    assert [judge(now=now)[0].next == "read the code" for now in ((6, 5), (5, 5), (4, 4))] == [True, False, False]
+
+
+def test_facts_come_in_the_order_of_their_names():
+    facts = {"stores": (1,), "bytes.read": 2, "loads": (1,)}
+    told = judge_facts(
+        "kernels",
+        recorded=Expectation(facts={"kernels.defined": 1}),
+        recorded_unpatched=Expectation(facts={"aten.ops": 1}),
+        unpatched=observation(facts),
+        patched=observation(facts, patch="mine"),
+        next_step="",
+    )
+    names = ["aten.ops", "bytes.read", "kernels.defined", "loads", "stores"]
+    assert [verdict.subject for verdict in told] == [f"stack.h200 {name}" for name in names]
+
+
+def test_a_kernel_kind_that_appears_is_a_change_from_zero():
+    held = {"loads": (1,)}
+    told = judge_facts(
+        "kernels",
+        recorded=Expectation(facts=held),
+        recorded_unpatched=Expectation(facts=held),
+        unpatched=observation(held),
+        patched=observation(held | {"kernels.kind.cpp": 2}, patch="mine"),
+        next_step="",
+    )
+    assert [(v.kind, v.expected, v.actual) for v in told] == [(Kind.REGRESSED, "0", "2"), (Kind.PASS, "[1]", "[1]")]
+
+
+@pytest.mark.parametrize(
+    ("fact", "check"),
+    [("dynamo.graphs", "graph"), ("fx.op.add", "graph"), ("aten.ops", "kernels"), ("fxx", "kernels")],
+)
+def test_what_dynamo_and_fx_tell_belongs_to_the_graph(fact, check):
+    assert check_of(fact) == check
+
+
+def test_what_was_not_asked_for_is_not_missed():
+    """Resources are recorded by nightly runs; a pre-merge run does not take them."""
+    held = {"held": (None, None), "fact": "resources.registers"}
+    assert judge(held=(64, 64), now=(None, None), fact="resources.registers") == []
+    (verdict,) = judge(held=(64, 64), now=(64, 70), fact="resources.registers")
+    assert verdict.code == "PG301"
+    (verdict,) = judge(now=(64, 64), **held)
+    assert verdict.code == "PG303"
+
+
+def test_whose_record_it_is_is_told_where_it_is_another_torchs():
+    (drifted,) = judge(held=(6, 6), now=(7, 7), release="2.15.0")
+    assert (drifted.kind, drifted.torch) == (Kind.DRIFTED, "2.11.0")
+    assert drifted.expected == "6 (unpatched recorded 6, now 7) (by the record of 2.15.0)"
+    assert "by the record" not in judge(held=(6, 6), now=(7, 7), release="2.11.0")[0].expected

@@ -1,0 +1,45 @@
+"""Whether an environment counts at all: PG901, PG902, PG903, PG906."""
+
+import pytest
+
+from patchgate.checks.judge.machine import judge_row, judge_sentinel, judge_undeviced
+from patchgate.model.records import Colour, Kind
+
+EXPECTED = {"kernels.defined": 1, "loads": [2]}
+FAILURE = {"cause": "machine", "stage": "server", "signature": "did not answer"}
+
+
+def sentinel(**answer):
+    return judge_sentinel("2.11.0", "h200", {"expected": EXPECTED} | answer)
+
+
+def test_a_row_without_an_environment_is_not_judged():
+    verdict = judge_row("2.11.0", "no wheel")
+    assert (verdict.code, verdict.kind, verdict.actual) == ("PG901", Kind.INFRA, "no wheel")
+
+
+def test_counters_that_count_are_green_whatever_else_they_count():
+    verdict = sentinel(facts=EXPECTED | {"bytes.total": 9})
+    assert (verdict.code, verdict.colour, verdict.actual) == ("PG903", Colour.GREEN, "2 as known")
+
+
+@pytest.mark.parametrize(
+    ("answer", "actual"),
+    [
+        ({"facts": EXPECTED | {"loads": [0]}}, "loads = [0], not [2]"),
+        ({"facts": {"loads": [2]}}, "kernels.defined = None, not 1"),
+        ({"facts": {}}, "kernels.defined = None, not 1; loads = None, not [2]"),
+        ({"failure": FAILURE}, "did not answer"),
+    ],
+)
+def test_counters_that_do_not_count_void_the_row(answer, actual):
+    verdict = sentinel(**answer)
+    assert (verdict.code, verdict.colour, verdict.subject) == ("PG902", Colour.GREY, "sentinel.h200")
+    assert verdict.actual == actual
+
+
+def test_what_no_simulation_can_tell_is_a_note_of_the_check_that_asked():
+    verdict = judge_undeviced("kernels", "2.11.0", "mlp_max_autotune.h200", "needs one: it runs candidates")
+    assert (verdict.code, verdict.colour, verdict.check) == ("PG906", Colour.GREEN, "kernels")
+    assert (verdict.expected, verdict.actual) == ("a real device", "needs one: it runs candidates")
+    assert judge_undeviced("parity", "2.11.0", "ranks", "this machine has 1", "2 GPUs").expected == "2 GPUs"

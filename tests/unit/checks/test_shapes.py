@@ -1,0 +1,102 @@
+"""A script of sizes: each of PG421 to PG423 once, one verdict for each way of compiling, and quiet neighbours."""
+
+import pytest
+
+from patchgate.checks.judge.shapes import judge_shapes
+from patchgate.model.records import Case, Cause, Expectation, Failure, Observation
+
+FACTS = {
+    "shapes.compiled.automatic": (1, 0, 1, 0),
+    "shapes.compiled.static": (1, 0, 1, 1),
+    "shapes.breaks.automatic": 0,
+    "shapes.eager.automatic": 0,
+    "shapes.limit.automatic": 0,
+    "shapes.guard.automatic.TENSOR_MATCH": 4,
+    "shapes.reason.automatic.1": "size mismatch",
+}
+
+
+def observation(facts, patch=None, failure=None):
+    case = Case(torch="2.11.0", device="cpu", workload="stack_shapes", patch=patch)
+    return Observation(case=case, facts=facts, failure=failure)
+
+
+def judge(*, recorded=None, unpatched=None, failure=None, **changed):
+    """Verdicts where the patch changes these facts (`compiled=(1, 1)` of automatic shapes)."""
+    named = {f"shapes.{name}.automatic": value for name, value in changed.items()}
+    patched = {} if failure else FACTS | named
+    return list(
+        judge_shapes(
+            recorded=Expectation(facts=FACTS | (recorded or {})),
+            recorded_unpatched=Expectation(facts=FACTS),
+            unpatched=observation(FACTS | (unpatched or {})),
+            patched=observation(patched, "mine", failure),
+            next_step="read",
+        )
+    )
+
+
+def red(verdicts):
+    return [verdict for verdict in verdicts if verdict.code != "PG400"]
+
+
+@pytest.mark.parametrize(
+    ("changed", "code"),
+    [
+        ({"compiled": (1, 0, 1, 1)}, "PG421"),
+        ({"breaks": 2, "compiled": (2, 0, 2, 0)}, "PG422"),
+        ({"eager": 1, "compiled": (1, 0, 1, 1), "breaks": 1}, "PG423"),
+        ({"limit": 1}, "PG423"),
+    ],
+)
+def test_what_got_worse_names_the_verdict(changed, code):
+    (verdict,) = red(judge(**changed))
+    assert (verdict.code, verdict.subject, verdict.check) == (code, "stack_shapes.cpu automatic", "shapes")
+
+
+def test_what_follows_from_it_is_told_in_it():
+    facts = {"shapes.reason.automatic.2": "Gt(s0, 12) (mlp.py:3)", "shapes.guard.automatic.SYMBOLIC": 3}
+    patched = observation(FACTS | facts | {"shapes.compiled.automatic": (1, 0, 1, 1)}, "mine")
+    held = Expectation(facts=FACTS)
+    told = judge_shapes(
+        recorded=held, recorded_unpatched=held, unpatched=observation(FACTS), patched=patched, next_step=""
+    )
+    (verdict,) = red(told)
+    assert verdict.expected == "compiled [1 0 1 0], breaks 0, eager 0, limit 0"
+    assert verdict.actual == "compiled [1 0 1 1], breaks 0, eager 0, limit 0; Gt(s0, 12) (mlp.py:3)"
+
+
+def test_nothing_changed_is_green_fact_by_fact():
+    assert [verdict.code for verdict in judge()] == ["PG400"] * len(FACTS)
+
+
+def test_more_compiles_that_are_recorded_pass():
+    more = {"compiled": (1, 0, 1, 1)}
+    assert red(judge(recorded={"shapes.compiled.automatic": (1, 0, 1, 1)}, **more)) == []
+
+
+def test_fewer_compiles_are_a_changed_fact():
+    (verdict,) = red(judge(compiled=(1, 0, 0, 0)))
+    assert (verdict.code, verdict.subject) == ("PG401", "stack_shapes.cpu shapes.compiled.automatic")
+
+
+def test_what_torch_changed_by_itself_is_not_held_against_the_patch():
+    (verdict,) = red(judge(unpatched={"shapes.compiled.automatic": (1, 1, 1, 1)}, compiled=(1, 1, 1, 1)))
+    assert verdict.code == "PG402"
+
+
+def test_a_patched_side_that_fails_has_one_verdict():
+    failure = Failure(cause=Cause.RAISED, stage="shapes", signature="TypeError: boom")
+    (verdict,) = judge(failure=failure)
+    assert (verdict.code, verdict.actual) == ("PG401", "patched: TypeError: boom [shapes]")
+    (verdict,) = judge(failure=Failure(cause=Cause.MACHINE, stage="server", signature="gone"))
+    assert verdict.code == "PG409"
+
+
+def test_a_failure_that_is_known_is_not_news():
+    known = Expectation(known_failure="TypeError: boom")
+    failed = observation({}, "mine", Failure(cause=Cause.RAISED, stage="shapes", signature="TypeError: boom"))
+    told = judge_shapes(
+        recorded=known, recorded_unpatched=known, unpatched=observation(FACTS), patched=failed, next_step=""
+    )
+    assert [verdict.code for verdict in told] == ["PG407"]

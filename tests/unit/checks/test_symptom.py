@@ -1,0 +1,100 @@
+"""Is the patch needed where it is gated out, and does it cure where it applies? PG203, PG204, PG205, PG212."""
+
+import pytest
+from expecttest import assert_expected_inline
+
+from patchgate.checks.judge.gate import judge_symptom
+from patchgate.model.records import Case, Cause, Claims, Failure, Kind, Observation, Patch, Symptom, Unmeasured
+
+SYMPTOM = Symptom(workload="stack", device="h200", fact="loads.max", predicate="> 4")
+MISSING = Unmeasured(reason="no counter")
+CLAIMS = Claims(title="Mine", applies_to="==2.11.0", fixed_in="2.12")
+
+
+def side(value, patch=None):
+    """A side that tells `loads.max`, tells nothing (None), or failed (a cause)."""
+    case = Case(torch="2.11.0", device="h200", workload="stack", patch=patch)
+    if isinstance(value, Cause):
+        return Observation(case=case, failure=Failure(cause=value, stage="compile", signature="boom"))
+    return Observation(case=case, facts={} if value is None else {"loads.max": value, "loads": (2, 1)})
+
+
+def judge(before, after, torch="2.11.0", claims=CLAIMS):
+    patch = Patch(id="mine", path="patch.py", source="", claims=claims)
+    return judge_symptom(torch, patch, SYMPTOM, side(before), side(after, "mine"), "patch.toml:3", "again")
+
+
+@pytest.mark.parametrize(
+    ("torch", "before", "after", "code", "kind"),
+    [
+        ("2.11.0", 6, 4, "PG211", Kind.PASS),
+        ("2.11.0", 6, 6, "PG205", Kind.REGRESSED),
+        ("2.11.0", 4, 4, "PG204", Kind.ABSORBED),
+        ("2.11.0", 4, 6, "PG204", Kind.ABSORBED),
+        ("2.12.1", 6, 6, "PG203", Kind.REGRESSED),
+        ("2.12.1", 4, 4, "PG211", Kind.PASS),
+        ("2.11.0", MISSING, 4, "PG212", Kind.UNMEASURED),
+        ("2.11.0", None, 4, "PG212", Kind.UNMEASURED),
+        ("2.11.0", Cause.RAISED, 4, "PG212", Kind.UNMEASURED),
+        ("2.11.0", 6, MISSING, "PG212", Kind.UNMEASURED),
+        ("2.11.0", 6, None, "PG205", Kind.REGRESSED),
+        ("2.11.0", 6, Cause.RAISED, "PG205", Kind.REGRESSED),
+        ("2.11.0", 6, Cause.MACHINE, "PG905", Kind.INFRA),
+    ],
+)
+def test_a_symptom_is_measured_never_believed(torch, before, after, code, kind):
+    verdict = judge(before, after, torch)
+    assert (verdict.code, verdict.kind) == (code, kind)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "actual"),
+    [
+        (6, 4, "loads.max 6 unpatched, 4 patched, loads [2 1] with and without the patch"),
+        (MISSING, 4, "no fact loads.max"),
+        (Cause.RAISED, 4, "boom"),
+        (6, None, "no fact loads.max with the patch"),
+        (6, MISSING, "no counter"),
+    ],
+)
+def test_what_was_measured_is_shown(before, after, actual):
+    assert judge(before, after).actual == actual
+
+
+def test_a_gate_that_is_too_narrow_is_told_against_what_was_believed():
+    verdict = judge(6, 6, "2.12.1")
+    told = f"{verdict.where}\n{verdict.subject}\n{verdict.expected}\n{verdict.actual}\n{verdict.next}"
+    assert_expected_inline(
+        told,
+        """\
+patch.toml:3
+symptom stack.h200 loads.max > 4
+absent where applies_to = ==2.11.0 gates the patch out (fixed_in = 2.12)
+loads.max 6 with and without the patch, loads [2 1] with and without the patch
+widen applies_to and the check in the patch to cover 2.12.1, or correct the claim; then: again""",
+    )
+
+
+COMPILES = Symptom(workload="stack", device="h200", fact="compiles", predicate="== 0")
+
+
+@pytest.mark.parametrize(
+    ("torch", "before", "after", "code"),
+    [
+        ("2.11.0", Cause.RAISED, 6, "PG211"),
+        ("2.11.0", Cause.RAISED, Cause.RAISED, "PG205"),
+        ("2.11.0", 6, 6, "PG204"),
+        ("2.12.1", Cause.RAISED, Cause.RAISED, "PG203"),
+        ("2.12.1", 6, 6, "PG211"),
+        ("2.11.0", Cause.MACHINE, 6, "PG212"),
+        ("2.11.0", Cause.HUNG, 6, "PG212"),
+    ],
+)
+def test_a_symptom_may_be_that_it_does_not_compile(torch, before, after, code):
+    patch = Patch(id="mine", path="patch.py", source="", claims=CLAIMS)
+    verdict = judge_symptom(torch, patch, COMPILES, side(before), side(after, "mine"), "patch.toml:3", "again")
+    assert verdict.code == code
+
+
+def test_a_patch_without_a_gate_claims_every_release():
+    assert judge(6, 6, "2.12.1", Claims(title="Mine")).code == "PG205"

@@ -1,0 +1,45 @@
+"""Sampled tokens, unpatched against patched: the words, the interval and PG510."""
+
+import pytest
+
+from patchgate.checks.judge.tokens import flips_within, judge_tokens
+from patchgate.model.records import Claims, Kind, Numerics, Patch
+
+NONE = {"sequences": 64, "tokens": 4096, "changed_sequences": 0, "changed_tokens": 0, "drawn_alike": 4096}
+SOME = {"sequences": 64, "tokens": 4096, "changed_sequences": 3, "changed_tokens": 65, "drawn_alike": 4000}
+ALL = {"sequences": 64, "tokens": 4096, "changed_sequences": 64, "changed_tokens": 4096, "drawn_alike": 64}
+
+
+def judge(counts, numerics=Numerics.BIT_IDENTICAL):
+    patch = Patch(id="mine", path="patch.py", source="", claims=Claims(title="Mine", numerics=numerics))
+    (verdict,) = judge_tokens("2.11.0", patch, "cpu", {"greedy": counts})
+    return verdict
+
+
+@pytest.mark.parametrize(
+    ("counts", "numerics", "code", "kind"),
+    [
+        (NONE, Numerics.BIT_IDENTICAL, "PG503", Kind.PASS),
+        (SOME, Numerics.BIT_IDENTICAL, "PG510", Kind.REGRESSED),
+        (SOME, Numerics.ROUNDING, "PG503", Kind.NOTE),
+        (ALL, Numerics.CHANGES, "PG503", Kind.NOTE),
+    ],
+)
+def test_a_flip_is_red_unless_it_is_claimed(counts, numerics, code, kind):
+    verdict = judge(counts, numerics)
+    assert (verdict.code, verdict.kind, verdict.subject) == (code, kind, "decoder.cpu greedy tokens")
+
+
+def test_the_sentence_that_a_maintainer_needs():
+    assert judge(SOME).actual == (
+        "1.6% of 4096 tokens change, 3 of 64 sequences (1.6% to 12.9%);"
+        " an exact-text test over 64 tokens would flip with probability 4.7% (1.6% to 13.2%);"
+        " an exact-text test over 1000 tokens would flip with probability 52.8% (22.5% to 89.0%)"
+    )
+
+
+@pytest.mark.parametrize("tokens", [1, 64, 1000])
+def test_none_and_all_are_sure_on_one_side_only(tokens):
+    assert flips_within(tokens, NONE)[:2] == (0.0, 0.0)
+    assert flips_within(tokens, NONE)[2] > 0
+    assert flips_within(tokens, ALL)[0] == 1.0

@@ -1,0 +1,256 @@
+"""`patchgate init` on every patch that there is: the manifest loads, and claims what the patch's author claimed."""
+
+import shutil
+import sys
+
+import pytest
+import yaml
+from expecttest import assert_expected_inline
+from hypothesis import given
+from hypothesis import strategies as st
+from packaging.specifiers import SpecifierSet
+
+from patchgate.cli import main as cli
+from patchgate.inputs.patch import load_claims, load_patch
+from patchgate.lint.index.release import releases
+from patchgate.lint.infer import Guess, Guesses
+from patchgate.lint.infer_manifest import manifest_text
+from patchgate.model.paths import ROOT
+from patchgate.model.records import Claims
+
+PATCHES = sorted(path for path in (ROOT / "fixtures" / "patches").iterdir() if path.is_dir())
+# torch.nn.modules is not indexed, so that the class goes by the name under which the patch has it.
+ELSEWHERE = {
+    f"torch.nn.LayerNorm.{name}": f"torch.nn.modules.normalization.LayerNorm.{name}" for name in ("__init__", "forward")
+}
+# Applied by what Triton has, and to Python's own builtins: neither shows in names of torch.
+NO_CHECK_OF_TORCH = {"unsloth-cluster", "vllm-rawstream"}
+
+
+@pytest.fixture
+def command(folder, monkeypatch, capsys):
+    def run(*arguments):
+        monkeypatch.setattr(sys, "argv", ["patchgate", *map(str, arguments)])
+        with pytest.raises(SystemExit) as ended:
+            cli.main()
+        return (ended.value.code, *capsys.readouterr())
+
+    return run
+
+
+@pytest.fixture
+def bare(folder):
+    """A copy of a patch without its manifest."""
+
+    def copy(source):
+        shutil.copytree(source, folder / source.name)
+        (folder / source.name / "patch.toml").unlink()
+        return folder / source.name
+
+    return copy
+
+
+@pytest.mark.parametrize("source", PATCHES, ids=lambda path: path.name)
+def test_the_manifest_claims_what_the_author_claimed(command, bare, source):
+    theirs, copy = load_patch(source).claims, bare(source)
+    assert command("init", copy)[0] == 0
+    ours = load_patch(copy).claims
+    if (source / "patch.py").is_file() and theirs.targets is not None:
+        assert {ELSEWHERE.get(name, name) for name in ours.targets} == set(theirs.targets)
+    if (source / "patch.py").is_file() and source.name not in NO_CHECK_OF_TORCH:
+        assert held(ours) == held(theirs)
+    assert set(theirs.effects) <= set(ours.effects)
+    assert theirs.scope in (None, ours.scope, "own_mode")
+    assert command("lint", copy)[0] in ((0, 1) if (source / "patch.py").is_file() else (3,))
+
+
+def held(claims):
+    return [SpecifierSet(claims.applies_to or "").contains(version, prereleases=True) for version in releases()]
+
+
+def test_there_are_claims_to_compare():
+    claims = [load_patch(path).claims for path in PATCHES]
+    assert sum(one.targets is not None for one in claims) > 25
+    assert sum(one.applies_to is not None for one in claims) > 9
+
+
+def test_each_line_says_what_suggests_it_and_what_settles_it(command, bare):
+    copy = bare(ROOT / "fixtures" / "patches" / "vllm-42686")
+    (copy / "patch.py").write_text((copy / "patch.py").read_text() + "# from https://example.org/pull/1.\n")
+    assert command("init", copy.name)[1].splitlines()[0] == "wrote vllm-42686/patch.toml"
+    assert_expected_inline(
+        (copy / "patch.toml").read_text().partition("\n\n# Not guessed")[0],
+        """\
+# Written by `patchgate init` from patch.py, without running it. Each guess says what settles it;
+# all at once: patchgate gate vllm-42686
+
+# guessed: how patch.py begins
+title = "vLLM #42686 re-created from its description: a cost model for realising reused buffers"
+
+# guessed: the first address, patch.py:43. Settle: the pull request or issue it is from
+source = "https://example.org/pull/1"
+
+# guessed: the version check, patch.py:41, lets it through: 2.11.
+# Settle: PG201 and PG202 say where this is not so
+applies_to = "==2.11.0"
+
+# guessed: assigned at patch.py:42. Settle: PG207 names what it replaces besides, PG209 what it does not
+targets = [
+    "torch._inductor.ir.StorageBox.should_realize_on_reuse",
+]""",
+    )
+
+
+def test_a_bare_file_gets_a_manifest_of_its_own_name(command, folder):
+    (folder / "mine.py").write_text("")
+    assert command("init", "mine.py")[0] == 0
+    assert load_claims(folder / "mine.toml") == Claims(title="mine")
+
+
+def test_nothing_is_replaced_unless_told(command, folder):
+    (folder / "mine.py").write_text('"""Mine."""\n')
+    (folder / "mine.toml").write_text("not TOML at all")
+    status, _, wrong = command("init", "mine.py")
+    assert (status, (folder / "mine.toml").read_text()) == (2, "not TOML at all")
+    assert_expected_inline(
+        wrong,
+        """\
+error: mine.toml: is there already
+  got:  a file that would be replaced
+  next: the same command with --force replaces it
+""",
+    )
+    status, printed, _ = command("init", "mine.py", "--force")
+    assert (status, printed.splitlines()[0]) == (0, "replaced mine.toml")
+    assert load_patch(folder / "mine.py").claims.title == "Mine"
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "told"),
+    [
+        ("none.py", None, "error: none.py: no such patch"),
+        ("mine.txt", "", "error: mine.txt: not a patch"),
+        ("mine.py", "x = (\n", "error: mine.py:1: not readable as Python"),
+        ("deep.py", "(" * 5000, "error: deep.py:1: not readable as Python"),
+        ("null.py", "x = 1\0", "error: null.py:1: not readable as Python"),
+    ],
+)
+def test_bad_input_is_told_by_its_place(command, folder, name, text, told):
+    if text is not None:
+        (folder / name).write_text(text)
+    status, printed, wrong = command("init", name)
+    assert (status, printed, wrong.splitlines()[0]) == (2, "", told)
+    assert not list(folder.glob("*.toml"))
+
+
+def test_a_folder_that_cannot_be_written_is_told(command, folder, monkeypatch):
+    (folder / "mine.py").write_text("")
+
+    def refuse(path, text):
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr("patchgate.cli.init.write_atomically", refuse)
+    assert command("init", "mine.py")[2].splitlines() == [
+        "error: mine.toml: cannot be written",
+        "  got:  Permission denied",
+    ]
+
+
+@pytest.fixture
+def repository(folder):
+    (folder / ".git").mkdir()
+    (folder / "patches" / "mine").mkdir(parents=True)
+    (folder / "patches" / "mine" / "patch.py").write_text("")
+    (folder / "patches" / "other.py").write_text("")
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("patch", "watched"), [("patches/mine", "patches/mine/**"), ("patches/other.py", "patches/other.*")]
+)
+def test_the_workflows_call_ours_for_the_patch(command, repository, patch, watched):
+    status, printed, _ = command("init", patch, "--workflow", "them/gate@0123abc")
+    assert status == 0
+    assert [line.partition(" ")[0] for line in printed.splitlines()] == ["wrote", "wrote", "wrote", "next:"]
+    gate, comment = (
+        yaml.safe_load((repository / ".github" / "workflows" / f"patchgate{name}.yml").read_text())
+        for name in ("", "-comment")
+    )
+    assert gate["jobs"]["gate"]["uses"] == "them/gate/.github/workflows/gate.yml@0123abc"
+    assert gate["jobs"]["gate"]["with"] == {"patches": patch}
+    assert gate[True]["pull_request"]["paths"] == [watched, ".github/workflows/patchgate.yml"]
+    assert comment["jobs"]["comment"]["uses"] == "them/gate/.github/workflows/comment.yml@0123abc"
+    assert comment[True]["workflow_run"]["workflows"] == [gate["name"]]
+
+
+def test_workflows_are_written_beside_a_manifest_that_is_kept_even_by_force(command, repository):
+    manifest = repository / "patches" / "mine" / "patch.toml"
+    manifest.write_text('title = "read and mended"')
+    status, printed, _ = command("init", "patches/mine", "--workflow", "them/gate@0123abc")
+    assert (status, printed.splitlines()[:2]) == (
+        0,
+        ["kept patches/mine/patch.toml", "wrote .github/workflows/patchgate.yml"],
+    )
+    status, printed, _ = command("init", "patches/mine", "--workflow", "them/gate@4567def", "--force")
+    assert (status, printed.splitlines()[1]) == (0, "replaced .github/workflows/patchgate.yml")
+    assert manifest.read_text() == 'title = "read and mended"'
+    assert command("init", "patches/mine", "--force")[0] == 0
+    assert "guessed" in manifest.read_text()
+
+
+def test_nothing_is_written_where_one_file_is_there_already(command, repository):
+    (repository / ".github" / "workflows").mkdir(parents=True)
+    (repository / ".github" / "workflows" / "patchgate.yml").write_text("theirs")
+    status, _, wrong = command("init", "patches/mine", "--workflow", "them/gate@0123abc")
+    assert (status, wrong.splitlines()[0]) == (2, "error: .github/workflows/patchgate.yml: is there already")
+    assert "add this patch to its `patches` and `paths`, and init it without --workflow" in wrong
+    assert not (repository / "patches" / "mine" / "patch.toml").exists()
+
+
+@pytest.mark.parametrize(
+    ("patch", "called", "told"),
+    [
+        ("patches/mine", "them/gate", "error: --workflow: not OWNER/REPO@COMMIT"),
+        ("patches/mine", "them/gate@a b", "error: --workflow: not OWNER/REPO@COMMIT"),
+        ("two words", "them/gate@1", "error: two words: cannot be named in a workflow"),
+    ],
+)
+def test_what_a_workflow_cannot_say_is_refused(command, repository, patch, called, told):
+    shutil.copytree(repository / "patches" / "mine", repository / "two words")
+    status, printed, wrong = command("init", patch, "--workflow", called)
+    assert (status, printed, wrong.splitlines()[0]) == (2, "", told)
+
+
+def test_a_workflow_needs_a_repository(command, folder):
+    (folder / "mine.py").write_text("")
+    told = command("init", "mine.py", "--workflow", "them/gate@1")[2].splitlines()[0]
+    assert told == "error: mine.py: nowhere to put a workflow"
+
+
+@given(st.text(st.characters(exclude_categories=["Cs"])), st.text(st.characters(exclude_categories=["Cs"])))
+def test_whatever_a_patch_says_the_manifest_can_be_read(folder, title, name):
+    told, effect = Guess(value=title, line=1), Guess(value=f"config {title}", line=1)
+    text = manifest_text(
+        Guesses(title=told, source=told, targets=(told,), scope=told, effects=(effect,)),
+        "patch.py",
+        name,
+        "nox",
+        ["2.11.0"],
+    )
+    (folder / "patch.toml").write_text(text, encoding="utf-8", newline="")
+    claims = load_claims(folder / "patch.toml")
+    assert (claims.title, claims.targets, claims.scope, claims.effects) == (
+        title or name or folder.name,
+        (title,),
+        title,
+        (f"config {title}",),
+    )
+
+
+def test_a_patch_is_read_as_python_reads_it(command, folder):
+    (folder / "marked.py").write_bytes(b'\xef\xbb\xbf"""Mine."""\n')
+    assert command("init", "marked.py")[0] == 0
+    assert load_claims(folder / "marked.toml").title == "Mine"
+    (folder / "uncoded.py").write_bytes(b"# one\n# gr\xfc\xdfe\n")
+    code, _, err = command("init", "uncoded.py")
+    assert (code, err.splitlines()[0]) == (2, "error: uncoded.py:2: not readable as Python")

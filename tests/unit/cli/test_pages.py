@@ -1,0 +1,61 @@
+"""Writing the page: with the history that there is, and without one."""
+
+import json
+import os
+import re
+
+from patchgate.cli.pages import write_page
+from patchgate.model.records import Case, Claims, Expectation, Observation, Patch
+from patchgate.runs.evidence import Compared, Judged
+from patchgate.runs.history.store import History
+
+PATCH = Patch(id="mine", path="p.py", source="", claims=Claims(title="t"))
+CASE = Case(torch="2.11.0", device="h200", workload="stack", patch="mine")
+
+
+def observed(value):
+    return Observation(case=CASE, facts={"loads.max": value})
+
+
+def judged():
+    case = Compared(
+        case=CASE,
+        golden=Expectation(),
+        golden_unpatched=Expectation(),
+        unpatched=None,
+        patched=observed(5),
+        code=None,
+        on="",
+    )
+    return Judged(patch=PATCH, torches=("2.11.0",), verdicts=(), compared=(case,))
+
+
+def written(folder):
+    (folder / "verdicts.json").write_text("")
+    os.utime(folder / "verdicts.json", (0, 0))
+    page, history = folder / "report.html", folder / "history.sqlite"
+    write_page(page, "mine", [judged()], since=folder / "verdicts.json", code=0, history=history)
+    text = page.read_text()
+    return text, json.loads(re.search(r'id="data">(.*?)</script>', text, re.DOTALL)[1])
+
+
+def test_values_of_earlier_runs_are_on_the_page(folder):
+    history = History(folder / "history.sqlite")
+    for number, value in enumerate((4, 4, 5)):
+        history.record(f"r{number}", f"2026-01-0{number + 1}", "mine", [], [observed(value)])
+    history.close()
+    assert written(folder)[1]["cases"][0][6] == [["loads.max", [], ["4", "4", "5"]]]
+
+
+def test_without_a_history_there_is_none_and_none_is_made(folder):
+    text, data = written(folder)
+    assert data["cases"][0][6] == []
+    assert not (folder / "history.sqlite").exists()
+    assert "judged 1970-01-01 00:00 UTC" in text
+
+
+def test_a_history_that_is_none_is_said_on_the_page_and_keeps_nobody_from_reading_it(folder):
+    (folder / "history.sqlite").write_text("no database, but longer than the header of one" * 9)
+    text, data = written(folder)
+    assert "No history is shown." in text
+    assert data["cases"][0][6] == []

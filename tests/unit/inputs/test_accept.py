@@ -1,0 +1,163 @@
+"""Promoting to golden: what is planned, shown and written, and where it is refused."""
+
+import os
+
+import pytest
+from expecttest import assert_expected_inline
+
+from patchgate.inputs.accept import HISTORY, Change, carry_out, plan, reason_of, refuse_here
+from patchgate.model.errors import UsageError
+from patchgate.model.records import Case, Cause, Failure, Observation
+
+RELEASES = ["2.11.0", "2.12.1"]
+
+
+def seen(torch="2.11.0", patch=None, workload="stack", cause=None, **facts):
+    failure = Failure(cause=cause, stage="compile", signature="boom") if cause else None
+    case = Case(torch=torch, device="h200", workload=workload, patch=patch)
+    return Observation(case=case, facts=facts, failure=failure)
+
+
+def accept(folder, *observations, reason="why"):
+    changes = plan(observations, RELEASES, folder)
+    carry_out(changes, reason, folder)
+    return [change.path.name for change in changes]
+
+
+@pytest.mark.parametrize("name", ["CI", "PYTEST_XDIST_WORKER"])
+@pytest.mark.parametrize("value", ["1", "true", "gw0"])
+def test_it_is_refused_where_nobody_reads_the_diff(name, value):
+    with pytest.raises(UsageError) as refused:
+        refuse_here({name: value, "HOME": "/"})
+    assert (refused.value.where, refused.value.got) == (f"${name}", f"{name}={value}")
+
+
+@pytest.mark.parametrize("environment", [{}, {"CI": ""}, {"CI": "false"}, {"CI": "0", "PYTEST_XDIST_WORKER": ""}])
+def test_it_is_allowed_where_a_person_is(environment):
+    assert refuse_here(environment) is None
+
+
+def test_the_refusal_says_what_to_do_instead():
+    with pytest.raises(UsageError) as refused:
+        refuse_here({"CI": "true"})
+    assert_expected_inline(
+        str(refused.value),
+        """\
+$CI: accept is a decision of a person
+  got:  CI=true
+  next: run it on your own machine, read the diff, commit golden/""",
+    )
+
+
+def test_observations_become_a_file_for_each_workload(folder):
+    assert accept(folder, seen(loads=6), seen(workload="mlp", loads=1)) == ["mlp.h200.txt", "stack.h200.txt"]
+    assert_expected_inline(
+        (folder / "stack.h200.txt").read_text(),
+        """\
+# stack on h200
+schema 1
+
+[unpatched]
+loads  2.11.0  6
+""",
+    )
+
+
+def test_what_golden_already_says_is_no_change(folder):
+    accept(folder, seen(loads=6))
+    assert plan([seen(loads=6)], RELEASES, folder) == []
+
+
+def test_planning_writes_nothing(folder):
+    changes = plan([seen(loads=6)], RELEASES, folder)
+    assert (len(changes), list(folder.iterdir())) == (1, [])
+
+
+def test_only_files_that_were_observed_are_touched(folder):
+    accept(folder, seen(loads=6), seen(workload="mlp", loads=1))
+    before = (folder / "mlp.h200.txt").read_text()
+    assert accept(folder, seen(loads=7)) == ["stack.h200.txt"]
+    assert (folder / "mlp.h200.txt").read_text() == before
+
+
+def test_the_diff_has_the_lines_that_moved_and_nothing_else(folder):
+    accept(folder, seen(loads=6, stores=1), seen("2.12.1", loads=6, stores=1))
+    (change,) = plan([seen("2.12.1", loads=2, stores=1)], RELEASES, folder)
+    assert_expected_inline(
+        change.diff,
+        """\
+--- stack.h200.txt
++++ stack.h200.txt
+@@ -5 +5,2 @@
+-loads  2.11.0..2.12.1  6
++loads  2.11.0  6
++loads  2.12.1  2""",
+    )
+
+
+@pytest.mark.parametrize(
+    ("cause", "patch", "kept"),
+    [
+        (Cause.RAISED, None, True),
+        (Cause.EXITED, None, True),
+        (Cause.MACHINE, None, False),
+        (Cause.HUNG, None, False),
+        (Cause.OUT_OF_MEMORY, None, False),
+        (Cause.CRASHED, None, False),
+        (Cause.HUNG, "mine", True),
+        (Cause.OUT_OF_MEMORY, "mine", True),
+        (Cause.CRASHED, "mine", True),
+        (Cause.MACHINE, "mine", False),
+    ],
+)
+def test_what_the_machine_did_is_no_record(folder, cause, patch, kept):
+    accept(folder, seen(loads=6))
+    changes = plan([seen(patch=patch, cause=cause)], RELEASES, folder)
+    assert bool(changes) is kept
+    assert all('failure  2.11.0  "boom"' in change.after for change in changes)
+
+
+def test_a_golden_file_that_cannot_be_read_stops_everything(folder):
+    (folder / "stack.h200.txt").write_text("not golden\n")
+    with pytest.raises(UsageError):
+        accept(folder, seen(workload="mlp", loads=1), seen(loads=6))
+    assert [path.name for path in folder.iterdir()] == ["stack.h200.txt"]
+
+
+def test_a_file_that_cannot_be_written_keeps_its_old_text(folder, monkeypatch):
+    accept(folder, seen(loads=6))
+    (change,) = plan([seen(loads=7)], RELEASES, folder)
+    before, history = change.path.read_text(), (folder / HISTORY).read_text()
+
+    def full(*arguments):
+        raise OSError("disk full")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(OSError, match="disk full"):
+        carry_out([Change(path=change.path, before=before, after="new")], "why", folder)
+    assert (change.path.read_text(), (folder / HISTORY).read_text()) == (before, history)
+
+
+def test_every_reason_is_kept_in_the_history(folder):
+    accept(folder, seen(loads=6), seen(workload="mlp", loads=1), reason="first")
+    accept(folder, seen(loads=7), reason="second")
+    first, second = (folder / HISTORY).read_text().splitlines()[2:]
+    assert first.endswith(" first (2 files)")
+    assert second.endswith(" second (stack.h200.txt)")
+
+
+@pytest.mark.parametrize("text", [None, "", " \n "])
+def test_a_reason_is_wanted(folder, text):
+    with pytest.raises(UsageError) as refused:
+        reason_of(text)
+    assert_expected_inline(
+        str(refused.value),
+        """\
+--reason: a reason is wanted: golden changes are decisions
+  got:  nothing
+  next: patchgate accept --reason 'torch 2.13 fuses the last norm'""",
+    )
+
+
+def test_a_reason_is_put_on_one_line():
+    assert reason_of(" torch 2.13\n fuses   the norm ") == "torch 2.13 fuses the norm"

@@ -1,0 +1,59 @@
+"""A patch is read as Python reads it: the same text where Python runs it, and refused where Python refuses it."""
+
+import ast
+import codecs
+import py_compile
+
+import pytest
+
+from patchgate.inputs.patch import load_patch
+from patchgate.inputs.source import Unreadable, parse, read_anyhow, read_source
+from patchgate.model.errors import UsageError
+
+TEXT = "# a comment\nname = 'gr\u00fc\u00df'\n"
+CODED = f"# -*- coding: latin-1 -*-\n{TEXT}"
+READ = {
+    "utf-8": TEXT.encode(),
+    "byte-order-mark": codecs.BOM_UTF8 + TEXT.encode(),
+    "coding-line": CODED.encode("latin-1"),
+    "windows-lines": TEXT.replace("\n", "\r\n").encode(),
+    "empty": b"",
+}
+REFUSED = {
+    "latin-1-without-a-coding-line": (TEXT.encode("latin-1"), 2, "can't decode byte 0xfc"),
+    "unknown-coding": (b"# coding: no-such\nx = 1\n", 1, "unknown encoding"),
+    "utf-16": (TEXT.encode("utf-16"), 1, "can't decode byte 0xff"),
+    "nul": (b"x = 1\n\0\n", 1, "null bytes"),
+}
+
+
+@pytest.mark.parametrize("data", READ.values(), ids=READ)
+def test_what_python_runs_is_read_as_python_reads_it(folder, data):
+    (folder / "patch.py").write_bytes(data)
+    text = read_source(folder / "patch.py")
+    assert ast.dump(parse(text)) == ast.dump(ast.parse(data))
+    assert "\r" not in text and not text.startswith("\ufeff")
+    assert load_patch(folder / "patch.py").source == text
+
+
+@pytest.mark.parametrize(("data", "line", "reason"), REFUSED.values(), ids=REFUSED)
+def test_what_python_refuses_is_unreadable(folder, data, line, reason):
+    path = folder / "patch.py"
+    path.write_bytes(data)
+    with pytest.raises(py_compile.PyCompileError):
+        py_compile.compile(str(path), cfile=str(folder / "x"), doraise=True)
+    with pytest.raises(Unreadable) as error:
+        parse(read_source(path))
+    assert error.value.line == line
+    assert reason in error.value.reason
+    assert load_patch(path).source == read_anyhow(path)  # that it does not run is a verdict
+
+
+def test_a_diff_has_no_coding_line(folder):
+    (folder / "patch.diff").write_bytes(b"# coding: no-such\n\xff\n")
+    assert read_source(folder / "patch.diff") == "# coding: no-such\n\ufffd\n"
+
+
+def test_a_file_that_cannot_be_read_is_told_with_its_path(folder):
+    with pytest.raises(UsageError, match=r"gone\.py: cannot be read"):
+        read_source(folder / "gone.py")

@@ -1,0 +1,80 @@
+"""One file with several gated patches: where each is, and what is left of the file when it stands alone."""
+
+import sys
+
+import pytest
+
+from patchgate.cli import main as cli
+from patchgate.cli import parts as parts_command
+from patchgate.inputs.patch import load_patch
+from patchgate.inputs.split_patches import parts_of, text_of
+from patchgate.model.paths import ROOT
+
+THREE = ROOT / "fixtures" / "patches" / "three-in-one"
+TEXT = (THREE / "patch.py").read_text("utf-8")
+
+
+def test_each_condition_that_writes_into_torch_is_a_part():
+    assert [part.name for part in parts_of(TEXT)] == ["should_realize_on_reuse", "can_fuse", "generate_return"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "import torch\n\ntorch.a.b = None\ntorch.a.c = None\n",
+        "import torch\n\nif True:\n    here = torch.a\n",
+        "import torch\n\n\ndef f():\n    torch.a = 1\n\n\nf()\n",
+        "import torch\n\nif __name__ == '__main__':\n    torch.a = 1\n",
+        "def f():\n    pass\n\n\nif True:\n    f.original = 1\n",
+    ],
+    ids=["no condition", "nothing written", "no condition in what is called", "a script", "of its own"],
+)
+def test_what_is_not_behind_a_condition_or_not_torch_s_is_no_part(text):
+    assert parts_of(text) == []
+
+
+def test_an_attribute_by_name_an_entry_and_the_same_name_again():
+    conditions = "if a.x:\n    setattr(a.b, 'c', 1)\nif a.y:\n    a.table['d'] = 1\nif a.z:\n    setattr(a.b, 'c', 2)\n"
+    text = f"import a\n\n{conditions}"
+    assert [part.name for part in parts_of(text)] == ["c", "entry", "c-7"]
+
+
+def test_a_part_alone_keeps_its_lines_and_loses_those_of_the_others():
+    parts = parts_of(TEXT)
+    alone = text_of(TEXT, parts[1], parts)
+    assert len(alone.splitlines()) == len(TEXT.splitlines())
+    assert [part.name for part in parts_of(alone)] == ["can_fuse"]
+    assert parts_of(alone) == [parts[1]]
+    assert "def count_returns" not in alone
+    assert "def count_returns" in text_of(TEXT, parts[2], parts)
+
+
+def test_every_part_is_judged_beside_the_others_and_then_all(monkeypatch, tmp_path, capsys):
+    judged = []
+
+    def gate(arguments, folder):
+        judged.append((arguments, folder.name))
+        return 1 if "can_fuse" in arguments[0] else 0
+
+    monkeypatch.setattr(parts_command, "_gate", gate)
+    told = ["parts", str(THREE), "--row", "2.11.0=python", "--folder", str(tmp_path)]
+    monkeypatch.setattr(sys, "argv", ["patchgate", *told])
+    with pytest.raises(SystemExit) as ended:
+        cli.main()
+    assert ended.value.code == 1
+    assert [name for _, name in judged] == ["should_realize_on_reuse", "can_fuse", "generate_return", "all"]
+    first, *_ = judged[0]
+    assert first.count("--with") == 2
+    assert first[-2:] == ["--row", "2.11.0=python"]
+    claims = load_patch(tmp_path / "patches" / "can_fuse").claims
+    assert claims.targets == ("torch._inductor.scheduler.Scheduler.can_fuse",)
+    assert claims.applies_to is not None
+    assert "can_fuse                                 exit code 1" in capsys.readouterr().out
+
+
+def test_a_single_patch_is_not_parted(monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", ["patchgate", "parts", str(ROOT / "fixtures" / "patches" / "harmless")])
+    with pytest.raises(SystemExit) as ended:
+        cli.main()
+    assert ended.value.code == 2
+    assert "nothing to part" in capsys.readouterr().err

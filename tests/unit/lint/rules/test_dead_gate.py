@@ -1,0 +1,25 @@
+"""PG120: a gate that no release satisfies, and one that some does."""
+
+from __future__ import annotations
+
+from toytorch import TORCHES, codes, found
+
+from patchgate.lint.run import lint_source
+
+
+def test_dead_gate_is_red_only_when_it_keeps_a_replacement_out() -> None:
+    source = "import torch\nfrom torch._inductor.ir import Box\nif torch.__version__ < (2, 8):\n    {}\n"
+    dead = found(source.format("Box.should_realize = lambda self, *a, **k: 1"))
+    assert [line.split(" no indexed")[0] for line in dead] == ["3: PG120 red"]
+    assert [line.split(" no indexed")[0] for line in found(source.format("raise ImportError"))] == ["3: PG120 note"]
+    assert "PG120" not in codes(source.replace("2, 8", "2, 12").format("pass"))
+
+
+def test_a_gate_that_only_releases_outside_the_matrix_satisfy() -> None:
+    source = "import torch\nif torch.__version__ < (2, 11): pass\n"
+    findings, _ = lint_source(source, "patch.py", TORCHES, matrix=["2.11.0", "2.13.0"])
+    assert [each.message for each in findings if each.code == "PG120"] == [
+        "no row of the matrix (2.11.0 to 2.13.0) satisfies `torch.__version__ < (2, 11)`"
+    ]
+    of_the_oldest, _ = lint_source(source, "patch.py", TORCHES, matrix=["2.10.0"])
+    assert "PG120" not in [each.code for each in of_the_oldest]

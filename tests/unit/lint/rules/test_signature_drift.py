@@ -1,0 +1,119 @@
+"""PG113, PG114: replacements and overrides that do not take what torch passes, and those that do."""
+
+from __future__ import annotations
+
+import pytest
+from toyrelease import ToyRelease
+from toytorch import TORCHES, codes, found
+
+from patchgate.lint.run import lint_source
+
+BOX = "from torch._inductor.ir import Box\nimport torch\n"
+
+
+def test_drift_names_the_parameter_and_the_release() -> None:
+    lines = found(f"{BOX}def f(self, users): return 1\nBox.should_realize = f\n")
+    assert lines[0] == (
+        "4: PG113 red replacement of `Box.should_realize` does not take `graph_reuse`, which torch passes [from 2.13]"
+    )
+
+
+@pytest.mark.parametrize(
+    "signature",
+    [
+        "self, users, *, graph_reuse=True",
+        "self, users, **kw",
+        "*args, **kwargs",
+        "self, users, graph_reuse=1",
+    ],
+)
+def test_a_signature_that_takes_every_call(signature: str) -> None:
+    assert "PG113" not in codes(f"{BOX}def f({signature}): return 1\nBox.should_realize = f\n")
+
+
+@pytest.mark.parametrize(
+    "rebinding",
+    [
+        "setattr(Box, 'should_realize', f)",
+        "from unittest.mock import patch\npatch('torch._inductor.ir.Box.should_realize', f)",
+        "from unittest import mock\nmock.patch.object(Box, 'should_realize', f)",
+        "def test(monkeypatch): monkeypatch.setattr(Box, 'should_realize', f)",
+        "torch._inductor.ir.Box.should_realize = f",
+        "import importlib\nimportlib.import_module('torch._inductor.ir').Box.should_realize = f",
+        "Box.should_realize, x = f, 1",
+    ],
+)
+def test_every_way_of_replacing(rebinding: str) -> None:
+    assert "PG113" in codes(f"{BOX}def f(self, users): return 1\n{rebinding}\n")
+
+
+def test_forms() -> None:
+    source = f"{BOX}def f({{}}): ...\nBox.{{}} = {{}}\n"
+    assert codes(source.format("self, data", "create", "f")) == ["PG113", "PG114"]
+    assert codes(source.format("data", "create", "staticmethod(f)")) == []
+    assert codes(source.format("cls, data", "wrap", "classmethod(f)")) == []
+    assert codes(source.format("self", "first", "f")) == ["PG114", "PG119"][:1]
+    assert codes(source.format("self", "first", "property(f)")) == []
+    assert "PG114" in codes(f"{BOX}async def f(self, users, **kw): ...\nBox.should_realize = f\n")
+
+
+def test_an_override_in_a_subclass_drifts_with_its_base() -> None:
+    source = "from torch._inductor.ir import Box\nclass Mine(Box):\n    def should_realize(self, users{}): return 1\n"
+    assert found(source.format("")) == [
+        "3: PG113 red override of `Box.should_realize` does not take `graph_reuse`, which torch passes [from 2.13]"
+    ]
+    assert found(source.format(", **kw")) == []
+    assert found(source.replace("should_realize", "own").format("")) == []
+
+
+def test_an_override_that_takes_less_everywhere_is_meant() -> None:
+    source = "from torch._inductor.ir import Box\nclass Mine(Box):\n    def should_realize(self): return 1\n"
+    assert found(source) == []
+    assert found("class Mine:\n    def should_realize(self, users): return 1\n") == []
+
+
+def test_another_order_is_red_where_calls_pass_by_position() -> None:
+    release = ToyRelease("2.11.0", {"torch._inductor.ir": "def strides(x, y): ...\ndef use(): strides(1, 2)\n"})
+    swapped = "import torch._inductor.ir as ir\ndef f({}): ...\nir.strides = f\n"
+    assert found(swapped.format("y, x"), (release,)) == [
+        "3: PG113 red replacement of `ir.strides` has `x`, `y` at another place, where torch passes them by position"
+        " [2.11]"
+    ]
+    assert found(swapped.format("a, b"), (release,)) == []
+    assert found(swapped.format("x, y, z=1"), (release,)) == []
+    named = ToyRelease("2.11.0", {"torch._inductor.ir": "def strides(x, y): ...\ndef use(): strides(x=1, y=2)\n"})
+    assert [line.split()[2] for line in found(swapped.format("y, x"), (named,))] == ["note"]
+
+
+KEEPING = f"{BOX}kept = Box.should_realize\ndef f({{}}): return {{}}\nBox.should_realize = f\n"
+
+
+@pytest.mark.parametrize(
+    "call", ["kept(self, users)", "Box.should_realize(self, users)", "len([kept(self, users=users)])"]
+)
+def test_what_is_taken_and_not_passed_on_to_the_original_is_a_note(call: str) -> None:
+    told = found(KEEPING.format("self, users, *, graph_reuse=True", call))
+    assert [each for each in told if "PG113" in each] == [
+        "4: PG113 note replacement of `Box.should_realize` takes `graph_reuse`, which torch passes,"
+        " and calls the original without it [from 2.13]"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("signature", "call"),
+    [
+        ("self, users, *, graph_reuse=True", "kept(self, users, graph_reuse=graph_reuse)"),
+        ("self, users, *, graph_reuse=True", "graph_reuse and kept(self, users)"),
+        ("self, users, *, graph_reuse=True", "users > 2"),
+        ("self, users, **more", "kept(self, users, **more)"),
+        ("*every, **more", "kept(*every, **more)"),
+    ],
+)
+def test_what_is_passed_on_or_used_is_quiet(signature: str, call: str) -> None:
+    assert "PG113" not in codes(KEEPING.format(signature, call))
+
+
+def test_the_fix_says_to_pass_a_new_parameter_on() -> None:
+    source = f"{BOX}def f(self, users): return 1\nBox.should_realize = f\n"
+    [fix] = {each.fix for each in lint_source(source, "patch.py", TORCHES)[0] if each.code == "PG113"}
+    assert fix == "add `*, graph_reuse=True`, and pass it on where the original is called"

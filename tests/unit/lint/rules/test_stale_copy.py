@@ -1,0 +1,105 @@
+"""PG122: copies that lost upstream edits, and overrides that are none."""
+
+from __future__ import annotations
+
+from expecttest import assert_expected_inline
+from toyrelease import ToyRelease
+from toytorch import TORCHES, found
+
+from patchgate.lint.similarity import edits_lost, three_way
+
+COPY = """
+from torch._inductor.ir import Box
+def should_realize(self, users, **kwargs):
+    a = 1
+    b = {}
+    c = 3
+    d = 4
+    print('mine')
+    return a + b + c + d
+Box.should_realize = should_realize
+"""
+
+
+def test_a_stale_copy_shows_the_edits_that_it_lost() -> None:
+    assert found(COPY.format(2)) == [
+        "9: PG122 red override of `Box.should_realize` copies the body of 2.11 and before"
+        " and lacks 2 upstream edits [from 2.13]"
+    ]
+    rewritten = "from torch._inductor.ir import Box\nBox.should_realize = lambda self, *a, **k: True\n"
+    assert [line.split()[2] for line in found(rewritten)] == ["note"]
+    assert found(COPY.format(2), TORCHES[:2]) == []
+
+
+class Bodiless:
+    """A release of which only the index is at hand."""
+
+    def __init__(self, release: ToyRelease) -> None:
+        self._release = release
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._release, name)
+
+    def source(self, dotted: str) -> None:
+        return None
+
+
+BODILESS = tuple(Bodiless(each) for each in TORCHES)
+
+
+def test_without_sources_a_copy_to_the_letter_is_still_known() -> None:
+    exact = COPY.format(2).replace("    print('mine')\n", "")
+    assert found(exact, BODILESS) == [
+        "8: PG122 red override of `Box.should_realize` is the body of 2.11 and before, which is another one here"
+        " [from 2.13]"
+    ]
+    assert found(exact, BODILESS[:2]) == []
+
+
+def test_without_sources_no_base_is_made_up() -> None:
+    assert found(COPY.format(2), BODILESS) == [
+        "9: PG122 note upstream body of `Box.should_realize` changes in 2.13.0 [every release]"
+    ]
+
+
+def test_a_copy_of_another_release_is_stale_where_it_is_the_only_one_to_apply() -> None:
+    gated = "import torch\n" + COPY.format(2).replace("\nBox.", "\nif torch.__version__ >= (2, 13): Box.")
+    assert "PG122 red override of `Box.should_realize` copies the body of 2.11 and before" in found(gated)[-1]
+
+
+def test_the_three_ways() -> None:
+    shown = three_way(
+        "2.11", "a\nb\nc\nd\ne\nf", "2.13.0", "a\nB\nc\nd\ne\nf", "a\nb\nc\nd\ne\nmine\nf", ("- b", "+ B")
+    )
+    assert_expected_inline(
+        shown,
+        """\
+upstream, 2.11 -> 2.13.0 (! = lost by the override)
+    a
+! - b
+! + B
+    c
+    d
+    ...
+override, 2.11 -> patch
+    ...
+    d
+    e
+  + mine
+    f""",
+    )
+
+
+def test_edits_that_the_override_followed_are_not_lost() -> None:
+    assert edits_lost("a\nb", "a\nB", "a\nB\nmine") == ()
+    assert edits_lost("a\nb", "a\nB", "a\nb\nmine") == ("- b", "+ B")
+    assert edits_lost("a\nb", "a", "a\nmine") == ()
+
+
+def test_a_wrapper_cannot_go_stale() -> None:
+    source = (
+        "from torch._inductor.ir import Box\n_original = Box.should_realize\n"
+        "def f(self, *a, **k): return {}(self, *a, **k)\nBox.should_realize = f\n"
+    )
+    assert found(source.format("_original")) == []
+    assert [line.split()[1] for line in found(source.format("print"))] == ["PG122"]

@@ -1,0 +1,73 @@
+"""Version checks are worth in each release what Python would make of them."""
+
+from __future__ import annotations
+
+import ast
+
+import pytest
+from toyrelease import ToyRelease
+from toytorch import codes
+
+from patchgate.lint.interpret.walking import walk
+
+RELEASES = ("2.9.1", "2.10.0", "2.11.0", "2.12.1")
+HEAD = """
+import torch, importlib.metadata
+from packaging import version
+from packaging.version import Version, parse
+from packaging.specifiers import SpecifierSet
+from torch.torch_version import TorchVersion
+from somewhere import is_torch_equal, is_torch_equal_or_newer
+TORCH = Version(torch.__version__)
+def is_211():
+    return Version(torch.__version__).release[:2] == (2, 11)
+def at_least(text):
+    return parse(torch.__version__) >= parse(text)
+"""
+
+
+def holds_in(test: str) -> dict[str, bool | None]:
+    tree = ast.parse(f"{HEAD}\nif {test}:\n    pass\n")
+    return {version: walk(tree, ToyRelease(version, {})).gates[-1].holds for version in RELEASES}
+
+
+@pytest.mark.parametrize(
+    ("test", "releases"),
+    [
+        ('Version(torch.__version__).public == "2.11.0"', ["2.11.0"]),
+        ('Version(torch.__version__).base_version == "2.11.0"', ["2.11.0"]),
+        ('TORCH >= Version("2.11")', ["2.11.0", "2.12.1"]),
+        ('torch.__version__ >= "2.10"', ["2.10.0", "2.11.0", "2.12.1"]),
+        ("torch.__version__ >= (2, 11)", ["2.11.0", "2.12.1"]),
+        ('version.parse("2.10") <= TORCH < version.parse("2.12")', ["2.10.0", "2.11.0"]),
+        ('tuple(int(p) for p in torch.__version__.split(".")[:2]) >= (2, 11)', ["2.11.0", "2.12.1"]),
+        ('tuple(map(int, torch.__version__.split(".")[:2])) == (2, 10)', ["2.10.0"]),
+        ('torch.__version__.startswith("2.11")', ["2.11.0"]),
+        ('TORCH in SpecifierSet("~=2.11")', ["2.11.0", "2.12.1"]),
+        ('SpecifierSet("<2.11").contains(str(TORCH.public))', ["2.9.1", "2.10.0"]),
+        ("TORCH.minor == 11 and TORCH.major == 2", ["2.11.0"]),
+        ('is_torch_equal("2.11.0")', ["2.11.0"]),
+        ('not is_torch_equal_or_newer("2.11.0")', ["2.9.1", "2.10.0"]),
+        ("is_211()", ["2.11.0"]),
+        ('at_least("2.11")', ["2.11.0", "2.12.1"]),
+        ('Version(importlib.metadata.version("torch")).release >= (2, 12)', ["2.12.1"]),
+        ('TorchVersion(torch.__version__) > "2.11.5"', ["2.12.1"]),
+    ],
+)
+def test_a_gate_holds_in_exactly_these_releases(test: str, releases: list[str]) -> None:
+    assert [version for version, truth in holds_in(test).items() if truth] == releases
+
+
+def test_equality_with_a_local_version_is_not_decided_but_reported() -> None:
+    assert holds_in('TORCH == Version("2.11.0")')["2.11.0"] is None
+    gate = "import torch\nfrom packaging.version import Version\nif Version(torch.__version__){}: pass\n"
+    assert codes(gate.format(' == Version("2.11.0")')) == ["PG124"]
+    assert codes(gate.format('.public == "2.11.0"')) == []
+
+
+@pytest.mark.parametrize(
+    "test", ["unknown()", "torch.cuda.is_available()", 'Version("x")', "1 / 0 > TORCH", "TORCH[0]"]
+)
+def test_what_cannot_be_known_is_no_gate(test: str) -> None:
+    tree = ast.parse(f"{HEAD}\nif {test}:\n    pass\n")
+    assert all(walk(tree, ToyRelease(version, {})).gates == [] for version in RELEASES)

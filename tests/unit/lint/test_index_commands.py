@@ -1,0 +1,82 @@
+"""`patchgate index`: what each command says, and its usage errors; wheels come from memory."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+from toyindex import index_of
+
+from patchgate.cli.index import index_group
+from patchgate.lint.index import wheel
+from patchgate.lint.index.wheel import Fetched, Wanted
+from patchgate.model.errors import UsageError
+
+A = {"torch.fx.a": "def f(x): ...\n"}
+B = {"torch.fx.a": "def f(x, y): ...\n"}
+
+
+def fetch(project: str, wish: str, wanted: Wanted) -> Fetched:
+    if project == "triton":
+        assert wish == "~=3.8.0"
+        return Fetched(version="3.8.1", files=[("triton/runtime/jit.py", "class JITFunction: ...\n")], bytes_read=5)
+    assert wish in ("==2.8", "==2.8.0") and wanted("torch/fx/a.py") and not wanted("torch/nn/a.py")
+    return Fetched(
+        version="2.8.0",
+        files=[("torch/fx/a.py", "def f(x, y, z): ...\n")],
+        requires=('Requires-Dist: triton~=3.8.0; platform_system == "Linux"',),
+        bytes_read=10_000_000,
+        whole=True,
+    )
+
+
+@pytest.fixture
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):  # type: ignore[no-untyped-def]
+    index_of(tmp_path, {"2.6.0": A, "2.7.0": B})
+    monkeypatch.setattr(wheel, "fetch", fetch)
+
+    def run(*arguments: str) -> Result:
+        return CliRunner().invoke(index_group, [*arguments, "--folder", str(tmp_path)])
+
+    return run
+
+
+def test_list(run) -> None:  # type: ignore[no-untyped-def]
+    assert run("list").output == "2.6.0  1 modules\n2.7.0  1 modules\n"
+
+
+def test_diff(run) -> None:  # type: ignore[no-untyped-def]
+    assert run("diff", "2.6.0", "2.7.0").output == "torch.fx.a\n  ~ f(x) -> f(x, y)\n"
+    assert run("diff", "2.6.0", "2.6.0").output == "no change from 2.6.0 to 2.6.0\n"
+    assert "did you mean 2.7.0?" in str(run("diff", "2.6.0", "2.7.1").exception)
+    assert isinstance(run("diff", "2.6.0", "2.7.0", "torch.fx.absent").exception, UsageError)
+
+
+def test_drift(run) -> None:  # type: ignore[no-untyped-def]
+    assert run("drift", "torch.fx.a.f").output == ("torch.fx.a.f\n  2.6.0 -> 2.7.0: signature f(x) -> f(x, y)\n")
+    assert run("drift", "torch.fx.a.f", "--torch", ">=2.7").output == "torch.fx.a.f: no change from 2.7.0 to 2.7.0\n"
+    assert isinstance(run("drift", "torch.fx.a.g").exception, UsageError)
+    assert isinstance(run("drift", "torch.fx.a.f", "--torch", "x").exception, UsageError)
+
+
+def test_add(run, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+    lines = run("add", "2.8").output.splitlines()
+    assert lines[:2] == [
+        "torch 2.8.0: 1 sources, 10.0 MB downloaded whole: the package index answers no ranges",
+        "triton 3.8.1: 1 sources, 0.0 MB read by ranges",
+    ]
+    assert run("list").output.splitlines()[-1] == "2.8.0  2 modules, triton 3.8.1"
+    assert (tmp_path / "api" / "torch.fx.a.txt").read_text() == (
+        "module torch.fx.a\ndef f(x)\t#2ae2f2 2.7.0-\ndef f(x, y)\t2.7.0#2ae2f2 2.8.0-\ndef f(x, y, z)\t2.8.0#2ae2f2\n"
+    )
+    once = {file: file.read_bytes() for file in tmp_path.rglob("*.txt")}
+    run("add", "2.8.0")
+    assert {file: file.read_bytes() for file in tmp_path.rglob("*.txt")} == once
+
+
+def test_usage_errors(tmp_path: Path) -> None:
+    empty = CliRunner().invoke(index_group, ["list", "--folder", str(tmp_path)])
+    assert "no index there" in str(empty.exception)
+    wrong = CliRunner().invoke(index_group, ["add", "newest", "--folder", str(tmp_path)])
+    assert "not a version" in str(wrong.exception)

@@ -1,0 +1,125 @@
+"""What a patch's text suggests of its claims, and what it does not."""
+
+import ast
+
+import pytest
+
+from patchgate.lint.index.release import load, releases
+from patchgate.lint.infer import guesses_in, guesses_in_diff
+
+HEAD = "import torch\nfrom packaging.version import Version\nfrom torch._inductor.ir import StorageBox\n"
+TARGET = "torch._inductor.ir.StorageBox.should_realize_on_reuse"
+ASSIGNED = "StorageBox.should_realize_on_reuse = lambda self, *rest: False\n"
+
+
+@pytest.fixture(scope="module")
+def guess():
+    known = [load(version) for version in releases()]
+    return lambda source: guesses_in(source, ast.parse(source), known)
+
+
+def values(guesses):
+    return [each.value for each in guesses]
+
+
+@pytest.mark.parametrize(
+    ("line", "targets"),
+    [
+        (ASSIGNED, [TARGET]),
+        ("setattr(StorageBox, 'should_realize_on_reuse', print)\n", [TARGET]),
+        ("import torch._inductor.compile_fx as c\nc.post_grad_passes = print\n", [
+            "torch._inductor.compile_fx.post_grad_passes"]),
+        # A function of the same name hides the module: the text says what was meant.
+        ("import torch._inductor.standalone_compile\ntorch._inductor.standalone_compile.FakeTensorMode = 1\n", [
+            "torch._inductor.standalone_compile.FakeTensorMode"]),
+        ("StorageBox.should_realize_on_reuse\n", []),
+        ("mine = StorageBox\ndef f():\n    pass\nf.original = 1\n", []),
+        ("torch._inductor.config.max_fusion_size = 1\n", []),
+    ],
+)  # fmt: skip
+def test_targets_are_what_is_assigned_below_torch(guess, line, targets):
+    assert values(guess(HEAD + line).targets) == targets
+
+
+@pytest.mark.parametrize(
+    ("check", "expected"),
+    [
+        ('if Version(torch.__version__) >= Version("2.12"):\n    ', ">=2.12"),
+        ("if Version(torch.__version__).release[:2] == (2, 11):\n    ", ">=2.11.0.dev0,<2.12"),
+        ('if torch.__version__.startswith("2.11.0"):\n    ', ">=2.11.0.dev0,<2.11.1"),
+        ('if hasattr(StorageBox, "realize"):\n    ', None),
+        ("", None),
+    ],
+)
+def test_the_releases_are_those_of_the_version_check(guess, check, expected):
+    found = guess(HEAD + check + ASSIGNED).applies_to
+    assert (found and found.value) == expected
+
+
+def test_a_check_that_is_a_part_of_a_test_is_cited_where_it_stands(guess):
+    check = 'if torch.__version__ >= "2.9" and os.environ.get("SCORE"):\n    '
+    found = guess(f"import os\n{HEAD}{check}{ASSIGNED}").applies_to
+    assert (found.value, found.line) == (">=2.9", HEAD.count("\n") + 2)
+
+
+def test_what_names_a_release_has_is_no_version_check(guess):
+    """The class came with 2.10; the check has no lower bound, and the gate would find that out."""
+    late = (
+        "from torch._dynamo.convert_frame import GraphCaptureOutput\n    GraphCaptureOutput.get_runtime_env = print\n"
+    )
+    found = guess(f'{HEAD}if Version(torch.__version__) < Version("2.12.0.dev0"):\n    {late}')
+    assert found.applies_to.value == "<2.12"
+
+
+def test_two_stretches_of_releases_are_no_claim(guess):
+    found = guess(f'{HEAD}if Version(torch.__version__).public in ("2.9.0", "2.12.1"):\n    {ASSIGNED}')
+    assert (found.applies_to, found.holds_on) == (None, ("2.9.0", "2.12.1"))
+
+
+def test_options_and_variables_that_are_set_are_effects(guess):
+    found = guess(
+        "import os\nimport torch._inductor.config as config\nconfig.compile_threads = 1\nx = config.max_fusion_size\n"
+        'os.environ["A"] = "1"\nos.environ.setdefault("B", "1")\nx = os.environ["C"]\n'
+        "with config.patch(max_autotune=True):\n    pass\n"
+    )
+    assert values(found.effects) == [
+        "config torch._inductor.config.compile_threads",
+        "environment A",
+        "environment B",
+        "config torch._inductor.config.max_autotune",
+    ]
+    assert [each.line for each in found.effects] == [3, 5, 6, 8]
+
+
+def test_one_context_manager_is_the_scope_and_two_are_none(guess):
+    one = "import contextlib\n@contextlib.contextmanager\ndef first():\n    yield\n"
+    assert guess(one).scope.value == "first"
+    assert guess(one + one.replace("first", "second")).scope is None
+    assert guess("def first():\n    yield\n").scope is None
+
+
+def test_an_entry_of_a_table_has_no_name_yet(guess):
+    found = guess("import torch\nfrom torch._inductor import decomposition\ndecomposition.decompositions[1] = print\n")
+    assert (found.unnamed, found.targets) == ((3,), ())
+
+
+@pytest.mark.parametrize(
+    ("text", "title", "source"),
+    [
+        ('"""Does a thing. And more."""\n# see (https://example.org/pull/1).\n', "Does a thing", 2),
+        ('"""\nDoes a thing.\n"""\n', "Does a thing", None),
+        ("x = 1\n", None, None),
+    ],
+)
+def test_the_title_is_the_first_sentence_and_the_source_the_first_address(guess, text, title, source):
+    found = guess(text)
+    assert (found.title and found.title.value, found.source and found.source.line) == (title, source)
+    assert not source or found.source.value == "https://example.org/pull/1"
+
+
+def test_a_diff_is_told_by_what_stands_before_it():
+    text = "From 1234\nDate: today\nSubject: [PATCH 1/2] Realise less\n\nhttps://example.org/1\n--- a/torch/x.py\n-x\n"
+    found = guesses_in_diff(text)
+    assert (found.title.value, found.title.line, found.source.line) == ("Realise less", 3, 5)
+    assert guesses_in_diff("--- a/torch/x.py\n+# https://example.org\n").title is None
+    assert guesses_in_diff("--- a/torch/x.py\n+# https://example.org\n").source is None

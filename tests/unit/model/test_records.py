@@ -1,0 +1,52 @@
+"""The words themselves: exit codes from colours, ids from cases, and a missing fact that equals nothing."""
+
+import pytest
+
+from patchgate.model.records import COLOURS, Case, Colour, Kind, Unmeasured, Verdict, exit_code
+
+GREEN, RED, GREY = Kind.PASS, Kind.REGRESSED, Kind.INFRA
+
+
+def verdicts(*kinds):
+    return [Verdict(code="PG000", kind=kind, check="kernels", torch="2.11.0", subject="stack") for kind in kinds]
+
+
+@pytest.mark.parametrize(
+    ("kinds", "code"),
+    [
+        ([GREEN], 0),
+        ([GREEN, GREEN], 0),
+        ([RED], 1),
+        ([GREEN, RED, GREY], 1),
+        ([], 3),
+        ([GREY], 4),
+        ([GREEN, GREY], 4),
+    ],
+)
+def test_red_is_stronger_than_grey_and_grey_than_green(kinds, code):
+    assert exit_code(verdicts(*kinds)) == code
+
+
+def test_every_kind_has_a_colour():
+    assert COLOURS.keys() == set(Kind)
+
+
+def test_only_what_could_not_be_judged_is_grey():
+    grey = {kind for kind, colour in COLOURS.items() if colour is Colour.GREY}
+    assert grey == {Kind.INFRA, Kind.UNMEASURED, Kind.AMBIGUOUS}
+
+
+@pytest.mark.parametrize(("patch", "told"), [(None, "stack.h200.2.11.0.unpatched"), ("mine", "stack.h200.2.11.0.mine")])
+def test_a_case_is_called_by_its_four_parts(patch, told):
+    assert Case(torch="2.11.0", device="h200", workload="stack", patch=patch).id == told
+
+
+def test_a_missing_fact_equals_nothing_not_even_itself():
+    missing = Unmeasured(reason="no counter")
+    assert missing != missing
+    assert (missing, 0, "") != (Unmeasured(reason="no counter"), missing, missing)
+
+
+def test_a_missing_fact_can_be_kept_in_a_set():
+    missing = Unmeasured(reason="no counter")
+    assert len({missing, Unmeasured(reason="no counter")}) == 2

@@ -1,0 +1,85 @@
+"""Records to dicts and back; what does not fit is told with its dotted path."""
+
+import json
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from patchgate.model.errors import UsageError
+from patchgate.model.records import Case, Cause, Failure, Kind, Observation, Unmeasured, Verdict
+from patchgate.model.serialization import fact_from, fact_to, failure_of, from_dict, to_dict
+from patchgate.runner.run import Run
+
+text = st.text(max_size=8)
+fact_values = st.integers() | text | st.lists(st.integers(), max_size=3).map(tuple)
+cases = st.builds(Case, torch=text, device=text, workload=text, patch=st.none() | text)
+failures = st.builds(Failure, cause=st.sampled_from(Cause), stage=text, signature=text, detail=text, where=text)
+tables = st.dictionaries(text, text, max_size=3)
+observations = st.builds(
+    Observation,
+    case=cases,
+    failure=st.none() | failures,
+    facts=st.dictionaries(text, fact_values, max_size=3),
+    metrics=st.dictionaries(text, st.floats(allow_nan=False), max_size=3),
+    environment=tables,
+    artifacts=tables,
+)
+verdicts = st.builds(
+    Verdict, code=text, kind=st.sampled_from(Kind), check=text, torch=text, subject=text, where=st.none() | text
+)
+runs = st.builds(Run, folder=text, patch=text, rows=tables, problems=tables, devices=st.lists(text).map(tuple))
+
+
+@pytest.mark.parametrize(("kind", "records"), [(Observation, observations), (Verdict, verdicts), (Run, runs)])
+@given(data=st.data())
+def test_a_record_survives_json(kind, records, data):
+    record = data.draw(records)
+    assert from_dict(kind, json.loads(json.dumps(to_dict(record))), where="here") == record
+
+
+def test_a_missing_fact_survives_json_with_its_reason():
+    case = Case(torch="2.11.0", device="h200", workload="stack")
+    told = json.dumps(to_dict(Observation(case=case, facts={"bytes": Unmeasured(reason="no counter")})))
+    fact = from_dict(Observation, json.loads(told), where="here").facts["bytes"]
+    assert (type(fact), fact.reason) == (Unmeasured, "no counter")
+
+
+@given(fact_values)
+def test_a_fact_is_read_as_it_was_written(value):
+    assert fact_from(fact_to(value)) == value
+
+
+@pytest.mark.parametrize("value", [None, True, 1.5, [1, "a"], [True], {"unmeasured": "x", "more": 1}, {}])
+def test_what_is_no_fact_is_refused(value):
+    with pytest.raises(ValueError, match="not a fact"):
+        fact_from(value)
+
+
+def refused(kind, data):
+    with pytest.raises(UsageError) as error:
+        from_dict(kind, data, where="a.json")
+    return str(error.value)
+
+
+def test_each_path_that_does_not_fit_is_named():
+    case = {"torch": "2.11.0", "device": "h200", "colour": 1}
+    told = refused(Observation, {"case": case, "facts": {"loads": 1.5}})
+    paths = re.findall(r"@ ([^;\n]+)", told)
+    assert paths == ["observation.case.workload", "observation.case", "observation.facts['loads']"]
+
+
+@pytest.mark.parametrize("data", [[], None, 3, "text"])
+@pytest.mark.parametrize("kind", [Run, Observation, Verdict])
+def test_what_is_no_table_is_refused(kind, data):
+    assert refused(kind, data).startswith(f"a.json: not a valid {kind.__name__.lower()}")
+
+
+def test_an_answer_without_a_failure_has_none():
+    assert failure_of({"facts": {}}) is None
+
+
+def test_the_failure_of_an_answer_is_read_with_what_it_leaves_out():
+    told = {"cause": "hung", "stage": "compile", "signature": "no end"}
+    assert failure_of({"failure": told}) == Failure(cause=Cause.HUNG, stage="compile", signature="no end")

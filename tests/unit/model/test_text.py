@@ -1,0 +1,63 @@
+"""What nobody sees is shown as its escape; what anybody can read stays as it is."""
+
+import io
+import unicodedata
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.console import Console
+
+from patchgate.model.records import Kind, Verdict
+from patchgate.model.text import visible
+from patchgate.report.comment import as_code
+from patchgate.report.github import annotation, render_annotations
+from patchgate.report.history import render_checklist, render_series, render_transitions
+from patchgate.report.markdown import escape, render_markdown
+from patchgate.report.terminal import show_run
+from patchgate.report.view import view
+from patchgate.runs.history.regressions import Group
+from patchgate.runs.history.store import Point
+
+HOSTILE = "a\x1b[31mred\x07 \u202egnp.exe\u2069\x9b\r\ud800"
+UNSEEN = set("\x1b\x07\u202e\u2069\x9b\r\ud800")
+
+
+@pytest.mark.parametrize("text", ["plain", "two\nlines\tand a tab", "größer 漢字 עברית é ≤", ""])
+def test_what_can_be_read_stays(text):
+    assert visible(text) == text
+
+
+def test_what_nobody_sees_is_an_escape():
+    assert visible(HOSTILE) == r"a\x1b[31mred\x07 \u202egnp.exe\u2069\x9b\r\ud800"
+
+
+@given(st.text())
+def test_nothing_unseen_is_left(text):
+    left = visible(text).replace("\n", "").replace("\t", "")
+    assert not {unicodedata.category(one) for one in left} & {"Cc", "Cf", "Cs", "Zl", "Zp"}
+
+
+def reports():
+    verdict = Verdict(
+        code="PG201", kind=Kind.REGRESSED, check="gate", torch="2.11.0", subject=HOSTILE, expected=HOSTILE,
+        actual=HOSTILE, where=HOSTILE, why=HOSTILE, next=HOSTILE,
+    )  # fmt: skip
+    shown, out = view([verdict], ["2.11.0"]), io.StringIO()
+    show_run(Console(file=out, width=200), HOSTILE, shown)
+    yield "terminal", out.getvalue()
+    yield "markdown", render_markdown(HOSTILE, shown)
+    yield "comment", render_markdown(HOSTILE, shown, quote=as_code)
+    yield "code", as_code(HOSTILE)
+    yield "series", "".join(render_series([Point(at="now", torch="2.11.0", patch=HOSTILE, value=HOSTILE)]))
+    failed = Group(bucket="new", code="PG201", signature=HOSTILE, cells=((HOSTILE, "2.11.0", "gate", HOSTILE),))
+    yield "checklist", "".join(render_checklist([failed], failed.cells))
+    yield "transitions", "".join(render_transitions([(failed.cells[0], "green -> red (PG201)")]))
+    yield "github", "".join(render_annotations(shown, Path("/nowhere")))
+    yield "annotation", annotation("error", HOSTILE, file=HOSTILE)
+    yield "cell", escape(HOSTILE)
+
+
+def test_no_report_lets_a_patch_write_over_it():
+    assert {name for name, text in reports() if not UNSEEN.isdisjoint(text)} == set()

@@ -1,0 +1,71 @@
+"""Ranges of releases: their text, what lies in them, and that spreading and gathering are inverse."""
+
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from packaging.version import Version
+
+from patchgate.model.versions import ReleaseRange, gather, in_order, parse_range, spread
+
+RELEASES = ["2.10.0", "2.11.0", "2.12.1", "2.13.0", "2.14.1", "2.15.0"]
+values = st.dictionaries(st.sampled_from(RELEASES), st.integers(0, 2))
+
+
+@pytest.mark.parametrize("text", ["2.11.0", "2.11.0..2.13.0"])
+def test_a_range_is_written_as_it_is_read(text):
+    assert str(parse_range(text)) == text
+
+
+@pytest.mark.parametrize("text", ["", "2.13.0..2.11.0", "..2.11.0", "two", "2.11.0...2.13.0"])
+def test_a_text_that_is_no_range_is_refused(text):
+    with pytest.raises(ValueError):
+        parse_range(text)
+
+
+@pytest.mark.parametrize(
+    ("torch", "inside"),
+    [
+        ("2.10.9", False),
+        ("2.11.0", True),
+        ("2.11.0+cu130", True),
+        ("2.12.1", True),
+        ("2.13.0", True),
+        ("2.13.0.post1", False),
+        ("2.13.1", False),
+    ],
+)
+def test_both_ends_belong_to_a_range(torch, inside):
+    assert (torch in ReleaseRange(first="2.11.0", last="2.13.0")) is inside
+
+
+def test_releases_are_ordered_as_versions_and_once():
+    assert in_order(["2.10.0", "2.9.1", "2.10.0"]) == ["2.9.1", "2.10.0"]
+
+
+@given(values)
+def test_gathering_loses_and_adds_nothing(told):
+    assert spread(gather(told, RELEASES), RELEASES) == told
+
+
+@given(values)
+def test_neighbouring_ranges_never_hold_the_same_value(told):
+    ranges = sorted(gather(told, RELEASES).items(), key=lambda item: Version(item[0].first))
+    for (left, before), (right, after) in pairwise(ranges):
+        between = [torch for torch in RELEASES if Version(left.last) < Version(torch) < Version(right.first)]
+        assert between or before != after
+
+
+@pytest.mark.parametrize(
+    ("told", "ranges"),
+    [
+        ({"2.11.0": 1, "2.12.1": 1, "2.13.0": 1}, {"2.11.0..2.13.0": 1}),
+        ({"2.11.0": 1, "2.12.1": 2, "2.13.0": 1}, {"2.11.0": 1, "2.12.1": 2, "2.13.0": 1}),
+        ({"2.11.0": 1, "2.13.0": 1}, {"2.11.0": 1, "2.13.0": 1}),
+        ({"2.11.0": 1, "2.11.5": 1, "2.12.1": 1}, {"2.11.0..2.12.1": 1}),
+        ({}, {}),
+    ],
+)
+def test_equal_values_join_over_neighbouring_releases_only(told, ranges):
+    assert {str(span): value for span, value in gather(told, RELEASES).items()} == ranges

@@ -1,0 +1,52 @@
+"""Facts read off a generated wrapper module, without running it."""
+
+from patchgate.probe.compile.kernels import read_wrapper
+
+HELPED = """
+import triton
+@triton.jit
+def _triton_helper_fn0(a, b):
+    return a + b
+@triton_heuristics.persistent_reduction(
+    size_hints={'x': 64}, reduction_hint=ReductionHint.INNER, inductor_meta={'grid_type': 'Grid1D', 'kernel_name': 'a'},
+)
+@triton.jit
+def triton_per_fused_0(in_ptr0, out_ptr0):
+    x = tl.load(in_ptr0)
+    tl.store(out_ptr0, x)
+"""
+PLAIN = """
+@triton_heuristics.pointwise(inductor_meta={'grid_type': 'Grid2D'})
+@triton.jit
+def triton_poi_fused_1(in_ptr0, in_ptr1, out_ptr0):
+    tl.store(out_ptr0, tl.load(in_ptr0) + tl.load(in_ptr1))
+"""
+WRAPPER = f"""
+triton_per_fused_0 = async_compile.triton('triton_per_fused_0', '''{HELPED}''')
+triton_poi_fused_1 = async_compile.triton('triton_poi_fused_1', '''{PLAIN}''')
+
+class Runner:
+    def call(self, args):
+        # nothing
+        buf0 = empty_strided_cuda((4, 4), (4, 1), torch.float32)
+        triton_per_fused_0.run(args[0], buf0)
+
+        buf1 = buf0; del buf0  # reuse
+        triton_poi_fused_1.run(buf1, args[1])
+        buf2 = torch.ops.aten.topk.default(buf1, 2)
+        extern_kernels.mm(buf1, buf1, out=buf1)
+        return (buf1, )
+"""
+
+
+def test_what_a_wrapper_defines():
+    first, second = read_wrapper(WRAPPER).kernels
+    assert (first.kind, first.loads, first.stores) == ("triton_persistent_reduction", 1, 1)
+    assert (first.hint, first.grid, first.function) == ("INNER", "Grid1D", "triton_per_fused_0")
+    assert (second.kind, second.loads, second.hint, second.grid) == ("triton_pointwise", 2, "", "Grid2D")
+
+
+def test_what_a_wrapper_calls_and_keeps():
+    wrapper = read_wrapper(WRAPPER)
+    assert wrapper.calls == {"triton_persistent_reduction": 1, "triton_pointwise": 1, "fallback": 1, "extern": 1}
+    assert (wrapper.lines, wrapper.allocations, wrapper.reused) == (7, 1, 1)

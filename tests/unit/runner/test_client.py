@@ -1,0 +1,135 @@
+"""Asking a fork server: what is sent, what is tried again, and what a silent server means."""
+
+import json
+import socket
+import threading
+
+import pytest
+
+from patchgate.model.records import Case, Cause, Claims, Patch, Unmeasured, Workload
+from patchgate.runner.client import Runner
+from patchgate.runner.results import Store
+from patchgate.runner.run import Limits
+
+CASE = Case(torch="2.11.0", device="h200", workload="stack")
+WORKLOAD = Workload(name="stack", path="stack.py", dtype="bfloat16")
+PATCH = Patch(id="mine", path="mine.py", source="", claims=Claims(title="Mine"))
+MACHINE = {"failure": {"cause": "machine", "stage": "server", "signature": "disk full"}}
+RAISED = {"failure": {"cause": "raised", "stage": "patch", "signature": "boom"}}
+FACTS = {"facts": {"loads": [2, 6], "bytes": {"unmeasured": "no counter"}}, "environment": {"torch": "2.11.0"}}
+
+
+@pytest.fixture
+def server(folder):
+    """A fork server that gives the answers it is told, one a question; returns the questions that it got."""
+    asked, threads = [], []
+
+    def serve(*answers):
+        # A relative path: those of sockets must be short.
+        listener = socket.socket(socket.AF_UNIX)
+        listener.bind("socket")
+        listener.listen()
+
+        def answer_all():
+            with listener:
+                for answer in answers:
+                    connection, _ = listener.accept()
+                    with connection, connection.makefile("rb") as file:
+                        asked.append(json.loads(file.readline()))
+                        connection.sendall(answer if isinstance(answer, bytes) else json.dumps(answer).encode() + b"\n")
+
+        threads.append(threading.Thread(target=answer_all, daemon=True))
+        threads[0].start()
+        return asked
+
+    yield serve
+    for thread in threads:
+        thread.join(timeout=10)
+
+
+@pytest.fixture
+def runner(folder):
+    return Runner(
+        sockets={"2.11.0": "socket"},
+        logs={"2.11.0": "log"},
+        store=Store(folder / "observations"),
+        artifacts=folder / "code",
+        limits=Limits(seconds=5, bytes=1000),
+    )
+
+
+def test_a_question_carries_the_limits(runner, server):
+    asked = server({"changed": []})
+    assert runner.ask("2.11.0", "apply", version="2.12.0") == {"changed": []}
+    assert asked == [{"do": "apply", "version": "2.12.0", "limits": {"seconds": 5, "bytes": 1000}}]
+
+
+@pytest.mark.parametrize(("kind", "allowed"), [("real", 0), ("simulated", 1000), ("codegen", 1000)])
+def test_memory_is_not_limited_on_a_real_device(runner, server, kind, allowed):
+    asked = server({})
+    runner.ask("2.11.0", "apply", profile={"kind": kind})
+    assert asked[0]["limits"]["bytes"] == allowed
+
+
+def test_a_failure_of_the_machine_is_tried_once_more(runner, server):
+    asked = server(MACHINE, {"changed": []})
+    assert runner.ask("2.11.0", "apply") == {"changed": []}
+    assert len(asked) == 2
+
+
+def test_a_machine_that_fails_twice_is_told(runner, server):
+    server(MACHINE, MACHINE)
+    assert runner.ask("2.11.0", "apply") == MACHINE
+
+
+def test_a_failure_of_the_patch_is_not_tried_again(runner, server):
+    asked = server(RAISED)
+    assert (runner.ask("2.11.0", "apply"), len(asked)) == (RAISED, 1)
+
+
+@pytest.mark.parametrize("answer", [b"", b"{half", b"no json\n"])
+def test_an_answer_that_is_none_is_a_failure_of_the_machine(runner, server, answer):
+    server(answer, answer)
+    assert runner.ask("2.11.0", "apply")["failure"]["cause"] == Cause.MACHINE.value
+
+
+@pytest.mark.parametrize(
+    ("log", "told"),
+    [
+        (None, "the probe of torch 2.11.0 did not answer"),
+        ("start\nno module named torch\n", "the probe of torch 2.11.0 did not answer: no module named torch"),
+    ],
+)
+def test_a_server_that_is_not_there_is_told_by_the_end_of_its_log(runner, folder, log, told):
+    if log:
+        (folder / "log").write_text(log)
+    assert runner.ask("2.11.0", "apply")["failure"]["signature"] == told
+
+
+def test_a_case_is_measured_once(runner, server):
+    asked = server(FACTS)
+    first, second = (runner.observe(CASE, WORKLOAD, None) for _ in range(2))
+    assert (first.facts["loads"], second.facts["loads"], len(asked)) == ((2, 6), (2, 6), 1)
+    assert isinstance(second.facts["bytes"], Unmeasured)
+    assert first.environment == {"torch": "2.11.0"}
+
+
+@pytest.mark.parametrize(("patch", "path"), [(None, None), (PATCH, "mine.py")])
+def test_a_case_names_its_workload_and_patch(runner, server, patch, path):
+    asked = server(FACTS)
+    runner.observe(CASE, WORKLOAD, patch)
+    assert (asked[0]["do"], asked[0]["workload_path"], asked[0]["patch"]) == ("observe", "stack.py", path)
+    assert asked[0]["profile"]["kind"] == "simulated"
+
+
+def test_a_failure_is_an_observation_without_facts(runner, server):
+    server(RAISED)
+    observation = runner.observe(CASE, WORKLOAD, None)
+    assert (observation.failure.cause, observation.facts) == (Cause.RAISED, {})
+
+
+def test_generated_code_is_kept_beside_the_facts(runner, server, folder):
+    server(FACTS | {"code": ["first", "second"]})
+    observation = runner.observe(CASE, WORKLOAD, None)
+    assert observation.artifacts == {"code": "code/stack.h200.2.11.0.unpatched.py"}
+    assert (folder / observation.artifacts["code"]).read_text() == "first\n\nsecond"

@@ -1,0 +1,78 @@
+"""Environments that are there, and how others are made: from an index, from one of nightly builds, over a release."""
+
+import subprocess
+
+import pytest
+
+from patchgate.runner import environments
+from patchgate.runner.environments import NIGHTLY_INDEX, Environments, NotInstallable, commit_on, nightlies, release_of
+
+BUILDS = ["2.13.0", "2.14.0.dev20260102+cu130", "2.14.0.dev20260101+cpu", "2.14.0", "2.15.0.dev20260401", "2.14.0rc1"]
+
+
+@pytest.fixture
+def calls(monkeypatch):
+    made = []
+    monkeypatch.setattr(environments.shutil, "which", lambda name, path: "uv")
+    monkeypatch.setattr(environments, "_call", lambda *command: made.append(" ".join(command)))
+    return made
+
+
+@pytest.fixture
+def index(tmp_path, monkeypatch):
+    """A package index in a folder, which pip reads as it reads one of the web."""
+    links = "".join(f'<a href="torch-{build.replace("+", "%2B")}-py3-none-any.whl">x</a>\n' for build in BUILDS)
+    (tmp_path / "simple" / "torch").mkdir(parents=True)
+    (tmp_path / "simple" / "torch" / "index.html").write_text(f"<!DOCTYPE html><html><body>{links}</body></html>")
+    for name in ("PIP_FIND_LINKS", "PIP_EXTRA_INDEX_URL", "PIP_NO_INDEX"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv(NIGHTLY_INDEX, f"file://{tmp_path}/simple")
+
+
+def test_a_row_that_is_there_is_not_made(calls):
+    assert (Environments({"2.11.0": "here"}).python("2.11.0"), calls) == ("here", [])
+
+
+def test_a_release_is_installed_once(calls):
+    made = Environments({})
+    assert made.python("2.12.0") == made.python("2.12.0")
+    assert [call.rpartition("/")[2].partition(" ")[2] for call in calls] == [
+        "",
+        "torch==2.12.0 numpy packaging setuptools",
+    ]
+    made.close()
+
+
+def test_a_nightly_build_comes_from_its_own_index_and_what_it_stands_on_does_not(calls, index, monkeypatch):
+    made = Environments({})
+    made.python("2.14.0.dev20260101")
+    assert [("--index-url" in call, "torch==" in call) for call in calls[1:]] == [(False, False), (True, True)]
+    monkeypatch.delenv(NIGHTLY_INDEX)
+    with pytest.raises(NotInstallable, match=NIGHTLY_INDEX):
+        made.python("2.14.0.dev20260102")
+    made.close()
+
+
+def test_the_nightly_builds_between_two_releases_are_read_from_the_index(index, monkeypatch):
+    assert nightlies("2.13.0", "2.14.0") == ["2.14.0.dev20260101", "2.14.0.dev20260102"]
+    assert nightlies("2.11.0", "2.12.0") == []
+    monkeypatch.setenv(NIGHTLY_INDEX, "file:///nowhere")
+    assert nightlies("2.13.0", "2.14.0") == []
+    monkeypatch.delenv(NIGHTLY_INDEX)
+    assert nightlies("2.13.0", "2.14.0") == []
+
+
+def test_a_commit_is_named_with_the_release_that_it_is_laid_over():
+    assert commit_on("2.13.0", "0123456789abcdef") == "2.13.0+git0123456789ab"
+    assert (release_of("2.13.0+git0123456789ab"), release_of("2.13.0")) == ("2.13.0", "2.13.0")
+
+
+@pytest.mark.parametrize(("checkout", "told"), [(False, "--checkout"), (True, "bad revision|not a valid|Not a valid")])
+def test_a_commit_that_cannot_be_laid_is_told(checkout, told, tmp_path, monkeypatch):
+    if checkout:
+        subprocess.run(["git", "init", "-q", tmp_path], check=True)
+    monkeypatch.setattr(environments, "read_environment", lambda python: {"home": str(tmp_path)})
+    made = Environments({"2.13.0": "python"}, tmp_path if checkout else None)
+    with pytest.raises(NotInstallable, match=told):
+        made.python("2.13.0+git0123456789ab")
+    made.close()

@@ -1,0 +1,84 @@
+"""A sweep that is killed twenty times ends as one that was left alone. What judges is a stand-in, the rest is real."""
+
+import os
+import random
+import signal
+import time
+
+import pytest
+
+from patchgate.model.records import Case, Kind, Observation, Verdict
+from patchgate.runner.environments import Environments
+from patchgate.runner.results import Shelf
+from patchgate.runner.run import load_verdicts, save_run, save_verdicts
+from patchgate.runs import sweep as module
+from patchgate.runs.history.store import History
+from patchgate.runs.sweep import DONE, Job, Sweep
+
+TORCHES = ("2.12.0", "2.12.1", "2.13.0")
+
+
+def launch(run, *, workers, quiet):
+    """Measures two workloads, one after the other, as a pytest would: what the shelf has is not measured again."""
+    (torch,) = run.rows
+    save_run(run)
+    shelf, verdicts = Shelf(module.Path(run.shelf)), []
+    for workload in ("stack", "chain"):
+        key = f"{torch}{workload}"
+        time.sleep(0.002)
+        case = Case(torch=torch, device="h200", workload=workload)
+        found = shelf.load(key, module.Path("unused")) or Observation(case=case, facts={"loads.max": len(key)})
+        shelf.save(key, found, module.Path("unused"))
+        run.store.save(found)
+        told = {"check": "kernels", "torch": torch, "subject": f"{workload}.h200 loads.max"}
+        verdicts.append(Verdict(code="PG301", kind=Kind.REGRESSED, actual=module.Path(run.patch).name, **told))
+    save_verdicts(module.Path(run.folder), verdicts)
+    return load_verdicts(module.Path(run.folder))
+
+
+@pytest.fixture
+def jobs(folder, monkeypatch):
+    monkeypatch.setattr(module, "identity_of", lambda python: python)
+    monkeypatch.setattr(module, "material", list)
+    monkeypatch.setattr(module, "launch", launch)
+    for name in "abcd":
+        (folder / f"{name}.py").write_text("")
+    return [Job(torch=torch, patch=folder / f"{name}.py") for name in "abcd" for torch in TORCHES]
+
+
+def carry_out(folder, jobs):
+    """One life of a sweep: its verdicts, and what its history counts."""
+    history = History(folder / "history.sqlite")
+    sweep = Sweep(folder, Environments(dict.fromkeys(TORCHES, "python")), history, lambda line: None, ("h200",))
+    verdicts = sweep.carry_out(jobs, "night", "2026-01-01")
+    counts = history.counts()
+    history.close()
+    return verdicts, {name: count for name, count in counts.items() if name != "cost"}
+
+
+def live(folder, jobs):
+    """A process that carries out the jobs and ends without returning."""
+    pid = os.fork()
+    if pid == 0:
+        try:
+            carry_out(folder, jobs)
+        finally:
+            os._exit(0)
+    return pid
+
+
+def test_killed_at_twenty_moments_it_says_the_same_and_keeps_nothing_twice(folder, jobs):
+    moments = random.Random(7)
+    began, whole = time.monotonic(), carry_out(folder / "undisturbed", jobs)
+    took, done = time.monotonic() - began, []
+    for _ in range(20):
+        pid = live(folder / "killed", jobs)
+        time.sleep(moments.uniform(0, took / 4))
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
+        done.append(len(list((folder / "killed" / "jobs").glob(f"*{DONE}"))))
+    assert done == sorted(done)
+    assert carry_out(folder / "killed", jobs) == whole
+    assert carry_out(folder / "killed", jobs) == whole
+    names = [{path.name for path in (folder / each).rglob("*.json")} for each in ("undisturbed", "killed")]
+    assert names[0] == names[1]
