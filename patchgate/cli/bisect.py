@@ -20,7 +20,7 @@ from patchgate.inputs.patch import load_patch
 from patchgate.model.errors import UsageError
 from patchgate.model.files import make_folder
 from patchgate.model.paths import DEVICES
-from patchgate.model.text import visible
+from patchgate.model.text import escape_control
 from patchgate.runner.environments import Environments
 from patchgate.runs.bisect.measure import Instrument
 from patchgate.runs.bisect.over import Asking, over_commits, over_parts, over_releases, over_upstream
@@ -109,7 +109,7 @@ def ask(torch: str | None, **given: Any) -> NoReturn:
     finally:
         asking.close()
     word = {Answer.GOOD: "does not hold", Answer.BAD: "holds", Answer.UNKNOWN: "cannot tell"}[reading.answer]
-    click.echo(f"torch {on}: {asking.question.text}: {word} ({visible(reading.shown)})")
+    click.echo(f"torch {on}: {asking.question.text}: {word} ({escape_control(reading.shown)})")
     sys.exit(_ANSWERS[reading.answer])
 
 
@@ -162,7 +162,7 @@ def bisect(
             lines = over_upstream(asking, upstream, counts, about, _one_row(asking, on))
         else:
             lines = over_parts(asking, "hunks" if hunks else "targets", counts, _one_row(asking, on))
-        click.echo(visible("\n".join(lines)))
+        click.echo(escape_control("\n".join(lines)))
     finally:
         asking.close()
 

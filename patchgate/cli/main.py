@@ -35,7 +35,7 @@ from patchgate.model.errors import UsageError
 from patchgate.model.files import make_emptied, make_folder, write_atomically
 from patchgate.model.paths import DEVICES, GOLDEN, shown
 from patchgate.model.records import Verdict, exit_code
-from patchgate.model.text import visible
+from patchgate.model.text import escape_control
 from patchgate.report.catalogue import render_catalogue
 from patchgate.report.github import render_annotations
 from patchgate.report.junit import render_junit
@@ -68,7 +68,7 @@ def end_by_exit_code(command: click.Command, name: str) -> NoReturn:
     try:
         command.main(prog_name=name, standalone_mode=False)
     except UsageError as error:
-        click.echo(visible(f"error: {error}"), err=True)
+        click.echo(escape_control(f"error: {error}"), err=True)
         sys.exit(2)
     except click.ClickException as error:
         error.show()

@@ -1,23 +1,29 @@
-"""Text of a patch, of torch or of a file, as what it is: nothing in it moves, recolours or turns what is beside it.
-
-Decides which characters are shown as their escapes. Refuses to know where the text goes.
-"""
+"""Text from a patch, from torch or from a file, made safe to print; and the nearest known name to a misspelt one."""
 
 from __future__ import annotations
 
 import unicodedata
+from collections.abc import Iterable
+from difflib import get_close_matches
 
-# Control and format characters (escape sequences, bells, orders of writing), halves of a pair, other line ends.
-_UNSEEN = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
-_KEPT = "\n\t"
+# Unicode categories: control and format characters (escape sequences, bells, changes of writing direction),
+# unpaired surrogates, line and paragraph separators.
+_INVISIBLE = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
+_ALLOWED = "\n\t"
 
 
-def visible(text: str) -> str:
-    r"""`text` with each character that nobody sees as its escape: \x1b, \u202e; line ends and tabs stay."""
+def escape_control(text: str) -> str:
+    r"""`text` with each invisible character as its escape (\x1b, \u202e); line feeds and tabs stay."""
     if text.isprintable():
         return text
-    return "".join(_escaped(one) if one not in _KEPT and unicodedata.category(one) in _UNSEEN else one for one in text)
+    return "".join(_escape(char) if unicodedata.category(char) in _INVISIBLE else char for char in text)
 
 
-def _escaped(one: str) -> str:
-    return one.encode("unicode_escape").decode()
+def _escape(char: str) -> str:
+    return char if char in _ALLOWED else char.encode("unicode_escape").decode()
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """The question "did you mean `NAME`?" with the nearest of `known` names, or "" when none is near."""
+    close = get_close_matches(name, list(known), n=1)
+    return f"did you mean `{close[0]}`?" if close else ""

@@ -14,7 +14,7 @@ from packaging.version import InvalidVersion, Version
 from patchgate.checks.codes import CODES
 from patchgate.model.errors import UsageError
 from patchgate.model.records import Verdict
-from patchgate.model.text import visible
+from patchgate.model.text import escape_control
 from patchgate.report.markdown import render_markdown
 from patchgate.report.view import view
 from patchgate.runner.run import NAME, load_run, load_verdicts
@@ -56,7 +56,7 @@ def _refuse_foreign(folder: Path, torches: Sequence[str], codes: Sequence[str]) 
 
 def as_code(text: str) -> str:
     """A code span: no mention, link, image, reference or HTML works inside it."""
-    text = visible(" ".join(text.split()))
+    text = escape_control(" ".join(text.split()))
     if not text:
         return ""
     text = text if len(text) <= _LONGEST_TEXT else f"{text[:_LONGEST_TEXT]} ..."

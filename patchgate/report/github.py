@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from patchgate.model.records import Colour
-from patchgate.model.text import visible
+from patchgate.model.text import escape_control
 from patchgate.report.view import Block, View
 
 _PLACE = re.compile(r"(.+?)(?::(\d+))?")
@@ -50,7 +50,7 @@ def _place(block: Block, checkout: Path) -> dict[str, str | int]:
 
 
 def _data(text: str) -> str:
-    return visible(text).replace("%", "%25").replace("\n", "%0A")
+    return escape_control(text).replace("%", "%25").replace("\n", "%0A")
 
 
 def _property(text: str) -> str:

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 from patchgate.checks.codes import CODES
-from patchgate.model.text import visible
+from patchgate.model.text import escape_control
 from patchgate.runs.history.regressions import Cell, Group
 from patchgate.runs.history.store import Point
 
@@ -20,13 +20,13 @@ _LAST_CODE = re.compile(r"PG\d+(?=\)?$)")
 def render_series(points: Sequence[Point]) -> Iterator[str]:
     """One line a value; an unchanged one is told once, with how often."""
     for patch, torch in sorted({(point.patch, point.torch) for point in points}):
-        yield visible(f"{patch} on torch {torch}")
+        yield escape_control(f"{patch} on torch {torch}")
         mine = [point for point in points if (point.patch, point.torch) == (patch, torch)]
         start = 0
         for at in range(1, len(mine) + 1):
             if at == len(mine) or mine[at].value != mine[start].value:
                 times = f" ({at - start} runs)" if at - start > 1 else ""
-                yield visible(f"  {mine[start].at}  {mine[start].value}{times}")
+                yield escape_control(f"  {mine[start].at}  {mine[start].value}{times}")
                 start = at
 
 
@@ -57,9 +57,9 @@ def render_checklist(groups: Sequence[Group], flaky: Sequence[Cell]) -> Iterator
 
 
 def _escape(text: str) -> str:
-    return visible(text).replace("<", "&lt;").replace("`", "'")
+    return escape_control(text).replace("<", "&lt;").replace("`", "'")
 
 
 def _shown(cell: Cell) -> str:
     patch, torch, check, subject = cell
-    return visible(f"{patch} on torch {torch}: {check} {subject}")
+    return escape_control(f"{patch} on torch {torch}: {check} {subject}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from patchgate.model.records import Colour
-from patchgate.model.text import visible
+from patchgate.model.text import escape_control
 from patchgate.report.view import Block, Cell, View
 
 # GitHub cuts a summary off at a megabyte; a reader long before.
@@ -16,7 +16,7 @@ _MARKS = {Colour.GREEN: "ok", Colour.RED: "**RED**", Colour.GREY: "?"}
 
 def escape(text: str) -> str:
     """Text that no table and no page takes for its own."""
-    return visible(" ".join(text.splitlines())).replace("|", "\\|").replace("<", "&lt;")
+    return escape_control(" ".join(text.splitlines())).replace("|", "\\|").replace("<", "&lt;")
 
 
 def render_markdown(title: str, view: View, quote: Callable[[str], str] = escape) -> str:

@@ -19,7 +19,7 @@ from rich.text import Text
 
 from patchgate.model.command_line import as_typed
 from patchgate.model.records import Code, Colour
-from patchgate.model.text import visible
+from patchgate.model.text import escape_control
 from patchgate.report.view import Block, Cell, View
 
 _STYLES = {Colour.GREEN: "green", Colour.RED: "bold red", Colour.GREY: "yellow"}
@@ -43,10 +43,10 @@ def to_stdout(show: Callable[[Console], None]) -> None:
 
 def show_run(console: Console, title: str, view: View) -> None:
     """Print a run: title, matrix, blocks, summary."""
-    console.print(Text(visible(title), style="bold"))
+    console.print(Text(escape_control(title), style="bold"))
     console.print(_matrix(view))
     for heading, lines in view.told:
-        told = Group(Text(heading, style="bold"), *(Text(visible(line)) for line in lines))
+        told = Group(Text(heading, style="bold"), *(Text(escape_control(line)) for line in lines))
         console.print(Padding(told, (0, 0, 1, 0)))
     for block in view.blocks:
         console.print(Padding(Group(*_block(block)), (0, 0, 1, 0)))
@@ -71,7 +71,7 @@ def _matrix(view: View) -> Table:
     for line in view.lines:
         check = line.check if line.check != before else ""
         before = line.check
-        table.add_row(Text(check), Text(visible(line.item)), *(_text(cell) for cell in line.cells))
+        table.add_row(Text(check), Text(escape_control(line.item)), *(_text(cell) for cell in line.cells))
     return table
 
 
@@ -107,5 +107,5 @@ def _field(name: str, text: str, width: int = _NAMES) -> RenderableType:
     table = Table.grid(padding=(0, 1))
     table.add_column(width=width, justify="right", style="dim")
     table.add_column(overflow="fold")
-    table.add_row(name, Text(visible(text)))
+    table.add_row(name, Text(escape_control(text)))
     return table

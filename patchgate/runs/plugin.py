@@ -26,7 +26,7 @@ from patchgate.model.files import write_atomically
 from patchgate.model.paths import shown
 from patchgate.model.records import Colour, Kind, Patch, Verdict
 from patchgate.model.serialization import from_dict, to_dict
-from patchgate.model.text import visible
+from patchgate.model.text import escape_control
 from patchgate.runner.client import Runner
 from patchgate.runner.identity import identity_of
 from patchgate.runner.results import Shelf
@@ -120,7 +120,7 @@ class Gate:
             if verdict.colour is Colour.RED:
                 place = f"{verdict.check} {verdict.subject}" + (f" on torch {verdict.torch}" if verdict.torch else "")
                 told = shorten(f"{verdict.code} {place}: {verdict.actual}", _LINE, placeholder=" ...")
-                terminal.line(visible(told), red=True)
+                terminal.line(escape_control(told), red=True)
 
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
         if hasattr(session.config, "workerinput"):

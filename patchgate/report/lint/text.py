@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from patchgate.lint.findings import Finding, Severity
 from patchgate.lint.run import NameTold, Report
-from patchgate.model.text import visible
+from patchgate.model.text import escape_control
 
 _AROUND = 100
 
@@ -20,7 +20,7 @@ def as_text(report: Report, *, details: bool = False, names: bool = False) -> st
     releases = f"{report.releases[0]} to {report.releases[-1]}" if report.releases else "no releases"
     told = f"{red} red, {notes} note" + "s" * (notes != 1)
     lines.append(f"{len(report.files)} linted against {len(report.releases)} ({releases}): {told}")
-    return visible("\n".join(lines)) + "\n"
+    return escape_control("\n".join(lines)) + "\n"
 
 
 def _finding(each: Finding, details: bool) -> Iterator[str]:
@@ -40,9 +40,9 @@ def _finding(each: Finding, details: bool) -> Iterator[str]:
 def _pointed_at(line: str, at: int, width: int) -> Iterator[str]:
     """A line and a caret below; of a long one what is around the caret."""
     first, end = max(0, at - _AROUND), at + min(width, _AROUND)
-    before = ("... " if first else "") + visible(line[first:at])
-    marked = visible(line[at:end])
-    after = visible(line[end : end + _AROUND]) + (" ..." if end + _AROUND < len(line) else "")
+    before = ("... " if first else "") + escape_control(line[first:at])
+    marked = escape_control(line[at:end])
+    after = escape_control(line[end : end + _AROUND]) + (" ..." if end + _AROUND < len(line) else "")
     yield f"    {before}{marked}{after}"
     yield f"    {' ' * len(before)}{'^' * max(1, len(marked))}"
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from patchgate.inputs.golden import expectation, format_value, path_of, read_golden, value_in
 from patchgate.model.errors import UsageError
 from patchgate.model.records import Case, Facts
-from patchgate.model.text import visible
+from patchgate.model.text import escape_control
 from patchgate.runs.bisect.measure import flipped
 from patchgate.runs.bisect.question import Question, Reading, read_facts
 from patchgate.runs.bisect.search import (
@@ -137,7 +137,7 @@ class Search:
 
     def _log(self, label: str, reading: Reading) -> None:
         word = {Answer.BAD: "holds", Answer.GOOD: "does not", Answer.UNKNOWN: "cannot tell"}[reading.answer]
-        self.tell(visible(f"  {label}  {word}  {reading.shown}"))
+        self.tell(escape_control(f"  {label}  {word}  {reading.shown}"))
 
     def _no_turn(self, error: Unbracketed, items: Sequence[str], known: dict[str, Reading]) -> UsageError:
         item = str(error.item)

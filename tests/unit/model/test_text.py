@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 from patchgate.model.records import Kind, Verdict
-from patchgate.model.text import visible
+from patchgate.model.text import did_you_mean, escape_control
 from patchgate.report.comment import as_code
 from patchgate.report.github import annotation, render_annotations
 from patchgate.report.history import render_checklist, render_series, render_transitions
@@ -26,17 +26,26 @@ UNSEEN = set("\x1b\x07\u202e\u2069\x9b\r\ud800")
 
 @pytest.mark.parametrize("text", ["plain", "two\nlines\tand a tab", "größer 漢字 עברית é ≤", ""])
 def test_what_can_be_read_stays(text):
-    assert visible(text) == text
+    assert escape_control(text) == text
 
 
 def test_what_nobody_sees_is_an_escape():
-    assert visible(HOSTILE) == r"a\x1b[31mred\x07 \u202egnp.exe\u2069\x9b\r\ud800"
+    assert escape_control(HOSTILE) == r"a\x1b[31mred\x07 \u202egnp.exe\u2069\x9b\r\ud800"
 
 
 @given(st.text())
 def test_nothing_unseen_is_left(text):
-    left = visible(text).replace("\n", "").replace("\t", "")
+    left = escape_control(text).replace("\n", "").replace("\t", "")
     assert not {unicodedata.category(one) for one in left} & {"Cc", "Cf", "Cs", "Zl", "Zp"}
+
+
+@pytest.mark.parametrize(
+    ("name", "asked"),
+    [("residual_stak", "did you mean `residual_stack`?"), ("zzz", ""), ("", "")],
+)
+def test_the_nearest_name_is_asked_for(name, asked):
+    assert did_you_mean(name, {"residual_stack": 1, "attention": 2}) == asked
+    assert did_you_mean(name, iter(["attention", "residual_stack"])) == asked
 
 
 def reports():
