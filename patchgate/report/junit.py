@@ -1,58 +1,50 @@
-"""Verdicts as JUnit XML: a test case a verdict, so that a pipeline shows each one under a stable name."""
+"""Verdicts as JUnit XML: one test case a verdict, so that a pipeline shows each one under a stable name."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from xml.etree import ElementTree
+from io import BytesIO
+
+from junitparser import Failure, JUnitXml, Skipped, TestCase, TestSuite
 
 from patchgate.model.records import Colour, Verdict
 
-_DECLARATION = '<?xml version="1.0" encoding="UTF-8"?>\n'
+# What XML 1.0 cannot hold: control characters, surrogates, two noncharacters. A patch may print any of them.
 _FORBIDDEN = re.compile("[^\\t\\n\\r\\x20-\\ud7ff\\ue000-\\ufffd\\U00010000-\\U0010ffff]")
 
 
 def render_junit(verdicts: Sequence[Verdict]) -> str:
-    """A failure for red, a skip for what could not be judged."""
-    colours = [verdict.colour for verdict in verdicts]
-    suite = ElementTree.Element(
-        "testsuite",
-        name="patchgate",
-        tests=str(len(verdicts)),
-        failures=str(colours.count(Colour.RED)),
-        skipped=str(colours.count(Colour.GREY)),
-        errors="0",
-    )
-    for verdict in verdicts:
-        case = ElementTree.SubElement(
-            suite,
-            "testcase",
-            classname=f"{verdict.check}.torch-{verdict.torch}",
-            name=_clean(verdict.subject),
-        )
-        if verdict.colour is Colour.RED:
-            failure = ElementTree.SubElement(case, "failure", type=verdict.code, message=_clean(verdict.actual))
-            failure.text = _clean(_body(verdict))
-        elif verdict.colour is Colour.GREY:
-            ElementTree.SubElement(case, "skipped", type=verdict.code, message=_clean(verdict.actual))
-    root = ElementTree.Element("testsuites")
-    root.append(suite)
-    ElementTree.indent(root)
-    # Written here: ElementTree would declare the encoding of this machine's locale.
-    return _DECLARATION + ElementTree.tostring(root, encoding="unicode") + "\n"
+    """A failure for each red verdict, a skip for each that could not be judged."""
+    suite = TestSuite("patchgate")
+    suite.add_testcases([_case(verdict) for verdict in verdicts])
+    root, file = JUnitXml(), BytesIO()
+    root.add_testsuite(suite)
+    root.write(file)
+    return file.getvalue().decode("utf-8") + "\n"
 
 
-def _body(verdict: Verdict) -> str:
-    parts = (
+def _case(verdict: Verdict) -> TestCase:
+    case = TestCase(_clean(verdict.subject), classname=f"{verdict.check}.torch-{verdict.torch}")
+    if verdict.colour is Colour.RED:
+        failure = Failure(_clean(verdict.actual), verdict.code)
+        failure.text = _clean(_text(verdict))
+        case.result = failure
+    elif verdict.colour is Colour.GREY:
+        case.result = Skipped(_clean(verdict.actual), verdict.code)
+    return case
+
+
+def _text(verdict: Verdict) -> str:
+    fields = (
         ("where", verdict.where),
         ("expected", verdict.expected),
         ("actual", verdict.actual),
         ("why", verdict.why),
         ("next", verdict.next),
     )
-    return "\n".join(f"{name}: {text}" for name, text in parts if text)
+    return "\n".join(f"{name}: {text}" for name, text in fields if text)
 
 
 def _clean(text: str) -> str:
-    """Without what XML 1.0 cannot hold: control characters, surrogates, two noncharacters; a patch may print any."""
     return _FORBIDDEN.sub("", text)

@@ -15,38 +15,31 @@ any_text = st.text() | st.text(st.characters(codec=None, categories=["Cc", "Cs",
 def test_a_verdict_is_a_test_case(verdicts):
     chosen = [verdicts[0], verdicts[1], verdicts[5]]
     assert_expected_inline(
-        render_junit(chosen),
+        render_junit(chosen).replace("><", ">\n<"),
         """\
-<?xml version="1.0" encoding="UTF-8"?>
+<?xml version='1.0' encoding='utf-8'?>
 <testsuites>
-  <testsuite name="patchgate" tests="3" failures="1" skipped="1" errors="0">
-    <testcase classname="kernels.torch-2.12.1" name="stack.h200 loads">
-      <failure type="PG301" message="[2 6]">where: code/stack.py
+<testsuite name="patchgate" tests="3" errors="0" failures="1" skipped="1" time="0">
+<testcase name="stack.h200 loads" classname="kernels.torch-2.12.1">
+<failure message="[2 6]" type="PG301">where: code/stack.py
 expected: [2 4]
 actual: [2 6]
 why: worse kernels are merged
 next: mend the patch</failure>
-    </testcase>
-    <testcase classname="kernels.torch-2.12.1" name="stack.h200 bytes" />
-    <testcase classname="parity.torch-2.9.0" name="stack.cpu">
-      <skipped type="PG508" message="no g++" />
-    </testcase>
-  </testsuite>
+</testcase>
+<testcase name="stack.h200 bytes" classname="kernels.torch-2.12.1" />
+<testcase name="stack.cpu" classname="parity.torch-2.9.0">
+<skipped message="no g++" type="PG508" />
+</testcase>
+</testsuite>
 </testsuites>
 """,
     )
 
 
 def test_no_verdicts_are_an_empty_suite():
-    assert_expected_inline(
-        render_junit([]),
-        """\
-<?xml version="1.0" encoding="UTF-8"?>
-<testsuites>
-  <testsuite name="patchgate" tests="0" failures="0" skipped="0" errors="0" />
-</testsuites>
-""",
-    )
+    (suite,) = ElementTree.fromstring(render_junit([]).encode("utf-8"))
+    assert (suite.get("name"), suite.get("tests"), len(suite)) == ("patchgate", "0", 0)
 
 
 @example("\ufffe\uffff\x00\ud800]]>", Kind.REGRESSED)
@@ -60,4 +53,4 @@ def test_the_text_of_a_patch_never_breaks_the_file(text, kind):
 
 
 def test_the_file_says_that_it_is_utf8():
-    assert render_junit([]).startswith('<?xml version="1.0" encoding="UTF-8"?>\n')
+    assert render_junit([]).startswith("<?xml version='1.0' encoding='utf-8'?>\n")
