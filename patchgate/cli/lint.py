@@ -1,6 +1,6 @@
-"""`patchgate lint`: the command's words and exit codes (0 nothing red, 1 red, 2 usage, 3 nothing to lint).
+"""`patchgate lint`: does a patch bind on every known torch release?
 
-Decides options only. The imports wait until they are needed: half of the second is Python's own start.
+Imports wait until they are needed: half of the second that it takes is Python's own start.
 """
 
 from __future__ import annotations
@@ -33,40 +33,34 @@ if TYPE_CHECKING:
 def lint(
     paths: tuple[Path, ...], form: str, spec: str, details: bool, names: bool, sources: tuple[Path, ...], fetch: bool
 ) -> None:
-    """Does PATCH still bind on every known torch release? Needs no torch."""
-    from patchgate.lint.run import lint as find
+    """Does PATCH still bind on every known torch release? Needs no torch.
+
+    Exit codes: 0 nothing red, 1 red, 2 usage, 3 nothing to lint.
+    """
+    from patchgate.inputs.matrix import load_matrix
+    from patchgate.lint.run import lint as lint_patches
+    from patchgate.model.paths import MATRIX
+    from patchgate.report.lint import render_findings
 
     try:
-        at_hand = _sources(sources, fetch)
-        report = find(paths, _releases(spec, at_hand), at_hand, _matrix())
+        available = _sources(sources, fetch)
+        in_matrix = frozenset(row.torch for row in load_matrix()) if MATRIX.is_file() else frozenset()
+        report = lint_patches(paths, _releases(spec, available), available, in_matrix)
     except UsageError as error:
         click.echo(str(error), err=True)
         raise SystemExit(2) from None
-    if at_hand is not None and at_hand.trouble:
-        click.echo(f"no sources, bodies are compared by fingerprint: {at_hand.trouble}", err=True)
+    if available is not None and available.trouble:
+        click.echo(f"no sources, bodies are compared by fingerprint: {available.trouble}", err=True)
     if not report.files:
-        got, advice = (
-            "no .py, .diff or .patch file",
-            "a folder with patch.py or patch.diff, a .py file, or a .diff file",
-        )
+        got = "no .py, .diff or .patch file"
+        advice = "a folder with patch.py or patch.diff, a .py file, or a .diff file"
         click.echo(str(UsageError("nothing to lint", where=", ".join(map(str, paths)), got=got, next=advice)), err=True)
-    if form == "json":
-        from patchgate.report.lint.json import as_json as shown
-    elif form == "github":
-        from patchgate.report.lint.github import as_github as shown
-    elif form == "sarif":
-        from patchgate.report.lint.sarif import as_sarif as shown
-    else:
-        from patchgate.report.lint.text import as_text
-
-        click.echo(as_text(report, details=details, names=names), nl=False)
-        raise SystemExit(report.exit_code)
-    click.echo(shown(report), nl=False)
+    click.echo(render_findings(report, form, details=details, names=names), nl=False)
     raise SystemExit(report.exit_code)
 
 
 def _sources(folders: tuple[Path, ...], fetch: bool) -> Sources | None:
-    """Nothing where no option asks for sources: lint is offline, and the same on every machine."""
+    """None where no option asks for sources: lint is offline, and the same on every machine."""
     if not folders and not fetch:
         return None
     from patchgate.lint.index.release import FOLDER, opened
@@ -77,13 +71,6 @@ def _sources(folders: tuple[Path, ...], fetch: bool) -> Sources | None:
     from patchgate.lint.index.wheel import open_wheel
 
     return Sources(folders, open_wheel=open_wheel, triton=opened(FOLDER).triton, cache=cache_folder())
-
-
-def _matrix() -> frozenset[str]:
-    from patchgate.inputs.matrix import load_matrix
-    from patchgate.model.paths import MATRIX
-
-    return frozenset(row.torch for row in load_matrix()) if MATRIX.is_file() else frozenset()
 
 
 def _releases(spec: str, sources: Sources | None) -> list[Release]:
@@ -98,11 +85,6 @@ def _releases(spec: str, sources: Sources | None) -> list[Release]:
         raise UsageError("not a PEP 440 specifier", where="--torch", got=got, next=advice) from None
     chosen = [version for version in releases() if wanted.contains(version, prereleases=True)]
     if not chosen:
-        raise UsageError(
-            "no indexed release", where="--torch", got=spec or "an empty index", next="patchgate index list"
-        )
+        got = spec or "an empty index"
+        raise UsageError("no indexed release", where="--torch", got=got, next="patchgate index list")
     return [load(version, sources) for version in chosen]
-
-
-if __name__ == "__main__":
-    lint()

@@ -16,7 +16,7 @@ from patchgate.lint.findings import Finding, Severity
 from patchgate.lint.index import release as index
 from patchgate.lint.interpret.references import Spot
 from patchgate.lint.run import Report
-from patchgate.report.lint.text import as_text
+from patchgate.report.lint import render_findings
 
 RED = "import torch._inductor.old\n"
 
@@ -68,9 +68,8 @@ def test_one_is_no_plural(notes: int, told: str) -> None:
         shown_releases="",
         message="body changed",
     )
-    assert as_text(Report(files=("p.py",), releases=("2.11.0",), findings=(note,) * notes)).endswith(
-        f" 0 red, {told}\n"
-    )
+    report = Report(files=("p.py",), releases=("2.11.0",), findings=(note,) * notes)
+    assert render_findings(report, "text").endswith(f" 0 red, {told}\n")
 
 
 def test_exit_codes(run, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]

@@ -1,1 +1,0 @@
-"""Findings of lint as text, JSON, SARIF and GitHub annotations."""
