@@ -12,7 +12,7 @@ from packaging.version import Version
 
 from patchgate.lint.index.build import Sources, build_files, in_scope
 from patchgate.lint.index.release import Index, opened
-from patchgate.lint.index.wheel import Fetched, Wanted, triton_of
+from patchgate.lint.index.wheel import Fetched, Wanted, triton_requirement
 from patchgate.lint.index.write import write
 
 Fetch = Callable[[str, str, Wanted], Fetched]
@@ -23,9 +23,9 @@ def add(index: Index, version: str, fetch: Fetch) -> list[str]:
     torch = fetch("torch", f"=={version}", in_scope)
     version = Version(torch.version).public  # 2.8 means 2.8.0
     told, files, triton = [_told("torch", torch)], torch.files, ""
-    wish = triton_of(torch)
-    if wish:
-        fetched = fetch("triton", wish, in_scope)
+    requirement = triton_requirement(torch)
+    if requirement:
+        fetched = fetch("triton", requirement, in_scope)
         told.append(_told("triton", fetched))
         files, triton = files + fetched.files, fetched.version
     others = [sources(index, each) for each in index.spans.releases if each != version]

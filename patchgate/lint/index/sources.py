@@ -26,7 +26,7 @@ class Wheel(Protocol):
     def text(self, path: str) -> str | None: ...
 
 
-OpenWheel = Callable[[str, str], Wheel]  # project, wish
+OpenWheel = Callable[[str, str], Wheel]  # project, requirement
 
 
 class Sources:
@@ -68,13 +68,13 @@ class Sources:
         return text
 
     def _from_wheel(self, version: str, project: str, path: str) -> str | None:
-        wish = version if project == "torch" else self._triton.get(version, "")
-        if self.trouble or not wish or self._open is None:
+        requirement = version if project == "torch" else self._triton.get(version, "")
+        if self.trouble or not requirement or self._open is None:
             return None
         try:
-            if (project, wish) not in self._wheels:
-                self._wheels[project, wish] = self._open(project, f"=={wish}")
-            return self._wheels[project, wish].text(path) or ""
+            if (project, requirement) not in self._wheels:
+                self._wheels[project, requirement] = self._open(project, f"=={requirement}")
+            return self._wheels[project, requirement].text(path) or ""
         except UsageError as error:
             self.trouble = f"{error.what}: {error.got}"
             return None

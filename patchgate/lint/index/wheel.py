@@ -1,168 +1,171 @@
-"""The Python sources of a torch release, straight from its wheel: megabytes, not the whole half gigabyte.
+"""Python sources of a torch release, read from its wheel on the package index: some megabytes of half a gigabyte.
 
-pip is the client: it finds the wheel, with its own configuration, and reads ranges of it. Where the server
-answers no ranges the wheel is downloaded and deleted again. Decides only which bytes to ask for.
+unearth finds the wheel that pip would take. Ranges of it go into a sparse temporary file, which zipfile then reads;
+a reader of one range for each member would need a thousand requests.
 """
 
 from __future__ import annotations
 
 import re
-import struct
+import ssl
 import tempfile
 import zipfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import cache
 from typing import Any
 
+import httpx2
+from packaging.version import Version
+from unearth import PackageFinder
+from unearth.auth import MultiDomainBasicAuth
+from unearth.fetchers import PyPIClient
+
+from patchgate.lint.index.pip_settings import PipSettings
 from patchgate.model.errors import UsageError
 
 Wanted = Callable[[str], bool]
-# Two members this near are read in one request.
+# Bytes. Members nearer than this are read in one request: a request costs about as much.
 _GAP = 1 << 18
-# Enough for the directory of a torch wheel, which lies at its end.
-_TAIL = 3 << 20
+# Bytes at the end of a wheel that are read first: torch's directory of some 20,000 members takes 2.5 MB.
+_DIRECTORY = 3 << 20
+# Bytes before a member's own: a header of 30, its name, and extra fields that are shorter than the rest of this.
+_HEADER = 30 + 256
+_NO_RANGES = "the package index answers no ranges"
 
 
 @dataclass(kw_only=True)
 class Fetched:
-    """(path, text) of each wanted member; `whole` tells that the wheel had to be downloaded."""
+    """What was read of one wheel."""
 
+    #: The version in its metadata, local part included.
     version: str = ""
+    #: (path below site-packages, text) of each wanted member.
     files: list[tuple[str, str]] = field(default_factory=list)
+    #: The lines `Requires-Dist: ...` of its metadata.
     requires: tuple[str, ...] = ()
     bytes_read: int = 0
+    #: The server answers no ranges, so the whole wheel was downloaded.
     whole: bool = False
 
 
-class Client:
-    """pip's finder and session. Its internals are no promise of pip's, so nothing else here touches them."""
+class RemoteWheel:
+    """The newest wheel on the package index that `requirement`, a specifier, allows. Raises UsageError."""
 
-    def __init__(self) -> None:
-        try:
-            from pip._internal import commands
-            from pip._internal.exceptions import PipError
-            from pip._internal.network import lazy_wheel
-            from pip._vendor import requests
-            from pip._vendor.packaging.specifiers import SpecifierSet
-        except ImportError as error:
-            raise UsageError(
-                "no pip to read the package index with",
-                where="the package index",
-                got=str(error),
-                next="python -m ensurepip",
-            ) from None
-        self._lazy: Any = lazy_wheel
-        http: Any = requests
-        self._failures: tuple[Any, ...] = (PipError, http.RequestException, OSError)
-        self._specifiers: Any = SpecifierSet
-        pip_commands: Any = commands
-        self._command: Any = pip_commands.create_command("index")  # it has a session and a finder, and does nothing yet
-        self._options, _ = self._command.parse_args(["versions", "torch"])
-        self._options.disable_pip_version_check = True
-        self.context: Any = self._command.main_context
-
-    def url(self, finder: Any, project: str, wish: str) -> str:
-        """The newest wheel that `wish` allows; one with a local version (+cpu) asks for no triton, so never that."""
-        allowed = self._specifiers(wish)
-        found = [
-            each
-            for each in finder.find_all_candidates(project)
-            if each.link.is_wheel
-            and each.version.local is None
-            and allowed.contains(str(each.version), prereleases=True)
-        ]
-        if not found:
-            raise UsageError(
-                f"no wheel of {project} on the package index",
-                where="the package index",
-                got=f"{project}{wish}",
-                next=f"pip index versions {project}",
+    def __init__(self, project: str, requirement: str, settings: PipSettings) -> None:
+        self._name, self._requirement = project, requirement
+        self._file = tempfile.TemporaryFile()  # noqa: SIM115  open as long as the wheel is
+        self.bytes_read = 0
+        with self._usage_errors():
+            self._client = PyPIClient(
+                trusted_hosts=settings.trusted_hosts,
+                verify=ssl.create_default_context(cafile=settings.cert) if settings.cert else True,
+                timeout=settings.timeout,
+                proxy=settings.proxy,
+                follow_redirects=True,
             )
-        best = max(found, key=lambda each: (each.version, each.link.filename))
-        return str(best.link.url_without_fragment)
+            self._client.auth = MultiDomainBasicAuth(prompting=False, index_urls=settings.index_urls)
+            self._url = self._find(settings)
+            head = self._client.head(self._url)
+        self.answers_ranges = head.headers.get("Accept-Ranges") == "bytes"
+        self._size = int(head.headers.get("Content-Length", 0))
+        self._zip: zipfile.ZipFile | None = None
+
+    def _find(self, settings: PipSettings) -> str:
+        session: Any = self._client  # its `get` takes more than unearth's protocol says
+        finder = PackageFinder(
+            session,
+            index_urls=settings.index_urls,
+            find_links=settings.find_links,
+            trusted_hosts=settings.trusted_hosts,
+            only_binary=[":all:"],
+        )
+        sources = settings.index_urls or settings.find_links  # with neither, unearth would ask PyPI
+        wanted = f"{self._name}{self._requirement}"
+        for each in finder.find_matches(wanted, allow_prereleases=True) if sources else ():
+            # One with a local version (+cpu) asks for no triton.
+            if each.version is not None and Version(each.version).local is None:
+                return each.link.url_without_fragment
+        advice = f"pip index versions {self._name}"
+        what = f"no wheel of {self._name} on the package index"
+        raise UsageError(what, where="the package index", got=wanted, next=advice)
 
     @contextmanager
-    def told(self, project: str, wish: str) -> Iterator[None]:
-        """Whatever goes wrong inside becomes a usage error."""
+    def _usage_errors(self) -> Iterator[None]:
         try:
-            with self.context():
-                yield
-        except self._lazy.HTTPRangeRequestUnsupported:
-            raise self._unreadable(project, wish, "the package index answers no ranges") from None
-        except self._failures as error:
-            raise self._unreadable(project, wish, f"{type(error).__name__}: {error}"[:200]) from None
+            yield
+        except (httpx2.HTTPError, httpx2.InvalidURL, OSError, zipfile.BadZipFile) as error:
+            raise self._unreadable(f"{type(error).__name__}: {error}"[:200]) from None
 
-    def _unreadable(self, project: str, wish: str, got: str) -> UsageError:
+    def _unreadable(self, got: str) -> UsageError:
         return UsageError(
-            f"the wheel of {project} could not be read",
+            f"the wheel of {self._name} could not be read",
             where="the package index",
             got=got,
-            next=f"pip download --no-deps {project}{wish}   (says what is wrong)",
+            next=f"pip download --no-deps {self._name}{self._requirement}   (says what is wrong)",
         )
 
-    def fetch(self, project: str, wish: str, wanted: Wanted) -> Fetched:
-        with self.told(project, wish):
-            session, url = self._found(project, wish)
-            try:
-                remote = self._lazy.LazyZipOverHTTP(url, session, _TAIL)
-            except self._lazy.HTTPRangeRequestUnsupported:
-                with _downloaded(session, url) as file:
-                    return _read(file, wanted, Fetched(whole=True, bytes_read=_length(file)))
-            with remote:
-                return _read(remote, wanted, Fetched(), ask=_counting(remote))
+    def members(self) -> list[zipfile.ZipInfo]:
+        """The directory, in the order of the members' places."""
+        with self._usage_errors():
+            if self._zip is None:
+                if self.answers_ranges:
+                    self._read(max(0, self._size - _DIRECTORY), self._size)
+                else:
+                    self._read(0, None)
+                self._zip = zipfile.ZipFile(self._file)
+        return sorted(self._zip.infolist(), key=lambda each: each.header_offset)
 
-    def open(self, project: str, wish: str) -> OpenWheel:
-        """The wheel to read single files from. Raises UsageError also where only the whole could be had."""
-        with self.told(project, wish):
-            session, url = self._found(project, wish)
-            remote = self._lazy.LazyZipOverHTTP(url, session, _TAIL)
-            wheel = OpenWheel(self, project, wish, zipfile.ZipFile(remote))
-            remote._chunk_size = _GAP  # the directory is here now, and a file is small
-            return wheel
-
-    def _found(self, project: str, wish: str) -> tuple[Any, str]:
-        session = self._command._build_session(self._options)
-        finder = self._command._build_package_finder(
-            options=self._options, session=session, target_python=None, ignore_requires_python=True
-        )
-        return session, self.url(finder, project, wish)
-
-
-class OpenWheel:
-    """A wheel on the package index whose directory has been read."""
-
-    def __init__(self, client: Client, project: str, wish: str, opened: zipfile.ZipFile) -> None:
-        self._client, self._project, self._wish = client, project, wish
-        self._opened = opened
+    def texts(self, members: Iterable[zipfile.ZipInfo]) -> list[str]:
+        """These members, in the order of their places."""
+        assert self._zip is not None, "members() opens the wheel"
+        members = list(members)
+        with self._usage_errors():
+            for start, stop in spans_of(members) if self.answers_ranges else ():
+                self._read(start, stop)
+            return [self._zip.read(each).decode("utf-8", "replace") for each in members]
 
     def text(self, path: str) -> str | None:
-        """One file; None when the wheel has none of that name."""
-        with self._client.told(self._project, self._wish):
-            try:
-                return self._opened.read(path).decode("utf-8", "replace")
-            except KeyError:
-                return None
+        """One file; None when the wheel has none of that name. The whole is never downloaded for it."""
+        if not self.answers_ranges:
+            raise self._unreadable(_NO_RANGES)
+        return next(iter(self.texts(each for each in self.members() if each.filename == path)), None)
+
+    def _read(self, start: int, stop: int | None) -> None:
+        """Copy these bytes of the wheel to their place in the temporary file; all of them without `stop`."""
+        span = {"Range": f"bytes={start}-{stop - 1}"} if stop is not None else {}
+        with self._client.stream("GET", self._url, headers={"Accept-Encoding": "identity", **span}) as response:
+            response.raise_for_status()
+            if stop is not None and response.status_code != httpx2.codes.PARTIAL_CONTENT:
+                raise OSError(_NO_RANGES)
+            self._file.seek(start)
+            for chunk in response.iter_raw():
+                self.bytes_read += self._file.write(chunk)
 
 
-def open_wheel(project: str, wish: str) -> OpenWheel:
-    """The newest wheel that `wish`, a specifier, allows, to read single files from."""
-    return _client().open(project, wish)
+def open_wheel(project: str, requirement: str) -> RemoteWheel:
+    """A wheel to read single files from."""
+    return RemoteWheel(project, requirement, PipSettings.load())
 
 
-def fetch(project: str, wish: str, wanted: Wanted) -> Fetched:
-    """The wanted members of the newest wheel that `wish`, a specifier, allows."""
-    return _client().fetch(project, wish, wanted)
+def fetch(project: str, requirement: str, wanted: Wanted) -> Fetched:
+    """The wanted members of a wheel, and what its metadata says."""
+    wheel = open_wheel(project, requirement)
+    members = [each for each in wheel.members() if wanted(each.filename) or _is_metadata(each.filename)]
+    fetched = Fetched(whole=not wheel.answers_ranges)
+    for member, text in zip(members, wheel.texts(members), strict=True):
+        if _is_metadata(member.filename):
+            lines = text.splitlines()
+            fetched.version = next((each[9:].strip() for each in lines if each.startswith("Version: ")), "")
+            fetched.requires = tuple(each for each in lines if each.startswith("Requires-Dist"))
+        else:
+            fetched.files.append((member.filename, text))
+    fetched.bytes_read = wheel.bytes_read
+    return fetched
 
 
-@cache
-def _client() -> Client:
-    return Client()
-
-
-def triton_of(fetched: Fetched) -> str:
-    """The triton that a torch wheel asks for, as a specifier, or nothing."""
+def triton_requirement(fetched: Fetched) -> str:
+    """The triton that a torch wheel requires, as a specifier; empty when it requires none."""
     for line in fetched.requires:
         found = re.match(r"Requires-Dist: triton\s*\(?([=~<>!][^;)]*)", line)
         if found:
@@ -170,64 +173,17 @@ def triton_of(fetched: Fetched) -> str:
     return ""
 
 
-def _read(file: Any, wanted: Wanted, fetched: Fetched, ask: Callable[[int, int], int] | None = None) -> Fetched:
-    with zipfile.ZipFile(file) as wheel:
-        members = sorted(
-            (each for each in wheel.infolist() if wanted(each.filename) or _metadata(each.filename)),
-            key=lambda each: each.header_offset,
-        )
-        if ask is not None:
-            fetched.bytes_read += _TAIL + sum(ask(start, stop) for start, stop in _ranges(members))
-        for each in members:
-            text = wheel.read(each).decode("utf-8", "replace")
-            if _metadata(each.filename):
-                lines = text.splitlines()
-                fetched.version = next((each[9:].strip() for each in lines if each.startswith("Version: ")), "")
-                fetched.requires = tuple(each for each in lines if each.startswith("Requires-Dist"))
-            else:
-                fetched.files.append((each.filename, text))
-    return fetched
-
-
-def _metadata(path: str) -> bool:
-    return path.count("/") == 1 and path.endswith(".dist-info/METADATA")
-
-
-def _ranges(members: list[zipfile.ZipInfo]) -> Iterator[tuple[int, int]]:
-    """The members' places in the wheel, near ones joined: few requests instead of one for each file."""
-    start = stop = -1
+def spans_of(members: Iterable[zipfile.ZipInfo]) -> list[tuple[int, int]]:
+    """(start, stop) in bytes of members in the order of their places, near ones joined."""
+    spans: list[tuple[int, int]] = []
     for each in members:
-        # What stands before a member's bytes: 30 bytes, its name, and extra fields no longer than this.
-        end = each.header_offset + struct.calcsize("<30x") + len(each.filename) + 256 + each.compress_size
-        if start >= 0 and each.header_offset - stop < _GAP:
-            stop = max(stop, end)
-            continue
-        if start >= 0:
-            yield start, stop
-        start, stop = each.header_offset, end
-    if start >= 0:
-        yield start, stop
+        start, stop = each.header_offset, each.header_offset + _HEADER + len(each.filename) + each.compress_size
+        if spans and start - spans[-1][1] < _GAP:
+            spans[-1] = spans[-1][0], max(stop, spans[-1][1])
+        else:
+            spans.append((start, stop))
+    return spans
 
 
-def _counting(remote: Any) -> Callable[[int, int], int]:
-    def ask(start: int, stop: int) -> int:
-        remote.seek(start)
-        return len(remote.read(stop - start))
-
-    return ask
-
-
-@contextmanager
-def _downloaded(session: Any, url: str) -> Iterator[Any]:
-    with tempfile.TemporaryFile() as file, session.get(url, stream=True) as response:
-        response.raise_for_status()
-        for chunk in response.iter_content(1 << 20):
-            file.write(chunk)
-        file.seek(0)
-        yield file
-
-
-def _length(file: Any) -> int:
-    at = file.seek(0, 2)
-    file.seek(0)
-    return int(at)
+def _is_metadata(path: str) -> bool:
+    return path.count("/") == 1 and path.endswith(".dist-info/METADATA")

@@ -13,17 +13,19 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 
 
-def wheel_of(project: str, version: str, files: dict[str, str]) -> bytes:
+def wheel_of(project: str, version: str, files: dict[str, str], metadata: str = "") -> bytes:
+    """A wheel with these texts, and with `metadata` behind the version in its METADATA."""
     made = io.BytesIO()
+    described = {f"{project}-{version}.dist-info/METADATA": f"Version: {version}\n{metadata}"}
     with zipfile.ZipFile(made, "w") as wheel:
-        for path, text in {**files, f"{project}-{version}.dist-info/METADATA": f"Version: {version}\n"}.items():
+        for path, text in {**files, **described}.items():
             wheel.writestr(path, text)
     return made.getvalue()
 
 
 @contextmanager
 def serving(files: dict[str, bytes], monkeypatch: pytest.MonkeyPatch, *, ranges: bool = True) -> Iterator[list[str]]:
-    """Makes pip's index this one; gives the list of what is asked of the files by GET."""
+    """Makes pip's index this one; gives the ranges of the files that are asked for by GET, or `whole`."""
     asked: list[str] = []
 
     class Handler(BaseHTTPRequestHandler):

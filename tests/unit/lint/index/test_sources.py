@@ -9,9 +9,9 @@ from toyindex import index_of
 from toyserver import serving, wheel_of
 
 from patchgate.lint.index import release as index
-from patchgate.lint.index import wheel
 from patchgate.lint.index.bodies import call_line, function_text
 from patchgate.lint.index.sources import Sources, cache_folder
+from patchgate.lint.index.wheel import open_wheel
 from patchgate.model.errors import UsageError
 
 IR = """
@@ -43,8 +43,8 @@ class Wheels:
         self.asked: list[str] = []
         self.broken = broken
 
-    def __call__(self, project: str, wish: str) -> Wheels:
-        self.asked.append(f"{project}{wish}")
+    def __call__(self, project: str, requirement: str) -> Wheels:
+        self.asked.append(f"{project}{requirement}")
         if self.broken:
             raise UsageError("no wheel", where="the package index", got="offline")
         return self
@@ -169,12 +169,11 @@ def test_a_call_is_placed_by_line_where_there_are_sources(folder: Path) -> None:
 
 
 def test_sources_come_from_a_wheel_by_ranges(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    pytest.importorskip("pip._internal.network.lazy_wheel")
     with serving({"torch-2.7.0-py3-none-any.whl": wheel_of("torch", "2.7.0", FILES)}, monkeypatch) as asked:
-        release = index.load("2.7.0", Sources(open_wheel=wheel.Client().open, cache=folder / "cache"))
+        release = index.load("2.7.0", Sources(open_wheel=open_wheel, cache=folder / "cache"))
         assert release.source("torch._inductor.ir.Box.size") == "    def size(self): return 1"
         assert release.source("torch._inductor.ir.Box.absent") is None
-        sources = Sources(open_wheel=wheel.Client().open)
+        sources = Sources(open_wheel=open_wheel)
         assert index.load("2.6.0", sources).source("torch._inductor.ir.Box.size") is None
     assert asked and all(each.startswith("bytes=") for each in asked)
     assert sources.trouble == "no wheel of torch on the package index: torch==2.6.0"
@@ -184,10 +183,9 @@ def test_sources_come_from_a_wheel_by_ranges(folder: Path, monkeypatch: pytest.M
 
 
 def test_a_server_without_ranges_is_not_asked_for_the_whole(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    pytest.importorskip("pip._internal.network.lazy_wheel")
     files = {"torch-2.7.0-py3-none-any.whl": wheel_of("torch", "2.7.0", FILES)}
     with serving(files, monkeypatch, ranges=False) as asked:
-        sources = Sources(open_wheel=wheel.Client().open)
+        sources = Sources(open_wheel=open_wheel)
         assert index.load("2.7.0", sources).source("torch._inductor.ir.Box.size") is None
     assert asked == []
     assert sources.trouble == "the wheel of torch could not be read: the package index answers no ranges"

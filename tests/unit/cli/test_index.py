@@ -17,11 +17,11 @@ A = {"torch.fx.a": "def f(x): ...\n"}
 B = {"torch.fx.a": "def f(x, y): ...\n"}
 
 
-def fetch(project: str, wish: str, wanted: Wanted) -> Fetched:
+def fetch(project: str, requirement: str, wanted: Wanted) -> Fetched:
     if project == "triton":
-        assert wish == "~=3.8.0"
+        assert requirement == "~=3.8.0"
         return Fetched(version="3.8.1", files=[("triton/runtime/jit.py", "class JITFunction: ...\n")], bytes_read=5)
-    assert wish in ("==2.8", "==2.8.0") and wanted("torch/fx/a.py") and not wanted("torch/nn/a.py")
+    assert requirement in ("==2.8", "==2.8.0") and wanted("torch/fx/a.py") and not wanted("torch/nn/a.py")
     return Fetched(
         version="2.8.0",
         files=[("torch/fx/a.py", "def f(x, y, z): ...\n")],
