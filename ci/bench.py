@@ -15,10 +15,11 @@ from collections import defaultdict
 from pathlib import Path
 from statistics import median
 
-from patchgate.inputs.matrix import load_profile, load_workloads
+from patchgate.inputs.devices import load_profile
+from patchgate.inputs.workloads import load_workloads
 from patchgate.model.records import Case
 from patchgate.runner.client import Runner
-from patchgate.runner.results import Store
+from patchgate.runner.results import ResultStore
 from patchgate.runner.run import Limits
 from patchgate.runner.server import start_server
 
@@ -75,7 +76,7 @@ def _cases(torch: str, python: str) -> None:
         runner = Runner(
             sockets={torch: server.socket},
             logs={torch: server.log},
-            store=Store(Path(folder)),
+            store=ResultStore(Path(folder)),
             artifacts=Path(folder) / "code",
             limits=Limits(),
         )

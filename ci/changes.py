@@ -11,8 +11,10 @@ from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
 
-from patchgate.inputs.golden import UNPATCHED, expectation, format_value, path_of, read_golden
-from patchgate.inputs.matrix import OPTIONS, load_matrix, load_workloads
+from patchgate.inputs.golden import expectation, path_of, read_golden
+from patchgate.inputs.matrix import load_matrix
+from patchgate.inputs.workloads import OPTIONS, load_workloads
+from patchgate.model.facts import UNPATCHED, format_value
 from patchgate.model.files import write_atomically
 from patchgate.model.paths import ROOT
 from patchgate.model.records import Case, Facts, FactValue

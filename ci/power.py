@@ -27,7 +27,7 @@ from torch._inductor.codegen.wrapper import PythonWrapperCodegen  # noqa: E402
 from torch.utils.benchmark import Timer  # noqa: E402
 from triton.testing import do_bench  # noqa: E402
 
-from patchgate.inputs.matrix import load_profile  # noqa: E402
+from patchgate.inputs.devices import load_profile  # noqa: E402
 from patchgate.model.statistics import CONFIDENCE, LOOK_CONFIDENCE, ROUNDS, Interval, Round, ratio_interval  # noqa: E402
 from patchgate.probe.compile.capture import standing_in  # noqa: E402
 from patchgate.probe.timing.paired import Pair  # noqa: E402

@@ -20,8 +20,9 @@ from benchmarks.corpus.remembering import Remembering
 from benchmarks.corpus.score import Found, Red, Score, score
 from patchgate.checks.context import Trial
 from patchgate.checks.judge.machine import judge_sentinel
-from patchgate.inputs.matrix import load_profile, workloads_with
+from patchgate.inputs.devices import load_profile
 from patchgate.inputs.patch import load_patch
+from patchgate.inputs.workloads import workloads_with
 from patchgate.lint.findings import Severity
 from patchgate.lint.index.release import Release, load, releases
 from patchgate.lint.run import lint

@@ -12,9 +12,8 @@ from typing import Any
 
 from benchmarks.corpus.checks import CELLS
 from patchgate.checks.codes import CODES
-from patchgate.inputs.toml import read_toml, refuse_unknown
+from patchgate.inputs.toml import line_of, read_toml, refuse_unknown
 from patchgate.model.errors import UsageError
-from patchgate.model.files import line_of
 from patchgate.model.paths import shown
 from patchgate.model.versions import parse_range
 

@@ -23,10 +23,12 @@ from patchgate.checks.judge.modelled import judge_modelled
 from patchgate.checks.judge.options import judge_options
 from patchgate.checks.judge.shapes import judge_shapes
 from patchgate.checks.requests import STAND_IN, Measuring, told
+from patchgate.inputs.devices import load_profile, profile_of
 from patchgate.inputs.golden import GoldenFile, expectation, path_of, read_golden, release_for
-from patchgate.inputs.matrix import OPTIONS, load_profile, profile_of
+from patchgate.inputs.toml import line_of
+from patchgate.inputs.workloads import OPTIONS
 from patchgate.model.errors import UsageError
-from patchgate.model.files import line_of, write_atomically
+from patchgate.model.files import write_atomically
 from patchgate.model.paths import shown
 from patchgate.model.records import Case, Failure, Kind, Observation, Patch, Verdict, Workload
 from patchgate.model.serialization import Answer, fact_from, failure_of

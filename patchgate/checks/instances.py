@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
-from patchgate.inputs.matrix import load_profile
+from patchgate.inputs.devices import load_profile
 from patchgate.model.records import Symptom, Workload
 from patchgate.runner.run import Run
 

@@ -13,12 +13,12 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from patchgate.inputs.matrix import load_profile
+from patchgate.inputs.devices import load_profile
 from patchgate.model.records import Patch, Workload
 from patchgate.model.serialization import Answer
+from patchgate.runner.cache import Cache
 from patchgate.runner.client import Runner
 from patchgate.runner.identity import key_of_question
-from patchgate.runner.results import Answers
 from patchgate.runner.run import Run
 
 # A patch is imported on a simulated GPU, so that none is needed and none is touched.
@@ -99,7 +99,7 @@ class Measuring:
     def _ask_once(self, torch: str, do: str, patch: str | None, seconds: float | None = None, **request: Any) -> Answer:
         """An answer of torch's own, without the patch, is kept for the same question where runs share a shelf."""
         unpatched = patch is None and request["profile"]["kind"] != "real"
-        shelf = Answers(Path(self.run.shelf)) if unpatched and self.run.shelf else None
+        shelf = Cache(Path(self.run.shelf)) if unpatched and self.run.shelf else None
         key = key_of_question({"do": do, **request}, self.runner.identities[torch]) if shelf else None
         outputs = Path(request["outputs"]) if "outputs" in request else None
         kept = shelf.load(key, outputs) if shelf and key else None

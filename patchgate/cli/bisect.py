@@ -15,8 +15,8 @@ from typing import Any, NoReturn, TypeVar
 import click
 
 from patchgate.cli.options import row_option, rows_of
-from patchgate.inputs.matrix import load_workloads
 from patchgate.inputs.patch import load_patch
+from patchgate.inputs.workloads import load_workloads
 from patchgate.model.errors import UsageError
 from patchgate.model.files import make_folder
 from patchgate.model.paths import DEVICES

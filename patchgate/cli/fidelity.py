@@ -17,9 +17,10 @@ from typing import NoReturn
 import click
 
 from patchgate.cli.options import ABOVE_0, AT_LEAST_1, problem_option, problems_of, row_option, rows_of
-from patchgate.inputs.matrix import load_profile, load_workloads
+from patchgate.inputs.devices import load_profile
 from patchgate.inputs.patch import load_patch
 from patchgate.inputs.record_device import REAL
+from patchgate.inputs.workloads import load_workloads
 from patchgate.model.errors import UsageError
 from patchgate.model.files import make_emptied
 from patchgate.model.records import Case, Observation, Patch, Workload

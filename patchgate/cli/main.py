@@ -29,8 +29,10 @@ from patchgate.cli.parts import parts
 from patchgate.cli.sweep import history_command, sweep
 from patchgate.inputs import accept
 from patchgate.inputs import record_device as record
-from patchgate.inputs.matrix import load_matrix, load_profile, workloads_with
+from patchgate.inputs.devices import load_profile
+from patchgate.inputs.matrix import load_matrix
 from patchgate.inputs.patch import load_patch
+from patchgate.inputs.workloads import workloads_with
 from patchgate.model.errors import UsageError
 from patchgate.model.files import make_emptied, make_folder, write_atomically
 from patchgate.model.paths import DEVICES, GOLDEN, shown

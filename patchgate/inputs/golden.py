@@ -7,7 +7,6 @@ fact a line with its range of releases, a blank line between blocks.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,33 +14,12 @@ from pathlib import Path
 from packaging.version import Version
 
 from patchgate.model.errors import UsageError
+from patchgate.model.facts import FAILURE, UNPATCHED, format_value, not_requested, parse_value, value_in
 from patchgate.model.paths import GOLDEN, shown
-from patchgate.model.records import Case, Cause, Expectation, Facts, FactValue, Observation, Unmeasured
+from patchgate.model.records import Case, Expectation, Facts, FactValue, Observation, Unmeasured
 from patchgate.model.versions import ReleaseRange, gather, parse_range, spread
 
 SCHEMA = 1
-UNPATCHED = "unpatched"
-FAILURE = "failure"
-COMPILES = "compiles"
-# Counts by name: a name that is not there counts zero, once the family was recorded at all.
-HISTOGRAMS = (
-    "aten.op.",
-    "dynamo.break.",
-    "dynamo.guard.",
-    "fx.op.",
-    "kernels.grid.",
-    "kernels.hint.",
-    "kernels.kind.",
-    "lowering.realized_by.",
-    "options.",
-    "passes.hits.",
-    "scheduler.refused.",
-    "shapes.break.",
-    "shapes.guard.",
-    "shapes.reason.",
-)
-# Facts of a nightly run only: compiling every kernel takes longer than all other facts together.
-ON_REQUEST = "resources."
 
 Ranges = dict[ReleaseRange, FactValue]
 Section = dict[str, Ranges]
@@ -58,21 +36,6 @@ class GoldenFile:
 
 def path_of(workload: str, device: str, folder: Path = GOLDEN) -> Path:
     return folder / f"{workload}.{device}.txt"
-
-
-def format_value(value: FactValue) -> str:
-    if isinstance(value, Unmeasured):
-        return f"unmeasured ({value.reason})"
-    if isinstance(value, tuple):
-        return "[" + " ".join(map(str, value)) + "]"
-    return json.dumps(value)  # of a text too: quotes and line ends in it are escaped
-
-
-def parse_value(text: str) -> FactValue:
-    """Inverse of `format_value`. Raises ValueError."""
-    if text.startswith("[") and text.endswith("]"):
-        return tuple(int(item) for item in text[1:-1].split())
-    return str(json.loads(text)) if text.startswith('"') else int(text)
 
 
 def read_golden(path: Path, workload: str, device: str) -> GoldenFile:
@@ -149,20 +112,6 @@ def expectation(golden: GoldenFile, case: Case) -> Expectation:
     return Expectation(facts=facts, known_failure=known, recorded=recorded or known is not None)
 
 
-def value_in(facts: Facts, fact: str) -> FactValue | None:
-    """A fact's value; zero for a name that a histogram does not list; None when it is not there."""
-    if fact in facts:
-        return facts[fact]
-    return 0 if facts and fact.startswith(HISTOGRAMS) else None
-
-
-def facts_with_compiles(observation: Observation) -> Facts:
-    """Its facts and `compiles`: 1, or 0 where it raises; a hang or a crash may be the machine's, and tells nothing."""
-    failure = observation.failure
-    told: Facts = {} if failure and failure.cause is not Cause.RAISED else {COMPILES: int(failure is None)}
-    return told | observation.facts
-
-
 def fold(golden: GoldenFile, observations: Iterable[Observation], releases: Sequence[str]) -> GoldenFile:
     """`golden` with what was observed. Cases that were not observed keep every entry."""
     observed = list(observations)
@@ -190,16 +139,10 @@ def fold(golden: GoldenFile, observations: Iterable[Observation], releases: Sequ
     return folded
 
 
-def untaken(names: Iterable[str], facts: Facts) -> set[str]:
-    """Those of `names` that are only taken on request, where they were not."""
-    asked = any(name.startswith(ON_REQUEST) for name in facts)
-    return set() if asked else {name for name in names if name.startswith(ON_REQUEST)}
-
-
 def _untaken(observation: Observation, section: Section) -> set[str]:
     facts = observation.facts
     missing = {name for name, value in facts.items() if isinstance(value, Unmeasured)}
-    return missing | untaken(section, facts)
+    return missing | not_requested(section, facts)
 
 
 def _recordable(observation: Observation) -> Facts:

@@ -9,8 +9,9 @@ import difflib
 from collections.abc import Collection
 from pathlib import Path
 
-from patchgate.inputs.golden import COMPILES, HISTOGRAMS, ON_REQUEST, path_of
-from patchgate.inputs.matrix import OPTIONS, load_workloads
+from patchgate.inputs.golden import path_of
+from patchgate.inputs.workloads import OPTIONS, load_workloads
+from patchgate.model.facts import COMPILES, HISTOGRAMS, ON_REQUEST
 from patchgate.model.paths import DEVICES, GOLDEN
 from patchgate.model.records import Symptom
 

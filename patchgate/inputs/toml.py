@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 from patchgate.model.errors import UsageError
-from patchgate.model.files import line_of
 from patchgate.model.paths import shown
 
 if sys.version_info >= (3, 11):
@@ -46,3 +45,19 @@ def refuse_unknown(path: Path, table: dict[str, Any], known: Collection[str], pr
             raise UsageError(
                 f"unknown key `{prefix}{key}`", where=f"{shown(path)}:{line}", got=f"{key} = ...", next=advice
             )
+
+
+def line_of(text: str, start: str, table: str = "") -> int:
+    """The 1-based number of the first line that begins with the word `start` (blanks aside), or 1.
+
+    With `table`, the first one inside that table of a TOML text, or where the table itself begins, if it is there.
+    """
+    begins = re.compile(rf"\s*{re.escape(start)}(?![\w-])")
+    opens = re.compile(rf"\s*(\[\[?\s*)?{re.escape(table)}(?![\w-])")
+    opened = None if table else 1
+    for number, line in enumerate(text.splitlines(), 1):
+        if opened is None:
+            opened = number if opens.match(line) else None
+        elif begins.match(line):
+            return number
+    return opened or line_of(text, start)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from packaging.specifiers import SpecifierSet
 
-from patchgate.inputs.patch import load_claims
+from patchgate.inputs.manifest import load_claims
 from patchgate.inputs.source import Unreadable, parse, read_anyhow, read_source
 from patchgate.lint.findings import Finding, Severity, View, lines_of, merged, show_releases
 from patchgate.lint.hunks import UNPLACED, lint_diff

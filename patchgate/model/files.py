@@ -1,13 +1,9 @@
-"""Writing files so that a reader sees the old text or the new, never half of it; folders that may be written to.
-
-Decides what may not be overwritten. Refuses to know what is written.
-"""
+"""Files that are replaced whole, so that a reader sees the old text or the new, and folders that can be written to."""
 
 from __future__ import annotations
 
 import contextlib
 import os
-import re
 import tempfile
 from pathlib import Path
 
@@ -52,19 +48,3 @@ def make_emptied(path: Path, where: str, mark: str) -> None:
     if found and mark not in found:
         got = f"{path} holds {', '.join(found[:3])}{', ...' if len(found) > 3 else ''}"
         raise UsageError("not results of a run, and would be deleted", where=where, got=got, next=f"another {where}")
-
-
-def line_of(text: str, start: str, table: str = "") -> int:
-    """The 1-based number of the first line that begins with the word `start` (blanks aside), or 1.
-
-    With `table`, the first one inside that table of a TOML text, or where the table itself begins, if it is there.
-    """
-    begins = re.compile(rf"\s*{re.escape(start)}(?![\w-])")
-    opens = re.compile(rf"\s*(\[\[?\s*)?{re.escape(table)}(?![\w-])")
-    opened = None if table else 1
-    for number, line in enumerate(text.splitlines(), 1):
-        if opened is None:
-            opened = number if opens.match(line) else None
-        elif begins.match(line):
-            return number
-    return opened or line_of(text, start)

@@ -16,13 +16,14 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from patchgate.inputs.matrix import load_profile
+from patchgate.inputs.devices import load_profile
 from patchgate.model.files import write_atomically
 from patchgate.model.paths import shown
 from patchgate.model.records import Case, Cause, Observation, Patch, Workload
 from patchgate.model.serialization import Answer, fact_from, failure_of, ran_of
+from patchgate.runner.cache import Cache
 from patchgate.runner.identity import key_of
-from patchgate.runner.results import Shelf, Store
+from patchgate.runner.results import ResultStore
 from patchgate.runner.roofline import METRIC, modelled_time
 from patchgate.runner.run import Limits
 
@@ -45,10 +46,10 @@ class Runner:
 
     sockets: dict[str, str]
     logs: dict[str, str]
-    store: Store
+    store: ResultStore
     artifacts: Path
     limits: Limits
-    shelf: Shelf | None = None
+    shelf: Cache | None = None
     reuse: bool = False
     identities: dict[str, str] = field(default_factory=dict)
     nightly: bool = False
@@ -117,11 +118,11 @@ class Runner:
         shelf = self.shelf if self.reuse or patch is None else None
         asked_of = f"{self.identities.get(case.torch)} {'nightly' if self.nightly else 'premerge'} {cover}"
         key = key_of(case, workload, patch, asked_of) if shelf else None
-        shelved = shelf.load(key, self._code(case)) if shelf and key else None
+        shelved = shelf.load_observation(key, self._code(case)) if shelf and key else None
         observation = shelved or self._measure(case, workload, patch, cover)
         self.store.save(observation)
         if shelf and key and shelved is None:
-            shelf.save(key, observation, self._code(case))
+            shelf.save_observation(key, observation, self._code(case))
         return observation
 
     def _code(self, case: Case) -> Path:

@@ -15,7 +15,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from patchgate.inputs.matrix import load_profile
+from patchgate.inputs.devices import load_profile
 from patchgate.model.errors import UsageError
 from patchgate.model.paths import PACKAGE
 from patchgate.model.records import Case, Patch, Workload

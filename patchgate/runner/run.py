@@ -17,7 +17,7 @@ from patchgate.model.files import write_atomically
 from patchgate.model.paths import shown
 from patchgate.model.records import Case, Verdict
 from patchgate.model.serialization import from_dict, to_dict
-from patchgate.runner.results import Store
+from patchgate.runner.results import ResultStore
 
 FOLDER = "build/gate"
 DEVICES = ("h200", "cpu")
@@ -63,8 +63,8 @@ class Run:
         return (*self.rows, *self.problems)
 
     @property
-    def store(self) -> Store:
-        return Store(Path(self.folder) / "observations")
+    def store(self) -> ResultStore:
+        return ResultStore(Path(self.folder) / "observations")
 
     @property
     def again(self) -> str:

@@ -13,8 +13,8 @@ from functools import cache
 from pathlib import Path
 
 from patchgate.checks.judge.latency import Timing, join, timing_of
+from patchgate.inputs.devices import load_profile, profile_of
 from patchgate.inputs.golden import GoldenFile, expectation, path_of, read_golden, release_for
-from patchgate.inputs.matrix import load_profile, profile_of
 from patchgate.model.errors import UsageError
 from patchgate.model.records import Case, Expectation, Observation, Patch, Verdict
 from patchgate.model.statistics import Interval

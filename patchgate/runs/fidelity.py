@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from patchgate.inputs.golden import format_value, value_in
+from patchgate.model.facts import format_value, value_in
 from patchgate.model.records import FactValue, Observation, Unmeasured
 
 # Facts that one side cannot have, with the reason.

@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 from patchgate.checks.judge.machine import judge_row
-from patchgate.inputs.matrix import load_profile
+from patchgate.inputs.devices import load_profile
 from patchgate.inputs.patch import load_patch
 from patchgate.model.errors import UsageError
 from patchgate.model.paths import ROOT, shown

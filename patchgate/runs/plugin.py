@@ -19,17 +19,17 @@ from patchgate.checks.codes import verdict_of
 from patchgate.checks.context import Trial
 from patchgate.checks.instances import AXES, Cell, cells_of
 from patchgate.checks.judge.machine import judge_row
-from patchgate.inputs.matrix import workloads_with
 from patchgate.inputs.patch import load_patch
+from patchgate.inputs.workloads import workloads_with
 from patchgate.model.errors import UsageError
 from patchgate.model.files import write_atomically
 from patchgate.model.paths import shown
 from patchgate.model.records import Colour, Kind, Patch, Verdict
 from patchgate.model.serialization import from_dict, to_dict
 from patchgate.model.text import escape_control
+from patchgate.runner.cache import Cache
 from patchgate.runner.client import Runner
 from patchgate.runner.identity import identity_of
-from patchgate.runner.results import Shelf
 from patchgate.runner.run import TIMES, Run, load_run, save_verdicts
 from patchgate.runner.server import Server, start_server
 
@@ -70,7 +70,7 @@ class Gate:
                 "identities": {torch: identity_of(python) for torch, python in run.rows.items() if run.shelf},
             }
         self.given = given
-        shelf = Shelf(Path(run.shelf)) if run.shelf else None
+        shelf = Cache(Path(run.shelf)) if run.shelf else None
         runner = Runner(
             store=run.store,
             artifacts=Path(run.folder) / "code",

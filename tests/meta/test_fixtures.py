@@ -6,9 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from patchgate.inputs.golden import UNPATCHED, read_golden, write_golden
-from patchgate.inputs.matrix import OPTIONS, load_matrix, load_profile, load_workloads
+from patchgate.inputs.devices import load_profile
+from patchgate.inputs.golden import read_golden, write_golden
+from patchgate.inputs.matrix import load_matrix
 from patchgate.inputs.patch import load_patch
+from patchgate.inputs.workloads import OPTIONS, load_workloads
+from patchgate.model.facts import UNPATCHED
 
 ROOT = Path(__file__).resolve().parents[2]
 PATCHES = sorted(path for path in (ROOT / "fixtures" / "patches").iterdir() if path.is_dir())

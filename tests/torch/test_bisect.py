@@ -8,8 +8,8 @@ import pytest
 from click.testing import CliRunner
 
 from patchgate.cli.bisect import bisect
-from patchgate.inputs.matrix import load_workloads
 from patchgate.inputs.patch import load_patch
+from patchgate.inputs.workloads import load_workloads
 from patchgate.model.paths import ROOT
 from patchgate.model.records import Case
 from patchgate.runner.identity import read_environment

@@ -2,7 +2,8 @@
 
 import pytest
 
-from patchgate.inputs.matrix import load_profile, load_workloads
+from patchgate.inputs.devices import load_profile
+from patchgate.inputs.workloads import load_workloads
 from patchgate.model.paths import ROOT
 
 WRITTEN = str(ROOT / "fixtures" / "verdicts" / "PG701-vllm-42686-ungated.py")

@@ -5,7 +5,8 @@ import os
 import pytest
 
 from patchgate.checks.judge.compilework import judge_calls
-from patchgate.inputs.matrix import load_profile, load_workloads
+from patchgate.inputs.devices import load_profile
+from patchgate.inputs.workloads import load_workloads
 from patchgate.model.paths import ROOT
 from patchgate.model.records import Claims, Kind, Patch
 

@@ -5,9 +5,11 @@ from dataclasses import replace
 import pytest
 
 from patchgate.checks.judge.machine import judge_sentinel
-from patchgate.inputs.golden import expectation, path_of, read_golden, untaken, value_in
-from patchgate.inputs.matrix import load_profile, load_workloads
+from patchgate.inputs.devices import load_profile
+from patchgate.inputs.golden import expectation, path_of, read_golden
 from patchgate.inputs.patch import load_patch
+from patchgate.inputs.workloads import load_workloads
+from patchgate.model.facts import not_requested, value_in
 from patchgate.model.paths import GOLDEN, ROOT
 from patchgate.model.records import Case, Kind
 
@@ -49,7 +51,7 @@ def recorded(torch, workload, patch=None):
 def differing(observed, expected):
     """Facts that are not the same: an operation that is not there and none of it are one thing."""
     names = {*observed.facts, *expected.facts} - {"resources.occupancy"}  # which no device tells
-    names -= untaken(names, observed.facts)
+    names -= not_requested(names, observed.facts)
     told = {name: (value_in(observed.facts, name), value_in(expected.facts, name)) for name in names}
     return {name: values for name, values in told.items() if values[0] != values[1]}
 

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 import pytest
 
-from patchgate.inputs.matrix import load_profile
+from patchgate.inputs.devices import load_profile
 from patchgate.model.records import Cause
 from patchgate.model.serialization import failure_of
 from patchgate.runner.run import Limits

@@ -2,7 +2,8 @@
 
 from pathlib import Path
 
-from patchgate.inputs.matrix import load_profile, load_workloads
+from patchgate.inputs.devices import load_profile
+from patchgate.inputs.workloads import load_workloads
 from patchgate.model.serialization import failure_of
 from patchgate.runner.client import asked
 

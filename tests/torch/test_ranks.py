@@ -8,8 +8,9 @@ from dataclasses import replace
 import pytest
 
 from patchgate.checks.context import Trial
-from patchgate.inputs.matrix import load_profile, load_workloads
+from patchgate.inputs.devices import load_profile
 from patchgate.inputs.patch import load_patch
+from patchgate.inputs.workloads import load_workloads
 from patchgate.model.paths import ROOT, SUITE
 from patchgate.model.records import Cause, Colour
 from patchgate.model.serialization import failure_of

@@ -6,8 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from patchgate.inputs.golden import ON_REQUEST, expectation, path_of, read_golden
-from patchgate.inputs.matrix import load_profile, load_workloads
+from patchgate.inputs.devices import load_profile
+from patchgate.inputs.golden import expectation, path_of, read_golden
+from patchgate.inputs.workloads import load_workloads
+from patchgate.model.facts import ON_REQUEST
 from patchgate.model.paths import PACKAGE
 from patchgate.model.records import Case, Observation
 from patchgate.model.serialization import fact_from, failure_of

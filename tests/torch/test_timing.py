@@ -6,8 +6,9 @@ import pytest
 
 from patchgate.checks.context import Trial
 from patchgate.checks.judge.latency import judge_timing
-from patchgate.inputs.matrix import load_profile, load_workloads
+from patchgate.inputs.devices import load_profile
 from patchgate.inputs.patch import load_patch
+from patchgate.inputs.workloads import load_workloads
 from patchgate.model.paths import ROOT
 from patchgate.model.records import Kind
 

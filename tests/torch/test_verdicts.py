@@ -7,8 +7,8 @@ import pytest
 
 from patchgate.checks.context import Trial
 from patchgate.checks.judge.reach import judge_holders, judge_hooks
-from patchgate.inputs.matrix import load_workloads
 from patchgate.inputs.patch import load_patch
+from patchgate.inputs.workloads import load_workloads
 from patchgate.model.paths import ROOT, SUITE
 from patchgate.model.records import Colour
 from patchgate.runner.run import Limits

@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 from patchgate.checks.judge.gate import claimed, gate_verdict, replaced
-from patchgate.inputs.golden import facts_with_compiles, format_value
+from patchgate.model.facts import facts_with_compiles, format_value
 from patchgate.model.paths import shown
 from patchgate.model.records import Cause, Kind, Observation, Patch, Verdict
 

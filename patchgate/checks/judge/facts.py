@@ -11,21 +11,12 @@ from collections.abc import Iterator
 from patchgate.checks.codes import verdict_of
 from patchgate.checks.codes.facts import code_of
 from patchgate.checks.compare import Recorded, Side, compare
-from patchgate.inputs.golden import format_value, untaken, value_in
+from patchgate.model.facts import check_of, format_value, not_requested, value_in
 from patchgate.model.records import Expectation, FactValue, Kind, Observation, Verdict
 
-_GRAPH = ("dynamo.", "fx.")
 # Where reading the generated code explains the figure.
 _SHOW_CODE = {Kind.REGRESSED, Kind.DRIFTED, Kind.INERT}
 _FAMILIES = {"kernels": 30, "graph": 40, "shapes": 40, "options": 43}
-
-
-def check_of(fact: str) -> str:
-    """Which check a fact belongs to: `graph` up to the captured graph, `kernels` below it; the others by name."""
-    stage = fact.partition(".")[0]
-    if stage in ("shapes", "options"):
-        return stage
-    return "graph" if fact.startswith(_GRAPH) else "kernels"
 
 
 def judge_facts(
@@ -51,7 +42,7 @@ def judge_facts(
         return
     known = recorded.known_failure
     names = {*unpatched.facts, *patched.facts, *recorded.facts, *recorded_unpatched.facts}
-    names -= untaken(names, patched.facts)
+    names -= not_requested(names, patched.facts)
     for fact in sorted(name for name in names if check_of(name) == check):
         held = Recorded(
             unpatched=value_in(recorded_unpatched.facts, fact),

@@ -14,7 +14,7 @@ from packaging.specifiers import SpecifierSet
 from packaging.version import Version
 
 from patchgate.checks.codes import CODES, verdict_of
-from patchgate.inputs.golden import facts_with_compiles, format_value
+from patchgate.model.facts import facts_with_compiles, format_value
 from patchgate.model.paths import shown
 from patchgate.model.predicates import parse_predicate
 from patchgate.model.records import (

@@ -11,7 +11,7 @@ from typing import Any
 
 from patchgate.checks.codes import CODES
 from patchgate.checks.judge.facts import judge_facts
-from patchgate.inputs.golden import format_value
+from patchgate.model.facts import format_value
 from patchgate.model.records import Facts, FactValue, Kind, Observation, Verdict
 
 # The first that grew wins: a broken graph compiles more often, and whoever gives up has compiled before.

@@ -16,8 +16,7 @@ from typing import Any
 from packaging.version import Version
 
 from patchgate.checks.codes import CODES
-from patchgate.checks.judge.facts import check_of
-from patchgate.inputs.golden import UNPATCHED, format_value, untaken, value_in
+from patchgate.model.facts import UNPATCHED, check_of, format_value, not_requested, value_in
 from patchgate.model.records import Colour, FactValue, Failure, Observation, Patch, Verdict
 from patchgate.model.serialization import fact_from
 from patchgate.model.versions import release_line
@@ -135,7 +134,7 @@ class Page:
     def _case(self, one: Compared, kinds: Mapping[tuple[str, str], str]) -> int:
         """A case: its name, facts, failures, environment, changed code, and the history of its facts."""
         before = one.unpatched.facts if one.unpatched else {}
-        names = {*before, *one.patched.facts, *one.golden.facts} - untaken(one.golden.facts, one.patched.facts)
+        names = {*before, *one.patched.facts, *one.golden.facts} - not_requested(one.golden.facts, one.patched.facts)
         told = []
         for fact in sorted(names, key=lambda name: (check_of(name) != "kernels", name)):
             sides = value_in(one.golden.facts, fact), value_in(one.golden_unpatched.facts, fact)

@@ -13,17 +13,17 @@ from functools import cached_property
 from pathlib import Path
 
 from patchgate.checks.context import Trial
-from patchgate.inputs.golden import facts_with_compiles
-from patchgate.inputs.matrix import load_workloads
 from patchgate.inputs.patch import load_patch
+from patchgate.inputs.workloads import load_workloads
 from patchgate.model.errors import UsageError
+from patchgate.model.facts import facts_with_compiles
 from patchgate.model.paths import shown
 from patchgate.model.records import Case, Claims, Kind, Patch, Workload
 from patchgate.model.serialization import failure_of
+from patchgate.runner.cache import Cache
 from patchgate.runner.client import Runner
 from patchgate.runner.environments import Environments, NotInstallable
 from patchgate.runner.identity import identity_of
-from patchgate.runner.results import Shelf
 from patchgate.runner.run import Run
 from patchgate.runner.server import Server, start_server
 from patchgate.runs.bisect.question import Question, Reading, read_facts, read_figures, read_verdicts, untold
@@ -122,7 +122,7 @@ class Instrument:
             store=run.store,
             artifacts=self.folder / "code",
             limits=run.limits,
-            shelf=Shelf(self.folder),
+            shelf=Cache(self.folder),
             reuse=True,
             identities={torch: identity_of(python)},
         )

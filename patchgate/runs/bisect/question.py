@@ -12,8 +12,8 @@ from collections.abc import Collection
 from dataclasses import dataclass, field
 
 from patchgate.checks.codes import CODES
-from patchgate.inputs.golden import value_in
 from patchgate.model.errors import UsageError
+from patchgate.model.facts import value_in
 from patchgate.model.predicates import parse_predicate
 from patchgate.model.records import Colour, Facts, FactValue, Unmeasured, Verdict
 from patchgate.runs.bisect.search import Answer

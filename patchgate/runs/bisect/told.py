@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from patchgate.inputs.golden import expectation, format_value, path_of, read_golden, value_in
+from patchgate.inputs.golden import expectation, path_of, read_golden
 from patchgate.model.errors import UsageError
+from patchgate.model.facts import format_value, value_in
 from patchgate.model.records import Case, Facts
 from patchgate.model.text import escape_control
 from patchgate.runs.bisect.measure import flipped

@@ -2,7 +2,8 @@
 
 import pytest
 
-from patchgate.checks.judge.facts import check_of, judge_facts
+from patchgate.checks.judge.facts import judge_facts
+from patchgate.model.facts import check_of
 from patchgate.model.records import Case, Cause, Expectation, Failure, Kind, Observation, Unmeasured
 
 MISSING = Unmeasured(reason="no counter")

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from packaging.specifiers import SpecifierSet
 
 from patchgate.cli import main as cli
-from patchgate.inputs.patch import load_claims, load_patch
+from patchgate.inputs.manifest import load_claims
+from patchgate.inputs.patch import load_patch
 from patchgate.lint.index.release import releases
 from patchgate.lint.infer import Guess, Guesses
 from patchgate.lint.infer_manifest import manifest_text

@@ -6,7 +6,7 @@ import pytest
 
 from benchmarks.corpus.remembering import Remembering
 from patchgate.runner.client import Runner
-from patchgate.runner.results import Store
+from patchgate.runner.results import ResultStore
 from patchgate.runner.run import Limits
 
 TORCH = "2.11.0"
@@ -34,7 +34,7 @@ def asked(monkeypatch):
 
 @pytest.fixture
 def runner(tmp_path):
-    store = Store(tmp_path / "store")
+    store = ResultStore(tmp_path / "store")
     return Remembering(
         sockets={}, logs={}, store=store, artifacts=tmp_path, limits=Limits(), kept=tmp_path / "unpatched"
     )

@@ -5,19 +5,9 @@ from expecttest import assert_expected_inline
 from hypothesis import given
 from hypothesis import strategies as st
 
-from patchgate.inputs.golden import (
-    GoldenFile,
-    expectation,
-    facts_with_compiles,
-    format_value,
-    parse_value,
-    path_of,
-    read_golden,
-    release_for,
-    value_in,
-    write_golden,
-)
+from patchgate.inputs.golden import GoldenFile, expectation, path_of, read_golden, release_for, write_golden
 from patchgate.model.errors import UsageError
+from patchgate.model.facts import facts_with_compiles, format_value, parse_value, value_in
 from patchgate.model.records import Case, Cause, Failure, Observation
 from patchgate.model.versions import gather, parse_range
 

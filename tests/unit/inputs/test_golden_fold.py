@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from patchgate.inputs.golden import FAILURE, GoldenFile, expectation, fold, write_golden
+from patchgate.inputs.golden import GoldenFile, expectation, fold, write_golden
+from patchgate.model.facts import FAILURE
 from patchgate.model.records import Case, Cause, Failure, Observation, Unmeasured
 
 RELEASES = ["2.10.0", "2.11.0", "2.12.1", "2.13.0"]

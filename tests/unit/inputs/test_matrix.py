@@ -1,13 +1,12 @@
-"""Rows, workloads and device profiles, read without torch."""
+"""The torch releases of a matrix file."""
 
 import pytest
 from expecttest import assert_expected_inline
 
-from patchgate.inputs.matrix import load_matrix, load_profile, load_workloads, profile_of, workloads_with
+from patchgate.inputs.matrix import load_matrix
 from patchgate.model.errors import UsageError
 
 ROW = '[[row]]\ntorch = "2.12.1"\npython = ">=3.10"\ntags = ["nightly"]\n'
-BUILD = "def build(device, dtype, scale): ...\n"
 
 
 def write(folder, name, text):
@@ -62,105 +61,3 @@ matrix.toml:5: unknown key `row.tag`
   got:  tag = ...
   next: did you mean `tags`?""",
     )
-
-
-def test_a_workload_is_read_from_its_constants(folder):
-    path = write(folder, "stack.py", f'import torch\nDTYPE = "bfloat16"\nCHECKS = ("kernels",)\n{BUILD}')
-    (workload,) = load_workloads(folder).values()
-    assert (workload.name, workload.dtype, workload.checks) == ("stack", "bfloat16", ("kernels",))
-    assert (workload.path, workload.dynamic) == (str(path), False)
-
-
-def test_each_variant_of_a_workload_is_one(folder):
-    constants = 'DTYPE = "float32"\nCHECKS = ("kernels", "parity")\nPREMERGE = ("dynamic",)\nREADS = (2.0,)\n'
-    write(folder, "stack.py", f'{constants}VARIANTS = ("static", "dynamic", "training", "float16")\n{BUILD}')
-    found = load_workloads(folder)
-    assert {name: one.dynamic for name, one in found.items()} == {
-        "stack": False,
-        "stack_dynamic": True,
-        "stack_training": False,
-        "stack_float16": False,
-    }
-    assert [name for name, one in found.items() if one.premerge] == ["stack_dynamic"]
-    assert [name for name, one in found.items() if one.training] == ["stack_training"]
-    assert {one.dtype for one in found.values()} == {"float32", "float16"}
-    assert found["stack_training"].checks == ("kernels", "parity")
-    assert all(one.reads == (2.0,) for one in found.values())
-
-
-def test_a_patch_may_bring_workloads_of_its_own(folder):
-    (folder / "workloads").mkdir()
-    (folder / "workloads" / "own.py").write_text('DTYPE = "float32"\nCHECKS = ("kernels",)\ndef build(*_): ...\n')
-    (folder / "mine.diff").touch()
-    for patch in (folder, folder / "mine.diff"):
-        assert workloads_with(patch).keys() - load_workloads().keys() == {"own"}
-
-
-def test_a_module_that_is_no_workload_is_refused(folder):
-    write(folder, "stack.py", 'DTYPE = "float32"\nCHECKS = ("kernals",)\n')
-    assert_expected_inline(
-        refused(load_workloads, folder),
-        """\
-stack.py: not a workload
-  got:  constants {'DTYPE': 'float32', 'CHECKS': ('kernals',)}, build: no
-  next: define DTYPE = "bfloat16", CHECKS = ("kernels", "parity") and build(device, dtype, scale)""",
-    )
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        'DTYPE = "float32"\n',
-        BUILD,
-        f'DTYPE = "float32"\nVARIANTS = ("ragged",)\n{BUILD}',
-        f'DTYPE = "float32"\nPREMERGE = ("dynamic",)\n{BUILD}',
-        f'DTYPE = "float32"\nCHECKS = ("speed",)\n{BUILD}',
-    ],
-)
-def test_a_workload_wants_a_dtype_a_build_and_known_words(folder, text):
-    write(folder, "stack.py", text)
-    assert "not a workload" in refused(load_workloads, folder)
-
-
-def test_a_constant_that_only_running_could_tell_is_refused(folder):
-    write(folder, "stack.py", f"import torch\nDTYPE = torch.bfloat16\n{BUILD}")
-    assert_expected_inline(
-        refused(load_workloads, folder),
-        """\
-stack.py:2: a constant of a workload must be a literal
-  got:  DTYPE = torch.bfloat16
-  next: DTYPE = "bfloat16\"""",
-    )
-
-
-def test_a_workload_that_is_not_python_is_refused(folder):
-    write(folder, "stack.py", "x = 1\ndef build(:\n")
-    assert_expected_inline(
-        refused(load_workloads, folder),
-        """\
-stack.py:2: not Python
-  got:  invalid syntax""",
-    )
-
-
-def test_a_profile_is_read_by_its_name(folder):
-    write(folder, "tiny.toml", 'name = "Tiny"\n')
-    assert load_profile("tiny", folder) == {"name": "Tiny"}
-
-
-def test_an_unknown_profile_is_refused_with_those_that_there_are(folder):
-    write(folder, "tiny.toml", 'name = "Tiny"\n')
-    write(folder, "huge.toml", 'name = "Huge"\n')
-    assert_expected_inline(
-        refused(load_profile, "h200", folder),
-        """\
-.: no device profile `h200`
-  got:  h200
-  next: one of: huge, tiny""",
-    )
-
-
-@pytest.mark.parametrize(("device", "profile"), [("NVIDIA H200", "h200"), ("NVIDIA A2", "cuda"), ("", "cuda")])
-def test_a_real_device_is_described_by_the_profile_of_its_name(folder, device, profile):
-    write(folder, "h200.toml", 'name = "NVIDIA H200"\n')
-    assert profile_of(device, otherwise="cuda", folder=folder) == profile

@@ -2,7 +2,7 @@
 
 import pytest
 
-from patchgate.inputs.patch import load_claims
+from patchgate.inputs.manifest import load_claims
 from patchgate.model.errors import UsageError
 
 SYMPTOM = '[symptom]\nworkload = "residual_stack"\ndevice = "h200"\nfact = "loads.max"\n'

@@ -3,7 +3,8 @@
 import pytest
 from expecttest import assert_expected_inline
 
-from patchgate.inputs.patch import load_claims, load_patch
+from patchgate.inputs.manifest import load_claims
+from patchgate.inputs.patch import load_patch
 from patchgate.model.errors import UsageError
 from patchgate.model.records import Budget, Numerics, Symptom
 

@@ -8,7 +8,7 @@ import pytest
 
 from patchgate.model.records import Case, Cause, Claims, Patch, Unmeasured, Workload
 from patchgate.runner.client import Runner
-from patchgate.runner.results import Store
+from patchgate.runner.results import ResultStore
 from patchgate.runner.run import Limits
 
 CASE = Case(torch="2.11.0", device="h200", workload="stack")
@@ -52,7 +52,7 @@ def runner(folder):
     return Runner(
         sockets={"2.11.0": "socket"},
         logs={"2.11.0": "log"},
-        store=Store(folder / "observations"),
+        store=ResultStore(folder / "observations"),
         artifacts=folder / "code",
         limits=Limits(seconds=5, bytes=1000),
     )

@@ -1,6 +1,7 @@
 """Environments that are there, and how others are made: from an index, from one of nightly builds, over a release."""
 
 import subprocess
+import sys
 
 import pytest
 
@@ -76,3 +77,15 @@ def test_a_commit_that_cannot_be_laid_is_told(checkout, told, tmp_path, monkeypa
     with pytest.raises(NotInstallable, match=told):
         made.python("2.13.0+git0123456789ab")
     made.close()
+
+
+def test_a_row_that_is_there_is_used_and_a_release_that_is_not_is_told_each_time(monkeypatch):
+    monkeypatch.setenv("PATH", "")
+    monkeypatch.setattr(sys, "executable", "/nowhere/python")
+    environments = Environments({"2.11.0": "python"})
+    assert environments.python("2.11.0") == "python"
+    for _ in range(2):
+        with pytest.raises(NotInstallable, match="no `uv`"):
+            environments.python("0.0.1")
+    assert (environments.made, list(environments.failed)) == ({}, ["0.0.1"])
+    environments.close()

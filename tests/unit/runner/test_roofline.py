@@ -2,7 +2,7 @@
 
 import pytest
 
-from patchgate.inputs.matrix import load_profile
+from patchgate.inputs.devices import load_profile
 from patchgate.model.paths import DEVICES
 from patchgate.runner.roofline import modelled_time
 

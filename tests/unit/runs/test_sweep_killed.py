@@ -8,8 +8,8 @@ import time
 import pytest
 
 from patchgate.model.records import Case, Kind, Observation, Verdict
+from patchgate.runner.cache import Cache
 from patchgate.runner.environments import Environments
-from patchgate.runner.results import Shelf
 from patchgate.runner.run import load_verdicts, save_run, save_verdicts
 from patchgate.runs import sweep as module
 from patchgate.runs.history.store import History
@@ -22,13 +22,15 @@ def launch(run, *, workers, quiet):
     """Measures two workloads, one after the other, as a pytest would: what the shelf has is not measured again."""
     (torch,) = run.rows
     save_run(run)
-    shelf, verdicts = Shelf(module.Path(run.shelf)), []
+    shelf, verdicts = Cache(module.Path(run.shelf)), []
     for workload in ("stack", "chain"):
         key = f"{torch}{workload}"
         time.sleep(0.002)
         case = Case(torch=torch, device="h200", workload=workload)
-        found = shelf.load(key, module.Path("unused")) or Observation(case=case, facts={"loads.max": len(key)})
-        shelf.save(key, found, module.Path("unused"))
+        found = shelf.load_observation(key, module.Path("unused")) or Observation(
+            case=case, facts={"loads.max": len(key)}
+        )
+        shelf.save_observation(key, found, module.Path("unused"))
         run.store.save(found)
         told = {"check": "kernels", "torch": torch, "subject": f"{workload}.h200 loads.max"}
         verdicts.append(Verdict(code="PG301", kind=Kind.REGRESSED, actual=module.Path(run.patch).name, **told))

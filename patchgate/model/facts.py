@@ -1,0 +1,80 @@
+"""The algebra of facts: their text, their default in a histogram, which check owns them, which a run may leave out."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+
+from patchgate.model.records import Cause, Facts, FactValue, Observation, Unmeasured
+
+#: The section of a golden file that holds torch's own facts; the other sections have a patch's id.
+UNPATCHED = "unpatched"
+#: The entry of a case that fails: its signature, in place of all facts.
+FAILURE = "failure"
+#: 1 where a case compiles and 0 where it raises; derived from the outcome, never recorded.
+COMPILES = "compiles"
+#: Prefixes of counts by name: a name that is not listed counts zero, once any fact of the case is known.
+HISTOGRAMS = (
+    "aten.op.",
+    "dynamo.break.",
+    "dynamo.guard.",
+    "fx.op.",
+    "kernels.grid.",
+    "kernels.hint.",
+    "kernels.kind.",
+    "lowering.realized_by.",
+    "options.",
+    "passes.hits.",
+    "scheduler.refused.",
+    "shapes.break.",
+    "shapes.guard.",
+    "shapes.reason.",
+)
+#: Prefix of the facts of a nightly run: compiling every kernel takes longer than all other facts together.
+ON_REQUEST = "resources."
+
+
+def check_of(fact: str) -> str:
+    """The check that owns a fact: `shapes`, `options`, `graph` (up to the captured graph) or `kernels` (below it)."""
+    stage = fact.partition(".")[0]
+    if stage in ("shapes", "options"):
+        return stage
+    return "graph" if fact.startswith(("dynamo.", "fx.")) else "kernels"
+
+
+def format_value(value: FactValue) -> str:
+    """The text of a value in golden files and reports: `13`, `[2 1 3]`, `"text"`, `unmeasured (why)`."""
+    if isinstance(value, Unmeasured):
+        return f"unmeasured ({value.reason})"
+    if isinstance(value, tuple):
+        return "[" + " ".join(map(str, value)) + "]"
+    return json.dumps(value)  # escapes the quotes and line ends of a text
+
+
+def parse_value(text: str) -> FactValue:
+    """Inverse of `format_value`, but for `unmeasured`, which is never recorded. Raises ValueError."""
+    if text.startswith("[") and text.endswith("]"):
+        return tuple(int(item) for item in text[1:-1].split())
+    return str(json.loads(text)) if text.startswith('"') else int(text)
+
+
+def value_in(facts: Facts, fact: str) -> FactValue | None:
+    """A fact's value; zero for a name that a histogram does not list; None when it is not there."""
+    if fact in facts:
+        return facts[fact]
+    return 0 if facts and fact.startswith(HISTOGRAMS) else None
+
+
+def facts_with_compiles(observation: Observation) -> Facts:
+    """Its facts and `compiles`, which a hang or a crash leaves out: they may be the machine's."""
+    failure = observation.failure
+    if failure and failure.cause is not Cause.RAISED:
+        return dict(observation.facts)
+    return {COMPILES: int(failure is None)} | observation.facts
+
+
+def not_requested(names: Iterable[str], facts: Facts) -> set[str]:
+    """Those of `names` that are taken on request only, when `facts` are of a run without that request."""
+    if any(name.startswith(ON_REQUEST) for name in facts):
+        return set()
+    return {name for name in names if name.startswith(ON_REQUEST)}

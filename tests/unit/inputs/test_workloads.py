@@ -1,0 +1,137 @@
+"""Workload files, read without torch, and what each variant of one is called, checked for, and changes."""
+
+import pytest
+from expecttest import assert_expected_inline
+
+from patchgate.inputs.workloads import VARIANTS, checks_of_variant, load_workloads, name_of_variant, workloads_with
+from patchgate.model.errors import UsageError
+from patchgate.model.records import Workload
+
+BUILD = "def build(device, dtype, scale): ...\n"
+ALL = ("kernels", "parity", "compile", "cache")
+
+
+def write(folder, name, text):
+    path = folder / name
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def refused(call, *arguments):
+    with pytest.raises(UsageError) as error:
+        call(*arguments)
+    return str(error.value)
+
+
+def test_a_workload_is_read_from_its_constants(folder):
+    path = write(folder, "stack.py", f'import torch\nDTYPE = "bfloat16"\nCHECKS = ("kernels",)\n{BUILD}')
+    (workload,) = load_workloads(folder).values()
+    assert (workload.name, workload.dtype, workload.checks) == ("stack", "bfloat16", ("kernels",))
+    assert (workload.path, workload.dynamic) == (str(path), False)
+
+
+def test_each_variant_of_a_workload_is_one(folder):
+    constants = 'DTYPE = "float32"\nCHECKS = ("kernels", "parity")\nPREMERGE = ("dynamic",)\nREADS = (2.0,)\n'
+    write(folder, "stack.py", f'{constants}VARIANTS = ("static", "dynamic", "training", "float16")\n{BUILD}')
+    found = load_workloads(folder)
+    assert {name: one.dynamic for name, one in found.items()} == {
+        "stack": False,
+        "stack_dynamic": True,
+        "stack_training": False,
+        "stack_float16": False,
+    }
+    assert [name for name, one in found.items() if one.premerge] == ["stack_dynamic"]
+    assert [name for name, one in found.items() if one.training] == ["stack_training"]
+    assert {one.dtype for one in found.values()} == {"float32", "float16"}
+    assert found["stack_training"].checks == ("kernels", "parity")
+    assert all(one.reads == (2.0,) for one in found.values())
+
+
+def test_a_patch_may_bring_workloads_of_its_own(folder):
+    (folder / "workloads").mkdir()
+    (folder / "workloads" / "own.py").write_text('DTYPE = "float32"\nCHECKS = ("kernels",)\ndef build(*_): ...\n')
+    (folder / "mine.diff").touch()
+    for patch in (folder, folder / "mine.diff"):
+        assert workloads_with(patch).keys() - load_workloads().keys() == {"own"}
+
+
+def test_a_module_that_is_no_workload_is_refused(folder):
+    write(folder, "stack.py", 'DTYPE = "float32"\nCHECKS = ("kernals",)\n')
+    assert_expected_inline(
+        refused(load_workloads, folder),
+        """\
+stack.py: not a workload
+  got:  constants {'DTYPE': 'float32', 'CHECKS': ('kernals',)}, build: no
+  next: define DTYPE = "bfloat16", CHECKS = ("kernels", "parity") and build(device, dtype, scale)""",
+    )
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'DTYPE = "float32"\n',
+        BUILD,
+        f'DTYPE = "float32"\nVARIANTS = ("ragged",)\n{BUILD}',
+        f'DTYPE = "float32"\nPREMERGE = ("dynamic",)\n{BUILD}',
+        f'DTYPE = "float32"\nCHECKS = ("speed",)\n{BUILD}',
+    ],
+)
+def test_a_workload_wants_a_dtype_a_build_and_known_words(folder, text):
+    write(folder, "stack.py", text)
+    assert "not a workload" in refused(load_workloads, folder)
+
+
+def test_a_constant_that_only_running_could_tell_is_refused(folder):
+    write(folder, "stack.py", f"import torch\nDTYPE = torch.bfloat16\n{BUILD}")
+    assert_expected_inline(
+        refused(load_workloads, folder),
+        """\
+stack.py:2: a constant of a workload must be a literal
+  got:  DTYPE = torch.bfloat16
+  next: DTYPE = "bfloat16\"""",
+    )
+
+
+def test_a_workload_that_is_not_python_is_refused(folder):
+    write(folder, "stack.py", "x = 1\ndef build(:\n")
+    assert_expected_inline(
+        refused(load_workloads, folder),
+        """\
+stack.py:2: not Python
+  got:  invalid syntax""",
+    )
+
+
+@pytest.mark.parametrize(
+    ("variant", "checks"),
+    [
+        ("static", ALL),
+        ("dynamic", ALL),
+        ("float16", ("kernels", "parity")),
+        ("training", ("kernels", "parity")),
+        ("max-autotune", ("kernels",)),
+        ("shapes", ("shapes",)),
+    ],
+)
+def test_a_variant_is_checked_for_what_it_has(variant, checks):
+    assert checks_of_variant(variant, ALL) == checks
+
+
+@pytest.mark.parametrize("variant", ["reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs"])
+def test_a_mode_of_a_file_that_is_timed_is_timed(variant):
+    assert checks_of_variant(variant, (*ALL, "latency")) == ("latency",)
+
+
+def test_the_plain_variant_has_the_name_of_the_file():
+    assert [name_of_variant("mlp", variant) for variant in ("static", "dynamic-batch")] == ["mlp", "mlp_dynamic_batch"]
+
+
+def test_a_variant_changes_fields_that_there_are():
+    for changed in VARIANTS.values():
+        made = Workload(**({"name": "n", "path": "p", "dtype": "float32"} | changed))
+        assert {name: getattr(made, name) for name in changed} == changed
+
+
+def test_only_what_is_tuned_on_the_device_needs_one():
+    needing = {variant for variant, changed in VARIANTS.items() if changed.get("needs_device")}
+    assert needing == {"max-autotune", "max-autotune-no-cudagraphs"}
