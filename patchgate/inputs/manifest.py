@@ -1,4 +1,7 @@
-"""The manifest of a patch, `patch.toml` -> its claims."""
+"""The manifest of a patch, `patch.toml` -> `Claims`.
+
+A manifest that does not fit is refused with file:line and what to write instead.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Reads TOML into dicts; a file that is not TOML, or has unknown keys, ends in a message with its line."""
+"""TOML files -> tables, and the line of a key for messages.
+
+A file that is not TOML, or has unknown keys, is refused with file:line.
+"""
 
 from __future__ import annotations
 

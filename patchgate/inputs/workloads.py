@@ -1,4 +1,7 @@
-"""Workload files -> `Workload` records, one for each variant. A file is read as text: nothing here imports torch."""
+"""Workload files -> `Workload` records, one for each variant.
+
+A file is read as text: only the probe imports torch.
+"""
 
 from __future__ import annotations
 
