@@ -86,7 +86,7 @@ class Board:
         for finding in report.findings:
             if finding.severity is Severity.RED:
                 for release in finding.releases or report.releases:
-                    red[release].setdefault(finding.code, set()).add(f"{finding.path}:{finding.spot.line}")
+                    red[release].setdefault(finding.code, set()).add(f"{finding.path}:{finding.span.line}")
         return red
 
 

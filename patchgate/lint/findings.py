@@ -13,7 +13,7 @@ from enum import Enum
 from packaging.version import Version
 
 from patchgate.lint.index.release import Release
-from patchgate.lint.interpret.references import Spot, Usage
+from patchgate.lint.interpret.references import Span, Usage
 
 
 class Severity(str, Enum):
@@ -42,7 +42,7 @@ class Remark:
 
     code: str
     version: str
-    spot: Spot
+    span: Span
     message: str
     severity: Severity = Severity.RED
     fix: str = ""
@@ -57,7 +57,7 @@ class Finding:
     code: str
     severity: Severity
     path: str
-    spot: Spot
+    span: Span
     releases: tuple[str, ...]
     shown_releases: str
     message: str
@@ -71,7 +71,7 @@ def merged(remarks: Iterable[Remark], path: str, known: Sequence[str], source: s
     """One finding for all releases in which a rule says the same about the same place."""
     groups: dict[tuple[object, ...], dict[str, Remark]] = {}
     for each in remarks:
-        key = (each.spot, each.code, each.message, each.severity, each.fix)
+        key = (each.span, each.code, each.message, each.severity, each.fix)
         groups.setdefault(key, {}).setdefault(each.version, each)
     lines = lines_of(source)
     findings = []
@@ -83,17 +83,17 @@ def merged(remarks: Iterable[Remark], path: str, known: Sequence[str], source: s
                 code=last.code,
                 severity=last.severity,
                 path=path,
-                spot=_in_characters(last.spot, lines),
+                span=_in_characters(last.span, lines),
                 releases=releases,
                 shown_releases=show_releases(releases, known),
                 message=last.message,
                 fix=last.fix,
                 evidence=last.evidence,
                 detail=last.detail,
-                line=lines[last.spot.line - 1] if 0 < last.spot.line <= len(lines) else "",
+                line=lines[last.span.line - 1] if 0 < last.span.line <= len(lines) else "",
             )
         )
-    return sorted(findings, key=lambda each: (each.spot, each.code, each.releases, each.message))
+    return sorted(findings, key=lambda each: (each.span, each.code, each.releases, each.message))
 
 
 def lines_of(source: str) -> list[str]:
@@ -101,14 +101,14 @@ def lines_of(source: str) -> list[str]:
     return re.split(r"\r\n|\r|\n", source)
 
 
-def _in_characters(spot: Spot, lines: Sequence[str]) -> Spot:
+def _in_characters(span: Span, lines: Sequence[str]) -> Span:
     """The parser counts UTF-8 bytes; people and editors count characters."""
-    if not 0 < spot.line <= len(lines) or lines[spot.line - 1].isascii():
-        return spot
-    text = lines[spot.line - 1].encode("utf-8", errors="replace")
-    start = len(text[: spot.column - 1].decode("utf-8", errors="ignore"))
-    end = len(text[: spot.column - 1 + spot.width].decode("utf-8", errors="ignore"))
-    return Spot(line=spot.line, column=start + 1, width=max(1, end - start))
+    if not 0 < span.line <= len(lines) or lines[span.line - 1].isascii():
+        return span
+    text = lines[span.line - 1].encode("utf-8", errors="replace")
+    start = len(text[: span.column - 1].decode("utf-8", errors="ignore"))
+    end = len(text[: span.column - 1 + span.width].decode("utf-8", errors="ignore"))
+    return Span(line=span.line, column=start + 1, width=max(1, end - start))
 
 
 def show_releases(found: Sequence[str], known: Sequence[str]) -> str:

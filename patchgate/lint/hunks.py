@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from patchgate.lint.findings import Finding, Remark, Severity, lines_of, merged, show_releases
 from patchgate.lint.index.sources import PROJECTS, Sources
-from patchgate.lint.interpret.references import Spot
+from patchgate.lint.interpret.references import Span
 
 if TYPE_CHECKING:
     from packaging.specifiers import SpecifierSet
@@ -31,7 +31,7 @@ def lint_diff(
     try:
         patch = PatchSet(lines_of_diff(text))
     except UnidiffParseError as error:
-        remark = Remark(code="PG127", version=known[-1], spot=Spot(line=1, column=1), message=f"not a diff: {error}")
+        remark = Remark(code="PG127", version=known[-1], span=Span(line=1, column=1), message=f"not a diff: {error}")
         return merged([remark], path, known, text)
     remarks: list[Remark] = []
     wanted = [version for version in known if claimed is None or claimed.contains(version, prereleases=True)]
@@ -53,7 +53,7 @@ def _unplaced(known: Sequence[str], path: str) -> list[Remark]:
         Remark(
             code=UNPLACED,
             version=version,
-            spot=Spot(line=1, column=1),
+            span=Span(line=1, column=1),
             message="cannot tell whether the hunks apply: no sources of a release at hand",
             severity=Severity.NOTE,
             fix=f"patchgate lint --fetch {shlex.quote(path)}   (or --sources FOLDER, a site-packages with torch in it)",
@@ -68,7 +68,7 @@ def lines_of_diff(text: str) -> list[str]:
 
 def _judged(hunk: Hunk, path: str, lines: Mapping[str, Sequence[str]]) -> Iterator[Remark]:
     """Where the hunk applies as written there is nothing to say; elsewhere all releases are told together."""
-    spot = Spot(line=(hunk[0].diff_line_no or 2) - 1 if len(hunk) else 1, column=1, width=2)
+    span = Span(line=(hunk[0].diff_line_no or 2) - 1 if len(hunk) else 1, column=1, width=2)
     expected = [line.value.rstrip("\r\n") for line in hunk if line.is_context or line.is_removed]
     offsets = {version: place(expected, hunk.source_start, found) for version, found in lines.items()}
     evidence = _told(offsets)
@@ -76,12 +76,12 @@ def _judged(hunk: Hunk, path: str, lines: Mapping[str, Sequence[str]]) -> Iterat
         if offset is None:
             what = "does not apply to" if lines[version] else "has no file"
             message = f"hunk {what} `{path}`"
-            yield Remark(code="PG127", version=version, spot=spot, message=message, evidence=evidence)
+            yield Remark(code="PG127", version=version, span=span, message=message, evidence=evidence)
         elif offset:
             yield Remark(
                 code="PG128",
                 version=version,
-                spot=spot,
+                span=span,
                 message=f"hunk applies to `{path}` at another line",
                 severity=Severity.NOTE,
                 evidence=evidence,

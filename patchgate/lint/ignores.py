@@ -12,14 +12,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from patchgate.lint.findings import Finding, Severity, lines_of
-from patchgate.lint.interpret.references import Spot
+from patchgate.lint.interpret.references import Span
 
 _FORM = re.compile(r"#\s*patchgate:\s*ignore(?:\[([^\]]*)\])?")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Ignore:
-    spot: Spot
+    span: Span
     codes: tuple[str, ...]
 
 
@@ -34,8 +34,8 @@ def ignores_in(source: str) -> list[Ignore]:
             if match is not None:
                 codes = tuple(code.strip() for code in (match.group(1) or "").split(",") if code.strip())
                 column = token.start[1] + match.start() + 1
-                spot = Spot(line=token.start[0], column=column, width=len(match.group(0)))
-                found.append(Ignore(spot=spot, codes=codes))
+                span = Span(line=token.start[0], column=column, width=len(match.group(0)))
+                found.append(Ignore(span=span, codes=codes))
     except (tokenize.TokenError, SyntaxError):
         return found
     return found
@@ -46,7 +46,7 @@ def apply_ignores(findings: Sequence[Finding], source: str, path: str) -> list[F
     kept = list(findings)
     lines = lines_of(source)
     for ignore in ignores_in(source):
-        here = [each for each in kept if each.spot.line == ignore.spot.line]
+        here = [each for each in kept if each.span.line == ignore.span.line]
         silenced = {each.code for each in here if each.code in ignore.codes}
         kept = [each for each in kept if each not in here or each.code not in silenced]
         in_vain = [code for code in ignore.codes if code not in silenced]
@@ -57,12 +57,12 @@ def apply_ignores(findings: Sequence[Finding], source: str, path: str) -> list[F
                     code="PG141",
                     severity=Severity.RED,
                     path=path,
-                    spot=ignore.spot,
+                    span=ignore.span,
                     releases=(),
                     shown_releases="",
                     message=f"ignore {what}",
                     fix="remove it" if in_vain else "write `# patchgate: ignore[PG111]`",
-                    line=lines[ignore.spot.line - 1],
+                    line=lines[ignore.span.line - 1],
                 )
             )
-    return sorted(kept, key=lambda each: (each.spot, each.code))
+    return sorted(kept, key=lambda each: (each.span, each.code))

@@ -13,8 +13,8 @@ from functools import cache
 from typing import cast
 
 from patchgate.lint.index.release import Release
-from patchgate.lint.interpret.references import Live, Usage
-from patchgate.lint.interpret.walking import walk
+from patchgate.lint.interpret.references import Usage
+from patchgate.lint.interpret.statements import interpret
 from patchgate.lint.specifier_inference import points_around, specifier, versions_named
 
 _URL = re.compile(r"https?://[^\s\"'<>)\]}]+")
@@ -57,7 +57,7 @@ def guesses_in_diff(text: str) -> Guesses:
 
 def guesses_in(text: str, tree: ast.Module, releases: Sequence[Release]) -> Guesses:
     """What the source of a Python patch suggests."""
-    usages = {release.version: walk(tree, release) for release in releases}
+    usages = {release.version: interpret(tree, release) for release in releases}
     targets = _targets(tree, releases, usages)
     effects = sorted((*_options(tree, usages), *_environment(tree), *_compiles(tree)), key=lambda effect: effect.line)
     holds_on, applies_to = _applies_to(tree, releases, [*targets, *effects])
@@ -90,11 +90,13 @@ def _targets(tree: ast.Module, releases: Sequence[Release], usages: Mapping[str,
     lines = set()
     for release in releases:
         for each in usages[release.version].rebindings:
-            lines.add(each.spot.line)
+            lines.add(each.span.line)
             owner = release.resolve(each.target.rpartition(".")[0]) if each.on_class else None
-            if each.live is Live.LIVE:
-                found.setdefault(f"{owner.origin}.{each.name}" if owner else each.target, each.spot.line)
-    options = {touch.spot.line for usage in usages.values() for touch in usage.touches if touch.kind == "config"}
+            if each.reachable:
+                found.setdefault(f"{owner.origin}.{each.name}" if owner else each.target, each.span.line)
+    options = {
+        reference.span.line for usage in usages.values() for reference in usage.references if reference.kind == "config"
+    }
     for node, dotted in _written(tree):
         if node.lineno not in lines | options and isinstance(node, ast.Attribute):
             found.setdefault(dotted, node.lineno)
@@ -115,11 +117,11 @@ def _options(tree: ast.Module, usages: Mapping[str, Usage]) -> Iterator[Guess]:
     ]
     told: dict[str, int] = {}
     for usage in usages.values():
-        for touch in usage.touches:
-            spot = touch.spot
-            patched = any(first <= spot.line <= last for first, last in spans) and touch.name != "patch"
-            if touch.kind == "config" and (patched or (spot.line, spot.column + spot.width - 1) in written):
-                told.setdefault(touch.dotted, spot.line)
+        for reference in usage.references:
+            span = reference.span
+            patched = any(first <= span.line <= last for first, last in spans) and reference.name != "patch"
+            if reference.kind == "config" and (patched or (span.line, span.column + span.width - 1) in written):
+                told.setdefault(reference.dotted, span.line)
     return (Guess(value=f"config {name}", line=line) for name, line in told.items())
 
 
@@ -164,19 +166,19 @@ def _applies_to(
     the version alone, and not which names a release has.
     """
     lines = {change.line for change in changes}
-    bodies = [release for release in releases if lines & _live_lines(walk(tree, release))]
+    bodies = [release for release in releases if lines & _reachable_lines(interpret(tree, release))]
     if not bodies:
         return (), None
     known = [release.version for release in releases]
 
     @cache
     def holds(version: str) -> bool:
-        return bool(lines & _live_lines(walk(tree, _renamed(bodies[-1], version))))
+        return bool(lines & _reachable_lines(interpret(tree, _renamed(bodies[-1], version))))
 
     found = specifier(points_around(known, versions_named(tree)), holds, known)
     holds_on = tuple(version for version in known if holds(version))
     # A check that is only a part of a test is no gate by itself.
-    checks = [gate.spot.line for gate in walk(tree, bodies[-1]).gates] or _comparisons(tree)
+    checks = [gate.span.line for gate in interpret(tree, bodies[-1]).gates] or _comparisons(tree)
     return holds_on, Guess(value=found, line=min(checks, default=1)) if found else None
 
 
@@ -185,9 +187,9 @@ def _comparisons(tree: ast.Module) -> list[int]:
     return [node.lineno for node in compared if "version" in ast.unparse(node).lower()]
 
 
-def _live_lines(usage: Usage) -> set[int]:
-    replaced = {each.spot.line for each in usage.rebindings if each.live is Live.LIVE}
-    return replaced | {each.spot.line for each in usage.touches if each.live is Live.LIVE}
+def _reachable_lines(usage: Usage) -> set[int]:
+    replaced = {each.span.line for each in usage.rebindings if each.reachable}
+    return replaced | {each.span.line for each in usage.references if each.reachable}
 
 
 def _renamed(release: Release, version: str) -> Release:

@@ -18,8 +18,8 @@ from patchgate.lint.hunks import UNPLACED, lint_diff
 from patchgate.lint.ignores import apply_ignores
 from patchgate.lint.index.release import Release
 from patchgate.lint.index.sources import Sources
-from patchgate.lint.interpret.references import Presence, Spot
-from patchgate.lint.interpret.walking import walk
+from patchgate.lint.interpret.references import Presence, Span
+from patchgate.lint.interpret.statements import interpret
 from patchgate.lint.rules import RULES
 from patchgate.model.errors import UsageError
 from patchgate.model.paths import shown
@@ -124,7 +124,7 @@ def lint_source(
         views = [
             View(
                 release=release,
-                usage=walk(tree, release),
+                usage=interpret(tree, release),
                 claimed=claimed is None or claimed.contains(release.version, prereleases=True),
                 in_matrix=release.version in matrix,
                 source=source,
@@ -147,7 +147,7 @@ def _unreadable(line: int, reason: str, path: str, source: str) -> Finding:
         code="PG140",
         severity=Severity.RED,
         path=path,
-        spot=Spot(line=line, column=1),
+        span=Span(line=line, column=1),
         releases=(),
         shown_releases="",
         message=f"not readable as Python: {reason}",
@@ -159,8 +159,8 @@ def names_told(views: Sequence[View]) -> list[NameTold]:
     """For each name that a patch touches: where it is, where an owner may answer it, where it is not."""
     told: dict[str, dict[str, Presence]] = {}
     for view in views:
-        for touch in view.usage.touches:
-            told.setdefault(touch.dotted, {}).setdefault(view.version, touch.presence)
+        for reference in view.usage.references:
+            told.setdefault(reference.dotted, {}).setdefault(view.version, reference.presence)
     known = [view.version for view in views]
 
     def ranges(answers: dict[str, Presence], wanted: Presence) -> str:

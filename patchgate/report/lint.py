@@ -51,11 +51,11 @@ def _text(report: Report, details: bool, names: bool) -> str:
 
 
 def _finding_lines(finding: Finding, details: bool) -> Iterator[str]:
-    spot = finding.spot
+    span = finding.span
     note = "note: " if finding.severity is Severity.NOTE else ""
-    yield f"{finding.path}:{spot.line}:{spot.column}: {finding.code} {note}{_message(finding)}"
+    yield f"{finding.path}:{span.line}:{span.column}: {finding.code} {note}{_message(finding)}"
     if finding.line.strip():
-        yield from _source_lines(finding.line.expandtabs(1), spot.column - 1, spot.width)
+        yield from _source_lines(finding.line.expandtabs(1), span.column - 1, span.width)
     if finding.evidence:
         yield f"    {finding.evidence}"
     if details and finding.detail:
@@ -79,7 +79,7 @@ def _name_line(name: NameTold) -> str:
 
 def _annotation(finding: Finding) -> str:
     kind = "error" if finding.severity is Severity.RED else "notice"
-    line, column = finding.spot.line, finding.spot.column
+    line, column = finding.span.line, finding.span.column
     return annotation(kind, _message(finding), file=finding.path, line=line, col=column, title=finding.code)
 
 
@@ -93,7 +93,7 @@ def _json(report: Report) -> dict[str, object]:
                 "code": finding.code,
                 "severity": finding.severity.value,
                 "path": finding.path,
-                **asdict(finding.spot),
+                **asdict(finding.span),
                 "releases": list(finding.releases),
                 "range": finding.shown_releases,
                 "message": finding.message,
@@ -126,8 +126,8 @@ def _sarif(report: Report) -> dict[str, object]:
 
 
 def _sarif_result(finding: Finding) -> dict[str, object]:
-    spot = finding.spot
-    region = {"startLine": spot.line, "startColumn": spot.column, "endColumn": spot.column + spot.width}
+    span = finding.span
+    region = {"startLine": span.line, "startColumn": span.column, "endColumn": span.column + span.width}
     location = {"artifactLocation": {"uri": Path(finding.path).as_posix()}, "region": region}
     return {
         "ruleId": finding.code,

@@ -1,52 +1,86 @@
-"""What a patch touches of one torch release: the records that the rules read.
-
-Decides the words (a touch, a rebinding, a call, a comparison, a test). Refuses to know how they are found.
-"""
+"""What a patch does to and needs of one torch release: the records that the rules read."""
 
 from __future__ import annotations
 
+import ast
 from dataclasses import dataclass, field
 from enum import Enum
 
 from patchgate.lint.index.records import Function
-from patchgate.lint.interpret.gates import Traps
-from patchgate.lint.interpret.values import LocalFunction, Value
+
+FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 
 
-class Live(Enum):
-    """LIVE: runs in this release. GATED: a version gate keeps it out. QUIET: cannot run, or is guarded."""
+class Reachability(Enum):
+    """Whether a line runs in this release."""
 
-    LIVE = "live"
+    REACHABLE = "reachable"
+    #: A version gate keeps it from running.
     GATED = "gated"
-    QUIET = "quiet"
+    #: It cannot run, or fails without harm (`hasattr`, `try`).
+    GUARDED = "guarded"
 
 
 class Presence(Enum):
+    """Whether a release has a name. MAYBE: a `__getattr__` or a subclass may answer for it."""
+
     PRESENT = "present"
     MAYBE = "maybe"
     MISSING = "missing"
 
 
 @dataclass(frozen=True, kw_only=True, order=True)
-class Spot:
-    """A piece of one source line; columns count from 1."""
+class Span:
+    """A piece of one source line. Lines and columns count from 1, in UTF-8 bytes until it is shown."""
 
     line: int
     column: int
     width: int = 1
 
+    @classmethod
+    def of(cls, node: ast.expr | ast.stmt | ast.alias) -> Span:
+        end = node.end_col_offset if node.end_lineno == node.lineno else None
+        return cls(line=node.lineno, column=node.col_offset + 1, width=max(1, (end or 0) - node.col_offset))
+
+    @classmethod
+    def of_attribute(cls, node: ast.Attribute) -> Span:
+        """The attribute's own name, not the whole chain."""
+        end = node.end_col_offset or len(node.attr)
+        return cls(line=node.end_lineno or node.lineno, column=end - len(node.attr) + 1, width=len(node.attr))
+
+    @classmethod
+    def of_function_name(cls, node: ast.FunctionDef | ast.AsyncFunctionDef) -> Span:
+        """The name after `def`."""
+        before = len("async def " if isinstance(node, ast.AsyncFunctionDef) else "def ")
+        return cls(line=node.lineno, column=node.col_offset + before + 1, width=len(node.name.encode()))
+
 
 @dataclass(frozen=True, kw_only=True)
-class Touch:
-    """A name of torch that the patch needs. `owner` is what it was looked up on, `path` as `Walk` has it."""
+class Use:
+    """One place of the patch that has to do with torch. `gates`: the version gates around it, outermost first."""
 
-    spot: Spot
+    span: Span
+    reachability: Reachability
+    gates: tuple[Span, ...] = ()
+
+    @property
+    def reachable(self) -> bool:
+        return self.reachability is Reachability.REACHABLE
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reference(Use):
+    """A name of torch that the patch needs. `owner` is what it was looked up on.
+
+    `kind`: "module", "name" (of a module), "attribute" (of a class or object), or "config" (an option).
+    `path` says on which way through the patch: which function, counted (0 is the module itself), then line and
+    outcome of each test around it that may come out either way.
+    """
+
     kind: str
     owner: str
     name: str
     presence: Presence
-    live: Live
-    gates: tuple[Spot, ...] = ()
     path: tuple[int, ...] = (0,)
 
     @property
@@ -56,7 +90,7 @@ class Touch:
 
 @dataclass(frozen=True, kw_only=True)
 class Definition:
-    """A name that the patch itself puts on `owner`, after the first `after` touches of the walk."""
+    """A name that the patch itself puts on `owner`, after the first `after` references; `path` as in Reference."""
 
     owner: str
     name: str
@@ -65,76 +99,82 @@ class Definition:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Rebinding:
-    """An assignment that replaces a name of torch, or (`inherited`) a method of the patch's own that overrides one.
+class Rebinding(Use):
+    """An assignment that replaces a name of torch, or (`inherited`) a method of the patch's own that overrides one."""
 
-    `original` is None when torch has no such function.
-    """
-
-    spot: Spot
+    #: The dotted name that is assigned.
     target: str
     on_class: bool
     presence: Presence
+    #: Where torch defines what is replaced; None where it has no such name.
     origin: str | None
+    #: None when torch has no such function.
     original: Function | None
-    replacement: Value
-    live: Live
+    #: The replacement, where it is a function of the patch.
+    function: FunctionNode | None
+    #: How it is bound: "static", "class", "property", "cached-property"; None for a plain function.
     form: str | None = None
-    gates: tuple[Spot, ...] = ()
     inherited: bool = False
 
     @property
     def name(self) -> str:
         return self.target.rpartition(".")[2]
 
-    @property
-    def function(self) -> LocalFunction | None:
-        return self.replacement if isinstance(self.replacement, LocalFunction) else None
-
 
 @dataclass(frozen=True, kw_only=True)
-class Calling:
+class Call(Use):
     """A call of a function of torch from the patch; `bound` calls leave out the first parameter."""
 
-    spot: Spot
     dotted: str
     function: Function
     bound: bool
     positional: int
     keywords: tuple[str, ...]
+    #: It unpacks arguments (`*` or `**`).
     starred: bool
-    live: Live
 
 
 @dataclass(frozen=True, kw_only=True)
-class Comparison:
-    spot: Spot
+class Traps:
+    """What is wrong with one comparison of versions, judged by its values in the spellings of a release."""
+
+    textual: bool = False
+    misorders: bool = False
+    local: bool = False
+    nightly_below: bool = False
+    nightly_above: bool = False
+
+    def __bool__(self) -> bool:
+        return self.textual or self.local or self.nightly_below or self.nightly_above
+
+
+@dataclass(frozen=True, kw_only=True)
+class Comparison(Use):
+    """A comparison of versions that does not mean what it says."""
+
     text: str
     traps: Traps
-    live: Live
 
 
 @dataclass(frozen=True, kw_only=True)
-class Gate:
-    """A test on the torch version, and whether it holds in this release."""
+class Gate(Use):
+    """A test on the torch version, and whether it holds in this release; None: that depends on more."""
 
-    spot: Spot
     text: str
     holds: bool | None
-    live: Live
 
 
 @dataclass(kw_only=True)
 class Usage:
-    """All that one file does to and needs of one torch release."""
+    """All that one file does to and needs of one torch release, in the order in which it was found."""
 
-    touches: list[Touch] = field(default_factory=list)
+    references: list[Reference] = field(default_factory=list)
     rebindings: list[Rebinding] = field(default_factory=list)
     overrides: list[Rebinding] = field(default_factory=list)
-    callings: list[Calling] = field(default_factory=list)
+    calls: list[Call] = field(default_factory=list)
     comparisons: list[Comparison] = field(default_factory=list)
     gates: list[Gate] = field(default_factory=list)
-    defined: list[Definition] = field(default_factory=list)
+    definitions: list[Definition] = field(default_factory=list)
 
     def define(self, owner: str, name: str, path: tuple[int, ...]) -> None:
-        self.defined.append(Definition(owner=owner, name=name, after=len(self.touches), path=path))
+        self.definitions.append(Definition(owner=owner, name=name, after=len(self.references), path=path))

@@ -1,7 +1,4 @@
-"""What an expression of a patch may stand for, as far as it can be told without running it.
-
-Decides the kinds of abstract values and how two of them join. Knows neither the index nor syntax walks.
-"""
+"""What an expression of a patch may stand for, as far as it can be told without running it; and scopes of names."""
 
 from __future__ import annotations
 
@@ -10,6 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
+#: Why a value is known: it was computed from the torch version, or by asking whether torch has a name.
 VERSION = "version"
 PRESENCE = "presence"
 
@@ -27,6 +25,7 @@ class Symbol:
     """A module, class, function or attribute of torch itself. `bound`: `self` is already supplied."""
 
     dotted: str
+    #: "module", "class", "function" or "config-method".
     kind: str
     bound: bool = False
     receiver: Value = UNKNOWN
@@ -48,13 +47,14 @@ class Container:
 
 @dataclass(frozen=True, kw_only=True)
 class Known:
-    """A value computed from constants and the torch version, once per spelling of the release."""
+    """A value computed from constants and the torch version, one for each spelling of the release."""
 
     values: tuple[Any, ...]
     because: frozenset[str] = frozenset()
 
     @property
     def truth(self) -> bool | None:
+        """None where the final release and one with a local part differ."""
         final, local = bool(self.values[0]), bool(self.values[1])
         return final if final == local else None
 
@@ -72,37 +72,38 @@ class LocalFunction:
 
     node: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
     scope: Scope
-    owner: str | None = None
+    #: Classes of torch of which it was made a method: what its first parameter is.
     receivers: set[str] = field(default_factory=set)
-    decorated: bool = False
 
 
 @dataclass(eq=False)
 class LocalClass:
     """A class of the patch."""
 
-    node: ast.ClassDef
     members: dict[str, Value]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Method:
-    """A name looked up on a value that only the version reader understands (`text.split`)."""
+    """A name looked up on a value that only version gates understand (`text.split`)."""
 
     owner: Known
     name: str
 
 
 Value = Unknown | Symbol | Instance | Container | Known | External | LocalFunction | LocalClass | Method
+Snapshot = tuple[dict[str, Value], dict[str, Value], frozenset[str]]
 
 
 @dataclass(eq=False)
 class Scope:
-    """Names and what they stand for; `narrowed` holds what tests have told about expressions."""
+    """Names and what they stand for."""
 
     parent: Scope | None = None
     names: dict[str, Value] = field(default_factory=dict)
+    #: What tests have shown about expressions (`a.b.c`).
     narrowed: dict[str, Value] = field(default_factory=dict)
+    #: Expressions that `hasattr` has found.
     guarded: frozenset[str] = frozenset()
     is_class: bool = False
 
@@ -116,19 +117,30 @@ class Scope:
                 scope = scope.parent
         return None
 
-    def snapshot(self) -> tuple[dict[str, Value], dict[str, Value], frozenset[str]]:
-        return dict(self.names), dict(self.narrowed), self.guarded
-
-    def restore(self, saved: tuple[dict[str, Value], dict[str, Value], frozenset[str]]) -> None:
-        self.names, self.narrowed, self.guarded = dict(saved[0]), dict(saved[1]), saved[2]
+    def inner(self) -> Scope:
+        """A scope inside this one, for a comprehension."""
+        return Scope(parent=self, narrowed=dict(self.narrowed), guarded=self.guarded)
 
     def assign(self, name: str, value: Value) -> None:
         self.names[name] = value
-        stale = [key for key in self.narrowed if key == name or key.startswith(f"{name}.")]
-        for key in stale:
+        self.forget(name)
+
+    def forget(self, expression: str) -> None:
+        """Drop what tests have shown about `expression` and about what is reached through it."""
+        for key in [key for key in self.narrowed if key == expression or key.startswith(f"{expression}.")]:
             del self.narrowed[key]
 
-    def merge(self, other: tuple[dict[str, Value], dict[str, Value], frozenset[str]]) -> None:
+    def narrow(self, expression: str, value: Value) -> None:
+        self.forget(expression)
+        self.narrowed[expression] = value
+
+    def snapshot(self) -> Snapshot:
+        return dict(self.names), dict(self.narrowed), self.guarded
+
+    def restore(self, saved: Snapshot) -> None:
+        self.names, self.narrowed, self.guarded = dict(saved[0]), dict(saved[1]), saved[2]
+
+    def merge(self, other: Snapshot) -> None:
         """Keep what holds on both ways to this point."""
         names, narrowed, guarded = other
         for name in {*self.names, *names}:
@@ -156,3 +168,7 @@ def either(values: Iterable[Value]) -> Value:
             return UNKNOWN
         classes.update(dict.fromkeys(value.classes))
     return Instance(classes=tuple(classes)) if classes else UNKNOWN
+
+
+def element_of(value: Value) -> Value:
+    return value.element if isinstance(value, Container) else UNKNOWN

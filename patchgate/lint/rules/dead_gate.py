@@ -8,38 +8,38 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from patchgate.lint.findings import Remark, Severity, View
-from patchgate.lint.interpret.references import Gate, Live, Spot
+from patchgate.lint.interpret.references import Gate, Span
 
 
 def check(views: Sequence[View]) -> Iterator[Remark]:
     rows = [view for view in views if view.in_matrix]
     judged, which = (rows, "row of the matrix") if rows else (views, "indexed release")
-    gates: dict[Spot, list[tuple[View, Gate]]] = {}
+    gates: dict[Span, list[tuple[View, Gate]]] = {}
     for view in judged:
         for gate in view.usage.gates:
-            if gate.live is Live.LIVE:
-                gates.setdefault(gate.spot, []).append((view, gate))
+            if gate.reachable:
+                gates.setdefault(gate.span, []).append((view, gate))
     blocked = _blocked(judged)
-    for spot, asked in gates.items():
+    for span, asked in gates.items():
         if any(gate.holds is not False for _, gate in asked):
             continue
         for view, gate in asked:
             yield Remark(
                 code="PG120",
                 version=view.version,
-                spot=spot,
+                span=span,
                 message=f"no {which} ({judged[0].version} to {judged[-1].version}) satisfies `{gate.text}`",
-                severity=Severity.RED if spot in blocked else Severity.NOTE,
+                severity=Severity.RED if span in blocked else Severity.NOTE,
             )
 
 
-def _blocked(views: Sequence[View]) -> set[Spot]:
+def _blocked(views: Sequence[View]) -> set[Span]:
     """Gates behind which a replacement waits that is installed in no release at all."""
-    waiting: dict[Spot, set[Spot]] = {}
-    installed: set[Spot] = set()
+    waiting: dict[Span, set[Span]] = {}
+    installed: set[Span] = set()
     for view in views:
         for each in view.usage.rebindings:
-            waiting.setdefault(each.spot, set()).update(each.gates)
-            if each.live is Live.LIVE:
-                installed.add(each.spot)
-    return {gate for spot, gates in waiting.items() if spot not in installed for gate in gates}
+            waiting.setdefault(each.span, set()).update(each.gates)
+            if each.reachable:
+                installed.add(each.span)
+    return {gate for span, gates in waiting.items() if span not in installed for gate in gates}

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from patchgate.lint.findings import Remark, Severity, View
-from patchgate.lint.interpret.lookup import module_of
-from patchgate.lint.interpret.references import Live, Rebinding
+from patchgate.lint.interpret.references import Rebinding
+from patchgate.lint.interpret.torch_names import module_of
 
 _SHOWN = 4
 
@@ -18,7 +18,7 @@ def check(views: Sequence[View]) -> Iterator[Remark]:
     for view in views:
         rebound = {each.target for each in view.usage.rebindings}
         for each in view.usage.rebindings:
-            if each.live is not Live.LIVE or each.on_class or each.origin is None:
+            if not each.reachable or each.on_class or each.origin is None:
                 continue
             yield from _registered(view, each)
             holders = [holder for holder in _holders(view, each) if holder not in rebound]
@@ -28,7 +28,7 @@ def check(views: Sequence[View]) -> Iterator[Remark]:
                 yield Remark(
                     code="PG118",
                     version=view.version,
-                    spot=each.spot,
+                    span=each.span,
                     message=f"the original stays in {shown}{more}",
                     fix="assign the replacement there too",
                     detail="\n".join(holders),
@@ -43,7 +43,7 @@ def _registered(view: View, each: Rebinding) -> Iterator[Remark]:
         yield Remark(
             code="PG118",
             version=view.version,
-            spot=each.spot,
+            span=each.span,
             message=f"the original stays registered by {shown}{more}",
             severity=Severity.NOTE,
             fix="register the replacement too",

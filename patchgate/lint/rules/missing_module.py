@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from patchgate.lint.findings import Remark, View
-from patchgate.lint.rules.missing import missing_touches, outside, severity_of
+from patchgate.lint.rules.missing import missing_references, outside, severity_of
 
 
 def check(views: Sequence[View]) -> Iterator[Remark]:
-    for view, touch in missing_touches(views, "module"):
+    for view, reference in missing_references(views, "module"):
         yield Remark(
             code="PG110",
             version=view.version,
-            spot=touch.spot,
-            message=f"module `{touch.dotted}` missing{outside(touch)}",
-            severity=severity_of(touch),
+            span=reference.span,
+            message=f"module `{reference.dotted}` missing{outside(reference)}",
+            severity=severity_of(reference),
         )

@@ -13,15 +13,14 @@ from collections.abc import Iterator, Sequence
 from patchgate.lint.findings import Remark, Severity, View
 from patchgate.lint.index.records import CallSite, Function, Parameter
 from patchgate.lint.index.signatures import accepts, misfit, parameters_of, written
-from patchgate.lint.interpret.references import Live, Rebinding, Spot
-from patchgate.lint.interpret.values import LocalFunction
+from patchgate.lint.interpret.references import FunctionNode, Rebinding, Span
 
 
 def check(views: Sequence[View]) -> Iterator[Remark]:
-    overrides: dict[Spot, list[list[Remark]]] = {}
+    overrides: dict[Span, list[list[Remark]]] = {}
     for view in views:
         for each in (*view.usage.rebindings, *view.usage.overrides):
-            if each.live is not Live.LIVE or each.original is None or each.function is None:
+            if not each.reachable or each.original is None or each.function is None:
                 continue
             remarks = [
                 *_form(view, each, each.original, each.function),
@@ -29,7 +28,7 @@ def check(views: Sequence[View]) -> Iterator[Remark]:
                 *_dropped(view, each, each.original, each.function),
             ]
             if each.inherited:
-                overrides.setdefault(each.spot, []).append(remarks)
+                overrides.setdefault(each.span, []).append(remarks)
             else:
                 yield from remarks
     for told in overrides.values():
@@ -37,9 +36,9 @@ def check(views: Sequence[View]) -> Iterator[Remark]:
             yield from (remark for remarks in told for remark in remarks)
 
 
-def _form(view: View, each: Rebinding, original: Function, function: LocalFunction) -> Iterator[Remark]:
+def _form(view: View, each: Rebinding, original: Function, function: FunctionNode) -> Iterator[Remark]:
     wanted = original.form if original.form not in ("function", "method") else None
-    is_async = type(function.node).__name__ == "AsyncFunctionDef"
+    is_async = type(function).__name__ == "AsyncFunctionDef"
     problem, severity = None, Severity.RED
     if each.on_class and wanted != each.form and not _same_kind(wanted, each.form):
         problem = f"`{each.name}` is {_FORM_TEXT[wanted]} in torch, the replacement {_FORM_TEXT[each.form]}"
@@ -49,7 +48,7 @@ def _form(view: View, each: Rebinding, original: Function, function: LocalFuncti
         problem = f"`{each.name}` is {'async' if original.is_async else 'not async'} in torch"
     if problem is not None:
         fix = f"assign `{_WRAPPERS[wanted]}(...)`" if wanted in _WRAPPERS else ""
-        yield Remark(code="PG114", version=view.version, spot=each.spot, message=problem, severity=severity, fix=fix)
+        yield Remark(code="PG114", version=view.version, span=each.span, message=problem, severity=severity, fix=fix)
 
 
 def _called_on_class(original: Function, each: Rebinding) -> bool:
@@ -62,25 +61,25 @@ def _same_kind(wanted: str | None, form: str | None) -> bool:
 
 
 def _parameters(
-    each: Rebinding, original: Function, function: LocalFunction
+    each: Rebinding, original: Function, function: FunctionNode
 ) -> tuple[Sequence[Parameter], Sequence[Parameter]]:
     """Torch's parameters and the replacement's, without those that binding supplies."""
     theirs = original.parameters[int(each.on_class and original.form in ("method", "class")) :]
-    ours = parameters_of(function.node.args)
+    ours = parameters_of(function.args)
     bound = each.on_class and each.form != "static" and not _called_on_class(original, each)
     if bound and ours and not ours[0].kind.startswith("var-"):
         ours = ours[1:]
     return theirs, ours
 
 
-def _misfits(view: View, each: Rebinding, original: Function, function: LocalFunction) -> list[tuple[CallSite, str]]:
+def _misfits(view: View, each: Rebinding, original: Function, function: FunctionNode) -> list[tuple[CallSite, str]]:
     """Calls in torch that fit torch's own function and not the replacement."""
     theirs, ours = _parameters(each, original, function)
     sites = view.release.calls(each.name)
     return [(site, problem) for site in sites if (problem := _fails(site, theirs, ours))]
 
 
-def _signature(view: View, each: Rebinding, original: Function, function: LocalFunction) -> Iterator[Remark]:
+def _signature(view: View, each: Rebinding, original: Function, function: FunctionNode) -> Iterator[Remark]:
     if original.form in ("property", "cached-property"):
         return
     theirs, ours = _parameters(each, original, function)
@@ -101,7 +100,7 @@ def _signature(view: View, each: Rebinding, original: Function, function: LocalF
         yield Remark(
             code="PG113",
             version=view.version,
-            spot=each.spot,
+            span=each.span,
             message=f"{_what(each)} {reason}",
             fix=fix,
             evidence=_evidence(view, each.name, [site for site, _ in failing]),
@@ -110,32 +109,32 @@ def _signature(view: View, each: Rebinding, original: Function, function: LocalF
         yield Remark(
             code="PG113",
             version=view.version,
-            spot=each.spot,
+            span=each.span,
             message=f"{_what(each)} does not take {names}; no call passes it",
             severity=Severity.NOTE,
             fix=fix,
         )
 
 
-def _dropped(view: View, each: Rebinding, original: Function, function: LocalFunction) -> Iterator[Remark]:
+def _dropped(view: View, each: Rebinding, original: Function, function: FunctionNode) -> Iterator[Remark]:
     """Parameters that torch passes, and that the replacement takes only to call the original without them."""
-    mentioned = {node.id for node in ast.walk(function.node) if isinstance(node, ast.Name)}
+    mentioned = {node.id for node in ast.walk(function) if isinstance(node, ast.Name)}
     theirs, ours = _parameters(each, original, function)
     taken = {p.name for p in ours} - mentioned
     sites = view.release.calls(each.name)
     passed = {
         p.name for at, p in enumerate(theirs) for site in sites if p.name in site.keywords or site.positional > at
     }
-    for call in view.usage.callings:
-        inside = function.node.lineno <= call.spot.line <= (function.node.end_lineno or 0)
-        if not inside or call.starred or call.dotted != each.origin or call.live is not Live.LIVE:
+    for call in view.usage.calls:
+        inside = function.lineno <= call.span.line <= (function.end_lineno or 0)
+        if not inside or call.starred or call.dotted != each.origin or not call.reachable:
             continue
         reached = {p.name for p in original.parameters[: call.positional + call.bound]}
         for name in sorted(taken & passed - reached - set(call.keywords)):
             yield Remark(
                 code="PG113",
                 version=view.version,
-                spot=call.spot,
+                span=call.span,
                 message=f"{_what(each)} takes `{name}`, which torch passes, and calls the original without it",
                 severity=Severity.NOTE,
                 fix=f"pass `{name}={name}` on",
@@ -155,7 +154,7 @@ def _order(view: View, each: Rebinding, theirs: Sequence[Parameter], ours: Seque
     yield Remark(
         code="PG113",
         version=view.version,
-        spot=each.spot,
+        span=each.span,
         message=f"{_what(each)} has {names} at another place, {'where' if proof else 'though no call in'} torch"
         f" passes {'it' if len(moved) == 1 else 'them'} by position",
         severity=Severity.RED if proof else Severity.NOTE,

@@ -13,7 +13,7 @@ from itertools import pairwise
 
 from patchgate.lint.findings import Remark, Severity, View, show_releases
 from patchgate.lint.index.read_function import fingerprint
-from patchgate.lint.interpret.references import Live, Rebinding
+from patchgate.lint.interpret.references import Rebinding
 from patchgate.lint.similarity import COPY, body_of, edits_lost, likeness, three_way
 
 
@@ -33,7 +33,7 @@ def check(views: Sequence[View]) -> Iterator[Remark]:
             if each.original is not None and each.function is not None:
                 by_target.setdefault(each.target, []).append((view, each))
     for target, pairs in by_target.items():
-        applied = [(view, each) for view, each in pairs if view.claimed and each.live is Live.LIVE]
+        applied = [(view, each) for view, each in pairs if view.claimed and each.reachable]
         applied = [(view, each) for view, each in applied if not _calls_original(view, each)]
         if applied and len({_print(each) for _, each in pairs}) > 1:
             yield from _changed(".".join(target.split(".")[-2:]), pairs, applied)
@@ -56,7 +56,7 @@ def _changed(
         yield Remark(
             code="PG122",
             version=view.version,
-            spot=each.spot,
+            span=each.span,
             message=f"upstream body of `{name}` changes in {', '.join(steps)}",
             severity=Severity.NOTE,
             fix="" if at_hand else "`--fetch` tells whether the override is a copy that lost edits",
@@ -74,7 +74,7 @@ def _base(pairs: Sequence[tuple[View, Rebinding]], applied: Sequence[tuple[View,
         releases = show_releases([view.version for view, _ in bodies[print_]], known)
         return _Base(fingerprint=print_, releases=releases, text=_text(*bodies[print_][-1]))
 
-    node = applied[0][1].function.node if applied[0][1].function is not None else None
+    node = applied[0][1].function if applied[0][1].function is not None else None
     if node is None:
         return None
     if not isinstance(node, ast.Lambda) and fingerprint(node) in bodies:
@@ -91,7 +91,7 @@ def _stale(name: str, view: View, each: Rebinding, base: _Base) -> Iterator[Rema
     message, detail = f"override of `{name}` is the body of {base.releases}, which is another one here", ""
     fix = "port the edits (`--fetch --details` shows them)"
     if now is not None and base.text is not None and each.function is not None:
-        override = body_of(ast.unparse(each.function.node))
+        override = body_of(ast.unparse(each.function))
         lost = edits_lost(base.text, now, override)
         if not lost:
             return
@@ -99,15 +99,15 @@ def _stale(name: str, view: View, each: Rebinding, base: _Base) -> Iterator[Rema
         message = f"override of `{name}` copies the body of {base.releases} and lacks {edits}"
         detail = three_way(base.releases, base.text, view.version, now, override, lost)
         fix = "port the edits (`--details` shows them)"
-    yield Remark(code="PG122", version=view.version, spot=each.spot, message=message, fix=fix, detail=detail)
+    yield Remark(code="PG122", version=view.version, span=each.span, message=message, fix=fix, detail=detail)
 
 
 def _calls_original(view: View, each: Rebinding) -> bool:
     """A wrapper has whatever upstream brings."""
-    node = each.function.node if each.function is not None else None
+    node = each.function if each.function is not None else None
     return node is not None and any(
-        call.dotted == each.origin and node.lineno <= call.spot.line <= (node.end_lineno or 0)
-        for call in view.usage.callings
+        call.dotted == each.origin and node.lineno <= call.span.line <= (node.end_lineno or 0)
+        for call in view.usage.calls
     )
 
 

@@ -11,16 +11,16 @@ from patchgate.lint.findings import Remark, Severity, View
 
 
 def check(views: Sequence[View]) -> Iterator[Remark]:
-    wrong = {each.spot for view in views for each in view.usage.comparisons if each.traps.misorders}
+    wrong = {each.span for view in views for each in view.usage.comparisons if each.traps.misorders}
     for view in views:
         for each in view.usage.comparisons:
             traps, text = each.traps, f"`{each.text}`"
             if traps.textual:
-                severity = Severity.RED if each.spot in wrong else Severity.NOTE
+                severity = Severity.RED if each.span in wrong else Severity.NOTE
                 yield Remark(
                     code="PG123",
                     version=view.version,
-                    spot=each.spot,
+                    span=each.span,
                     message=f"{text} orders plain strings",
                     severity=severity,
                     fix="compare `Version(...)` on both sides",
@@ -29,7 +29,7 @@ def check(views: Sequence[View]) -> Iterator[Remark]:
                 yield Remark(
                     code="PG124",
                     version=view.version,
-                    spot=each.spot,
+                    span=each.span,
                     message=f"{text} gives another answer for builds with a local version (`+cu130`)",
                     fix="compare `Version(torch.__version__).public`, or `.release`",
                 )
@@ -38,7 +38,7 @@ def check(views: Sequence[View]) -> Iterator[Remark]:
                 yield Remark(
                     code="PG125",
                     version=view.version,
-                    spot=each.spot,
+                    span=each.span,
                     message=f"{text} {side}",
                     severity=Severity.NOTE,
                     fix="write the bound with `.dev0` when nightlies should count as the release",

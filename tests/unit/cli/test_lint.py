@@ -14,7 +14,7 @@ from toytorch import TORCHES
 from patchgate.cli.lint import lint
 from patchgate.lint.findings import Finding, Severity
 from patchgate.lint.index import release as index
-from patchgate.lint.interpret.references import Spot
+from patchgate.lint.interpret.references import Span
 from patchgate.lint.run import Report
 from patchgate.report.lint import render_findings
 
@@ -63,7 +63,7 @@ def test_one_is_no_plural(notes: int, told: str) -> None:
         code="PG122",
         severity=Severity.NOTE,
         path="p.py",
-        spot=Spot(line=1, column=1),
+        span=Span(line=1, column=1),
         releases=("2.11.0",),
         shown_releases="",
         message="body changed",

@@ -59,8 +59,8 @@ def test_an_ignore_in_a_string_is_none_and_one_without_codes_is_refused() -> Non
 def test_columns_count_characters() -> None:
     source = "from torch._inductor.ir import Box\nx = 'ä€𝄞'; Box.absent\n"
     findings, _ = lint_source(source, "patch.py", TORCHES)
-    [spot] = [each.spot for each in findings]
-    assert source.splitlines()[spot.line - 1][spot.column - 1 :][: spot.width] == "absent"
+    [span] = [each.span for each in findings]
+    assert source.splitlines()[span.line - 1][span.column - 1 :][: span.width] == "absent"
 
 
 @pytest.mark.parametrize("source", ["def f(:\n", "x = '\0'\n", "(" * 2000, "x = " + "-" * 5000 + "1", "\ufeff\ufeffx"])

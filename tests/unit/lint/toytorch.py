@@ -91,7 +91,7 @@ def found(source: str, torches: tuple[ToyRelease, ...] = TORCHES) -> list[str]:
     """Each finding as `line: CODE severity message [releases]`."""
     findings, _ = lint_source(textwrap.dedent(source).lstrip(), "patch.py", torches)
     return [
-        f"{each.spot.line}: {each.code} {each.severity.value} {each.message} [{each.shown_releases}]"
+        f"{each.span.line}: {each.code} {each.severity.value} {each.message} [{each.shown_releases}]"
         for each in findings
     ]
 

@@ -1,24 +1,27 @@
 """Names of torch in one release: what an attribute of a value is, and what an annotation promises.
 
-Decides present, maybe or missing for one step of a chain. Refuses to know about the patch.
+One step of a chain is present, missing, or may be there; where a type is known, the value behind it is too.
 """
 
 from __future__ import annotations
 
+import ast
+from collections.abc import Callable
+from functools import lru_cache
+
 from patchgate.lint.index.build import ALONE, SCOPE
 from patchgate.lint.index.records import Class, Function, Module
 from patchgate.lint.index.release import Found, Release
-from patchgate.lint.interpret.annotations import Resolve, annotated
 from patchgate.lint.interpret.references import Presence
-from patchgate.lint.interpret.values import UNKNOWN, Instance, Symbol, Value, either
+from patchgate.lint.interpret.values import UNKNOWN, Container, Instance, Symbol, Value, either
+
+Resolve = Callable[[str], Value]
 
 # What `triton` has besides the names that its `__init__` binds: modules and packages outside the index.
-_BELOW_TRITON = frozenset(
-    [
-        *("_C", "_filecheck", "_internal_testing", "_utils", "compiler", "errors", "experimental", "instrumentation"),
-        *("knobs", "language", "ops", "plugins", "profiler", "testing", "tools"),
-    ]
-)
+_BELOW_TRITON = frozenset({
+    "_C", "_filecheck", "_internal_testing", "_utils", "compiler", "errors", "experimental", "instrumentation",
+    "knobs", "language", "ops", "plugins", "profiler", "testing", "tools",
+})  # fmt: skip
 
 # Attributes whose type torch does not write down, and that patches reach through.
 _GRAPH = "torch._inductor.graph.GraphLowering"
@@ -30,26 +33,18 @@ TYPES = {
     f"{_GRAPH}.wrapper_code": "torch._inductor.codegen.wrapper.PythonWrapperCodegen",
 }
 # What every module of options answers to besides its options.
-CONFIG_METHODS = frozenset(
-    [
-        "patch",
-        "save_config",
-        "save_config_portable",
-        "load_config",
-        "get_hash",
-        "to_dict",
-        "shallow_copy_dict",
-        "codegen_config",
-        "get_config_copy",
-        "get_serializable_config_copy",
-        "get_type",
-        "get_default",
-        "_config",
-        "_compile_ignored_keys",
-        "_is_dirty",
-        "_hash_digest",
-    ]
-)
+CONFIG_METHODS = frozenset({
+    "patch", "save_config", "save_config_portable", "load_config", "get_hash", "to_dict", "shallow_copy_dict",
+    "codegen_config", "get_config_copy", "get_serializable_config_copy", "get_type", "get_default", "_config",
+    "_compile_ignored_keys", "_is_dirty", "_hash_digest",
+})  # fmt: skip
+# Generic types of annotations: those that promise what stands in their brackets, and collections of it.
+_WRAPPERS = frozenset({"Optional", "Union", "Annotated", "Final", "ClassVar", "Required"})
+_COLLECTIONS = frozenset({
+    "list", "List", "Sequence", "Iterable", "Iterator", "Collection", "set", "Set", "frozenset", "FrozenSet", "tuple",
+    "Tuple", "deque", "OrderedSet", "Generator", "AbstractSet",
+})  # fmt: skip
+_MAPPINGS = frozenset({"dict", "Dict", "Mapping", "MutableMapping", "defaultdict", "DefaultDict", "OrderedDict"})
 
 
 def covered(release: Release, dotted: str) -> bool:
@@ -199,3 +194,56 @@ def module_resolver(release: Release, module: str) -> Resolve:
         return UNKNOWN
 
     return resolve
+
+
+def annotated(text: str, resolve: Resolve) -> Value:
+    """The value that an annotation, given as source, promises."""
+    tree = _parsed(text)
+    return UNKNOWN if tree is None else promised(tree, resolve)
+
+
+@lru_cache(maxsize=4096)
+def _parsed(text: str) -> ast.expr | None:
+    try:
+        return ast.parse(text, mode="eval").body
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
+
+
+def promised(node: ast.expr, resolve: Resolve) -> Value:
+    """The value that an annotation promises: instances of classes, or collections of them."""
+    if isinstance(node, ast.Constant):
+        if isinstance(node.value, str):
+            return annotated(node.value, resolve)
+        return UNKNOWN
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.BitOr):
+        return _one_of([node.left, node.right], resolve)
+    if isinstance(node, ast.Subscript):
+        return _generic(node, resolve)
+    if isinstance(node, (ast.Name, ast.Attribute)):
+        value = resolve(ast.unparse(node))
+        if isinstance(value, Symbol) and value.kind == "class":
+            return Instance(classes=(value.dotted,))
+    return UNKNOWN
+
+
+def _one_of(nodes: list[ast.expr], resolve: Resolve) -> Value:
+    some = [node for node in nodes if not (isinstance(node, ast.Constant) and node.value is None)]
+    values = [promised(node, resolve) for node in some]
+    return values[0] if len(values) == 1 else either(values)
+
+
+def _generic(node: ast.Subscript, resolve: Resolve) -> Value:
+    outer = ast.unparse(node.value).rpartition(".")[2]
+    inner = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
+    if outer in _WRAPPERS:
+        return _one_of(inner if outer == "Union" else inner[:1], resolve)
+    if outer in _COLLECTIONS and inner:
+        if outer in ("tuple", "Tuple") and not (
+            len(inner) == 2 and isinstance(inner[1], ast.Constant) and inner[1].value is Ellipsis
+        ):
+            return UNKNOWN
+        return Container(element=promised(inner[0], resolve))
+    if outer in _MAPPINGS and len(inner) == 2:
+        return Container(element=promised(inner[1], resolve))
+    return UNKNOWN

@@ -1,19 +1,20 @@
 """Version checks, evaluated for one concrete torch release instead of being parsed into a specifier.
 
-Decides what `torch.__version__` and everything computed from it is worth in a release, in each
-spelling that users meet (final, with a local part, nightly, release candidate). Knows no syntax tree.
+What `torch.__version__`, and everything computed from it, is worth in a release: one value for each spelling that
+users meet (final, with a local part, nightly, release candidate). Knows no syntax tree.
 """
 
 from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from typing import Any
 
 from packaging.specifiers import SpecifierSet
 from packaging.version import InvalidVersion, Version
 
+from patchgate.lint.interpret.references import Traps
+from patchgate.lint.interpret.values import Known
 from patchgate.model.predicates import ORDER
 
 Operator = Callable[[Any, Any], Any]
@@ -116,23 +117,10 @@ _METHODS: dict[type, frozenset[str]] = {
     str: frozenset({"split", "startswith", "endswith", "strip", "partition", "rpartition", "rsplit", "replace"}),
     SpecifierSet: frozenset({"contains"}),
 }
-_FIELDS = frozenset(
-    [
-        "public",
-        "base_version",
-        "release",
-        "major",
-        "minor",
-        "micro",
-        "local",
-        "pre",
-        "dev",
-        "post",
-        "is_prerelease",
-        "is_devrelease",
-        "is_postrelease",
-    ]
-)
+_FIELDS = frozenset({
+    "public", "base_version", "release", "major", "minor", "micro", "local", "pre", "dev", "post", "is_prerelease",
+    "is_devrelease", "is_postrelease",
+})  # fmt: skip
 _MAX_TEXT = 200
 
 
@@ -157,6 +145,16 @@ def call_method(value: object, name: str, arguments: Iterable[Any], keywords: di
     raise NotKnown
 
 
+def fold(function: Callable[..., Any], *operands: Known) -> Known | None:
+    """`function` of the operands in each spelling of the release; None where Python itself would raise."""
+    rows = zip(*(operand.values for operand in operands), strict=True)
+    try:
+        values = tuple(attempt(function, *row) for row in rows) or (None,) * 4
+    except NotKnown:
+        return None
+    return Known(values=values, because=frozenset().union(*(operand.because for operand in operands)))
+
+
 def attempt(function: Callable[..., Any], *arguments: Any, **keywords: Any) -> Any:
     """The value of a call; NotKnown where Python itself would raise, or where the value gets large."""
     try:
@@ -166,20 +164,6 @@ def attempt(function: Callable[..., Any], *arguments: Any, **keywords: Any) -> A
     if isinstance(value, (str, tuple, list)) and len(value) > _MAX_TEXT:
         raise NotKnown
     return value
-
-
-@dataclass(frozen=True, kw_only=True)
-class Traps:
-    """What is wrong with one comparison of versions, judged by its values in the spellings of a release."""
-
-    textual: bool = False
-    misorders: bool = False
-    local: bool = False
-    nightly_below: bool = False
-    nightly_above: bool = False
-
-    def __bool__(self) -> bool:
-        return self.textual or self.local or self.nightly_below or self.nightly_above
 
 
 def traps_in(symbol: str, left: tuple[Any, ...], right: tuple[Any, ...], results: tuple[Any, ...]) -> Traps:

@@ -1,0 +1,267 @@
+"""What changes or uses a name: references to torch, assignments, replacements of torch's names, and what tests show."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Sequence
+from dataclasses import replace
+
+from patchgate.lint.index.records import Function
+from patchgate.lint.interpret.references import Presence, Reachability, Rebinding, Reference, Span, Usage
+from patchgate.lint.interpret.state import State, read
+from patchgate.lint.interpret.torch_names import look_up, module_of, promised
+from patchgate.lint.interpret.values import (
+    UNKNOWN,
+    VERSION,
+    External,
+    Instance,
+    Known,
+    LocalClass,
+    LocalFunction,
+    Method,
+    Symbol,
+    Value,
+    element_of,
+)
+from patchgate.lint.interpret.version_gates import TorchVersion, field_of, fold, spellings
+
+_VERSION_SOURCES = frozenset({"torch.__version__", "torch.version.__version__", "torch.torch_version.__version__"})
+_FORMS = {"staticmethod": "static", "classmethod": "class", "property": "property"}
+_FORMS |= {"cached_property": "cached-property", "functools.cached_property": "cached-property"}
+# Functions that say nothing of their first argument when they come out true.
+_HARMLESS = frozenset({"len", "bool", "any", "all", "callable", "getattr", "print"})
+
+
+def note_reference(
+    kind: str, owner: str, name: str, presence: Presence, span: Span, state: State, *, guarded: bool = False
+) -> None:
+    """Note that the patch needs `owner.name`."""
+    reachability = Reachability.GUARDED if guarded else state.reachability
+    if presence is Presence.MISSING and state.attempt is not None:
+        if reachability is Reachability.REACHABLE:
+            state.attempt.failed = True
+        reachability = Reachability.GUARDED
+    state.usage.references.append(
+        Reference(
+            span=span,
+            kind=kind,
+            owner=owner,
+            name=name,
+            presence=presence,
+            reachability=reachability,
+            gates=state.gates,
+            path=state.path,
+        )
+    )
+
+
+def attribute(owner: Value, name: str, span: Span, state: State, *, guarded: bool = False) -> Value:
+    """`owner.name`, noted as a reference when `owner` belongs to torch."""
+    if isinstance(owner, External):
+        return _external(f"{owner.dotted}.{name}", state)
+    if isinstance(owner, Known):
+        return fold(lambda value: field_of(value, name), owner) or Method(owner=owner, name=name)
+    if isinstance(owner, LocalClass):
+        member = owner.members.get(name, UNKNOWN)
+        if isinstance(member, LocalFunction):
+            state.use(member)
+        return member
+    if not isinstance(owner, (Symbol, Instance)):
+        return UNKNOWN
+    if isinstance(owner, Symbol) and f"{owner.dotted}.{name}" in _VERSION_SOURCES:
+        return _external(f"{owner.dotted}.{name}", state)
+    presence, value, holder = look_up(state.release, owner, name)
+    if isinstance(owner, Instance) or owner.kind in ("module", "class"):
+        late = isinstance(owner, Instance) or owner.kind == "class"
+        kind = "config" if _is_config(holder, state) else "attribute" if late else "name"
+        note_reference(kind, holder, name, presence, span, state, guarded=guarded)
+    return value
+
+
+def dotted_value(path: str, span: Span, state: State) -> Value:
+    """The value at the end of `torch.a.b.C`, each step noted."""
+    first, *rest = path.split(".")
+    value: Value = Symbol(dotted=first, kind="module") if first in ("torch", "triton") else UNKNOWN
+    for name in rest:
+        value = attribute(value, name, span, state)
+    return value
+
+
+def _external(dotted: str, state: State) -> Value:
+    if dotted in _VERSION_SOURCES:
+        texts = tuple(TorchVersion(text) for text in spellings(state.release.version))
+        return Known(values=texts, because=frozenset({VERSION}))
+    if dotted in ("torch.version.cuda", "torch.version.hip"):
+        return UNKNOWN
+    return External(dotted=dotted)
+
+
+def _is_config(dotted: str, state: State) -> bool:
+    """Whether `dotted` is a module of options, or a group of them inside one."""
+    if "config" not in dotted:
+        return False
+    module = state.release.module(module_of(state.release, dotted))
+    return module is not None and bool(module.config)
+
+
+def promised_by(annotation: ast.expr | None, state: State) -> Value:
+    """What an annotation of the patch promises; nothing is noted."""
+
+    def resolve(name: str) -> Value:
+        first, *rest = name.split(".")
+        value = state.scope.lookup(first)
+        for part in rest:
+            value = look_up(state.release, value, part)[1] if isinstance(value, Symbol) else None
+        return value if value is not None else UNKNOWN
+
+    return promised(annotation, resolve) if annotation is not None else UNKNOWN
+
+
+def bind(target: ast.expr, value: Value, state: State, source: ast.expr | None = None) -> None:
+    """`target = value`, where `source` is the expression that gave the value."""
+    if isinstance(target, ast.Name):
+        state.scope.assign(target.id, value)
+    elif isinstance(target, ast.Attribute):
+        owner = read(target.value, state)
+        state.scope.forget(chain(target))
+        rebind(owner, target.attr, value, source, Span.of_attribute(target), state)
+    elif isinstance(target, (ast.Tuple, ast.List)):
+        nodes = source.elts if isinstance(source, (ast.Tuple, ast.List)) else []
+        paired = len(nodes) == len(target.elts) and not any(isinstance(node, ast.Starred) for node in target.elts)
+        again = replace(state, usage=Usage())  # the source has been read, and its names noted, already
+        for at, part in enumerate(target.elts):
+            bind(part, read(nodes[at], again) if paired else element_of(value), state, nodes[at] if paired else None)
+    elif isinstance(target, ast.Starred):
+        bind(target.value, UNKNOWN, state)
+    else:
+        read(target, state)
+
+
+def rebind(owner: Value, name: str, value: Value, source: ast.expr | None, span: Span, state: State) -> None:
+    """Note `owner.name = value` when `owner` is a class or module of torch. An option that is set is a reference."""
+    if isinstance(owner, Instance):
+        # The patch's own mark on an object of torch: reading it back is no missing name.
+        state.usage.define(owner.classes[0], name, state.path)
+    if not isinstance(owner, Symbol) or owner.kind not in ("class", "module"):
+        return
+    presence, _, _ = look_up(state.release, owner, name)
+    if _is_config(owner.dotted, state):
+        note_reference("config", owner.dotted, name, presence, span, state)
+        return
+    on_class, target = owner.kind == "class", f"{owner.dotted}.{name}"
+    answer = state.release.member(owner.dotted, name) if on_class else state.release.resolve(target)
+    form = _form_of(source, value)
+    if isinstance(value, LocalFunction) and on_class and form != "static":
+        value.receivers.add(owner.dotted)
+    state.usage.define(owner.dotted, name, state.path)
+    state.usage.rebindings.append(
+        Rebinding(
+            span=span,
+            target=target,
+            on_class=on_class,
+            presence=presence,
+            origin=answer.origin if answer is not None else None,
+            original=answer.symbol if answer is not None and isinstance(answer.symbol, Function) else None,
+            function=value.node if isinstance(value, LocalFunction) else None,
+            reachability=state.reachability,
+            form=form,
+            gates=state.gates,
+        )
+    )
+
+
+def override(bases: Sequence[Value], name: str, function: LocalFunction, state: State) -> None:
+    """Note that a class of the patch defines `name`, where a base of torch does too."""
+    for base in bases:
+        if not isinstance(base, Symbol) or base.kind != "class" or isinstance(function.node, ast.Lambda):
+            continue
+        answer = state.release.member(base.dotted, name)
+        if answer is None or not isinstance(answer.symbol, Function):
+            continue
+        state.usage.overrides.append(
+            Rebinding(
+                span=Span.of_function_name(function.node),
+                target=f"{base.dotted}.{name}",
+                on_class=True,
+                presence=Presence.PRESENT,
+                origin=answer.origin,
+                original=answer.symbol,
+                function=function.node,
+                reachability=state.reachability,
+                form=_form_of(None, function),
+                gates=state.gates,
+                inherited=True,
+            )
+        )
+
+
+def _form_of(source: ast.expr | None, value: Value) -> str | None:
+    """How the replacement will be bound: by what wraps it, else by its decorators."""
+    if isinstance(source, ast.Call) and isinstance(source.func, ast.Name) and source.func.id in _FORMS:
+        return _FORMS[source.func.id]
+    if isinstance(value, LocalFunction):
+        for decorator in getattr(value.node, "decorator_list", ()):
+            form = _FORMS.get(ast.unparse(decorator))
+            if form is not None:
+                return form
+    return None
+
+
+def narrow(test: ast.expr, way: bool, state: State) -> None:
+    """Add to the scope what holds where `test` came out `way`."""
+    if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
+        narrow(test.operand, not way, state)
+    elif isinstance(test, ast.BoolOp):
+        if isinstance(test.op, ast.And) is way:
+            for operand in test.values:
+                narrow(operand, way, state)
+    elif isinstance(test, ast.NamedExpr):
+        narrow(test.value, way, state)
+    elif isinstance(test, ast.Call) and isinstance(test.func, ast.Name) and len(test.args) >= 2 and way:
+        _narrow_by_call(test.func.id, test.args[0], test.args[1], state)
+    elif isinstance(test, ast.Compare) and way and isinstance(test.ops[0], (ast.Is, ast.Eq)):
+        left = test.left
+        if isinstance(left, ast.Call) and isinstance(left.func, ast.Name) and left.func.id == "type" and left.args:
+            key = chain(left.args[0])
+            if key:
+                state.scope.narrow(key, _instances(test.comparators[0], state))
+
+
+def _narrow_by_call(function: str, subject: ast.expr, argument: ast.expr, state: State) -> None:
+    key = chain(subject.target if isinstance(subject, ast.NamedExpr) else subject)
+    if not key:
+        return
+    if function == "isinstance":
+        state.scope.narrow(key, _instances(argument, state))
+    elif function == "hasattr" and isinstance(argument, ast.Constant):
+        state.scope.guarded |= {f"{key}.{argument.value!s}"}
+    elif function not in _HARMLESS:
+        # A TypeGuard, or anything else that may say more of the subject than we know.
+        state.scope.narrow(key, UNKNOWN)
+
+
+def _instances(node: ast.expr, state: State) -> Value:
+    """An object of the classes that the second argument of `isinstance` names."""
+    nodes, classes = [node], []
+    while nodes:
+        first = nodes.pop(0)
+        if isinstance(first, (ast.Tuple, ast.List)):
+            nodes = [*first.elts, *nodes]
+        elif isinstance(first, ast.BinOp):
+            nodes = [first.left, first.right, *nodes]
+        else:
+            value = read(first, state)
+            if not isinstance(value, Symbol) or value.kind != "class":
+                return UNKNOWN
+            classes.append(value.dotted)
+    return Instance(classes=tuple(dict.fromkeys(classes))) if classes else UNKNOWN
+
+
+def chain(node: ast.expr) -> str:
+    """`a.b.c` as text when that is all the expression is, else ''."""
+    if isinstance(node, ast.Name):
+        return node.id
+    if isinstance(node, ast.Attribute):
+        inner = chain(node.value)
+        return f"{inner}.{node.attr}" if inner else ""
+    return ""

@@ -1,0 +1,171 @@
+"""Statements with more than one way through: which way runs in this release, and what is known afterwards."""
+
+from __future__ import annotations
+
+import ast
+import sys
+from collections.abc import Sequence
+from dataclasses import replace
+
+from patchgate.lint.interpret.bindings import bind, narrow
+from patchgate.lint.interpret.references import Gate, Reachability, Span
+from patchgate.lint.interpret.state import Attempt, End, State, execute, execute_block, read
+from patchgate.lint.interpret.values import UNKNOWN, VERSION, Known, Snapshot, Value, element_of
+
+_MISSING = frozenset({"ImportError", "ModuleNotFoundError", "AttributeError", "NameError"})
+_CATCHERS = _MISSING | {"TypeError", "Exception", "BaseException"}
+
+
+@execute.register(ast.If)
+def execute_if(node: ast.If, state: State) -> End | None:
+    test = read(node.test, state)
+    truth = test.truth if isinstance(test, Known) else None
+    is_gate = isinstance(test, Known) and VERSION in test.because
+    if is_gate:
+        text = ast.unparse(node.test)
+        gate = Gate(span=Span.of(node.test), text=text, holds=truth, reachability=state.reachability)
+        state.usage.gates.append(gate)
+    if _last_name(node.test) == "TYPE_CHECKING":
+        execute_block(node.body, state.at(Reachability.GUARDED))
+        execute_block(node.orelse, state)
+        return None
+    before = state.scope.snapshot()
+    gates = (*state.gates, Span.of(node.test)) if is_gate else state.gates
+    outcomes = []
+    for branch, way in ((node.body, True), (node.orelse, False)):
+        state.scope.restore(before)
+        excluded = truth is not None and truth is not way
+        here = replace(
+            state,
+            reachability=state.excluded_by(test) if excluded else state.reachability,
+            gates=gates,
+            path=(*state.path, node.lineno, way) if truth is None else state.path,
+        )
+        narrow(node.test, way, here)
+        end = execute_block(branch, here)
+        outcomes.append((end, state.scope.snapshot()))
+    return _after_if(test, truth, outcomes, state)
+
+
+def _after_if(
+    test: Value, truth: bool | None, outcomes: Sequence[tuple[End | None, Snapshot]], state: State
+) -> End | None:
+    if truth is not None:
+        end, scope = outcomes[0 if truth else 1]
+        state.scope.restore(scope)
+        return None if end is None else End(state.excluded_by(test))
+    going_on = [scope for end, scope in outcomes if end is None]
+    if not going_on:
+        state.scope.restore(outcomes[1][1])
+        return End(Reachability.GUARDED)
+    state.scope.restore(going_on[0])
+    for other in going_on[1:]:
+        state.scope.merge(other)
+    return None
+
+
+@execute.register(ast.While)
+def execute_while(node: ast.While, state: State) -> None:
+    _forget_stored(node, state)
+    read(node.test, state)
+    before = state.scope.snapshot()
+    narrow(node.test, True, state)
+    execute_block(node.body, state)
+    state.scope.merge(before)
+    execute_block(node.orelse, state)
+
+
+@execute.register(ast.For)
+@execute.register(ast.AsyncFor)
+def execute_for(node: ast.For | ast.AsyncFor, state: State) -> None:
+    element = element_of(read(node.iter, state))
+    _forget_stored(node, state)
+    before = state.scope.snapshot()
+    bind(node.target, element, state)
+    execute_block(node.body, state)
+    state.scope.merge(before)
+    execute_block(node.orelse, state)
+
+
+def _forget_stored(loop: ast.AST, state: State) -> None:
+    """A name that a loop assigns may hold anything from its second turn on."""
+    for node in ast.walk(loop):
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            state.scope.assign(node.id, UNKNOWN)
+
+
+@execute.register(ast.With)
+@execute.register(ast.AsyncWith)
+def execute_with(node: ast.With | ast.AsyncWith, state: State) -> End | None:
+    for item in node.items:
+        read(item.context_expr, state)
+        if item.optional_vars is not None:
+            bind(item.optional_vars, UNKNOWN, state)
+    if any("suppress" in ast.unparse(item.context_expr) for item in node.items):
+        execute_block(node.body, replace(state, attempt=Attempt()))
+        return None
+    return execute_block(node.body, state)
+
+
+@execute.register(ast.Try)
+def execute_try(node: ast.Try, state: State) -> End | None:
+    """Where nothing was missing in the body, handlers that run for no other reason do not run."""
+    catches = any(handler.type is None or _names(handler.type) & _CATCHERS for handler in node.handlers)
+    before = state.scope.snapshot()
+    attempt = Attempt() if catches else None
+    end = _execute_attempt(node.body, replace(state, attempt=attempt or state.attempt))
+    failed = attempt is not None and attempt.failed
+    for handler in node.handlers:
+        after = state.scope.snapshot()
+        needless = catches and not failed and handler.type is not None and _names(handler.type) <= _MISSING
+        if failed:
+            state.scope.restore(before)
+        if handler.name:
+            state.scope.assign(handler.name, UNKNOWN)
+        handled = execute_block(handler.body, state.at(Reachability.GUARDED) if needless else state)
+        if not failed:
+            state.scope.restore(after)
+            if not needless and handled is None:
+                end = None
+    if not failed:
+        end = execute_block(node.orelse, state) or end
+    return execute_block(node.finalbody, state) or (None if failed or node.handlers else end)
+
+
+if sys.version_info >= (3, 11):
+    execute.register(ast.TryStar, execute_try)
+
+
+def _execute_attempt(statements: Sequence[ast.stmt], state: State) -> End | None:
+    """A try body: what follows a missing name in it does not run."""
+    end = None
+    for statement in statements:
+        end = end or execute(statement, state)
+        if state.attempt is not None and state.attempt.failed and state.reachable:
+            state = state.at(Reachability.GUARDED)
+    return end
+
+
+@execute.register(ast.Match)
+def execute_match(node: ast.Match, state: State) -> None:
+    read(node.subject, state)
+    _forget_stored(node, state)
+    before = state.scope.snapshot()
+    for case in node.cases:
+        read(case.pattern, state)
+        for part in ast.walk(case.pattern):
+            name = getattr(part, "name", None) or getattr(part, "rest", None)
+            if isinstance(name, str):
+                state.scope.assign(name, UNKNOWN)
+        read(case.guard, state)
+        execute_block(case.body, state)
+        state.scope.merge(before)
+
+
+def _names(node: ast.expr) -> set[str]:
+    """The last names of one exception class, or of a tuple of them."""
+    return {_last_name(each) for each in (node.elts if isinstance(node, ast.Tuple) else [node])}
+
+
+def _last_name(node: ast.expr) -> str:
+    return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""

@@ -1,0 +1,277 @@
+"""Calls in a patch: into torch, into the patch itself, and the few that change names or ask for them.
+
+What `hasattr`, `setattr`, `mock.patch`, `config.patch` and version helpers mean.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from patchgate.lint.index.records import Class, Function
+from patchgate.lint.interpret.bindings import attribute, dotted_value, note_reference, promised_by, rebind
+from patchgate.lint.interpret.references import Call, Presence, Reachability, Span, Usage
+from patchgate.lint.interpret.state import State, execute_block, read
+from patchgate.lint.interpret.torch_names import covered, look_up, returned
+from patchgate.lint.interpret.values import (
+    PRESENCE,
+    UNKNOWN,
+    VERSION,
+    External,
+    Instance,
+    Known,
+    LocalFunction,
+    Method,
+    Scope,
+    Symbol,
+    Value,
+)
+from patchgate.lint.interpret.version_gates import (
+    HELPERS,
+    NotKnown,
+    attempt,
+    call_method,
+    fold,
+    pure_function,
+    spellings,
+)
+
+_PATCHERS = frozenset({"unittest.mock.patch", "mock.patch"})
+_OBJECT_PATCHERS = frozenset({"unittest.mock.patch.object", "mock.patch.object"})
+_TRANSPARENT = frozenset({"staticmethod", "classmethod", "property", "functools.cache", "functools.cached_property"})
+_METADATA = frozenset({"importlib.metadata.version", "importlib_metadata.version"})
+# A function of the patch is read for its value only where it is as small as version helpers are.
+_MAX_INLINED = 3
+_MAX_INLINED_NODES = 120
+
+
+@read.register(ast.Call)
+def read_call(node: ast.Call, state: State) -> Value:
+    callee = read(node.func, state)
+    if isinstance(node.func, ast.Attribute) and node.func.attr == "setattr" and not isinstance(callee, Symbol):
+        callee = External(dotted="monkeypatch.setattr")
+    elif isinstance(callee, Symbol) and pure_function(callee.dotted) is not None:
+        callee = External(dotted=callee.dotted)
+    if isinstance(callee, External):
+        special = _special(callee.dotted, node, state)
+        if special is not None:
+            return special
+    arguments = [read(each.value if isinstance(each, ast.Starred) else each, state) for each in node.args]
+    keywords = {each.arg: read(each.value, state) for each in node.keywords}
+    match callee:
+        case Symbol(kind="config-method"):
+            _patch_options(callee, node, state)
+        case Symbol():
+            return _call_torch(node, callee, state)
+        case Method():
+            return _call_method(callee, arguments, keywords)
+        case LocalFunction():
+            return _call_local(callee, arguments, state)
+        case External():
+            return _call_external(callee, arguments, state)
+    return UNKNOWN
+
+
+def _special(dotted: str, node: ast.Call, state: State) -> Value | None:
+    """The value of a call that asks for or changes names; None when it is an ordinary call."""
+    name = dotted.rpartition(".")[2]
+    texts = [each.value if isinstance(each, ast.Constant) else None for each in node.args]
+    first, second = [text if isinstance(text, str) else None for text in (*texts, None, None)][:2]
+    if dotted in ("hasattr", "getattr", "setattr") and second is not None:
+        return _by_name(dotted, node, second, state)
+    if (dotted in _OBJECT_PATCHERS or name == "setattr") and second is not None:
+        owner = read(node.args[0], state)
+        _needed_by_mock(dotted, node, owner, second, Span.of(node.args[1]), state)
+        return _set_by_name(node, owner, second, state)
+    if (dotted in _PATCHERS or name == "setattr") and first is not None:
+        return _patch_path(dotted, node, first, state)
+    if dotted == "importlib.import_module" and first is not None:
+        return _import_module(node, first, state)
+    if dotted == "importlib.util.find_spec" and first is not None and covered(state.release, first):
+        return Known(values=(first in state.release.modules(),) * 4, because=frozenset({PRESENCE}))
+    if dotted in _METADATA and texts == ["torch"]:
+        return Known(values=spellings(state.release.version), because=frozenset({VERSION}))
+    return None
+
+
+def _by_name(function: str, node: ast.Call, name: str, state: State) -> Value:
+    owner = read(node.args[0], state)
+    if function == "setattr":
+        return _set_by_name(node, owner, name, state)
+    for rest in node.args[2:]:
+        read(rest, state)
+    if function == "getattr":
+        return attribute(owner, name, Span.of(node.args[1]), state, guarded=len(node.args) > 2)
+    if not isinstance(owner, (Symbol, Instance)):
+        return UNKNOWN
+    presence, _, _ = look_up(state.release, owner, name)
+    if presence is Presence.MAYBE:
+        return UNKNOWN
+    return Known(values=(presence is Presence.PRESENT,) * 4, because=frozenset({PRESENCE}))
+
+
+def _set_by_name(node: ast.Call, owner: Value, name: str, state: State) -> Value:
+    new = node.args[2] if len(node.args) > 2 else _keyword(node, "new", "side_effect")
+    rebind(owner, name, read(new, state), new, Span.of(node.args[1]), state)
+    return UNKNOWN
+
+
+def _patch_path(dotted: str, node: ast.Call, path: str, state: State) -> Value:
+    owner_path, _, name = path.rpartition(".")
+    new = node.args[1] if len(node.args) > 1 else _keyword(node, "new", "side_effect")
+    replacement = read(new, state)
+    span = Span.of(node.args[0])
+    owner = dotted_value(owner_path, span, state)
+    if isinstance(owner, Symbol):
+        _needed_by_mock(dotted, node, owner, name, span, state)
+        rebind(owner, name, replacement, new, span, state)
+    return UNKNOWN
+
+
+def _needed_by_mock(dotted: str, node: ast.Call, owner: Value, name: str, span: Span, state: State) -> None:
+    """`mock.patch` raises for a name that is not there, unless it is told to create it."""
+    if dotted in _PATCHERS | _OBJECT_PATCHERS and _keyword(node, "create") is None:
+        attribute(owner, name, span, state)
+
+
+def _import_module(node: ast.Call, path: str, state: State) -> Value:
+    module = Symbol(dotted=path, kind="module")
+    if not covered(state.release, path):
+        return module if path.split(".")[0] == "torch" else UNKNOWN
+    presence = Presence.PRESENT if path in state.release.modules() else Presence.MISSING
+    owner, _, name = path.rpartition(".")
+    note_reference("module", owner, name, presence, Span.of(node.args[0]), state)
+    return module if presence is Presence.PRESENT else UNKNOWN
+
+
+def _patch_options(callee: Symbol, node: ast.Call, state: State) -> None:
+    """`config.patch(option=..., **{"group.option": ...})`."""
+    owner, _, method = callee.dotted.rpartition(".")
+    if method != "patch":
+        return
+    named: list[tuple[str, ast.expr]] = [(each.arg, each.value) for each in node.keywords if each.arg]
+    for each in node.args[:1]:
+        keys = each.keys if isinstance(each, ast.Dict) else [each]
+        named += [(key.value, key) for key in keys if isinstance(key, ast.Constant) and isinstance(key.value, str)]
+    for option, at in named:
+        value: Value = Symbol(dotted=owner, kind="module")
+        for name in option.split("."):
+            value = attribute(value, name, Span.of(at), state)
+
+
+def _call_method(callee: Method, arguments: list[Value], keywords: dict[str | None, Value]) -> Value:
+    """A method of a string or specifier; its keywords count as constants."""
+    known = [each for each in arguments if isinstance(each, Known)]
+    options = {name: Known(values=each.values) for name, each in keywords.items() if name and isinstance(each, Known)}
+    if len(known) != len(arguments) or len(options) != len(keywords):
+        return UNKNOWN
+
+    def call(owner: object, *given: Any) -> Any:
+        return call_method(
+            owner, callee.name, given[: len(known)], dict(zip(options, given[len(known) :], strict=True))
+        )
+
+    return fold(call, callee.owner, *known, *options.values()) or UNKNOWN
+
+
+def _call_external(callee: External, arguments: list[Value], state: State) -> Value:
+    if callee.dotted in _TRANSPARENT and arguments:
+        return arguments[0] if isinstance(arguments[0], LocalFunction) else UNKNOWN
+    helper = HELPERS.get(callee.dotted.rpartition(".")[2])
+    if helper is not None:
+        return _call_version_helper(helper, arguments, state)
+    function = pure_function(callee.dotted)
+    if function is None:
+        return UNKNOWN
+    # `map(int, ...)`: a function may be an argument too.
+    operands = [_as_known(each) for each in arguments]
+    known = [each for each in operands if each is not None]
+    return (len(known) == len(arguments) and fold(function, *known)) or UNKNOWN
+
+
+def _as_known(argument: Value) -> Known | None:
+    if isinstance(argument, External):
+        function = pure_function(argument.dotted)
+        return Known(values=(function,) * 4) if function else None
+    return argument if isinstance(argument, Known) else None
+
+
+def _call_version_helper(helper: Callable[..., Callable[[str], bool]], arguments: list[Value], state: State) -> Value:
+    texts = [str(each.values[0]) for each in arguments if isinstance(each, Known)]
+    if not texts or len(texts) != len(arguments):
+        return UNKNOWN
+    try:
+        values = tuple(attempt(helper(*texts), each) for each in spellings(state.release.version))
+    except (NotKnown, TypeError):
+        return UNKNOWN
+    return Known(values=values, because=frozenset({VERSION}))
+
+
+def _call_local(callee: LocalFunction, arguments: list[Value], state: State) -> Value:
+    value = _inline(callee, arguments, state)
+    if isinstance(value, Known):
+        return value
+    helper = HELPERS.get(getattr(callee.node, "name", ""))
+    if helper is not None:
+        return _call_version_helper(helper, arguments, state)
+    return promised_by(getattr(callee.node, "returns", None), replace(state, scope=callee.scope))
+
+
+def _inline(function: LocalFunction, arguments: list[Value], state: State) -> Value:
+    """What a small function of the patch returns, when only the torch version decides it."""
+    node = function.node
+    if state.inlined >= _MAX_INLINED or isinstance(node, (ast.Lambda, ast.AsyncFunctionDef)):
+        return UNKNOWN
+    if sum(1 for _ in ast.walk(node)) > _MAX_INLINED_NODES or len(arguments) > len(node.args.args):
+        return UNKNOWN
+    inner = replace(
+        state,
+        scope=Scope(parent=function.scope),
+        usage=Usage(),
+        returned=[],
+        reachability=Reachability.REACHABLE,
+        attempt=None,
+        inlined=state.inlined + 1,
+    )
+    for parameter, value in zip(node.args.args, arguments, strict=False):
+        inner.scope.assign(parameter.arg, value)
+    execute_block(node.body, inner)
+    results = inner.returned
+    return results[0] if results and all(result == results[0] for result in results) else UNKNOWN
+
+
+def _call_torch(node: ast.Call, callee: Symbol, state: State) -> Value:
+    answer = state.release.resolve(callee.dotted)
+    if answer is None:
+        return UNKNOWN
+    if isinstance(answer.symbol, Class):
+        own = answer.symbol.functions.get("__init__")
+        if own is not None and "__new__" not in answer.symbol.functions:
+            _note_call(node, callee.dotted, own, state, bound=True)
+        return Instance(classes=(answer.origin,))
+    if isinstance(answer.symbol, Function):
+        _note_call(node, callee.dotted, answer.symbol, state, bound=callee.bound)
+        return returned(state.release, answer.origin, answer.symbol, callee.receiver)
+    return UNKNOWN
+
+
+def _note_call(node: ast.Call, dotted: str, function: Function, state: State, *, bound: bool) -> None:
+    positional = sum(not isinstance(each, ast.Starred) for each in node.args)
+    state.usage.calls.append(
+        Call(
+            span=Span.of(node.func),
+            dotted=dotted,
+            function=function,
+            bound=bound,
+            positional=positional,
+            keywords=tuple(each.arg for each in node.keywords if each.arg),
+            starred=positional < len(node.args) or any(each.arg is None for each in node.keywords),
+            reachability=state.reachability,
+        )
+    )
+
+
+def _keyword(node: ast.Call, *names: str) -> ast.expr | None:
+    return next((each.value for each in node.keywords if each.arg in names), None)

@@ -1,0 +1,229 @@
+"""Expressions of a patch -> values. What is known is computed once for each spelling of the release."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from patchgate.lint.interpret.bindings import attribute, bind, chain, narrow
+from patchgate.lint.interpret.references import Comparison, Span
+from patchgate.lint.interpret.state import State, read
+from patchgate.lint.interpret.values import (
+    UNKNOWN,
+    VERSION,
+    Container,
+    External,
+    Instance,
+    Known,
+    LocalFunction,
+    Value,
+    element_of,
+)
+from patchgate.lint.interpret.version_gates import fold, traps_in
+from patchgate.model.predicates import ORDER
+
+_OPERATORS: dict[type[ast.cmpop], str] = {
+    ast.Lt: "<",
+    ast.LtE: "<=",
+    ast.Gt: ">",
+    ast.GtE: ">=",
+    ast.Eq: "==",
+    ast.NotEq: "!=",
+}
+_IDENTITIES: dict[type[ast.cmpop], Callable[[Any, Any], bool]] = {
+    ast.In: lambda left, right: left in right,
+    ast.NotIn: lambda left, right: left not in right,
+    ast.Is: lambda left, right: left is right,
+    ast.IsNot: lambda left, right: left is not right,
+}
+
+
+@read.register(ast.Constant)
+def read_constant(node: ast.Constant, state: State) -> Value:
+    return Known(values=(node.value,) * 4)
+
+
+@read.register(ast.Name)
+def read_name(node: ast.Name, state: State) -> Value:
+    if node.id in state.scope.narrowed:
+        return state.scope.narrowed[node.id]
+    value = state.scope.lookup(node.id)
+    if value is None:
+        return External(dotted=node.id)
+    state.use(value)
+    return value
+
+
+@read.register(ast.Attribute)
+def read_attribute(node: ast.Attribute, state: State) -> Value:
+    key = chain(node)
+    owner = read(node.value, state)
+    value = attribute(owner, node.attr, Span.of_attribute(node), state, guarded=key in state.scope.guarded)
+    return state.scope.narrowed.get(key, value) if key else value
+
+
+@read.register(ast.Lambda)
+def read_lambda(node: ast.Lambda, state: State) -> Value:
+    function = LocalFunction(node=node, scope=state.scope)
+    state.define(function)
+    return function
+
+
+@read.register(ast.NamedExpr)
+def read_assignment_expression(node: ast.NamedExpr, state: State) -> Value:
+    value = read(node.value, state)
+    state.scope.assign(node.target.id, value)
+    return value
+
+
+@read.register(ast.Compare)
+def read_comparison(node: ast.Compare, state: State) -> Value:
+    operands = [read(operand, state) for operand in (node.left, *node.comparators)]
+    because: frozenset[str] = frozenset()
+    total: tuple[bool, ...] = (True,) * 4
+    for operator, left, right in zip(node.ops, operands, operands[1:], strict=False):
+        if not isinstance(left, Known) or not isinstance(right, Known):
+            return UNKNOWN
+        symbol = _OPERATORS.get(type(operator))
+        result = fold(ORDER[symbol] if symbol else _IDENTITIES[type(operator)], left, right)
+        if result is None:
+            return UNKNOWN
+        because |= result.because
+        if symbol and VERSION in result.because:
+            traps = traps_in(symbol, left.values, right.values, result.values)
+            if traps:
+                state.usage.comparisons.append(
+                    Comparison(span=Span.of(node), text=ast.unparse(node), traps=traps, reachability=state.reachability)
+                )
+        total = tuple(before and bool(now) for before, now in zip(total, result.values, strict=True))
+    return Known(values=total, because=because)
+
+
+@read.register(ast.BoolOp)
+def read_and_or(node: ast.BoolOp, state: State) -> Value:
+    """`and` and `or`, later operands read with what the earlier ones have shown."""
+    stops = isinstance(node.op, ast.Or)
+    saved = state.scope.snapshot()
+    known: list[Known] = []
+    for operand in node.values:
+        value = read(operand, state)
+        if isinstance(value, Known):
+            known.append(value)
+            if value.truth is stops:
+                state = state.at(state.excluded_by(value))
+        narrow(operand, not stops, state)
+    state.scope.restore(saved)
+    deciding = [value for value in known if value.truth is stops]
+    if deciding:
+        return Known(values=deciding[0].values, because=_because(deciding))
+    if len(known) == len(node.values):
+        combine = any if stops else all
+        rows = zip(*(value.values for value in known), strict=True)
+        return Known(values=tuple(combine(map(bool, row)) for row in rows), because=_because(known))
+    return UNKNOWN
+
+
+def _because(operands: list[Known]) -> frozenset[str]:
+    return frozenset().union(*(operand.because for operand in operands))
+
+
+@read.register(ast.UnaryOp)
+def read_unary(node: ast.UnaryOp, state: State) -> Value:
+    value = read(node.operand, state)
+    if isinstance(node.op, ast.Not) and isinstance(value, Known):
+        return Known(values=tuple(not each for each in value.values), because=value.because)
+    if isinstance(node.op, ast.USub) and isinstance(value, Known):
+        return fold(lambda number: -number, value) or UNKNOWN
+    return UNKNOWN
+
+
+@read.register(ast.IfExp)
+def read_conditional(node: ast.IfExp, state: State) -> Value:
+    test = read(node.test, state)
+    truth = test.truth if isinstance(test, Known) else None
+    saved = state.scope.snapshot()
+    results = []
+    for branch, way in ((node.body, True), (node.orelse, False)):
+        excluded = truth is not None and truth is not way
+        here = state.at(state.excluded_by(test)) if excluded else state
+        narrow(node.test, way, here)
+        results.append(read(branch, here))
+        state.scope.restore(saved)
+    if truth is None:
+        return results[0] if results[0] == results[1] else UNKNOWN
+    return results[0 if truth else 1]
+
+
+@read.register(ast.Tuple)
+@read.register(ast.List)
+def read_sequence(node: ast.Tuple | ast.List, state: State) -> Value:
+    items = [read(item, state) for item in node.elts]
+    known = [item for item in items if isinstance(item, Known)]
+    if len(known) < len(items):
+        return UNKNOWN
+    make = tuple if isinstance(node, ast.Tuple) else list
+    return Known(values=tuple(make(item.values[at] for item in known) for at in range(4)), because=_because(known))
+
+
+@read.register(ast.Subscript)
+def read_subscript(node: ast.Subscript, state: State) -> Value:
+    owner = read(node.value, state)
+    if isinstance(node.slice, ast.Slice):
+        parts = [node.slice.lower, node.slice.upper, node.slice.step]
+        bounds = [Known(values=(None,) * 4) if part is None else read(part, state) for part in parts]
+        known = [bound for bound in bounds if isinstance(bound, Known)]
+        if isinstance(owner, Known) and len(known) == len(bounds):
+            return fold(lambda value, a, b, c: value[slice(a, b, c)], owner, *known) or UNKNOWN
+        return owner if isinstance(owner, Container) else UNKNOWN
+    index = read(node.slice, state)
+    if isinstance(owner, Known) and isinstance(index, Known):
+        return fold(lambda value, at: value[at], owner, index) or UNKNOWN
+    return element_of(owner)
+
+
+@read.register(ast.ListComp)
+@read.register(ast.SetComp)
+@read.register(ast.GeneratorExp)
+def read_comprehension(node: ast.ListComp | ast.SetComp | ast.GeneratorExp, state: State) -> Value:
+    if len(node.generators) == 1 and not node.generators[0].ifs:
+        items = read(node.generators[0].iter, state)
+        if isinstance(items, Known):
+            return _element_by_element(node, items, state)
+    inner = _after_generators(node.generators, state)
+    element = read(node.elt, inner)
+    return Container(element=element) if isinstance(element, Instance) else UNKNOWN
+
+
+def _element_by_element(node: ast.ListComp | ast.SetComp | ast.GeneratorExp, items: Known, state: State) -> Value:
+    """`int(part) for part in version.split(".")`."""
+    rows = [list(value) if isinstance(value, (list, tuple)) else [] for value in items.values]
+    elements: list[Known] = []
+    inner = replace(state, scope=state.scope.inner())
+    for parts in zip(*rows, strict=False):
+        bind(node.generators[0].target, Known(values=parts, because=items.because), inner)
+        element = read(node.elt, inner)
+        if not isinstance(element, Known):
+            return UNKNOWN
+        elements.append(element)
+    return Known(values=tuple([each.values[at] for each in elements] for at in range(4)), because=items.because)
+
+
+@read.register(ast.DictComp)
+def read_dict_comprehension(node: ast.DictComp, state: State) -> Value:
+    inner = _after_generators(node.generators, state)
+    read(node.key, inner)
+    read(node.value, inner)
+    return UNKNOWN
+
+
+def _after_generators(generators: list[ast.comprehension], state: State) -> State:
+    """Inside a comprehension, its targets bound."""
+    inner = replace(state, scope=state.scope.inner())
+    for generator in generators:
+        bind(generator.target, element_of(read(generator.iter, inner)), inner)
+        for test in generator.ifs:
+            read(test, inner)
+            narrow(test, True, inner)
+    return inner

@@ -1,0 +1,229 @@
+"""A patch, read once for one torch release: version gates are evaluated, not guessed.
+
+Simple statements, imports, functions and classes are here. Bodies of functions come last, after all that may refer to
+them, and as reachable as the strongest of those references.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections import Counter
+from dataclasses import replace
+
+from patchgate.lint.index.release import Release
+from patchgate.lint.interpret import branches, calls, expressions  # noqa: F401  # they register what they know
+from patchgate.lint.interpret.bindings import attribute, bind, narrow, note_reference, override, promised_by
+from patchgate.lint.interpret.references import Presence, Reachability, Span, Usage
+from patchgate.lint.interpret.state import End, PendingFunction, State, execute, execute_block, read
+from patchgate.lint.interpret.torch_names import covered, look_up
+from patchgate.lint.interpret.values import (
+    UNKNOWN,
+    External,
+    Instance,
+    LocalClass,
+    LocalFunction,
+    Scope,
+    Symbol,
+    Value,
+)
+
+_TORCH = ("torch", "triton")
+
+
+def interpret(tree: ast.Module, release: Release) -> Usage:
+    """What the file does in one release."""
+    state = State(release=release)
+    execute_block(tree.body, state)
+    _execute_functions(state)
+    return state.usage
+
+
+def _execute_functions(state: State) -> None:
+    """Walk every body: first what is referred to, then what nobody refers to, as if it ran."""
+    mentions = _mentions(state)
+    count = 0
+    while state.pending:
+        first = min(state.pending.values(), key=lambda pending: _turn(pending, mentions))
+        del state.pending[first.function.node]
+        count += 1
+        here = replace(
+            state,
+            scope=Scope(parent=first.function.scope),
+            reachability=first.reachability or Reachability.REACHABLE,
+            gates=first.gates,
+            path=(count,),
+        )
+        _assign_parameters(first.function, here)
+        node = first.function.node
+        if isinstance(node, ast.Lambda):
+            read(node.body, here)
+        else:
+            execute_block(node.body, here)
+
+
+def _turn(pending: PendingFunction, mentions: Counter[str]) -> int:
+    """The lower, the sooner the body is walked."""
+    if pending.reachability is None:
+        return 3 if mentions[getattr(pending.function.node, "name", "")] else 1
+    return {Reachability.REACHABLE: 0, Reachability.GATED: 2, Reachability.GUARDED: 4}[pending.reachability]
+
+
+def _mentions(state: State) -> Counter[str]:
+    """In how many other functions each name stands."""
+    counts: Counter[str] = Counter()
+    for node in state.pending:
+        names = {each.id for each in ast.walk(node) if isinstance(each, ast.Name)}
+        counts.update(names - {getattr(node, "name", "")})
+    return counts
+
+
+def _assign_parameters(function: LocalFunction, state: State) -> None:
+    arguments = function.node.args
+    parameters = [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]
+    for parameter in parameters:
+        state.scope.assign(parameter.arg, promised_by(parameter.annotation, state))
+    for extra in (arguments.vararg, arguments.kwarg):
+        if extra is not None:
+            state.scope.assign(extra.arg, UNKNOWN)
+    if function.receivers and parameters and parameters[0].annotation is None:
+        state.scope.assign(parameters[0].arg, Instance(classes=tuple(sorted(function.receivers))))
+
+
+@execute.register(ast.Import)
+def execute_import(node: ast.Import, state: State) -> None:
+    for alias in node.names:
+        first = alias.name.split(".")[0]
+        there = _import_module(alias.name, Span.of(alias), state)
+        name = alias.asname or first
+        target = alias.name if alias.asname else first
+        if first not in _TORCH:
+            state.scope.assign(name, External(dotted=target))
+        else:
+            known = there or alias.asname is None
+            state.scope.assign(name, Symbol(dotted=target, kind="module") if known else UNKNOWN)
+
+
+@execute.register(ast.ImportFrom)
+def execute_import_from(node: ast.ImportFrom, state: State) -> None:
+    module = node.module or ""
+    if node.level or module.split(".")[0] not in _TORCH:
+        for alias in node.names:
+            state.scope.assign(alias.asname or alias.name, External(dotted=f"{module}.{alias.name}"))
+        return
+    there = _import_module(module, Span.of(node.names[0]), state)
+    for alias in node.names:
+        value = _imported(Symbol(dotted=module, kind="module"), alias, state) if there else UNKNOWN
+        state.scope.assign(alias.asname or alias.name, value)
+
+
+def _import_module(dotted: str, span: Span, state: State) -> bool:
+    """Note the module as referred to; False when this release does not have it."""
+    if not covered(state.release, dotted):
+        return True
+    there = dotted in state.release.modules()
+    owner, _, name = dotted.rpartition(".")
+    note_reference("module", owner, name, Presence.PRESENT if there else Presence.MISSING, span, state)
+    return there
+
+
+def _imported(owner: Symbol, alias: ast.alias, state: State) -> Value:
+    if alias.name == "*":
+        return UNKNOWN
+    dotted = f"{owner.dotted}.{alias.name}"
+    if dotted == "torch.__version__":
+        return attribute(owner, "__version__", Span.of(alias), state)
+    presence, value, holder = look_up(state.release, owner, alias.name)
+    note_reference("name", holder, alias.name, presence, Span.of(alias), state)
+    if presence is Presence.MAYBE and not covered(state.release, dotted):
+        return External(dotted=dotted)
+    return value
+
+
+@execute.register(ast.FunctionDef)
+@execute.register(ast.AsyncFunctionDef)
+def execute_function(node: ast.FunctionDef | ast.AsyncFunctionDef, state: State) -> None:
+    function = LocalFunction(node=node, scope=state.scope)
+    state.define(function)
+    for part in (*node.decorator_list, *node.args.defaults, *node.args.kw_defaults):
+        read(part, state)
+    if node.decorator_list:
+        state.use(function)
+    state.scope.assign(node.name, function)
+
+
+@execute.register(ast.ClassDef)
+def execute_class(node: ast.ClassDef, state: State) -> None:
+    for part in (*node.decorator_list, *(keyword.value for keyword in node.keywords)):
+        read(part, state)
+    bases = [read(base, state) for base in node.bases]
+    scope = Scope(parent=state.scope, is_class=True)
+    execute_block(node.body, replace(state, scope=scope))
+    local = LocalClass(members=scope.names)
+    state.scope.assign(node.name, local)
+    for name, member in scope.names.items():
+        if isinstance(member, LocalFunction) and not name.startswith("__"):
+            override(bases, name, member, state)
+    if node.decorator_list or node.bases or not state.reachable:
+        state.use(local)
+
+
+@execute.register(ast.Return)
+def execute_return(node: ast.Return, state: State) -> End:
+    value = read(node.value, state)
+    if state.inlined and state.reachable:
+        state.returned.append(value)
+    return End(Reachability.GUARDED)
+
+
+@execute.register(ast.Raise)
+@execute.register(ast.Continue)
+@execute.register(ast.Break)
+def execute_raise(node: ast.Raise | ast.Continue | ast.Break, state: State) -> End:
+    read(node, state)
+    return End(Reachability.GUARDED)
+
+
+@execute.register(ast.Assign)
+def execute_assignment(node: ast.Assign, state: State) -> None:
+    value = read(node.value, state)
+    for target in node.targets:
+        bind(target, value, state, node.value)
+
+
+@execute.register(ast.AnnAssign)
+def execute_annotated_assignment(node: ast.AnnAssign, state: State) -> None:
+    value = read(node.value, state)
+    read(node.annotation, state)
+    promised = promised_by(node.annotation, state)
+    if node.value is not None or isinstance(node.target, ast.Name):
+        bind(node.target, value if promised is UNKNOWN else promised, state, node.value)
+
+
+@execute.register(ast.AugAssign)
+def execute_augmented_assignment(node: ast.AugAssign, state: State) -> None:
+    read(node.value, state)
+    if isinstance(node.target, ast.Name):
+        state.scope.assign(node.target.id, UNKNOWN)
+    else:
+        read(node.target, state)
+
+
+@execute.register(ast.Assert)
+def execute_assert(node: ast.Assert, state: State) -> None:
+    read(node.test, state)
+    read(node.msg, state)
+    narrow(node.test, True, state)
+
+
+@execute.register(ast.Delete)
+def execute_delete(node: ast.Delete, state: State) -> None:
+    for target in node.targets:
+        if isinstance(target, ast.Name):
+            state.scope.assign(target.id, UNKNOWN)
+
+
+@execute.register(ast.Global)
+@execute.register(ast.Nonlocal)
+def execute_global(node: ast.Global | ast.Nonlocal, state: State) -> None:
+    for name in node.names:
+        state.scope.assign(name, UNKNOWN)
