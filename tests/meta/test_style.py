@@ -11,7 +11,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 ENGINE = [path for path in sorted(ROOT.glob("patchgate/**/*.py")) if "_shipped" not in path.parts]
 TESTS = sorted(ROOT.glob("tests/**/*.py"))
-TRIVIAL, LONGEST = 60, 260
+TRIVIAL, LONGEST = 60, 400
 SAYS_NOTHING = {"utils", "util", "common", "base", "manager", "helper", "helpers", "misc"}
 ASSERTING = ("assert", "raises", "warns", "fail", "judge")
 

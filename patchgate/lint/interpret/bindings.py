@@ -1,4 +1,7 @@
-"""What changes or uses a name: references to torch, assignments, replacements of torch's names, and what tests show."""
+"""Names: references to torch's, assignments, replacements of torch's by the patch, and what a test shows of one.
+
+A replacement is noted in whatever way it is written; setting an option of a config module is only a reference.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Statements with more than one way through: which way runs in this release, and what is known afterwards."""
+"""Statements with more than one way through: `if`, loops, `with`, `try`, `match`.
+
+Which way runs in this release, and what is known afterwards. A way that does not run is walked too, as not reachable.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Expressions of a patch -> values. What is known is computed once for each spelling of the release."""
+"""Expressions of a patch -> values; calls are in a module of their own.
+
+What is known (constants and what is made of the torch version) is computed once for each spelling of the release.
+"""
 
 from __future__ import annotations
 

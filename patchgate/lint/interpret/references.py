@@ -1,4 +1,7 @@
-"""What a patch does to and needs of one torch release: the records that the rules read."""
+"""What a patch does to and needs of one torch release: the records that the rules read.
+
+`Usage` holds them all. Where one stands is a `Span`; whether it runs in the release is its `Reachability`.
+"""
 
 from __future__ import annotations
 

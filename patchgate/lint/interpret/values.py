@@ -1,4 +1,7 @@
-"""What an expression of a patch may stand for, as far as it can be told without running it; and scopes of names."""
+"""What an expression of a patch may stand for, as far as it can be told without running it.
+
+A `Scope` holds the values of names, and what tests have shown about longer expressions.
+"""
 
 from __future__ import annotations
 
