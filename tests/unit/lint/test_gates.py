@@ -5,12 +5,12 @@ from __future__ import annotations
 import ast
 
 import pytest
-from toyrelease import ToyRelease
+from toyindex import toy_releases
 from toytorch import codes
 
 from patchgate.lint.interpret.statements import interpret
 
-RELEASES = ("2.9.1", "2.10.0", "2.11.0", "2.12.1")
+RELEASES = toy_releases({version: {} for version in ("2.9.1", "2.10.0", "2.11.0", "2.12.1")})
 HEAD = """
 import torch, importlib.metadata
 from packaging import version
@@ -28,7 +28,7 @@ def at_least(text):
 
 def holds_in(test: str) -> dict[str, bool | None]:
     tree = ast.parse(f"{HEAD}\nif {test}:\n    pass\n")
-    return {version: interpret(tree, ToyRelease(version, {})).gates[-1].holds for version in RELEASES}
+    return {torch.version: interpret(tree, torch).gates[-1].holds for torch in RELEASES}
 
 
 @pytest.mark.parametrize(
@@ -70,4 +70,4 @@ def test_equality_with_a_local_version_is_not_decided_but_reported() -> None:
 )
 def test_what_cannot_be_known_is_no_gate(test: str) -> None:
     tree = ast.parse(f"{HEAD}\nif {test}:\n    pass\n")
-    assert all(interpret(tree, ToyRelease(version, {})).gates == [] for version in RELEASES)
+    assert all(interpret(tree, torch).gates == [] for torch in RELEASES)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import textwrap
+from collections.abc import Sequence
 
-from toyrelease import ToyRelease
+from toyindex import toy_releases
 
+from patchgate.lint.index.release import Release
 from patchgate.lint.run import lint_source
 
 _IR = """
@@ -48,8 +50,9 @@ def unused(x): ...
 """
 
 
-def toy(version: str, *, hint: str = "size_hint", extra: str = "", passed: str = "", two: str = "2") -> ToyRelease:
-    sources = {
+def toy_sources(*, hint: str = "size_hint", extra: str = "", passed: str = "", two: str = "2") -> dict[str, str]:
+    """Module -> text: `hint` is the name of SizeVarAllocator's method, `extra` a parameter of should_realize."""
+    return {
         "torch._inductor.ir": _IR.format(extra=extra, passed=passed, two=two),
         "torch._inductor.config": "threshold = 8\n" + ("old_option = 1\n" if hint == "size_hint" else ""),
         "torch._inductor.virtualized": """
@@ -66,28 +69,21 @@ class GraphLowering:
         self.sizevars = 1
 """,
         "torch._inductor.sizevars": f"class SizeVarAllocator:\n    def {hint}(self, expr, fallback=None) -> int: ...\n",
+        f"torch._inductor.{'old' if hint == 'size_hint' else 'new'}": "def helper(): ...\n",
     }
-    if hint == "size_hint":
-        sources["torch._inductor.old"] = "def helper(): ...\n"
-    else:
-        sources["torch._inductor.new"] = "def helper(): ...\n"
-    return ToyRelease(version, sources)
 
 
-TORCHES = (
-    toy("2.10.0"),
-    toy("2.11.0", hint="optimization_hint"),
-    toy(
-        "2.13.0",
-        hint="optimization_hint",
-        extra=", *, graph_reuse=True",
-        passed=", graph_reuse=False",
-        two="20",
-    ),
+_NEWEST = {"extra": ", *, graph_reuse=True", "passed": ", graph_reuse=False", "two": "20"}
+TORCHES = toy_releases(
+    {
+        "2.10.0": toy_sources(),
+        "2.11.0": toy_sources(hint="optimization_hint"),
+        "2.13.0": toy_sources(hint="optimization_hint", **_NEWEST),
+    }
 )
 
 
-def found(source: str, torches: tuple[ToyRelease, ...] = TORCHES) -> list[str]:
+def found(source: str, torches: Sequence[Release] = TORCHES) -> list[str]:
     """Each finding as `line: CODE severity message [releases]`."""
     findings, _ = lint_source(textwrap.dedent(source).lstrip(), "patch.py", torches)
     return [
@@ -96,5 +92,5 @@ def found(source: str, torches: tuple[ToyRelease, ...] = TORCHES) -> list[str]:
     ]
 
 
-def codes(source: str, torches: tuple[ToyRelease, ...] = TORCHES) -> list[str]:
+def codes(source: str, torches: Sequence[Release] = TORCHES) -> list[str]:
     return [line.split()[1] for line in found(source, torches)]

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from toytorch import TORCHES, found, toy
+from toyindex import toy_releases
+from toytorch import found, toy_sources
 
 
 def test_config_defaults() -> None:
-    other = toy("2.14.0")
-    other.known["torch._inductor.config"].config["threshold"] = "16"
+    later = {**toy_sources(), "torch._inductor.config": "threshold = 16\n"}
+    torches = toy_releases({"2.10.0": toy_sources(), "2.14.0": later})
     source = "from torch._inductor import config\nx = config.threshold\n"
-    assert found(source, (TORCHES[0], other)) == [
+    assert found(source, torches) == [
         "2: PG117 note default of `torch._inductor.config.threshold` is `8` [2.10 and before]",
         "2: PG117 note default of `torch._inductor.config.threshold` is `16` [from 2.14]",
     ]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from toytorch import codes, found, toy
+from toyindex import toy_release
+from toytorch import codes, found, toy_sources
 
 
 def test_holders_by_value() -> None:
@@ -14,8 +15,9 @@ def test_holders_by_value() -> None:
 
 def test_registries_keep_the_original() -> None:
     source = "import torch._inductor.ir as ir\ndef f(x): ...\nir.unused = f\n"
-    release = toy("2.11.0")
-    release.registered["torch._inductor.ir.unused"] = {"torch._inductor.ir.register_lowering"}
+    sources = toy_sources()
+    sources["torch._inductor.ir"] += "register_lowering(unused)\n"
+    release = toy_release("2.11.0", sources)
     assert found(source, (release,))[0] == (
         "3: PG118 note the original stays registered by `torch._inductor.ir.register_lowering` [2.11]"
     )

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import pytest
-from toytorch import found, toy
+from toyindex import toy_releases
+from toytorch import found, toy_sources
 
 
 def test_moved_name() -> None:
-    old = toy("2.10.0")
-    new = toy("2.11.0")
-    new.known["torch._inductor.ir"].functions.pop("unused")
-    new.known["torch._inductor.graph"].functions["unused"] = old.known["torch._inductor.ir"].functions["unused"]
-    assert found("from torch._inductor.ir import unused\n", (old, new)) == [
+    old, new = toy_sources(), toy_sources()
+    unused = "def unused(x): ...\n"
+    new["torch._inductor.ir"] = new["torch._inductor.ir"].replace(unused, "")
+    new["torch._inductor.graph"] += unused
+    torches = toy_releases({"2.10.0": old, "2.11.0": new})
+    assert found("from torch._inductor.ir import unused\n", torches) == [
         "1: PG112 red `unused` moved to `torch._inductor.graph.unused` [from 2.11]"
     ]
     assert found("from torch._inductor.ir import unused\n") == []
@@ -78,3 +80,27 @@ def test_a_name_that_is_mocked_must_be_there_unless_it_is_created(call: str) -> 
     ]
     assert "PG111" not in " ".join(found(source.format("should_realize")))
     assert "PG111" not in " ".join(found(source.format("should_realise").replace(").start", ", create=True).start")))
+
+
+NAMES = {
+    "torch._inductor.ir": "from torch._inductor.nodes import *\nclass Box:\n    class Key: depth = 1\n"
+    "class Failure(ValueError): ...\n",
+    "torch._inductor.nodes": "def seed(): ...\n",
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "codes"),
+    [
+        ("seed", []),
+        ("seeds", ["PG111"]),
+        ("Box.Key.depth", []),
+        ("Box.Key.absent", ["PG111"]),
+        ("Failure.args", []),
+        ("Failure.absent", ["PG111"]),
+    ],
+)
+def test_names_of_star_imports_nested_classes_and_builtin_bases(name: str, codes: list[str]) -> None:
+    torches = toy_releases({"2.11.0": NAMES})
+    told = found(f"import torch._inductor.ir as ir\nir.{name}\n", torches)
+    assert [each.split()[1] for each in told] == codes

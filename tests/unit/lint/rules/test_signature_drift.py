@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from toyrelease import ToyRelease
+from toyindex import toy_release
 from toytorch import TORCHES, codes, found
 
 from patchgate.lint.run import lint_source
@@ -73,7 +73,7 @@ def test_an_override_that_takes_less_everywhere_is_meant() -> None:
 
 
 def test_another_order_is_red_where_calls_pass_by_position() -> None:
-    release = ToyRelease("2.11.0", {"torch._inductor.ir": "def strides(x, y): ...\ndef use(): strides(1, 2)\n"})
+    release = toy_release("2.11.0", {"torch._inductor.ir": "def strides(x, y): ...\ndef use(): strides(1, 2)\n"})
     swapped = "import torch._inductor.ir as ir\ndef f({}): ...\nir.strides = f\n"
     assert found(swapped.format("y, x"), (release,)) == [
         "3: PG113 red replacement of `ir.strides` has `x`, `y` at another place, where torch passes them by position"
@@ -81,7 +81,7 @@ def test_another_order_is_red_where_calls_pass_by_position() -> None:
     ]
     assert found(swapped.format("a, b"), (release,)) == []
     assert found(swapped.format("x, y, z=1"), (release,)) == []
-    named = ToyRelease("2.11.0", {"torch._inductor.ir": "def strides(x, y): ...\ndef use(): strides(x=1, y=2)\n"})
+    named = toy_release("2.11.0", {"torch._inductor.ir": "def strides(x, y): ...\ndef use(): strides(x=1, y=2)\n"})
     assert [line.split()[2] for line in found(swapped.format("y, x"), (named,))] == ["note"]
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from expecttest import assert_expected_inline
-from toyrelease import ToyRelease
 from toytorch import TORCHES, found
 
 from patchgate.lint.similarity import edits_lost, three_way
@@ -31,20 +30,8 @@ def test_a_stale_copy_shows_the_edits_that_it_lost() -> None:
     assert found(COPY.format(2), TORCHES[:2]) == []
 
 
-class Bodiless:
-    """A release of which only the index is at hand."""
-
-    def __init__(self, release: ToyRelease) -> None:
-        self._release = release
-
-    def __getattr__(self, name: str) -> object:
-        return getattr(self._release, name)
-
-    def source(self, dotted: str) -> None:
-        return None
-
-
-BODILESS = tuple(Bodiless(each) for each in TORCHES)
+# Releases of which only the index is at hand.
+BODILESS = tuple(each.index.release(each.version) for each in TORCHES)
 
 
 def test_without_sources_a_copy_to_the_letter_is_still_known() -> None:
