@@ -29,7 +29,7 @@ from triton.testing import do_bench  # noqa: E402
 
 from patchgate.inputs.devices import load_profile  # noqa: E402
 from patchgate.model.statistics import CONFIDENCE, LOOK_CONFIDENCE, ROUNDS, Interval, Round, ratio_interval  # noqa: E402
-from patchgate.probe.compile.capture import standing_in  # noqa: E402
+from patchgate.probe.simulate.device import device_context  # noqa: E402
 from patchgate.probe.timing.paired import Pair  # noqa: E402
 from patchgate.probe.timing.warmup import device_state  # noqa: E402
 
@@ -89,8 +89,8 @@ def compile_afresh() -> None:
 
 def compare(change: Callable[[], None], seconds: float, seed: int) -> tuple[Interval, Interval]:
     """The interval at 99 %, and at the confidence that a gate asks of one look."""
-    stands_in = standing_in(load_profile("cpu") | {"threads": 1}) if DEVICE == "cpu" else contextlib.nullcontext()
-    with undone(), stands_in:
+    simulated = device_context(load_profile("cpu") | {"threads": 1}) if DEVICE == "cpu" else contextlib.nullcontext()
+    with undone(), simulated:
         pair = Pair(STACK.build, dtype=torch.bfloat16, size=SIZE, device=DEVICE, change=change, built=BUILT.name)
         taken = pair.rounds(rounds=ROUNDS, seconds=seconds, seed=seed)
     made = [Round(unpatched=tuple(one["unpatched"]), patched=tuple(one["patched"])) for one in taken]

@@ -11,34 +11,34 @@ from typing import Any
 
 import torch
 
-from patchgate.probe.compile import caches as caching
-from patchgate.probe.compile import compile_calls as compilework
-from patchgate.probe.compile import hooks, options, recompiles, sentinel
-from patchgate.probe.compile import observe as observing
-from patchgate.probe.compile.capture import capture, standing_in
-from patchgate.probe.compile.observe import environment, workload_of
-from patchgate.probe.numerics import decoder, parallel, ranks
-from patchgate.probe.numerics import first_divergence as intermediates
-from patchgate.probe.numerics import metamorphic as forms
-from patchgate.probe.numerics import numeric_metrics as figures
-from patchgate.probe.numerics import outputs as numerics
+from patchgate.probe.compile import caches, compile_calls, hooks, observe, options, recompiles, sentinel
+from patchgate.probe.compile.capture import capture
+from patchgate.probe.compile.observe import environment, load_build
+from patchgate.probe.numerics import (
+    decoder,
+    first_divergence,
+    metamorphic,
+    numeric_metrics,
+    outputs,
+    parallel,
+    ranks,
+)
 from patchgate.probe.patch import branch_coverage as branches
 from patchgate.probe.patch import line_coverage as lines
 from patchgate.probe.patch import live_api as surface
 from patchgate.probe.patch import snapshot as patching
 from patchgate.probe.patch.apply import Request, Stage, applies, apply, apply_patch, undone
-from patchgate.probe.simulate.fake_device import stand_in
-from patchgate.probe.timing import compile_cost as compiletime
-from patchgate.probe.timing import paired as timing
-from patchgate.probe.timing import warmup as steadiness
+from patchgate.probe.simulate.device import device_context, device_name
+from patchgate.probe.simulate.fake_device import fake_device
+from patchgate.probe.timing import compile_cost, paired, warmup
 
 Answer = Callable[[Request, Stage], dict[str, Any]]
 
 
 def sentinel_facts(request: Request, stage: Stage) -> dict[str, Any]:
     """The sentinel's facts, and those that it must have."""
-    answer = observing.observe(request | {"workload": "sentinel", "dtype": "float32", "dynamic": False}, stage)
-    return answer | {"expected": sentinel.expected(request["profile"]["backend"])}
+    answer = observe.observe(request | {"workload": "sentinel", "dtype": "float32", "dynamic": False}, stage)
+    return answer | {"expected": sentinel.expected_facts(request["profile"])}
 
 
 def inspect_surface(request: Request, stage: Stage) -> dict[str, Any]:
@@ -46,7 +46,7 @@ def inspect_surface(request: Request, stage: Stage) -> dict[str, Any]:
     with open(request["patch"], encoding="utf-8") as file:
         source = file.read()
     findings = [*surface.check_targets(request["targets"]), *surface.check_imports(source)]
-    with stand_in(request["profile"]):
+    with fake_device(request["profile"]):
         before = patching.snapshot()
         stage("patch")
         patching.run_patch(request["patch"], scope=request.get("scope"))
@@ -74,7 +74,7 @@ def _leaving(write: Callable[..., None], *options: str) -> Answer:
         apply_patch(request, stage)
         stage("run")
         write(
-            workload_of(request),
+            load_build(request),
             dtype=getattr(torch, request["dtype"]),
             dynamic=request["dynamic"],
             profile=request["profile"],
@@ -101,10 +101,10 @@ def time_pair(request: Request, stage: Stage) -> dict[str, Any]:
     """Paired times of a workload, unpatched against patched (or compiled twice, without a patch)."""
     stage("compile")
     device = request["profile"]["backend"]
-    before = steadiness.device_state(device)
-    with standing_in(request["profile"] | {"threads": 1}):
-        pair = timing.Pair(
-            workload_of(request),
+    before = warmup.device_state(device)
+    with device_context(request["profile"] | {"threads": 1}):
+        pair = paired.Pair(
+            load_build(request),
             dtype=getattr(torch, request["dtype"]),
             size=request["size"],
             device=device,
@@ -115,8 +115,8 @@ def time_pair(request: Request, stage: Stage) -> dict[str, Any]:
         )
         stage("time")
         rounds = pair.rounds(rounds=request["rounds"], seconds=request["for_seconds"], seed=request["seed"])
-    name = torch.cuda.get_device_name() if request["profile"]["kind"] == "real" else request["profile"]["name"]
-    state = {"device": name, "device before": before, "device after": steadiness.device_state(device)}
+    name = device_name(request["profile"])
+    state = {"device": name, "device before": before, "device after": warmup.device_state(device)}
     return {
         "rounds": rounds,
         "first_call": pair.first_call,
@@ -135,8 +135,8 @@ def compile_cached(request: Request, stage: Stage) -> dict[str, Any]:
     dtype = getattr(torch, request["dtype"])
     ran = lines.Ran()
     with lines.traced(request.get("patch"), ran):
-        told = caching.compile_cached(
-            workload_of(request),
+        told = caches.compile_cached(
+            load_build(request),
             dtype=dtype,
             dynamic=request["dynamic"],
             profile=request["profile"],
@@ -149,15 +149,15 @@ def count_calls(request: Request, stage: Stage) -> dict[str, Any]:
     """Python calls of one compile, by module."""
     apply_patch(request, stage)
     stage("compile")
-    calls = compilework.count_calls(workload_of(request), **_whole(request))
+    calls = compile_calls.count_calls(load_build(request), **_whole(request))
     return {"calls": calls, "environment": environment()}
 
 
 def compile_costs(request: Request, stage: Stage) -> dict[str, Any]:
     """CPU time and instructions of a compile, in pairs of one unpatched and one patched."""
     stage("compile")
-    costs = compiletime.compile_costs(
-        lambda: compilework.warmed_up(workload_of(request), **_whole(request)),
+    costs = compile_cost.compile_costs(
+        lambda: compile_calls.warm_compile(load_build(request), **_whole(request)),
         lambda: apply_patch(request, stage),
         request["pairs"],
     )
@@ -181,12 +181,12 @@ def count_recompiles(request: Request, stage: Stage) -> dict[str, Any]:
     apply_patch(request, stage)
     stage("compile")
     dtype = getattr(torch, request["dtype"])
-    return {"counts": recompiles.count(workload_of(request), dtype=dtype, dynamic=request["dynamic"])}
+    return {"counts": recompiles.count_graphs(load_build(request), dtype=dtype, dynamic=request["dynamic"])}
 
 
 def ask_hooks(request: Request, stage: Stage) -> dict[str, Any]:
     """Which of the user's own hooks into the compiler are called, with or without the patch."""
-    called = hooks.installed()
+    called = hooks.install_counters()
     apply_patch(request, stage)
     stage("compile")
     capture(sentinel.build, dtype=torch.float32, dynamic=False, profile=request["profile"])
@@ -216,28 +216,28 @@ def run_ranks(request: Request, stage: Stage) -> dict[str, Any]:
 
 
 ANSWERS: dict[str, Answer] = {
-    "observe": observing.observe,
-    "ladder": observing.first_failing_stage,
+    "observe": observe.observe,
+    "ladder": observe.find_failing_stage,
     "sentinel": sentinel_facts,
     "apply": apply,
     "applies": applies,
     "surface": inspect_surface,
-    "run": _leaving(numerics.run, "training", "small"),
-    "differ": _comparing(figures.differ),
-    "forms": _leaving(forms.run_forms),
-    "differ forms": _comparing(figures.differ_forms),
-    "trace": _leaving(intermediates.trace),
-    "differ traces": _comparing(intermediates.first_parted),
+    "run": _leaving(outputs.run, "training", "small"),
+    "differ": _comparing(numeric_metrics.differ),
+    "forms": _leaving(metamorphic.run_variants),
+    "differ forms": _comparing(metamorphic.differ_variants),
+    "trace": _leaving(first_divergence.trace),
+    "differ traces": _comparing(first_divergence.diverging_operation),
     "sample": sample,
     "ranks": run_ranks,
     "differ tokens": _comparing(decoder.differ),
     "time": time_pair,
     "cached": compile_cached,
-    "kernels": observing.build_kernels,
+    "kernels": observe.build_kernels,
     "calls": count_calls,
     "costs": compile_costs,
     "recompiles": count_recompiles,
-    "shapes": observing.play_shapes,
+    "shapes": observe.observe_shapes,
     "options": list_options,
     "undone": undone,
     "hooks": ask_hooks,

@@ -10,7 +10,7 @@ from patchgate.model.paths import PACKAGE
 
 ASK = """
 import json, torch
-from patchgate.probe.simulate import attention, cpu_build as cpubuild
+from patchgate.probe.simulate import attention, cpu_build
 
 def has(name, key):
     return torch._C._dispatch_has_kernel_for_dispatch_key(name, key)
@@ -24,11 +24,11 @@ for dtype in (torch.float32, torch.bfloat16, torch.float64):
         made = [torch.empty(2, 4, 5, 6, dtype=dtype).to(
             memory_format=torch.channels_last if last else torch.contiguous_format) for last in formats]
         theirs = torch._C._conv_determine_backend_memory_format(*made, torch._C._ConvBackend.Cudnn)
-        cases.append([str(dtype), formats, str(theirs), str(cpubuild._layout_of_cudnn(*made, None))])
+        cases.append([str(dtype), formats, str(theirs), str(cpu_build.cudnn_layout(*made, None))])
 print(json.dumps({
-    "cpu only": cpubuild.is_cpu_only(), "kernels": sorted(both), "cuda": torch.version.cuda,
-    "sister": cpubuild._sister_cuda(), "cudnn": attention._cudnn(), "first": attention._CUDNN_FIRST,
-    "ours": sorted("aten::" + name for name in cpubuild._KERNELS), "layouts": cases,
+    "cpu only": cpu_build.is_cpu_only(), "kernels": sorted(both), "cuda": torch.version.cuda,
+    "sister": cpu_build.cuda_release(), "cudnn": attention.cudnn_version(), "first": attention._CUDNN_FIRST,
+    "ours": sorted("aten::" + name for name in cpu_build._CUDA_KERNELS), "layouts": cases,
 }))
 """
 

@@ -1,8 +1,7 @@
-"""Compiles one workload with the compiler's own caches on, and tells what they answered and which code they gave.
+"""Compiles one workload with the compiler's own caches on: hits and misses, and the code that came out.
 
-Decides which counters count and what "the code" is: the text of every module
-that the compiler loaded in order to run it, found or generated. Kernels are
-not built, because C++ is found by its own text and so hides nothing.
+The code is the text of every module that the compiler loaded, cached or generated. Kernels are not built: compiled
+C++ is found by its own text, and so hides nothing.
 """
 
 from __future__ import annotations
@@ -21,16 +20,17 @@ from torch._dynamo.utils import counters
 from torch._inductor.async_compile import AsyncCompile
 from torch._inductor.codecache import PyCodeCache
 
-from patchgate.probe.compile.capture import Build, standing_in
+from patchgate.probe.compile.capture import Build
+from patchgate.probe.simulate.device import device_context
 from patchgate.probe.simulate.fake_device import Profile
 
 # What the two local caches count: entries found, not found, and graphs that they would not take.
-_ANSWERS = ("hit", "miss", "bypass")
+_RESULTS = ("hit", "miss", "bypass")
 
 
 @contextlib.contextmanager
 def local_caches(tag: str) -> Iterator[None]:
-    """Both caches on, below TORCHINDUCTOR_CACHE_DIR and nowhere else; `tag` is added to what the patch has set."""
+    """Both caches on, below TORCHINDUCTOR_CACHE_DIR and nowhere else; `tag` is appended to the patch's own key tag."""
     with (
         compiler_config.patch(cache_key_tag=compiler_config.cache_key_tag + tag),
         inductor_config.patch(
@@ -42,31 +42,31 @@ def local_caches(tag: str) -> Iterator[None]:
 
 
 def compile_cached(build: Build, *, dtype: torch.dtype, dynamic: bool, profile: Profile, tag: str) -> dict[str, Any]:
-    """Compile and call what `build` makes on the CPU: the caches' answers, and the code as digests, in order."""
+    """Compile and call what `build` makes on the CPU: the caches' counts, and SHA-256 of each module, in order."""
     torch.set_num_threads(1)
     torch.manual_seed(0)
     counters.clear()
-    seen = len(PyCodeCache.modules)
+    loaded = len(PyCodeCache.modules)
     with (
         torch.no_grad(),
         local_caches(tag),
-        standing_in(profile),
+        device_context(profile),
         mock.patch.object(AsyncCompile, "cpp_pybinding", lambda *args: _no_kernel),
         mock.patch.object(AsyncCompile, "cpp", lambda *args: _no_kernel),
     ):
         module, args = build(torch.device(profile["backend"]), dtype, "small")
         torch.compile(module, dynamic=dynamic)(*args)
-    found = {name: counters["inductor"][f"fxgraph_cache_{name}"] for name in _ANSWERS}
-    found |= {f"autograd_{name}": counters["aot_autograd"][f"autograd_cache_{name}"] for name in _ANSWERS}
-    return {"answers": found, "code": [_digest(module) for module in PyCodeCache.modules[seen:]]}
+    counts = {name: counters["inductor"][f"fxgraph_cache_{name}"] for name in _RESULTS}
+    counts |= {f"autograd_{name}": counters["aot_autograd"][f"autograd_cache_{name}"] for name in _RESULTS}
+    return {"answers": counts, "code": [_digest(module) for module in PyCodeCache.modules[loaded:]]}
 
 
 def _no_kernel(*args: Any) -> None:
-    """Stands for a kernel: what it would compute is not asked here."""
+    """In place of a kernel, whose results nobody needs."""
 
 
 def _digest(module: Any) -> str:
     with open(module.__file__, encoding="utf-8") as file:
-        # A running number of the process, which is no part of the code.
+        # The AOT ID is a running number of the process.
         lines = [line for line in file if not line.startswith("# AOT ID:")]
     return hashlib.sha256("".join(lines).encode()).hexdigest()

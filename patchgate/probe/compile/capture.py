@@ -1,13 +1,8 @@
-"""Compiles one workload on a device that is there, described, or only generated code for.
-
-Decides how that is done, the same way on a real, a simulated and a CPU device. Refuses to know
-which facts are made of what is seen, and what they ought to be.
-"""
+"""Compiles one workload and records every stage, the same way on a real, a simulated and a CPU device."""
 
 from __future__ import annotations
 
 import contextlib
-import runpy
 import types
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -20,36 +15,35 @@ import torch._dynamo
 import torch._dynamo.config as dynamo_config
 import torch._functorch.config as functorch_config
 import torch._inductor.config as inductor_config
-from torch._dispatch.python import enable_python_dispatcher
 from torch._dynamo.utils import counters
 from torch._guards import TracingContext
 from torch._inductor import list_mode_options, metrics, output_code
 from torch._inductor.compile_fx import compile_fx
-from torch._inductor.fx_passes import joint_graph
 from torch._inductor.graph import GraphLowering
-from torch._subclasses import fake_impls, fake_tensor
-from torch._subclasses.fake_tensor import FakeTensorMode
+from torch._subclasses.fake_tensor import FakeTensor
 
-from patchgate.probe.compile.instrumentation import Seen, watching
-from patchgate.probe.compile.lowered import Lowered, operations, read_graph
-from patchgate.probe.simulate.attention import attention_of
-from patchgate.probe.simulate.backward import backward_in_python
-from patchgate.probe.simulate.fake_device import Profile, stand_in
+from patchgate.probe.compile.instrumentation import CompileTrace, trace_compile
+from patchgate.probe.compile.lowered import Lowered, count_operations, read_graph
+from patchgate.probe.simulate.device import device_context, fake_tensors, generates_triton
+from patchgate.probe.simulate.fake_device import Profile
+
+# (device, dtype, "full" or "small") -> a function or module, and the arguments that it is called with.
+Build = Callable[[torch.device, torch.dtype, str], tuple[Callable[..., Any], tuple[Any, ...]]]
 
 
 @dataclass
 class Captured:
-    """Everything seen while one workload was compiled; loads and stores are read off Triton code only."""
+    """What was recorded while one workload was compiled."""
 
-    has_loads: bool
-    fx: list[Counter[str]] = field(default_factory=list)
-    lowered: list[Lowered] = field(default_factory=list)
-    code: list[str] = field(default_factory=list)
-    seen: Seen = field(default_factory=Seen)
+    has_loads: bool  #: whether loads and stores can be read off the kernels
+    fx: list[Counter[str]] = field(default_factory=list)  #: operations of each graph that Dynamo gave to the backend
+    lowered: list[Lowered] = field(default_factory=list)  #: each graph that Inductor lowered
+    code: list[str] = field(default_factory=list)  #: the wrapper module generated for each of them
+    trace: CompileTrace = field(default_factory=CompileTrace)
 
 
 @contextlib.contextmanager
-def recording(captured: Captured, *, run: bool) -> Iterator[None]:
+def record_lowering(captured: Captured, *, run: bool) -> Iterator[None]:
     """Record every graph that Inductor lowers; with `run` false, stop before anything is built."""
     codegen = GraphLowering.codegen
 
@@ -79,7 +73,7 @@ def _never_run(args: Any) -> Any:
 
 @contextlib.contextmanager
 def no_caches() -> Iterator[None]:
-    """No cache may answer for the compiler: a hit would hide the patch (DESIGN fact 8)."""
+    """Compiler caches off: a hit would hide the patch (DESIGN fact 8)."""
     # Not force_disable_caches: it also throws away compiled C++, which is found by its own source text
     # and so cannot hide anything.
     with (
@@ -95,91 +89,17 @@ def no_caches() -> Iterator[None]:
         yield
 
 
-@contextlib.contextmanager
-def _codegen_isa(profile: Profile) -> Iterator[None]:
-    """C++ is generated for the profile's vector ISA and threads, whatever this machine has."""
-    from torch._inductor import cpu_vec_isa
-
-    isa = {"avx2": cpu_vec_isa.VecAVX2, "avx512": cpu_vec_isa.VecAVX512}[profile["isa"]]()
-    with (
-        mock.patch.object(cpu_vec_isa, "valid_vec_isa_list", lambda: [isa]),
-        mock.patch.object(cpu_vec_isa.VecISA, "__bool__", lambda self: True),
-        inductor_config.patch({"cpp.threads": profile["threads"]}),
-    ):
-        yield
-
-
-@contextlib.contextmanager
-def _plugged_in(profile: Profile) -> Iterator[None]:
-    """The device is known to torch; tracing patterns on it would run its kernels, and the CPU's are there."""
-    with mock.patch.object(joint_graph, "lazy_init", lambda *args, **kwargs: None):
-        yield
-
-
-def standing_in(profile: Profile) -> contextlib.AbstractContextManager[None]:
-    """The device of a profile: simulated GPU, CPU code generation, or nothing where torch knows the device."""
-    scopes: dict[str, Callable[[Profile], contextlib.AbstractContextManager[None]]] = {
-        "simulated": stand_in,
-        "codegen": _codegen_isa,
-        "plugin": _plugged_in,
-        "real": lambda profile: contextlib.nullcontext(),
-    }
-    return scopes[profile["kind"]](profile)
-
-
-def _in_one_mode(inputs: list[Any]) -> list[Any]:
+def _in_tracing_mode(inputs: list[Any]) -> list[Any]:
     """Torch 2.10 refuses fake inputs of another mode than Dynamo's; later releases convert them so."""
     context = TracingContext.try_get()
     mode = context.fake_mode if context else None
     if mode is None:
         return inputs
-    return [mode.from_tensor(x) if _is_foreign(x, mode) else x for x in inputs]
-
-
-def _is_foreign(value: Any, mode: FakeTensorMode) -> bool:
-    return isinstance(value, fake_tensor.FakeTensor) and value.fake_mode is not mode
-
-
-Build = Callable[[torch.device, torch.dtype, str], tuple[Callable[..., Any], tuple[Any, ...]]]
+    return [mode.from_tensor(x) if isinstance(x, FakeTensor) and x.fake_mode is not mode else x for x in inputs]
 
 
 @contextlib.contextmanager
-def _without_device(profile: Profile, reads: Sequence[float]) -> Iterator[None]:
-    """Everything outside of Inductor that would ask a real device: fake tensors, attention, backward."""
-    with contextlib.ExitStack() as stack:
-        if profile["kind"] == "plugin":
-            runpy.run_path(profile["plugin"])["register"]()
-        if profile["kind"] != "real":
-            stack.enter_context(mock.patch.object(fake_tensor, "init_gpu_context", lambda device: None))
-            stack.enter_context(_answering(reads))
-            stack.enter_context(FakeTensorMode(allow_non_fake_inputs=True))
-            # On the CPU too: the engine in C++ starts threads, which do not go with a forked process.
-            stack.enter_context(backward_in_python())
-        if profile["kind"] == "simulated":
-            stack.enter_context(attention_of(profile["properties"]))
-            stack.enter_context(enable_python_dispatcher())
-        yield
-
-
-def _answering(reads: Sequence[float]) -> contextlib.AbstractContextManager[Any]:
-    """What a fake tensor holds nobody knows: the workload says what `.item()` gives, call by call."""
-    known = fake_impls.op_implementations_dict
-    answers = iter(reads)
-
-    def item(mode: FakeTensorMode, func: Any, tensor: Any) -> Any:
-        if mode.shape_env is not None:
-            return known_item(mode, func, tensor)
-        return torch.tensor(next(answers), dtype=tensor.dtype, device="cpu").tolist()
-
-    ops = (torch.ops.aten.item.default, torch.ops.aten._local_scalar_dense.default)
-    known_item = known[ops[0]]
-    # Else 2.10 compiles the answer too, and its breaks count as the workload's.
-    answer: Any = torch._dynamo.disable(item)
-    return mock.patch.dict(known, dict.fromkeys(ops, answer)) if reads else contextlib.nullcontext()
-
-
-@contextlib.contextmanager
-def compiling(
+def workload_compiler(
     build: Build,
     *,
     dtype: torch.dtype,
@@ -189,9 +109,12 @@ def compiling(
     training: bool = False,
     reads: Sequence[float] = (),
 ) -> Iterator[Callable[[Any], Any]]:
-    """Gives what compiles the workload with a backend and runs it once."""
+    """Gives a function that compiles the workload with a backend and runs it once.
+
+    `dynamic_dim` is the dimension of the first input that is marked dynamic; `reads` is what `.item()` returns.
+    """
     with (
-        _without_device(profile, reads),
+        fake_tensors(profile, reads),
         functorch_config.patch(force_non_lazy_backward_lowering=True),
         torch.set_grad_enabled(training),
     ):
@@ -203,27 +126,31 @@ def compiling(
         yield lambda backend: torch.compile(function, backend=backend, dynamic=shapes)(*args)
 
 
-def capture(build: Build, *, dtype: torch.dtype, profile: Profile, mode: str = "default", **how: Any) -> Captured:
-    """Compile what `build` makes on the profile's device and record every stage; `how` as for `compiling`.
+def capture(build: Build, *, dtype: torch.dtype, profile: Profile, mode: str = "default", **options: Any) -> Captured:
+    """Compile what `build` makes on the profile's device, and record it; `options` as for `workload_compiler`.
 
     Raises whatever torch raises; the caller names the cause.
     """
-    captured = Captured(has_loads=profile["backend"] == "cuda")
+    captured = Captured(has_loads=generates_triton(profile))
     real = profile["kind"] == "real"
-    options = list_mode_options(mode) if mode != "default" else {}
+    mode_options = list_mode_options(mode) if mode != "default" else {}
 
     def backend(module: torch.fx.GraphModule, inputs: list[Any]) -> Any:
-        ops = operations(module.graph)
-        with recording(captured, run=real), standing_in(profile), inductor_config.patch(options):
-            compiled = compile_fx(module, _in_one_mode(inputs))
+        operations = count_operations(module.graph)
+        with record_lowering(captured, run=real), device_context(profile), inductor_config.patch(mode_options):
+            compiled = compile_fx(module, _in_tracing_mode(inputs))
         # Only now: an attempt that Dynamo gives up and restarts is no graph.
-        captured.fx.append(ops)
+        captured.fx.append(operations)
         # What was generated for a device that is not here cannot run; the graph itself, on fake
         # tensors, gives the shapes that the next graph needs.
         return compiled if real else module.forward
 
     metrics.reset()
     counters.clear()
-    with watching(captured.seen), no_caches(), compiling(build, dtype=dtype, profile=profile, **how) as run:
+    with (
+        trace_compile(captured.trace),
+        no_caches(),
+        workload_compiler(build, dtype=dtype, profile=profile, **options) as run,
+    ):
         run(backend)
     return captured

@@ -1,7 +1,6 @@
-"""Counts the Python calls of one compile, by module: work that can be compared where seconds cannot.
+"""Counts the Python calls of one compile by module: a cost that repeats exactly where seconds do not.
 
-Decides what is counted and what must be still while it is (garbage collector,
-caches, compile threads). It is blind to C++, and says nothing of seconds.
+The garbage collector, caches and compile threads are off meanwhile. Work in C++ is not seen.
 """
 
 from __future__ import annotations
@@ -21,23 +20,23 @@ from patchgate.probe.compile import capture
 from patchgate.probe.compile.capture import Build
 from patchgate.probe.simulate.fake_device import Profile
 
-# Compiles before the one that counts: the first fills tables that every later one finds filled.
+# Compiles before the one that counts: the first fills tables that later ones use.
 WARM_UPS = 1
 
 
-def count_calls(build: Build, **how: Any) -> dict[str, int]:
-    """Module -> Python calls into it during one compile, our own left out; `how` as for `warmed_up`."""
-    return _by_module(_counted(warmed_up(build, **how)))
+def count_calls(build: Build, **options: Any) -> dict[str, int]:
+    """Module -> Python calls into it during one compile, our own left out; `options` as for `warm_compile`."""
+    return _by_module(_count(warm_compile(build, **options)))
 
 
-def warmed_up(build: Build, *, dtype: torch.dtype, dynamic: bool, profile: Profile) -> Callable[[], None]:
-    """Compiles once more, each time that it is called."""
+def warm_compile(build: Build, *, dtype: torch.dtype, dynamic: bool, profile: Profile) -> Callable[[], None]:
+    """A function that compiles the workload once more each time; it has been called `WARM_UPS` times."""
 
     def compile_once() -> None:
         torch._dynamo.reset()
-        # Watching the compiler and reading the code that came out is our work, not the compiler's.
+        # Tracing the compiler and reading the code that came out is our work, not the compiler's.
         with (
-            mock.patch.object(capture, "watching", lambda seen: contextlib.nullcontext()),
+            mock.patch.object(capture, "trace_compile", lambda trace: contextlib.nullcontext()),
             mock.patch.object(capture, "read_graph", lambda graph, source: None),
         ):
             capture.capture(build, dtype=dtype, dynamic=dynamic, profile=profile)
@@ -47,7 +46,7 @@ def warmed_up(build: Build, *, dtype: torch.dtype, dynamic: bool, profile: Profi
     return compile_once
 
 
-def _counted(work: Callable[[], None]) -> Counter[CodeType]:
+def _count(work: Callable[[], None]) -> Counter[CodeType]:
     calls: Counter[CodeType] = Counter()
 
     def count(frame: FrameType, event: str, argument: Any) -> None:
@@ -67,10 +66,10 @@ def _counted(work: Callable[[], None]) -> Counter[CodeType]:
 
 def _by_module(calls: Counter[CodeType]) -> dict[str, int]:
     names = {getattr(module, "__file__", None): name for name, module in list(sys.modules.items())}
-    found: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
     for code, count in calls.items():
-        # Code that was made from a text (a compiled graph, a namedtuple) has no module of its own.
+        # Code made from a text (a compiled graph, a namedtuple) has no module of its own.
         name = names.get(code.co_filename, "generated")
         if not name.startswith(("patchgate.probe", "patchgate_workload")):
-            found[name] += count
-    return dict(found)
+            counts[name] += count
+    return dict(counts)

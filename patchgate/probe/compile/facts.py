@@ -1,7 +1,4 @@
-"""The facts of one compile: flat, dotted names by stage, sorted out of what was seen.
-
-Decides names and sums. Refuses to know how they were taken, and what they ought to be.
-"""
+"""The facts of one compile: flat, dotted names by stage (docs/golden.md), made of what was captured."""
 
 from __future__ import annotations
 
@@ -33,7 +30,7 @@ def _histogram(prefix: str, counts: Counter[str]) -> Facts:
 
 
 def _graph_facts(captured: Captured) -> Facts:
-    seen = captured.seen
+    trace = captured.trace
     fx = sum(captured.fx, Counter())
     aten = sum((graph.aten for graph in captured.lowered), Counter())
     facts: Facts = {
@@ -42,48 +39,47 @@ def _graph_facts(captured: Captured) -> Facts:
         "fx.ops": sum(fx.values()),
         "aten.ops": sum(aten.values()),
     }
-    facts |= {f"dynamo.break.{index}": text for index, text in enumerate(seen.breaks, 1)}
-    facts |= _histogram("dynamo.guard", seen.guards) | _histogram("fx.op", fx) | _histogram("aten.op", aten)
-    if seen.partitions:
+    facts |= {f"dynamo.break.{index}": text for index, text in enumerate(trace.breaks, 1)}
+    facts |= _histogram("dynamo.guard", trace.guards) | _histogram("fx.op", fx) | _histogram("aten.op", aten)
+    if trace.partitions:
         for name in ("joint_ops", "forward_ops", "backward_ops", "saved_tensors"):
-            facts[f"aot.{name}"] = sum(getattr(partition, name) for partition in seen.partitions)
+            facts[f"aot.{name}"] = sum(getattr(partition, name) for partition in trace.partitions)
     return facts
 
 
 def _lowering_facts(captured: Captured) -> Facts:
-    seen, lowered = captured.seen, captured.lowered
+    trace, lowered = captured.trace, captured.lowered
     facts: Facts = {
         "lowering.ir_nodes": metrics.ir_nodes_pre_fusion,
-        "lowering.realized": sum(seen.realized.values()),
+        "lowering.realized": sum(trace.realized.values()),
         "scheduler.fused_nodes": sum(graph.fused_nodes for graph in lowered),
         "memory.peak": max((graph.peak_memory for graph in lowered), default=0),
         "bytes.total": sum(graph.bytes_total for graph in lowered),
         "bytes.read": sum(graph.bytes_read for graph in lowered),
         "bytes.written": sum(graph.bytes_written for graph in lowered),
     }
-    facts |= _histogram("passes.hits", seen.passes)
-    facts |= _histogram("lowering.realized_by", seen.realized)
-    return facts | _histogram("scheduler.refused", seen.refused)
+    facts |= _histogram("passes.hits", trace.pattern_hits)
+    facts |= _histogram("lowering.realized_by", trace.realized)
+    return facts | _histogram("scheduler.refused", trace.fusions_refused)
 
 
 def _kernel_facts(lowered: list[Lowered], kernels: list[Kernel]) -> Facts:
-    kinds: Counter[str] = sum((graph.wrapper.calls for graph in lowered), Counter())
-    generated = {kind: n for kind, n in kinds.items() if kind not in ("extern", "fallback")}
+    calls: Counter[str] = sum((graph.wrapper.calls for graph in lowered), Counter())
     return {
         "kernels.generated": metrics.generated_kernel_count,
         "kernels.defined": sum(len(graph.wrapper.kernels) for graph in lowered),
         "kernels.distinct": len(kernels),
-        "kernels.called": sum(generated.values()),
+        "kernels.called": sum(count for kind, count in calls.items() if kind not in ("extern", "fallback")),
         "wrapper.lines": sum(graph.wrapper.lines for graph in lowered),
         "wrapper.allocations": sum(graph.wrapper.allocations for graph in lowered),
         "wrapper.reused": sum(graph.wrapper.reused for graph in lowered),
-    } | _histogram("kernels.kind", kinds)
+    } | _histogram("kernels.kind", calls)
 
 
 def _triton_facts(lowered: list[Lowered], kernels: list[Kernel]) -> Facts:
     loads = [kernel.loads for kernel in kernels if kernel.loads is not None]
     stores = [kernel.stores for kernel in kernels if kernel.stores is not None]
-    refusals = [graph.refuses_cudagraph for graph in lowered if graph.refuses_cudagraph]
+    refusals = [graph.cudagraph_refusal for graph in lowered if graph.cudagraph_refusal]
     facts: Facts = {
         "loads": loads,
         "loads.max": max(loads, default=0),

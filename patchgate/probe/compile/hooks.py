@@ -1,7 +1,4 @@
-"""The hooks that torch offers to users of the compiler: is each still called once a patch is in?
-
-Decides which options of Inductor's config are hooks, and counts.
-"""
+"""Counts calls of the hooks that Inductor's config offers to users: is each still called once a patch is in?"""
 
 from __future__ import annotations
 
@@ -11,7 +8,7 @@ from typing import Any
 
 import torch._inductor.config as config
 
-# A hook that is given scheduler nodes must hand them on; the others change their graph in place.
+# Option -> whether the hook returns what it was given: scheduler nodes; the others change their graph in place.
 _HOOKS = {
     "pre_grad_custom_pass": False,
     "joint_custom_pre_pass": False,
@@ -23,18 +20,18 @@ _HOOKS = {
 }
 
 
-def installed() -> Counter[str]:
-    """Put a counter into every hook that this torch has, as a user would who came before the patch."""
-    called: Counter[str] = Counter()
+def install_counters() -> Counter[str]:
+    """Put a counter into every hook that this torch has, as a user would before the patch; its calls by hook."""
+    calls: Counter[str] = Counter()
 
-    def counting(name: str, hands_on: bool) -> Callable[..., Any]:
+    def counter_of(name: str, returns_nodes: bool) -> Callable[..., Any]:
         def hook(*args: Any, **kwargs: Any) -> Any:
-            called[name] += 1
-            return args[0] if hands_on else None
+            calls[name] += 1
+            return args[0] if returns_nodes else None
 
         return hook
 
-    for name, hands_on in _HOOKS.items():
+    for name, returns_nodes in _HOOKS.items():
         if hasattr(config, name):
-            setattr(config, name, counting(name, hands_on))
-    return called
+            setattr(config, name, counter_of(name, returns_nodes))
+    return calls

@@ -1,7 +1,6 @@
-"""Watches one compile from the side: what Dynamo, AOTAutograd, the passes and lowering did and why.
+"""Counts what Dynamo, AOTAutograd, the pattern passes, lowering and the scheduler do during one compile.
 
-Decides where each stage is watched. Changes nothing of what it watches, and refuses to know
-what ought to have happened.
+Each count wraps one function of torch, and changes nothing of what it does.
 """
 
 from __future__ import annotations
@@ -26,15 +25,15 @@ from torch._inductor.fx_passes import joint_graph, post_grad
 
 from patchgate.probe.patch.snapshot import MODULE
 
-# Dynamo guards the names that a function looks up in its module, whatever function a patch brings.
-_OF_THE_PATCH = f"G['__import_{MODULE}"
-# What a box holds once its value is stored.
+# Dynamo also guards the names that a function of the patch looks up in the patch's module; those are not counted.
+_PATCH_GUARD = f"G['__import_{MODULE}"
+# What a StorageBox holds once its value is stored.
 _BUFFERS = (ir.ComputedBuffer, ir.InputsKernel, ir.InputBuffer, ir.ReinterpretView)
 
 
 @dataclass(kw_only=True)
 class Partition:
-    """How AOTAutograd split one joint graph."""
+    """How AOTAutograd split one joint graph: calls in each graph, and tensors saved for the backward pass."""
 
     joint_ops: int
     forward_ops: int
@@ -43,22 +42,22 @@ class Partition:
 
 
 @dataclass(kw_only=True)
-class Seen:
-    """Counts by name, in the stage that they belong to. `relations` are guards on symbolic sizes."""
+class CompileTrace:
+    """What one compile did, stage by stage."""
 
-    breaks: list[str] = field(default_factory=list)
-    guards: Counter[str] = field(default_factory=Counter)
-    relations: int = 0
-    partitions: list[Partition] = field(default_factory=list)
-    passes: Counter[str] = field(default_factory=Counter)
-    realized: Counter[str] = field(default_factory=Counter)
-    refused: Counter[str] = field(default_factory=Counter)
+    breaks: list[str] = field(default_factory=list)  #: graph breaks, as "file:line reason"
+    guards: Counter[str] = field(default_factory=Counter)  #: named guards by kind
+    symbolic_guards: int = 0  #: guards on symbolic sizes
+    partitions: list[Partition] = field(default_factory=list)  #: of each joint graph
+    pattern_hits: Counter[str] = field(default_factory=Counter)  #: matches by pattern pass
+    realized: Counter[str] = field(default_factory=Counter)  #: stored values by the function that asked for it
+    fusions_refused: Counter[str] = field(default_factory=Counter)  #: by the scheduler's reason
 
 
 @contextlib.contextmanager
-def watching(seen: Seen) -> Iterator[None]:
-    """Record what happens while this lasts."""
-    watched = (
+def trace_compile(trace: CompileTrace) -> Iterator[None]:
+    """Within it, what compiles is recorded in `trace`."""
+    counted = (
         (dynamo_guards.CheckFunctionManager, "__init__", _count_guards),
         (inductor, "min_cut_rematerialization_partition", _count_partition),
         (pattern_matcher.PatternMatcherPass, "apply", _count_matches),
@@ -67,44 +66,44 @@ def watching(seen: Seen) -> Iterator[None]:
     )
     output_graph.graph_break_reasons.clear()
     with contextlib.ExitStack() as stack:
-        for owner, name, counting in watched:
-            stack.enter_context(mock.patch.object(owner, name, counting(getattr(owner, name), seen)))
+        for owner, name, count in counted:
+            stack.enter_context(mock.patch.object(owner, name, count(getattr(owner, name), trace)))
         yield
-    seen.breaks += [_break(reason) for reason in output_graph.graph_break_reasons]
+    trace.breaks += [_describe_break(reason) for reason in output_graph.graph_break_reasons]
 
 
-def _break(reason: Any) -> str:
+def _describe_break(reason: Any) -> str:
     frame = reason.user_stack[-1]
     return f"{os.path.basename(frame.filename)}:{frame.lineno} {reason.reason.splitlines()[0].strip()}"
 
 
-def _calls(graph: torch.fx.Graph) -> int:
+def _count_calls(graph: torch.fx.Graph) -> int:
     return sum(node.op.startswith("call_") for node in graph.nodes)
 
 
-def _count_guards(original: Callable[..., Any], seen: Seen) -> Callable[..., Any]:
+def _count_guards(original: Callable[..., Any], trace: CompileTrace) -> Callable[..., Any]:
     @functools.wraps(original)
     def init(self: Any, code: Any, output: Any, *args: Any, **kwargs: Any) -> None:
         # Those with a name: the nameless ones guard the process and are the same for every frame.
-        names = [guard for guard in output.guards if guard.name and not guard.name.startswith(_OF_THE_PATCH)]
-        seen.guards.update(guard.create_fn_name() for guard in names)
-        seen.relations += len(output.shape_env.guards)
+        named = [guard for guard in output.guards if guard.name and not guard.name.startswith(_PATCH_GUARD)]
+        trace.guards.update(guard.create_fn_name() for guard in named)
+        trace.symbolic_guards += len(output.shape_env.guards)
         original(self, code, output, *args, **kwargs)
 
     return init
 
 
-def _count_partition(original: Callable[..., Any], seen: Seen) -> Callable[..., Any]:
+def _count_partition(original: Callable[..., Any], trace: CompileTrace) -> Callable[..., Any]:
     @functools.wraps(original)
     def partition(joint: Any, *args: Any, **kwargs: Any) -> Any:
-        joint_ops = _calls(joint.graph)
+        joint_ops = _count_calls(joint.graph)
         forward, backward = original(joint, *args, **kwargs)
         (outputs,) = forward.graph.find_nodes(op="output")[0].args
-        seen.partitions.append(
+        trace.partitions.append(
             Partition(
                 joint_ops=joint_ops,
-                forward_ops=_calls(forward.graph),
-                backward_ops=_calls(backward.graph),
+                forward_ops=_count_calls(forward.graph),
+                backward_ops=_count_calls(backward.graph),
                 saved_tensors=len(outputs) - kwargs["num_fwd_outputs"],
             )
         )
@@ -113,46 +112,48 @@ def _count_partition(original: Callable[..., Any], seen: Seen) -> Callable[..., 
     return partition
 
 
-def _count_matches(original: Callable[..., Any], seen: Seen) -> Callable[..., Any]:
+def _count_matches(original: Callable[..., Any], trace: CompileTrace) -> Callable[..., Any]:
     @functools.wraps(original)
     def apply(self: Any, graph: Any) -> int:
         matches: int = original(self, graph)
         if matches:
-            seen.passes[_pass_name(self)] += matches
+            trace.pattern_hits[_pass_name(self)] += matches
         return matches
 
     return apply
 
 
-def _pass_name(one: Any) -> str:
-    if one.pass_name:
-        return str(one.pass_name)
+def _pass_name(pattern_pass: Any) -> str:
+    """The pass's own name, or that of the variable which holds it."""
+    if pattern_pass.pass_name:
+        return str(pattern_pass.pass_name)
     for stage, module in (("joint_graph", joint_graph), ("post_grad", post_grad)):
         for name, value in vars(module).items():
-            if value is one:
+            if value is pattern_pass:
                 return f"{stage}.{name}"
-            if isinstance(value, (list, tuple)) and any(each is one for each in value):
-                return f"{stage}.{name}_{next(i for i, each in enumerate(value) if each is one)}"
+            for index, item in enumerate(value) if isinstance(value, (list, tuple)) else ():
+                if item is pattern_pass:
+                    return f"{stage}.{name}_{index}"
     return "other"
 
 
-def _count_realized(original: Callable[..., Any], seen: Seen) -> Callable[..., Any]:
+def _count_realized(original: Callable[..., Any], trace: CompileTrace) -> Callable[..., Any]:
     @functools.wraps(original)
     def realize(self: Any) -> Any:
         was_buffer = isinstance(self.data, _BUFFERS)
         result = original(self)
         if not was_buffer and isinstance(self.data, _BUFFERS):
-            seen.realized[sys._getframe(1).f_code.co_name.strip("_<>")] += 1
+            trace.realized[sys._getframe(1).f_code.co_name.strip("_<>")] += 1
         return result
 
     return realize
 
 
-def _count_refused(original: Callable[..., Any], seen: Seen) -> Callable[..., Any]:
+def _count_refused(original: Callable[..., Any], trace: CompileTrace) -> Callable[..., Any]:
     @functools.wraps(original)
     def refuse(self: Any, reason: str, *args: Any) -> None:
         words = re.findall(r"[a-z]+", reason.split("%")[0].lower())
-        seen.refused["_".join(words[:6])] += 1
+        trace.fusions_refused["_".join(words[:6])] += 1
         original(self, reason, *args)
 
     return refuse

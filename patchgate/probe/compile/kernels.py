@@ -1,7 +1,6 @@
-"""Reads facts about kernels off the wrapper module that Inductor generated.
+"""Reads the kernels off the wrapper module that Inductor generated: which there are, of which kind, with which loads.
 
-Decides what counts as a kernel, of which kind, and what a load is. Refuses to
-run the code or to know torch: it parses the text with `ast`.
+The text is parsed with `ast`; nothing of it runs, and torch is not needed.
 """
 
 from __future__ import annotations
@@ -29,32 +28,28 @@ _NOT_THE_CALL = {"benchmark_compiled_module", "get_args", "recursively_apply_fns
 
 @dataclass(frozen=True, kw_only=True)
 class Kernel:
-    """One definition in the wrapper: `body` is its source with the name taken out.
-
-    `hint` and `grid` are what Inductor tells Triton of a reduction's shape and of the launch;
-    `source` is a Triton kernel's own module, which defines `function`.
-    """
+    """One definition in the wrapper."""
 
     name: str
-    kind: str
-    body: str
-    loads: int | None = None
-    stores: int | None = None
-    hint: str = ""
-    grid: str = ""
-    source: str = ""
-    function: str = ""
+    kind: str  #: a value of `_TRITON_KINDS`, "cpp", or what follows `async_compile.`
+    body: str  #: its source with the name taken out
+    loads: int | None = None  #: `tl.load` calls; None where it is no Triton kernel
+    stores: int | None = None  #: `tl.store` and `tl.atomic_add` calls
+    hint: str = ""  #: what Inductor tells Triton of a reduction's shape
+    grid: str = ""  #: and of the launch
+    source: str = ""  #: a Triton kernel's own module
+    function: str = ""  #: the kernel's name in it
 
 
 @dataclass(frozen=True, kw_only=True)
 class Wrapper:
-    """What a generated wrapper module defines and calls; `lines` are those of its `call`."""
+    """What a generated wrapper module defines and calls."""
 
     kernels: tuple[Kernel, ...]
-    calls: Counter[str] = field(default_factory=Counter)
-    lines: int = 0
-    allocations: int = 0
-    reused: int = 0
+    calls: Counter[str] = field(default_factory=Counter)  #: calls by kind of kernel
+    lines: int = 0  #: of its `call`, but for blank ones and comments
+    allocations: int = 0  #: buffers allocated in `call`
+    reused: int = 0  #: buffers that take the place of an earlier one
 
     @property
     def distinct(self) -> tuple[Kernel, ...]:
@@ -98,19 +93,19 @@ def _definitions(tree: ast.Module) -> Iterator[Kernel]:
     for node in tree.body:
         if not (isinstance(node, ast.Assign) and isinstance(node.value, ast.Call)):
             continue
-        made_by = ast.unparse(node.value.func)
+        maker = ast.unparse(node.value.func)
         name = ast.unparse(node.targets[0])
         texts = [
             arg.value
             for arg in node.value.args
             if isinstance(arg, ast.Constant) and isinstance(arg.value, str) and "\n" in arg.value
         ]
-        if made_by == "async_compile.triton" and texts:
+        if maker == "async_compile.triton" and texts:
             yield _triton_kernel(name, texts[0])
-        elif made_by.startswith("async_compile.cpp") and texts:
+        elif maker.startswith("async_compile.cpp") and texts:
             yield Kernel(name=name, kind="cpp", body=texts[0].replace(name, "KERNEL"))
-        elif made_by.startswith("async_compile."):
-            kind = made_by.removeprefix("async_compile.")
+        elif maker.startswith("async_compile."):
+            kind = maker.removeprefix("async_compile.")
             yield Kernel(name=name, kind=kind, body=ast.unparse(node.value).replace(name, "KERNEL"))
 
 
@@ -124,23 +119,23 @@ def _triton_kernel(name: str, source: str) -> Kernel:
                 if text.startswith("triton_heuristics."):
                     heuristic = re.split(r"[.(]", text)[1]
                     kind = _TRITON_KINDS.get(heuristic, "triton_" + heuristic)
-    called = Counter(ast.unparse(node.func) for node in ast.walk(tree) if isinstance(node, ast.Call))
-    # The name inside is a placeholder of Inductor's or the kernel's own; neither tells bodies apart.
+    calls = Counter(ast.unparse(node.func) for node in ast.walk(tree) if isinstance(node, ast.Call))
+    # The name inside is a placeholder of Inductor's or the kernel's own; equal kernels may differ in it.
     body = re.sub(r"'kernel_name': '[^']*'", "'kernel_name': ''", source)
     return Kernel(
         name=name,
         kind=kind,
         body=re.sub(r"(?m)^def \w+\(", "def KERNEL(", body),
-        loads=called["tl.load"],
-        stores=called["tl.store"] + called["tl.atomic_add"],
-        hint=_first(r"reduction_hint=ReductionHint\.(\w+)", source),
-        grid=_first(r"'grid_type': '(\w+)'", source),
+        loads=calls["tl.load"],
+        stores=calls["tl.store"] + calls["tl.atomic_add"],
+        hint=_first_group(r"reduction_hint=ReductionHint\.(\w+)", source),
+        grid=_first_group(r"'grid_type': '(\w+)'", source),
         source=source,
         function=re.findall(r"(?m)^def (\w+)\(", source)[-1],  # those before are its own helpers
     )
 
 
-def _first(pattern: str, text: str) -> str:
+def _first_group(pattern: str, text: str) -> str:
     match = re.search(pattern, text)
     return match.group(1) if match else ""
 

@@ -1,7 +1,6 @@
-"""What one `GraphLowering` left behind: operations, scheduler nodes, traffic, memory and code.
+"""Reads one `GraphLowering` after code generation: operations, scheduler nodes, bytes, memory and code.
 
-Decides what is read off Inductor's own objects after code generation; the code itself is read by
-`patchgate.probe.compile.kernels`.
+The generated code itself is read by `patchgate.probe.compile.kernels`.
 """
 
 from __future__ import annotations
@@ -22,23 +21,20 @@ from patchgate.probe.compile.kernels import Wrapper, read_wrapper
 
 @dataclass(kw_only=True)
 class Lowered:
-    """One graph after code generation. `refuses_cudagraph` is empty where it could be one.
+    """One graph after code generation; sizes in bytes."""
 
-    `launches` has one entry for each kernel: bytes moved, operations of a matrix product, and its dtype.
-    """
-
-    aten: Counter[str]
-    fused_nodes: int
+    aten: Counter[str]  #: operations by name
+    fused_nodes: int  #: scheduler nodes after fusion
     bytes_read: int
     bytes_written: int
     bytes_total: int
     peak_memory: int
-    refuses_cudagraph: str
+    cudagraph_refusal: str  #: why it cannot be a CUDA graph; empty where it can
     wrapper: Wrapper
-    launches: list[tuple[int, int, str]]
+    launches: list[tuple[int, int, str]]  #: of each kernel: bytes moved, operations of a matrix product, its dtype
 
 
-def operations(graph: torch.fx.Graph) -> Counter[str]:
+def count_operations(graph: torch.fx.Graph) -> Counter[str]:
     """Calls in a graph by name."""
     names: Counter[str] = Counter()
     for node in graph.nodes:
@@ -50,28 +46,28 @@ def operations(graph: torch.fx.Graph) -> Counter[str]:
 
 
 def read_graph(graph: GraphLowering, source: str) -> Lowered:
-    """Everything that is taken of one graph; `source` is the wrapper module that was generated for it."""
-    # GraphLowering.count_bytes sums the same figure; it also estimates run times, which asks a device.
+    """What is recorded of one graph; `source` is the wrapper module that was generated for it."""
+    # GraphLowering.count_bytes sums the same bytes, but also estimates run times, for which it queries a device.
     nodes = graph.scheduler.nodes
 
-    def total(**include: bool) -> int:
+    def total_bytes(**include: bool) -> int:
         return sum(node.get_read_write_buffers_sizes_impl(**include) for node in nodes)
 
     return Lowered(
-        aten=operations(graph.orig_gm.graph),
+        aten=count_operations(graph.orig_gm.graph),
         fused_nodes=len(nodes),
-        bytes_read=total(include_reads=True, include_writes=False),
-        bytes_written=total(include_reads=False, include_writes=True),
+        bytes_read=total_bytes(include_reads=True, include_writes=False),
+        bytes_written=total_bytes(include_reads=False, include_writes=True),
         bytes_total=sum(node.get_read_write_buffers_sizes() for node in nodes),
         peak_memory=_peak_memory(graph),
-        refuses_cudagraph=_refuses_cudagraph(graph),
+        cudagraph_refusal=_cudagraph_refusal(graph),
         wrapper=read_wrapper(source),
         launches=[_launch(node) for node in nodes if _is_launched(node)],
     )
 
 
 def _is_launched(node: BaseSchedulerNode) -> bool:
-    """Not what only names a part of another buffer."""
+    """False for a node that only names a part of another buffer."""
     return not isinstance(node, NopKernelSchedulerNode) and not isinstance(node.node, ir.MultiOutput)
 
 
@@ -99,7 +95,7 @@ def _peak_memory(graph: GraphLowering) -> int:
     return max(itertools.accumulate(changes), default=0)
 
 
-def _refuses_cudagraph(graph: GraphLowering) -> str:
+def _cudagraph_refusal(graph: GraphLowering) -> str:
     mixed = cudagraph_utils.check_multiple_devices_or_any_cpu_nodes(graph.device_node_mapping)
     reason = graph.disable_cudagraphs_reason or mixed
     if reason:

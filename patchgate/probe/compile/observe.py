@@ -1,7 +1,6 @@
-"""Takes the facts of one case, or tells in which stage of the compiler it fails.
+"""Answers of one compile: its facts, those of a script of sizes, its machine code, the stage at which it fails.
 
-Decides how a request becomes a compile and what is told beside the facts. Refuses to know which
-questions there are.
+Also what other answers need of a request: its workload, and the environment that its figures depend on.
 """
 
 from __future__ import annotations
@@ -10,23 +9,25 @@ import importlib.util
 import platform
 import sys
 import types
+from collections.abc import Callable
 from typing import Any
 
 import torch
 import torch._inductor.config as inductor_config
 
-from patchgate.probe.compile import backend_stages as ladder
 from patchgate.probe.compile import sentinel, shapes
-from patchgate.probe.compile.capture import Build, Captured, capture, standing_in
-from patchgate.probe.compile.facts import facts_of
+from patchgate.probe.compile.backend_stages import failing_stage, write_trace_to
+from patchgate.probe.compile.capture import Build, Captured, capture
+from patchgate.probe.compile.facts import Facts, facts_of
 from patchgate.probe.compile.kernels import Kernel
 from patchgate.probe.compile.resources import machine_code, resource_facts
 from patchgate.probe.patch import line_coverage as lines
 from patchgate.probe.patch.apply import Request, Stage, apply_patch
-from patchgate.probe.simulate.fake_device import needs_device
+from patchgate.probe.simulate.device import device_context, device_name, generates_triton
+from patchgate.probe.simulate.fake_device import missing_answer
 
 # Inductor options that decide what is fused and stored; shown with every figure.
-_CONFIG = (
+_SHOWN_OPTIONS = (
     "realize_reads_threshold",
     "realize_opcount_threshold",
     "realize_acc_reads_threshold",
@@ -38,7 +39,7 @@ _CONFIG = (
 
 
 def environment() -> dict[str, str]:
-    """What a figure of this process depends on besides its case."""
+    """Versions and options that the figures of this process depend on."""
     try:
         import triton
 
@@ -53,24 +54,25 @@ def environment() -> dict[str, str]:
         "python": platform.python_version(),
         "machine": platform.machine(),
         "cuda": str(torch.version.cuda),
-        "config": " ".join(f"{name}={options.get(name)}" for name in _CONFIG),
+        "config": " ".join(f"{name}={options.get(name)}" for name in _SHOWN_OPTIONS),
     }
 
 
-def compiled_as(request: Request) -> dict[str, Any]:
-    """How a request wants its workload compiled, as `capture` takes it."""
+def capture_options(request: Request) -> dict[str, Any]:
+    """The arguments of `capture` that a request names."""
     named: dict[str, Any] = {
         name: request[name] for name in ("dynamic", "dynamic_dim", "training", "mode", "reads") if name in request
     }
     return {"dtype": getattr(torch, request["dtype"]), "profile": request["profile"], **named}
 
 
-def workload_of(request: Request) -> Build:
-    build: Build = _module_of(request).build
+def load_build(request: Request) -> Build:
+    """The `build` function of a request's workload."""
+    build: Build = _load_workload(request).build
     return build
 
 
-def _module_of(request: Request) -> types.ModuleType:
+def _load_workload(request: Request) -> types.ModuleType:
     if request["workload"] == "sentinel":
         return sentinel
     spec = importlib.util.spec_from_file_location("patchgate_workload", request["workload_path"])
@@ -83,46 +85,49 @@ def _module_of(request: Request) -> types.ModuleType:
 
 
 def observe(request: Request, stage: Stage) -> dict[str, Any]:
-    """Facts of one workload on one device, with or without the patch."""
+    """Facts of one workload on one device, with or without the patch.
+
+    Raises RuntimeError when no graph reached Inductor.
+    """
     apply_patch(request, stage)
     stage("compile")
-    workload, ran = _module_of(request), lines.Ran()
+    profile, ran = request["profile"], lines.Ran()
+    workload = _load_workload(request)
     covered = request.get("patch") if request.get("cover") else None
-    own = getattr(workload, "facts", None)
+    # What no compile shows, a workload may state by itself.
+    state_facts: Callable[..., Facts] = getattr(workload, "facts", lambda backend, dtype: {})
     try:
         with lines.traced(covered, ran):
-            captured = capture(workload.build, **compiled_as(request))
-            # What no compile of it shows, the workload tells by itself.
-            told = own(request["profile"]["backend"], getattr(torch, request["dtype"])) if own else {}
+            captured = capture(workload.build, **capture_options(request))
+            stated = state_facts(profile["backend"], getattr(torch, request["dtype"]))
     except Exception as error:
-        missing = needs_device(error) if request["profile"]["kind"] == "simulated" else None
+        missing = missing_answer(error) if profile["kind"] == "simulated" else None
         if missing is None:
             raise
         return {"facts": {"compiles": {"unmeasured": missing}}, "environment": environment(), **ran.told(covered)}
     if not captured.lowered:
         raise RuntimeError("no graph reached Inductor: nothing was compiled, so nothing was counted")
-    facts = facts_of(captured) | told
-    if request.get("resources") and request["profile"]["backend"] == "cuda":
+    facts = facts_of(captured) | stated
+    if request.get("resources") and generates_triton(profile):
         stage("resources")
-        with standing_in(request["profile"]):
-            facts |= resource_facts(_kernels(captured), request["profile"])
-    name = torch.cuda.get_device_name() if request["profile"]["kind"] == "real" else request["profile"]["name"]
+        with device_context(profile):
+            facts |= resource_facts(_kernels(captured), profile)
     return {
         "facts": facts,
-        "environment": environment() | {"device": name},
+        "environment": environment() | {"device": device_name(profile)},
         "code": captured.code,
         "launches": [launch for graph in captured.lowered for launch in graph.launches],
         **ran.told(covered),
     }
 
 
-def play_shapes(request: Request, stage: Stage) -> dict[str, Any]:
-    """Facts of a workload that is called with a script of sizes."""
+def observe_shapes(request: Request, stage: Stage) -> dict[str, Any]:
+    """Facts of a workload called with a script of sizes."""
     apply_patch(request, stage)
     stage("shapes")
     dtype, ran = getattr(torch, request["dtype"]), lines.Ran()
     with lines.traced(request.get("patch"), ran):
-        facts = shapes.shape_facts(workload_of(request), dtype=dtype, profile=request["profile"])
+        facts = shapes.shape_facts(load_build(request), dtype=dtype, profile=request["profile"])
     return {"facts": facts, "environment": environment(), **ran.told(request.get("patch"))}
 
 
@@ -130,9 +135,9 @@ def build_kernels(request: Request, stage: Stage) -> dict[str, Any]:
     """The machine code of the workload's Triton kernels, by their source; Triton's own cache may answer."""
     apply_patch(request, stage)
     stage("compile")
-    captured = capture(workload_of(request), **compiled_as(request))
+    captured = capture(load_build(request), **capture_options(request))
     stage("kernels")
-    with standing_in(request["profile"]):
+    with device_context(request["profile"]):
         return {"kernels": machine_code(_kernels(captured)), "environment": environment()}
 
 
@@ -140,10 +145,10 @@ def _kernels(captured: Captured) -> list[Kernel]:
     return [kernel for graph in captured.lowered for kernel in graph.wrapper.distinct]
 
 
-def first_failing_stage(request: Request, stage: Stage) -> dict[str, Any]:
+def find_failing_stage(request: Request, stage: Stage) -> dict[str, Any]:
     """The stage of the compiler at which an `observe` of the same request fails; leaves a trace for tlparse."""
-    ladder.trace_to(request["trace"])
+    write_trace_to(request["trace"])
     apply_patch(request, stage)
     stage("ladder")
-    how = {name: value for name, value in compiled_as(request).items() if name != "mode"}
-    return {"stage": ladder.first_failing(workload_of(request), **how)}
+    options = {name: value for name, value in capture_options(request).items() if name != "mode"}
+    return {"stage": failing_stage(load_build(request), **options)}

@@ -1,7 +1,4 @@
-"""The options that torch.compile takes, and what each mode sets, by torch's own lists.
-
-Decides the names of the facts. Refuses to know which options there ought to be.
-"""
+"""Facts of the options that torch.compile takes and of what each mode sets, by torch's own lists."""
 
 from __future__ import annotations
 

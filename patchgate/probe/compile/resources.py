@@ -1,7 +1,6 @@
-"""What generated Triton kernels are and need once they are compiled for a device, with no device there.
+"""What generated Triton kernels need once compiled for a device that is not there: registers, spills, occupancy, code.
 
-Decides how a kernel is compiled: its first configuration, by Triton and ptxas, for the profile's
-architecture. Refuses to run a kernel.
+A kernel is compiled in its first configuration, by Triton and ptxas, for the profile's architecture, and never run.
 """
 
 from __future__ import annotations
@@ -15,89 +14,122 @@ import tempfile
 from dataclasses import dataclass
 from typing import Any
 
-import torch._inductor.config as inductor_config
-from torch._inductor.codecache import PyCodeCache
-from torch._inductor.runtime.compile_tasks import _set_triton_ptxas_path
-from triton.compiler.errors import CompilationError
-
 from patchgate.probe.compile.kernels import Kernel
-from patchgate.probe.compile.occupancy import occupancy
-from patchgate.probe.simulate.fake_device import Profile
 
 _USAGE = re.compile(r"REG:(\d+) STACK:(\d+) SHARED:(\d+) LOCAL:(\d+)")
 _EXECUTABLE = 0x4  # SHF_EXECINSTR
 _LAUNCHERS = ("use_static_cuda_launcher", "use_static_triton_launcher")
+# How a multiprocessor of capability 8.0 to 12.0 hands out registers and shared memory: NVIDIA's occupancy calculator.
+_REGISTER_UNIT, _WARP_UNIT, _SHARED_UNIT, _SHARED_RESERVED = 256, 4, 128, 1024
+
+
+class _Refused(Exception):
+    """The architecture lacks what a kernel uses, as it would on a real device."""
 
 
 @dataclass(kw_only=True)
 class Resources:
-    """Of one kernel: per thread (registers, spilled bytes), per block (shape, warps, shared bytes), code in bytes."""
+    """What one kernel needs."""
 
-    registers: int
-    spilled: int
-    shared: int
-    warps: int
-    code: int
-    block: str
+    registers: int  #: of a thread
+    spilled: int  #: bytes of a thread
+    shared: int  #: bytes of a block
+    warps: int  #: of a block
+    code: int  #: bytes
+    block: str  #: the configuration, as "XBLOCK=1024"
 
 
-def resource_facts(kernels: list[Kernel], profile: Profile) -> dict[str, Any]:
-    """Lists over the distinct Triton kernels, in order of definition. Must run inside the stand-in."""
-    _set_triton_ptxas_path()  # torch compiles with a ptxas of its own, newer than Triton's
-    found, refused = [], {}
-    for index, kernel in enumerate((each for each in kernels if each.source), 1):
+def resource_facts(kernels: list[Kernel], profile: dict[str, Any]) -> dict[str, Any]:
+    """Lists over the distinct Triton kernels, in order of definition. Call it within `device_context`."""
+    needs, refused = [], {}
+    for index, kernel in enumerate((kernel for kernel in kernels if kernel.source), 1):
         try:
-            found.append(_resources(*_compiled(kernel)))
-        except CompilationError as error:  # as on a real one: this architecture lacks what the kernel uses
-            refused[f"resources.refused.{index}"] = str(error).strip().splitlines()[-1]
+            needs.append(_resources(*_compile(kernel)))
+        except _Refused as error:
+            refused[f"resources.refused.{index}"] = str(error)
     facts: dict[str, Any] = {
-        f"resources.{name}": [getattr(one, name) for one in found]
+        f"resources.{name}": [getattr(need, name) for need in needs]
         for name in ("registers", "spilled", "shared", "warps", "code")
     }
-    facts["resources.block"] = "; ".join(one.block for one in found)
+    facts["resources.block"] = "; ".join(need.block for need in needs)
     if "properties" in profile:  # a real device does not say how many blocks fit
-        facts["resources.occupancy"] = [occupancy(one.registers, one.warps, one.shared, profile) for one in found]
+        facts["resources.occupancy"] = [occupancy(need.registers, need.warps, need.shared, profile) for need in needs]
     return facts | refused
 
 
 def machine_code(kernels: list[Kernel]) -> dict[str, str]:
-    """Digest of a Triton kernel's source -> digest of its machine code, or why it has none. Inside the stand-in."""
-    _set_triton_ptxas_path()
-    found = {}
-    for kernel in (each for each in kernels if each.source):
+    """SHA-256 of a Triton kernel's source -> that of its machine code, or why it has none. Within `device_context`."""
+    code_by_source = {}
+    for kernel in (kernel for kernel in kernels if kernel.source):
         try:
-            made = hashlib.sha256(_executable(_compiled(kernel)[1].asm["cubin"])).hexdigest()
-        except CompilationError as error:
-            made = str(error).strip().splitlines()[-1]
-        found[hashlib.sha256(kernel.source.encode()).hexdigest()] = made
-    return found
+            code = hashlib.sha256(_executable(_compile(kernel)[1].asm["cubin"])).hexdigest()
+        except _Refused as error:
+            code = str(error)
+        code_by_source[hashlib.sha256(kernel.source.encode()).hexdigest()] = code
+    return code_by_source
 
 
-def _compiled(kernel: Kernel) -> tuple[Any, Any]:
-    """The first configuration of a kernel, and what Triton made of it, from its cache where that has it."""
-    options = {name: False for name in _LAUNCHERS if name in inductor_config.get_config_copy()}
+def occupancy(registers: int, warps: int, shared: int, profile: dict[str, Any]) -> int:
+    """Theoretical occupancy: percent of the warps of a multiprocessor that fit.
+
+    Args:
+        registers: of one thread.
+        warps: of one block.
+        shared: bytes of one block.
+        profile: the device.
+    """
+    properties = profile["properties"]
+    most = properties["max_threads_per_multi_processor"] // properties["warp_size"]
+    per_warp = _round_up(registers * properties["warp_size"], _REGISTER_UNIT)
+    by_registers = properties["regs_per_multiprocessor"] // per_warp // _WARP_UNIT * _WARP_UNIT
+    per_block = _round_up(shared + _SHARED_RESERVED, _SHARED_UNIT)
+    blocks = min(
+        profile["blocks_per_multiprocessor"],
+        min(most, by_registers) // warps,
+        properties["shared_memory_per_multiprocessor"] // per_block,
+    )
+    return int(100 * blocks * warps // most)
+
+
+def _round_up(value: int, unit: int) -> int:
+    return -(-value // unit) * unit
+
+
+def _compile(kernel: Kernel) -> tuple[Any, Any]:
+    """A kernel's first configuration, and what Triton made of it, from its cache where that has it. Raises _Refused."""
+    # Imported here, because the rest is tested without torch.
+    import torch._inductor.config as inductor_config
+    from torch._inductor.codecache import PyCodeCache
+    from torch._inductor.runtime.compile_tasks import _set_triton_ptxas_path
+    from triton.compiler.errors import CompilationError
+
+    _set_triton_ptxas_path()  # torch compiles with a ptxas of its own, newer than Triton's
     # The static launcher drops the binary.
-    with inductor_config.patch(options):
-        # A module of our own: on a real device torch's has been compiled, and dropped its configurations.
-        tuner = getattr(PyCodeCache.load(kernel.source, extra="resources"), kernel.function)
-        return tuner.configs[0], tuner._precompile_config(tuner.configs[0]).kernel
+    options = {name: False for name in _LAUNCHERS if name in inductor_config.get_config_copy()}
+    try:
+        with inductor_config.patch(options):
+            # A module of our own: on a real device torch's has been compiled, and dropped its configurations.
+            tuner = getattr(PyCodeCache.load(kernel.source, extra="resources"), kernel.function)
+            return tuner.configs[0], tuner._precompile_config(tuner.configs[0]).kernel
+    except CompilationError as error:
+        raise _Refused(str(error).strip().splitlines()[-1]) from error
 
 
-def _resources(config: Any, made: Any) -> Resources:
-    binary = made.asm["cubin"]
-    registers, stack, _, local = _usage(binary)
+def _resources(config: Any, compiled: Any) -> Resources:
+    binary = compiled.asm["cubin"]
+    registers, stack, local = _usage(binary)
     return Resources(
         registers=registers,
         spilled=stack + local,
-        shared=made.metadata.shared,
-        warps=made.metadata.num_warps,
+        shared=compiled.metadata.shared,
+        warps=compiled.metadata.num_warps,
         code=len(_executable(binary)),
         block=" ".join(f"{name}={size}" for name, size in sorted(config.kwargs.items())),
     )
 
 
 def _executable(binary: bytes) -> bytes:
-    """The machine code of an ELF file: its sections that are executable. The rest holds paths of this machine."""
+    """The machine code of an ELF file: its executable sections. The rest holds paths of this machine."""
     (start,) = struct.unpack_from("<Q", binary, 0x28)
     size, count = struct.unpack_from("<HH", binary, 0x3A)
     sections = (struct.unpack_from("<IIQQQQ", binary, start + index * size) for index in range(count))
@@ -106,15 +138,16 @@ def _executable(binary: bytes) -> bytes:
     )
 
 
-def _usage(binary: bytes) -> tuple[int, int, int, int]:
+def _usage(binary: bytes) -> tuple[int, int, int]:
+    """Registers, bytes of stack and bytes of local memory of a thread, as `cuobjdump` prints them."""
     from triton import knobs
 
     with tempfile.NamedTemporaryFile(suffix=".cubin", dir=os.environ.get("TMPDIR")) as file:
         file.write(binary)
         file.flush()
         command = [knobs.nvidia.cuobjdump.path, "--dump-resource-usage", file.name]
-        told = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-    match = _USAGE.search(told)
-    assert match is not None, told
-    registers, stack, shared, local = map(int, match.groups())
-    return registers, stack, shared, local
+        printed = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    match = _USAGE.search(printed)
+    assert match is not None, printed
+    registers, stack, _, local = map(int, match.groups())
+    return registers, stack, local

@@ -1,7 +1,6 @@
-"""A tiny workload whose facts are known by reading it: one fused kernel, two reads, one write.
+"""A tiny workload whose facts follow from reading it: one fused kernel, two reads, one write.
 
-Decides what must be counted before any other count is believed. It needs no
-golden file, because what it holds is arithmetic.
+They must come out before any other count is believed; they need no golden file.
 """
 
 from __future__ import annotations
@@ -9,6 +8,9 @@ from __future__ import annotations
 from typing import Any
 
 import torch
+
+from patchgate.probe.simulate.device import generates_triton
+from patchgate.probe.simulate.fake_device import Profile
 
 ROWS, COLUMNS = 64, 256
 _BYTES = ROWS * COLUMNS * 4
@@ -32,11 +34,11 @@ class _Relu(torch.nn.Module):
 
 
 def build(device: torch.device, dtype: torch.dtype, scale: str) -> tuple[torch.nn.Module, tuple[Any, ...]]:
-    """Same interface as a workload file; always fp32, whatever is asked."""
+    """As in a workload file; always fp32 and of one size."""
     x, y = (torch.ones(ROWS, COLUMNS, device=device) for _ in range(2))
     return _Relu(), (x, y)
 
 
-def expected(backend: str) -> dict[str, Any]:
-    """The facts that must come out on this backend ("cuda" or "cpu")."""
-    return EXPECTED | (EXPECTED_TRITON if backend == "cuda" else {"kernels.kind.cpp": 1})
+def expected_facts(profile: Profile) -> dict[str, Any]:
+    """The facts that must come out on the device of `profile`."""
+    return EXPECTED | (EXPECTED_TRITON if generates_triton(profile) else {"kernels.kind.cpp": 1})

@@ -1,7 +1,6 @@
-"""Calls one workload with a script of sizes and counts what Dynamo makes of them: compiles, reasons, guards, fallbacks.
+"""Calls one workload with a script of sizes, and counts compiles, their reasons, guards and fallbacks to eager.
 
-Decides the script and the ways of compiling. On the CPU, small; code is generated and never built, because only
-Inductor's guards matter. Refuses to know what ought to have happened.
+On the CPU, small. Code is generated for Inductor's guards, and never built.
 """
 
 from __future__ import annotations
@@ -20,81 +19,83 @@ from torch._dynamo import convert_frame
 from torch._dynamo import utils as dynamo_utils
 from torch._inductor.compile_fx import compile_fx
 
-from patchgate.probe.compile.capture import Build, Captured, no_caches, recording, standing_in
+from patchgate.probe.compile.capture import Build, Captured, no_caches, record_lowering
 from patchgate.probe.compile.facts import Facts
-from patchgate.probe.compile.instrumentation import Seen, watching
+from patchgate.probe.compile.instrumentation import CompileTrace, trace_compile
+from patchgate.probe.simulate.device import device_context
 from patchgate.probe.simulate.fake_device import Profile
 
-# Sizes of the first dimension, call by call: one again, three others, and the one that torch treats apart.
+# Sizes of the first dimension, call by call: one twice, three others, and 1, which torch specializes.
 SCRIPT = (8, 8, 12, 16, 3, 1)
-# Torch's own limit is 8. With this one static shapes reach it, which shows that it is seen, and others do not.
+# Torch's own limit is 8. Static shapes reach this one, which shows that reaching it is counted; the others do not.
 LIMIT = 4
+# Name -> `dynamic` of torch.compile.
 MODES: dict[str, bool | None] = {"static": False, "automatic": None, "dynamic": True}
-_PLACE = re.compile(r"([\w.-]+\.py:\d+)")
+_SOURCE_LINE = re.compile(r"([\w.-]+\.py:\d+)")
 _ADDRESS = re.compile(r"0x[0-9a-f]+|\b\d{9,}\b")
 
 
 @dataclass(kw_only=True)
-class Told:
-    """One run of the script: `compiled` is how many frames each call compiled, `eager` the calls that ran none."""
+class ScriptRun:
+    """What Dynamo did in one run of the script."""
 
-    seen: Seen = field(default_factory=Seen)
-    compiled: list[int] = field(default_factory=list)
-    reasons: list[str] = field(default_factory=list)
-    eager: int = 0
-    limit: int = 0
+    trace: CompileTrace = field(default_factory=CompileTrace)
+    compiled: list[int] = field(default_factory=list)  #: frames that each call compiled
+    reasons: list[str] = field(default_factory=list)  #: of each recompile
+    eager: int = 0  #: calls that ran no compiled graph
+    limit: int = 0  #: times that the recompile limit was reached
 
 
 def shape_facts(build: Build, *, dtype: torch.dtype, profile: Profile) -> Facts:
     """The facts of the script under every mode."""
     torch.set_num_threads(1)
     facts: Facts = {}
-    with torch.no_grad(), no_caches(), standing_in(profile), dynamo_config.patch(recompile_limit=LIMIT):
+    with torch.no_grad(), no_caches(), device_context(profile), dynamo_config.patch(recompile_limit=LIMIT):
         for mode, dynamic in MODES.items():
-            facts |= _facts(mode, _played(build, dtype, dynamic))
+            facts |= _facts(mode, _run_script(build, dtype, dynamic))
     return facts
 
 
-def _facts(mode: str, told: Told) -> Facts:
+def _facts(mode: str, run: ScriptRun) -> Facts:
     facts: Facts = {
-        f"shapes.compiled.{mode}": told.compiled,
-        f"shapes.breaks.{mode}": len(told.seen.breaks),
-        f"shapes.eager.{mode}": told.eager,
-        f"shapes.limit.{mode}": told.limit,
+        f"shapes.compiled.{mode}": run.compiled,
+        f"shapes.breaks.{mode}": len(run.trace.breaks),
+        f"shapes.eager.{mode}": run.eager,
+        f"shapes.limit.{mode}": run.limit,
     }
-    for name, texts in (("reason", told.reasons), ("break", list(dict.fromkeys(told.seen.breaks)))):
+    for name, texts in (("reason", run.reasons), ("break", list(dict.fromkeys(run.trace.breaks)))):
         facts |= {f"shapes.{name}.{mode}.{index}": text for index, text in enumerate(texts, 1)}
-    guards = told.seen.guards + Counter(SYMBOLIC=told.seen.relations)
+    guards = run.trace.guards + Counter(SYMBOLIC=run.trace.symbolic_guards)
     return facts | {f"shapes.guard.{mode}.{kind}": count for kind, count in guards.items()}
 
 
-def _played(build: Build, dtype: torch.dtype, dynamic: bool | None) -> Told:
-    told, runs = Told(), Counter[str]()
+def _run_script(build: Build, dtype: torch.dtype, dynamic: bool | None) -> ScriptRun:
+    run, graph_runs = ScriptRun(), Counter[str]()
     torch._dynamo.reset()
     torch.manual_seed(0)
     function, args = build(torch.device("cpu"), dtype, "small")
-    compiled = torch.compile(function, dynamic=dynamic, backend=_backend(runs, lowers=dynamic is not False))
-    with watching(told.seen), _watching_limit(told), recording(Captured(has_loads=False), run=False):
+    compiled = torch.compile(function, dynamic=dynamic, backend=_backend(graph_runs, lowers=dynamic is not False))
+    with trace_compile(run.trace), _count_limit_reached(run), record_lowering(Captured(has_loads=False), run=False):
         for size in SCRIPT:
             dynamo_utils.clear_compilation_metrics()
-            runs.clear()
-            compiled(*_resized(args, size))
-            told.eager += not runs
+            graph_runs.clear()
+            compiled(*_resize(args, size))
+            run.eager += not graph_runs
             frames = [frame for frame in dynamo_utils.get_compilation_metrics() if not frame.fail_reason]
-            told.compiled.append(len(frames))
-            told.reasons += [_reason(frame.recompile_reason) for frame in frames if frame.recompile_reason]
-    return told
+            run.compiled.append(len(frames))
+            run.reasons += [_reason(frame.recompile_reason) for frame in frames if frame.recompile_reason]
+    return run
 
 
-def _backend(runs: Counter[str], *, lowers: bool) -> Callable[..., Any]:
-    """Lowers a graph for its guards (where sizes are constants there are none), and runs it as it was captured."""
+def _backend(graph_runs: Counter[str], *, lowers: bool) -> Callable[..., Any]:
+    """Lowers a graph for its guards (static sizes have none), and runs it as it was captured."""
 
     def backend(module: torch.fx.GraphModule, inputs: list[Any]) -> Any:
         if lowers:
             compile_fx(module, inputs)
 
         def run(*args: Any) -> Any:
-            runs["graph"] += 1
+            graph_runs["graph"] += 1
             return module.forward(*args)
 
         return run
@@ -103,33 +104,33 @@ def _backend(runs: Counter[str], *, lowers: bool) -> Callable[..., Any]:
 
 
 @contextmanager
-def _watching_limit(told: Told) -> Iterator[None]:
+def _count_limit_reached(run: ScriptRun) -> Iterator[None]:
     exceeds = convert_frame.exceeds_recompile_limit
 
-    def watched(*args: Any, **kwargs: Any) -> Any:
+    def counted(*args: Any, **kwargs: Any) -> Any:
         result = exceeds(*args, **kwargs)
-        told.limit += bool(result[0])
+        run.limit += bool(result[0])
         return result
 
-    with mock.patch.object(convert_frame, "exceeds_recompile_limit", watched):
+    with mock.patch.object(convert_frame, "exceeds_recompile_limit", counted):
         yield
 
 
-def _resized(args: tuple[Any, ...], size: int) -> list[Any]:
+def _resize(args: tuple[Any, ...], size: int) -> list[Any]:
     """The inputs with `size` rows, wherever one has as many as the first."""
     rows = args[0].shape[0]
 
-    def resized(arg: Any) -> Any:
+    def resize(arg: Any) -> Any:
         if not torch.is_tensor(arg) or arg.dim() == 0 or arg.shape[0] != rows:
             return arg
         return arg[torch.arange(size) % rows].clone()
 
-    return [resized(arg) for arg in args]
+    return [resize(arg) for arg in args]
 
 
 def _reason(text: str) -> str:
     """Torch's reason for a recompile: the guard that failed and the user's line, without what differs by process."""
     guard, _, comment = text.splitlines()[0].partition("  # ")
     guard = _ADDRESS.sub("N", re.sub(r"^\d+/\d+: ", "", guard))
-    place = _PLACE.search(comment)
-    return f"{guard} ({place[1]})" if place else guard
+    line = _SOURCE_LINE.search(comment)
+    return f"{guard} ({line[1]})" if line else guard

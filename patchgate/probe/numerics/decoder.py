@@ -1,7 +1,6 @@
 """A small seeded decoder with random weights, and the tokens that it samples.
 
-Decides the model, the prompts and the sampling noise: all of them the same on
-every side, so that only the compiled numbers can change a token.
+Model, prompts and sampling noise are the same on every side, so that only the compiled numbers can change a token.
 """
 
 from __future__ import annotations
@@ -11,9 +10,12 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 
-from patchgate.probe.compile.capture import no_caches, standing_in
+from patchgate.probe.compile.capture import no_caches
+from patchgate.probe.numerics.numeric_metrics import load_files
+from patchgate.probe.simulate.device import device_context
 from patchgate.probe.simulate.fake_device import Profile
 
+# Sequences, tokens of each prompt, and tokens sampled after it.
 PROMPTS, GIVEN, TOKENS = 64, 4, 64
 _VOCABULARY, _HIDDEN, _HEADS, _LAYERS = 512, 64, 4, 2
 _LENGTH = GIVEN + TOKENS
@@ -49,11 +51,11 @@ class _Decoder(torch.nn.Module):
         self.norm = torch.nn.Parameter(torch.ones(_HIDDEN))
 
     def forward(self, tokens: Any, caches: Any, here: Any, seen: Any) -> Any:
-        h, kept = self.embedding(tokens), []
+        h, updated = self.embedding(tokens), []
         for layer, (keys, values) in zip(self.layers, caches, strict=True):
             h, keys, values = layer(h, keys, values, here, seen)
-            kept.append((keys, values))
-        return _norm(h, self.norm) @ self.embedding.weight.T, kept
+            updated.append((keys, values))
+        return _norm(h, self.norm) @ self.embedding.weight.T, updated
 
 
 def _norm(x: Any, weight: Any) -> Any:
@@ -65,7 +67,7 @@ def sample(*, profile: Profile, path: str) -> None:
     torch.set_num_threads(1)
     torch.manual_seed(0)
     device = torch.device(profile["backend"])
-    with torch.no_grad(), no_caches(), standing_in(profile | {"threads": 1}):
+    with torch.no_grad(), no_caches(), device_context(profile | {"threads": 1}):
         # Made on the CPU: the same weights, prompts and noise on every device.
         step = torch.compile(_Decoder().to(device, torch.bfloat16))
         prompts = torch.randint(_VOCABULARY, (PROMPTS, GIVEN)).repeat(2, 1).to(device)
@@ -74,9 +76,9 @@ def sample(*, profile: Profile, path: str) -> None:
         noise[:, :PROMPTS] = 0
         noise = noise.to(device)
         shape = (2 * PROMPTS, _LENGTH, _HIDDEN)
-        # A tensor each: shared ones would be compiled once more when they part.
-        made = {"dtype": torch.bfloat16, "device": device}
-        caches = [tuple(torch.zeros(shape, **made) for _ in range(2)) for _ in range(_LAYERS)]
+        # A tensor each: shared ones would be compiled once more when they differ.
+        options = {"dtype": torch.bfloat16, "device": device}
+        caches = [tuple(torch.zeros(shape, **options) for _ in range(2)) for _ in range(_LAYERS)]
         tokens = prompts
         for position in range(_LENGTH - 1):
             here = (torch.arange(_LENGTH, device=device) == position)[:, None]
@@ -90,20 +92,20 @@ def sample(*, profile: Profile, path: str) -> None:
 
 
 def differ(unpatched: str, patched: str) -> dict[str, dict[str, int]]:
-    """How many sequences and tokens changed, and how many were drawn before each sequence parted."""
-    ours, theirs = (torch.load(path, weights_only=True) for path in (unpatched, patched))
+    """Greedy and sampled: sequences and tokens that changed, and tokens that both sides drew from the same context."""
+    ours, theirs = load_files(unpatched, patched)
     return {mode: _counts(tokens, theirs[mode]) for mode, tokens in ours.items()}
 
 
 def _counts(ours: torch.Tensor, theirs: torch.Tensor) -> dict[str, int]:
     changed = ours != theirs
-    parted = changed.any(1)
-    # Tokens that were drawn from the same context: up to and with the first that changed.
-    alike = torch.where(parted, changed.int().argmax(1) + 1, ours.shape[1])
+    diverged = changed.any(1)
+    # Up to and with the first token that changed.
+    alike = torch.where(diverged, changed.int().argmax(1) + 1, ours.shape[1])
     return {
         "sequences": ours.shape[0],
         "tokens": ours.numel(),
-        "changed_sequences": int(parted.sum()),
+        "changed_sequences": int(diverged.sum()),
         "changed_tokens": int(changed.sum()),
         "drawn_alike": int(alike.sum()),
     }

@@ -1,7 +1,6 @@
-"""The same computation in other forms: other shapes' treatment, single rows, a graph in pieces, the workload's own.
+"""Equivalent variants of a workload: static and dynamic shapes, single rows, a graph in pieces, the workload's own.
 
-Decides what each form is and when it is one: a form that eager in float64
-does not confirm is left out. Refuses to compare.
+Rows are compared only where eager in float64 confirms that each gives its own result.
 """
 
 from __future__ import annotations
@@ -15,38 +14,54 @@ from torch.fx._lazy_graph_module import _LazyGraphModule
 from torch.fx.passes.split_module import split_module
 from torch.utils import _pytree as pytree
 
-from patchgate.probe.compile.capture import Build, no_caches, standing_in
-from patchgate.probe.numerics.numeric_metrics import distance
-from patchgate.probe.numerics.outputs import Outputs, as_float64, made, tensors
+from patchgate.probe.compile.capture import Build, no_caches
+from patchgate.probe.numerics.numeric_metrics import Outputs, distance, load_files, share_differing
+from patchgate.probe.numerics.outputs import as_float64, build_seeded, tensors
+from patchgate.probe.simulate.device import device_context
 from patchgate.probe.simulate.fake_device import Profile
 
 ROWS = 4
+# Largest relative difference in float64 at which rows count as independent: some thousand roundings.
 _SAME = 1e-12
 
 
-def run_forms(
+def run_variants(
     build: Build, *, dtype: torch.dtype, dynamic: bool, profile: Profile, seeds: list[int], path: str
 ) -> None:
-    """Write to `path` what each form gives, beside the plain one and eager's error against float64."""
+    """Write to `path` what each variant gives as (plain outputs, its own), and eager and float64 outputs."""
     torch.set_num_threads(1)
-    with torch.no_grad(), no_caches(), standing_in(profile | {"threads": 1}):
-        module, args = made(build, dtype, seeds[0], profile)
+    with torch.no_grad(), no_caches(), device_context(profile | {"threads": 1}):
+        module, args = build_seeded(build, dtype, seeds[0], profile)
         plain = tensors(torch.compile(module, dynamic=dynamic)(*args))
         torch._dynamo.reset()
         other = tensors(torch.compile(module, dynamic=not dynamic)(*args))
         torch._dynamo.reset()
         pieces = tensors(torch.compile(module, dynamic=dynamic, backend=_in_pieces)(*args))
-        forms = {"static and dynamic shapes": (plain, other), "whole graph and pieces": (plain, pieces)}
-        for name, form in getattr(sys.modules[build.__module__], "FORMS", {}).items():
+        variants = {"static and dynamic shapes": (plain, other), "whole graph and pieces": (plain, pieces)}
+        for name, variant in getattr(sys.modules[build.__module__], "FORMS", {}).items():
             torch._dynamo.reset()
-            changed, given = made(form, dtype, seeds[0], profile)
-            forms[name] = (plain, tensors(torch.compile(changed, dynamic=dynamic)(*given)))
-        exact, given = as_float64(copy.deepcopy(module)), pytree.tree_map(as_float64, args)
-        reference = tensors(exact(*given))
-        if _rows_are_independent(exact, given, reference):
+            function, inputs = build_seeded(variant, dtype, seeds[0], profile)
+            variants[name] = (plain, tensors(torch.compile(function, dynamic=dynamic)(*inputs)))
+        exact, exact_args = as_float64(copy.deepcopy(module)), pytree.tree_map(as_float64, args)
+        reference = tensors(exact(*exact_args))
+        if _rows_are_independent(exact, exact_args, reference):
             torch._dynamo.reset()
-            forms["batch and single rows"] = ([t[:ROWS] for t in plain], _row_by_row(torch.compile(module), args))
-    torch.save({"forms": forms, "eager": tensors(module(*args)), "plain": plain, "reference": reference}, path)
+            variants["batch and single rows"] = ([t[:ROWS] for t in plain], _row_by_row(torch.compile(module), args))
+    torch.save({"forms": variants, "eager": tensors(module(*args)), "plain": plain, "reference": reference}, path)
+
+
+def differ_variants(unpatched: str, patched: str) -> dict[str, Any]:
+    """Variant -> how far its two outputs differ on each side; and the larger error of eager and unpatched."""
+    ours, theirs = load_files(unpatched, patched)
+    metrics = {
+        name: {
+            side: {"differing": share_differing(*pair), "distance": distance(*pair)}
+            for side, pair in (("unpatched", pair), ("patched", theirs["forms"].get(name, (pair[0], []))))
+        }
+        for name, pair in ours["forms"].items()
+    }
+    errors = [distance(ours[side], ours["reference"]) for side in ("eager", "plain")]
+    return {"forms": metrics, "error": max(errors)}
 
 
 def _in_pieces(module: torch.fx.GraphModule, inputs: list[Any]) -> Any:
@@ -55,7 +70,7 @@ def _in_pieces(module: torch.fx.GraphModule, inputs: list[Any]) -> Any:
     first = set(nodes[: len(nodes) // 2])
     halves = split_module(module, None, lambda node: 0 if node in first else 1)
     for name, half in list(halves.named_children()):
-        _LazyGraphModule.force_recompile(half)  # Dynamo does not look into a forward that is yet to be made
+        _LazyGraphModule.force_recompile(half)  # Dynamo does not look into a forward that is not generated yet
         setattr(halves, name, torch.compile(half, fullgraph=True))
     return halves
 
@@ -67,7 +82,7 @@ def _row_by_row(module: Any, args: tuple[Any, ...]) -> Outputs:
 
 
 def _rows_are_independent(module: Any, args: tuple[Any, ...], reference: Outputs) -> bool:
-    """Whether each row of the first input gives a row of every output: tried in float64, not believed."""
+    """Whether each row of the first input alone gives a row of every output, as tried in float64."""
     if not isinstance(args[0], torch.Tensor) or args[0].dim() < 2 or args[0].shape[0] < ROWS:
         return False
     if any(t.dim() == 0 or t.shape[0] != args[0].shape[0] for t in reference):

@@ -1,7 +1,4 @@
-"""Figures of the difference between outputs: shares of elements, ulps, errors, and special values that got lost.
-
-Decides how a difference is measured. Refuses to know which one is allowed.
-"""
+"""Metrics of the difference between outputs: shares of elements, ulps, errors, and special values that changed."""
 
 from __future__ import annotations
 
@@ -15,22 +12,27 @@ Outcome = Outputs | str
 
 
 def differ(unpatched: str, patched: str) -> dict[str, Any]:
-    """Compare two files that `numerics.run` wrote: figures of the outputs, of `gradients` where there are any.
+    """Compare two files that `outputs.run` wrote: metrics of the outputs, of `gradients` where there are any.
 
     Shares are of elements, errors are relative 2-norms; `worst_*` is the error of the worst element, in ulps of
     the output's dtype.
     """
-    # The patched file was written by untrusted code: tensors only.
-    ours, theirs = (torch.load(path, weights_only=True) for path in (unpatched, patched))
-    found = _compared(ours["outputs"], theirs["outputs"])
+    ours, theirs = load_files(unpatched, patched)
+    metrics = _compare(ours["outputs"], theirs["outputs"])
     if ours["gradients"]["compiled"]:
-        found["gradients"] = _compared(ours["gradients"], theirs["gradients"])
-    found["special"] = {name: _lost(told, theirs["special"].get(name, {})) for name, told in ours["special"].items()}
-    found["small"] = {name: _apart(told, theirs["small"].get(name, {})) for name, told in ours["small"].items()}
-    return found
+        metrics["gradients"] = _compare(ours["gradients"], theirs["gradients"])
+    for part, compare in (("special", _mismatch), ("small", _small_metrics)):
+        metrics[part] = {name: compare(sides, theirs[part].get(name, {})) for name, sides in ours[part].items()}
+    return metrics
 
 
-def _compared(ours: dict[str, Outputs], theirs: dict[str, Outputs]) -> dict[str, Any]:
+def load_files(unpatched: str, patched: str) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Both files' contents; the patched one was written by untrusted code, so tensors only."""
+    ours, theirs = (torch.load(path, weights_only=True) for path in (unpatched, patched))
+    return ours, theirs
+
+
+def _compare(ours: dict[str, Outputs], theirs: dict[str, Outputs]) -> dict[str, Any]:
     reference = ours["reference"]
     sides = {"eager": ours["eager"], "unpatched": ours["compiled"], "patched": theirs["compiled"]}
     return {
@@ -52,13 +54,13 @@ def _bits(tensor: torch.Tensor) -> torch.Tensor:
     return tensor.contiguous().flatten().view(torch.uint8).reshape(tensor.numel(), -1)
 
 
-def _alike(left: Outputs, right: Outputs) -> bool:
+def _same_layout(left: Outputs, right: Outputs) -> bool:
     return [(t.shape, t.dtype) for t in left] == [(t.shape, t.dtype) for t in right]
 
 
 def share_differing(left: Outputs, right: Outputs) -> float:
-    """Share of elements whose bits differ; all of them where shapes or dtypes do."""
-    if not _alike(left, right):
+    """Share of elements whose bits differ; 1 where shapes or dtypes do."""
+    if not _same_layout(left, right):
         return 1.0
     elements = sum(tensor.numel() for tensor in left)
     differing = sum(int((_bits(a) != _bits(b)).any(dim=1).sum()) for a, b in zip(left, right, strict=True) if a.numel())
@@ -66,7 +68,8 @@ def share_differing(left: Outputs, right: Outputs) -> float:
 
 
 def _largest(left: Outputs, right: Outputs) -> float:
-    if not _alike(left, right):
+    """The largest absolute difference of an element."""
+    if not _same_layout(left, right):
         return float("inf")
     pairs = [(a, b) for a, b in zip(left, right, strict=True) if a.numel()]
     return max((float((a.double() - b.double()).abs().max()) for a, b in pairs), default=0.0)
@@ -77,8 +80,8 @@ def distance(outputs: Outputs, reference: Outputs) -> float:
     pairs = [(a.double().flatten(), b.double().flatten()) for a, b in zip(outputs, reference, strict=True)]
     if not pairs:
         return 0.0
-    apart = torch.cat([a - b for a, b in pairs]).norm()
-    return float(apart / torch.cat([b for _, b in pairs]).norm().clamp_min(1e-300))
+    difference = torch.cat([a - b for a, b in pairs]).norm()
+    return float(difference / torch.cat([b for _, b in pairs]).norm().clamp_min(1e-300))
 
 
 def ulps(outputs: Outputs, reference: Outputs) -> float:
@@ -99,7 +102,7 @@ def ulps(outputs: Outputs, reference: Outputs) -> float:
     return worst
 
 
-def _lost(ours: dict[str, Outcome], theirs: dict[str, Outcome]) -> str:
+def _mismatch(ours: dict[str, Outcome], theirs: dict[str, Outcome]) -> str:
     """How the patched outcome is neither the unpatched one's kind nor eager's; "" where it is one of them.
 
     An outcome is the name of what was raised, or outputs: NaN, infinite or finite in each element.
@@ -108,39 +111,26 @@ def _lost(ours: dict[str, Outcome], theirs: dict[str, Outcome]) -> str:
     known = [ours["compiled"], ours["eager"]]
     if isinstance(after, str):
         return "" if after in known else f"raises {after}"
-    alike = [one for one in known if not isinstance(one, str) and _alike(one, after)]
+    alike = [outcome for outcome in known if not isinstance(outcome, str) and _same_layout(outcome, after)]
     if not alike:
-        raised = [one for one in known if isinstance(one, str)]
+        raised = [outcome for outcome in known if isinstance(outcome, str)]
         return f"gives outputs, not {raised[0]}" if raised else "outputs of another shape or dtype"
     other = 0
-    for number, tensor in enumerate(after):
-        fits = torch.stack([_class(tensor) == _class(one[number]) for one in alike])
+    for index, tensor in enumerate(after):
+        fits = torch.stack([_special_class(tensor) == _special_class(outputs[index]) for outputs in alike])
         other += int((~fits.any(dim=0)).sum())
     return f"{other} other" if other else ""
 
 
-def _apart(ours: dict[str, Outcome], theirs: dict[str, Outcome]) -> dict[str, Any]:
-    """As `_lost`, and how far the outputs lie apart where both sides give some."""
+def _small_metrics(ours: dict[str, Outcome], theirs: dict[str, Outcome]) -> dict[str, Any]:
+    """The mismatch, and how far the outputs differ where both sides give some."""
     before, after = ours["compiled"], theirs.get("compiled", "nothing")
-    found: dict[str, Any] = {"lost": _lost(ours, theirs), "differing": 0.0, "ulps": 0.0}
-    if not isinstance(before, str) and not isinstance(after, str) and _alike(before, after):
-        found |= {"differing": share_differing(before, after), "ulps": ulps(after, before)}
-    return found
+    metrics: dict[str, Any] = {"lost": _mismatch(ours, theirs), "differing": 0.0, "ulps": 0.0}
+    if not isinstance(before, str) and not isinstance(after, str) and _same_layout(before, after):
+        metrics |= {"differing": share_differing(before, after), "ulps": ulps(after, before)}
+    return metrics
 
 
-def _class(tensor: torch.Tensor) -> torch.Tensor:
+def _special_class(tensor: torch.Tensor) -> torch.Tensor:
+    """Of each element: 0 finite, 1 NaN, 2 infinite, 3 minus infinite."""
     return tensor.isnan() * 1 + tensor.isposinf() * 2 + tensor.isneginf() * 3
-
-
-def differ_forms(unpatched: str, patched: str) -> dict[str, Any]:
-    """Form -> how far its two outputs lie apart on each side, and how far eager and unpatched lie from float64."""
-    ours, theirs = (torch.load(path, weights_only=True) for path in (unpatched, patched))
-    told = {
-        name: {
-            side: {"differing": share_differing(*pair), "distance": distance(*pair)}
-            for side, pair in (("unpatched", pair), ("patched", theirs["forms"].get(name, (pair[0], []))))
-        }
-        for name, pair in ours["forms"].items()
-    }
-    errors = [distance(ours[side], ours["reference"]) for side in ("eager", "plain")]
-    return {"forms": told, "error": max(errors)}

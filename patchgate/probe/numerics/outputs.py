@@ -1,7 +1,4 @@
-"""Runs a workload on the CPU or a real GPU, for several seeds and special inputs, and keeps what came out.
-
-Decides how outputs are produced and stored. Refuses to compare them.
-"""
+"""Runs a workload on the CPU or a real GPU, for several seeds and special inputs, and writes its outputs to a file."""
 
 from __future__ import annotations
 
@@ -12,29 +9,32 @@ from typing import Any
 import torch
 from torch.utils import _pytree as pytree
 
-from patchgate.probe.compile.capture import Build, no_caches, standing_in
+from patchgate.probe.compile.capture import Build, no_caches
+from patchgate.probe.numerics.numeric_metrics import Outcome, Outputs
+from patchgate.probe.simulate.device import device_context
 from patchgate.probe.simulate.fake_device import Profile
 
-Outputs = list[torch.Tensor]
-# Mixed into the inputs: values at which kernels that agree on common ones can part.
+# Changes of every input: values at which kernels that agree on common ones can differ.
 SPECIAL: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
-    "nan": lambda x: _planted(x, float("nan")),
-    "inf": lambda x: _planted(x, float("inf")),
-    "-inf": lambda x: _planted(x, -float("inf")),
+    "nan": lambda x: _with_first(x, float("nan")),
+    "inf": lambda x: _with_first(x, float("inf")),
+    "-inf": lambda x: _with_first(x, -float("inf")),
     "very large": lambda x: x * (torch.finfo(x.dtype).max / 16),
     "denormal": lambda x: x * torch.finfo(x.dtype).tiny,
     "zero": torch.zeros_like,
 }
-# Sizes that a compiler treats as cases of their own.
+# Rows that a compiler treats as cases of their own.
 SMALL = {"one row": 1, "no rows": 0}
 SIDES = ("compiled", "again", "eager", "reference")
 
 
 def tensors(result: Any) -> Outputs:
+    """Every tensor of a result, on the CPU."""
     return [leaf.detach().cpu() for leaf in pytree.tree_leaves(result) if isinstance(leaf, torch.Tensor)]
 
 
 def as_float64(value: Any) -> Any:
+    """A module (in place) or a floating-point tensor (a copy) in float64; anything else as it is."""
     if isinstance(value, torch.nn.Module):
         return value.double()
     if not torch.is_tensor(value) or not value.is_floating_point():
@@ -42,11 +42,11 @@ def as_float64(value: Any) -> Any:
     return value.detach().double().requires_grad_(value.requires_grad)
 
 
-def _planted(x: torch.Tensor, value: float) -> torch.Tensor:
+def _with_first(x: torch.Tensor, value: float) -> torch.Tensor:
     """A copy with `value` in its first element."""
-    planted = x.clone()
-    planted.view(-1)[:1] = value
-    return planted
+    changed = x.clone()
+    changed.view(-1)[:1] = value
+    return changed
 
 
 def run(
@@ -62,39 +62,42 @@ def run(
 ) -> None:
     """Write eager, compiled (twice, to see determinism) and float64 outputs of every seed to `path`.
 
-    Training, also the gradients; `small`, also what inputs of one row and of none give. One thread: the order of
-    a parallel reduction is not the patch's doing. The profile's vector ISA is taken as given, because Inductor's
-    own check of it starts processes that import torch anew.
+    Training, also the gradients; `small`, also what inputs of one row and of none give. One thread, because the order
+    of a parallel reduction does not depend on the patch. The profile's vector ISA is not checked: Inductor's own check
+    starts processes that import torch anew.
     """
     torch.set_num_threads(1)
-    kept: dict[str, Any] = {part: {side: [] for side in SIDES} for part in ("outputs", "gradients")}
-    with torch.set_grad_enabled(training), no_caches(), standing_in(profile | {"threads": 1}):
-        module, args = made(build, dtype, seeds[0], profile)
+    written: dict[str, Any] = {part: {side: [] for side in SIDES} for part in ("outputs", "gradients")}
+    with torch.set_grad_enabled(training), no_caches(), device_context(profile | {"threads": 1}):
+        module, args = build_seeded(build, dtype, seeds[0], profile)
         compiled = torch.compile(module, dynamic=dynamic)
         for seed in seeds:
-            other, args = made(build, dtype, seed, profile)
+            other, args = build_seeded(build, dtype, seed, profile)
             if isinstance(module, torch.nn.Module):
                 module.load_state_dict(other.state_dict())  # compiled once, run with the weights of every seed
-            exact, given = as_float64(copy.deepcopy(module)), pytree.tree_map(as_float64, args)
-            calls = ((compiled, module, args), (compiled, module, args), (module, module, args), (exact, exact, given))
+            exact, exact_args = as_float64(copy.deepcopy(module)), pytree.tree_map(as_float64, args)
+            compiled_call = (compiled, module, args)
+            calls = (compiled_call, compiled_call, (module, module, args), (exact, exact, exact_args))
             for side, call in zip(SIDES, calls, strict=True):
-                outputs, gradients = _given(*call, dtype)
-                kept["outputs"][side] += outputs
-                kept["gradients"][side] += gradients
+                outputs, gradients = _outputs_and_gradients(*call, dtype)
+                written["outputs"][side] += outputs
+                written["gradients"][side] += gradients
 
-        def outcomes(changed: dict[str, Any]) -> dict[str, Any]:
+        def outcomes(inputs: dict[str, Any]) -> dict[str, Any]:
             sides = {"compiled": compiled, "eager": module}
             return {
-                name: {side: _outcome(one, module, given, dtype) for side, one in sides.items()}
-                for name, given in changed.items()
+                name: {side: _outcome(function, module, changed, dtype) for side, function in sides.items()}
+                for name, changed in inputs.items()
             }
 
-        kept["special"] = outcomes({name: _specially(change, args) for name, change in SPECIAL.items()})
-        kept["small"] = outcomes({name: _first_rows(rows, args) for name, rows in SMALL.items()} if small else {})
-    torch.save(kept, path)
+        written["special"] = outcomes({name: _change_floats(change, args) for name, change in SPECIAL.items()})
+        written["small"] = outcomes({name: _first_rows(rows, args) for name, rows in SMALL.items()} if small else {})
+    torch.save(written, path)
 
 
-def _given(function: Any, module: Any, args: tuple[Any, ...], dtype: torch.dtype) -> tuple[Outputs, Outputs]:
+def _outputs_and_gradients(
+    function: Any, module: Any, args: tuple[Any, ...], dtype: torch.dtype
+) -> tuple[Outputs, Outputs]:
     """Outputs and, where gradients are recorded, those of all weights and inputs along one fixed direction."""
     result = function(*args)
     if not torch.is_grad_enabled():
@@ -108,37 +111,37 @@ def _given(function: Any, module: Any, args: tuple[Any, ...], dtype: torch.dtype
     return tensors(result), tensors(gradients)
 
 
-def _outcome(function: Any, module: Any, args: tuple[Any, ...], dtype: torch.dtype) -> Outputs | str:
-    """What comes out, or the name of what is raised."""
+def _outcome(function: Any, module: Any, args: tuple[Any, ...], dtype: torch.dtype) -> Outcome:
+    """The outputs and gradients, or the name of what is raised."""
     try:
-        outputs, gradients = _given(function, module, args, dtype)
+        outputs, gradients = _outputs_and_gradients(function, module, args, dtype)
     except Exception as error:
         return type(getattr(error, "inner_exception", None) or error).__name__
     return outputs + gradients
 
 
-def made(build: Build, dtype: torch.dtype, seed: int, profile: Profile) -> tuple[Any, tuple[Any, ...]]:
+def build_seeded(build: Build, dtype: torch.dtype, seed: int, profile: Profile) -> tuple[Any, tuple[Any, ...]]:
     """Module and inputs of one seed: small on the CPU, of full size on a real GPU."""
     torch.manual_seed(seed)
     return build(torch.device(profile["backend"]), dtype, "full" if profile["kind"] == "real" else "small")
 
 
-def _specially(change: Callable[[torch.Tensor], torch.Tensor], args: tuple[Any, ...]) -> Any:
-    def changed(x: Any) -> Any:
+def _change_floats(change: Callable[[torch.Tensor], torch.Tensor], args: tuple[Any, ...]) -> Any:
+    def change_float(x: Any) -> Any:
         if not torch.is_tensor(x) or not x.is_floating_point():
             return x
         return change(x.detach()).requires_grad_(x.requires_grad)
 
-    return pytree.tree_map(changed, args)
+    return pytree.tree_map(change_float, args)
 
 
 def _first_rows(rows: int, args: tuple[Any, ...]) -> Any:
-    """So many rows of every input that has as many as the first one."""
-    whole = next((len(x) for x in pytree.tree_leaves(args) if torch.is_tensor(x) and x.dim()), None)
+    """The inputs with that many rows, wherever one has as many as the first."""
+    length = next((len(x) for x in pytree.tree_leaves(args) if torch.is_tensor(x) and x.dim()), None)
 
-    def shortened(x: Any) -> Any:
-        if not torch.is_tensor(x) or not x.dim() or len(x) != whole:
+    def shorten(x: Any) -> Any:
+        if not torch.is_tensor(x) or not x.dim() or len(x) != length:
             return x
         return x.detach()[:rows].clone().requires_grad_(x.requires_grad)
 
-    return pytree.tree_map(shortened, args)
+    return pytree.tree_map(shorten, args)

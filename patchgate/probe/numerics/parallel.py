@@ -1,7 +1,6 @@
-"""A small stack of residual blocks over two ranks, tensor-parallel and sequence-parallel, and what both give.
+"""A small stack of residual blocks over two ranks, tensor-parallel and sequence-parallel.
 
-Decides the model and which of its outputs ought to be equal: mathematically
-the two are one computation. Refuses to compare.
+Mathematically the two are one computation; their outputs are written as variants, as `metamorphic` does.
 """
 
 from __future__ import annotations
@@ -15,12 +14,13 @@ import torch.distributed as dist
 import torch.distributed._functional_collectives as funcol
 import torch.nn.functional as F
 
-from patchgate.probe.compile.capture import no_caches, standing_in
+from patchgate.probe.compile.capture import no_caches
 from patchgate.probe.numerics.outputs import tensors
 from patchgate.probe.numerics.ranks import RANKS, await_others, in_ranks, join_group
 from patchgate.probe.patch.apply import Request, Stage, apply_patch
+from patchgate.probe.simulate.device import device_context
 
-# blocks, rows, hidden, inner: of all ranks together
+# Kind of device -> blocks, rows, hidden and inner size, of all ranks together.
 _SIZES = {"codegen": (2, 32, 128, 256), "real": (4, 4096, 2048, 8192)}
 
 
@@ -52,7 +52,7 @@ class _Stack(torch.nn.Module):
 
 
 def run(request: Request, stage: Stage) -> dict[str, Any] | None:
-    """Write what both ranks give in both forms to the file `outputs`; a failure when a rank could not."""
+    """Write what both ranks give in both forms to the file `outputs`; the failure when a rank could not, or None."""
     folder = f"{request['outputs']}.ranks"
     os.makedirs(folder)
     failure = in_ranks(lambda rank: _one_rank(rank, folder, request, stage), folder, request.get("patch"))
@@ -76,21 +76,21 @@ def _one_rank(rank: int, folder: str, request: Request, stage: Stage) -> None:
     torch.set_num_threads(1)
     store = join_group(rank, profile, folder)
     device = torch.device(profile["backend"], rank) if profile["backend"] != "cpu" else torch.device("cpu")
-    weights, h = _made(*_SIZES[profile["kind"]])
-    with torch.no_grad(), no_caches(), standing_in(profile | {"threads": 1}):
+    weights, h = _weights_and_input(*_SIZES[profile["kind"]])
+    with torch.no_grad(), no_caches(), device_context(profile | {"threads": 1}):
         split, rows = (_Stack(weights, rank=rank, sequence=sequence).to(device) for sequence in (False, True))
         whole, own = h.to(device), h.chunk(RANKS)[rank].to(device)
-        given = {
+        results = {
             "plain": torch.compile(split)(whole),
             "sequence": torch.compile(rows)(own),
             "eager": split(whole),
             "reference": copy.deepcopy(split).double()(whole.double()),
         }
-        torch.save({name: tensors(result)[0] for name, result in given.items()}, f"{folder}/rank{rank}.pt")
+        torch.save({name: tensors(result)[0] for name, result in results.items()}, f"{folder}/rank{rank}.pt")
     await_others(rank, store)
 
 
-def _made(blocks: int, rows: int, hidden: int, inner: int) -> tuple[dict[str, Any], torch.Tensor]:
+def _weights_and_input(blocks: int, rows: int, hidden: int, inner: int) -> tuple[dict[str, Any], torch.Tensor]:
     """Weights and input, made on the CPU: the same on every rank and device."""
     torch.manual_seed(0)
     weights = {
@@ -98,5 +98,5 @@ def _made(blocks: int, rows: int, hidden: int, inner: int) -> tuple[dict[str, An
         "a": [torch.randn(hidden, inner) * hidden**-0.5 for _ in range(blocks)],
         "b": [torch.randn(inner, hidden) * inner**-0.5 for _ in range(blocks)],
     }
-    made = {name: [tensor.bfloat16() for tensor in listed] for name, listed in weights.items()}
-    return made, torch.randn(rows, hidden).bfloat16()
+    rounded = {name: [tensor.bfloat16() for tensor in listed] for name, listed in weights.items()}
+    return rounded, torch.randn(rows, hidden).bfloat16()

@@ -1,7 +1,6 @@
-"""The ranks of one group, each a process of its own: starts them, waits, and tells what went wrong in one.
+"""Runs the ranks of one process group, each a process of its own, and reports the first that failed.
 
-Decides that they meet over a file and the loopback, and how a rank's end is
-told. The patch runs in the ranks alone, so what is said of their end is believed.
+They meet over a file and the loopback. The patch runs in the ranks alone, so this process's word on their end holds.
 """
 
 from __future__ import annotations
@@ -24,40 +23,40 @@ from patchgate.probe.simulate.fake_device import Profile
 
 RANKS = 2
 _PR_SET_PDEATHSIG = 1
-_LOOK_SECONDS = 0.02
+_POLL_SECONDS = 0.02
 # Bound before a patch can replace it.
 _now = time.monotonic
-# NCCL's multicast asks for rights on the machine that a container need not have, and two ranks gain nothing by it.
+# NCCL's multicast (NVLS) needs rights on the machine that a container may not have; two ranks gain nothing by it.
 _LOOPBACK = {"GLOO_SOCKET_IFNAME": "lo", "NCCL_SOCKET_IFNAME": "lo", "NCCL_NVLS_ENABLE": "0"}
 
 
 def missing(profile: Profile) -> str | None:
-    """Why there can be no ranks on the device, if so. Wakes no device: a fork could not use it afterwards."""
-    found = RANKS if profile["backend"] == "cpu" else torch.cuda.device_count()
-    return None if found >= RANKS else f"this machine has {found}"
+    """Why there can be no ranks on the device, or None. Initialises no device: a fork could not use it afterwards."""
+    devices = RANKS if profile["backend"] == "cpu" else torch.cuda.device_count()
+    return None if devices >= RANKS else f"this machine has {devices}"
 
 
 def in_ranks(work: Callable[[int], None], folder: str, patch: str | None) -> dict[str, Any] | None:
-    """Do `work` in a process for each rank; the failure that came first, or None when all are done."""
+    """Run `work` in a process for each rank; the failure that came first, or None when all are done."""
     running = {_start(work, rank, folder, patch): rank for rank in range(RANKS)}
-    # Where does it hang? Only the ranks can tell, and they have been told how to.
+    # The server's signal to a child that hangs goes to the ranks, which write where they are.
     faulthandler.unregister(signal.SIGUSR1)
-    signal.signal(signal.SIGUSR1, lambda *_: _end_telling(running))
+    signal.signal(signal.SIGUSR1, lambda *_: _end_with_tracebacks(running))
     failures: list[dict[str, Any]] = []
     while running and not failures:
-        time.sleep(_LOOK_SECONDS)
+        time.sleep(_POLL_SECONDS)
         for pid, rank in list(running.items()):
-            seen, status = os.waitpid(pid, os.WNOHANG)
-            if seen:
+            ended_pid, status = os.waitpid(pid, os.WNOHANG)
+            if ended_pid:
                 del running[pid]
                 failures += _failure(f"{folder}/rank{rank}.json", rank, status)
     _end(running, signal.SIGKILL)
-    # A rank that has lost the other one fails too, and later.
+    # A rank that has lost the other one fails too, but later.
     return min(failures, key=lambda failure: failure.pop("at"), default=None)
 
 
-def _end_telling(pids: Iterable[int]) -> NoReturn:
-    """End as a child that hangs does: when every rank has written where it is."""
+def _end_with_tracebacks(pids: Iterable[int]) -> NoReturn:
+    """End as a child that hangs does, once every rank has written its traceback."""
     _end(pids, signal.SIGUSR1)
     os._exit(1)
 
@@ -71,14 +70,15 @@ def _end(pids: Iterable[int], number: signal.Signals) -> None:
 
 
 def _start(work: Callable[[int], None], rank: int, folder: str, patch: str | None) -> int:
-    """The process of a rank; the environment tells it which one it is, as a launcher does."""
+    """Fork the process of a rank."""
     pid = os.fork()
     if not pid:
-        _be(work, rank, folder, patch)
+        _run_rank(work, rank, folder, patch)
     return pid
 
 
-def _be(work: Callable[[int], None], rank: int, folder: str, patch: str | None) -> NoReturn:
+def _run_rank(work: Callable[[int], None], rank: int, folder: str, patch: str | None) -> NoReturn:
+    """Work with the environment variables that a launcher sets, and leave a reply in `folder`."""
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     os.environ |= _LOOPBACK | {"RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": str(RANKS)}
     reply: dict[str, Any] = {}
@@ -90,20 +90,20 @@ def _be(work: Callable[[int], None], rank: int, folder: str, patch: str | None) 
 
 
 def _failure(path: str, rank: int, status: int) -> list[dict[str, Any]]:
-    """What a rank that has ended tells of its failure; one that crashed tells nothing, and was not made to."""
+    """The failure in the reply of a rank that has ended, if any; one that crashed left no reply."""
     try:
         with open(path, encoding="utf-8") as file:
-            told = json.load(file)
+            reply = json.load(file)
     except (OSError, ValueError):
-        told = {"at": 0.0, "failure": ended(status)}
-    if "failure" not in told:
+        reply = {"at": 0.0, "failure": ended(status)}
+    if "failure" not in reply:
         return []
-    failure = told["failure"]
-    return [failure | {"at": told["at"], "signature": f"rank {rank}: {failure['signature']}"}]
+    failure = reply["failure"]
+    return [failure | {"at": reply["at"], "signature": f"rank {rank}: {failure['signature']}"}]
 
 
 def join_group(rank: int, profile: Profile, folder: str) -> dist.Store:
-    """Become a member of the group of all ranks, on a device of one's own."""
+    """Join the group of all ranks, on a device of this rank's own."""
     store = dist.FileStore(f"{folder}/store", RANKS)
     backend = "gloo" if profile["backend"] == "cpu" else "nccl"
     if backend == "nccl":
@@ -113,6 +113,6 @@ def join_group(rank: int, profile: Profile, folder: str) -> dist.Store:
 
 
 def await_others(rank: int, store: dist.Store) -> None:
-    """Nobody leaves while another may still be reading from it."""
+    """Wait for all ranks: none may leave while another still reads from it."""
     store.set(f"done {rank}", "")
     store.wait([f"done {other}" for other in range(RANKS)])

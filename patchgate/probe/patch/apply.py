@@ -15,7 +15,7 @@ from patchgate.probe.patch import env_vars as variables
 from patchgate.probe.patch import line_coverage as lines
 from patchgate.probe.patch import reachability as reach
 from patchgate.probe.patch import snapshot as patching
-from patchgate.probe.simulate.fake_device import stand_in
+from patchgate.probe.simulate.fake_device import fake_device
 
 Request = dict[str, Any]
 Stage = Callable[[str], None]
@@ -27,7 +27,7 @@ def apply_patch(request: Request, stage: Stage) -> None:
         stage("patch")
         simulated = request["profile"]["kind"] == "simulated"
         # On a GPU machine the patch would see the device while it is imported.
-        with stand_in(request["profile"]) if simulated else contextlib.nullcontext():
+        with fake_device(request["profile"]) if simulated else contextlib.nullcontext():
             for number, path in enumerate(request.get("after", ())):
                 patching.run_patch(path, f"{patching.MODULE}_{number}")
             patched = patching.run_patch(request["patch"], scope=request.get("scope"))
@@ -37,7 +37,7 @@ def apply_patch(request: Request, stage: Stage) -> None:
 
 def undone(request: Request, stage: Stage) -> dict[str, Any]:
     """What the patches that come first have replaced, and nothing leads to any more once the last is applied."""
-    with stand_in(request["profile"]):
+    with fake_device(request["profile"]):
         before = patching.snapshot()
         stage("patch")
         for number, path in enumerate(request["after"]):
@@ -57,7 +57,7 @@ def apply(request: Request, stage: Stage) -> dict[str, Any]:
     """Run the patch under a faked version, on a stand-in device, and tell everything that it changed."""
     path, scope = request["patch"], request.get("scope")
     recorder = effects.Recorder(path)
-    with stand_in(request["profile"], recorder), patching.faked_version(request["version"]):
+    with fake_device(request["profile"], recorder), patching.faked_version(request["version"]):
         before, state = patching.snapshot(), effects.State()
         stage("patch")
         with recorder.listening():
@@ -91,7 +91,7 @@ def apply(request: Request, stage: Stage) -> dict[str, Any]:
 
 def applies(request: Request, stage: Stage) -> dict[str, Any]:
     """Run the patch under a faked version, and tell only what it changed in torch and its settings."""
-    with stand_in(request["profile"]), patching.faked_version(request["version"]):
+    with fake_device(request["profile"]), patching.faked_version(request["version"]):
         before, state, recorder = patching.snapshot(), effects.State(), effects.Recorder(request["patch"])
         stage("patch")
         patching.run_patch(request["patch"], scope=request.get("scope"))

@@ -51,13 +51,12 @@ def warm_up() -> None:
         import triton.compiler
         import triton.language  # noqa: F401
 
-    from patchgate.probe.compile import observe as observing
-    from patchgate.probe.compile import sentinel
+    from patchgate.probe.compile import observe, sentinel
     from patchgate.probe.compile.capture import capture
-    from patchgate.probe.simulate import cpu_build as cpubuild
+    from patchgate.probe.simulate import cpu_build
 
-    if cpubuild.is_cpu_only():
-        cpubuild.prepare()
+    if cpu_build.is_cpu_only():
+        cpu_build.register_cuda()
     torch.set_num_threads(1)
     # Torch 2.10 takes no device here.
     joint_graph.lazy_init(*[torch.device("cpu")] * len(inspect.signature(joint_graph.lazy_init).parameters))
@@ -66,7 +65,7 @@ def warm_up() -> None:
     torch._dynamo.reset()
     # A copy of the table that the first compile made would hide a decomposition that is replaced later.
     decomposition.fast_random_decomps.cache_clear()
-    observing.environment()
+    observe.environment()
     # A collection in a child would write to, and so copy, every page that it shares with this process.
     gc.collect()
     gc.freeze()

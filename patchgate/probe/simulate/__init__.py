@@ -1,1 +1,1 @@
-"""Stands in for a GPU that is not there."""
+"""A device that is described instead of one that is there."""

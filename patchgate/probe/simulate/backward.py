@@ -1,8 +1,7 @@
-"""Autograd's backward pass, node by node, for a device that is not there.
+"""Autograd's backward pass in Python, for a device that is not there.
 
-The engine in C++ asks the device for streams before it runs a node, so it cannot trace
-a backward graph of a simulated GPU. Decides the order of nodes and what is summed, as the
-engine does; a test compares both on the CPU. Refuses what compiled graphs never need.
+The engine in C++ asks the device for streams before it runs a node, so it cannot trace a backward graph of a
+simulated GPU. Nodes run and gradients are summed in the engine's own order; a test compares both on the CPU.
 """
 
 from __future__ import annotations
@@ -23,8 +22,8 @@ Hooks = dict[Any, tuple[list[Callable[..., Any]], list[Callable[..., Any]]]]
 Edge = tuple[Any, int]
 
 
-class _Noted:
-    """A node that keeps the hooks given to it where this engine finds them."""
+class _HookedNode:
+    """A node of the autograd graph whose hooks go to `hooks` (node -> before it runs, after it), for `_run` to call."""
 
     def __init__(self, node: Any, hooks: Hooks) -> None:
         self._node, self._hooks = node, hooks
@@ -32,7 +31,7 @@ class _Noted:
 
     @property
     def next_functions(self) -> list[tuple[Any, int]]:
-        return [(fn and _Noted(fn, self._hooks), index) for fn, index in self._node.next_functions]
+        return [(fn and _HookedNode(fn, self._hooks), index) for fn, index in self._node.next_functions]
 
     def register_prehook(self, hook: Callable[..., Any]) -> None:
         self._hooks[self._node][0].append(hook)
@@ -41,7 +40,7 @@ class _Noted:
         self._hooks[self._node][1].append(hook)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Noted) and other._node is self._node
+        return isinstance(other, _HookedNode) and other._node is self._node
 
     def __hash__(self) -> int:
         return hash(self._node)
@@ -49,12 +48,15 @@ class _Noted:
 
 @contextlib.contextmanager
 def backward_in_python() -> Iterator[None]:
-    """`torch.autograd.grad` without the engine in C++, for as long as this lasts."""
+    """Within it, `torch.autograd.grad` does without the engine in C++.
+
+    Raises NotImplementedError for options of `grad` that compiled graphs never use.
+    """
     hooks: Hooks = defaultdict(lambda: ([], []))
     set_up = logging_utils.setup_stacktrace_preservation_hooks
 
-    def note(roots: Sequence[Any]) -> None:
-        set_up([root and _Noted(root, hooks) for root in roots])
+    def set_up_hooks(roots: Sequence[Any]) -> None:
+        set_up([root and _HookedNode(root, hooks) for root in roots])
 
     def grad(outputs: Any, inputs: Any, grad_outputs: Any = None, **options: Any) -> Any:
         if options.keys() - {"allow_unused"} or grad_outputs is None:
@@ -69,7 +71,7 @@ def backward_in_python() -> Iterator[None]:
 
     with (
         mock.patch.object(torch.autograd, "grad", grad),
-        mock.patch.object(graph_capture_wrappers, "setup_stacktrace_preservation_hooks", note),
+        mock.patch.object(graph_capture_wrappers, "setup_stacktrace_preservation_hooks", set_up_hooks),
     ):
         yield
 
@@ -77,14 +79,14 @@ def backward_in_python() -> Iterator[None]:
 def gradients(
     outputs: Sequence[Any], inputs: Sequence[Any], grad_outputs: Sequence[Any], hooks: Hooks
 ) -> tuple[Any, ...]:
-    """The gradient of each input, None where there is none."""
+    """The gradient of each input, None where no output depends on it."""
     roots = [_edge(tensor) for tensor in outputs]
     wanted = [_edge(tensor) for tensor in inputs]
-    needed, waits = _plan([node for node, _ in roots], {node for node, _ in wanted})
+    needed, waits = _schedule([node for node, _ in roots], {node for node, _ in wanted})
     ready: list[tuple[int, int, Any]] = []
     order = itertools.count()
-    arriving: dict[Any, dict[int, Any]] = defaultdict(dict)
-    found: dict[Edge, Any] = {}
+    received: dict[Any, dict[int, Any]] = defaultdict(dict)  # node -> gradients of its outputs so far, by index
+    at_edge: dict[Edge, Any] = {}
 
     def deliver(edges: Sequence[Edge], values: Sequence[Any]) -> None:
         # All are fitted before any is added, in the engine's order: it shows in the traced graph.
@@ -93,8 +95,8 @@ def gradients(
             if node is None or node not in needed:
                 continue
             if value is not None:
-                before = arriving[node].get(index)
-                arriving[node][index] = value if before is None else before + value
+                before = received[node].get(index)
+                received[node][index] = value if before is None else before + value
             waits[node] -= 1
             if not waits[node]:
                 heapq.heappush(ready, (-node._sequence_nr(), next(order), node))
@@ -102,13 +104,13 @@ def gradients(
     deliver(roots, grad_outputs)
     while ready:
         node = heapq.heappop(ready)[2]
-        given = arriving.pop(node, {})
+        gradient_by_index = received.pop(node, {})
         for edge in wanted:
             if edge[0] is node:
-                found[edge] = given.get(edge[1])
+                at_edge[edge] = gradient_by_index.get(edge[1])
         if needed.get(node):
-            deliver(node.next_functions, _run(node, given, hooks))
-    return tuple(found.get(edge) for edge in wanted)
+            deliver(node.next_functions, _run(node, gradient_by_index, hooks))
+    return tuple(at_edge.get(edge) for edge in wanted)
 
 
 def _edge(tensor: Any) -> Edge:
@@ -116,8 +118,8 @@ def _edge(tensor: Any) -> Edge:
     return edge.node, edge.output_nr
 
 
-def _plan(roots: Sequence[Any], wanted: set[Any]) -> tuple[dict[Any, bool], Counter[Any]]:
-    """(nodes on a way to what is wanted -> whether they must run, how many values each waits for)."""
+def _schedule(roots: Sequence[Any], wanted: set[Any]) -> tuple[dict[Any, bool], Counter[Any]]:
+    """(node on a path to a wanted one -> whether it must run, how many gradients each node waits for)."""
     needed: dict[Any, bool] = {}
     stack = [(node, False) for node in roots]
     seen: set[Any] = set()
@@ -125,24 +127,24 @@ def _plan(roots: Sequence[Any], wanted: set[Any]) -> tuple[dict[Any, bool], Coun
         node, done = stack.pop()
         following = [fn for fn, _ in node.next_functions if fn is not None]
         if done:
-            runs = any(fn in needed for fn in following)
-            if runs or node in wanted:
-                needed[node] = runs
+            leads_on = any(fn in needed for fn in following)
+            if leads_on or node in wanted:
+                needed[node] = leads_on
         elif node not in seen:
             seen.add(node)
             stack.append((node, True))
             stack += [(fn, False) for fn in following]
-    # A node that leads nowhere still delivers nothing to a needed one, but one that is not needed never runs.
+    # A wanted node that leads nowhere only receives; a node that is not needed never runs.
     waits: Counter[Any] = Counter(node for node in roots if node in needed)
-    for node, runs in needed.items():
-        if runs:
+    for node, leads_on in needed.items():
+        if leads_on:
             waits.update(fn for fn, _ in node.next_functions if fn in needed)
     return needed, waits
 
 
-def _run(node: Any, given: dict[int, Any], hooks: Hooks) -> Sequence[Any]:
+def _run(node: Any, gradients: dict[int, Any], hooks: Hooks) -> Sequence[Any]:
     before, after = hooks.get(node, ((), ()))
-    values = [given.get(index) for index in range(len(node._input_metadata))]
+    values = [gradients.get(index) for index in range(len(node._input_metadata))]
     for hook in before:
         hook(values)
     results = node(*values) if not hasattr(node, "apply") else node.apply(*values)
@@ -153,7 +155,7 @@ def _run(node: Any, given: dict[int, Any], hooks: Hooks) -> Sequence[Any]:
 
 
 def _fit(value: Any, edge: Edge) -> Any:
-    """A gradient in the shape and type of what it belongs to, as the engine checks it."""
+    """A gradient in the shape and dtype of the tensor that it belongs to, as the engine makes it."""
     node, index = edge
     if value is None or node is None:
         return value

@@ -1,7 +1,7 @@
-"""Lets a CPU-only build of torch take fake tensors of a CUDA device, as a build for CUDA does.
+"""Lets a CPU-only build of torch generate code for fake tensors of a CUDA device, as a build for CUDA does.
 
-Decides what such a build lacks for code generation alone: a guard, a few kernels that only their being
-there counts of, cuDNN's word on layouts, and a release of CUDA. Refuses to run anything on a device.
+Such a build lacks a device guard, a few kernels that need only be registered, cuDNN's choice of memory
+layout, and a release of CUDA. Nothing runs on a device.
 """
 
 from __future__ import annotations
@@ -23,49 +23,47 @@ _GUARD = """
 #include <c10/core/impl/DeviceGuardImplInterface.h>
 namespace { C10_REGISTER_GUARD_IMPL(CUDA, c10::impl::NoOpDeviceGuardImpl<c10::DeviceType::CUDA>) }
 """
-# torch.version.cuda of the builds for CUDA on the package index, by the first release that has it.
-_CUDA = (("2.15", "13.2"), ("2.11", "13.0"), ("2.10", "12.8"))
-
-
+# torch.version.cuda of the builds for CUDA on the package index, by the first torch that has it; newest first.
+_CUDA_RELEASES = (("2.15", "13.2"), ("2.11", "13.0"), ("2.10", "12.8"))
 # Ops with a kernel for CUDA beside a composite one: all that there are in the CUDA builds of 2.11.0 to 2.15.0.
 # Where there is a kernel, autograd records the op; where there is none, what the composite one calls.
-_KERNELS = ("_fused_rms_norm", "mish_backward", "silu_backward")
-_LIBRARIES: list[torch.library.Library] = []
+_CUDA_KERNELS = ("_fused_rms_norm", "mish_backward", "silu_backward")
+_LIBRARIES: list[torch.library.Library] = []  # an operator library takes its kernels with it when it is collected
 
 
 def is_cpu_only() -> bool:
     return torch.version.cuda is None and torch.version.hip is None
 
 
-def prepare() -> None:
-    """Make the process ready, once and before it forks; takes a C++ compiler and some seconds.
+def register_cuda() -> None:
+    """Register what is missing, once in a process and before it forks. Takes some seconds.
 
-    Raises RuntimeError with the compiler's words when there is none.
+    Raises RuntimeError with the compiler's message when there is no C++ compiler.
     """
     _register_guard()
     library = torch.library.Library("aten", "IMPL")
-    for name in _KERNELS:
+    for name in _CUDA_KERNELS:
         library.impl(name, _never_run, "CUDA")
-    _LIBRARIES.append(library)  # what it registered goes with it
+    _LIBRARIES.append(library)
 
 
 @contextlib.contextmanager
 def as_built_for_cuda() -> Iterator[None]:
-    """What the code of torch asks of a CUDA build while it compiles."""
+    """Within it, torch's Python code finds what a CUDA build has."""
     with contextlib.ExitStack() as stack:
-        stack.enter_context(mock.patch.object(torch.version, "cuda", _sister_cuda()))
-        stack.enter_context(mock.patch.object(torch._C, "_conv_determine_backend_memory_format", _layout_of_cudnn))
+        stack.enter_context(mock.patch.object(torch.version, "cuda", cuda_release()))
+        stack.enter_context(mock.patch.object(torch._C, "_conv_determine_backend_memory_format", cudnn_layout))
         enabled = mock.patch.object(torch._C, "_cuda_cudaCachingAllocator_is_enabled", lambda: True, create=True)
         stack.enter_context(enabled)
         yield
 
 
-def _sister_cuda() -> str:
-    """The release of CUDA that the CUDA build of this torch is made with."""
-    return next((cuda for first, cuda in _CUDA if torch.__version__ >= first), _CUDA[-1][1])
+def cuda_release() -> str:
+    """The release of CUDA that this torch's CUDA build is made with."""
+    return next((cuda for first, cuda in _CUDA_RELEASES if torch.__version__ >= first), _CUDA_RELEASES[-1][1])
 
 
-def _layout_of_cudnn(input: torch.Tensor, weight: torch.Tensor, backend: Any) -> torch.memory_format:
+def cudnn_layout(input: torch.Tensor, weight: torch.Tensor, backend: Any) -> torch.memory_format:
     """cuDNN takes channels last as soon as one of the two has it, but not in float64."""
     last = torch.channels_last if input.dim() == 4 else torch.channels_last_3d
     if input.dtype is not torch.float64 and any(
@@ -76,7 +74,7 @@ def _layout_of_cudnn(input: torch.Tensor, weight: torch.Tensor, backend: Any) ->
 
 
 def _never_run(*args: Any, **kwargs: Any) -> Any:
-    raise RuntimeError("a stand-in for a kernel was run")
+    raise RuntimeError("a kernel that is only registered was run")
 
 
 def _register_guard() -> None:
@@ -90,6 +88,6 @@ def _register_guard() -> None:
         try:
             subprocess.run(command, check=True, capture_output=True, text=True)
         except (OSError, subprocess.CalledProcessError) as error:
-            told = getattr(error, "stderr", None) or str(error)
-            raise RuntimeError(f"a CPU-only torch simulates a GPU with a C++ compiler: {told.strip()}") from None
+            message = getattr(error, "stderr", None) or str(error)
+            raise RuntimeError(f"a CPU-only torch simulates a GPU with a C++ compiler: {message.strip()}") from None
         ctypes.CDLL(str(built))

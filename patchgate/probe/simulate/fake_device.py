@@ -1,8 +1,7 @@
-"""Stands in for a CUDA device that is not there, so that Inductor generates its kernels.
+"""A simulated CUDA device, so that Inductor generates kernels for a GPU that is not there.
 
-Decides what torch and Triton are told about the device; all of it comes from
-the profile. Refuses to know workloads and facts. DESIGN's measured facts 2
-and 4 list what has to be covered on torch 2.10 to 2.15.
+All that torch and Triton learn of the device comes from its profile. DESIGN's measured facts 2 and 4 list what has
+to be replaced on torch 2.10 to 2.15.
 """
 
 from __future__ import annotations
@@ -21,18 +20,9 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from patchgate.probe.simulate.cpu_build import as_built_for_cuda, is_cpu_only
 
 Profile = dict[str, Any]
-
-
-class Calls(Protocol):
-    """Hears of calls that would have initialised a real device; a list is one."""
-
-    def append(self, call: str, /) -> None: ...
-
-
 _CACHED = (types.FunctionType, type(functools.lru_cache(lambda: None)))
-
 _NEEDED = "needs a real device"
-# What torch says where it looks for the device itself.
+# Parts of torch's messages where its C++ looks for the device itself.
 _NO_DEVICE = (
     "Found no NVIDIA driver",
     "No CUDA GPUs are available",
@@ -41,24 +31,30 @@ _NO_DEVICE = (
 )
 
 
+class CallLog(Protocol):
+    """Receives the names of calls that would have initialised a real device; a list is one."""
+
+    def append(self, call: str, /) -> None: ...
+
+
 class NeedsDevice(Exception):
-    """Only a real device can tell; no simulation guesses."""
+    """What only a real device can answer; it is not guessed."""
 
     def __init__(self, what: str) -> None:
         super().__init__(f"{_NEEDED}: {what}")
 
 
-def needs_device(error: BaseException) -> str | None:
-    """What a simulation could not tell, when that is why `error` was raised."""
+def missing_answer(error: BaseException) -> str | None:
+    """What a simulation could not answer, when that is why `error` was raised."""
     # Dynamo keeps the text of an error that it wraps, not always the error.
-    told = re.search(f"{_NEEDED}: [^'\"\n]*", str(error))
-    if told:
-        return told.group()
-    return f"{_NEEDED}: something is run on it" if any(words in str(error) for words in _NO_DEVICE) else None
+    match = re.search(f"{_NEEDED}: [^'\"\n]*", str(error))
+    if match:
+        return match.group()
+    return f"{_NEEDED}: something is run on it" if any(text in str(error) for text in _NO_DEVICE) else None
 
 
 # Calls that create a context on a real device: an import that makes one of them is a side effect.
-INITIALISING = (
+_INITIALISING = (
     "_lazy_init",
     "init",
     "current_device",
@@ -75,7 +71,8 @@ INITIALISING = (
 )
 
 
-def _answers(profile: Profile) -> dict[str, Callable[..., Any]]:
+def _cuda_functions(profile: Profile) -> dict[str, Callable[..., Any]]:
+    """Replacements for functions of `torch.cuda`, by name."""
     properties = types.SimpleNamespace(**profile["properties"])
     capability = (properties.major, properties.minor)
     free_and_total = (properties.total_memory, properties.total_memory)
@@ -100,23 +97,23 @@ def _answers(profile: Profile) -> dict[str, Callable[..., Any]]:
     }
 
 
-class _Driver:
-    """What Triton asks of its active driver while it compiles for a target."""
+class _TritonDriver:
+    """What Triton calls of its active driver while it compiles for a target."""
 
-    def __init__(self, profile: Profile, called: Calls | None) -> None:
+    def __init__(self, profile: Profile, log: CallLog | None) -> None:
         from triton.backends.compiler import GPUTarget
 
         properties = profile["properties"]
-        self._called = called
-        self._target = GPUTarget("cuda", properties["major"] * 10 + properties["minor"], properties["warp_size"])
+        self._log, self._backend = log, profile["backend"]
+        self._target = GPUTarget(self._backend, properties["major"] * 10 + properties["minor"], properties["warp_size"])
 
     def get_current_target(self) -> Any:
-        if self._called is not None:
-            self._called.append("triton.runtime.driver.active.get_current_target")
+        if self._log is not None:
+            self._log.append("triton.runtime.driver.active.get_current_target")
         return self._target
 
     def get_active_torch_device(self) -> torch.device:
-        return torch.device("cuda", 0)
+        return torch.device(self._backend, 0)
 
     def get_current_device(self) -> int:
         return 0
@@ -129,27 +126,31 @@ class _Driver:
 
 
 class _ConstructorsOnCpu(TorchDispatchMode):
-    """Constant folding runs tensor constructors for real; there is no real device, so on the CPU."""
+    """Constant folding runs tensor constructors for real; those of a simulated device run on the CPU."""
+
+    def __init__(self, backend: str) -> None:
+        super().__init__()
+        self._backend = backend
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = dict(kwargs or {})
         device = kwargs.get("device")
-        if device is not None and torch.device(device).type == "cuda":
+        if device is not None and torch.device(device).type == self._backend:
             kwargs["device"] = torch.device("cpu")
         return func(*args, **kwargs)
 
 
-def _fold_on_cpu(deduce: Callable[..., Any]) -> Callable[..., Any]:
+def _fold_on_cpu(deduce: Callable[..., Any], backend: str) -> Callable[..., Any]:
     @functools.wraps(deduce)
     def deduce_value(*args: Any, **kwargs: Any) -> Any:
-        with _ConstructorsOnCpu():
+        with _ConstructorsOnCpu(backend):
             return deduce(*args, **kwargs)
 
     return deduce_value
 
 
-def _forget_device() -> None:
-    """Empty every cache that remembers an answer about the device, so that profiles never mix."""
+def _clear_device_caches() -> None:
+    """Empty every cache of torch's that holds something about the device, so that profiles never mix."""
     import torch._dynamo.device_interface as interface
     import torch._inductor.codegen.triton as triton_codegen
     import torch._inductor.runtime.hints as hints
@@ -169,12 +170,12 @@ def _forget_device() -> None:
 
 
 @contextlib.contextmanager
-def stand_in(profile: Profile, called: Calls | None = None) -> Iterator[None]:
-    """Answer for the device that `profile` describes.
+def fake_device(profile: Profile, log: CallLog | None = None) -> Iterator[None]:
+    """Within it, torch and Triton find the device that `profile` describes.
 
     Args:
         profile: a device profile as data; `properties` as torch reports them.
-        called: is told the name of every call that would have initialised a real device.
+        log: receives the name of every call that would have initialised a real device.
     """
     import torch._dynamo.device_interface as interface
     import triton
@@ -184,9 +185,9 @@ def stand_in(profile: Profile, called: Calls | None = None) -> Iterator[None]:
 
     cuda = interface.CudaInterface
     with contextlib.ExitStack() as stack:
-        for name, answer in _answers(profile).items():
-            if called is not None and name in INITIALISING:
-                answer = _recorded(name, answer, called)
+        for name, answer in _cuda_functions(profile).items():
+            if log is not None and name in _INITIALISING:
+                answer = _logged(name, answer, log)
             stack.enter_context(mock.patch.object(torch.cuda, name, answer))
             bound = name.lstrip("_")
             if name != "is_available" and isinstance(cuda.__dict__.get(bound), staticmethod):
@@ -196,19 +197,21 @@ def stand_in(profile: Profile, called: Calls | None = None) -> Iterator[None]:
         stack.enter_context(mock.patch.object(fake_tensor, "init_gpu_context", lambda device: None))
         stack.enter_context(mock.patch.object(triton_helpers, "set_driver_to_gpu", lambda: None))
         folder = joint_graph.UniformValueConstantFolder
-        stack.enter_context(mock.patch.object(folder, "_deduce_value", _fold_on_cpu(folder._deduce_value)))
-        # Warmed up on the CPU by the server; under the stand-in they would trace on a device.
+        stack.enter_context(
+            mock.patch.object(folder, "_deduce_value", _fold_on_cpu(folder._deduce_value, profile["backend"]))
+        )
+        # The server has initialised the patterns on the CPU; here they would be traced on the device.
         stack.enter_context(mock.patch.object(joint_graph, "lazy_init", lambda *args, **kwargs: None))
         # Not set_active: its counterpart would look for a real driver on the way out.
-        stack.enter_context(mock.patch.object(triton.runtime.driver, "_active", _Driver(profile, called)))
-        _forget_device()
-        stack.callback(_forget_device)
+        stack.enter_context(mock.patch.object(triton.runtime.driver, "_active", _TritonDriver(profile, log)))
+        _clear_device_caches()
+        stack.callback(_clear_device_caches)
         yield
 
 
-def _recorded(name: str, answer: Callable[..., Any], called: Calls) -> Callable[..., Any]:
-    def record(*args: Any, **kwargs: Any) -> Any:
-        called.append(f"torch.cuda.{name}")
+def _logged(name: str, answer: Callable[..., Any], log: CallLog) -> Callable[..., Any]:
+    def call(*args: Any, **kwargs: Any) -> Any:
+        log.append(f"torch.cuda.{name}")
         return answer(*args, **kwargs)
 
-    return record
+    return call

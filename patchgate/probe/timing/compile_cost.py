@@ -1,7 +1,6 @@
-"""CPU time and instructions of a compile, unpatched and patched in turn: C++ too, which counting calls cannot see.
+"""CPU time and instructions of a compile, unpatched and patched in turn; unlike Python calls they include C++.
 
-Decides that each side is a process of its own, forked before the patch ran, and that only one works at a
-time. Refuses to judge.
+The unpatched side is a process of its own, forked before the patch ran. Only one side works at a time.
 """
 
 from __future__ import annotations
@@ -15,67 +14,73 @@ import traceback
 from collections.abc import Callable
 from typing import Any, NoReturn, TextIO
 
-from patchgate.probe.timing.instructions import Counter
+from patchgate.probe.timing.instructions import InstructionCounter
 
 SIDES = ("unpatched", "patched")
-Cost = dict[str, float | int | None]
+Cost = dict[str, float | int | None]  # "seconds" of CPU time, and "instructions" or None
 
 
 def compile_costs(prepare: Callable[[], Callable[[], None]], change: Callable[[], None], pairs: int) -> dict[str, Any]:
-    """`pairs` pairs of costs; `prepare` gives what compiles once, and `change` runs before it on the patched side."""
-    unpatched = _Unpatched(prepare)
+    """Costs as `pairs` pairs of (unpatched, patched).
+
+    `prepare` gives a function that compiles once; on the patched side `change` runs before it.
+    """
+    unpatched = _UnpatchedProcess(prepare)
     change()
-    compile_once, counter = prepare(), Counter()
-    ask: dict[str, Callable[[], Cost]] = {"unpatched": unpatched.ask, "patched": lambda: _cost(compile_once, counter)}
-    chance, taken = random.Random(0), []
+    compile_once, counter = prepare(), InstructionCounter()
+    measure: dict[str, Callable[[], Cost]] = {
+        "unpatched": unpatched.cost,
+        "patched": lambda: _cost(compile_once, counter),
+    }
+    rng, measured = random.Random(0), []
     for _ in range(pairs):
-        told = {side: ask[side]() for side in chance.sample(SIDES, 2)}
-        taken.append([told[side] for side in SIDES])
+        costs = {side: measure[side]() for side in rng.sample(SIDES, 2)}
+        measured.append([costs[side] for side in SIDES])
     return {
-        "seconds": [[one["seconds"] for one in pair] for pair in taken],
+        "seconds": [[cost["seconds"] for cost in pair] for pair in measured],
         "instructions": {"unmeasured": counter.missing}
         if counter.missing
-        else [[one["instructions"] for one in pair] for pair in taken],
+        else [[cost["instructions"] for cost in pair] for pair in measured],
     }
 
 
-def _cost(compile_once: Callable[[], None], counter: Counter) -> Cost:
+def _cost(compile_once: Callable[[], None], counter: InstructionCounter) -> Cost:
     gc.collect()
     gc.disable()
-    counted, began = counter.count(), time.process_time()
+    before, started = counter.count(), time.process_time()
     compile_once()
-    seconds, now = time.process_time() - began, counter.count()
+    seconds, after = time.process_time() - started, counter.count()
     gc.enable()
-    return {"seconds": seconds, "instructions": None if now is None or counted is None else now - counted}
+    return {"seconds": seconds, "instructions": None if after is None or before is None else after - before}
 
 
-class _Unpatched:
-    """A fork of this process as it was before the patch ran; it compiles when it is asked, and ends with us."""
+class _UnpatchedProcess:
+    """A fork of this process from before the patch ran; it compiles on request, and ends when its pipe closes."""
 
     def __init__(self, prepare: Callable[[], Callable[[], None]]) -> None:
-        asks, self._asks = os.pipe()
-        self._answers, answers = os.pipe()
+        requests, self._requests = os.pipe()
+        own_end, answers = os.pipe()
         if os.fork() == 0:
-            os.close(self._asks)
-            os.close(self._answers)
-            _serve(prepare, os.fdopen(asks), os.fdopen(answers, "w"))
-        os.close(asks)
+            os.close(self._requests)
+            os.close(own_end)
+            _serve(prepare, os.fdopen(requests), os.fdopen(answers, "w"))
+        os.close(requests)
         os.close(answers)
-        self._told = os.fdopen(self._answers)
+        self._answers = os.fdopen(own_end)
 
-    def ask(self) -> Cost:
-        os.write(self._asks, b"\n")
-        line = self._told.readline()
+    def cost(self) -> Cost:
+        os.write(self._requests, b"\n")
+        line = self._answers.readline()
         if not line:
             raise RuntimeError("the unpatched side did not compile")
         cost: Cost = json.loads(line)
         return cost
 
 
-def _serve(prepare: Callable[[], Callable[[], None]], asks: TextIO, answers: TextIO) -> NoReturn:
+def _serve(prepare: Callable[[], Callable[[], None]], requests: TextIO, answers: TextIO) -> NoReturn:
     try:
-        compile_once, counter = prepare(), Counter()
-        for _ in asks:
+        compile_once, counter = prepare(), InstructionCounter()
+        for _ in requests:
             print(json.dumps(_cost(compile_once, counter)), file=answers, flush=True)
     except BaseException:
         traceback.print_exc()

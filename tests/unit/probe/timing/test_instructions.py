@@ -3,7 +3,7 @@
 import pytest
 
 from patchgate.probe.timing import instructions
-from patchgate.probe.timing.instructions import Counter
+from patchgate.probe.timing.instructions import InstructionCounter
 
 
 @pytest.fixture
@@ -11,7 +11,7 @@ def clock(monkeypatch):
     """The kernel's own clock of this thread in place of the processor's counter: virtual machines have it too."""
     monkeypatch.setattr(instructions, "_HARDWARE", 1)
     monkeypatch.setattr(instructions, "_INSTRUCTIONS", 1)
-    made = Counter()
+    made = InstructionCounter()
     if made.missing:
         pytest.skip(made.missing)
     return made
@@ -25,11 +25,11 @@ def test_it_grows_with_work(clock):
 
 def test_where_there_is_no_counter_it_says_why(monkeypatch):
     monkeypatch.setattr(instructions, "_HARDWARE", 1 << 30)
-    found = Counter()
+    found = InstructionCounter()
     assert found.missing.startswith("perf_event_open: ")
     assert found.count() is None
 
 
 def test_an_unknown_machine_has_none(monkeypatch):
     monkeypatch.setattr(instructions.platform, "machine", lambda: "abacus")
-    assert Counter().missing == "no counter is known on abacus"
+    assert InstructionCounter().missing == "no counter is known on abacus"

@@ -1,7 +1,4 @@
-"""What timing has to know of a mode of torch.compile: whether it tunes kernels, and whether it replays graphs itself.
-
-Decides by the options that torch itself lists for the mode. Refuses to know which modes there are.
-"""
+"""What timing depends on in a mode of torch.compile: whether it tunes kernels, and whether it replays CUDA graphs."""
 
 from __future__ import annotations
 
@@ -16,26 +13,26 @@ import torch._inductor.config as inductor_config
 from torch._inductor import list_mode_options
 
 # Calls until torch has warmed up, recorded and replayed its graph.
-_CALLS = 4
+_RECORDING_CALLS = 4
 
 
-def tunes(mode: str) -> bool:
+def tunes_kernels(mode: str) -> bool:
     return bool(list_mode_options(mode).get("max_autotune"))
 
 
-def replays(mode: str) -> bool:
+def replays_graphs(mode: str) -> bool:
     """Whether torch records and replays CUDA graphs by itself."""
     return bool(list_mode_options(mode).get("triton.cudagraphs"))
 
 
 @contextlib.contextmanager
-def remembering(mode: str, folder: str | None) -> Iterator[None]:
-    """What is tuned is tuned once and kept in `folder`.
+def tuning_cache(mode: str, folder: str | None) -> Iterator[None]:
+    """Within it, what is tuned is tuned once and kept in `folder`.
 
     Both sides share the choice for a kernel that they share: tuned twice, equal code may come out unlike. Only
     choices are kept, by the kernel's source; every compile still generates its own code.
     """
-    if folder is None or not tunes(mode):
+    if folder is None or not tunes_kernels(mode):
         yield
         return
     with (
@@ -45,7 +42,7 @@ def remembering(mode: str, folder: str | None) -> Iterator[None]:
         yield
 
 
-def recorded(compiled: Callable[..., Any], args: Sequence[Any]) -> Callable[[], Any]:
+def recorded_call(compiled: Callable[..., Any], args: Sequence[Any]) -> Callable[[], Any]:
     """A call of what torch replays by itself, once it has recorded it."""
 
     def call() -> None:
@@ -53,7 +50,7 @@ def recorded(compiled: Callable[..., Any], args: Sequence[Any]) -> Callable[[], 
         torch.compiler.cudagraph_mark_step_begin()
         compiled(*args)
 
-    for _ in range(_CALLS):
+    for _ in range(_RECORDING_CALLS):
         call()
     torch.cuda.synchronize()
     return call

@@ -3,7 +3,7 @@
 import pytest
 
 from patchgate.inputs.devices import load_profile
-from patchgate.probe.compile.occupancy import occupancy
+from patchgate.probe.compile.resources import occupancy
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,4 @@
-"""The code that Inductor generates for one side, kept so that it can be loaded anew, with the launch configs it had.
-
-Decides what is a module's kernels and which config they keep. Refuses to know when it is loaded and why.
-"""
+"""The code that Inductor generates for one side, so that it can be loaded anew with the launch configs that it had."""
 
 from __future__ import annotations
 
@@ -19,7 +16,7 @@ from torch._inductor.graph import GraphLowering
 from torch._inductor.runtime.triton_heuristics import CachingAutotuner
 
 
-class Code:
+class GeneratedCode:
     """The generated module of one graph; loaded anew, its kernels lie elsewhere in the device's memory."""
 
     def __init__(self, load: Callable[[], types.ModuleType], module: types.ModuleType) -> None:
@@ -27,7 +24,7 @@ class Code:
         self._call: Callable[..., Any] = module.call
 
     def load_anew(self, configs: dict[str, str]) -> None:
-        """Load it again; kernels that are in `configs` keep their launch config, the others choose one when called."""
+        """Load it again; kernels in `configs` (file -> launch config) keep theirs, others choose one when called."""
         CompiledTritonKernels.cache_clear()
         module = self._load()
         self._call, self._kernels = module.call, _kernels(module)
@@ -37,33 +34,33 @@ class Code:
         self.pin(configs)
 
     def pin(self, configs: dict[str, str]) -> None:
-        """Let each kernel that is in `configs` have its launch config alone."""
+        """Leave each kernel in `configs` with that launch config alone."""
         for kernel in self._kernels:
-            kept = [one for one in kernel.launchers if str(one.config) == configs.get(kernel.filename)]
-            kernel.launchers = kept or kernel.launchers
+            pinned = [launcher for launcher in kernel.launchers if str(launcher.config) == configs.get(kernel.filename)]
+            kernel.launchers = pinned or kernel.launchers
 
     def configs(self) -> dict[str, str]:
         """The launch config of each kernel that has run, by the file of its source: equal source, equal file."""
         return {
-            one.filename: str(one.launchers[0].config)
-            for one in self._kernels
-            if one.filename and len(one.launchers) == 1
+            kernel.filename: str(kernel.launchers[0].config)
+            for kernel in self._kernels
+            if kernel.filename and len(kernel.launchers) == 1
         }
 
     def __call__(self, args: Any) -> Any:
         return self._call(args)
 
 
-class Built:
-    """The Triton kernels that one side has built: found by their source, and a patch may make something else of it."""
+class KernelCache:
+    """The Triton kernels that one side has built. They are found by their source, of which a patch may make another."""
 
     def __init__(self, folder: str) -> None:
         self._folder = folder
         self._modules: dict[str, types.ModuleType] = {}
 
     @contextlib.contextmanager
-    def answering(self) -> Iterator[None]:
-        """Within it, no other side's kernels are found: in this process or on disk."""
+    def use(self) -> Iterator[None]:
+        """Within it, no other side's kernels are found, in this process or on disk."""
         CompiledTritonKernels.cache_clear()
         with (
             mock.patch.dict(os.environ, {"TRITON_CACHE_DIR": self._folder}),
@@ -77,8 +74,8 @@ def _kernels(module: types.ModuleType) -> list[CachingAutotuner]:
 
 
 @contextlib.contextmanager
-def loading(codes: list[Code], configs: dict[str, str]) -> Iterator[None]:
-    """Every module that Inductor generates goes to `codes`, pinned to `configs`, and is called through it."""
+def collect_code(codes: list[GeneratedCode], configs: dict[str, str]) -> Iterator[None]:
+    """Within it, modules that Inductor generates go to `codes`, pinned to `configs`, and are called through it."""
     load_by_key_path, compile_to_module = PyCodeCache.load_by_key_path, GraphLowering.compile_to_module
     loads: list[Callable[[], types.ModuleType]] = []
 
@@ -90,7 +87,7 @@ def loading(codes: list[Code], configs: dict[str, str]) -> Iterator[None]:
     def recorded_compile(self: GraphLowering) -> Any:
         module = compile_to_module(self)
         # Kernels are modules too, loaded while the graph's own is.
-        codes.append(Code(loads[-1], module))
+        codes.append(GeneratedCode(loads[-1], module))
         codes[-1].pin(configs)
         module.call = codes[-1]
         return module

@@ -1,0 +1,104 @@
+"""The device of a profile during a compile: real, simulated, an out-of-tree plugin, or generated C++ alone.
+
+`device_context` is what Inductor sees while it compiles; `fake_tensors` is what runs around it, eagerly.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import runpy
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+from unittest import mock
+
+import torch
+import torch._inductor.config as inductor_config
+from torch._dispatch.python import enable_python_dispatcher
+from torch._inductor.fx_passes import joint_graph
+from torch._subclasses import fake_impls, fake_tensor
+from torch._subclasses.fake_tensor import FakeTensorMode
+
+from patchgate.probe.simulate.attention import simulated_attention
+from patchgate.probe.simulate.backward import backward_in_python
+from patchgate.probe.simulate.fake_device import Profile, fake_device
+
+
+def generates_triton(profile: Profile) -> bool:
+    """Whether Inductor's kernels for the device are Triton's; loads and stores are read off those only."""
+    return bool(profile["backend"] == "cuda")
+
+
+def device_name(profile: Profile) -> str:
+    """As the driver reports it, or as the profile does where there is no device."""
+    return str(torch.cuda.get_device_name() if profile["kind"] == "real" else profile["name"])
+
+
+def device_context(profile: Profile) -> contextlib.AbstractContextManager[None]:
+    """Within it, Inductor compiles for the device of `profile`."""
+    contexts: dict[str, Callable[[Profile], contextlib.AbstractContextManager[None]]] = {
+        "simulated": fake_device,
+        "codegen": _codegen_for_isa,
+        "plugin": _patterns_from_cpu,
+        "real": lambda profile: contextlib.nullcontext(),
+    }
+    return contexts[profile["kind"]](profile)
+
+
+@contextlib.contextmanager
+def _codegen_for_isa(profile: Profile) -> Iterator[None]:
+    """C++ is generated for the profile's vector ISA and threads, whatever this machine has."""
+    from torch._inductor import cpu_vec_isa
+
+    isa = {"avx2": cpu_vec_isa.VecAVX2, "avx512": cpu_vec_isa.VecAVX512}[profile["isa"]]()
+    with (
+        mock.patch.object(cpu_vec_isa, "valid_vec_isa_list", lambda: [isa]),
+        mock.patch.object(cpu_vec_isa.VecISA, "__bool__", lambda self: True),
+        inductor_config.patch({"cpp.threads": profile["threads"]}),
+    ):
+        yield
+
+
+@contextlib.contextmanager
+def _patterns_from_cpu(profile: Profile) -> Iterator[None]:
+    """Tracing patterns on a plugin's device would run its kernels; those of the CPU have been traced."""
+    with mock.patch.object(joint_graph, "lazy_init", lambda *args, **kwargs: None):
+        yield
+
+
+@contextlib.contextmanager
+def fake_tensors(profile: Profile, reads: Sequence[float]) -> Iterator[None]:
+    """Within it, a workload is built and called without a device: fake tensors, attention, backward.
+
+    Nothing changes on a real device, but that a plugin registers its own. `reads` is what `.item()` returns, call by
+    call.
+    """
+    with contextlib.ExitStack() as stack:
+        if profile["kind"] == "plugin":
+            runpy.run_path(profile["plugin"])["register"]()
+        if profile["kind"] != "real":
+            stack.enter_context(mock.patch.object(fake_tensor, "init_gpu_context", lambda device: None))
+            stack.enter_context(_item_returns(reads))
+            stack.enter_context(FakeTensorMode(allow_non_fake_inputs=True))
+            # On the CPU too: the engine in C++ starts threads, which do not survive a fork.
+            stack.enter_context(backward_in_python())
+        if profile["kind"] == "simulated":
+            stack.enter_context(simulated_attention(profile))
+            stack.enter_context(enable_python_dispatcher())
+        yield
+
+
+def _item_returns(reads: Sequence[float]) -> contextlib.AbstractContextManager[Any]:
+    """A fake tensor holds no values: the workload says what `.item()` gives."""
+    implementations = fake_impls.op_implementations_dict
+    answers = iter(reads)
+
+    def item(mode: FakeTensorMode, func: Any, tensor: Any) -> Any:
+        if mode.shape_env is not None:
+            return original(mode, func, tensor)
+        return torch.tensor(next(answers), dtype=tensor.dtype, device="cpu").tolist()
+
+    ops = (torch.ops.aten.item.default, torch.ops.aten._local_scalar_dense.default)
+    original = implementations[ops[0]]
+    # Else 2.10 compiles this function too, and its breaks count as the workload's.
+    uncompiled: Any = torch._dynamo.disable(item)
+    return mock.patch.dict(implementations, dict.fromkeys(ops, uncompiled)) if reads else contextlib.nullcontext()
