@@ -1,4 +1,7 @@
-"""Compiles one workload and records every stage, the same way on a real, a simulated and a CPU device."""
+"""Compiles one workload and records every stage, the same way on a real, a simulated and a CPU device.
+
+Only on a real device is the generated code built and run.
+"""
 
 from __future__ import annotations
 

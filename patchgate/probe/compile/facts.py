@@ -1,4 +1,7 @@
-"""The facts of one compile: flat, dotted names by stage (docs/golden.md), made of what was captured."""
+"""The facts of one compile, made of what was captured.
+
+Names are flat and dotted, by stage; docs/golden.md lists them, and golden files hold them.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Metrics of the difference between outputs: shares of elements, ulps, errors, and special values that changed."""
+"""Metrics of the difference between outputs: shares of elements, ulps, errors, and special values that changed.
+
+Bits are compared, not numbers; errors are against outputs in float64.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Runs a workload on the CPU or a real GPU, for several seeds and special inputs, and writes its outputs to a file."""
+"""Runs a workload on the CPU or a real GPU, for several seeds and special inputs, and writes its outputs to a file.
+
+Both sides write one each; `numeric_metrics` compares the two files.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The code that Inductor generates for one side, so that it can be loaded anew with the launch configs that it had."""
+"""The code that Inductor generates for one side, so that it can be loaded anew.
+
+Loaded anew it keeps the launch configs that it had, or those of kernels that both sides share.
+"""
 
 from __future__ import annotations
 
