@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 from patchgate.model.files import write_atomically
 from patchgate.model.paths import ROOT
-from patchgate.report.html.plot import Point, draw_latency
+from patchgate.model.statistics import Interval
+from patchgate.report.html.latency_plot import draw_latency
 
 PAGE = ROOT / "docs" / "latency.md"
 DRAWING = ROOT / "docs" / "latency-42686.svg"
@@ -21,16 +21,17 @@ TITLE = "vLLM #42686, residual stack, NVIDIA H200, torch 2.11.0: patched / unpat
 _ROW = re.compile(r"\| ([\d,]+) \| [\d.,]+ \| [\d.,]+ \| ([\d.]+) \| ([\d.]+) \.\. ([\d.]+) \|")
 
 
-def points(text: str) -> Iterator[Point]:
+def ratios(text: str) -> dict[int, Interval]:
     """The rows of the section about #42686."""
     text = text.split("## vLLM #42686 on the H200\n")[1].split("\n## ")[0]
-    for tokens, *figures in _ROW.findall(text):
-        ratio, low, high = map(float, figures)
-        yield Point(tokens=int(tokens.replace(",", "")), ratio=ratio, low=low, high=high)
+    return {
+        int(tokens.replace(",", "")): Interval(ratio=float(ratio), low=float(low), high=float(high))
+        for tokens, ratio, low, high in _ROW.findall(text)
+    }
 
 
 def drawing() -> str:
-    return draw_latency(list(points(PAGE.read_text(encoding="utf-8"))), TITLE)
+    return draw_latency(ratios(PAGE.read_text(encoding="utf-8")), TITLE)
 
 
 def main(arguments: list[str]) -> int:

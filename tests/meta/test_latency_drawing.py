@@ -25,6 +25,6 @@ def test_a_drawing_that_is_not_is_noticed(tmp_path):
 
 def test_every_size_that_was_measured_is_drawn():
     module = latency()
-    points = list(module.points(module.PAGE.read_text("utf-8")))
-    assert [point.tokens for point in points] == [1, 64, 1024, 4096, 16384]
-    assert all(point.low <= point.ratio <= point.high for point in points)
+    ratios = module.ratios(module.PAGE.read_text("utf-8"))
+    assert list(ratios) == [1, 64, 1024, 4096, 16384]
+    assert all(interval.low <= interval.ratio <= interval.high for interval in ratios.values())

@@ -18,9 +18,10 @@ from urllib.parse import quote
 
 from patchgate.model.budgets import budget_of
 from patchgate.model.records import Colour
+from patchgate.model.statistics import Interval
 from patchgate.report.html.changes import News
+from patchgate.report.html.latency_plot import draw_latency
 from patchgate.report.html.page import Address, Page, split_command
-from patchgate.report.html.plot import Point, draw_latency
 
 if TYPE_CHECKING:
     from jinja2 import Template
@@ -62,16 +63,14 @@ def _template() -> Template:
 
 def _figures(page: Page) -> Iterator[str]:
     """Latency against tokens, a figure for each patch, workload and torch; what was timed at one size has none."""
-    found: dict[tuple[str, str, str], list[Point]] = {}
+    found: dict[tuple[str, str, str], dict[int, Interval]] = {}
     for patch, timed in page.times:
         if timed.size.isdecimal():
-            one = timed.interval
-            point = Point(tokens=int(timed.size), ratio=one.ratio, low=one.low, high=one.high)
-            found.setdefault((patch.id, timed.name, timed.torch), []).append(point)
+            found.setdefault((patch.id, timed.name, timed.torch), {})[int(timed.size)] = timed.interval
     patches = {patch.id: patch for patch, _ in page.times}
-    for (patch_id, name, torch), points in found.items():
+    for (patch_id, name, torch), ratios in found.items():
         title = f"{patch_id}: {name} on torch {torch}" if len(page.parts) > 1 else f"{name} on torch {torch}"
-        yield draw_latency(points, title, budget_of(patches[patch_id].claims, "latency"), style="")
+        yield draw_latency(ratios, title, budget_of(patches[patch_id].claims, "latency"), style="")
 
 
 def _turns(news: News | None) -> dict[str, str]:

@@ -8,20 +8,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from patchgate.model.records import Budget
-from patchgate.report.html.plot import HEIGHT, WIDTH, Point, draw_latency
+from patchgate.model.statistics import Interval
+from patchgate.report.html.latency_plot import HEIGHT, WIDTH, draw_latency
 
 NAME = "{http://www.w3.org/2000/svg}"
 RATIOS = st.floats(0.2, 5)
-POINTS = st.lists(
-    st.builds(
-        lambda tokens, ends: Point(tokens=tokens, ratio=ends[1], low=ends[0], high=ends[2]),
-        st.integers(1, 1 << 20),
-        st.tuples(RATIOS, RATIOS, RATIOS).map(sorted),
-    ),
-    min_size=1,
-    max_size=8,
-    unique_by=lambda point: point.tokens,
+INTERVALS = (
+    st.tuples(RATIOS, RATIOS, RATIOS).map(sorted).map(lambda ends: Interval(ratio=ends[1], low=ends[0], high=ends[2]))
 )
+POINTS = st.dictionaries(st.integers(1, 1 << 20), INTERVALS, min_size=1, max_size=8)
 
 
 def drawn(points, title="t"):
@@ -40,31 +35,31 @@ def test_every_point_and_interval_lies_on_the_page(points):
 
 @given(POINTS)
 def test_larger_is_higher_and_more_tokens_are_further_right(points):
-    ordered = sorted(points, key=lambda point: point.tokens)
+    ordered = [interval for _, interval in sorted(points.items())]
     dots = [(float(dot.get("cx")), float(dot.get("cy"))) for dot in drawn(points).iter(f"{NAME}circle")]
     assert [x for x, _ in dots] == sorted(x for x, _ in dots)
-    by_ratio = sorted(zip((point.ratio for point in ordered), (y for _, y in dots), strict=True))
+    by_ratio = sorted(zip((interval.ratio for interval in ordered), (y for _, y in dots), strict=True))
     assert [y for _, y in by_ratio] == sorted((y for _, y in by_ratio), reverse=True)
 
 
 def test_nothing_is_fetched_and_each_point_says_its_figures():
-    text = draw_latency([Point(tokens=4096, ratio=0.9869, low=0.9856, high=0.9882)], "a <b> & c")
+    text = draw_latency({4096: Interval(ratio=0.9869, low=0.9856, high=0.9882)}, "a <b> & c")
     assert "a &lt;b&gt; &amp; c" in text
     assert "4,096 tokens: 0.9869 [0.9856, 0.9882]" in text
     assert re.findall(r"(?:href|src|url)", text) == []
 
 
 def test_a_budget_is_a_band_that_lies_on_the_page_and_without_a_style_there_is_none():
-    point = Point(tokens=64, ratio=1.0, low=0.999, high=1.001)
+    point = {64: Interval(ratio=1.0, low=0.999, high=1.001)}
     budget = Budget(low=-0.02, high=0.005)
-    root = ElementTree.fromstring(draw_latency([point], "t", budget, style=""))
+    root = ElementTree.fromstring(draw_latency(point, "t", budget, style=""))
     (band,) = root.iter(f"{NAME}rect")
     assert float(band.get("y")) >= 0
     assert float(band.get("y")) + float(band.get("height")) <= HEIGHT
     assert list(root.iter(f"{NAME}style")) == []
-    assert (list(drawn([point]).iter(f"{NAME}rect")), len(list(drawn([point]).iter(f"{NAME}style")))) == ([], 1)
+    assert (list(drawn(point).iter(f"{NAME}rect")), len(list(drawn(point).iter(f"{NAME}style")))) == ([], 1)
 
 
 def test_nothing_measured_is_no_drawing():
     with pytest.raises(ValueError, match="nothing was measured"):
-        draw_latency([], "t")
+        draw_latency({}, "t")
