@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 from packaging.version import Version
@@ -65,12 +65,16 @@ class Entry:
 
 @dataclass(frozen=True, kw_only=True)
 class Block:
-    """Verdicts of one code: one thing to read, and one next step. Equal findings share an entry."""
+    """Verdicts of one code: one thing to read, and one next step. Equal findings share an entry.
+
+    `cell` is the item and the torch of the first verdict that has a place in the matrix.
+    """
 
     code: str
     title: str
     colour: Colour
     check: str
+    cell: tuple[str, str] | None
     entries: tuple[Entry, ...]
     places: tuple[str, ...]
     why: str
@@ -90,6 +94,11 @@ class View:
     changes: tuple[str, ...]
     blocks: tuple[Block, ...]
     counts: dict[Colour, int]
+
+    @property
+    def colour(self) -> Colour:
+        """The worst of any verdict."""
+        return next((colour for colour in _WORST_FIRST if self.counts[colour]), Colour.GREEN)
 
     @property
     def told(self) -> tuple[tuple[str, tuple[str, ...]], ...]:
@@ -133,7 +142,7 @@ def view(verdicts: Sequence[Verdict], torches: Sequence[str]) -> View:
         lines=lines,
         replaces=tuple(_replaces(verdicts)),
         changes=tuple(_changes(verdicts)),
-        blocks=tuple(_blocks(verdicts)),
+        blocks=tuple(_blocks(verdicts, columns)),
         counts={colour: counts[colour] for colour in Colour},
     )
 
@@ -183,7 +192,7 @@ def _cell_at(found: dict[tuple[str, str, str], list[Verdict]], check: str, item:
     return cell_of(here) if here else None
 
 
-def _blocks(verdicts: Sequence[Verdict]) -> list[Block]:
+def _blocks(verdicts: Sequence[Verdict], torches: Collection[str]) -> list[Block]:
     groups: dict[tuple[str, str], list[Verdict]] = {}
     for verdict in verdicts:
         if verdict.colour is not Colour.GREEN:
@@ -194,6 +203,7 @@ def _blocks(verdicts: Sequence[Verdict]) -> list[Block]:
             title=CODES[code].title,
             colour=found[0].colour,
             check=check,
+            cell=_first_cell(found, torches),
             entries=tuple(_entries(found)),
             places=tuple(dict.fromkeys(v.where for v in found if v.where)),
             why=found[0].why,
@@ -202,6 +212,12 @@ def _blocks(verdicts: Sequence[Verdict]) -> list[Block]:
         for (check, code), found in groups.items()
     ]
     return sorted(blocks, key=lambda b: (b.colour is not Colour.RED, _rank(b.check), b.code))
+
+
+def _first_cell(verdicts: Sequence[Verdict], torches: Collection[str]) -> tuple[str, str] | None:
+    placed = [verdict for verdict in verdicts if verdict.torch in torches]
+    first = min(placed, key=lambda v: (v.subject, v.torch), default=None)
+    return (item_of(first), first.torch) if first else None
 
 
 def _entries(verdicts: Sequence[Verdict]) -> Iterator[Entry]:

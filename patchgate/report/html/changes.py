@@ -88,4 +88,4 @@ def _turns(runs: Sequence[Cells]) -> dict[Address, str]:
 
 def _line(cell: Cell, how: str = "") -> Line:
     patch, torch, check, subject = cell
-    return Line(address=(patch, check, subject.partition(" ")[0], torch), subject=subject, how=how)
+    return Line(address=Address(patch, check, subject.partition(" ")[0], torch), subject=subject, how=how)

@@ -1,83 +1,90 @@
-"""Judged patches -> what the HTML page shows: tables that the page's script reads, and what is plain text in it.
+"""Judged patches -> what the HTML page shows: tables for its script, and problems that are plain text in it.
 
-Decides what a cell can be drilled down to. Equal values are kept once, so that a sweep of a hundred thousand
-cells stays small. Knows neither HTML nor files.
+Equal rows and values are stored once, so that a sweep of a hundred thousand cells stays small.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections import defaultdict
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 from packaging.version import Version
 
 from patchgate.checks.codes import CODES
 from patchgate.model.facts import UNPATCHED, check_of, format_value, not_requested, value_in
-from patchgate.model.records import Colour, FactValue, Failure, Observation, Patch, Verdict
+from patchgate.model.records import Colour, FactValue, Observation, Patch, Verdict
 from patchgate.model.serialization import fact_from
 from patchgate.model.versions import release_line
-from patchgate.report.html.code_diff import KernelDiff, compare_code
-from patchgate.report.html.once import Once
-from patchgate.report.view import Block, cell_of, group, item_of, reading_order, view
+from patchgate.report.html.code_diff import DiffLine, compare_code
+from patchgate.report.view import View, cell_of, group, reading_order, view
 from patchgate.runs.evidence import Compared, Judged, Timed
 
+# A colour is sent as its place here; the script has the same order.
 _COLOURS = (Colour.GREEN, Colour.RED, Colour.GREY)
 _COMMAND = re.compile(
     r"(.*?)((?:nox -s|patchgate (?:gate|explain|lint|index|accept|record|bisect|sweep)) [^;]*)", re.DOTALL
 )
 # (workload, device) -> (torch, patch or "unpatched", fact) -> its values over time, oldest first.
 Past = Callable[[str, str], Mapping[tuple[str, str, str], Sequence[str]]]
-Address = tuple[str, str, str, str]
 
 
-@dataclass(frozen=True, kw_only=True)
-class Finding:
-    """A block of the view, and the cell of the page with its evidence."""
+class Address(NamedTuple):
+    """A cell of the matrix, as links name it."""
 
-    block: Block
-    evidence: Address | None
-
-
-@dataclass(frozen=True, kw_only=True)
-class Part:
-    """One patch on the page."""
-
-    patch: Patch
-    summary: str
-    colour: Colour
-    findings: tuple[Finding, ...]
+    patch: str
+    check: str
+    item: str
+    torch: str
 
 
-@dataclass
+class Tables:
+    """Named tables of rows, each row once; a row is referred to by its number.
+
+    As JSON each table is the names of its columns, which the script reads rows by, and the rows without them.
+    """
+
+    def __init__(self) -> None:
+        self._fields: dict[str, tuple[str, ...]] = {}
+        self._rows: dict[str, dict[tuple[Hashable, ...], int]] = defaultdict(dict)
+
+    def place(self, table: str, **row: Hashable) -> int:
+        """The number of the row, which is added if it is new."""
+        self._fields[table] = tuple(row)
+        rows = self._rows[table]
+        return rows.setdefault(tuple(row.values()), len(rows))
+
+    @property
+    def data(self) -> dict[str, Any]:
+        return {table: {"fields": self._fields[table], "rows": list(rows)} for table, rows in self._rows.items()}
+
+
 class Page:
-    """Fill it with `add`, then read `data` and `parts`. `note` is said to the reader below the title."""
+    """Fill it with `add`, then read `data` and `views`. `note` is shown below the title."""
 
-    past: Past = lambda workload, device: {}
-    note: str = ""
-
-    def __post_init__(self) -> None:
-        self._texts, self._verdicts, self._rows, self._tables = Once(), Once(), Once(), Once()
-        self._environments, self._diffs, self._cases = Once(), Once(), Once()
-        self._compared: dict[tuple[str, str], int] = {}
+    def __init__(self, *, past: Past = lambda workload, device: {}, note: str = "") -> None:
+        self.past, self.note = past, note
+        self.times: list[tuple[Patch, Timed]] = []
+        self._tables = Tables()
+        self._diffs: dict[tuple[str, str], int] = {}
         self._patches: dict[str, Patch] = {}
         self._torches: set[str] = set()
-        self._cells: dict[str, dict[tuple[str, str], dict[str, Any]]] = {}
-        self._told: dict[str, list[Verdict]] = {}
-        self.times: list[tuple[Patch, Timed]] = []
+        # patch -> (check, item) -> torch -> number of the cell
+        self._lines: dict[str, dict[tuple[str, str], dict[str, int]]] = {}
+        self._verdicts: dict[str, list[Verdict]] = {}
 
     def add(self, judged: Judged) -> None:
-        """Take in one patch on some rows; the same patch may come again with other rows."""
+        """Take in one patch on some releases; the same patch may come again with others."""
         patch = judged.patch
         self._patches.setdefault(patch.id, patch)
         self._torches |= set(judged.torches)
-        self._told.setdefault(patch.id, []).extend(judged.verdicts)
-        kinds = {(v.torch, v.subject): f"{v.code} {v.kind.value}" for v in judged.verdicts}
-        cases = {(one.case.torch, one.name): self._case(one, kinds) for one in judged.compared}
-        lines = self._cells.setdefault(patch.id, {})
+        self._verdicts.setdefault(patch.id, []).extend(judged.verdicts)
+        facts = {(v.torch, v.subject): v for v in judged.verdicts}
+        cases = {(one.case.torch, one.name): self._case(one, facts) for one in judged.compared}
+        lines = self._lines.setdefault(patch.id, {})
         for (check, item, torch), verdicts in group(judged.verdicts).items():
             lines.setdefault((check, item), {})[torch] = self._cell(verdicts, torch, cases)
         self.times += [(patch, timed) for timed in judged.times]
@@ -87,115 +94,132 @@ class Page:
         return tuple(sorted(self._torches, key=Version))
 
     @property
-    def parts(self) -> tuple[Part, ...]:
-        return tuple(self._part(patch) for patch in self._patches.values())
+    def views(self) -> list[tuple[Patch, View]]:
+        """What the page says of each patch in plain text."""
+        return [(patch, view(self._verdicts[patch.id], self.torches)) for patch in self._patches.values()]
 
     @property
     def data(self) -> dict[str, Any]:
         """All that the script reads, ready for JSON."""
+        codes = {verdict.code for verdicts in self._verdicts.values() for verdict in verdicts}
+        matrix = Tables()
+        for patch in self._patches.values():
+            symptom = patch.claims.symptom
+            lines = sorted(self._lines[patch.id].items(), key=lambda line: reading_order(line[0]))
+            matrix.place(
+                "patches",
+                id=patch.id,
+                symptom=tuple(vars(symptom).items()) if symptom else None,
+                lines=tuple(
+                    matrix.place("lines", check=check, item=item, cells=tuple(map(cells.get, self.torches)))
+                    for (check, item), cells in lines
+                ),
+            )
         return {
             "torches": self.torches,
-            "codes": {code: CODES[code].title for code in sorted(self._codes())},
-            "texts": self._texts.values,
-            "verdicts": self._verdicts.values,
-            "rows": self._rows.values,
-            "tables": self._tables.values,
-            "environments": self._environments.values,
-            "diffs": self._diffs.values,
-            "cases": self._cases.values,
-            "patches": [
-                [patch.id, patch.claims.title, _symptom(patch), list(self._lines(patch.id))]
-                for patch in self._patches.values()
-            ],
+            "codes": {code: CODES[code].title for code in sorted(codes)},
+            **self._tables.data,
+            **matrix.data,
         }
 
-    def _codes(self) -> set[str]:
-        return {verdict.code for told in self._told.values() for verdict in told}
+    def _value(self, value: Hashable) -> int:
+        return self._tables.place("values", value=value)
 
-    def _lines(self, patch: str) -> Iterator[list[Any]]:
-        cells = self._cells[patch]
-        for check, item in sorted(cells, key=reading_order):
-            yield [check, item, [cells[check, item].get(torch, 0) for torch in self.torches]]
+    def _place_values(self, table: str, **row: Hashable) -> int:
+        """A row whose columns are all numbers of `values`: many rows have texts in common."""
+        return self._tables.place(table, **{name: self._value(value) for name, value in row.items()})
 
-    def _cell(self, verdicts: Sequence[Verdict], torch: str, cases: Mapping[tuple[str, str], int]) -> list[Any]:
-        """Colour, how many of it, their codes, verdicts to read, and cases that are their evidence."""
+    def _cell(self, verdicts: Sequence[Verdict], torch: str, cases: Mapping[tuple[str, str], int]) -> int:
+        """Its worst colour, how many verdicts have it, their codes; verdicts to read, and cases as evidence."""
         cell = cell_of(verdicts)
         words = dict.fromkeys(word for verdict in verdicts for word in verdict.subject.split())
-        evidence = [cases[torch, word] for word in words if (torch, word) in cases]
-        told = [
+        evidence = tuple(cases[torch, word] for word in words if (torch, word) in cases)
+        # Green facts are in the table of their case.
+        read = [
             v for v in verdicts if v.colour is not Colour.GREEN or not (evidence and v.check in ("kernels", "graph"))
         ]
-        return [_COLOURS.index(cell.colour), cell.count, cell.codes, [self._verdict(v) for v in told], evidence]
+        return self._tables.place(
+            "cells",
+            colour=_COLOURS.index(cell.colour),
+            count=cell.count,
+            codes=cell.codes,
+            verdicts=tuple(map(self._verdict, read)),
+            cases=evidence,
+        )
 
-    def _verdict(self, v: Verdict) -> int:
-        texts = (v.code, v.kind.value, v.subject, v.expected, v.actual, v.where or "", v.why, *split_command(v.next))
-        return self._verdicts.place((_COLOURS.index(v.colour), *map(self._texts.place, texts)))
+    def _verdict(self, verdict: Verdict) -> int:
+        advice, command = split_command(verdict.next)
+        return self._place_values(
+            "verdicts",
+            colour=_COLOURS.index(verdict.colour),
+            code=verdict.code,
+            kind=verdict.kind.value,
+            subject=verdict.subject,
+            expected=verdict.expected,
+            actual=verdict.actual,
+            where=verdict.where,
+            why=verdict.why,
+            advice=advice,
+            command=command,
+        )
 
-    def _case(self, one: Compared, kinds: Mapping[tuple[str, str], str]) -> int:
-        """A case: its name, facts, failures, environment, changed code, and the history of its facts."""
+    def _case(self, one: Compared, verdicts: Mapping[tuple[str, str], Verdict]) -> int:
+        environment = tuple(sorted({**one.patched.environment, "measured on": one.on}.items()))
+        return self._tables.place(
+            "cases",
+            name=one.name,
+            torch=one.case.torch,
+            facts=self._tables.place("fact_lists", facts=tuple(self._facts(one, verdicts))),
+            unpatched_failure=self._value(_failure_text(one.unpatched)),
+            patched_failure=self._value(_failure_text(one.patched)),
+            environment=self._tables.place("environments", pairs=environment),
+            diff=self._diff(one.code),
+            history=tuple(self._history(one)),
+        )
+
+    def _facts(self, one: Compared, verdicts: Mapping[tuple[str, str], Verdict]) -> Iterator[int]:
+        """The facts of a case, those of its kernels first; code and kind are empty where nothing judged it."""
         before = one.unpatched.facts if one.unpatched else {}
         names = {*before, *one.patched.facts, *one.golden.facts} - not_requested(one.golden.facts, one.patched.facts)
-        told = []
-        for fact in sorted(names, key=lambda name: (check_of(name) != "kernels", name)):
-            sides = value_in(one.golden.facts, fact), value_in(one.golden_unpatched.facts, fact)
-            now = value_in(before, fact), value_in(one.patched.facts, fact)
-            kind = kinds.get((one.case.torch, f"{one.name} {fact}"), "")
-            told.append(self._rows.place(tuple(map(self._texts.place, (fact, *map(_shown, (*sides, *now)), kind)))))
-        failures = tuple(self._texts.place(_failure(side)) for side in (one.unpatched, one.patched))
-        environment = tuple(sorted({**one.patched.environment, "measured on": one.on}.items()))
-        return self._cases.place(
-            (
-                one.name,
-                one.case.torch,
-                self._tables.place(tuple(told)),
-                failures,
-                self._environments.place(environment),
-                self._diff(one.code),
-                self._history(one),
+        sides = {
+            "golden": one.golden.facts,
+            "golden_unpatched": one.golden_unpatched.facts,
+            "unpatched": before,
+            "patched": one.patched.facts,
+        }
+        for name in sorted(names, key=lambda name: (check_of(name) != "kernels", name)):
+            verdict = verdicts.get((one.case.torch, f"{one.name} {name}"))
+            yield self._place_values(
+                "facts",
+                name=name,
+                **{side: _fact_text(value_in(facts, name)) for side, facts in sides.items()},
+                code=verdict.code if verdict else "",
+                kind=verdict.kind.value if verdict else "",
             )
-        )
 
     def _diff(self, code: tuple[str, str] | None) -> int | None:
-        """Equal kernels, and for the others (old name, new name, lines); None where no code was kept."""
+        """How many kernels are equal, and the diffs of the others; None where no code was kept."""
         if code is None:
             return None
-        if code not in self._compared:  # most patches change nothing in most cases, and comparing takes the longest
+        if code not in self._diffs:  # most patches change nothing in most cases, and comparing takes the longest
             equal, diffs = compare_code(*code)
-            self._compared[code] = self._diffs.place((equal, tuple(self._listed(diff) for diff in diffs)))
-        return self._compared[code]
+            kernels = (vars(diff) | {"lines": tuple(map(self._diff_line, diff.lines))} for diff in diffs)
+            numbers = tuple(self._tables.place("kernels", **kernel) for kernel in kernels)
+            self._diffs[code] = self._tables.place("diffs", equal=equal, kernels=numbers)
+        return self._diffs[code]
 
-    def _listed(self, diff: KernelDiff) -> tuple[Any, ...]:
-        lines = tuple(
-            (line.sign, line.old or 0, line.new or 0, *(part for token in line.tokens for part in token))
-            for line in diff.lines
-        )
-        return diff.old or "", diff.new or "", lines
+    def _diff_line(self, line: DiffLine) -> int:
+        return self._tables.place("diff_lines", **vars(line))
 
-    def _history(self, one: Compared) -> tuple[Any, ...]:
-        """(fact, values unpatched, values patched) where there are values of several runs."""
-        known, line = self.past(one.case.workload, one.case.device), release_line(one.case.torch)
-        facts = sorted({fact for torch, _, fact in known if torch == line})
-        sides = (
-            (
-                fact,
-                *(tuple(map(_kept, known.get((line, side, fact), ()))) for side in (UNPATCHED, str(one.case.patch))),
+    def _history(self, one: Compared) -> Iterator[int]:
+        """Values over time, unpatched and patched, of each fact that has those of several runs."""
+        past, line = self.past(one.case.workload, one.case.device), release_line(one.case.torch)
+        for fact in sorted({fact for torch, _, fact in past if torch == line}):
+            old, new = (
+                tuple(map(_past_text, past.get((line, side, fact), ()))) for side in (UNPATCHED, str(one.case.patch))
             )
-            for fact in facts
-        )
-        return tuple((fact, old, new) for fact, old, new in sides if max(len(old), len(new)) > 1)
-
-    def _part(self, patch: Patch) -> Part:
-        shown = view(self._told[patch.id], self.torches)
-        worst = next((c for c in (Colour.RED, Colour.GREY) if shown.counts[c]), Colour.GREEN)
-        findings = tuple(Finding(block=block, evidence=self._address(patch.id, block)) for block in shown.blocks)
-        return Part(patch=patch, summary=shown.summary, colour=worst, findings=findings)
-
-    def _address(self, patch: str, block: Block) -> Address | None:
-        """The cell of a block's first finding: (patch, check, item, torch)."""
-        for verdict in self._told[patch]:
-            if (verdict.check, verdict.code) == (block.check, block.code) and verdict.torch in self._torches:
-                return patch, block.check, item_of(verdict), verdict.torch
-        return None
+            if max(len(old), len(new)) > 1:
+                yield self._tables.place("histories", fact=fact, unpatched=old, patched=new)
 
 
 def split_command(text: str) -> tuple[str, str]:
@@ -206,24 +230,19 @@ def split_command(text: str) -> tuple[str, str]:
 
 
 @lru_cache(maxsize=1 << 16)
-def _shown(value: FactValue | None) -> str:
+def _fact_text(value: FactValue | None) -> str:
     return "" if value is None else format_value(value)
 
 
 @lru_cache(maxsize=1 << 16)
-def _kept(value: str) -> str:
-    """A value as golden writes it, from how the history keeps it."""
+def _past_text(value: str) -> str:
+    """A value as golden writes it, from the JSON of the history."""
     return format_value(fact_from(json.loads(value)))
 
 
-def _failure(observation: Observation | None) -> str:
-    failure: Failure | None = observation.failure if observation else None
+def _failure_text(observation: Observation | None) -> str:
+    failure = observation.failure if observation else None
     if failure is None:
         return ""
     where = f"\nat {failure.where}" if failure.where else ""
     return f"{failure.cause.value} in {failure.stage}: {failure.signature}{where}\n{failure.detail}".strip()
-
-
-def _symptom(patch: Patch) -> list[str] | None:
-    symptom = patch.claims.symptom
-    return [f"{symptom.workload}.{symptom.device}", symptom.fact, symptom.predicate] if symptom else None

@@ -34,15 +34,16 @@ _MARKS = {Colour.GREEN: "✓", Colour.RED: "✗", Colour.GREY: "?"}
 
 def render_html(title: str, page: Page, *, at: str, code: int, news: News | None = None) -> str:
     """The whole file; `at` is when it was judged, `code` the exit code. A sweep has news."""
+    views = page.views
     return _template().render(
         title=title,
         at=at,
         code=code,
-        parts=page.parts,
+        views=views,
         marks=_MARKS,
         news=news,
         note=page.note,
-        figures=list(_figures(page)),
+        figures=list(_figures(page, with_patch=len(views) > 1)),
         data=embedded({**page.data, "turns": _turns(news)}),
     )
 
@@ -61,7 +62,7 @@ def _template() -> Template:
     return made.get_template("report.html")
 
 
-def _figures(page: Page) -> Iterator[str]:
+def _figures(page: Page, with_patch: bool) -> Iterator[str]:
     """Latency against tokens, a figure for each patch, workload and torch; what was timed at one size has none."""
     found: dict[tuple[str, str, str], dict[int, Interval]] = {}
     for patch, timed in page.times:
@@ -69,7 +70,7 @@ def _figures(page: Page) -> Iterator[str]:
             found.setdefault((patch.id, timed.name, timed.torch), {})[int(timed.size)] = timed.interval
     patches = {patch.id: patch for patch, _ in page.times}
     for (patch_id, name, torch), ratios in found.items():
-        title = f"{patch_id}: {name} on torch {torch}" if len(page.parts) > 1 else f"{name} on torch {torch}"
+        title = f"{patch_id}: {name} on torch {torch}" if with_patch else f"{name} on torch {torch}"
         yield draw_latency(ratios, title, budget_of(patches[patch_id].claims, "latency"), style="")
 
 

@@ -44,12 +44,12 @@ def test_values_of_earlier_runs_are_on_the_page(folder):
     for number, value in enumerate((4, 4, 5)):
         history.record(f"r{number}", f"2026-01-0{number + 1}", "mine", [], [observed(value)])
     history.close()
-    assert written(folder)[1]["cases"][0][6] == [["loads.max", [], ["4", "4", "5"]]]
+    assert written(folder)[1]["histories"]["rows"] == [["loads.max", [], ["4", "4", "5"]]]
 
 
 def test_without_a_history_there_is_none_and_none_is_made(folder):
     text, data = written(folder)
-    assert data["cases"][0][6] == []
+    assert "histories" not in data
     assert not (folder / "history.sqlite").exists()
     assert "judged 1970-01-01 00:00 UTC" in text
 
@@ -58,4 +58,4 @@ def test_a_history_that_is_none_is_said_on_the_page_and_keeps_nobody_from_readin
     (folder / "history.sqlite").write_text("no database, but longer than the header of one" * 9)
     text, data = written(folder)
     assert "No history is shown." in text
-    assert data["cases"][0][6] == []
+    assert "histories" not in data

@@ -73,6 +73,11 @@ def test_places_and_next_steps_are_told_once(verdicts):
     assert (block.places, block.next) == (("code/stack.py",), ("mend the patch",))
 
 
+def test_a_block_leads_to_its_first_cell_and_one_of_no_release_leads_nowhere():
+    told = [one(Kind.REGRESSED, "PG301", torch="2.12.1"), one(Kind.INFRA, "PG904", torch="")]
+    assert [block.cell for block in view(told, TORCHES).blocks] == [("stack.h200", "2.12.1"), None]
+
+
 def test_the_title_of_a_block_is_that_of_its_code(verdicts):
     assert [block.title for block in view(verdicts, TORCHES).blocks] == [
         CODES[code].title for code in ("PG201", "PG301", "PG508")

@@ -8,7 +8,7 @@ function addressed(hash) {
   if (!path) return null;
   const parts = path.split("/").map(decodeURIComponent);
   let [nodes, found] = [ROOTS, null];
-  for (let depth = parts.length === 1 ? 0 : data.patches.length > 1 ? 0 : 1; depth < parts.length; depth++) {
+  for (let depth = parts.length === 1 ? 0 : PATCHES.length > 1 ? 0 : 1; depth < parts.length; depth++) {
     found = nodes.find((one) => one.path[depth] === parts[depth]);
     if (!found) return null;
     nodes = found.children;
@@ -24,7 +24,7 @@ function showAddress() {
     if (dialog.open) dialog.close();
     return;
   }
-  byId("cell-title").textContent = `${at.one.path.slice(data.patches.length > 1 ? 0 : 1).join(" · ")} · torch ${data.torches[at.column]}`;
+  byId("cell-title").textContent = `${at.one.path.slice(PATCHES.length > 1 ? 0 : 1).join(" · ")} · torch ${data.torches[at.column]}`;
   byId("cell-body").replaceChildren(...body(at.one, at.column));
   if (!dialog.open) dialog.showModal();
   dialog.scrollTop = 0;
@@ -44,7 +44,7 @@ function body(one, column) {
     element("p", {}, badge(cell.colour, `${cell.count} ${SAID[cell.colour]}`), ...(one.children.length ? [links(leaves, column)] : [])),
     turnsOf([...one.path, data.torches[column]].join("\n")),
     ...shown,
-    ...cases.flatMap((record) => caseBlocks(record, one.path[0])),
+    ...cases.flatMap((found) => caseBlocks(found, one.path[0])),
     good.length ? element("details", {}, element("summary", {}, `${good.length} green`), goodTable(good.slice(0, 200))) : null,
   ].filter(Boolean);
 }
@@ -68,70 +68,71 @@ function verdictBlock(verdict) {
     element("h3", {}, badge(verdict.colour, verdict.code), ` ${data.codes[verdict.code] || ""}`),
     element("p", {}, element("strong", {}, verdict.subject), ` (${verdict.kind})`),
     element("dl", {}, pair("expected", verdict.expected, "value"), pair("actual", verdict.actual, "value actual"), pair("where", verdict.where, "value"),
-      pair("why", verdict.why), pair("next", verdict.step)),
-    verdict.typed ? command(verdict.typed) : null, command(`patchgate explain ${verdict.code}`));
+      pair("why", verdict.why), pair("next", verdict.advice)),
+    verdict.command ? command(verdict.command) : null, command(`patchgate explain ${verdict.code}`));
 }
 
 function goodTable(verdicts) {
   return table("what is as expected", ["what", "expected", "actual"], verdicts.map((v) => [`${v.code} ${v.subject}`, v.expected, v.actual]));
 }
 
-function caseBlocks(record, patch) {
-  const symptom = data.patches.find(([id]) => id === patch)[2];
-  const limit = symptom && symptom[0] === record.name && symptom[1].startsWith("loads") ? limitOf(symptom[2]) : null;
+const isSymptomOf = (symptom, one) => symptom !== null && one.name === `${symptom.workload}.${symptom.device}`;
+
+function caseBlocks(one, patch) {
+  const { symptom } = PATCHES.find(({ id }) => id === patch);
+  const limit = isSymptomOf(symptom, one) && symptom.fact.startsWith("loads") ? limitOf(symptom.predicate) : null;
   return [
-    element("h3", {}, `${record.name} on torch ${record.torch}`),
-    ...["unpatched", "patched"].flatMap((side, at) => (record.failures[at] ? [element("h4", {}, `${side} failed`), element("pre", {}, record.failures[at])] : [])),
-    ...loadsOf(record, limit),
-    ...factsBlock(record),
-    ...codeBlock(record.diff),
-    element("details", {}, element("summary", {}, "Environment"), table("environment", ["what", "value"], record.environment)),
+    element("h3", {}, `${one.name} on torch ${one.torch}`),
+    ...["unpatched", "patched"].flatMap((side) => (one.failures[side] ? [element("h4", {}, `${side} failed`), element("pre", {}, one.failures[side])] : [])),
+    ...loadsOf(one, limit),
+    ...factsBlock(one),
+    ...codeBlock(one.diff),
+    element("details", {}, element("summary", {}, "Environment"), table("environment", ["what", "value"], one.environment)),
   ];
 }
 
-function loadsOf(record, limit) {
+function loadsOf(one, limit) {
   const drawnFor = ["loads", "stores"].flatMap((name) => {
-    const fact = record.facts.find((one) => one.fact === name);
+    const fact = one.facts.find((each) => each.name === name);
     const sides = fact ? [numbersOf(fact.unpatched), numbersOf(fact.patched)] : [];
     return fact && sides.every(Boolean) ? [layers(`${name} per distinct kernel`, ...sides, name === "loads" ? limit : null)] : [];
   });
   return drawnFor.length ? [legend(limit), element("div", { class: "plots" }, drawnFor)] : [];
 }
 
-const isNotable = (fact) => fact.kind !== "" && !fact.kind.endsWith(" pass");
+const isNotable = (fact) => fact.code !== "" && fact.kind !== "pass";
 const isMoved = (fact) => fact.golden !== fact.patched || fact.unpatched !== fact.patched || isNotable(fact);
 
-function factsBlock(record) {
-  if (!record.facts.length) return [];
-  const moved = record.facts.filter(isMoved).sort((a, b) => isNotable(b) - isNotable(a));
+function factsBlock(one) {
+  if (!one.facts.length) return [];
+  const moved = one.facts.filter(isMoved).sort((a, b) => isNotable(b) - isNotable(a));
   const holder = element("div");
-  const show = (facts) => holder.replaceChildren(facts.length ? factsTable(record, facts)
+  const show = (facts) => holder.replaceChildren(facts.length ? factsTable(one, facts)
     : element("p", { class: "dim" }, "golden, unpatched and patched are equal in every fact"));
   const box = element("input", { type: "checkbox" });
-  box.addEventListener("change", () => show(box.checked ? record.facts : moved));
+  box.addEventListener("change", () => show(box.checked ? one.facts : moved));
   show(moved);
   return [element("h4", {}, "Facts"),
-    element("label", { class: "toggle" }, box, ` all ${record.facts.length} facts, not only the ${moved.length} that differ`), holder];
+    element("label", { class: "toggle" }, box, ` all ${one.facts.length} facts, not only the ${moved.length} that differ`), holder];
 }
 
-function factsTable(record, facts) {
-  const past = record.history.size > 0;
+function factsTable(one, facts) {
+  const past = one.history.size > 0;
   const heads = ["fact", "golden", "unpatched", "patched", "verdict", ...(past ? ["history"] : [])];
   const rows = facts.map((fact) => {
-    const [code, kind] = fact.kind.split(" ");
     const cells = [
-      fact.fact,
-      fact.golden === fact.goldenUnpatched || fact.unpatched === fact.goldenUnpatched ? fact.golden || "-"
-        : [fact.golden || "-", element("span", { class: "dim" }, ` (unpatched ${fact.goldenUnpatched || "-"})`)],
+      fact.name,
+      fact.golden === fact.golden_unpatched || fact.unpatched === fact.golden_unpatched ? fact.golden || "-"
+        : [fact.golden || "-", element("span", { class: "dim" }, ` (unpatched ${fact.golden_unpatched || "-"})`)],
       fact.unpatched || "-",
       [element("span", { class: fact.patched === fact.unpatched ? "" : "moved" }, fact.patched || "-"), change(fact)],
-      code ? `${kind}${kind === "pass" ? "" : ` ${code}`}` : "",
-      ...(past ? [record.history.has(fact.fact) ? sparkline(fact.fact, record.history.get(fact.fact)) : ""] : []),
+      isNotable(fact) ? `${fact.kind} ${fact.code}` : fact.kind,
+      ...(past ? [one.history.has(fact.name) ? sparkline(one.history.get(fact.name)) : ""] : []),
     ];
     cells.class = isNotable(fact) ? "notable" : "";
     return cells;
   });
-  const made = table(`facts of ${record.name}`, heads, rows);
+  const made = table(`facts of ${one.name}`, heads, rows);
   made.classList.add("facts");
   return made;
 }
@@ -146,15 +147,15 @@ function change(fact) {
 
 function codeBlock(diff) {
   if (!diff) return [];
-  const [equal, changed] = diff;
+  const { equal, kernels } = diff;
   const same = `${equal} kernels are the same on both sides`;
-  if (!changed.length) return [element("h4", {}, "Generated code"), element("p", { class: "dim" }, `${same}, and so is what calls them.`)];
-  return [element("h4", {}, "Generated code, unpatched against patched"), element("p", { class: "dim" }, `${same}.`), ...changed.map(kernelBlock)];
+  if (!kernels.length) return [element("h4", {}, "Generated code"), element("p", { class: "dim" }, `${same}, and so is what calls them.`)];
+  return [element("h4", {}, "Generated code, unpatched against patched"), element("p", { class: "dim" }, `${same}.`), ...kernels.map(kernelBlock)];
 }
 
-function kernelBlock([before, after, lines], at) {
-  const count = (sign) => lines.filter((line) => line[0] === sign).length;
-  const name = !after ? `${before} is gone` : !before ? `${after} is new` : before === after ? before : `${before} → ${after}`;
+function kernelBlock({ old, new: made, lines }, at) {
+  const count = (sign) => lines.filter((line) => line.sign === sign).length;
+  const name = !made ? `${old} is gone` : !old ? `${made} is new` : old === made ? old : `${old} → ${made}`;
   const block = element("details", { class: "kernel" },
     element("summary", {}, element("code", {}, name), element("span", { class: "dim" }, ` −${count("-")} +${count("+")} lines`)));
   const draw = () => block.children.length < 2 && block.append(element("div", { class: "code", tabindex: 0, role: "region", "aria-label": `diff of ${name}` },
@@ -165,10 +166,9 @@ function kernelBlock([before, after, lines], at) {
 }
 
 const LINES = { "-": "gone", "+": "come", " ": "", "@": "left-out" };
-function codeLine([sign, before, after, ...tokens]) {
-  const spans = [];
-  for (let at = 0; at < tokens.length; at += 2) spans.push(tokens[at] ? element("span", { class: tokens[at] }, tokens[at + 1]) : tokens[at + 1]);
+function codeLine({ sign, old, new: made, tokens }) {
+  const spans = tokens.map(([kind, text]) => (kind ? element("span", { class: kind }, text) : text));
   const cell = (name, told) => element("td", { role: "cell", class: name }, told);
-  return element("tr", { role: "row", class: LINES[sign] }, cell("number", String(before || "")), cell("number", String(after || "")),
+  return element("tr", { role: "row", class: LINES[sign] }, cell("number", String(old || "")), cell("number", String(made || "")),
     cell("sign", sign === "@" ? "" : sign), element("td", { role: "cell" }, element("code", {}, spans)));
 }

@@ -13,7 +13,7 @@ const isFiltered = () => filter.colour !== "all" || filter.code !== "" || filter
 
 function isOpen(one) {
   const key = pathOf(one);
-  return folded.has(key) ? folded.get(key) : isFiltered() || (data.patches.length < 4 && one.worst < 2);
+  return folded.has(key) ? folded.get(key) : isFiltered() || (PATCHES.length < 4 && one.worst < 2);
 }
 
 function fits(leaf) {

@@ -50,11 +50,11 @@ function legend(limit) {
 }
 
 // Both sides of a fact over the runs of the history, as far as they are numbers.
-function sparkline(fact, sides) {
-  const [unpatched, patched] = sides.map((side) => side.map(Number));
+function sparkline(past) {
+  const [unpatched, patched] = [past.unpatched, past.patched].map((side) => side.map(Number));
   const all = [...unpatched, ...patched];
-  const changes = sides[1].filter((value, at) => value !== sides[1][at - 1]);
-  const told = `${sides[1].length} runs: ${changes.length > 1 ? changes.join(", then ") : "unchanged"}`;
+  const changes = past.patched.filter((value, at) => value !== past.patched[at - 1]);
+  const told = `${past.patched.length} runs: ${changes.length > 1 ? changes.join(", then ") : "unchanged"}`;
   if (all.some(Number.isNaN)) return element("span", { class: "dim" }, told);
   const [low, high, width] = [Math.min(...all), Math.max(...all), 84];
   const y = (value) => (high === low ? 10 : 17 - (14 * (value - low)) / (high - low));
@@ -62,6 +62,6 @@ function sparkline(fact, sides) {
     class: `spark ${side}`,
     points: values.map((value, at) => `${3 + (at * (width - 6)) / Math.max(1, values.length - 1)},${y(value)}`).join(" "),
   });
-  return drawn("svg", { viewBox: `0 0 ${width} 20`, width, height: 20, role: "img", "aria-label": `${fact}, ${told}` },
+  return drawn("svg", { viewBox: `0 0 ${width} 20`, width, height: 20, role: "img", "aria-label": `${past.fact}, ${told}` },
     drawn("title", {}, told), line(unpatched, "unpatched"), line(patched, "patched"));
 }

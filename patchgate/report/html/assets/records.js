@@ -1,32 +1,42 @@
-// The data of the page as records: what is kept once there is put together here, when it is asked for.
+// The data of the page as records: rows of its tables are put together here, when they are asked for.
 
 const data = JSON.parse(byId("data").textContent);
-const text = (at) => data.texts[at];
+const rowsOf = (table) => (data[table] ? data[table].rows.map((_, at) => record(table, at)) : []);
 
-function verdictAt(at) {
-  const [colour, ...rest] = data.verdicts[at];
-  const [code, kind, subject, expected, actual, where, why, step, typed] = rest.map(text);
-  return { colour, code, kind, subject, expected, actual, where, why, step, typed };
+// A row of a table, by the names of its columns.
+function record(table, number) {
+  const { fields, rows } = data[table];
+  const made = {};
+  for (let at = 0; at < fields.length; at++) made[fields[at]] = rows[number][at];
+  return made;
 }
 
-function factAt(at) {
-  const [fact, golden, goldenUnpatched, unpatched, patched, kind] = data.rows[at].map(text);
-  return { fact, golden, goldenUnpatched, unpatched, patched, kind };
-}
+const value = (number) => record("values", number).value;
+const withValues = (row) => Object.fromEntries(Object.entries(row).map(([name, number]) => [name, value(number)]));
+const verdictAt = (number) => withValues(record("verdicts", number));
+const factAt = (number) => withValues(record("facts", number));
+const environmentAt = (number) => record("environments", number).pairs;
 
-function caseAt(at) {
-  const [name, torch, facts, failures, environment, diff, history] = data.cases[at];
+function caseAt(number) {
+  const row = record("cases", number);
   return {
-    name, torch,
-    facts: data.tables[facts].map(factAt),
-    failures: failures.map(text),
-    environment: data.environments[environment],
-    diff: diff === null ? null : data.diffs[diff],
-    history: new Map(history.map(([fact, ...sides]) => [fact, sides])),
+    ...row,
+    facts: record("fact_lists", row.facts).facts.map(factAt),
+    failures: { unpatched: value(row.unpatched_failure), patched: value(row.patched_failure) },
+    environment: environmentAt(row.environment),
+    diff: row.diff === null ? null : diffAt(row.diff),
+    history: new Map(row.history.map((at) => record("histories", at)).map((past) => [past.fact, past])),
   };
 }
 
-const cellOf = ([colour, count, codes, verdicts, cases]) => ({ colour, count, codes, verdicts, cases });
+function diffAt(number) {
+  const { equal, kernels } = record("diffs", number);
+  const lines = (kernel) => kernel.lines.map((at) => record("diff_lines", at));
+  return { equal, kernels: kernels.map((at) => record("kernels", at)).map((kernel) => ({ ...kernel, lines: lines(kernel) })) };
+}
+
+const PATCHES = rowsOf("patches").map((patch) => ({ ...patch, symptom: patch.symptom && Object.fromEntries(patch.symptom) }));
+const CASES = rowsOf("cases");
 
 // What several cells say together: the worst colour, and how often it was found.
 const WORST_FIRST = [1, 2, 0];
@@ -46,11 +56,11 @@ function node(label, path, level, cells, children) {
 }
 
 function tree() {
-  const deep = data.patches.length > 1 ? 1 : 0;
-  const patches = data.patches.map(([id, title, symptom, lines]) => {
+  const deep = PATCHES.length > 1 ? 1 : 0;
+  const patches = PATCHES.map(({ id, lines }) => {
     const checks = new Map();
-    for (const [check, item, cells] of lines) {
-      const leaf = node(item, [id, check, item], deep + 2, cells.map((cell) => cell && cellOf(cell)), []);
+    for (const { check, item, cells } of lines.map((at) => record("lines", at))) {
+      const leaf = node(item, [id, check, item], deep + 2, cells.map((at) => (at === null ? null : record("cells", at))), []);
       if (!checks.has(check)) checks.set(check, []);
       checks.get(check).push(leaf);
     }

@@ -1,20 +1,20 @@
 // Everything that happens when the page is opened, and what it listens to.
 
 function startPlots() {
-  for (const [id, , symptom] of data.patches) {
-    if (data.patches.length > 1 || !symptom) continue;
-    const [name, fact, predicate] = symptom;
+  for (const { symptom } of PATCHES) {
+    if (PATCHES.length > 1 || !symptom) continue;
+    const { fact, predicate } = symptom;
     const list = fact.replace(/\.max$/, "");
-    const records = data.cases.map((_, at) => at).filter((at) => data.cases[at][0] === name).map(caseAt)
+    const records = CASES.flatMap((one, at) => (isSymptomOf(symptom, one) ? [caseAt(at)] : []))
       .sort((a, b) => data.torches.indexOf(a.torch) - data.torches.indexOf(b.torch));
-    const drawnFor = records.flatMap((record) => {
-      const told = record.facts.find((one) => one.fact === list);
+    const drawnFor = records.flatMap((found) => {
+      const told = found.facts.find((one) => one.name === list);
       const sides = told ? [numbersOf(told.unpatched), numbersOf(told.patched)] : [];
-      return told && sides.every(Boolean) ? [layers(`torch ${record.torch}`, ...sides, limitOf(predicate))] : [];
+      return told && sides.every(Boolean) ? [layers(`torch ${found.torch}`, ...sides, limitOf(predicate))] : [];
     });
     if (!drawnFor.length) continue;
     byId("symptom").hidden = false;
-    byId("symptom-told").textContent = `${name}: ${fact} ${predicate}. ${list} of each distinct kernel, in the order of their definition:`;
+    byId("symptom-told").textContent = `${records[0].name}: ${fact} ${predicate}. ${list} of each distinct kernel, in the order of their definition:`;
     byId("symptom").querySelector(".plots").before(legend(limitOf(predicate)));
     byId("symptom").querySelector(".plots").append(...drawnFor);
   }
@@ -24,8 +24,8 @@ function startPlots() {
 function startEnvironment() {
   const known = data.torches.map((torch) => {
     const told = new Map();
-    for (const at of new Set(data.cases.filter((one) => one[1] === torch).map((one) => one[4]))) {
-      for (const [name, value] of data.environments[at]) told.set(name, (told.get(name) ?? new Set()).add(value));
+    for (const at of new Set(CASES.filter((one) => one.torch === torch).map((one) => one.environment))) {
+      for (const [name, value] of environmentAt(at)) told.set(name, (told.get(name) ?? new Set()).add(value));
     }
     return told;
   });

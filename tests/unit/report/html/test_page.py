@@ -15,8 +15,7 @@ from patchgate.model.records import (
     Symptom,
     Verdict,
 )
-from patchgate.report.html.once import Once
-from patchgate.report.html.page import Page, split_command
+from patchgate.report.html.page import Page, Tables, split_command
 from patchgate.runs.evidence import Compared, Judged
 
 SYMPTOM = Symptom(workload="stack", device="h200", fact="loads.max", predicate="> 4")
@@ -60,19 +59,29 @@ def one(verdicts, *cases, torches=("2.9.0",), name="mine"):
     return Judged(patch=patch(name), torches=torches, verdicts=tuple(verdicts), compared=tuple(cases))
 
 
-def read(data, cell):
+def rows(data, table):
+    """The rows of a table by the names of its columns, as the script reads them."""
+    found = data.get(table, {"fields": (), "rows": []})
+    return [dict(zip(found["fields"], row, strict=True)) for row in found["rows"]]
+
+
+def with_values(data, row):
+    return {name: rows(data, "values")[number]["value"] for name, number in row.items()}
+
+
+def read(data, number):
     """A cell of the data with its verdicts and facts put together again, as the script does it."""
-    colour, count, codes, verdicts, cases = cell
-    texts = data["texts"]
-    told = [[texts[at] for at in data["verdicts"][v][1:]] for v in verdicts]
-    facts = [
-        [texts[at] for at in data["rows"][row]] for case in cases for row in data["tables"][data["cases"][case][2]]
-    ]
-    return (colour, count, tuple(codes)), told, facts
+    cell = rows(data, "cells")[number]
+    verdicts = [with_values(data, rows(data, "verdicts")[at]) for at in cell["verdicts"]]
+    lists = [rows(data, "fact_lists")[rows(data, "cases")[case]["facts"]]["facts"] for case in cell["cases"]]
+    facts = [with_values(data, rows(data, "facts")[at]) for numbers in lists for at in numbers]
+    return (cell["colour"], cell["count"], cell["codes"]), verdicts, [list(fact.values()) for fact in facts]
 
 
-def cells(data, number=0):
-    return {(check, item): found for check, item, found in data["patches"][number][3]}
+def cells(data):
+    lines = rows(data, "lines")
+    numbers = rows(data, "patches")[0]["lines"]
+    return {(line["check"], line["item"]): line["cells"] for line in (lines[at] for at in numbers)}
 
 
 def test_a_cell_is_drilled_down_to_golden_unpatched_and_patched():
@@ -82,9 +91,20 @@ def test_a_cell_is_drilled_down_to_golden_unpatched_and_patched():
     said, verdicts, facts = read(data, cell)
     assert said == (1, 1, ("PG301",))
     assert verdicts == [
-        ["PG301", "regressed", "stack.h200 loads.max", "4", "5", "", "w", "mend it, then:", "nox -s gate -- p"]
+        {
+            "colour": 1,
+            "code": "PG301",
+            "kind": "regressed",
+            "subject": "stack.h200 loads.max",
+            "expected": "4",
+            "actual": "5",
+            "where": None,
+            "why": "w",
+            "advice": "mend it, then:",
+            "command": "nox -s gate -- p",
+        }
     ]
-    assert facts == [["loads.max", "4", "6", "6", "5", "PG301 regressed"]]
+    assert facts == [["loads.max", "4", "6", "6", "5", "PG301", "regressed"]]
 
 
 def test_green_facts_are_told_by_their_table_alone_and_other_greens_by_their_verdict():
@@ -92,27 +112,27 @@ def test_green_facts_are_told_by_their_table_alone_and_other_greens_by_their_ver
     symptom = Verdict(**{**vars(symptom), "check": "gate"})
     data = page(one([fact(), symptom], compared())).data
     (kernels,), (gate,) = cells(data)["kernels", "stack.h200"], cells(data)["gate", "symptom"]
-    assert read(data, kernels)[1:] == ([], [["loads.max", "4", "6", "6", "4", "PG300 pass"]])
-    assert [row[4] for row in read(data, gate)[1]] == ["cured"]
+    assert read(data, kernels)[1:] == ([], [["loads.max", "4", "6", "6", "4", "PG300", "pass"]])
+    assert [row["actual"] for row in read(data, gate)[1]] == ["cured"]
     assert read(data, gate)[2] == read(data, kernels)[2], "a symptom is drilled down to its workload's facts"
 
 
 def test_without_the_case_even_a_green_verdict_is_told():
     data = page(one([fact(actual="4")])).data
-    assert [row[4] for row in read(data, cells(data)["kernels", "stack.h200"][0])[1]] == ["4"]
+    assert [row["actual"] for row in read(data, cells(data)["kernels", "stack.h200"][0])[1]] == ["4"]
 
 
 def test_rows_of_one_patch_that_come_one_by_one_share_its_lines():
     parts = [one([fact(torch=t)], compared(torch=t), torches=(t,)) for t in ("2.12.1", "2.9.0")]
     data = page(*parts).data
     assert data["torches"] == ("2.9.0", "2.12.1")
-    assert all(cells(data)["kernels", "stack.h200"])
-    assert len(data["patches"]) == 1
+    assert None not in cells(data)["kernels", "stack.h200"]
+    assert len(rows(data, "patches")) == 1
 
 
 def test_where_nothing_was_judged_there_is_nothing():
     data = page(one([fact()], torches=("2.9.0", "2.12.1"))).data
-    assert cells(data)["kernels", "stack.h200"][1] == 0
+    assert cells(data)["kernels", "stack.h200"][1] is None
 
 
 def test_equal_tables_verdicts_and_code_are_kept_once():
@@ -120,20 +140,21 @@ def test_equal_tables_verdicts_and_code_are_kept_once():
         one([fact(torch=t, actual="4")], compared(torch=t, code=("a", "b")), torches=(t,)) for t in ("2.9.0", "2.12.1")
     ]
     data = page(*parts).data
-    assert (len(data["tables"]), len(data["diffs"]), len(data["environments"])) == (1, 1, 1)
-    assert len(data["cases"]) == 2
+    assert [len(rows(data, table)) for table in ("fact_lists", "diffs", "environments")] == [1, 1, 1]
+    assert len(rows(data, "cases")) == 2
 
 
 def test_a_side_that_failed_says_how():
     failure = Failure(cause=Cause.RAISED, stage="compile", signature="KeyError: 1", detail="Traceback", where="p.py:3")
     data = page(one([fact(Kind.REGRESSED, "PG305")], compared(failure=failure))).data
-    before, after = (data["texts"][at] for at in data["cases"][0][3])
-    assert (before, after) == ("", "raised in compile: KeyError: 1\nat p.py:3\nTraceback")
+    case = rows(data, "cases")[0]
+    sides = with_values(data, {side: case[f"{side}_failure"] for side in ("unpatched", "patched")})
+    assert (sides["unpatched"], sides["patched"]) == ("", "raised in compile: KeyError: 1\nat p.py:3\nTraceback")
 
 
 def test_code_that_was_not_kept_is_no_equal_code():
-    assert page(one([fact()], compared())).data["cases"][0][5] is None
-    assert page(one([fact()], compared(code=("a", "a")))).data["diffs"] == [(0, ())]
+    assert rows(page(one([fact()], compared())).data, "cases")[0]["diff"] is None
+    assert rows(page(one([fact()], compared(code=("a", "a")))).data, "diffs") == [{"equal": 0, "kernels": ()}]
 
 
 def test_history_is_told_where_there_is_more_than_one_run():
@@ -145,18 +166,10 @@ def test_history_is_told_where_there_is_more_than_one_run():
         ("2.12.1", "mine", "stores"): ["1", "2"],
     }
     data = page(one([fact()], compared()), past=lambda workload, device: past).data
-    assert data["cases"][0][6] == (("loads", (), ("[2 1]", "[3 1]")), ("loads.max", ("6", "6"), ("4", "5")))
-
-
-def test_a_finding_leads_to_the_cell_with_its_evidence():
-    made = page(one([fact(Kind.REGRESSED, "PG301", torch="2.12.1")], torches=("2.9.0", "2.12.1")))
-    (part,) = made.parts
-    assert part.findings[0].evidence == ("mine", "kernels", "stack.h200", "2.12.1")
-
-
-def test_a_finding_of_no_release_leads_nowhere():
-    (part,) = page(one([fact(Kind.INFRA, "PG904", torch="")])).parts
-    assert part.findings[0].evidence is None
+    assert [rows(data, "histories")[at] for at in rows(data, "cases")[0]["history"]] == [
+        {"fact": "loads", "unpatched": (), "patched": ("[2 1]", "[3 1]")},
+        {"fact": "loads.max", "unpatched": ("6", "6"), "patched": ("4", "5")},
+    ]
 
 
 @pytest.mark.parametrize(
@@ -168,8 +181,8 @@ def test_a_finding_of_no_release_leads_nowhere():
     ],
 )
 def test_a_patch_has_the_colour_of_its_worst_verdict(kinds, colour, summary):
-    (part,) = page(one([fact(kind, subject=f"stack.h200 {kind.value}") for kind in kinds])).parts
-    assert (part.colour.value, part.summary) == (colour, summary)
+    ((_, shown),) = page(one([fact(kind, subject=f"stack.h200 {kind.value}") for kind in kinds])).views
+    assert (shown.colour.value, shown.summary) == (colour, summary)
 
 
 def test_only_codes_that_were_given_are_named():
@@ -195,7 +208,7 @@ def test_the_command_at_the_end_of_an_advice_is_told_apart(text, parted):
     assert split_command(text) == parted
 
 
-def test_a_value_is_kept_once():
-    once = Once()
-    assert [once.place(value) for value in ("a", "b", "a")] == [0, 1, 0]
-    assert once.values == ["a", "b"]
+def test_a_row_is_kept_once_and_its_columns_are_named_once():
+    tables = Tables()
+    assert [tables.place("letters", letter=letter, size=1) for letter in ("a", "b", "a")] == [0, 1, 0]
+    assert tables.data == {"letters": {"fields": ("letter", "size"), "rows": [("a", 1), ("b", 1)]}}
