@@ -1,4 +1,7 @@
-"""Device profiles: TOML files that describe a device to the probe (docs/devices.md)."""
+"""Device profiles: TOML files that describe a device to the probe.
+
+docs/devices.md tells which kind of profile has which keys.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +31,7 @@ class Speed:
 
 @dataclass(frozen=True, kw_only=True)
 class Profile:
-    """What a profile may say; docs/devices.md tells which kind needs which key."""
+    """What a profile may say."""
 
     #: The name by which the device calls itself.
     name: str | None = None
