@@ -7,10 +7,10 @@ from browsing import installed, started
 from selenium.webdriver.common.keys import Keys
 
 from patchgate.model.records import Case, Claims, Expectation, Kind, Observation, Patch, Symptom, Verdict
+from patchgate.model.results import ComparedCase, RunResults
 from patchgate.report.html.changes import news
 from patchgate.report.html.page import Page
 from patchgate.report.html.render import render_html
-from patchgate.runs.evidence import Compared, Judged
 
 # One browser, so one worker.
 pytestmark = pytest.mark.xdist_group("browser")
@@ -43,7 +43,7 @@ def compared(torch, after):
     before = {"loads": (2, 1, 6), "loads.max": 6, NAME: 1}
     now = {"loads": (2, 1, after), "loads.max": after, NAME: 1}
     code = (f"x = 1  # {NAME}\ny = {side}" for side in ("'before'", "'after'"))
-    return Compared(
+    return ComparedCase(
         case=case,
         golden=Expectation(facts={"loads": (2, 1, 4), "loads.max": 4, NAME: 1}),
         golden_unpatched=Expectation(facts=before),
@@ -64,7 +64,7 @@ def judged(name=NAME, items=3):
         verdict("2.11.0", "parity", f"{NAME} bits", Kind.UNMEASURED, "PG508"),
         *(verdict(torch, "graph", f"item{n:05}.h200 x") for n in range(items) for torch in TORCHES),
     ]
-    return Judged(
+    return RunResults(
         patch=patch,
         torches=TORCHES,
         verdicts=tuple(told),
