@@ -1,4 +1,7 @@
-"""The answer of a search as text: what turned where, what changed with it, and how to see both sides."""
+"""The answer of a search as text: what turned where, what changed with it, and how to see both sides.
+
+A list of changes is cut after some lines and says how many more there are.
+"""
 
 from __future__ import annotations
 

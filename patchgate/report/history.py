@@ -1,4 +1,7 @@
-"""A history as text: a series, what changed since the last run, and a check-list for an umbrella issue."""
+"""A history as text: a series, what changed since the last run, and a check-list for an umbrella issue.
+
+Long lists are cut; patch names and messages are escaped.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""What a run left in its folder: for each case golden, unpatched and patched, generated code, and times."""
+"""What a run left in its folder: for each case golden, unpatched and patched, generated code, and times.
+
+The folder may have been moved: what is not in it any more is left out.
+"""
 
 from __future__ import annotations
 

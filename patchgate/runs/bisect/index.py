@@ -1,4 +1,7 @@
-"""What the API index says to a search: whether a release has a name, and what changed around some names."""
+"""What the API index says to a search: whether a release has a name, and what changed around some names.
+
+It is the index that `patchgate lint` judges by; of torches that it lacks, installed sources are read.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Answers questions by measuring: one torch environment and one patch at a time, with the gate's own checks."""
+"""Answers questions by measuring: one torch environment and one patch at a time, with the gate's own checks.
+
+What cannot be measured (no such release, no such patch, a sentinel that does not count) is an inconclusive reading.
+"""
 
 from __future__ import annotations
 
