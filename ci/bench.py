@@ -53,12 +53,11 @@ def main(arguments: list[str]) -> None:
 
 def _shares(spent: dict[str, float]) -> dict[str, float]:
     """Seconds by part. Cells of a case share one observation, and whichever runs first pays for it."""
-    parts = {"test_kernels": "facts", "test_graph": "facts", "test_symptom": "facts", "test_machine": "torch warms up"}
+    parts = {"kernels": "facts", "graph": "facts", "symptom": "facts", "sentinel": "torch warms up"}
     shares: dict[str, float] = defaultdict(float)
     for cell, seconds in spent.items():
-        module, _, test = cell.partition(".")
-        name = test.partition("[")[0]
-        shares[parts.get(name, parts.get(module, module.removeprefix("test_")))] += seconds
+        check = cell.partition("-")[0]
+        shares[parts.get(check, check)] += seconds
     return shares
 
 

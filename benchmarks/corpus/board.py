@@ -18,8 +18,8 @@ from benchmarks.corpus.cases import CorpusCase
 from benchmarks.corpus.checks import judge_cell
 from benchmarks.corpus.remembering import Remembering
 from benchmarks.corpus.score import Found, Red, Score, score
-from patchgate.checks.context import Trial
-from patchgate.checks.judge.machine import judge_sentinel
+from patchgate.checks.context import CheckContext
+from patchgate.checks.machine import judge_sentinel
 from patchgate.inputs.devices import load_profile
 from patchgate.inputs.patch import load_patch
 from patchgate.inputs.workloads import workloads_with
@@ -27,7 +27,7 @@ from patchgate.lint.findings import Severity
 from patchgate.lint.index.release import Release, load, releases
 from patchgate.lint.run import lint
 from patchgate.model.paths import shown
-from patchgate.model.records import Colour, Kind, Verdict
+from patchgate.model.records import Case, Colour, Kind, Verdict
 from patchgate.runner.client import Runner
 from patchgate.runner.run import Limits, Run
 from patchgate.runner.server import start_server
@@ -45,7 +45,7 @@ class Board:
         for torch in self.rows:
             for device in ("h200", "cpu"):
                 answer = self.runner.ask(torch, "sentinel", profile=load_profile(device))
-                verdict = judge_sentinel(torch, device, answer)
+                verdict = judge_sentinel(Case(torch=torch, device=device, workload="sentinel"), answer)
                 told += [] if verdict.kind is Kind.PASS else [f"{torch} {device}: {verdict.actual}"]
         return told
 
@@ -60,10 +60,10 @@ class Board:
         grey: list[str] = []
         judged = 0
         for torch in self.rows:
-            trial = self._trial(case)
+            context = self._context(case)
             for cell in case.cells:
                 try:
-                    verdicts = judge_cell(cell, torch, trial)
+                    verdicts = judge_cell(cell, torch, context)
                 except Exception as error:
                     grey.append(f"{torch}: {cell}: {type(error).__name__}: {error}")
                     continue
@@ -73,12 +73,12 @@ class Board:
         seconds = time.monotonic() - started
         return score(case, Found(red=red, grey=tuple(grey), seconds=seconds, judged=judged), self.rows)
 
-    def _trial(self, case: CorpusCase) -> Trial:
+    def _context(self, case: CorpusCase) -> CheckContext:
         limits = replace(self.runner.limits, seconds=case.seconds)
         folder = str(Path(self.runner.artifacts).parent)
         run = Run(folder=folder, patch=case.folder, rows=self.rows, others=case.others, limits=limits)
         workloads = workloads_with(Path(case.folder))
-        return Trial(run, load_patch(Path(case.folder)), workloads, replace(self.runner, limits=limits))
+        return CheckContext(run, load_patch(Path(case.folder)), workloads, replace(self.runner, limits=limits))
 
     def _linted(self, case: CorpusCase) -> dict[str, Red]:
         report = lint([Path(case.folder)], self.index)

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from benchmarks.corpus.cases import FAULT, HOSTILE, SOUND, UNCHANGED, CorpusCase
-from patchgate.checks.codes import lint
+from patchgate.lint.codes import CODES
 from patchgate.model.statistics import share_interval
 
 # code -> the places where it was found
@@ -74,7 +74,7 @@ def score(case: CorpusCase, found: Found, rows: Iterable[str]) -> Score:
 
 def is_static(code: str) -> bool:
     """Whether lint finds it, on every release of the API index."""
-    return code in {known.code for known in lint.CODES}
+    return code in {known.code for known in CODES}
 
 
 def _codes(case: CorpusCase) -> tuple[str, ...]:

@@ -1,14 +1,14 @@
-"""The comparison: (recorded, unpatched now, patched now) -> kind. Pure and total.
+"""The comparison of one fact: (recorded, unpatched now, patched now) -> kind. Pure and total.
 
-Decides the kind, first row of DESIGN's table that fits. Refuses to know what
-a fact is about; its test is the whole table.
+The first row that fits wins; its test writes the whole table down again.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from patchgate.model.records import Cause, FactValue, Failure, Kind, Unmeasured
+from patchgate.checks.blame import Fault, fault_of
+from patchgate.model.records import FactValue, Failure, Kind, Unmeasured
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,21 +32,14 @@ class Recorded:
         return self.unpatched is None and self.patched is None and self.known_failure is None
 
 
-def _is_infra(unpatched: Failure | None, patched: Failure | None) -> bool:
-    causes = {failure.cause for failure in (unpatched, patched) if failure}
-    ours = {Cause.HUNG, Cause.OUT_OF_MEMORY, Cause.CRASHED}
-    # A hang or blow-up of the patched side alone is the patch's own doing; of ours, the machine's.
-    return Cause.MACHINE in causes or (unpatched is not None and unpatched.cause in ours)
-
-
 def compare(recorded: Recorded, unpatched: Side, patched: Side) -> Kind:
     """The kind of one fact of one case. For an unpatched case both sides are the same."""
-    if _is_infra(unpatched.failure, patched.failure):
+    fault = fault_of(unpatched.failure, patched.failure)
+    if fault is Fault.MACHINE:
         return Kind.INFRA
-    if patched.failure:
-        if recorded.known_failure is not None and recorded.known_failure == patched.failure.signature:
-            return Kind.KNOWN
-        return Kind.DRIFTED if unpatched.failure else Kind.REGRESSED
+    if fault and patched.failure:
+        known = recorded.known_failure is not None and recorded.known_failure == patched.failure.signature
+        return Kind.KNOWN if known else fault.kind
     if recorded.known_failure is not None:
         return Kind.STALE
     if isinstance(patched.value, Unmeasured) or isinstance(unpatched.value, Unmeasured):

@@ -6,10 +6,8 @@ Refuses to make one.
 
 from __future__ import annotations
 
-import importlib.metadata
 import os
 import shlex
-import sys
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -18,6 +16,7 @@ from packaging.version import InvalidVersion, Version
 
 from patchgate.model.errors import UsageError
 from patchgate.runner.identity import read_environment
+from patchgate.runner.run import FOLDER
 
 _FORM = "--row 2.11.0=path/to/python"
 AT_LEAST_1 = click.IntRange(1)
@@ -31,6 +30,15 @@ problem_option = click.option(
     multiple=True,
     metavar="TORCH=REASON",
     help="A release without an interpreter, and why: it is shown as not judged.",
+)
+
+
+folder_option = click.option(
+    "--folder",
+    default=FOLDER,
+    show_default=True,
+    type=click.Path(file_okay=False),
+    help="Where a run leaves its results.",
 )
 
 
@@ -53,20 +61,6 @@ def pairs_of(given: Iterable[str], option: str) -> dict[str, str]:
             raise UsageError("not TORCH=VALUE", where=option, got=text, next=_FORM.replace("--row", option))
         found[torch] = value
     return found
-
-
-def own_row() -> dict[str, str]:
-    """The torch of this interpreter, told by its metadata: torch itself is never imported here."""
-    try:
-        version = importlib.metadata.version("torch")
-    except importlib.metadata.PackageNotFoundError:
-        raise UsageError(
-            "no torch to judge on",
-            where="--row",
-            got="no row, and no torch beside this patchgate",
-            next=f"{_FORM}; in a checkout of patchgate `nox -s gate` makes the pre-merge rows",
-        ) from None
-    return {version.partition("+")[0]: sys.executable}
 
 
 def _checked(torch: str, python: str) -> str:

@@ -18,7 +18,7 @@ from patchgate.inputs.record_device import REAL
 from patchgate.model.errors import UsageError
 from patchgate.model.files import write_atomically
 from patchgate.model.paths import shown
-from patchgate.model.records import Cause, Observation
+from patchgate.model.records import Cause, Command, Observation
 
 HISTORY = "HISTORY.md"
 # A baseline that hung or blew up says something of this machine, not of torch.
@@ -96,7 +96,7 @@ def reason_of(text: str | None) -> str:
             "a reason is wanted: golden changes are decisions",
             where="--reason",
             got="nothing",
-            next="nox -s accept -- --reason 'torch 2.13 fuses the last norm'",
+            next=Command(name="accept", arguments=("--reason", "'torch 2.13 fuses the last norm'")),
         )
     return reason
 

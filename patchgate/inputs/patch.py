@@ -13,7 +13,7 @@ from patchgate.inputs.manifest import load_claims
 from patchgate.inputs.source import read_anyhow
 from patchgate.model.errors import UsageError
 from patchgate.model.paths import shown
-from patchgate.model.records import Claims, Patch
+from patchgate.model.records import Claims, Command, Patch
 
 DIFFS = (".diff", ".patch")
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
@@ -52,7 +52,7 @@ def files_of(path: Path) -> tuple[Path, Path]:
             "no such patch",
             where=shown(path),
             got="nothing at that path",
-            next="nox -s gate -- path/to/patch.py",
+            next=Command(name="gate", arguments=("path/to/patch.py",)),
         )
     source = next((path / name for name in ("patch.py", "patch.diff") if (path / name).is_file()), path)
     if not source.is_file() or source.suffix not in (".py", *DIFFS):

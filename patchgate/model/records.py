@@ -171,14 +171,19 @@ class Workload:
 class Case:
     """(torch, device, workload, patch or none): the one key of golden files, stores and reports."""
 
-    torch: str
-    device: str
-    workload: str
-    patch: str | None = None
+    torch: str  #: the release, as its environment is labelled
+    device: str = ""  #: the name of a profile; empty where nothing is compiled
+    workload: str = ""
+    patch: str | None = None  #: the patch's id; None: unpatched
 
     @property
     def id(self) -> str:
         return ".".join((self.workload, self.device, self.torch, self.patch or "unpatched"))
+
+    @property
+    def name(self) -> str:
+        """`residual_stack.h200`: the case as one torch release sees it."""
+        return f"{self.workload}.{self.device}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -220,34 +225,60 @@ class Expectation:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Verdict:
-    """One judgement: a stable code, where, expected, actual, and the next command to type."""
+class Command:
+    """A command of patchgate's that a reader may type next."""
 
-    code: str
-    kind: Kind
-    check: str
-    torch: str
-    subject: str
-    expected: str = ""
-    actual: str = ""
-    where: str | None = None
-    why: str = ""
-    next: str = ""
+    name: str  #: the subcommand: `gate`
+    arguments: tuple[str, ...] = ()  #: as they are typed, quoted for a shell
+    when: str = ""  #: what must hold for it to be the right one: `if the change is meant`
+
+    def __str__(self) -> str:
+        return " ".join(("patchgate", self.name, *self.arguments))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Verdict:
+    """One judgement of one check on one case."""
+
+    code: str  #: stable: `PG301`
+    kind: Kind  #: what the comparison found; decides the colour
+    check: str  #: the check that judged, as reports list it
+    case: Case  #: workload and device are empty where it is about no compile
+    item: str  #: the line of a report's matrix: the case's name, or what was looked at (`versions`, `calls`)
+    fact: str = ""  #: what of the item: a fact's name, `bits`, `latency`
+    expected: str = ""  #: one phrase
+    actual: str = ""  #: one phrase
+    before: str | None = None  #: the fact's value without the patch, where the verdict is on a fact
+    after: str | None = None  #: the fact's value with the patch
+    recorded: str | None = None  #: the value that golden holds for the patched case
+    where: str | None = None  #: file:line, or a file of the results
+    why: str = ""  #: why this matters
+    advice: str = ""  #: what to do, in words
+    commands: tuple[Command, ...] = ()  #: what to type, in this order
 
     @property
     def colour(self) -> Colour:
         return COLOURS[self.kind]
+
+    @property
+    def torch(self) -> str:
+        return self.case.torch
+
+    @property
+    def subject(self) -> str:
+        return f"{self.item} {self.fact}".rstrip()
 
 
 @dataclass(frozen=True, kw_only=True)
 class Code:
     """A stable verdict code, and what `patchgate explain` says of it."""
 
-    code: str
-    title: str
-    what: str
-    why: str
-    fix: str
+    code: str  #: `PG301`
+    title: str  #: a few words, as a heading
+    what: str  #: what happened
+    why: str  #: why it matters
+    fix: str  #: what to do, in words
+    commands: tuple[Command, ...] = ()  #: what to type, in this order
 
 
 def exit_code(verdicts: list[Verdict]) -> int:

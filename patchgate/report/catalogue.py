@@ -11,7 +11,8 @@ def render_catalogue(codes: Iterable[Code]) -> Iterator[str]:
     """Lines of docs/verdicts.md."""
     yield "# Every verdict code"
     yield ""
-    yield "Written from `patchgate explain --markdown`; a test keeps it so. PG1xx surface, PG2xx gate, PG3xx kernels,"
+    yield "Written from `patchgate explain --markdown`; a test keeps it so. PG1xx api, PG2xx gate, PG3xx kernels,"
     yield "PG4xx graph, PG5xx parity, PG9xx the machine; the README's table names the rest."
     for code in sorted(codes, key=lambda each: each.code):
-        yield from ("", f"## {code.code} {code.title}", "", code.what, "", f"Why: {code.why}", "", f"Fix: {code.fix}")
+        fix = "; ".join([code.fix, *map(str, code.commands)])
+        yield from ("", f"## {code.code} {code.title}", "", code.what, "", f"Why: {code.why}", "", f"Fix: {fix}")

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from packaging.version import InvalidVersion, Version
 
-from patchgate.checks.codes import CODES
+from patchgate.checks.registry import catalogue
 from patchgate.model.errors import UsageError
 from patchgate.model.records import Verdict
 from patchgate.model.text import escape_control
@@ -50,7 +50,7 @@ def _refuse_foreign(folder: Path, torches: Sequence[str], codes: Sequence[str]) 
         except InvalidVersion:
             raise UsageError("not a torch release", where=str(folder), got=torch[:80], next="run the gate") from None
     for code in codes:
-        if code not in CODES:
+        if code not in catalogue():
             raise UsageError("no such code", where=str(folder), got=code[:80], next="patchgate explain")
 
 

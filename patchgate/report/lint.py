@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
 
-from patchgate.checks.codes.lint import CODES
+from patchgate.lint.codes import CODES
 from patchgate.lint.findings import Finding, Severity
 from patchgate.lint.run import NameTold, Report
 from patchgate.model.text import escape_control

@@ -17,9 +17,9 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from patchgate.model.command_line import as_typed
 from patchgate.model.records import Code, Colour
 from patchgate.model.text import escape_control
+from patchgate.report.commands import next_step
 from patchgate.report.view import Block, Cell, View
 
 _STYLES = {Colour.GREEN: "green", Colour.RED: "bold red", Colour.GREY: "yellow"}
@@ -57,8 +57,8 @@ def show_run(console: Console, title: str, view: View) -> None:
 def show_code(console: Console, code: Code) -> None:
     """Print what a verdict code means: what, why, how to fix."""
     console.print(Text(f"{code.code}  {code.title}", style="bold"))
-    for name, text in (("what", code.what), ("why", code.why), ("fix", code.fix)):
-        console.print(_field(name, as_typed(text)))
+    for name, text in (("what", code.what), ("why", code.why), ("fix", next_step(code.fix, code.commands))):
+        console.print(_field(name, text))
 
 
 def _matrix(view: View) -> Table:

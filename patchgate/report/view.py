@@ -5,33 +5,18 @@ Decides rows, columns, order and grouping. Refuses to know terminals, Markdown o
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 from packaging.version import Version
 
-from patchgate.checks.codes import CODES
-from patchgate.model.records import Colour, Verdict
+from patchgate.checks.registry import catalogue, families
+from patchgate.model.records import Colour, Command, Verdict
+from patchgate.report.commands import next_step
 
-# Reading order: what cannot be believed first, then what a reader would look at next.
-CHECKS = (
-    "machine",
-    "surface",
-    "gate",
-    "kernels",
-    "graph",
-    "recompile",
-    "parity",
-    "compile",
-    "latency",
-    "cache",
-    "reach",
-)
 # Facts by which a change is told in a word; a verdict says both values where golden knows that they differ.
 _HEADLINES = ("kernels.called", "loads", "bytes.total")
-_BOTH = re.compile(r"(?P<after>.*) \(unpatched (?P<before>.*)\)")
 _WORST_FIRST = (Colour.RED, Colour.GREY, Colour.GREEN)
 
 
@@ -78,7 +63,12 @@ class Block:
     entries: tuple[Entry, ...]
     places: tuple[str, ...]
     why: str
-    next: tuple[str, ...]
+    steps: tuple[tuple[str, tuple[Command, ...]], ...]  #: (advice, commands) of each next step
+
+    @property
+    def next(self) -> tuple[str, ...]:
+        """Each next step as one line."""
+        return tuple(dict.fromkeys(next_step(*step) for step in self.steps))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -113,13 +103,9 @@ class View:
         return f"{told}, {grey} not judged" if grey else told
 
 
-def item_of(verdict: Verdict) -> str:
-    """The first word of a subject: a case such as `residual_stack.h200`, or what a check looks at."""
-    return verdict.subject.partition(" ")[0]
-
-
 def _rank(check: str) -> tuple[int, str]:
-    return (CHECKS.index(check) if check in CHECKS else len(CHECKS), check)
+    order = families()
+    return (order.index(check) if check in order else len(order), check)
 
 
 def reading_order(line: tuple[str, str]) -> tuple[tuple[int, str], str]:
@@ -159,11 +145,11 @@ def _replaces(verdicts: Sequence[Verdict]) -> Iterator[str]:
 def _changes(verdicts: Sequence[Verdict]) -> Iterator[str]:
     cases: dict[tuple[str, str], list[str]] = {}
     for verdict in verdicts:
-        item, _, fact = verdict.subject.partition(" ")
-        both = _BOTH.fullmatch(verdict.expected) if verdict.colour is Colour.GREEN and fact in _HEADLINES else None
-        if both:
-            told = f"{fact} {_grouped(both['before'])} -> {_grouped(both['after'])}"
-            cases.setdefault((verdict.torch, item), []).append(told)
+        if verdict.colour is not Colour.GREEN or verdict.fact not in _HEADLINES:
+            continue
+        if verdict.before is not None and verdict.after is not None and verdict.before != verdict.after:
+            change = f"{verdict.fact} {_grouped(verdict.before)} -> {_grouped(verdict.after)}"
+            cases.setdefault((verdict.torch, verdict.item), []).append(change)
     for (torch, item), changes in sorted(cases.items(), key=lambda case: (Version(case[0][0]), case[0][1])):
         yield f"{torch} {item}: {', '.join(sorted(changes, reverse=True))}"
 
@@ -176,7 +162,7 @@ def group(verdicts: Sequence[Verdict]) -> dict[tuple[str, str, str], list[Verdic
     """Verdicts by (check, item, torch): one cell each."""
     found: dict[tuple[str, str, str], list[Verdict]] = {}
     for verdict in verdicts:
-        found.setdefault((verdict.check, item_of(verdict), verdict.torch), []).append(verdict)
+        found.setdefault((verdict.check, verdict.item, verdict.torch), []).append(verdict)
     return found
 
 
@@ -200,14 +186,14 @@ def _blocks(verdicts: Sequence[Verdict], torches: Collection[str]) -> list[Block
     blocks = [
         Block(
             code=code,
-            title=CODES[code].title,
+            title=catalogue()[code].title,
             colour=found[0].colour,
             check=check,
             cell=_first_cell(found, torches),
             entries=tuple(_entries(found)),
             places=tuple(dict.fromkeys(v.where for v in found if v.where)),
             why=found[0].why,
-            next=tuple(dict.fromkeys(v.next for v in found)),
+            steps=tuple(dict.fromkeys((v.advice, v.commands) for v in found)),
         )
         for (check, code), found in groups.items()
     ]
@@ -217,7 +203,7 @@ def _blocks(verdicts: Sequence[Verdict], torches: Collection[str]) -> list[Block
 def _first_cell(verdicts: Sequence[Verdict], torches: Collection[str]) -> tuple[str, str] | None:
     placed = [verdict for verdict in verdicts if verdict.torch in torches]
     first = min(placed, key=lambda v: (v.subject, v.torch), default=None)
-    return (item_of(first), first.torch) if first else None
+    return (first.item, first.torch) if first else None
 
 
 def _entries(verdicts: Sequence[Verdict]) -> Iterator[Entry]:

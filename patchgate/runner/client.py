@@ -21,7 +21,6 @@ from patchgate.model.files import write_atomically
 from patchgate.model.paths import shown
 from patchgate.model.records import Case, Cause, Observation, Patch, Workload
 from patchgate.model.serialization import Answer, fact_from, failure_of, ran_of
-from patchgate.probe.protocol import PATIENCE, Failure
 from patchgate.runner.cache import Cache
 from patchgate.runner.identity import key_of
 from patchgate.runner.results import ResultStore
@@ -29,14 +28,20 @@ from patchgate.runner.roofline import METRIC, modelled_time
 from patchgate.runner.run import Limits
 
 WARM_UP_SECONDS = 180
+# A probe on a busy machine takes up to this many times its limit (see patchgate/probe/process/cpu_wait_clock.py).
+PATIENCE = 3
 # What compiles several times has the time of as many cases.
 COMPILES = {"shapes": 4}
 
 
-def asked(workload: Workload) -> dict[str, Any]:
-    """What a request says of a workload."""
-    told = {name: getattr(workload, name) for name in ("dtype", "dynamic", "dynamic_dim", "training", "mode", "reads")}
-    return {"workload": workload.name, "workload_path": workload.path, **told}
+def request_for(workload: Workload | None, profile: dict[str, Any], patch: Patch | None) -> dict[str, Any]:
+    """What every request says of a case: the workload and how it is compiled, the device, the patch and its scope."""
+    request: dict[str, Any] = {"profile": profile}
+    if workload:
+        compiled = ("dtype", "dynamic", "dynamic_dim", "training", "mode", "reads")
+        request |= {"workload": workload.name, "workload_path": workload.path}
+        request |= {name: getattr(workload, name) for name in compiled}
+    return request | {"patch": patch.path if patch else None, "scope": patch.claims.scope if patch else None}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,7 +96,7 @@ class Runner:
             return {"failure": self._no_server(torch)}
         return answer
 
-    def _no_server(self, torch: str) -> Failure:
+    def _no_server(self, torch: str) -> dict[str, Any]:
         try:
             log = Path(self.logs[torch]).read_text(encoding="utf-8", errors="replace")[-2000:]
         except OSError:
@@ -128,14 +133,8 @@ class Runner:
         return self.artifacts / f"{case.id}.py"
 
     def _measure(self, case: Case, workload: Workload, patch: Patch | None, cover: bool) -> Observation:
-        request = {
-            **asked(workload),
-            "resources": self.nightly,
-            "cover": cover,
-            "profile": load_profile(case.device),
-            "patch": patch.path if patch else None,
-            "scope": patch.claims.scope if patch else None,
-        }
+        request = request_for(workload, load_profile(case.device), patch)
+        request |= {"resources": self.nightly, "cover": cover}
         seconds = self.limits.seconds * COMPILES.get(workload.asks, 1)
         answer = self.ask(case.torch, workload.asks, seconds, **request)
         observation = self._observation(case, answer)
@@ -151,7 +150,7 @@ class Runner:
         assert observation.failure is not None
         trace = self._code(observation.case).with_suffix(".trace")
         trace.mkdir(parents=True, exist_ok=True)
-        answer = self.ask(observation.case.torch, "failing stage", **request, trace=str(trace.resolve()))
+        answer = self.ask(observation.case.torch, "ladder", **request, trace=str(trace.resolve()))
         stage = answer.get("stage", observation.failure.stage)
         return replace(
             observation,

@@ -1,21 +1,22 @@
-"""One run of the gate: which patch, which rows and devices, which limits, and where its results go.
+"""One run of the gate: which patch, which releases and devices, which limits, and where its results go.
 
-Decides what is written between the command, pytest and the report. Runs nothing.
+It is what the command, pytest's workers and the reports hand to each other as files in the run's folder.
 """
 
 from __future__ import annotations
 
+import importlib.metadata
 import json
 import shlex
+import sys
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from patchgate.inputs.matrix import load_matrix
-from patchgate.model.command_line import as_typed, through_nox
 from patchgate.model.errors import UsageError
 from patchgate.model.files import write_atomically
 from patchgate.model.paths import shown
-from patchgate.model.records import Case, Verdict
+from patchgate.model.records import Command, Verdict
 from patchgate.model.serialization import from_dict, to_dict
 from patchgate.runner.results import ResultStore
 
@@ -36,27 +37,21 @@ class Limits:
 
 @dataclass(frozen=True, kw_only=True)
 class Run:
-    """`rows` maps a torch release to its interpreter, `problems` one that has none to the reason.
+    """One run of the gate over one patch."""
 
-    `nightly`: every workload, and what each kernel needs once compiled; otherwise those of pre-merge.
-    `shelf` is a folder of what runs of the same content share: what torch does unpatched, and with `reuse`
-    what it did with the patch too; None measures everything.
-    `binaries` is where compiled C++ is found again; None: beside the results.
-    `others` are patches that are installed beside this one.
-    """
-
-    folder: str
-    patch: str
-    rows: dict[str, str]
-    problems: dict[str, str] = field(default_factory=dict)
-    devices: tuple[str, ...] = DEVICES
-    workloads: tuple[str, ...] = ()
-    others: tuple[str, ...] = ()
-    nightly: bool = False
+    folder: str  #: where the results go
+    patch: str  #: the path that was given
+    rows: dict[str, str]  #: torch release -> its interpreter
+    problems: dict[str, str] = field(default_factory=dict)  #: torch release without an interpreter -> why
+    devices: tuple[str, ...] = DEVICES  #: names of profiles
+    workloads: tuple[str, ...] = ()  #: only these; empty: all
+    others: tuple[str, ...] = ()  #: patches that are installed beside this one
+    nightly: bool = False  #: every workload, and what each kernel needs once compiled; otherwise those of pre-merge
     limits: Limits = field(default_factory=Limits)
-    shelf: str | None = None
-    binaries: str | None = None
-    reuse: bool = False
+    shelf: str | None = None  #: folder of what runs of the same content share; None: everything is measured
+    binaries: str | None = None  #: folder where compiled C++ is found again; None: beside the results
+    reuse: bool = False  #: what torch did with the patch is shared too
+    through_nox: bool = False  #: started by a nox session, which makes the environments by itself
 
     @property
     def torches(self) -> tuple[str, ...]:
@@ -67,10 +62,10 @@ class Run:
         return ResultStore(Path(self.folder) / "observations")
 
     @property
-    def again(self) -> str:
-        """The command that repeats this run, as it is typed here. nox gives the interpreters by itself."""
-        words = ["nox -s gate --" if through_nox() else "patchgate gate", _quoted(self.patch)]
-        if not through_nox():
+    def again(self) -> Command:
+        """The command that repeats this run. nox gives the interpreters by itself."""
+        words = [_quoted(self.patch)]
+        if not self.through_nox:
             words += [f"--row {torch}={shlex.quote(python)}" for torch, python in self.rows.items()]
             words += [f"--problem {torch}={shlex.quote(why)}" for torch, why in self.problems.items()]
         elif set(self.torches) != {row.torch for row in load_matrix() if "premerge" in row.tags}:
@@ -80,10 +75,26 @@ class Run:
         words += [f"--with {_quoted(other)}" for other in self.others]
         words += ["--nightly"] * self.nightly
         words += [] if self.reuse else _elsewhere(Path(self.folder))
-        return " ".join(words)
+        return Command(name="gate", arguments=tuple(words))
 
-    def case(self, torch: str, device: str, workload: str, patch: str | None) -> Case:
-        return Case(torch=torch, device=device, workload=workload, patch=patch)
+    @property
+    def accept(self) -> Command:
+        """The command that makes golden of what this run observed."""
+        return Command(name="accept", arguments=(*_elsewhere(Path(self.folder)), "--reason", "'...'"))
+
+
+def own_environment() -> dict[str, str]:
+    """The torch of this interpreter, told by its metadata: torch itself is never imported here."""
+    try:
+        version = importlib.metadata.version("torch")
+    except importlib.metadata.PackageNotFoundError:
+        raise UsageError(
+            "no torch to judge on",
+            where="--row",
+            got="no row, and no torch beside this patchgate",
+            next="--row 2.11.0=path/to/python; in a checkout of patchgate, nox -s gate makes the environments",
+        ) from None
+    return {version.partition("+")[0]: sys.executable}
 
 
 def save_run(run: Run) -> Path:
@@ -102,10 +113,10 @@ def load_run(path: Path) -> Run:
 
 def save_verdicts(folder: Path, verdicts: list[Verdict]) -> None:
     # Whoever accepts must take what this run observed.
-    accept = " ".join(["nox -s accept --", *_elsewhere(folder), "--reason"])
-    typed = [replace(v, next=as_typed(v.next.replace("nox -s accept -- --reason", accept))) for v in verdicts]
-    ordered = sorted(typed, key=lambda v: (v.check, v.subject, v.torch, v.code))
-    text = json.dumps({"schema": 1, "verdicts": [to_dict(verdict) for verdict in ordered]}, indent=1)
+    elsewhere = tuple(_elsewhere(folder))
+    verdicts = [replace(v, commands=tuple(_accepting(c, elsewhere) for c in v.commands)) for v in verdicts]
+    ordered = sorted(verdicts, key=lambda v: (v.check, v.subject, v.torch, v.code))
+    text = json.dumps({"schema": 2, "verdicts": [to_dict(verdict) for verdict in ordered]}, indent=1)
     write_atomically(folder / VERDICTS, text + "\n")
 
 
@@ -117,6 +128,12 @@ def load_verdicts(folder: Path) -> list[Verdict]:
     if not isinstance(listed, list):
         raise UsageError("no list of verdicts", where=str(path), got=repr(data)[:80], next="run the gate again")
     return [from_dict(Verdict, entry, where=str(path)) for entry in listed]
+
+
+def _accepting(command: Command, elsewhere: tuple[str, ...]) -> Command:
+    if command.name != "accept" or "--folder" in " ".join(command.arguments):
+        return command
+    return replace(command, arguments=(*elsewhere, *command.arguments))
 
 
 def _quoted(path: str) -> str:
@@ -136,6 +153,6 @@ def _read(path: Path) -> object:
             "no run to read",
             where=str(path),
             got=str(error),
-            next="nox -s gate -- PATCH",
+            next=Command(name="gate", arguments=("PATCH",)),
         ) from None
     return data

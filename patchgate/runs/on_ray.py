@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
-from patchgate.checks.judge.machine import judge_row
+from patchgate.checks.machine import judge_environment
 from patchgate.inputs.devices import load_profile
 from patchgate.inputs.patch import load_patch
 from patchgate.model.errors import UsageError
@@ -49,7 +49,7 @@ def sweep_on(
 
 def _known(sweep: Sweep, job: Job, broken: dict[str, str]) -> Done | None:
     if job.torch in broken:
-        return Done(job=job, verdicts=[judge_row(job.torch, broken[job.torch])], has_results=False)
+        return Done(job=job, verdicts=[judge_environment(job.torch, broken[job.torch])], has_results=False)
     try:
         return sweep.known(job) if job.torch in sweep.environments.rows else None
     except NotInstallable:
@@ -132,7 +132,7 @@ def _received(ray: Any, ready: Any, jobs: Sequence[Job], sweep: Sweep) -> Iterat
         parcel: Parcel = ray.get(ready)
     except (ray.exceptions.WorkerCrashedError, ray.exceptions.NodeDiedError, ray.exceptions.ObjectLostError) as error:
         problem = f"its worker was lost {RETRIES + 1} times ({type(error).__name__})"
-        yield from (Done(job=job, verdicts=[judge_row(job.torch, problem)], has_results=False) for job in jobs)
+        yield from (Done(job=job, verdicts=[judge_environment(job.torch, problem)], has_results=False) for job in jobs)
         return
     if parcel.problem:
         advice = "give every node this checkout, or none of its own"

@@ -1,7 +1,6 @@
-"""pytest's door: turns a run into cells, gives each cell its fixtures, and gathers the verdicts.
+"""pytest's side of a run: one item for each instance of a check, spread over pytest-xdist's workers.
 
-Decides how cells are named, grouped and spread over pytest-xdist's workers.
-Refuses to judge: cells do, with `patchgate.checks.judge`.
+`patchgate gate` starts pytest with `--patchgate-run`; `pytest --patchgate PATCH` judges by itself, on its own torch.
 """
 
 from __future__ import annotations
@@ -15,102 +14,114 @@ from typing import Any
 
 import pytest
 
-from patchgate.checks.codes import verdict_of
-from patchgate.checks.context import Trial
-from patchgate.checks.instances import AXES, Cell, cells_of
-from patchgate.checks.judge.machine import judge_row
+from patchgate.checks.context import CheckContext
+from patchgate.checks.instances import instances_of, verdicts_of
+from patchgate.checks.machine import judge_broken, judge_environment
+from patchgate.checks.registry import Check, Instance, NothingToJudge, all_checks
 from patchgate.inputs.patch import load_patch
 from patchgate.inputs.workloads import workloads_with
-from patchgate.model.errors import UsageError
 from patchgate.model.files import write_atomically
-from patchgate.model.paths import shown
-from patchgate.model.records import Colour, Kind, Patch, Verdict
+from patchgate.model.paths import SUITE, shown
+from patchgate.model.records import Colour, Patch, Verdict
 from patchgate.model.serialization import from_dict, to_dict
 from patchgate.model.text import escape_control
 from patchgate.runner.cache import Cache
 from patchgate.runner.client import Runner
 from patchgate.runner.identity import identity_of
-from patchgate.runner.run import TIMES, Run, load_run, save_verdicts
+from patchgate.runner.run import FOLDER, TIMES, Run, load_run, own_environment, save_run, save_verdicts
 from patchgate.runner.server import Server, start_server
 
 _VERDICT = "patchgate.verdict"
+# Columns of a line about a red verdict.
 _LINE = 200
 Judge = Callable[[Iterable[Verdict]], None]
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("patchgate", "judge a patch of the PyTorch compiler")
+    group.addoption("--patchgate", metavar="PATCH", help="judge this patch on the torch of this interpreter")
     group.addoption("--patchgate-run", metavar="FILE", help="the run to carry out, as `patchgate gate` wrote it")
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    config.addinivalue_line("markers", "xdist_group: cells that share an observation run on one worker")
-    path = config.getoption("--patchgate-run")
+    config.addinivalue_line("markers", "xdist_group: instances that share an observation run on one worker")
+    run = _run_of(config)
+    if run:
+        config.pluginmanager.register(GatePlugin(run, config), "patchgate-gate")
+
+
+def _run_of(config: pytest.Config) -> Run | None:
+    """The run that the options name; None where pytest is about something else."""
+    path, patch = config.getoption("--patchgate-run"), config.getoption("--patchgate")
     if path:
-        config.pluginmanager.register(Gate(load_run(Path(path)), config), "patchgate-gate")
+        return load_run(Path(path))
+    if not patch:
+        return None
+    if config.args_source is not pytest.Config.ArgsSource.ARGS:
+        config.args[:] = [str(SUITE)]
+    rows = own_environment()
+    return Run(folder=str(Path(FOLDER).resolve()), patch=str(Path(patch).resolve()), rows=rows)
 
 
-class Gate:
+class GatePlugin:
     """The plugin of one run; in a worker of pytest-xdist it uses the servers of the controller."""
 
     def __init__(self, run: Run, config: pytest.Config) -> None:
         self.run = run
-        self._config = config
         self.patch = load_patch(Path(run.patch))
-        self.workloads = workloads_with(Path(run.patch))
         self.servers: list[Server] = []
         self.verdicts: list[Verdict] = []
         self.times: dict[str, float] = {}
-        given: dict[str, dict[str, str]] | None = getattr(config, "workerinput", {}).get("patchgate")
-        if given is None:
-            self.servers = [start_server(torch, python) for torch, python in run.rows.items()]
-            given = {
-                "sockets": {server.torch: server.socket for server in self.servers},
-                "logs": {server.torch: server.log for server in self.servers},
-                "identities": {torch: identity_of(python) for torch, python in run.rows.items() if run.shelf},
-            }
-        self.given = given
-        shelf = Cache(Path(run.shelf)) if run.shelf else None
+        self._config = config
+        self.shared = getattr(config, "workerinput", {}).get("patchgate") or self._start_servers()
         runner = Runner(
             store=run.store,
             artifacts=Path(run.folder) / "code",
             limits=run.limits,
-            shelf=shelf,
+            shelf=Cache(Path(run.shelf)) if run.shelf else None,
             reuse=run.reuse,
             nightly=run.nightly,
-            **given,
+            **self.shared,
         )
-        self.trial = Trial(run, self.patch, self.workloads, runner)
+        self.context = CheckContext(run, self.patch, workloads_with(Path(run.patch)), runner)
+
+    def _start_servers(self) -> dict[str, dict[str, str]]:
+        """What every worker needs to ask the probes, by torch release."""
+        save_run(self.run)
+        self.servers = [start_server(torch, python) for torch, python in self.run.rows.items()]
+        return {
+            "sockets": {server.torch: server.socket for server in self.servers},
+            "logs": {server.torch: server.log for server in self.servers},
+            "identities": {torch: identity_of(python) for torch, python in self.run.rows.items() if self.run.shelf},
+        }
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_configure_node(self, node: Any) -> None:
-        node.workerinput["patchgate"] = self.given
+        node.workerinput["patchgate"] = self.shared
 
     def pytest_generate_tests(self, metafunc: pytest.Metafunc) -> None:
-        check = metafunc.module.__name__.rpartition("test_")[2]
-        cells = cells_of(check, metafunc.fixturenames, self.run, self.workloads, self.patch.claims.symptom)
-        names = [name for name in AXES if name in metafunc.fixturenames]
-        if names:
-            metafunc.parametrize(names, [_parameter(cell) for cell in cells])
+        if {"check", "instance"} <= set(metafunc.fixturenames):
+            pairs = [(check, at) for check in all_checks().values() for at in instances_of(check, self.context)]
+            metafunc.parametrize(("check", "instance"), [_parameter(*pair) for pair in pairs])
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         if report.when == "call":
-            self.times[report.nodeid.replace(".py::", ".")] = round(report.duration, 3)
+            self.times[report.nodeid.partition("[")[2].removesuffix("]")] = round(report.duration, 3)
             verdicts = _verdicts_in(report)
             self.verdicts += verdicts
             if any(verdict.colour is Colour.RED for verdict in verdicts):
-                self._say_at_once(verdicts)
-                return  # it failed because of what it found
+                self._show_red(verdicts)
+                return  # it failed because of its verdicts
         if report.failed:
             self.verdicts.append(_broken(report))
 
     def pytest_report_teststatus(self, report: pytest.TestReport | pytest.CollectReport) -> tuple[str, str, str] | None:
-        """A red cell is counted as red, and has its line instead of a letter."""
+        """A red instance is counted as red, and has its line instead of a letter."""
         red = report.failed and any(verdict.colour is Colour.RED for verdict in _verdicts_in(report))
         return ("red", "", "") if red else None
 
-    def _say_at_once(self, verdicts: list[Verdict]) -> None:
-        """Nobody should wait for the last cell to learn that the first one is red. Workers have no terminal."""
+    def _show_red(self, verdicts: list[Verdict]) -> None:
+        """Nobody should wait for the last instance to learn that the first one is red. Workers have no terminal."""
         if hasattr(self._config, "workerinput"):
             return
         terminal = self._config.get_terminal_writer()
@@ -119,62 +130,54 @@ class Gate:
         for verdict in verdicts:
             if verdict.colour is Colour.RED:
                 place = f"{verdict.check} {verdict.subject}" + (f" on torch {verdict.torch}" if verdict.torch else "")
-                told = shorten(f"{verdict.code} {place}: {verdict.actual}", _LINE, placeholder=" ...")
-                terminal.line(escape_control(told), red=True)
+                line = shorten(f"{verdict.code} {place}: {verdict.actual}", _LINE, placeholder=" ...")
+                terminal.line(escape_control(line), red=True)
 
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
         if hasattr(session.config, "workerinput"):
             return
         for server in self.servers:
             server.stop()
-        self.verdicts += [judge_row(torch, problem) for torch, problem in self.run.problems.items()]
+        self.verdicts += [judge_environment(torch, problem) for torch, problem in self.run.problems.items()]
         folder = Path(self.run.folder)
         save_verdicts(folder, list(dict.fromkeys(self.verdicts)))
         write_atomically(folder / TIMES, json.dumps(self.times, indent=1) + "\n")
 
 
 def _verdicts_in(report: pytest.TestReport | pytest.CollectReport) -> list[Verdict]:
-    told = [value for key, value in getattr(report, "user_properties", []) if key == _VERDICT]
-    return [from_dict(Verdict, value, where=report.nodeid) for value in told]
+    properties = [value for key, value in getattr(report, "user_properties", []) if key == _VERDICT]
+    return [from_dict(Verdict, value, where=report.nodeid) for value in properties]
 
 
-def _parameter(cell: Cell) -> Any:
-    return pytest.param(*cell.values.values(), id=cell.id, marks=pytest.mark.xdist_group(cell.group))
+def _parameter(check: Check, at: Instance) -> Any:
+    return pytest.param(check, at, id=f"{check.name}-{at.id}", marks=pytest.mark.xdist_group(at.id))
 
 
 def _broken(report: pytest.TestReport) -> Verdict:
-    """A cell that ended without saying why: our own defect, said as such."""
-    told = str(report.longreprtext).strip().splitlines()[-1] if report.longreprtext else "no message"
-    return verdict_of("machine", "PG904", Kind.INFRA, "", report.nodeid.rpartition("::")[2], "a verdict", told)
-
-
-@pytest.fixture(scope="session")
-def trial(pytestconfig: pytest.Config) -> Trial:
-    found = pytestconfig.pluginmanager.get_plugin("patchgate-gate")
-    if not isinstance(found, Gate):
-        raise UsageError("no run", where="--patchgate-run", next="patchgate gate PATCH")
-    return found.trial
-
-
-@pytest.fixture(scope="session")
-def patch(trial: Trial) -> Patch:
-    return trial.patch
+    """An instance that ended without saying why: our own defect, reported as such."""
+    last = str(report.longreprtext).strip().splitlines()[-1] if report.longreprtext else "no message"
+    return judge_broken(report.nodeid.rpartition("::")[2], "a verdict", last)
 
 
 @pytest.fixture
-def judge(request: pytest.FixtureRequest, patch: Patch) -> Judge:
-    """Takes a cell's verdicts; the cell fails when one of them is red."""
+def judge(request: pytest.FixtureRequest) -> Callable[[Check, Instance], None]:
+    """Judges one instance of a check; the item fails when one of its verdicts is red."""
+    plugin = request.config.pluginmanager.get_plugin("patchgate-gate")
+    assert isinstance(plugin, GatePlugin)
 
-    def take(verdicts: Iterable[Verdict]) -> None:
-        listed = [_located(verdict, patch) for verdict in verdicts]
-        assert listed, "a check that says nothing has judged nothing"
-        for verdict in listed:
+    def judge_instance(check: Check, instance: Instance) -> None:
+        try:
+            verdicts = [_located(one, plugin.patch) for one in verdicts_of(check, instance, plugin.context)]
+        except NothingToJudge as reason:
+            pytest.skip(str(reason))
+        assert verdicts, "a check that says nothing has judged nothing"
+        for verdict in verdicts:
             request.node.user_properties.append((_VERDICT, to_dict(verdict)))
-        red = [f"{v.code} {v.subject}: {v.actual}" for v in listed if v.colour is Colour.RED]
+        red = [f"{v.code} {v.subject}: {v.actual}" for v in verdicts if v.colour is Colour.RED]
         if red:
             pytest.fail("\n".join(red), pytrace=False)
 
-    return take
+    return judge_instance
 
 
 def _located(verdict: Verdict, patch: Patch) -> Verdict:

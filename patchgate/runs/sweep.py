@@ -13,18 +13,17 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from patchgate.checks.judge.machine import judge_row
+from patchgate.checks.machine import judge_environment
 from patchgate.inputs.patch import load_patch
 from patchgate.model.files import write_atomically
 from patchgate.model.paths import DEVICES, GOLDEN, PACKAGE, SUITE, WORKLOADS
 from patchgate.model.records import Colour, Observation, Verdict
-from patchgate.model.results import RunResults
 from patchgate.runner.environments import Environments, NotInstallable
 from patchgate.runner.identity import files_digest, identity_of, patch_digest
 from patchgate.runner.run import NAME, VERDICTS, Limits, Run, load_run, load_verdicts
+from patchgate.runs.evidence import Judged, gather
+from patchgate.runs.gate import judge_patch
 from patchgate.runs.history.store import History
-from patchgate.runs.launch import launch
-from patchgate.runs.run_results import results_of
 
 DONE = ".done"
 Tell = Callable[[str], None]
@@ -90,14 +89,14 @@ class Sweep:
             )
         return verdicts
 
-    def evidence(self) -> Iterator[RunResults]:
+    def evidence(self) -> Iterator[Judged]:
         """What was carried out, job by job, with what it left; a row without environment left nothing."""
         for job, told, has_results in self.told:
             patch = load_patch(job.patch)
             if has_results:
-                yield results_of(load_run(self.results(job) / NAME), patch, told)
+                yield gather(load_run(self.results(job) / NAME), patch, told)
             else:
-                yield RunResults(patch=patch, torches=(job.torch,), verdicts=tuple(told))
+                yield Judged(patch=patch, torches=(job.torch,), verdicts=tuple(told))
 
     def known(self, job: Job) -> Done | None:
         """What was judged before for the same content. Raises NotInstallable where the row has no environment."""
@@ -113,7 +112,7 @@ class Sweep:
             python = self.environments.python(job.torch)
             known = self.known(job)
         except NotInstallable as error:
-            return Done(job=job, verdicts=[judge_row(job.torch, str(error))], has_results=False)
+            return Done(job=job, verdicts=[judge_environment(job.torch, str(error))], has_results=False)
         if known is not None:
             return known
         results = self.results(job)
@@ -128,7 +127,7 @@ class Sweep:
             shelf=str((self.folder / "shelf").resolve()),
             reuse=True,
         )
-        told = launch(made, workers=self.workers, quiet=True)
+        told = judge_patch(made, workers=self.workers, quiet=True)
         if not any(verdict.colour is Colour.GREY for verdict in told):
             # What the machine kept from judging is tried again next time.
             write_atomically(self._done(job), self._key(job, python))

@@ -8,8 +8,8 @@ import shlex
 
 import click
 import pytest
-
 from patchgate.checks.codes import CODES
+
 from patchgate.cli.main import cli
 from patchgate.model.paths import ROOT
 from patchgate.report.catalogue import render_catalogue

@@ -98,7 +98,7 @@ def test_the_whole_package_is_walked():
     assert {
         "patchgate",
         "patchgate.checks.compare",
-        "patchgate.checks.judge.facts",
+        "patchgate.checks.facts",
         "patchgate.probe.simulate.fake_device",
     } <= graph.keys()
     assert "patchgate.model.records" in graph["patchgate.checks.compare"]

@@ -3,8 +3,8 @@
 import os
 
 import pytest
-
 from patchgate.checks.judge.compilework import judge_calls
+
 from patchgate.inputs.devices import load_profile
 from patchgate.inputs.workloads import load_workloads
 from patchgate.model.paths import ROOT

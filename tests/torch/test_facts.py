@@ -3,8 +3,8 @@
 from dataclasses import replace
 
 import pytest
-
 from patchgate.checks.judge.machine import judge_sentinel
+
 from patchgate.inputs.devices import load_profile
 from patchgate.inputs.golden import expectation, path_of, read_golden
 from patchgate.inputs.patch import load_patch

@@ -3,9 +3,9 @@
 from dataclasses import replace
 
 import pytest
+from patchgate.checks.judge.latency import judge_timing
 
 from patchgate.checks.context import Trial
-from patchgate.checks.judge.latency import judge_timing
 from patchgate.inputs.devices import load_profile
 from patchgate.inputs.patch import load_patch
 from patchgate.inputs.workloads import load_workloads
@@ -29,7 +29,6 @@ def timed(runner, torch, request, tmp_path):
         size="small",
         mode=request.param,
         built=str(tmp_path),
-        tuned=None,
         profile=load_profile("cpu"),
         patch=str(SLOWER),
         rounds=4,

@@ -4,9 +4,9 @@ import importlib.util
 from dataclasses import replace
 
 import pytest
+from patchgate.checks.judge.reach import judge_holders, judge_hooks
 
 from patchgate.checks.context import Trial
-from patchgate.checks.judge.reach import judge_holders, judge_hooks
 from patchgate.inputs.patch import load_patch
 from patchgate.inputs.workloads import load_workloads
 from patchgate.model.paths import ROOT, SUITE

@@ -1,6 +1,8 @@
-"""Runs a patch's module, and compares snapshots of torch for what it changed.
+"""Runs a patch's module and says what it changed.
 
-Identity is compared, never equality: a replaced function that does the same is still replaced.
+Decides how a patch is run and what counts as a change to torch. Refuses to
+know the patch's claims. Identity is compared, never equality: a replaced
+function that does the same is still replaced.
 """
 
 from __future__ import annotations
@@ -22,16 +24,13 @@ import torch.version
 from torch.torch_version import TorchVersion
 from torch.utils._config_module import ConfigModule
 
-#: Name of the module as which a patch is run.
 MODULE = "patchgate_patch"
 _IGNORED = {"__warningregistry__", "__builtins__", "__annotations__", "__doc__", "__file__", "__cached__"}
 # Generated code finds a name among the builtins too.
 _CHANGEABLE = {"torch", "triton", "builtins"}
-# Larger containers are left out: torch's registries have a few thousand entries.
-_CONTAINER_SIZE = 20_000
-# Functions that are followed inward from one wrapper.
-_WRAPPED_FUNCTIONS = 50
-# Lists of what exists or was compiled; torch behaves the same with and without an entry.
+_CONTAINER_LIMIT = 20_000
+_WRAPPED_LIMIT = 50
+# Lists of what exists or was compiled; nothing in torch does anything else because of an entry.
 _BOOKKEEPING = {
     "torch._dynamo.eval_frame.cached_backends",
     "torch._library.custom_ops.OPDEF_TO_LIB",
@@ -44,17 +43,14 @@ _ABSENT = object()
 # A context manager that nobody holds is collected, and a scope that is collected is left.
 _ENTERED: list[contextlib.AbstractContextManager[Any]] = []
 
-#: Dotted name of a module, class or container (`name[]`) -> its attributes or items.
 Snapshot = dict[str, dict[Any, Any]]
-#: Dotted name -> (object before, object after); None where there was none.
-Changes = dict[str, tuple[Any, Any]]
 
 
-class AppliedPatch:
-    """A patch that was run, and its scope entered when it has one."""
+class Applied:
+    """A patch that was run: its scope, when it has one, is entered and stays so until somebody leaves it."""
 
     def __init__(self, module: types.ModuleType, scope: str | None) -> None:
-        self._imported = take_snapshot() if scope else {}
+        self._imported = snapshot() if scope else {}
         self._scope: contextlib.AbstractContextManager[Any] | None = getattr(module, scope)() if scope else None
         if self._scope is not None:
             self._scope.__enter__()
@@ -65,20 +61,21 @@ class AppliedPatch:
             self._scope.__exit__(None, None, None)
 
     def leaks(self, before: Snapshot) -> list[str]:
-        """Leave the scope. The names that the patch changes outside it: by its import, or still after it."""
+        """What the patch changes outside its scope: by being imported, or still after the scope has ended."""
         if self._scope is None:
             return []
         self.leave()
-        return sorted({**changes(before, self._imported), **changes(before, take_snapshot())})
+        left = {**changed(before, self._imported), **changed(before, snapshot())}
+        return sorted(left)
 
 
-def run_patch(path: str, name: str = MODULE, scope: str | None = None) -> AppliedPatch:
-    """Import the patch and enter its scope; raises whatever it raises."""
-    return AppliedPatch(import_patch(path, name), scope)
+def run_patch(path: str, name: str = MODULE, scope: str | None = None) -> Applied:
+    """Import the patch and enter its scope; whatever it raises goes to the caller."""
+    return Applied(import_patch(path, name), scope)
 
 
 def import_patch(path: str, name: str = MODULE) -> types.ModuleType:
-    """Run the file as module `name`; raises whatever it raises."""
+    """Run the file as module `name`."""
     sys.dont_write_bytecode = True
     spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None:
@@ -91,7 +88,7 @@ def import_patch(path: str, name: str = MODULE) -> types.ModuleType:
 
 @contextlib.contextmanager
 def faked_version(version: str) -> Iterator[None]:
-    """Replace torch's version by `version` wherever a patch can read it."""
+    """Every place where a patch can read torch's version says `version`."""
     real = importlib.metadata.version
     with (
         mock.patch.object(torch, "__version__", TorchVersion(version)),
@@ -114,34 +111,34 @@ def _owners() -> Iterator[tuple[str, Any]]:
                 yield f"{name}.{attribute}", value
 
 
-def take_snapshot() -> Snapshot:
+def snapshot() -> Snapshot:
     """Every attribute of every owner, and one level into module-level dicts, lists and sets."""
-    taken: Snapshot = {}
+    shot: Snapshot = {}
     for dotted, owner in _owners():
         attributes = {
             key: value
             for key, value in vars(owner).items()
             if key not in _IGNORED and not isinstance(value, types.ModuleType)
         }
-        taken[dotted] = attributes
+        shot[dotted] = attributes
         if isinstance(owner, types.ModuleType):
             for key, value in attributes.items():
                 if f"{dotted}.{key}" in _BOOKKEEPING:
                     continue
-                if isinstance(value, dict) and len(value) < _CONTAINER_SIZE:
-                    taken[f"{dotted}.{key}[]"] = dict(value)
-                elif isinstance(value, (list, set)) and len(value) < _CONTAINER_SIZE:
-                    taken[f"{dotted}.{key}[]"] = {id(item): item for item in value}
-    return taken
+                if isinstance(value, dict) and len(value) < _CONTAINER_LIMIT:
+                    shot[f"{dotted}.{key}[]"] = dict(value)
+                elif isinstance(value, (list, set)) and len(value) < _CONTAINER_LIMIT:
+                    shot[f"{dotted}.{key}[]"] = {id(item): item for item in value}
+    return shot
 
 
-def changes(before: Snapshot, after: Snapshot) -> Changes:
-    """The attributes that are another object now.
+def changed(before: Snapshot, after: Snapshot) -> dict[str, tuple[Any, Any]]:
+    """Dotted name -> (before, after) for every attribute that is another object now.
 
     Modules that only the patch imported are new, not changed. A registry's entry is named
     `torch._inductor.lowering.lowerings[aten.silu.default]`, once, however many modules import the registry.
     """
-    found: Changes = {}
+    found: dict[str, tuple[Any, Any]] = {}
     for dotted in _without_aliases(before, after):
         old, new = before[dotted], after[dotted]
         is_registry = dotted.endswith("[]")
@@ -157,7 +154,7 @@ def changes(before: Snapshot, after: Snapshot) -> Changes:
 
 
 def _without_aliases(before: Snapshot, after: Snapshot) -> Iterator[str]:
-    """The names of both snapshots; of a registry under many names only one, that of the module that assigns it."""
+    """What is in both snapshots and differs; of one registry under many names, the name where it is made."""
     registries: dict[int, list[str]] = {}
     for dotted in before.keys() & after.keys():
         if not dotted.endswith("[]"):
@@ -166,15 +163,15 @@ def _without_aliases(before: Snapshot, after: Snapshot) -> Iterator[str]:
             module, _, name = dotted[:-2].rpartition(".")
             registries.setdefault(id(after[module][name]), []).append(dotted)
     for aliases in registries.values():
-        yield aliases[0] if len(aliases) == 1 else next(filter(_assigns, sorted(aliases)), min(aliases))
+        yield aliases[0] if len(aliases) == 1 else next(filter(_is_made_there, sorted(aliases)), min(aliases))
 
 
 def _same(old: dict[Any, Any], new: dict[Any, Any]) -> bool:
     return old.keys() == new.keys() and all(old[key] is new[key] for key in old)
 
 
-def _assigns(registry: str) -> bool:
-    """Whether the module assigns the name, rather than imports it."""
+def _is_made_there(registry: str) -> bool:
+    """Whether the module assigns the name, and does not merely import it."""
     module, _, name = registry[:-2].rpartition(".")
     with contextlib.suppress(OSError, TypeError):
         return re.search(rf"^{name}\b[^=\n]*=", inspect.getsource(sys.modules[module]), re.MULTILINE) is not None
@@ -186,7 +183,7 @@ def _namespace(operator: Any) -> str:
     return str(operator).replace("::", "/").partition("/")[0]
 
 
-def config_values() -> dict[str, Any]:
+def configs() -> dict[str, Any]:
     """`module.option` -> value for every config module of torch that is loaded."""
     values: dict[str, Any] = {}
     for name, module in list(sys.modules.items()):
@@ -195,11 +192,11 @@ def config_values() -> dict[str, Any]:
     return values
 
 
-def with_wrapped(value: Any) -> Iterator[Any]:
-    """A function and those that it wraps, at most `_WRAPPED_FUNCTIONS`: by closures, `__wrapped__` and partials."""
+def functions_inside(value: Any) -> Iterator[Any]:
+    """A function, and those that it wraps: through closures, `__wrapped__` and partials, a bounded number."""
     seen: set[int] = set()
     todo = [value]
-    while todo and len(seen) < _WRAPPED_FUNCTIONS:
+    while todo and len(seen) < _WRAPPED_LIMIT:
         item = todo.pop()
         if id(item) in seen:
             continue
@@ -208,14 +205,15 @@ def with_wrapped(value: Any) -> Iterator[Any]:
         if isinstance(item, functools.partial):
             todo.append(item.func)
         elif isinstance(item, types.FunctionType):
-            todo += [held for held in _closure(item) if isinstance(held, (types.FunctionType, functools.partial))]
+            cells = [cell.cell_contents for cell in item.__closure__ or () if _filled(cell)]
+            todo += [held for held in cells if isinstance(held, (types.FunctionType, functools.partial))]
             todo += [vars(item)["__wrapped__"]] if "__wrapped__" in vars(item) else []
 
 
-def reaches(outer: Any, inner: Any) -> bool:
-    """Whether calling `outer` can call `inner`: by its closure, defaults, `__wrapped__` or globals.
+def keeps(outer: Any, inner: Any) -> bool:
+    """Whether calling `outer` can reach `inner`: through its closure, defaults, wraps or globals.
 
-    So the wrapper of a second import is known: it holds that of the first.
+    This is how a second import shows itself: the new wrapper holds the first one.
     """
     seen: set[int] = set()
     todo = [outer]
@@ -228,16 +226,16 @@ def reaches(outer: Any, inner: Any) -> bool:
             return True
         value = getattr(value, "__func__", value)
         if isinstance(value, types.FunctionType):
+            cells = [cell.cell_contents for cell in value.__closure__ or () if _filled(cell)]
             names = [value.__globals__.get(name) for name in value.__code__.co_names]
-            todo += [item for item in (*_closure(value), *(value.__defaults__ or ()), *names) if callable(item)]
+            todo += [item for item in (*cells, *(value.__defaults__ or ()), *names) if callable(item)]
             todo += [value.__wrapped__] if hasattr(value, "__wrapped__") else []
     return False
 
 
-def _closure(function: types.FunctionType) -> list[Any]:
-    """The objects in a function's closure; a cell may still be empty."""
-    held = []
-    for cell in function.__closure__ or ():
-        with contextlib.suppress(ValueError):
-            held.append(cell.cell_contents)
-    return held
+def _filled(cell: types.CellType) -> bool:
+    try:
+        _ = cell.cell_contents
+    except ValueError:
+        return False
+    return True

@@ -1,1 +1,1 @@
-"""What every process of the probe needs: its sandbox, its clock and its reply. Imports no torch."""
+"""The processes of the probe: the fork server, its children, their sandbox and their replies."""

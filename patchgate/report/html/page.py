@@ -6,7 +6,6 @@ Equal rows and values are stored once, so that a sweep of a hundred thousand cel
 from __future__ import annotations
 
 import json
-import re
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from functools import lru_cache
@@ -14,20 +13,18 @@ from typing import Any, NamedTuple
 
 from packaging.version import Version
 
-from patchgate.checks.codes import CODES
+from patchgate.checks.registry import catalogue
 from patchgate.model.facts import UNPATCHED, check_of, format_value, not_requested, value_in
 from patchgate.model.records import Colour, FactValue, Observation, Patch, Verdict
-from patchgate.model.results import ComparedCase, RunResults, TimeRatio
 from patchgate.model.serialization import fact_from
 from patchgate.model.versions import release_line
+from patchgate.report.commands import words_and_command
 from patchgate.report.html.code_diff import DiffLine, compare_code
 from patchgate.report.view import View, cell_of, group, reading_order, view
+from patchgate.runs.evidence import Compared, Judged, Timed
 
 # A colour is sent as its place here; the script has the same order.
 _COLOURS = (Colour.GREEN, Colour.RED, Colour.GREY)
-_COMMAND = re.compile(
-    r"(.*?)((?:nox -s|patchgate (?:gate|explain|lint|index|accept|record|bisect|sweep)) [^;]*)", re.DOTALL
-)
 # (workload, device) -> (torch, patch or "unpatched", fact) -> its values over time, oldest first.
 Past = Callable[[str, str], Mapping[tuple[str, str, str], Sequence[str]]]
 
@@ -67,7 +64,7 @@ class Page:
 
     def __init__(self, *, past: Past = lambda workload, device: {}, note: str = "") -> None:
         self.past, self.note = past, note
-        self.times: list[tuple[Patch, TimeRatio]] = []
+        self.times: list[tuple[Patch, Timed]] = []
         self._tables = Tables()
         self._diffs: dict[tuple[str, str], int] = {}
         self._patches: dict[str, Patch] = {}
@@ -76,7 +73,7 @@ class Page:
         self._lines: dict[str, dict[tuple[str, str], dict[str, int]]] = {}
         self._verdicts: dict[str, list[Verdict]] = {}
 
-    def add(self, judged: RunResults) -> None:
+    def add(self, judged: Judged) -> None:
         """Take in one patch on some releases; the same patch may come again with others."""
         patch = judged.patch
         self._patches.setdefault(patch.id, patch)
@@ -117,7 +114,7 @@ class Page:
             )
         return {
             "torches": self.torches,
-            "codes": {code: CODES[code].title for code in sorted(codes)},
+            "codes": {code: catalogue()[code].title for code in sorted(codes)},
             **self._tables.data,
             **matrix.data,
         }
@@ -132,8 +129,8 @@ class Page:
     def _cell(self, verdicts: Sequence[Verdict], torch: str, cases: Mapping[tuple[str, str], int]) -> int:
         """Its worst colour, how many verdicts have it, their codes; verdicts to read, and cases as evidence."""
         cell = cell_of(verdicts)
-        words = dict.fromkeys(word for verdict in verdicts for word in verdict.subject.split())
-        evidence = tuple(cases[torch, word] for word in words if (torch, word) in cases)
+        names = dict.fromkeys(verdict.case.name for verdict in verdicts)
+        evidence = tuple(cases[torch, name] for name in names if (torch, name) in cases)
         # Green facts are in the table of their case.
         read = [
             v for v in verdicts if v.colour is not Colour.GREEN or not (evidence and v.check in ("kernels", "graph"))
@@ -148,7 +145,7 @@ class Page:
         )
 
     def _verdict(self, verdict: Verdict) -> int:
-        advice, command = split_command(verdict.next)
+        advice, command = words_and_command(verdict.advice, verdict.commands)
         return self._place_values(
             "verdicts",
             colour=_COLOURS.index(verdict.colour),
@@ -163,7 +160,7 @@ class Page:
             command=command,
         )
 
-    def _case(self, one: ComparedCase, verdicts: Mapping[tuple[str, str], Verdict]) -> int:
+    def _case(self, one: Compared, verdicts: Mapping[tuple[str, str], Verdict]) -> int:
         environment = tuple(sorted({**one.patched.environment, "measured on": one.on}.items()))
         return self._tables.place(
             "cases",
@@ -177,7 +174,7 @@ class Page:
             history=tuple(self._history(one)),
         )
 
-    def _facts(self, one: ComparedCase, verdicts: Mapping[tuple[str, str], Verdict]) -> Iterator[int]:
+    def _facts(self, one: Compared, verdicts: Mapping[tuple[str, str], Verdict]) -> Iterator[int]:
         """The facts of a case, those of its kernels first; code and kind are empty where nothing judged it."""
         before = one.unpatched.facts if one.unpatched else {}
         names = {*before, *one.patched.facts, *one.golden.facts} - not_requested(one.golden.facts, one.patched.facts)
@@ -211,7 +208,7 @@ class Page:
     def _diff_line(self, line: DiffLine) -> int:
         return self._tables.place("diff_lines", **vars(line))
 
-    def _history(self, one: ComparedCase) -> Iterator[int]:
+    def _history(self, one: Compared) -> Iterator[int]:
         """Values over time, unpatched and patched, of each fact that has those of several runs."""
         past, line = self.past(one.case.workload, one.case.device), release_line(one.case.torch)
         for fact in sorted({fact for torch, _, fact in past if torch == line}):
@@ -220,13 +217,6 @@ class Page:
             )
             if max(len(old), len(new)) > 1:
                 yield self._tables.place("histories", fact=fact, unpatched=old, patched=new)
-
-
-def split_command(text: str) -> tuple[str, str]:
-    """What to do, and the command at the end of it, if there is one to copy."""
-    found = _COMMAND.fullmatch(text)
-    # The full stop of a sentence is no part of what is typed.
-    return (found[1].rstrip(), re.sub(r"(?<=[^\s.])\.$", "", found[2])) if found else (text, "")
 
 
 @lru_cache(maxsize=1 << 16)

@@ -1,26 +1,26 @@
-"""Answers questions by measuring: one torch environment and one patch at a time, with the gate's own checks.
+"""Answers questions by measuring: one torch environment and one patch at a time.
 
-What cannot be measured (no such release, no such patch, a sentinel that does not count) is an inconclusive reading.
+Decides which of the gate's measurements a question needs. The search that
+asks is elsewhere, and so is what an environment or a patch comes from.
 """
 
 from __future__ import annotations
 
 import re
 import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
-from patchgate.checks.context import Trial
+from patchgate.checks.context import CheckContext
+from patchgate.checks.machine import sentinel_verdict
+from patchgate.checks.parity import outputs_of
 from patchgate.inputs.patch import load_patch
 from patchgate.inputs.workloads import load_workloads
 from patchgate.model.errors import UsageError
 from patchgate.model.facts import facts_with_compiles
 from patchgate.model.paths import shown
 from patchgate.model.records import Case, Claims, Kind, Patch, Workload
-from patchgate.model.results import Reading
 from patchgate.model.serialization import failure_of
 from patchgate.runner.cache import Cache
 from patchgate.runner.client import Runner
@@ -28,51 +28,42 @@ from patchgate.runner.environments import Environments, NotInstallable
 from patchgate.runner.identity import identity_of
 from patchgate.runner.run import Run
 from patchgate.runner.server import Server, start_server
-from patchgate.runs.bisect.question import (
-    Question,
-    QuestionKind,
-    inconclusive,
-    read_facts,
-    read_metrics,
-    read_verdicts,
-)
-from patchgate.runs.launch import launch
+from patchgate.runs.bisect.question import Question, Reading, read_facts, read_figures, read_verdicts, untold
+from patchgate.runs.gate import judge_patch
 
-# An item of a list is named by its address, another one in every process: a search takes the list as one item.
+# Items of lists are told by their address; a search takes such a list as one.
 _ADDRESS = re.compile(r"\[\d{6,}\]$")
-_NO_PATCH = Patch(id="none", path="", source="", claims=Claims(title="no patch"))
+_NONE = Patch(id="none", path="", source="", claims=Claims(title="no patch"))
 
 
 @dataclass
 class Instrument:
-    """Measures on environments, with one server at a time: two warm torches would not fit into every machine."""
+    """`workloads` limits what a question for a verdict's code runs; `folder` holds what was measured before."""
 
     environments: Environments
-    #: Results of earlier measurements, by content.
     folder: Path
-    #: Limits what a question for a verdict's code runs; all workloads when empty.
     workloads: tuple[str, ...] = ()
     _server: Server | None = None
 
     @cached_property
-    def _all_workloads(self) -> dict[str, Workload]:
+    def _known(self) -> dict[str, Workload]:
         return load_workloads()
 
     def read(self, question: Question, torch: str, patch: Path | None) -> Reading:
-        """The answer on one torch with one patch (None: unpatched)."""
+        """What the answer is on one torch with one patch (None: unpatched)."""
         try:
             python = self.environments.python(torch)
         except NotInstallable as error:
-            return inconclusive(f"torch {torch} cannot be installed: {error}")
+            return untold(f"torch {torch} cannot be installed: {error}")
         try:
             loaded = load_patch(patch) if patch else None
         except UsageError as error:
-            return inconclusive(str(error).replace("\n", ";"))
-        if question.kind is QuestionKind.CODE:
-            return self._read_verdicts(question, torch, python, patch)
-        return self._read_case(question, torch, python, loaded)
+            return untold(str(error).replace("\n", ";"))
+        if question.kind == "code":
+            return self._judged(question, torch, python, patch)
+        return self._measured(question, torch, python, loaded)
 
-    def _read_verdicts(self, question: Question, torch: str, python: str, patch: Path | None) -> Reading:
+    def _judged(self, question: Question, torch: str, python: str, patch: Path | None) -> Reading:
         if patch is None:
             raise UsageError(
                 "a verdict is about a patch", where="--code", got="no PATCH", next="... --code PG501 PATCH"
@@ -86,41 +77,42 @@ class Instrument:
                 shelf=str(self.folder),
                 reuse=True,
             )
-            return read_verdicts(question, launch(run, workers=1, quiet=True))
+            return read_verdicts(question, judge_patch(run, workers=1, quiet=True))
 
-    def _read_case(self, question: Question, torch: str, python: str, patch: Patch | None) -> Reading:
-        with self._trial(torch, python, patch) as trial:
-            sentinel = trial.sentinel(torch, question.device)
+    def _measured(self, question: Question, torch: str, python: str, patch: Patch | None) -> Reading:
+        self.folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(prefix="ask-", dir=self.folder) as folder:
+            rows, shelf = {torch: python}, str(self.folder)
+            run = Run(folder=folder, patch=patch.path if patch else "", rows=rows, shelf=shelf)
+            context = CheckContext(run, patch or _NONE, self._known, self._runner(run, torch, python))
+            sentinel = sentinel_verdict(context, torch, question.device)
             if sentinel.kind is not Kind.PASS:
-                return inconclusive(f"{sentinel.code} {sentinel.actual}")
-            if question.kind is QuestionKind.METRIC:
-                return _read_parity(question, trial, torch, patch)
-            workload, patch_id = self._all_workloads[question.workload], patch.id if patch else None
-            case = Case(torch=torch, device=question.device, workload=question.workload, patch=patch_id)
-            observation = trial.runner.observe(case, workload, patch)
+                return untold(f"{sentinel.code} {sentinel.actual}")
+            if question.kind == "metric":
+                return _figures(question, context, torch, patch, Path(folder))
+            case = Case(
+                torch=torch, device=question.device, workload=question.workload, patch=patch.id if patch else None
+            )
+            observation = context.runner.observe(case, self._known[question.workload], patch)
         facts = facts_with_compiles(observation)
         if observation.failure and question.name not in facts:
-            return inconclusive(f"{observation.failure.signature} [{observation.failure.stage}]")
+            return untold(f"{observation.failure.signature} [{observation.failure.stage}]")
         return read_facts(question, facts)
 
     def replaced(self, torch: str, patch: Patch) -> list[str]:
         """The names that running the patch replaces on that torch. Raises UsageError when it does not run."""
-        with self._trial(torch, self.environments.python(torch), patch) as trial:
-            answer = trial.apply(torch, version=torch)
+        self.folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(prefix="ask-", dir=self.folder) as folder:
+            python = self.environments.python(torch)
+            run = Run(folder=folder, patch=patch.path, rows={torch: python})
+            answer = CheckContext(run, patch, self._known, self._runner(run, torch, python)).apply(torch, version=torch)
         failure = failure_of(answer)
         if failure or not answer["changed"]:
             got = failure.signature if failure else "it replaces nothing"
-            advice = f"a patch that applies on {torch}"
-            raise UsageError("nothing to search", where=shown(patch.path), got=got, next=advice)
+            raise UsageError(
+                "nothing to search", where=shown(patch.path), got=got, next=f"a patch that applies on {torch}"
+            )
         return sorted({_ADDRESS.sub("[]", name) for name in answer["changed"]})
-
-    @contextmanager
-    def _trial(self, torch: str, python: str, patch: Patch | None) -> Iterator[Trial]:
-        """The checks of a patch on one torch, with a run folder that ends with it."""
-        self.folder.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(prefix="ask-", dir=self.folder) as folder:
-            run = Run(folder=folder, patch=patch.path if patch else "", rows={torch: python}, shelf=str(self.folder))
-            yield Trial(run, patch or _NO_PATCH, self._all_workloads, self._runner(run, torch, python))
 
     def _runner(self, run: Run, torch: str, python: str) -> Runner:
         if self._server is None or self._server.torch != torch:
@@ -138,20 +130,23 @@ class Instrument:
         )
 
     def close(self) -> None:
-        """Stop the server."""
         if self._server is not None:
             self._server.stop()
             self._server = None
 
 
-def _read_parity(question: Question, trial: Trial, torch: str, patch: Patch | None) -> Reading:
-    """Both sides on the CPU, compared."""
-    files = {side: str(Path(trial.run.folder) / side) for side in ("unpatched", "patched")}
-    for side, outputs in files.items():
-        applied = patch if side == "patched" else None
-        failure = failure_of(trial.run_on("cpu", torch, question.workload, applied, outputs))
+def _figures(question: Question, context: CheckContext, torch: str, patch: Patch | None, folder: Path) -> Reading:
+    case = Case(torch=torch, device="cpu", workload=question.workload)
+    files = folder / "unpatched", folder / "patched"
+    for side, path in zip((None, patch), files, strict=True):
+        failure = failure_of(outputs_of(context, case, "run", side, path))
         if failure:
-            return inconclusive(f"{side}: {failure.signature}")
-    answer = trial.differ(torch, **files)
+            return untold(f"{path.name}: {failure.signature}")
+    answer = context.differences(torch, "differ", *files)
     failure = failure_of(answer)
-    return inconclusive(failure.signature) if failure else read_metrics(question, answer["metrics"])
+    return untold(failure.signature) if failure else read_figures(question, answer["metrics"])
+
+
+def flipped(reading: Reading) -> Reading:
+    """The same reading of the opposite question."""
+    return replace(reading, answer=reading.answer.opposite)

@@ -1,7 +1,6 @@
 """What processes that share a cache directory were given -> PG701 to PG709."""
 
 import pytest
-
 from patchgate.checks.judge.cache import (
     AGAIN,
     EDITED,
@@ -14,6 +13,7 @@ from patchgate.checks.judge.cache import (
     judge_cache,
     judge_failure,
 )
+
 from patchgate.model.records import Cause, Claims, Colour, Kind, Patch
 
 PATCH = Patch(id="mine", path="patch.py", source="", claims=Claims(title="Mine"))

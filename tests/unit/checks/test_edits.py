@@ -1,7 +1,6 @@
 """A void edit: every digest of the patch's functions sees it, and nothing else does."""
 
 import pytest
-
 from patchgate.checks.edits import edited
 
 SOURCE = '''

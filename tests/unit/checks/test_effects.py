@@ -1,8 +1,8 @@
 """What importing a patch does besides replacing its targets: PG206 to PG209 and PG213 to PG219."""
 
 import pytest
-
 from patchgate.checks.judge.effects import judge_effects, judge_outside
+
 from patchgate.model.records import Case, Cause, Claims, Failure, Kind, Observation, Patch
 
 TORCH = "2.11.0"

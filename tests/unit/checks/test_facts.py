@@ -1,8 +1,8 @@
 """Facts against golden: every code of PG3xx and PG4xx raised once, and what its verdict says."""
 
 import pytest
-
 from patchgate.checks.judge.facts import judge_facts
+
 from patchgate.model.facts import check_of
 from patchgate.model.records import Case, Cause, Expectation, Failure, Kind, Observation, Unmeasured
 

@@ -3,8 +3,8 @@
 from dataclasses import replace
 
 import pytest
-
 from patchgate.checks.judge.latency import Timing, is_settled, join, judge_timing, judge_untimed, timing_of
+
 from patchgate.model.errors import UsageError
 from patchgate.model.records import Budget, Cause, Claims, Colour, Failure, Kind, Patch
 from patchgate.model.serialization import to_dict

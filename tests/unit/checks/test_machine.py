@@ -1,8 +1,8 @@
 """Whether an environment counts at all: PG901, PG902, PG903, PG906."""
 
 import pytest
-
 from patchgate.checks.judge.machine import judge_row, judge_sentinel, judge_undeviced
+
 from patchgate.model.records import Colour, Kind
 
 EXPECTED = {"kernels.defined": 1, "loads": [2]}

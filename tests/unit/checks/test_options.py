@@ -1,6 +1,7 @@
 """Options and modes: what moved is told one by one, what held or is new in one line."""
 
 from patchgate.checks.judge.options import judge_options
+
 from patchgate.model.records import Case, Cause, Expectation, Failure, Observation
 
 FACTS = {

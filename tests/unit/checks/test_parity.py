@@ -1,8 +1,8 @@
 """Figures of a numeric comparison -> PG501 to PG509."""
 
 import pytest
-
 from patchgate.checks.judge.parity import judge_failed, judge_numbers
+
 from patchgate.model.records import Cause, Claims, Colour, Failure, Kind, Numerics, Patch
 
 SAME = {

@@ -2,6 +2,7 @@
 
 from patchgate.checks.coverage import Functions
 from patchgate.checks.judge.reach import judge_called, judge_holders, judge_hooks
+
 from patchgate.model.records import Case, Cause, Claims, Colour, Failure, Observation, Patch
 
 TORCH = "2.11.0"

@@ -1,8 +1,8 @@
 """A script of sizes: each of PG421 to PG423 once, one verdict for each way of compiling, and quiet neighbours."""
 
 import pytest
-
 from patchgate.checks.judge.shapes import judge_shapes
+
 from patchgate.model.records import Case, Cause, Expectation, Failure, Observation
 
 FACTS = {

@@ -2,8 +2,8 @@
 
 import pytest
 from expecttest import assert_expected_inline
-
 from patchgate.checks.judge.gate import judge_symptom
+
 from patchgate.model.records import Case, Cause, Claims, Failure, Kind, Observation, Patch, Symptom, Unmeasured
 
 SYMPTOM = Symptom(workload="stack", device="h200", fact="loads.max", predicate="> 4")

@@ -1,8 +1,8 @@
 """Sampled tokens, unpatched against patched: the words, the interval and PG510."""
 
 import pytest
-
 from patchgate.checks.judge.tokens import flips_within, judge_tokens
+
 from patchgate.model.records import Claims, Kind, Numerics, Patch
 
 NONE = {"sequences": 64, "tokens": 4096, "changed_sequences": 0, "changed_tokens": 0, "drawn_alike": 4096}

@@ -1,9 +1,9 @@
 """Machine code that processes sharing Triton's cache were given -> PG707 or PG708."""
 
 import pytest
-
 from patchgate.checks.judge.cache import PATCHED, PATCHED_WARM, UNPATCHED, UNPATCHED_WARM
 from patchgate.checks.judge.triton_cache import differing, judge_triton_cache
+
 from patchgate.model.records import Claims, Colour, Patch
 
 PATCH = Patch(id="mine", path="patch.py", source="", claims=Claims(title="Mine"))

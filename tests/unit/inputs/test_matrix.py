@@ -36,21 +36,20 @@ def test_a_row_without_a_version_is_refused(folder):
     assert_expected_inline(
         refused(load_matrix, path),
         """\
-matrix.toml:2: `row.torch`: not a version
-  got:  torch = 'newest'
-  next: torch = "2.12.1\"""",
+matrix.toml: a row needs a torch version, pythons and tags
+  got:  {'torch': 'newest', 'python': '>=3.10', 'tags': ['nightly']}
+  next: torch = "2.12.1", python = ">=3.10,<3.14", tags = ["nightly"]""",
     )
 
 
 @pytest.mark.parametrize("key", ["torch", "python", "tags"])
 def test_a_row_wants_every_key(folder, key):
     text = "\n".join(line for line in ROW.splitlines() if not line.startswith(key))
-    assert f"`row.{key}`: missing" in refused(load_matrix, write(folder, "matrix.toml", text))
+    assert "a row needs" in refused(load_matrix, write(folder, "matrix.toml", text))
 
 
 def test_a_version_that_is_a_number_is_refused(folder):
-    told = refused(load_matrix, write(folder, "matrix.toml", ROW.replace('"2.12.1"', "2.12")))
-    assert "`row.torch`: not a string" in told
+    assert "a row needs" in refused(load_matrix, write(folder, "matrix.toml", ROW.replace('"2.12.1"', "2.12")))
 
 
 def test_an_unknown_key_of_a_row_is_refused(folder):
@@ -58,7 +57,7 @@ def test_an_unknown_key_of_a_row_is_refused(folder):
     assert_expected_inline(
         refused(load_matrix, path),
         """\
-matrix.toml:5: `row.tag`: unknown key
-  got:  tag = 1
+matrix.toml:5: unknown key `row.tag`
+  got:  tag = ...
   next: did you mean `tags`?""",
     )

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from patchgate.checks.codes import CODES
 from toytorch import TORCHES
 
-from patchgate.checks.codes import CODES
 from patchgate.lint.run import lint_source
 
 SEEDS = [

@@ -1,9 +1,9 @@
 """A next step is typed as the command that shows it was: through nox, or by its own name."""
 
 import pytest
+from patchgate.model.command_line import THROUGH, as_typed
 
 from patchgate.model import command_line as typed
-from patchgate.model.command_line import THROUGH, as_typed
 from patchgate.model.errors import UsageError
 
 TEXT = "if meant: nox -s accept -- --reason 'x'; if not: nox -s gate -- p.py; or nox -s row"

@@ -3,8 +3,8 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-
 from patchgate.checks.codes import CODES
+
 from patchgate.model.records import Colour, Kind, Verdict
 from patchgate.report.view import Entry, view
 

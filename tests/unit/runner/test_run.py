@@ -4,9 +4,9 @@ import json
 
 import pytest
 from expecttest import assert_expected_inline
+from patchgate.model.command_line import THROUGH
 
 from patchgate.inputs.matrix import load_matrix
-from patchgate.model.command_line import THROUGH
 from patchgate.model.errors import UsageError
 from patchgate.model.records import Kind, Verdict
 from patchgate.runner.run import NAME, VERDICTS, Limits, Run, load_run, load_verdicts, save_run, save_verdicts

@@ -6,10 +6,10 @@ import sys
 from types import SimpleNamespace
 
 import pytest
+from patchgate.runs.launch import launch
 
 from patchgate.model.records import Kind, Verdict
 from patchgate.runner.run import NAME, VERDICTS, Run, load_verdicts, save_verdicts
-from patchgate.runs.launch import launch
 
 GREEN = Verdict(code="PG300", kind=Kind.PASS, check="kernels", torch="2.11.0", subject="stack.h200 loads")
 

@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from patchgate.model.results import Answer
-from patchgate.runs.bisect.search import Unbracketed, bracket, cached, first_bad, majority, minimise, turns_in
+from patchgate.runs.bisect.search import Answer, Unbracketed, first_bad, minimise, narrowed, remembered, turns_in, voted
 
 GOOD, BAD, UNKNOWN = Answer
 
@@ -107,7 +106,7 @@ def test_items_that_do_nothing_or_are_bad_without_any_have_no_minimal_set(answer
 
 def test_known_answers_leave_the_first_turn_to_search():
     known = {0: GOOD, 3: GOOD, 6: BAD, 8: GOOD}
-    assert list(bracket(range(10), known)) == [3, 4, 5, 6]
+    assert list(narrowed(range(10), known)) == [3, 4, 5, 6]
     assert turns_in(range(10), known) == [(3, 6), (6, 8)]
 
 
@@ -116,7 +115,7 @@ def test_known_answers_leave_the_first_turn_to_search():
     [({}, range(5)), ({4: GOOD}, range(5)), ({2: GOOD}, range(2, 5)), ({0: BAD}, range(5)), ({2: BAD}, range(3))],
 )
 def test_without_a_known_turn_the_rest_is_searched(known, left):
-    assert list(bracket(range(5), known)) == list(left)
+    assert list(narrowed(range(5), known)) == list(left)
 
 
 @pytest.mark.parametrize(
@@ -131,17 +130,17 @@ def test_without_a_known_turn_the_rest_is_searched(known, left):
 def test_a_flaky_question_is_asked_until_enough_answers_agree(votes, answer, asked):
     left = iter(votes)
     ask = Asked(lambda item: next(left))
-    assert (majority(ask, 2, 3)("x"), len(ask)) == (answer, asked)
+    assert (voted(ask, 2, 3)("x"), len(ask)) == (answer, asked)
 
 
 @pytest.mark.parametrize(("needed", "times"), [(1, 3), (4, 3), (0, 0)])
 def test_less_than_a_majority_is_refused(needed, times):
     with pytest.raises(ValueError, match="no majority"):
-        majority(lambda item: GOOD, needed, times)
+        voted(lambda item: GOOD, needed, times)
 
 
-def test_an_answer_is_cached():
+def test_an_answer_is_remembered():
     ask = Asked(lambda item: BAD)
-    again = cached(ask)
+    again = remembered(ask)
     assert [again(1), again(1), again(2)] == [BAD] * 3
     assert ask == [1, 2]

@@ -1,0 +1,41 @@
+"""Whose fault it is that a side of a comparison did not run: one answer for every check."""
+
+from __future__ import annotations
+
+from enum import Enum
+
+from patchgate.model.records import Cause, Failure, Kind
+
+# Without the patch these say that the machine is too small or too busy; with it they are the patch's own doing.
+_EXHAUSTED = {Cause.HUNG, Cause.OUT_OF_MEMORY, Cause.CRASHED}
+
+
+class Fault(Enum):
+    """Who is to blame; the value is the kind of verdict that it comes to."""
+
+    MACHINE = Kind.INFRA
+    TORCH = Kind.DRIFTED  #: it fails without the patch too
+    PATCH = Kind.REGRESSED
+
+    @property
+    def kind(self) -> Kind:
+        return self.value
+
+
+def fault_of(unpatched: Failure | None, patched: Failure | None) -> Fault | None:
+    """Whose fault a failure is, from what became of both sides; None where both ran."""
+    failures = [failure for failure in (unpatched, patched) if failure]
+    if not failures:
+        return None
+    if any(failure.cause is Cause.MACHINE for failure in failures):
+        return Fault.MACHINE
+    if unpatched:
+        return Fault.MACHINE if unpatched.cause in _EXHAUSTED else Fault.TORCH
+    return Fault.PATCH
+
+
+def failure_text(unpatched: Failure | None, patched: Failure | None) -> str:
+    """What happened to the side that failed, the unpatched one first."""
+    side, failure = ("unpatched", unpatched) if unpatched else ("patched", patched)
+    assert failure is not None
+    return f"{side}: {failure.cause.value}: {failure.signature}"

@@ -1,0 +1,238 @@
+"""Do patched and unpatched processes that share torch's cache directory each run their own code?"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from patchgate.checks import registry
+from patchgate.checks.blame import Fault, fault_of
+from patchgate.checks.context import CheckContext
+from patchgate.checks.registry import Instance, check
+from patchgate.model.paths import shown
+from patchgate.model.records import Case, Code, Kind, Patch, Verdict
+from patchgate.model.serialization import Answer, failure_of
+
+FAMILY = "cache"
+_REMEDY = (
+    "Put a digest of the patch's own text into the key, where the patch is applied: wrap"
+    " `torch._inductor.codecache.FxGraphHashDetails.__init__` so that it sets one more attribute"
+    " (fixtures/patches/vllm-42686-corrected does), and name it in `targets`. Setting"
+    " `torch.compiler.config.cache_key_tag` does it too, but from torch 2.12 on for one thread only."
+)
+CODES = (
+    Code(
+        code="PG701",
+        title="a stale artifact hides the patch",
+        what="With a cache that was warmed without the patch, the patched process ran the unpatched code; or the"
+        " other way round.",
+        why="The FX-graph and AOTAutograd caches know graph, inputs, config and torch's files, but not what was"
+        " replaced in memory. Whatever is measured that way is void, and whoever shares the cache gets the wrong"
+        " kernels.",
+        fix=_REMEDY,
+    ),
+    Code(
+        code="PG702",
+        title="the patch switches the cache off",
+        what="With the patch the cache refuses graphs (bypass) that it takes without it.",
+        why="Every process compiles everything anew. A plain function as a custom pass is the usual cause.",
+        fix="Install a `torch._inductor.custom_graph_pass.CustomGraphPass` whose `uuid` digests the pass's source.",
+    ),
+    Code(
+        code="PG703",
+        title="the cache key does not follow the patch's text",
+        what="A patch with an edit in its functions finds the code that the patch before the edit left in the cache.",
+        why="The next version of the patch will run the kernels of this one: a constant uuid or tag never tells"
+        " two versions apart.",
+        fix="Make the key a digest of the source (`torch._inductor.custom_graph_pass.get_hash_for_files` for a"
+        " uuid). " + _REMEDY,
+    ),
+    Code(
+        code="PG704",
+        title="the patch never finds its own code again",
+        what="A second process with the same patch does not hit what the first one left in the cache.",
+        why="The key changes from process to process, so every process compiles everything anew.",
+        fix="Make the key a digest of the source: nothing that depends on the process, the time or chance.",
+    ),
+    Code(
+        code="PG705",
+        title="the cache holds",
+        what="Patched and unpatched processes that share a cache directory each run their own code; or the patch"
+        " leaves the code of this workload as it is, so that a stale one would be the same.",
+        why="Figures taken with a warm cache are figures of the patch.",
+        fix="Nothing to do.",
+    ),
+    Code(
+        code="PG706",
+        title="does not compile with the caches on",
+        what="Unpatched the workload compiles with the caches on; with the patch it fails.",
+        why="The caches are on for every user.",
+        fix="Read the failure; what a patch leaves in a graph or a config must be picklable.",
+    ),
+    Code(
+        code="PG709",
+        title="torch or the machine failed, not the patch",
+        what="The unpatched side of this comparison failed (then torch has changed underneath), or the machine did.",
+        why="It is never held against the patch.",
+        fix="Run again; if it stays, run the workload without the patch, and look at disk, memory and limits.",
+    ),
+)
+verdict = partial(registry.verdict, FAMILY)
+# The processes, each named for what it ran and what the cache held: `patched` and `unpatched` found it
+# cold, `edited` is the patch with a void edit, and `tagged` the patch with a cache_key_tag of ours.
+UNPATCHED, PATCHED = "unpatched", "patched"
+PATCHED_WARM, UNPATCHED_WARM = "patched, warmed unpatched", "unpatched, warmed patched"
+EDITED, AGAIN, TAGGED = "edited", "again", "tagged"
+_EDIT = "patchgate_edit = 0"
+
+
+@check("cache", axes=("torch", "device", "workload"), workloads="cache", devices=lambda run: ["cpu"])
+def ask_cache(context: CheckContext, at: Instance) -> Iterable[Verdict]:
+    """Two directories: one is warmed unpatched, the other patched."""
+    patch = context.patch
+    with TemporaryDirectory(prefix="patchgate-") as temporary:
+        folder = Path(temporary)
+
+        def compiled(cache: str, path: str | None, tag: str = "") -> Answer:
+            return compile_cached(context, at.case, path, folder / cache, tag)
+
+        answers = {
+            UNPATCHED: compiled("one", None),
+            PATCHED_WARM: compiled("one", patch.path),
+            PATCHED: compiled("other", patch.path),
+            UNPATCHED_WARM: compiled("other", None),
+        }
+        failed = judge_failure(at.case, answers)
+        if failed:
+            return [failed]
+        if is_stale(answers):
+            answers[TAGGED] = compiled("one", patch.path, tag="patchgate")
+        elif answers[PATCHED]["code"] != answers[UNPATCHED]["code"]:
+            next_version = folder / "edited.py"
+            next_version.write_text(edited(patch.source), encoding="utf-8")
+            answers[EDITED] = compiled("other", str(next_version))
+            answers[AGAIN] = compiled("other", patch.path)
+    return judge_cache(at.case, patch, answers)
+
+
+def compile_cached(context: CheckContext, case: Case, path: str | None, cache: Path, tag: str = "") -> Answer:
+    """Compile a workload on the CPU with the caches on and below `cache`, with the patch at `path`; `tag` is keyed."""
+    patch = None if path is None else replace(context.patch, path=path)
+    return context.ask(
+        case.torch,
+        "cached",
+        "cpu",
+        workload=context.workload(case.workload),
+        patch=patch,
+        tag=tag,
+        env={"TORCHINDUCTOR_CACHE_DIR": str(cache)},
+    )
+
+
+def edited(source: str) -> str:
+    """A patch's text with an assignment that nothing reads in every function: what its next version looks like.
+
+    A digest of the file, of a function's source or of its bytecode sees it. Raises SyntaxError.
+    """
+    tree = ast.parse(source)
+    for node in ast.walk(tree):
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            node.body.insert(1 if ast.get_docstring(node) else 0, ast.parse(_EDIT).body[0])
+    return ast.unparse(tree) + "\n"
+
+
+def is_stale(answers: Mapping[str, Answer]) -> bool:
+    """Whether a process that found the cache warm ran other code than one that found it cold."""
+    return any(
+        answers[warm]["code"] != answers[cold]["code"]
+        for warm, cold in ((PATCHED_WARM, PATCHED), (UNPATCHED_WARM, UNPATCHED))
+    )
+
+
+def judge_failure(case: Case, answers: Mapping[str, Answer]) -> Verdict | None:
+    """One verdict for the first process that failed."""
+    failures = {name: failure for name, answer in answers.items() if (failure := failure_of(answer))}
+    if not failures:
+        return None
+    name, failure = next(iter(failures.items()))
+    fault = fault_of(failures.get(UNPATCHED), None if name == UNPATCHED else failure)
+    assert fault is not None
+    actual = f"{name}: {failure.cause.value}: {failure.signature}"
+    code = "PG706" if fault is Fault.PATCH else "PG709"
+    return verdict(code, fault.kind, case, "", "compiles with the caches on", actual, failure.where)
+
+
+def judge_cache(case: Case, patch: Patch, answers: Mapping[str, Answer]) -> list[Verdict]:
+    """PG701 to PG705, by the code that ran and never by a counter alone."""
+    where = shown(patch.path)
+    refused = {name: _bypassed(answers[name]["answers"]) for name in (UNPATCHED, PATCHED)}
+    if refused[PATCHED] > refused[UNPATCHED]:
+        expected = f"{refused[UNPATCHED]} graphs refused, as unpatched"
+        return [verdict("PG702", Kind.REGRESSED, case, "", expected, f"{refused[PATCHED]} refused", where)]
+    stale = [_stale(case, where, answers, warm) for warm in (PATCHED_WARM, UNPATCHED_WARM)]
+    verdicts = [one for one in stale if one]
+    if verdicts:
+        return verdicts
+    if answers[PATCHED]["code"] == answers[UNPATCHED]["code"]:
+        actual = "the patch leaves the code of this workload as it is: its cache key cannot be judged here"
+        return [verdict("PG705", Kind.NOTE, case, "", "code of its own", actual)]
+    return [_key(case, where, answers)]
+
+
+def _stale(case: Case, where: str, answers: Mapping[str, Answer], warm: str) -> Verdict | None:
+    side, other = (PATCHED, UNPATCHED) if warm == PATCHED_WARM else (UNPATCHED, PATCHED)
+    ran = answers[warm]
+    if ran["code"] == answers[side]["code"]:
+        return None
+    whose = f"the {other} code" if ran["code"] == answers[other]["code"] else "code of neither side"
+    expected = f"{side} code, in a cache that was warmed {other}"
+    actual = f"{whose} ran ({_counts(ran['answers'])})"
+    fact, advice = f"{side} after {other}", _remedy(case.torch, answers)
+    return verdict("PG701", Kind.REGRESSED, case, fact, expected, actual, where, advice=advice)
+
+
+def _remedy(torch: str, answers: Mapping[str, Answer]) -> str:
+    """What makes the patch run its own code on this release: tried, not believed."""
+    tagged = answers[TAGGED]
+    works = not failure_of(tagged) and tagged["code"] == answers[PATCHED]["code"]
+    if works and not _hits(tagged["answers"]):
+        tried = f"Tried on torch {torch}: with a tag of its own in the key the patch missed and ran its code."
+        return f"{registry.catalogue()['PG701'].fix} {tried}"
+    return (
+        f"Give the patch a TORCHINDUCTOR_CACHE_DIR of its own: tried on torch {torch}, where"
+        " `torch.compiler.config.cache_key_tag` did not help."
+    )
+
+
+def _key(case: Case, where: str, answers: Mapping[str, Answer]) -> Verdict:
+    """Whether the key follows the patch's text, and nothing but its text."""
+    after_edit, again = answers[EDITED], answers[AGAIN]
+    failure = failure_of(after_edit)
+    if not failure and _hits(after_edit["answers"]):
+        actual = f"an edited patch found the code of this one ({_counts(after_edit['answers'])})"
+        return verdict("PG703", Kind.REGRESSED, case, "", "a key of its own", actual, where)
+    if not _hits(again["answers"]):
+        actual = f"the second process with this patch compiled anew ({_counts(again['answers'])})"
+        return verdict("PG704", Kind.REGRESSED, case, "", "its own code found again", actual, where)
+    actual = "each side ran its own code, and the second patched process found that of the first"
+    if failure:
+        actual += f"; an edited patch could not be tried: {failure.signature}"
+    return verdict("PG705", Kind.PASS, case, "", "its own code on either side", actual)
+
+
+def _hits(counts: Mapping[str, int]) -> int:
+    return counts["hit"] + counts["autograd_hit"]
+
+
+def _bypassed(counts: Mapping[str, int]) -> int:
+    return counts["bypass"] + counts["autograd_bypass"]
+
+
+def _counts(counts: Mapping[str, int]) -> str:
+    fx = ", ".join(f"{counts[name]} {name}" for name in ("hit", "miss", "bypass"))
+    autograd = ", ".join(f"{counts['autograd_' + name]} {name}" for name in ("hit", "miss", "bypass"))
+    return f"FX graphs: {fx}; AOTAutograd: {autograd}"

@@ -1,0 +1,124 @@
+"""Does anything call what the patch has put in place, and do all of its lines and branches run?"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from patchgate.checks import registry
+from patchgate.checks.cache import compile_cached
+from patchgate.checks.context import SIMULATED, CheckContext, Functions
+from patchgate.checks.holders import assignment_place
+from patchgate.checks.registry import Instance, check
+from patchgate.model.paths import shown
+from patchgate.model.records import Case, Code, Kind, Observation, Patch, Verdict
+from patchgate.model.serialization import failure_of, ran_of
+
+FAMILY = "reach"
+_WORKLOAD = (
+    "Add a workload that goes that way: a file `workloads/NAME.py` beside the patch (in fixtures/workloads for every"
+    ' patch) with `DTYPE = "float32"`, `CHECKS = ("kernels",)`, `PREMERGE = ("static",)` and `build(device, dtype,'
+    " scale)`, which returns a module and its inputs. The condition tells what they must look like: a large tensor, an"
+    " integer dtype, a device, a release. Then run the gate again, and accept the facts. Or take out what nothing"
+    " needs."
+)
+CODES = (
+    Code(
+        code="PG803",
+        title="the replacement was never called",
+        what="No line of the replacement ran in any workload of the suite on this torch.",
+        why="Either nothing calls it any more, or nothing here shows what it does: both are no proof.",
+        fix="Add a workload that reaches it (a file in fixtures/workloads with `build(device, dtype, scale)`;"
+        " see CONTRIBUTING.md), or drop the patch.",
+    ),
+    Code(
+        code="PG805",
+        title="lines of the patch that never ran",
+        what="These lines are in functions of the patch, and no workload of the suite ran them on this torch.",
+        why="What never ran was never judged.",
+        fix=_WORKLOAD,
+    ),
+    Code(
+        code="PG807",
+        title="branches of the patch that were never taken",
+        what="These conditions and loops of the patch came out one way only, in every workload of the suite on this"
+        " torch: never true, never false, never entered or never left.",
+        why="The way that was not taken was never judged, also where it has no line of its own.",
+        fix=_WORKLOAD,
+    ),
+    Code(
+        code="PG809",
+        title="reach could not be judged",
+        what="The child that was asked failed without the patch, or nothing could be observed.",
+        why="Not known is not green.",
+        fix="See the failure; run the gate again.",
+    ),
+)
+verdict = partial(registry.verdict, FAMILY)
+
+
+@check("called", believes=SIMULATED)
+def ask_called(context: CheckContext, at: Instance) -> Iterable[Verdict]:
+    return called(context, at.case.torch, context.observed_cases(at.case.torch))
+
+
+def called(context: CheckContext, torch: str, cases: Sequence[Case]) -> list[Verdict]:
+    """What ran of the patch in these cases, all on one release."""
+    observed = [context.observations(case)[1] for case in cases]
+    if context.has_more_to_cover(torch):
+        observed += [_with_caches(context, case) for case in cases[:1]]
+    applied, functions = context.apply(torch, version=torch), context.functions(torch)
+    return list(judge_called(context.case(torch), context.patch, applied, functions, observed))
+
+
+def _with_caches(context: CheckContext, case: Case) -> Observation:
+    """The lines that run where the caches are on: what a patch does to their key is called there only."""
+    with tempfile.TemporaryDirectory() as folder:
+        answer = compile_cached(context, case, context.patch.path, Path(folder))
+    return Observation(case=case, failure=failure_of(answer), **ran_of(answer))
+
+
+def judge_called(
+    case: Case, patch: Patch, applied: Mapping[str, Any], functions: Functions, observed: Iterable[Observation]
+) -> Iterator[Verdict]:
+    """PG803, PG805 and PG807 from the lines of the patch that ran under the workloads."""
+    say = partial(verdict, item="calls")
+    compiled = [observation for observation in observed if observation.failure is None]
+    ran = {line for observation in compiled for line in observation.ran}
+    replacements = applied["replacements"]
+    if replacements and not compiled:
+        yield say("PG809", Kind.UNMEASURED, case, "", "a workload that compiles", "none did")
+        return
+    dead = sorted(name for name, lines in replacements.items() if not ran.intersection(lines))
+    for name in dead:
+        actual, place = f"no line of it ran in {len(compiled)} workloads", assignment_place(patch, name)
+        yield say("PG803", Kind.REGRESSED, case, f"of {name}", "called", actual, place)
+    if not replacements:
+        yield say("PG806", Kind.NOTE, case, "", "called", "no function of the patch replaces anything here")
+    elif not dead:
+        yield say("PG806", Kind.PASS, case, "", "called", f"{len(replacements)} replacements")
+    yield from _uncovered(case, patch, functions, compiled)
+
+
+def _uncovered(case: Case, patch: Patch, functions: Functions, observed: Sequence[Observation]) -> Iterator[Verdict]:
+    """Lines and branches that never ran, of functions that ran at all: the others may belong to another release."""
+    ran = {line for observation in observed for line in observation.ran}
+    taken = {outcome for observation in observed for outcome in observation.took}
+    for name, lines in sorted(functions.lines.items()):
+        if not ran.intersection(lines):
+            continue
+        fact, never = f"of {name.split(':')[0]}", sorted(set(lines) - ran)
+        # Where the condition itself never ran, its line is named above.
+        untaken = [(line, word) for line, word in functions.outcomes.get(name, ()) if line in ran]
+        untaken = [outcome for outcome in untaken if outcome not in taken]
+        if never:
+            actual = f"lines {', '.join(map(str, never))} never ran in {len(observed)} workloads: add a workload"
+            place = f"{shown(patch.path)}:{never[0]}"
+            yield verdict("PG805", Kind.NOTE, case, fact, "all run", actual, place, item="lines")
+        if untaken:
+            actual = f"{', '.join(f'line {line} was never {word}' for line, word in untaken)}: add a workload"
+            place = f"{shown(patch.path)}:{untaken[0][0]}"
+            yield verdict("PG807", Kind.NOTE, case, fact, "all taken", actual, place, item="branches")

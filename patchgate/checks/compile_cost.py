@@ -1,0 +1,133 @@
+"""Does compiling cost more than the budget allows? Counted in Python calls, on a simulated GPU."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from functools import partial
+
+from patchgate.checks import registry
+from patchgate.checks.blame import Fault, failure_text, fault_of
+from patchgate.checks.context import SIMULATED, CheckContext
+from patchgate.checks.registry import Instance, check
+from patchgate.model.budgets import budget_of, judge_change, show_budget
+from patchgate.model.paths import shown
+from patchgate.model.records import Case, Code, Kind, Patch, Verdict
+from patchgate.model.serialization import Answer, failure_of
+from patchgate.model.statistics import CONFIDENCE, Round, ratio_interval
+
+FAMILY = "compile"
+CODES = (
+    Code(
+        code="PG601",
+        title="compiling costs more than its budget",
+        what="With the patch, one compile makes more Python calls than the budget `compile_calls` allows.",
+        why="Whoever compiles pays for it, at every start of every process. Calls are counted because seconds"
+        " vary from run to run by more than such a patch adds. Work in C++ is not among them: for it, `--nightly`"
+        " tells the CPU time of pairs of compiles, and instructions where the processor counts them.",
+        fix="Look at the modules whose calls grew. If the price is meant, say so in patch.toml:"
+        ' [budgets] compile_calls = "0 % .. 2 %".',
+    ),
+    Code(
+        code="PG602",
+        title="compiling costs less, and no budget says so",
+        what="With the patch, one compile makes fewer Python calls than the budget `compile_calls` expects.",
+        why="A win that is not recorded hides the next loss.",
+        fix='Record it in patch.toml: [budgets] compile_calls = "-5 % .. -4 %".',
+    ),
+    Code(
+        code="PG603",
+        title="compile work within its budget",
+        what="The number of Python calls of one compile stays within the budget `compile_calls`.",
+        why="Nobody pays at start-up for what the patch does.",
+        fix="Nothing to do.",
+    ),
+    Code(
+        code="PG608",
+        title="compile work could not be counted",
+        what="A side of this comparison did not compile, or no call was counted.",
+        why="Work that was not counted is not zero.",
+        fix="Read the failure; whose fault it is, the kernels check says.",
+    ),
+    Code(
+        code="PG609",
+        title="torch or the machine failed, not the patch",
+        what="The unpatched side of this comparison failed (then torch has changed underneath), or the machine did.",
+        why="It is never held against the patch.",
+        fix="Run again; if it stays, run the workload without the patch, and look at disk, memory and limits.",
+    ),
+)
+verdict = partial(registry.verdict, FAMILY)
+METRIC = "compile_calls"
+_CODES = {Kind.OVER: "PG601", Kind.UNDER: "PG602", Kind.PASS: "PG603"}
+# How many modules are named that account for most of a change.
+_MODULES = 3
+# Compiles of either side whose CPU time is compared.
+_PAIRS = 10
+_COMPILES = 4
+
+
+@check("compile", axes=("torch", "device", "workload"), workloads="compile", devices=lambda run: [SIMULATED])
+def ask_compile(context: CheckContext, at: Instance) -> Iterable[Verdict]:
+    """At night CPU time and instructions are shown beside the calls, and never judged."""
+    torch, workload, patch = at.case.torch, context.workload(at.case.workload), context.patch
+    # Where torch lies moves the count by as much as the budget: one of another place is no answer.
+    place = context.run.rows[torch]
+    unpatched, patched = (
+        context.ask_once(torch, "calls", SIMULATED, workload=workload, patch=side, place=place)
+        for side in (None, patch)
+    )
+    costs = None
+    if context.run.nightly:
+        costs = context.ask(torch, "costs", SIMULATED, workload=workload, patch=patch, compiles=_COMPILES, pairs=_PAIRS)
+    return [judge_calls(at.case, patch, unpatched, patched, costs)]
+
+
+def judge_calls(case: Case, patch: Patch, unpatched: Answer, patched: Answer, costs: Answer | None = None) -> Verdict:
+    """One verdict for one workload on one device.
+
+    Calls repeat exactly, but for a few in a million, so the change is taken as it is and not as an interval.
+    """
+    failures = failure_of(unpatched), failure_of(patched)
+    budget = budget_of(patch.claims, METRIC)
+    expected = f'Python calls of one compile within {METRIC} = "{show_budget(budget)}"'
+    where = shown(patch.manifest or patch.path)
+    fault = fault_of(*failures)
+    if fault is Fault.PATCH:  # the kernels check holds it against the patch
+        return verdict("PG608", Kind.UNMEASURED, case, "", expected, failure_text(*failures), where)
+    if fault:
+        return verdict("PG609", fault.kind, case, "", expected, failure_text(*failures), where)
+    before, after = unpatched["calls"], patched["calls"]
+    old, new = sum(before.values()), sum(after.values())
+    if not old:
+        return verdict("PG608", Kind.UNMEASURED, case, "", expected, "no call was counted")
+    change = new / old - 1
+    kind = judge_change(budget, change, change)
+    parts = [f"{change:+.3%}: {old:,} unpatched, {new:,} patched", _largest_changes(before, after), *_costs_text(costs)]
+    return verdict(
+        _CODES[kind], kind, case, "", expected, "; ".join(filter(None, parts)), None if kind is Kind.PASS else where
+    )
+
+
+def _costs_text(costs: Answer | None) -> Iterator[str]:
+    """What else a compile costs, C++ included."""
+    if costs is None:
+        return
+    failure = failure_of(costs)
+    if failure:
+        yield f"CPU time not taken: {failure.cause.value}: {failure.signature}"
+        return
+    pairs = [Round(unpatched=(before,), patched=(after,)) for before, after in costs["seconds"]]
+    yield f"CPU time {ratio_interval(pairs, CONFIDENCE)} in {len(pairs)} pairs"
+    counted = costs["instructions"]
+    if isinstance(counted, dict):
+        yield f"instructions not counted here: {counted['unmeasured']}"
+    else:
+        before, after = (sum(side) for side in zip(*counted, strict=True))
+        yield f"instructions {after / before - 1:+.3%}"
+
+
+def _largest_changes(before: Mapping[str, int], after: Mapping[str, int]) -> str:
+    """The modules that account for most of the change."""
+    changes = {name: after.get(name, 0) - before.get(name, 0) for name in {*before, *after}}
+    largest = sorted(changes.items(), key=lambda item: (-abs(item[1]), item[0]))[:_MODULES]
+    return ", ".join(f"{name} {change:+,}" for name, change in largest if change)

@@ -1,0 +1,169 @@
+"""What does importing the patch do besides replacing its targets, once?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from functools import partial
+from typing import Any
+
+from patchgate.checks import registry
+from patchgate.checks.context import SIMULATED, CheckContext
+from patchgate.checks.registry import Instance, check
+from patchgate.checks.version_gate import does_not_run, is_claimed, replaced_names
+from patchgate.model.paths import shown
+from patchgate.model.records import Case, Code, Kind, Patch, Verdict
+from patchgate.model.serialization import failure_of
+
+FAMILY = "gate"
+CODES = (
+    Code(
+        code="PG206",
+        title="applied twice when imported twice",
+        what="Running the module a second time wrapped the replacement in itself.",
+        why="Reloads, two import paths and test runners do this; the effect then doubles.",
+        fix="Mark the replacement (an attribute on the function) and return early when it is there.",
+    ),
+    Code(
+        code="PG207",
+        title="touches something outside its targets",
+        what="Running the patch changed an attribute of a torch module, class or registry that `targets`"
+        " does not name.",
+        why="What is not claimed is not reviewed. Without a manifest the strict claim holds: nothing else.",
+        fix="Add it to `targets`, or leave it alone.",
+    ),
+    Code(
+        code="PG208",
+        title="import has side effects",
+        what="Importing the patch asked a device, or wrote environment variables, torch config, working"
+        " directory or umask, and neither `targets` nor `effects` tells of it.",
+        why="An initialised CUDA breaks forked workers, though `torch.cuda.is_initialized()` may stay False;"
+        " a global setting reaches code and child processes that never asked.",
+        fix="Move it out of import time, or scope it with `config.patch` around the compile. A config option that"
+        " must be set for the whole process is claimed by its name in `targets`, anything else in `effects`"
+        ' ("environment NAME").',
+    ),
+    Code(
+        code="PG209",
+        title="claimed target was not replaced",
+        what="The patch applies on this torch but leaves one of its `targets` as it was.",
+        why="The manifest promises more than the code does; a reader trusts the manifest.",
+        fix="Replace it or take it out of `targets`.",
+    ),
+    Code(
+        code="PG213",
+        title="overwrites a setting of the user's",
+        what="With the variable or option set to another value before the import, the import replaced it.",
+        why="Whoever set it on purpose loses it without a word.",
+        fix="`os.environ.setdefault(...)`, or leave an option alone that differs from its default.",
+    ),
+    Code(
+        code="PG214",
+        title="the setting does not reach other threads",
+        what="A config option that the patch sets at import has its old value in a new thread.",
+        why="From torch 2.12 on a direct assignment holds for the context that made it; autograd's workers and"
+        " compile threads see the default.",
+        fix="Set it where the compile runs (`config.patch`), or by its environment variable before torch is imported."
+        ' If only the importing thread is meant, claim it: `effects = ["thread-local NAME"]`.',
+    ),
+    Code(
+        code="PG215",
+        title="the environment variable has no effect",
+        what="The patch sets a variable that nothing in this torch reads, or that was read before it was set.",
+        why="The patch looks as if it switched something, and does not.",
+        fix="Use the variable or option that this release reads, before torch is imported.",
+    ),
+    Code(
+        code="PG216",
+        title="import starts threads, processes or connections",
+        what="Running the module started something that goes on after the import.",
+        why="Whoever imports it pays, and a forked worker inherits locks that nobody releases.",
+        fix="Start it where it is needed, once.",
+    ),
+    Code(
+        code="PG217",
+        title="torch.compile is called at import",
+        what="Running the module called `torch.compile`, for instance as a decorator.",
+        why="It loads the whole compiler (more than a thousand modules) into every process that imports the"
+        " patch, and fails where Dynamo does not support the Python.",
+        fix='Compile at first use, or declare it: `effects = ["compile"]`.',
+    ),
+    Code(
+        code="PG218",
+        title="import writes files",
+        what="Running the module wrote, moved or deleted files outside its temporary folder.",
+        why="An import that changes files changes other processes, and fails where the disk is read-only.",
+        fix="Write where the user asks for it, below a folder that is the patch's own.",
+    ),
+)
+verdict = partial(registry.verdict, FAMILY, item="effects")
+# Kind of effect -> code; what is not here is a setting or a device.
+_EFFECTS = {
+    "threads": "PG216",
+    "processes": "PG216",
+    "network": "PG216",
+    "compile": "PG217",
+    "files": "PG218",
+}
+# What the probe found of settings -> code, and what was expected of them.
+_SETTINGS = {
+    "overwritten": ("PG213", "the user's setting is kept"),
+    "unseen": ("PG214", "the same in every thread"),
+    "dead": ("PG215", "somebody reads it"),
+}
+
+
+@check("effects", believes=SIMULATED)
+def ask_effects(context: CheckContext, at: Instance) -> Iterable[Verdict]:
+    applied = context.apply(at.case.torch, version=at.case.torch)
+    failure = failure_of(applied)
+    if failure:
+        return [does_not_run(at.case, failure, context.patch, context.run.again)]
+    return judge_effects(at.case, context.patch, applied, context.manifest_location("targets"))
+
+
+def judge_effects(case: Case, patch: Patch, answer: Mapping[str, Any], where: str) -> Iterator[Verdict]:
+    """One verdict a fault of one application of the patch; PG211 when there is none."""
+    faults = [*_targets(case, patch, answer, where), *_effects(case, patch, answer)]
+    for name in answer.get("leaks", ()):
+        expected = f"unchanged outside `{patch.claims.scope}`"
+        faults.append(verdict("PG219", Kind.REGRESSED, case, "", expected, "changed", where, item=name))
+    yield from faults
+    if not faults:
+        names = replaced_names(patch, answer)
+        besides = [f"{effect['kind']} {effect['name']}" for effect in answer["effects"] if effect["name"] not in names]
+        actual = ", ".join([*names, *besides]) or "nothing (gated out)"
+        yield verdict("PG211", Kind.PASS, case, "", "its targets, once, and nothing else", actual)
+
+
+def _targets(case: Case, patch: Patch, answer: Mapping[str, Any], where: str) -> Iterator[Verdict]:
+    targets, changed = patch.claims.targets, replaced_names(patch, answer)
+    if answer["nested"]:
+        actual = f"wraps itself: {', '.join(answer['nested'])}"
+        yield verdict("PG206", Kind.REGRESSED, case, "second import", "applied once", actual, where)
+    outside = [name for name in changed if targets is not None and name not in targets]
+    if outside:
+        expected = f"only {', '.join(targets or ())}"
+        yield verdict("PG207", Kind.REGRESSED, case, "outside targets", expected, ", ".join(outside), where)
+    unreplaced = [name for name in targets or () if name not in changed]
+    if changed and unreplaced and is_claimed(patch, case.torch):
+        actual = f"not replaced: {', '.join(unreplaced)}"
+        yield verdict("PG209", Kind.REGRESSED, case, "targets", "all of them replaced", actual, where)
+
+
+def _effects(case: Case, patch: Patch, answer: Mapping[str, Any]) -> Iterator[Verdict]:
+    for effect in answer["effects"]:
+        kind, name = effect["kind"], effect["name"]
+        declared = {kind, f"{kind} {name}"} & set(patch.claims.effects)
+        if not declared and name not in (patch.claims.targets or ()):
+            code, fact = _EFFECTS.get(kind, "PG208"), f"import, on {kind}: {name}"
+            yield verdict(code, Kind.REGRESSED, case, fact, "none", effect["what"], _place(patch, effect))
+    for about, (code, expected) in _SETTINGS.items():
+        for effect in answer.get(about, ()):
+            fact, place = f"import, {effect['kind']} {effect['name']}", _place(patch, effect)
+            # An option that is set in one thread only is the patch's own trap, unless it claims just that.
+            meant = about == "unseen" and f"thread-local {effect['name']}" in patch.claims.effects
+            yield verdict(code, Kind.NOTE if meant else Kind.REGRESSED, case, fact, expected, effect["what"], place)
+
+
+def _place(patch: Patch, effect: Mapping[str, Any]) -> str:
+    return f"{shown(patch.path)}:{effect['line'] or 1}"

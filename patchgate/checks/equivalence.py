@@ -1,0 +1,67 @@
+"""Do equal forms of a workload agree with the patch as well as without it? On the CPU, and on a real GPU."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from patchgate.checks import registry
+from patchgate.checks.context import CheckContext
+from patchgate.checks.parity import compared_sides, numeric_devices, outputs_of
+from patchgate.checks.registry import Instance, check
+from patchgate.model.paths import shown
+from patchgate.model.records import Case, Code, Kind, Numerics, Patch, Verdict
+from patchgate.model.serialization import Answer
+
+FAMILY = "parity"
+CODES = (
+    Code(
+        code="PG507",
+        title="mathematically equal configurations no longer agree",
+        what="Static and dynamic shapes, a batch and its single rows, the whole graph and its pieces, opaque and eager"
+        " attention, or two ranks that split a model by its columns or its rows differ from each other more with the"
+        " patch than without it.",
+        why="Users mix these: the same prompt then gives another answer, depending on what it is batched with.",
+        fix="Decide by what is the same in all of them, not by hints about sizes or by where a graph ends.",
+    ),
+)
+verdict = partial(registry.verdict, FAMILY)
+# Both forms of each pair are compiled, whole and in pieces.
+_COMPILES = 4
+
+
+@check("consistency", axes=("torch", "device", "workload"), workloads="consistency", devices=numeric_devices)
+def ask_consistency(context: CheckContext, at: Instance) -> Iterable[Verdict]:
+    def ask(patch: Patch | None, path: Path) -> Answer:
+        return outputs_of(context, at.case, "forms", patch, path, compiles=_COMPILES)
+
+    with TemporaryDirectory(prefix="patchgate-") as folder:
+        metrics = compared_sides(context, at.case, ask, "differ forms", Path(folder))
+    return [metrics] if isinstance(metrics, Verdict) else judge_equivalence(at.case, context.patch, metrics)
+
+
+def judge_equivalence(case: Case, patch: Patch, metrics: Mapping[str, Any]) -> list[Verdict]:
+    """One verdict a pair of forms; a patch that claims to change numbers still has to change them alike."""
+    return [_pair(case, patch, name, sides, metrics["error"]) for name, sides in metrics["forms"].items()]
+
+
+def _pair(case: Case, patch: Patch, name: str, sides: Mapping[str, Mapping[str, float]], error: float) -> Verdict:
+    """Bit for bit, or within the error that eager and unpatched have anyway, by the patch's claim."""
+    before, after = sides["unpatched"], sides["patched"]
+    if patch.claims.numerics is Numerics.BIT_IDENTICAL:
+        agrees = after["differing"] <= before["differing"]
+        expected = f"at most {before['differing']:.1%} of the elements differ between the two, as unpatched"
+    else:
+        bound = max(before["distance"], patch.claims.error_factor * error)
+        agrees = after["distance"] <= bound
+        expected = f"the two are at most {bound:.3g} apart: as far as unpatched, or as eager or unpatched from float64"
+    actual = ", ".join(
+        f"{side} {figures['differing']:.1%} of the elements differ, {figures['distance']:.3g} apart"
+        for side, figures in sides.items()
+    )
+    if agrees:
+        return verdict("PG503", Kind.PASS, case, name, expected, actual)
+    return verdict("PG507", Kind.REGRESSED, case, name, expected, actual, shown(patch.manifest or patch.path))

@@ -1,0 +1,222 @@
+"""Facts of a compile against golden: the verdicts that the checks of kernels, graphs, shapes and options share.
+
+Each of them is a range of codes in which the last digit says the kind: PG301 and PG401 are both REGRESSED.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+
+from patchgate.checks import registry
+from patchgate.checks.compare import Recorded, Side, compare
+from patchgate.checks.context import CheckContext
+from patchgate.checks.machine import judge_undeviced
+from patchgate.inputs.devices import load_profile, profile_of
+from patchgate.inputs.golden import expectation, release_for
+from patchgate.model.facts import check_of, format_value, not_requested, value_in
+from patchgate.model.paths import shown
+from patchgate.model.records import Case, Code, Command, Expectation, FactValue, Kind, Observation, Verdict
+
+_ACCEPT = Command(name="accept", arguments=("--reason", "'...'"))
+# Where reading the generated code explains the figure.
+_SHOW_CODE = {Kind.REGRESSED, Kind.DRIFTED, Kind.INERT}
+_RANGES = {"kernels": 30, "graph": 40, "shapes": 40, "options": 43}
+Judge = Callable[["Compared"], Iterator[Verdict]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Compared:
+    """Both sides of one case, and what golden holds of them."""
+
+    unpatched: Observation
+    patched: Observation
+    recorded: Expectation  #: of the patched case
+    recorded_unpatched: Expectation
+    release: str  #: whose record it is; another torch than the case's for a nightly build
+    advice: str = ""  #: where to look, when a fact has changed
+    commands: tuple[Command, ...] = ()  #: what to type then
+
+
+def fact_verdicts(context: CheckContext, check: str, case: Case, judge: Judge) -> Iterator[Verdict]:
+    """Verdicts of one check on the facts of one case."""
+    needed = context.workload(case.workload).needs_device
+    if needed and load_profile(case.device)["kind"] != "real":
+        yield judge_undeviced(check, case, f"needs one: {needed}")
+        return
+    unpatched, patched = context.observations(case)
+    # A real device is held to the record of the profile that describes it.
+    golden = context.golden(case.workload, profile_of(unpatched.environment.get("device", ""), otherwise=case.device))
+    release = release_for(golden, case.torch)
+    again = context.run.again
+    yield from judge(
+        Compared(
+            unpatched=unpatched,
+            patched=patched,
+            recorded=expectation(golden, replace(case, torch=release)),
+            recorded_unpatched=expectation(golden, replace(case, torch=release, patch=None)),
+            release=release,
+            advice=f"compare the generated code below {shown(context.run.folder)}/code",
+            commands=(
+                replace(context.run.accept, when="if the change is meant"),
+                replace(again, when="if not, mend the patch and"),
+            ),
+        )
+    )
+
+
+def judge_facts(check: str, compared: Compared) -> Iterator[Verdict]:
+    """One verdict a fact that belongs to `check`.
+
+    A case whose patched side failed, or the machine below either, gets a single verdict; of one that kernels and graph
+    share, in the kernels check.
+    """
+    unpatched, patched, recorded = compared.unpatched, compared.patched, compared.recorded
+    before, after = Side(failure=unpatched.failure), Side(failure=patched.failure)
+    if patched.failure or compare(Recorded(), before, after) is Kind.INFRA:
+        if check != "graph":
+            yield _failed(check, compare(Recorded(known_failure=recorded.known_failure), before, after), compared)
+        return
+    names = {*unpatched.facts, *patched.facts, *recorded.facts, *compared.recorded_unpatched.facts}
+    names -= not_requested(names, patched.facts)
+    for fact in sorted(name for name in names if check_of(name) == check):
+        held = Recorded(
+            unpatched=value_in(compared.recorded_unpatched.facts, fact),
+            patched=value_in(recorded.facts, fact),
+            known_failure=recorded.known_failure,
+        )
+        old, new = value_in(unpatched.facts, fact), value_in(patched.facts, fact)
+        kind = compare(held, Side(value=old, failure=unpatched.failure), Side(value=new))
+        expected = _expected(kind, held, old)
+        if compared.release != patched.case.torch:
+            expected += f" (by the record of {compared.release})"
+        before_text, after_text, recorded_text = (
+            None if value is None else format_value(value) for value in (old, new, held.patched)
+        )
+        yield replace(
+            _verdict(check, kind, compared, fact, expected, _text(new)),
+            before=before_text,
+            after=after_text,
+            recorded=recorded_text,
+        )
+
+
+def _text(value: FactValue | None) -> str:
+    return "absent" if value is None else format_value(value)
+
+
+def _expected(kind: Kind, held: Recorded, before: FactValue | None) -> str:
+    if kind is Kind.NEW:
+        return f"a record (unpatched now: {_text(before)})"
+    if kind is Kind.DRIFTED:
+        return f"{_text(held.patched)} (unpatched recorded {_text(held.unpatched)}, now {_text(before)})"
+    if held.patched != held.unpatched:
+        return f"{_text(held.patched)} (unpatched {_text(held.unpatched)})"
+    return _text(held.patched)
+
+
+def _failed(check: str, kind: Kind, compared: Compared) -> Verdict:
+    failure = compared.patched.failure or compared.unpatched.failure
+    assert failure is not None
+    side = "patched" if compared.patched.failure else "unpatched"
+    actual = f"{side}: {failure.signature} [{failure.stage}]"
+    return replace(_verdict(check, kind, compared, "compiles", "compiles", actual), where=failure.where)
+
+
+def _verdict(check: str, kind: Kind, compared: Compared, fact: str, expected: str, actual: str) -> Verdict:
+    patched = compared.patched
+    where = patched.artifacts.get("code") if kind in _SHOW_CODE else None
+    made = registry.verdict(check, code_of(check, kind), kind, patched.case, fact, expected, actual, where)
+    if kind is Kind.REGRESSED:
+        return replace(made, advice=compared.advice, commands=compared.commands)
+    return made
+
+
+def code_of(check: str, kind: Kind) -> str:
+    """The stable code of a kind in a check of facts: PG301 for `kernels` and REGRESSED."""
+    return f"PG{_RANGES[check]}{list(_TEXTS).index(kind)}"
+
+
+def fact_codes(check: str, noun: str) -> tuple[Code, ...]:
+    """One code for each kind of the comparison, for facts that are called `noun`."""
+    return tuple(
+        Code(
+            code=code_of(check, kind),
+            title=title.format(noun=noun),
+            what=what.format(noun=noun),
+            why=why,
+            fix=fix,
+            commands=tuple(commands),
+        )
+        for kind, (title, what, why, fix, *commands) in _TEXTS.items()
+    )
+
+
+# kind -> (title, what, why, fix, commands); the place in this table is the last digit of the code.
+_TEXTS: dict[Kind, tuple[str, str, str, str] | tuple[str, str, str, str, Command]] = {
+    Kind.PASS: (
+        "{noun} facts as recorded",
+        "The patched {noun} facts equal golden.",
+        "Nothing moved.",
+        "Nothing to do.",
+    ),
+    Kind.REGRESSED: (
+        "{noun} facts changed",
+        "With the patch, a {noun} fact is neither what golden records nor what torch does without it; or the"
+        " patch alone fails to compile.",
+        "A change that nobody has read is how worse kernels are merged.",
+        "Read the facts. If the change is not meant, mend the patch; if it is, record it.",
+        _ACCEPT,
+    ),
+    Kind.DRIFTED: (
+        "torch changed underneath",
+        "Without any patch, a {noun} fact no longer equals its own record; or both sides fail.",
+        "The patch cannot be judged against a record that torch itself has left.",
+        "Find the release that moved it, then record the new baseline.",
+        _ACCEPT,
+    ),
+    Kind.NEW: (
+        "nothing recorded",
+        "Golden has no value of this {noun} fact for this torch release.",
+        "The first value is a decision, not a test result.",
+        "Read it, then record it.",
+        _ACCEPT,
+    ),
+    Kind.ABSORBED: (
+        "torch does it by itself",
+        "Golden records a difference, but unpatched torch now gives the patched value.",
+        "The patch has become dead weight on this release.",
+        "Narrow `applies_to`, or drop the patch.",
+    ),
+    Kind.INERT: (
+        "the patch does nothing",
+        "Golden records a difference, but patched and unpatched are the same.",
+        "The patch no longer reaches the code that it is meant to change.",
+        "Check the gate and whether the target is still called.",
+    ),
+    Kind.STALE: (
+        "known failure no longer fails",
+        "Golden lists this case as failing, and it runs.",
+        "A stale entry would hide the next real failure.",
+        "Remove the entry.",
+        _ACCEPT,
+    ),
+    Kind.KNOWN: (
+        "fails as recorded",
+        "Golden lists this case as failing, and it fails.",
+        "A known failure is not news.",
+        "Nothing to do.",
+    ),
+    Kind.UNMEASURED: (
+        "{noun} fact could not be taken",
+        "The probe could not measure this {noun} fact.",
+        "A missing figure is neither zero nor equal to another missing one.",
+        "Read the reason; run on a machine that can measure it.",
+    ),
+    Kind.INFRA: (
+        "the machine failed, not the patch",
+        "A side of this comparison failed through the machine, also when tried again.",
+        "It is never held against the patch.",
+        "Run again; if it stays, look at disk, memory and limits.",
+    ),
+}

@@ -1,0 +1,72 @@
+"""Does anything in torch still hold what the patch has replaced, and can the replacement be called at all?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from functools import partial
+from typing import Any
+
+from patchgate.checks import registry
+from patchgate.checks.context import SIMULATED, CheckContext
+from patchgate.checks.registry import Instance, check
+from patchgate.model.paths import shown
+from patchgate.model.records import Case, Code, Kind, Patch, Verdict
+
+FAMILY = "reach"
+CODES = (
+    Code(
+        code="PG801",
+        title="the original is still held elsewhere",
+        what="With the patch applied, other modules, classes or registries of torch lead to the original.",
+        why="Whoever got it from there runs unpatched code: the patch covers only some of its callers.",
+        fix="Put the replacement into the places named, or patch where the callers look it up.",
+    ),
+    Code(
+        code="PG802",
+        title="the target can never be called",
+        what="The replaced method is abstract, and every class that can be made overrides it.",
+        why="The patch is installed and does nothing.",
+        fix="Patch the classes that implement it.",
+    ),
+    Code(
+        code="PG806",
+        title="reach holds",
+        what="Everything that led to the originals leads to the replacements, and they are called.",
+        why="A patch that nobody calls cures nothing.",
+        fix="Nothing to do.",
+    ),
+)
+verdict = partial(registry.verdict, FAMILY)
+# How many holders are named.
+_SHOWN = 6
+
+
+@check("holders", believes=SIMULATED)
+def ask_holders(context: CheckContext, at: Instance) -> Iterable[Verdict]:
+    return judge_holders(at.case, context.patch, context.apply(at.case.torch, version=at.case.torch))
+
+
+def judge_holders(case: Case, patch: Patch, answer: Mapping[str, Any]) -> Iterator[Verdict]:
+    """PG801 and PG802 from the live process after the patch was applied."""
+    say = partial(verdict, item="holders")
+    for name, holders in answer["holders"].items():
+        more = f" and {len(holders) - _SHOWN} more" if len(holders) > _SHOWN else ""
+        actual, place = f"{', '.join(holders[:_SHOWN])}{more}", assignment_place(patch, name)
+        yield say("PG801", Kind.REGRESSED, case, f"of {name}", "none hold the original", actual, place)
+    for name in answer["unreachable"]:
+        actual, place = "abstract, and overridden by every class that can be made", assignment_place(patch, name)
+        yield verdict("PG802", Kind.REGRESSED, case, "", "can be called", actual, place, item=name)
+    if not answer["holders"] and not answer["unreachable"]:
+        actual = ", ".join(answer["changed"]) or "nothing replaced"
+        yield say("PG806", Kind.PASS, case, "", "none hold the original", actual)
+
+
+def assignment_place(patch: Patch, name: str) -> str:
+    """The line of the patch that assigns `name`: the last that writes or names its last part."""
+    last = name.partition("[")[0].rpartition(".")[2]
+    lines = patch.source.splitlines()
+    for text in (f".{last} = ", f'"{last}"', f"'{last}'", last):
+        numbers = [number for number, line in enumerate(lines, 1) if text in line]
+        if numbers:
+            return f"{shown(patch.path)}:{numbers[-1]}"
+    return f"{shown(patch.path)}:1"

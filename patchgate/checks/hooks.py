@@ -1,0 +1,53 @@
+"""Are the user's own hooks into the compiler still called?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from functools import partial
+from typing import Any
+
+from patchgate.checks import registry
+from patchgate.checks.blame import failure_text, fault_of
+from patchgate.checks.context import CheckContext
+from patchgate.checks.registry import Instance, check
+from patchgate.model.paths import shown
+from patchgate.model.records import Case, Code, Kind, Patch, Verdict
+from patchgate.model.serialization import failure_of
+
+FAMILY = "reach"
+CODES = (
+    Code(
+        code="PG804",
+        title="a hook of the user's is no longer called",
+        what="A custom pass that a user has installed runs without the patch and not with it.",
+        why="The user's pass is switched off without a word.",
+        fix="Call what you replace, or apply only where no hook is set.",
+    ),
+)
+verdict = partial(registry.verdict, FAMILY)
+
+
+@check("hooks", believes="cpu")
+def ask_hooks(context: CheckContext, at: Instance) -> Iterable[Verdict]:
+    unpatched, patched = (context.ask(at.case.torch, "hooks", "cpu", patch=patch) for patch in (None, context.patch))
+    return judge_hooks(at.case, context.patch, unpatched, patched)
+
+
+def judge_hooks(
+    case: Case, patch: Patch, unpatched: Mapping[str, Any], patched: Mapping[str, Any]
+) -> Iterator[Verdict]:
+    """PG804 for each hook that is called without the patch and not with it."""
+    failures = failure_of(dict(unpatched)), failure_of(dict(patched))
+    fault = fault_of(*failures)
+    if fault:
+        failure = failures[0] or failures[1]
+        where = failure.where if failure else None
+        yield verdict("PG809", fault.kind, case, "", "an answer", failure_text(*failures), where, item="hooks")
+        return
+    lost = sorted(set(unpatched["called"]) - set(patched["called"]))
+    for name in lost:
+        actual = f"called {unpatched['called'][name]} times without the patch, never with it"
+        yield verdict("PG804", Kind.REGRESSED, case, name, "called", actual, f"{shown(patch.path)}:1", item="hook")
+    if not lost:
+        actual = f"{len(unpatched['called'])} hooks are called as without it"
+        yield verdict("PG806", Kind.PASS, case, "", "called", actual, item="hooks")

@@ -1,0 +1,116 @@
+"""Does the patch get along with the others that a project installs beside it, in either order?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from patchgate.checks import registry
+from patchgate.checks.blame import fault_of
+from patchgate.checks.context import SIMULATED, CheckContext
+from patchgate.checks.registry import Instance, check
+from patchgate.inputs.patch import load_patch
+from patchgate.model.paths import shown
+from patchgate.model.records import Case, Code, Kind, Patch, Verdict
+from patchgate.model.serialization import failure_of
+
+FAMILY = "together"
+CODES = (
+    Code(
+        code="PG811",
+        title="one patch undoes another",
+        what="With both applied, nothing leads any more to what the first had put in place.",
+        why="Each is right alone; together one of them is not there.",
+        fix="Call what you replace, or install only one of them.",
+    ),
+    Code(
+        code="PG812",
+        title="the order of patches matters",
+        what="A workload's facts with both patches depend on which was applied first.",
+        why="The order of imports is decided elsewhere, by chance.",
+        fix="Make them independent, or install them from one place in one order.",
+    ),
+    Code(
+        code="PG813",
+        title="two patches do not work together",
+        what="Each works alone; with both applied, the patch or a compile fails.",
+        why="Whoever installs both has a broken compiler.",
+        fix="Read the failure; pass on arguments that you do not know.",
+    ),
+    Code(
+        code="PG814",
+        title="patches get along",
+        what="Both are in place in either order, and the facts are the same.",
+        why="Projects install a dozen patches from one module.",
+        fix="Nothing to do.",
+    ),
+)
+# What came of both patches: this one applied last, and this one applied first.
+Orders = tuple[Mapping[str, Any], Mapping[str, Any]]
+# How many of the facts that differ are named.
+_SHOWN = 4
+
+
+@check("together", believes=SIMULATED, wanted=lambda run, patch: bool(run.others))
+def ask_together(context: CheckContext, at: Instance) -> Iterable[Verdict]:
+    return list(installed(context, at.case.torch, context.observed_cases(at.case.torch)[:1]))
+
+
+def installed(context: CheckContext, torch: str, cases: Sequence[Case]) -> Iterator[Verdict]:
+    """Each other patch of the run beside this one, in these cases of one release."""
+    for path in context.run.others:
+        other = load_patch(Path(path))
+        orders = _both_orders(context, torch, "undone", SIMULATED, other)
+        yield from judge_places(context.case(torch), context.patch, other, orders)
+        for case in cases:
+            workload = context.workload(case.workload)
+            orders = _both_orders(context, torch, "observe", case.device, other, workload=workload)
+            yield from judge_orders(case, context.patch, other, orders)
+
+
+def _both_orders(context: CheckContext, torch: str, question: str, device: str, other: Patch, **more: Any) -> Orders:
+    last = context.ask(torch, question, device, patch=context.patch, after=[other.path], **more)
+    return last, context.ask(torch, question, device, patch=other, after=[context.patch.path], **more)
+
+
+def judge_places(case: Case, patch: Patch, other: Patch, orders: Orders) -> Iterator[Verdict]:
+    """PG811 for what one patch takes away from the other."""
+    say = partial(registry.verdict, FAMILY, where=f"{shown(patch.path)}:1")
+    faults = list(_failures(case, patch, other, orders))
+    if not faults:
+        for (last, first), answer in zip(((patch, other), (other, patch)), orders, strict=True):
+            for name in answer["undone"]:
+                actual = f"{first.id}'s replacement is gone once {last.id} is applied"
+                faults.append(say("PG811", Kind.REGRESSED, case, name, "both in place", actual, item="both"))
+    fact = f"beside {other.id}"
+    yield from faults or [say("PG814", Kind.PASS, case, fact, "both in place", "as expected", item="places")]
+
+
+def judge_orders(case: Case, patch: Patch, other: Patch, orders: Orders) -> Iterator[Verdict]:
+    """PG812 where a workload's facts depend on the order, PG813 where it fails."""
+    say = partial(registry.verdict, FAMILY, where=f"{shown(patch.path)}:1")
+    faults, fact, expected = (
+        list(_failures(case, patch, other, orders)),
+        f"beside {other.id}",
+        "the same in either order",
+    )
+    if not faults:
+        last, first = (answer["facts"] for answer in orders)
+        differing = sorted(name for name in last.keys() | first.keys() if last.get(name) != first.get(name))
+        if differing:
+            actual = "; ".join(f"{name} {last.get(name)} or {first.get(name)}" for name in differing[:_SHOWN])
+            faults.append(say("PG812", Kind.REGRESSED, case, fact, expected, actual))
+    yield from faults or [say("PG814", Kind.PASS, case, fact, expected, "as expected")]
+
+
+def _failures(case: Case, patch: Patch, other: Patch, orders: Orders) -> Iterator[Verdict]:
+    for order, answer in zip((f"after {other.id}", f"before {other.id}"), orders, strict=True):
+        failure = failure_of(dict(answer))
+        fault = fault_of(None, failure)
+        if failure and fault:
+            where, fact = f"{shown(patch.path)}:1", order
+            yield registry.verdict(
+                FAMILY, "PG813", fault.kind, case, fact, "works as alone", failure.signature, where, item="applied"
+            )

@@ -1,0 +1,220 @@
+"""Is the workload slower, or larger, than the budget allows? Timed in pairs on a real GPU; nightly on the CPU."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, fields, replace
+from functools import partial
+from pathlib import Path
+
+from patchgate.checks import registry
+from patchgate.checks.blame import Fault, fault_of
+from patchgate.checks.context import CheckContext
+from patchgate.checks.registry import Instance, check
+from patchgate.inputs.devices import load_profile
+from patchgate.model.budgets import budget_of, judge_change, show_budget
+from patchgate.model.files import write_atomically
+from patchgate.model.records import Case, Code, Failure, Kind, Patch, Verdict
+from patchgate.model.serialization import Answer, failure_of, from_dict
+from patchgate.model.statistics import (
+    LOOK_CONFIDENCE,
+    LOOKS,
+    ROUNDS,
+    SECONDS,
+    Interval,
+    Round,
+    hull,
+    quantiles,
+    ratio_interval,
+)
+from patchgate.runner.identity import patch_digest
+from patchgate.runner.run import Run
+
+FAMILY = "latency"
+CODES = (
+    Code(
+        code="PG611",
+        title="over budget on the device",
+        what="The whole interval of the ratio patched / unpatched lies above the budget `latency`, on the CPU"
+        " `cpu_latency`; or peak memory is above `peak_memory`.",
+        why="Whoever serves this model pays it on every step.",
+        fix="Compare the generated code of both sides; if the cost is accepted, widen the budget in patch.toml and"
+        " say so in the PR.",
+    ),
+    Code(
+        code="PG612",
+        title="an unrecorded win on the device",
+        what="The whole interval of the ratio lies below the budget `latency`, on the CPU `cpu_latency`; or peak"
+        " memory is below `peak_memory`.",
+        why="A win that nobody has recorded can be lost again without anybody seeing it.",
+        fix='Record it in patch.toml: [budgets] latency = "-7 % .. 0.5 %".',
+    ),
+    Code(
+        code="PG613",
+        title="within budget on the device",
+        what="The whole interval of the ratio lies within the budget.",
+        why="Measured in pairs, with placement in memory as part of the noise.",
+        fix="Nothing to do.",
+    ),
+    Code(
+        code="PG614",
+        title="too close to the budget to tell",
+        what="After all looks the interval of the ratio still straddles an end of the budget; or kernels were tuned,"
+        " and not every tuning tells the same.",
+        why="A verdict here would be a guess.",
+        fix="Run on a quieter machine, or move the budget away from what the patch really costs.",
+    ),
+    Code(
+        code="PG619",
+        title="could not be timed",
+        what="One side did not compile or run on the device, or the machine failed.",
+        why="A latency that nobody measured is not within budget.",
+        fix="Read the failure; the kernels check tells whose fault it is.",
+    ),
+)
+verdict = partial(registry.verdict, FAMILY)
+_CODES = {Kind.OVER: "PG611", Kind.UNDER: "PG612", Kind.PASS: "PG613", Kind.AMBIGUOUS: "PG614"}
+_QUANTILES = ("p50", "p95", "p99")
+# Tuning runs dozens of candidates for each kernel before anything is timed.
+_TUNING = 8
+
+
+@dataclass(frozen=True, kw_only=True)
+class Timing:
+    """Paired times of one workload at one size, and what was measured beside them."""
+
+    rounds: tuple[Round, ...]  #: microseconds by side; on the CPU those of the process's own clock
+    peak_memory: dict[str, int]  #: bytes by side
+    first_call: dict[str, float]  #: seconds by side
+    elapsed: tuple[Round, ...] = ()  #: on the CPU, microseconds that went by meanwhile
+    warm_up: str = ""  #: whether times were steady before they were taken
+    tuned: bool = False  #: the kernels were tuned, anew for each look
+
+    @property
+    def looks(self) -> tuple[tuple[Round, ...], ...]:
+        return tuple(self.rounds[first : first + ROUNDS] for first in range(0, len(self.rounds), ROUNDS))
+
+    @property
+    def interval(self) -> Interval:
+        """Of all rounds; of tuned kernels that of all looks, because what a tuning chose is in each of its rounds."""
+        if self.tuned:
+            return hull([ratio_interval(look, LOOK_CONFIDENCE) for look in self.looks])
+        return ratio_interval(self.rounds, LOOK_CONFIDENCE)
+
+    @property
+    def metric(self) -> str:
+        """The budget that holds: what a patch costs on a GPU says nothing of the CPU."""
+        return "cpu_latency" if self.elapsed else "latency"
+
+
+def timed_devices(run: Run) -> list[str]:
+    """Real devices, and at night the CPU."""
+    real = [device for device in run.devices if load_profile(device)["kind"] == "real"]
+    return [*real, *(device for device in run.devices if device == "cpu" and run.nightly)]
+
+
+@check("latency", axes=("torch", "device", "workload", "size"), workloads="latency", devices=timed_devices)
+def ask_latency(context: CheckContext, at: Instance) -> Iterable[Verdict]:
+    timing = _timing(context, at)
+    where = context.manifest_location("budgets")
+    if isinstance(timing, Failure):
+        return [judge_untimed(at.case, at.size, timing, where)]
+    return judge_timing(at.case, at.size, context.patch, timing, where)
+
+
+def _timing(context: CheckContext, at: Instance) -> Timing | Failure:
+    """Looks at the times again while a budget lies within the interval."""
+    case, looks = at.case, list[Timing]()
+    while len(looks) < LOOKS and not (looks and is_settled(context.patch, join(looks))):
+        answer = _look(context, at, seed=len(looks))
+        failure = failure_of(answer)
+        if failure:
+            return failure
+        looks.append(timing_of(answer, where=f"times of {case.workload}"))
+        name = f"{case.workload}.{case.device}.{at.size}.{case.torch}.{len(looks)}.json"
+        write_atomically(Path(context.run.folder) / "times" / name, json.dumps(answer, sort_keys=True) + "\n")
+    return join(looks)
+
+
+def _look(context: CheckContext, at: Instance, seed: int) -> Answer:
+    run, patch, torch = context.run, context.patch, at.case.torch
+    workload, shared = context.workload(at.case.workload), Path(run.folder).resolve().parent
+    return context.ask_building(
+        torch,
+        "time",
+        at.case.device,
+        workload=workload,
+        patch=patch,
+        compiles=_TUNING if "autotune" in workload.mode else 1,
+        size=at.size,
+        built=str(shared / "triton" / torch / patch_digest(patch)),
+        tuned=str(shared / "tuned" / torch / str(seed)),
+        rounds=ROUNDS,
+        for_seconds=SECONDS,
+        seed=seed,
+    )
+
+
+def timing_of(answer: Answer, where: str) -> Timing:
+    """The times of one look. Raises UsageError when the answer holds none."""
+    return from_dict(Timing, {one.name: answer[one.name] for one in fields(Timing) if one.name in answer}, where=where)
+
+
+def join(timings: Sequence[Timing]) -> Timing:
+    """All looks as one: their rounds together, memory and first calls of the first."""
+    rounds, elapsed = (tuple(one for t in timings for one in getattr(t, name)) for name in ("rounds", "elapsed"))
+    return replace(timings[0], rounds=rounds, elapsed=elapsed)
+
+
+def is_settled(patch: Patch, timing: Timing) -> bool:
+    """Whether another look could not change the verdict; a change of tuned kernels is believed when all looks agree."""
+    kind = _kind(patch, timing, timing.interval)
+    return kind in (Kind.PASS, Kind.AMBIGUOUS) if timing.tuned else kind is not Kind.AMBIGUOUS
+
+
+def _kind(patch: Patch, timing: Timing, interval: Interval) -> Kind:
+    return judge_change(budget_of(patch.claims, timing.metric), interval.low - 1, interval.high - 1)
+
+
+def judge_timing(case: Case, size: str, patch: Patch, timing: Timing, where: str) -> list[Verdict]:
+    """One verdict on the time, by the whole interval, and one on the peak memory; `where` is the budgets' line."""
+    interval = timing.interval
+    kind = _kind(patch, timing, interval)
+    expected = f"a change within {show_budget(budget_of(patch.claims, timing.metric))}"
+    place = None if kind is Kind.PASS else where
+    verdicts = [verdict(_CODES[kind], kind, case, f"{size} latency", expected, _times_text(timing, interval), place)]
+    if timing.peak_memory:
+        verdicts.append(_memory(case, size, patch, timing.peak_memory, where))
+    return verdicts
+
+
+def _times_text(timing: Timing, interval: Interval) -> str:
+    before, after = (
+        quantiles([time for one in timing.rounds for time in getattr(one, side)]) for side in ("unpatched", "patched")
+    )
+    figures = [f"{name} {old:.1f} -> {new:.1f} us" for name, old, new in zip(_QUANTILES, before, after, strict=True)]
+    parts = [f"ratio {interval}", *figures]
+    if timing.tuned:
+        parts[0] += f" in {len(timing.looks)} tunings" if timing.looks[1:] else " in one tuning"
+    if timing.elapsed:
+        parts.append(f"elapsed {ratio_interval(timing.elapsed, LOOK_CONFIDENCE)}")
+    first = timing.first_call
+    first_call = f"first call {first['unpatched']:.1f} -> {first['patched']:.1f} s"
+    return "; ".join(filter(None, (", ".join(parts), first_call, timing.warm_up)))
+
+
+def _memory(case: Case, size: str, patch: Patch, peak: dict[str, int], where: str) -> Verdict:
+    budget = budget_of(patch.claims, "peak_memory")
+    before, after = peak["unpatched"], peak["patched"]
+    change = (after - before) / before if before else float(after > 0)
+    kind = judge_change(budget, change, change)
+    expected, place = f"a change within {show_budget(budget)}", None if kind is Kind.PASS else where
+    return verdict(_CODES[kind], kind, case, f"{size} peak memory", expected, f"{before:,} -> {after:,} bytes", place)
+
+
+def judge_untimed(case: Case, size: str, failure: Failure, where: str) -> Verdict:
+    """No times. One process runs both sides, so the kernels check judges whose fault a failure is."""
+    kind = Kind.INFRA if fault_of(None, failure) is Fault.MACHINE else Kind.UNMEASURED
+    actual = f"{failure.cause.value}: {failure.signature} [{failure.stage}]"
+    return verdict("PG619", kind, case, f"{size} latency", "paired times", actual, failure.where or where)

@@ -1,0 +1,111 @@
+"""Does this environment count at all? A tiny case with known facts runs before anything else is believed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+from patchgate.checks import registry
+from patchgate.checks.context import CheckContext
+from patchgate.checks.registry import Instance, check
+from patchgate.checks.version_gate import does_not_run
+from patchgate.model.records import Case, Code, Command, Kind, Verdict
+from patchgate.model.serialization import failure_of
+
+FAMILY = "machine"
+CODES = (
+    Code(
+        code="PG901",
+        title="torch could not be installed or started",
+        what="This row of the matrix has no working environment.",
+        why="Nothing was measured there, so nothing is known there.",
+        fix="Read the reason; make the environment of that release again and look at the output.",
+    ),
+    Code(
+        code="PG902",
+        title="the sentinel does not count",
+        what="A tiny case with known, non-zero facts gave other facts in this environment.",
+        why="Counters that do not count make every other verdict of this row void.",
+        fix="Look at the facts of the sentinel: Inductor may have moved what the probe reads.",
+    ),
+    Code(
+        code="PG903",
+        title="counters count",
+        what="The sentinel case gave exactly its known facts.",
+        why="The figures below are figures.",
+        fix="Nothing to do.",
+    ),
+    Code(
+        code="PG904",
+        title="patchgate itself failed",
+        what="A cell ended without a verdict: a defect in patchgate or in the pytest around it.",
+        why="Nothing was judged there, and silence is not green.",
+        fix="Please report it with the output above and run.json of the results' folder.",
+    ),
+    Code(
+        code="PG905",
+        title="the machine failed, not the patch",
+        what="Running the patch was cut short from outside: killed, disk full, no answer; also when tried again.",
+        why="It is never held against the patch.",
+        fix="Run again; if it stays, look at disk, memory and limits.",
+    ),
+    Code(
+        code="PG906",
+        title="needs a real device",
+        what="This workload's code depends on what runs on the device, or it runs on more devices than there are here;"
+        " no simulation can tell.",
+        why="A guess would pass or fail for the wrong reason.",
+        fix="Run it on a machine with the GPU.",
+        commands=(Command(name="gate", arguments=("PATCH", "--device", "cuda")),),
+    ),
+)
+verdict = partial(registry.verdict, FAMILY)
+
+
+@check("sentinel", axes=("torch", "device"), first=True)
+def ask_sentinel(context: CheckContext, at: Instance) -> Iterable[Verdict]:
+    return [sentinel_verdict(context, at.case.torch, at.case.device)]
+
+
+def sentinel_verdict(context: CheckContext, torch: str, device: str) -> Verdict:
+    """Whether counters count there."""
+    return judge_sentinel(Case(torch=torch, device=device, workload="sentinel"), context.sentinel(torch, device))
+
+
+def preconditions(context: CheckContext, torch: str, device: str) -> list[Verdict]:
+    """Why nothing else is worth asking there: the sentinel does not count, or the patch does not run."""
+    sentinel = sentinel_verdict(context, torch, device)
+    if sentinel.kind is not Kind.PASS:
+        return [sentinel]
+    failure = failure_of(context.apply(torch, version=torch))
+    return [does_not_run(context.case(torch), failure, context.patch, context.run.again)] if failure else []
+
+
+def judge_sentinel(case: Case, answer: Mapping[str, Any]) -> Verdict:
+    """PG903 when every known fact came out exactly, PG902 otherwise."""
+    failure = failure_of(dict(answer))
+    if failure:
+        return verdict("PG902", Kind.INFRA, case, "", "known facts", failure.signature)
+    facts = answer["facts"]
+    wrong = [f"{k} = {facts.get(k)}, not {v}" for k, v in answer["expected"].items() if facts.get(k) != v]
+    if wrong:
+        return verdict("PG902", Kind.INFRA, case, "", "known facts", "; ".join(wrong))
+    return verdict("PG903", Kind.PASS, case, "", "known facts", f"{len(answer['expected'])} as known")
+
+
+def judge_environment(torch: str, problem: str) -> Verdict:
+    """PG901: the release has no environment."""
+    case = Case(torch=torch)
+    return verdict("PG901", Kind.INFRA, case, "", "a working torch", problem, item="environment")
+
+
+def judge_broken(item: str, expected: str, actual: str) -> Verdict:
+    """PG904: something of ours ended without a verdict."""
+    return verdict("PG904", Kind.INFRA, Case(torch=""), "", expected, actual, item=item)
+
+
+def judge_undeviced(check: str, case: Case, reason: str, needed: str = "a real device") -> Verdict:
+    """PG906: what this needs is not here, and nothing is guessed."""
+    return replace(verdict("PG906", Kind.NOTE, case, "", needed, reason), check=check)

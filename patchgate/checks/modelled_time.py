@@ -1,0 +1,76 @@
+"""Does the simulated device need more time by bytes, matrix products and launches? A model, no measurement."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import partial
+
+from patchgate.checks import registry
+from patchgate.checks.context import CheckContext
+from patchgate.checks.registry import Instance, NothingToJudge, check
+from patchgate.inputs.devices import load_profile
+from patchgate.model.budgets import budget_of, judge_change, show_budget
+from patchgate.model.records import Code, Kind, Observation, Patch, Verdict
+from patchgate.runner.roofline import METRIC
+from patchgate.runner.run import Run
+
+FAMILY = "modelled"
+CODES = (
+    Code(
+        code="PG621",
+        title="over budget by the model of the device",
+        what="The time that bytes, matrix products and launches need at least on the simulated device grows by more"
+        " than the budget `modelled_time` allows. It is modelled, not measured.",
+        why="More traffic or more launches cost time on every step; without a GPU this is the first sign of it.",
+        fix="Compare the generated code of both sides, and time it on a real device (`--device cuda`). If the cost is"
+        ' meant, say so in patch.toml: [budgets] modelled_time = "0 % .. 2 %".',
+    ),
+    Code(
+        code="PG622",
+        title="an unrecorded win by the model of the device",
+        what="The modelled time on the simulated device falls by more than the budget `modelled_time` expects.",
+        why="A win that nobody has recorded can be lost again without anybody seeing it.",
+        fix='Record it in patch.toml: [budgets] modelled_time = "-2 % .. 0 %".',
+    ),
+    Code(
+        code="PG623",
+        title="within budget by the model of the device",
+        what="The modelled time on the simulated device stays within the budget `modelled_time`.",
+        why="The kernels need no more bytes, products or launches than they did; how fast they are is not told.",
+        fix="Nothing to do.",
+    ),
+)
+verdict = partial(registry.verdict, FAMILY)
+_CODES = {Kind.OVER: "PG621", Kind.UNDER: "PG622", Kind.PASS: "PG623"}
+
+
+def modelled_devices(run: Run) -> list[str]:
+    """Those whose profile has figures of speed."""
+    return [device for device in run.devices if "speed" in load_profile(device)]
+
+
+@check("modelled", axes=("torch", "device", "workload"), devices=modelled_devices)
+def ask_modelled(context: CheckContext, at: Instance) -> Iterable[Verdict]:
+    if context.workload(at.case.workload).needs_device:
+        raise NothingToJudge("needs a device: judged by the kernels check")
+    sides = context.observations(at.case)
+    verdicts = judge_modelled(context.patch, *sides, context.manifest_location("budgets"))
+    if not verdicts:
+        raise NothingToJudge("did not compile: judged by the kernels check")
+    return verdicts
+
+
+def judge_modelled(patch: Patch, unpatched: Observation, patched: Observation, where: str) -> list[Verdict]:
+    """One verdict; none where a side has no modelled time, because it did not compile."""
+    before, after = unpatched.metrics.get(METRIC), patched.metrics.get(METRIC)
+    if not before or after is None:
+        return []
+    budget = budget_of(patch.claims, METRIC)
+    # The model is exact, so the change is taken as it is; sums of the same figures in another order differ in the
+    # last bits.
+    change = round(after / before - 1, 9)
+    kind = judge_change(budget, change, change)
+    expected = f"modelled, not measured: a change within {show_budget(budget)}"
+    actual = f"{change:+.2%}: modelled {before:.1f} us unpatched, {after:.1f} us patched"
+    place = None if kind is Kind.PASS else where
+    return [verdict(_CODES[kind], kind, patched.case, "modelled time", expected, actual, place)]

@@ -1,0 +1,38 @@
+"""Does torch.compile know the recorded options, and do its modes set them as recorded?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+
+from patchgate.checks.context import CheckContext
+from patchgate.checks.facts import Compared, fact_codes, fact_verdicts, judge_facts
+from patchgate.checks.registry import Instance, check
+from patchgate.model.records import Case, Kind, Patch, Verdict
+
+FAMILY = "options"
+CODES = fact_codes(FAMILY, noun="option")
+# Hundreds of options that hold are one line, and so are those of a new release.
+_TOGETHER = (Kind.PASS, Kind.NEW)
+
+
+def _cases(patch: Patch, torch: str) -> list[Case]:
+    return [Case(torch=torch, device="cpu", workload="options", patch=patch.id)]
+
+
+@check("options", cases=_cases)
+def ask_options(context: CheckContext, at: Instance) -> Iterable[Verdict]:
+    return fact_verdicts(context, FAMILY, at.case, judge_options)
+
+
+def judge_options(compared: Compared) -> Iterator[Verdict]:
+    """One verdict for each option or mode that moved, one for all that did not."""
+    verdicts = list(judge_facts(FAMILY, compared))
+    yield from (verdict for verdict in verdicts if verdict.kind not in _TOGETHER)
+    for kind in _TOGETHER:
+        alike = [verdict for verdict in verdicts if verdict.kind is kind]
+        if alike:
+            actual = f"{len(alike)} options and modes"
+            yield replace(
+                alike[0], fact="", expected="as recorded", actual=actual, before=None, after=None, recorded=None
+            )

@@ -1,0 +1,262 @@
+"""Do the numbers stay in the class that the patch claims? On the CPU in one thread, and on a real GPU."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from patchgate.checks import registry
+from patchgate.checks.blame import Fault, failure_text, fault_of
+from patchgate.checks.context import CheckContext
+from patchgate.checks.registry import Instance, check
+from patchgate.inputs.devices import load_profile
+from patchgate.model.paths import shown
+from patchgate.model.records import Case, Code, Failure, Kind, Numerics, Patch, Verdict
+from patchgate.model.serialization import Answer, failure_of
+from patchgate.runner.run import Run
+
+FAMILY = "parity"
+CODES = (
+    Code(
+        code="PG501",
+        title="not bit-identical",
+        what='The patch claims `numerics = "bit-identical"` (the default), and outputs differ bit for bit.',
+        why="Any job that compares sampled text or checksums exactly can flip; this is why vLLM #42686 was reverted.",
+        fix='If rounding may move, claim `numerics = "rounding"` in patch.toml and say so in the PR.',
+    ),
+    Code(
+        code="PG502",
+        title="less accurate than eager and unpatched",
+        what="The error against a float64 reference is larger than `error_factor` times the larger of eager's"
+        " and unpatched's: of all elements together, or grossly of one.",
+        why="Rounding differently is fine; rounding worse is a defect.",
+        fix='Look for a lost upcast or a changed order of reduction; or claim `numerics = "changes"`.',
+    ),
+    Code(
+        code="PG503",
+        title="numbers hold",
+        what="The outputs stay in the class that the patch claims.",
+        why="This is what a reviewer cannot see by reading.",
+        fix="Nothing to do.",
+    ),
+    Code(
+        code="PG504",
+        title="the patched workload does not run",
+        what="Unpatched the workload runs on the CPU; with the patch it fails.",
+        why="The same happens to whoever compiles such a model.",
+        fix="Read the failure; it names the stage and the line.",
+    ),
+    Code(
+        code="PG505",
+        title="more than rounding",
+        what='The patch claims `numerics = "rounding"`, and an output moves by more than `largest_ulps` (8) units in'
+        " the last place of its dtype.",
+        why="Rounding an intermediate moves an output by a few ulps; more is another computation.",
+        fix="Find the first intermediate at which they part; or claim the ulps that are meant: `largest_ulps = 16`.",
+    ),
+    Code(
+        code="PG506",
+        title="special inputs come out otherwise",
+        what="For inputs with NaN, infinities, very large or denormal values, of one row or of none, an output is NaN,"
+        " infinite or finite where it is that neither unpatched nor in eager; or an error comes or goes.",
+        why="A NaN that is swallowed hides a broken training run; one that is made up breaks a good one.",
+        fix="Look for a comparison that NaN fails, or for an intermediate in a type that overflows earlier.",
+    ),
+    Code(
+        code="PG508",
+        title="parity could not be measured",
+        what="The compiled workload could not be run on this machine.",
+        why="A patch is not bit-identical because nobody looked.",
+        fix="Install a C++ compiler (g++ or clang++) so that the CPU backend can run.",
+    ),
+    Code(
+        code="PG509",
+        title="torch or the machine failed, not the patch",
+        what="The unpatched side of this comparison failed (then torch has changed underneath), or the machine did.",
+        why="It is never held against the patch.",
+        fix="Run again; if it stays, run the workload without the patch, and look at disk, memory and limits.",
+    ),
+    Code(
+        code="PG511",
+        title="runs differ from one another",
+        what="Two runs of the same compiled workload on the same inputs differ bit for bit, on the side that is named.",
+        why="Where runs differ by themselves, a difference from unpatched says nothing of the patch.",
+        fix="Look for atomics, threads or random numbers in that side's code, and judge it where runs repeat.",
+    ),
+)
+verdict = partial(registry.verdict, FAMILY)
+# Inputs and weights of a comparison of numbers.
+SEEDS = (0, 1, 2)
+# Errors are 2-norms of thousands of elements; below this they are equal but for the last digits.
+_SLACK = 1e-6
+# The worst of some thousand elements scatters; a defect in one of them is far larger.
+_ELEMENT = 2
+_SIDES = ("eager", "unpatched", "patched")
+# How Inductor says that it found no compiler, or one that does not work.
+_NO_COMPILER = ("InvalidCxxCompiler", "No working C++ compiler", "CppCompileError", "['g++'", "['clang++'")
+# Puts one question for one side, whose outputs go to a file.
+AskSide = Callable[[Patch | None, Path], Answer]
+
+
+def numeric_devices(run: Run) -> list[str]:
+    """Numbers come out of the CPU, and of the run's real devices."""
+    return ["cpu", *(device for device in run.devices if load_profile(device)["kind"] == "real")]
+
+
+@check("parity", axes=("torch", "device", "workload"), workloads="parity", devices=numeric_devices)
+def ask_parity(context: CheckContext, at: Instance) -> Iterable[Verdict]:
+    with TemporaryDirectory(prefix="patchgate-") as folder:
+        metrics = compared_sides(context, at.case, partial(_run, context, at.case, "run"), "differ", Path(folder))
+        if isinstance(metrics, Verdict):
+            return [metrics]
+        if metrics["differing"]:
+            metrics |= _first_divergence(context, at.case, Path(folder))
+        return judge_numbers(at.case, context.patch, metrics)
+
+
+def compared_sides(
+    context: CheckContext, case: Case, ask: AskSide, question: str, folder: Path
+) -> dict[str, Any] | Verdict:
+    """The figures of the difference between both sides' outputs, or the verdict on the side that did not run."""
+    files = folder / "unpatched", folder / "patched"
+    unpatched, patched = (
+        failure_of(ask(patch, path)) for patch, path in zip((None, context.patch), files, strict=True)
+    )
+    answer = {} if unpatched or patched else context.differences(case.torch, question, *files)
+    # Outputs that cannot be compared are the patch's doing: the unpatched ones were written by us.
+    patched = patched or failure_of(answer)
+    if unpatched or patched:
+        return judge_failed(case, unpatched, patched)
+    metrics: dict[str, Any] = answer["metrics"]
+    return metrics
+
+
+def outputs_of(
+    context: CheckContext, case: Case, question: str, patch: Patch | None, path: Path, compiles: int = 1
+) -> Answer:
+    """Outputs of a workload, or of what the question makes of it, on a device, written to the file `path`."""
+    workload = context.workload(case.workload)
+    small = context.runner.nightly or "consistency" in workload.checks
+    # Once more for each small size, and twice where gradients are taken.
+    compiles *= (3 if small else 1) * (2 if workload.training else 1)
+    return context.ask_building(
+        case.torch,
+        question,
+        case.device,
+        workload=workload,
+        patch=patch,
+        compiles=compiles,
+        outputs=str(path),
+        seeds=list(SEEDS),
+        small=small,
+    )
+
+
+def _run(context: CheckContext, case: Case, question: str, patch: Patch | None, path: Path) -> Answer:
+    return outputs_of(context, case, question, patch, path)
+
+
+def _first_divergence(context: CheckContext, case: Case, folder: Path) -> dict[str, Any]:
+    """The first intermediate that differs; nothing when a side cannot tell."""
+    files = folder / "unpatched-trace", folder / "patched-trace"
+    for patch, path in zip((None, context.patch), files, strict=True):
+        outputs_of(context, case, "trace", patch, path)
+    metrics: dict[str, Any] = context.differences(case.torch, "differ traces", *files).get("metrics", {})
+    return metrics
+
+
+def judge_failed(case: Case, unpatched: Failure | None, patched: Failure | None) -> Verdict:
+    """One verdict where a side did not run."""
+    failure, fault = unpatched or patched, fault_of(unpatched, patched)
+    assert failure is not None
+    assert fault is not None
+    text = failure_text(unpatched, patched)
+    if unpatched and any(word in unpatched.signature for word in _NO_COMPILER):
+        return verdict("PG508", Kind.UNMEASURED, case, "", "runs", text, failure.where)
+    code = "PG504" if fault is Fault.PATCH else "PG509"
+    return verdict(code, fault.kind, case, "", "runs as it does unpatched", text, failure.where)
+
+
+def judge_numbers(case: Case, patch: Patch, metrics: Mapping[str, Any]) -> list[Verdict]:
+    """Three questions: bit-stable? accurate against float64? and do special inputs come out as they did?
+
+    The first two are asked of the outputs, and of the gradients where there are any.
+    """
+    where = shown(patch.manifest or patch.path)
+    strict = patch.claims.numerics is not Numerics.CHANGES
+    verdicts = []
+    for part, figures in (("", metrics), ("gradients ", metrics.get("gradients"))):
+        if figures:
+            verdicts.append(_bits(case, patch, f"{part}bits", figures, where))
+            verdicts += [_error(case, patch, f"{part}error", figures, where)] if strict else []
+    return [*verdicts, *_extremes(case, patch, metrics, where)] if strict else verdicts
+
+
+def _bits(case: Case, patch: Patch, fact: str, metrics: Mapping[str, Any], where: str) -> Verdict:
+    """The share that differs, held to the class that is claimed."""
+    claims = patch.claims
+    nondeterministic = [side for side, repeats in metrics["repeats"].items() if not repeats]
+    if nondeterministic:
+        actual = f"{' and '.join(nondeterministic)}: the second of two equal runs gave other bits"
+        return verdict("PG511", Kind.UNMEASURED, case, fact, "two equal runs", actual, where)
+    expected = f'numerics = "{claims.numerics.value}"'
+    actual = f"{metrics['differing']:.1%} of {metrics['elements']:.0f} elements differ bit for bit"
+    actual += f", largest difference {metrics['largest']:.6g} ({metrics['ulps']:.3g} ulps)"
+    if metrics.get("parted"):
+        actual += f"; they part at {metrics['parted']}"
+    code = _broken_claim(patch, metrics)
+    if code == "PG505":
+        expected += f", at most {claims.largest_ulps:g} ulps"
+    kind = Kind.REGRESSED if code else Kind.PASS
+    return verdict(code or "PG503", kind, case, fact, expected, actual, where if code else None)
+
+
+def _broken_claim(patch: Patch, metrics: Mapping[str, Any]) -> str | None:
+    """The code of what bits and ulps break of the claim."""
+    claims = patch.claims
+    if claims.numerics is Numerics.BIT_IDENTICAL and metrics["differing"] > 0:
+        return "PG501"
+    return "PG505" if claims.numerics is Numerics.ROUNDING and not metrics["ulps"] <= claims.largest_ulps else None
+
+
+def _error(case: Case, patch: Patch, fact: str, metrics: Mapping[str, Any], where: str) -> Verdict:
+    """The error against float64, of all elements and of the worst one."""
+    factor = patch.claims.error_factor
+    errors, worst = ({side: metrics[f"{kind}_{side}"] for side in _SIDES} for kind in ("error", "worst"))
+    bound = factor * max(errors["eager"], errors["unpatched"])
+    limit = factor * _ELEMENT * max(worst["eager"], worst["unpatched"]) + 1
+    worse = not (errors["patched"] <= bound * (1 + _SLACK) and worst["patched"] <= limit)
+    actual = ", ".join(f"{side} {error:.3g}" for side, error in errors.items())
+    actual += "; worst element, in ulps: " + ", ".join(f"{side} {error:.3g}" for side, error in worst.items())
+    expected = f"relative error against float64 of at most {bound:.3g}, of one element {limit:.3g} ulps"
+    code, kind = ("PG502", Kind.REGRESSED) if worse else ("PG503", Kind.PASS)
+    return verdict(code, kind, case, fact, expected, actual, where if worse else None)
+
+
+def _extremes(case: Case, patch: Patch, metrics: Mapping[str, Any], where: str) -> Iterator[Verdict]:
+    """NaN, infinities and extremes in the inputs, one row and none: what comes out is what unpatched or eager gives."""
+    expected = "NaN, infinite and finite elements, or the error, that unpatched or eager gives"
+    lost = {name: what for name, what in metrics["special"].items() if what}
+    yield _behaviour(case, "special inputs", expected, metrics["special"], lost, where)
+    small = metrics["small"]
+    if small:
+        lost = {name: figures["lost"] or _broken_text(patch, figures) for name, figures in small.items()}
+        lost = {name: what for name, what in lost.items() if what}
+        yield _behaviour(case, "small inputs", f"{expected}; numbers as claimed", small, lost, where)
+
+
+def _broken_text(patch: Patch, metrics: Mapping[str, Any]) -> str:
+    broken = _broken_claim(patch, metrics)
+    return f"{metrics['differing']:.1%} differ, {metrics['ulps']:.3g} ulps" if broken else ""
+
+
+def _behaviour(
+    case: Case, fact: str, expected: str, inputs: Iterable[str], lost: Mapping[str, str], where: str
+) -> Verdict:
+    if lost:
+        actual = ", ".join(f"{name} input: {what}" for name, what in lost.items())
+        return verdict("PG506", Kind.REGRESSED, case, fact, expected, actual, where)
+    return verdict("PG503", Kind.PASS, case, fact, expected, f"as there, for inputs with {', '.join(inputs)}")

@@ -1,0 +1,43 @@
+"""Do two ranks agree with the patch as well as without it, tensor-parallel and sequence-parallel? CPU, and two GPUs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from patchgate.checks.context import CheckContext
+from patchgate.checks.equivalence import judge_equivalence
+from patchgate.checks.machine import judge_undeviced
+from patchgate.checks.parity import compared_sides, numeric_devices
+from patchgate.checks.registry import Instance, NothingToJudge, check
+from patchgate.model.records import Case, Patch, Verdict
+from patchgate.model.serialization import Answer
+
+FAMILY = "parity"
+# Each mode is compiled once in each rank.
+_COMPILES = 2
+
+
+class NoRanks(NothingToJudge):
+    """There can be no two ranks here; the message tells why."""
+
+
+@check("ranks", axes=("torch", "device"), devices=numeric_devices)
+def ask_ranks(context: CheckContext, at: Instance) -> Iterable[Verdict]:
+    case = Case(torch=at.case.torch, device=at.case.device, workload="two ranks", patch=context.patch.id)
+
+    def ask(patch: Patch | None, path: Path) -> Answer:
+        answer = context.ask_building(
+            case.torch, "ranks", case.device, patch=patch, compiles=_COMPILES, outputs=str(path)
+        )
+        if "unmeasured" in answer:
+            raise NoRanks(answer["unmeasured"])
+        return answer
+
+    with TemporaryDirectory(prefix="patchgate-") as folder:
+        try:
+            metrics = compared_sides(context, case, ask, "differ forms", Path(folder))
+        except NoRanks as reason:
+            return [judge_undeviced(FAMILY, case, str(reason), "two GPUs")]
+    return [metrics] if isinstance(metrics, Verdict) else judge_equivalence(case, context.patch, metrics)

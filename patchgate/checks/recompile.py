@@ -1,0 +1,110 @@
+"""Is a workload compiled more often with the patch: called again, as other instances, with another size?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from functools import partial
+from typing import Any
+
+from patchgate.checks import registry
+from patchgate.checks.blame import Fault, failure_text, fault_of
+from patchgate.checks.context import CheckContext
+from patchgate.checks.registry import Instance, check
+from patchgate.model.paths import shown
+from patchgate.model.records import Case, Code, Kind, Patch, Verdict
+from patchgate.model.serialization import failure_of
+
+FAMILY = "recompile"
+CODES = (
+    Code(
+        code="PG410",
+        title="compiled no more often",
+        what="Calling a workload again, other instances of it, or with another size compiles as often as unpatched.",
+        why="A compile takes seconds, and past the limit of recompiles Dynamo runs the function uncompiled.",
+        fix="Nothing to do.",
+    ),
+    Code(
+        code="PG411",
+        title="compiled again",
+        what="With the patch a further call, another instance or another size compiles graphs that it does not"
+        " compile without.",
+        why="Each layer of a model then pays for a compile of its own, until the limit of recompiles is reached:"
+        " the layers after it run uncompiled.",
+        fix="TORCH_LOGS=recompiles names the guard that failed. Keep what differs from instance to instance (a name,"
+        " a number, an id) out of what is traced.",
+    ),
+    Code(
+        code="PG412",
+        title="sizes became symbolic",
+        what="With the patch a graph was compiled for symbolic sizes where without it sizes are numbers.",
+        why="Instances that share what was compiled turn a size symbolic as soon as two of them differ: the code for"
+        " it is another, is slower, and may not compile at all.",
+        fix="Compile each instance by itself, or pin the sizes: `torch.compile(..., dynamic=False)`.",
+    ),
+    Code(
+        code="PG413",
+        title="does not run when called again",
+        what="With the patch a workload failed while it was called several times; without it, it does not.",
+        why="A model calls its layers more than once.",
+        fix="Read the failure.",
+    ),
+    Code(
+        code="PG419",
+        title="recompiles could not be counted",
+        what="The unpatched workload failed, or the machine did.",
+        why="Not known is not green.",
+        fix="See the failure; run the gate again.",
+    ),
+)
+verdict = partial(registry.verdict, FAMILY)
+Counts = Mapping[str, int]
+FIRST, SIZE = "first call", "another size"
+
+
+@check("recompile", axes=("torch", "device", "workload"), workloads="recompile", devices=lambda run: ["cpu"])
+def ask_recompile(context: CheckContext, at: Instance) -> Iterable[Verdict]:
+    workload = context.workload(at.case.workload)
+    unpatched, patched = (
+        context.ask(at.case.torch, "recompiles", "cpu", workload=workload, patch=patch)
+        for patch in (None, context.patch)
+    )
+    return judge_recompiles(at.case, context.patch, unpatched, patched)
+
+
+def judge_recompiles(
+    case: Case, patch: Patch, unpatched: Mapping[str, Any], patched: Mapping[str, Any]
+) -> Iterator[Verdict]:
+    """One verdict for each step in which more was compiled; PG410 when there is none.
+
+    A further graph in the first call is no matter of this check: it is a graph break, which the graph check has.
+    """
+    place = f"{shown(patch.path)}:1"
+    failures = failure_of(dict(unpatched)), failure_of(dict(patched))
+    fault = fault_of(*failures)
+    if fault:
+        failure = failures[0] or failures[1]
+        code = "PG413" if fault is Fault.PATCH else "PG419"
+        where = failure.where if failure and failure.where else place
+        yield verdict(code, fault.kind, case, "", "runs, as unpatched", failure_text(*failures), where)
+        return
+    ways = patched["counts"]
+    grown = [step for way in ways for step in _more(unpatched["counts"][way], ways[way], way)]
+    for code, step, expected, actual in grown:
+        yield verdict(code, Kind.REGRESSED, case, step, expected, actual, place)
+    if not grown:
+        graphs = sum(counts["graphs"] for counts in ways["compiled"].values())
+        actual = f"{graphs} graphs in {len(ways['compiled'])} steps"
+        yield verdict("PG410", Kind.PASS, case, "", "compiled no more often than unpatched", actual)
+
+
+def _more(unpatched: Mapping[str, Counts], patched: Mapping[str, Counts], way: str) -> Iterator[tuple[str, ...]]:
+    """(code, step, expected, actual) of each step with more graphs, or with symbolic ones instead of static."""
+    # What the patch compiles or splits by itself is compiled once more for another size.
+    own = max(0, patched[FIRST]["graphs"] - unpatched[FIRST]["graphs"])
+    for step, counts in patched.items():
+        allowed = unpatched[step]["graphs"] + (own if step == SIZE else 0)
+        if step != FIRST and counts["graphs"] > allowed:
+            yield "PG411", f"{way}, {step}", f"at most {allowed} graphs compiled", f"{counts['graphs']} compiled"
+        if counts["symbolic"] > unpatched[step]["symbolic"]:
+            expected = f"{unpatched[step]['symbolic']} graphs with symbolic sizes"
+            yield "PG412", f"{way}, {step}", expected, f"{counts['symbolic']} of {counts['graphs']}"

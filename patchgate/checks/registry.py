@@ -1,0 +1,162 @@
+"""Finds the checks: each module of this package that decorates a function with `check` adds one by being there.
+
+The catalogue of codes, the order in reports and what pytest runs are all made from what is found.
+"""
+
+from __future__ import annotations
+
+import pkgutil
+import sys
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import cache
+from importlib import import_module
+from typing import Any
+
+from patchgate import checks
+from patchgate.checks.context import CheckContext
+from patchgate.lint import codes as rules
+from patchgate.model.records import Case, Code, Command, Kind, Patch, Verdict
+from patchgate.runner.run import Run
+
+# What a check asks and judges of one case: the axes that it has not are empty in the case.
+Ask = Callable[[CheckContext, "Instance"], Iterable[Verdict]]
+AXES = ("torch", "device", "workload", "size")
+
+
+class NothingToJudge(Exception):
+    """A check has nothing to say of a case, for a reason that another check tells."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Instance:
+    """One combination of a check's axes."""
+
+    case: Case  #: of the patched side
+    size: str = ""  #: the size at which a workload is timed, as its `build` takes it
+
+    @property
+    def id(self) -> str:
+        """As pytest shows it."""
+        return "-".join(filter(None, (self.case.torch, self.case.device, self.case.workload, self.size)))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Check:
+    """One question that is put to a patch, for each combination of its axes."""
+
+    name: str  #: as `--check` and pytest know it
+    family: str  #: as reports list its verdicts
+    question: str  #: the first line of its module
+    ask: Ask
+    axes: tuple[str, ...]  #: of `AXES`
+    workloads: str  #: the kind of check that a workload's CHECKS must name
+    devices: Callable[[Run], list[str]]  #: the devices on which it is asked
+    believes: str  #: the device whose sentinel must count first; empty: the one that it is asked on
+    first: bool  #: asked whatever else holds
+    wanted: Callable[[Run, Patch], bool]  #: whether this run and patch give it anything to do
+    cases: Callable[[Patch, str], list[Case]] | None  #: on one release, in place of the product of the axes
+
+
+def every_device(run: Run) -> list[str]:
+    """The devices of the run."""
+    return list(run.devices)
+
+
+def check(
+    name: str,
+    *,
+    axes: tuple[str, ...] = ("torch",),
+    workloads: str = "kernels",
+    devices: Callable[[Run], list[str]] = every_device,
+    believes: str = "",
+    first: bool = False,
+    wanted: Callable[[Run, Patch], bool] = lambda run, patch: True,
+    cases: Callable[[Patch, str], list[Case]] | None = None,
+) -> Callable[[Ask], Ask]:
+    """Register the decorated function as a check."""
+
+    def register(ask: Ask) -> Ask:
+        module = sys.modules[ask.__module__]
+        _CHECKS[name] = Check(
+            name=name,
+            family=module.FAMILY,
+            question=(module.__doc__ or "").splitlines()[0],
+            ask=ask,
+            axes=axes,
+            workloads=workloads,
+            devices=devices,
+            believes=believes,
+            first=first,
+            wanted=wanted,
+            cases=cases,
+        )
+        return ask
+
+    return register
+
+
+_CHECKS: dict[str, Check] = {}
+
+
+@cache
+def _modules() -> tuple[Any, ...]:
+    return tuple(import_module(f"{checks.__name__}.{found.name}") for found in pkgutil.iter_modules(checks.__path__))
+
+
+@cache
+def all_checks() -> dict[str, Check]:
+    """Every check by name, the sentinel first and then in the order of their codes."""
+    _modules()
+    return dict(sorted(_CHECKS.items(), key=lambda item: families().index(item[1].family)))
+
+
+@cache
+def catalogue() -> dict[str, Code]:
+    """Every code, of checks and of lint's rules, in order."""
+    codes = [code for module in _modules() for code in getattr(module, "CODES", ())]
+    return {code.code: code for code in sorted([*codes, *rules.CODES], key=lambda code: code.code)}
+
+
+@cache
+def families() -> tuple[str, ...]:
+    """What verdicts are listed under, in reading order: what cannot be believed first, then by code."""
+    first = {
+        module.FAMILY: min(code.code for code in module.CODES) for module in _modules() if getattr(module, "CODES", ())
+    }
+    return tuple(sorted(first, key=lambda family: "" if family == "machine" else first[family]))
+
+
+def verdict(
+    check: str,
+    code: str,
+    kind: Kind,
+    case: Case,
+    fact: str,
+    expected: str,
+    actual: str,
+    where: str | None = None,
+    *,
+    item: str = "",
+    advice: str | None = None,
+    commands: tuple[Command, ...] | None = None,
+) -> Verdict:
+    """A verdict whose why is that of its code, and so is its next step where nothing better is known.
+
+    `item` is the line of the report that it belongs to; the case's name where none is given.
+    """
+    known = catalogue()[code]
+    return Verdict(
+        code=code,
+        kind=kind,
+        check=check,
+        case=case,
+        item=item or case.name,
+        fact=fact,
+        expected=expected,
+        actual=actual,
+        where=where,
+        why=known.why,
+        advice=known.fix if advice is None else advice,
+        commands=known.commands if commands is None and advice is None else commands or (),
+    )

@@ -1,0 +1,66 @@
+"""Does a patch that claims a scope leave torch alone outside of it?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from functools import partial
+
+from patchgate.checks import registry
+from patchgate.checks.blame import Fault, fault_of
+from patchgate.checks.context import SIMULATED, CheckContext
+from patchgate.checks.registry import Instance, check
+from patchgate.model.facts import facts_with_compiles, format_value
+from patchgate.model.records import Case, Code, Kind, Observation, Patch, Verdict
+from patchgate.model.serialization import fact_from, failure_of
+
+FAMILY = "gate"
+CODES = (
+    Code(
+        code="PG219",
+        title="changes torch outside its scope",
+        what="The patch changed torch by being imported, or left a change behind when its `scope` ended: a name,"
+        " or a workload whose facts are others afterwards.",
+        why="Another compile in the same process gets a compiler that nobody asked for.",
+        fix="Replace on entering and put back on leaving, also after an exception (`mock.patch.object`).",
+    ),
+)
+verdict = partial(registry.verdict, FAMILY, item="outside")
+# How many of the facts that differ are named.
+_SHOWN = 4
+
+
+@check("scope", believes=SIMULATED, wanted=lambda run, patch: bool(patch.claims.scope))
+def ask_scope(context: CheckContext, at: Instance) -> Iterable[Verdict]:
+    return outside(context, context.observed_cases(at.case.torch))
+
+
+def outside(context: CheckContext, cases: Sequence[Case]) -> list[Verdict]:
+    """Each case, compiled after the scope was entered and left, against torch without the patch."""
+    where = context.manifest_location("scope")
+    return [
+        judge_outside(context.patch, where, context.observe_unpatched(case), _after_the_scope(context, case))
+        for case in dict.fromkeys(cases)
+    ]
+
+
+def _after_the_scope(context: CheckContext, case: Case) -> Observation:
+    workload = context.workload(case.workload)
+    answer = context.ask(case.torch, workload.asks, case.device, workload=workload, patch=context.patch, left=True)
+    facts = {fact: fact_from(value) for fact, value in answer.get("facts", {}).items()}
+    return Observation(case=case, failure=failure_of(answer), facts=facts)
+
+
+def judge_outside(patch: Patch, where: str, unpatched: Observation, left: Observation) -> Verdict:
+    """PG219 where a workload that is compiled after the scope has ended is not what it is without the patch."""
+    case, fact = left.case, f"{patch.claims.scope} {left.case.name}"
+    expected = "the facts of torch without the patch"
+    if fault_of(unpatched.failure, left.failure) is Fault.MACHINE:
+        failure = unpatched.failure or left.failure
+        assert failure is not None
+        return verdict("PG905", Kind.INFRA, case, fact, expected, failure.signature)
+    before, after = facts_with_compiles(unpatched), facts_with_compiles(left)
+    differing = sorted(name for name in before.keys() & after.keys() if before[name] != after[name])
+    if differing:
+        changes = [f"{name} {format_value(before[name])} -> {format_value(after[name])}" for name in differing[:_SHOWN]]
+        return verdict("PG219", Kind.REGRESSED, case, fact, expected, "; ".join(changes), where)
+    return verdict("PG211", Kind.PASS, case, fact, expected, f"{len(after)} facts as without it")

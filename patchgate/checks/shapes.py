@@ -1,0 +1,98 @@
+"""Does torch compile again, break the graph or give up where it did not without the patch, as sizes change?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from patchgate.checks import registry
+from patchgate.checks.context import CheckContext
+from patchgate.checks.facts import Compared, fact_verdicts, judge_facts
+from patchgate.checks.registry import Instance, check
+from patchgate.model.facts import format_value
+from patchgate.model.records import Case, Code, Facts, FactValue, Kind, Verdict
+
+FAMILY = "shapes"
+# The codes of facts as recorded are those of the graph check: PG400 to PG409.
+CODES = (
+    Code(
+        code="PG421",
+        title="compiles more often as sizes change",
+        what="Called with the same script of sizes, the patched workload is compiled more often than the unpatched.",
+        why="Each compile stops a server for seconds, at a size that no test had.",
+        fix="Read the reason: it is the guard that failed. Decide by what holds for every size, or with"
+        " `guard_or_false` and its kin, which add no guard.",
+    ),
+    Code(
+        code="PG422",
+        title="breaks the graph as sizes change",
+        what="Called with the same script of sizes, the patched workload has more graph breaks than the unpatched.",
+        why="Nothing is fused across a break, and each piece has guards and launches of its own.",
+        fix="Read the reason and the user's line; keep out of Dynamo's way, or register what you call as an operator.",
+    ),
+    Code(
+        code="PG423",
+        title="gives up compiling as sizes change",
+        what="Called with the same script of sizes, the patched workload reaches the recompile limit, or runs eagerly"
+        " where the unpatched one runs compiled code.",
+        why="From then on the user has no compiler, and nothing says so but a log line.",
+        fix="Find what makes each size a case of its own: a size that becomes a constant, a frame that is skipped.",
+    ),
+)
+# The first that grew wins: a broken graph compiles more often, and whoever gives up has compiled before.
+_WORSE = (
+    ("PG423", ("shapes.eager.", "shapes.limit.")),
+    ("PG422", ("shapes.breaks.",)),
+    ("PG421", ("shapes.compiled.",)),
+)
+_REASONS = ("shapes.break.", "shapes.reason.")
+
+
+@check("shapes", axes=("torch", "device", "workload"), workloads="shapes", devices=lambda run: ["cpu"])
+def ask_shapes(context: CheckContext, at: Instance) -> Iterable[Verdict]:
+    return fact_verdicts(context, FAMILY, at.case, judge_shapes)
+
+
+def judge_shapes(compared: Compared) -> Iterator[Verdict]:
+    """One verdict for each way of compiling that got worse, for its other facts follow; otherwise as golden says."""
+    before, after = compared.unpatched.facts, compared.patched.facts
+    worse = _worse(before, after)
+    summed = set()
+    for verdict in judge_facts(FAMILY, compared):
+        mode = _mode(verdict.fact)
+        if verdict.kind is not Kind.REGRESSED or mode not in worse:
+            yield verdict
+        elif mode not in summed:
+            summed.add(mode)
+            yield _summed(verdict.case, mode, worse[mode], before, after)
+
+
+def _mode(fact: str) -> str:
+    return fact.split(".")[2] if fact.count(".") > 1 else ""
+
+
+def _worse(before: Facts, after: Facts) -> dict[str, str]:
+    """Way of compiling -> the code of what grew."""
+    grown: dict[str, str] = {}
+    for code, prefixes in _WORSE:
+        for fact in after:
+            if fact.startswith(prefixes) and _amount(after[fact]) > _amount(before.get(fact, 0)):
+                grown.setdefault(_mode(fact), code)
+    return grown
+
+
+def _amount(value: FactValue) -> int:
+    if isinstance(value, tuple):
+        return sum(value)
+    return value if isinstance(value, int) else 0
+
+
+def _summed(case: Case, mode: str, code: str, before: Facts, after: Facts) -> Verdict:
+    counts = [f"shapes.{name}.{mode}" for name in ("compiled", "breaks", "eager", "limit")]
+    known = set(before.values())
+    reasons = [str(after[fact]) for fact in sorted(after) if fact.startswith(_REASONS) and _mode(fact) == mode]
+    actual = "; ".join([_counts(counts, after), *(reason for reason in reasons if reason not in known)])
+    return registry.verdict(FAMILY, code, Kind.REGRESSED, case, mode, _counts(counts, before), actual)
+
+
+def _counts(names: list[str], facts: Facts) -> str:
+    return ", ".join(f"{name.split('.')[1]} {format_value(facts[name])}" for name in names if name in facts)

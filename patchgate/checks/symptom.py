@@ -1,0 +1,133 @@
+"""Is the defect that the patch cures there without it, gone with it, and gone where the patch does not apply?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import partial
+
+from patchgate.checks import registry
+from patchgate.checks.blame import fault_of
+from patchgate.checks.context import CheckContext
+from patchgate.checks.registry import Instance, check
+from patchgate.checks.version_gate import is_claimed, then
+from patchgate.model.facts import facts_with_compiles, format_value
+from patchgate.model.predicates import parse_predicate
+from patchgate.model.records import (
+    Case,
+    Code,
+    Command,
+    Facts,
+    FactValue,
+    Kind,
+    Observation,
+    Patch,
+    Symptom,
+    Unmeasured,
+    Verdict,
+)
+
+FAMILY = "gate"
+CODES = (
+    Code(
+        code="PG203",
+        title="gate too narrow: the symptom persists where the patch is gated out",
+        what="On this torch the patch does not apply, yet its own symptom is measured without it.",
+        why="Whoever upgrades torch loses the cure silently. `fixed_in` was believed, not measured.",
+        fix="Widen `applies_to` (and the check in the patch) to cover this release, correct `fixed_in`, or"
+        " say in the symptom what really goes wrong.",
+    ),
+    Code(
+        code="PG204",
+        title="needless: the symptom is absent without the patch",
+        what="The patch applies on this torch, but the defect that it cures is not there.",
+        why="Torch does it by itself now; the patch only adds risk.",
+        fix="Narrow `applies_to` to the releases that show the symptom, or drop the patch.",
+    ),
+    Code(
+        code="PG205",
+        title="the patch does not cure its symptom",
+        what="The patch applies, and its symptom is still there.",
+        why="Either the patch does nothing here, or the symptom is not what it cures.",
+        fix="Look at the facts of the symptom's workload with and without the patch.",
+    ),
+    Code(
+        code="PG212",
+        title="the symptom could not be measured",
+        what="The fact that the symptom names was not reported for the unpatched workload.",
+        why="Whether the patch is needed there is not known, and not known is not green.",
+        fix="Check the fact's name against verdicts.json or golden/, and the workload on that torch.",
+    ),
+)
+
+
+def _cases(patch: Patch, torch: str) -> list[Case]:
+    symptom = patch.claims.symptom
+    return [Case(torch=torch, device=symptom.device, workload=symptom.workload, patch=patch.id)] if symptom else []
+
+
+@check("symptom", axes=("torch", "device", "workload"), cases=_cases)
+def ask_symptom(context: CheckContext, at: Instance) -> Iterable[Verdict]:
+    symptom = context.patch.claims.symptom
+    assert symptom is not None
+    sides = context.observations(at.case)
+    return [judge_symptom(context.patch, symptom, *sides, context.manifest_location("applies_to"), context.run.again)]
+
+
+def judge_symptom(
+    patch: Patch, symptom: Symptom, unpatched: Observation, patched: Observation, where: str, again: Command
+) -> Verdict:
+    """PG203, PG204 or PG205: is the patch needed where it is gated out, and does it cure where it applies?"""
+    case, fact = patched.case, f"{patched.case.name} {symptom.fact} {symptom.predicate}"
+    say = partial(registry.verdict, FAMILY, case=case, fact=fact, item="symptom")
+    before, after = (facts_with_compiles(side).get(symptom.fact) for side in (unpatched, patched))
+    unmeasured = _unmeasured(symptom, unpatched, before) or (after.reason if isinstance(after, Unmeasured) else "")
+    if unmeasured:
+        return say("PG212", Kind.UNMEASURED, expected="measured", actual=unmeasured, where=where)
+    if after is None:
+        actual = patched.failure.signature if patched.failure else f"no fact {symptom.fact} with the patch"
+        fault = fault_of(None, patched.failure)
+        kind = fault.kind if fault else Kind.REGRESSED
+        code = "PG905" if kind is Kind.INFRA else "PG205"
+        return say(code, kind, expected="gone with the patch", actual=actual, where=where)
+    assert before is not None
+    actual = _both(symptom.fact, facts_with_compiles(unpatched), facts_with_compiles(patched))
+    holds = parse_predicate(symptom.predicate)
+    if is_claimed(patch, case.torch):
+        if not holds(before):
+            return say("PG204", Kind.ABSORBED, expected="present without the patch", actual=actual, where=where)
+        if holds(after):
+            return say("PG205", Kind.REGRESSED, expected="gone with the patch", actual=actual, where=where)
+        return say("PG211", Kind.PASS, expected="cured", actual=actual)
+    if holds(before):
+        belief = f" (fixed_in = {patch.claims.fixed_in})" if patch.claims.fixed_in else ""
+        return say(
+            "PG203",
+            Kind.REGRESSED,
+            expected=f"absent where applies_to = {patch.claims.applies_to} gates the patch out{belief}",
+            actual=actual,
+            where=where,
+            advice=f"widen applies_to and the check in the patch to cover {case.torch}, or correct the claim",
+            commands=(then(again),),
+        )
+    return say("PG211", Kind.PASS, expected="absent where gated out", actual=actual)
+
+
+def _unmeasured(symptom: Symptom, unpatched: Observation, value: FactValue | None) -> str:
+    """Why the symptom's fact cannot be held to its predicate; empty where it can."""
+    if value is None or isinstance(value, Unmeasured):
+        return unpatched.failure.signature if unpatched.failure else f"no fact {symptom.fact}"
+    if isinstance(value, str) or isinstance(value, tuple) != symptom.predicate.strip().startswith("contains"):
+        return f"{symptom.fact} is {format_value(value)}: `contains` asks a list, the others a number"
+    return ""
+
+
+def _both(fact: str, unpatched: Facts, patched: Facts) -> str:
+    """The fact on both sides; of a `.max`, also the whole list that it is the maximum of."""
+    names = [fact, fact.removesuffix(".max")] if fact.endswith(".max") else [fact]
+    pairs = [(name, unpatched.get(name), patched.get(name)) for name in names]
+    return ", ".join(f"{name} {_change(old, new)}" for name, old, new in pairs if old is not None and new is not None)
+
+
+def _change(before: FactValue, after: FactValue) -> str:
+    old, new = format_value(before), format_value(after)
+    return f"{old} unpatched, {new} patched" if old != new else f"{old} with and without the patch"

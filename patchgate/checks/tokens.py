@@ -1,0 +1,84 @@
+"""Does a small decoder sample other tokens with the patch? On the CPU and on a real GPU, 64 prompts, 64 tokens each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from patchgate.checks import registry
+from patchgate.checks.context import CheckContext
+from patchgate.checks.parity import compared_sides, numeric_devices
+from patchgate.checks.registry import Instance, check
+from patchgate.model.paths import shown
+from patchgate.model.records import Case, Code, Kind, Numerics, Patch, Verdict
+from patchgate.model.serialization import Answer
+from patchgate.model.statistics import share_interval
+
+FAMILY = "parity"
+CODES = (
+    Code(
+        code="PG510",
+        title="sampled tokens change",
+        what='The patch claims `numerics = "bit-identical"`, and a small decoder with random weights gives other'
+        " tokens.",
+        why="A job that compares sampled text exactly will flip; this is what failed for vLLM #42686.",
+        fix='Claim `numerics = "rounding"`, and tell whoever compares text exactly how often it will flip.',
+    ),
+)
+verdict = partial(registry.verdict, FAMILY)
+Counts = Mapping[str, int]
+# The length of text for which a probability is given, beside the one that was sampled.
+_LONG = 1000
+# The prompt and a single token are compiled apart.
+_COMPILES = 2
+
+
+@check("tokens", axes=("torch", "device"), devices=numeric_devices)
+def ask_tokens(context: CheckContext, at: Instance) -> Iterable[Verdict]:
+    case = Case(torch=at.case.torch, device=at.case.device, workload="decoder", patch=context.patch.id)
+
+    def ask(patch: Patch | None, path: Path) -> Answer:
+        return context.ask_building(
+            case.torch, "sample", case.device, patch=patch, compiles=_COMPILES, outputs=str(path)
+        )
+
+    with TemporaryDirectory(prefix="patchgate-") as folder:
+        metrics = compared_sides(context, case, ask, "differ tokens", Path(folder))
+    return [metrics] if isinstance(metrics, Verdict) else judge_tokens(case, context.patch, metrics)
+
+
+def judge_tokens(case: Case, patch: Patch, counts: Mapping[str, Counts]) -> list[Verdict]:
+    """One verdict a way of sampling: how often a test of exact text would flip."""
+    return [_sampling(case, patch, f"{mode} tokens", one) for mode, one in counts.items()]
+
+
+def flips_within(tokens: int, counts: Counts) -> tuple[float, float, float]:
+    """The probability that a text of so many tokens changes, and its interval: every token has the same chance."""
+    low, high = share_interval(counts["changed_sequences"], counts["drawn_alike"])
+    share = counts["changed_sequences"] / counts["drawn_alike"]
+    once = [1 - (1 - chance) ** tokens for chance in (share, low, high)]
+    return once[0], once[1], once[2]
+
+
+def _sampling(case: Case, patch: Patch, fact: str, counts: Counts) -> Verdict:
+    claim = patch.claims.numerics
+    flips = counts["changed_sequences"] > 0
+    red = flips and claim is Numerics.BIT_IDENTICAL
+    kind = Kind.REGRESSED if red else Kind.NOTE if flips else Kind.PASS
+    code, where = ("PG510", shown(patch.manifest or patch.path)) if red else ("PG503", None)
+    return verdict(code, kind, case, fact, f'numerics = "{claim.value}"', _sentence(counts), where)
+
+
+def _sentence(counts: Counts) -> str:
+    """The changes with Wilson intervals, so that few flips are not taken for none."""
+    length = counts["tokens"] // counts["sequences"]
+    low, high = share_interval(counts["changed_sequences"], counts["sequences"])
+    text = f"{counts['changed_tokens'] / counts['tokens']:.1%} of {counts['tokens']} tokens change,"
+    text += f" {counts['changed_sequences']} of {counts['sequences']} sequences ({low:.1%} to {high:.1%})"
+    for tokens in (length, _LONG):
+        chance, least, most = flips_within(tokens, counts)
+        text += f"; an exact-text test over {tokens} tokens would flip with probability {chance:.1%}"
+        text += f" ({least:.1%} to {most:.1%})"
+    return text

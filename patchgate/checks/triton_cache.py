@@ -1,0 +1,92 @@
+"""Does Triton's own cache know of the patch? Kernels of equal source are built by processes that share it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from patchgate.checks import registry
+from patchgate.checks.cache import PATCHED, PATCHED_WARM, UNPATCHED, UNPATCHED_WARM, judge_failure
+from patchgate.checks.context import SIMULATED, CheckContext
+from patchgate.checks.registry import Instance, check
+from patchgate.model.paths import shown
+from patchgate.model.records import Case, Code, Kind, Patch, Verdict
+from patchgate.model.serialization import Answer
+
+FAMILY = "cache"
+CODES = (
+    Code(
+        code="PG707",
+        title="Triton's cache hides the patch",
+        what="The patch changes the machine code of a kernel whose source it leaves as it is, and with a Triton cache"
+        " that was warmed without the patch the patched process ran the unpatched machine code; or the other way"
+        " round.",
+        why="Triton finds a kernel by its source, its options, the target and Triton's own files, but not by what was"
+        " replaced in memory.",
+        fix="Put a digest of the patch's own text into Triton's key, where the patch is applied: wrap `hash` of the"
+        " backend (`triton.backends.nvidia.compiler.CUDABackend.hash`), as fixtures/verdicts/PG708-own-key.py does; or"
+        " give the patch a TRITON_CACHE_DIR of its own, where it ran its own machine code here.",
+    ),
+    Code(
+        code="PG708",
+        title="Triton's cache holds",
+        what="Kernels that have the same source with and without the patch have the same machine code, or each side"
+        " ran its own beside a cache that the other had warmed.",
+        why="Figures taken with a warm Triton cache are figures of the patch.",
+        fix="Nothing to do.",
+    ),
+)
+verdict = partial(registry.verdict, FAMILY)
+
+
+@check("triton_cache", axes=("torch", "device", "workload"), workloads="cache", devices=lambda run: [SIMULATED])
+def ask_triton_cache(context: CheckContext, at: Instance) -> Iterable[Verdict]:
+    """The cache is asked warm only where the patch changes what a kernel of the same source becomes."""
+    workload = context.workload(at.case.workload)
+    with TemporaryDirectory(prefix="patchgate-") as folder:
+
+        def built(cache: str, patch: Patch | None) -> Answer:
+            env = {"TRITON_CACHE_DIR": str(Path(folder, cache))}
+            return context.ask(at.case.torch, "kernels", SIMULATED, workload=workload, patch=patch, env=env)
+
+        answers = {UNPATCHED: built("one", None), PATCHED: built("other", context.patch)}
+        failed = judge_failure(at.case, answers)
+        if not failed and differing_kernels(answers):
+            answers |= {PATCHED_WARM: built("one", context.patch), UNPATCHED_WARM: built("other", None)}
+            failed = judge_failure(at.case, answers)
+    return [failed] if failed else judge_triton_cache(at.case, context.patch, answers)
+
+
+def differing_kernels(answers: Mapping[str, Answer]) -> list[str]:
+    """Sources that become other machine code with the patch, each side having found the cache cold."""
+    unpatched, patched = (answers[side]["kernels"] for side in (UNPATCHED, PATCHED))
+    return [source for source in unpatched.keys() & patched.keys() if unpatched[source] != patched[source]]
+
+
+def judge_triton_cache(case: Case, patch: Patch, answers: Mapping[str, Answer]) -> list[Verdict]:
+    """PG707 for each side that was given a kernel of the other, PG708 when none was.
+
+    Triton's key holds the source, so only kernels of equal source can be mixed up.
+    """
+    differing = differing_kernels(answers)
+    sides = (PATCHED_WARM, UNPATCHED_WARM) if differing else ()
+    stale = [one for warm in sides if (one := _stale(case, patch, answers, warm, differing))]
+    if stale:
+        return stale
+    built = answers[PATCHED]["kernels"]
+    same = len(built.keys() & answers[UNPATCHED]["kernels"].keys())
+    actual = f"of {len(built)} kernels {same} have the same source unpatched, and "
+    actual += "each side ran its own machine code of them" if differing else "the same machine code"
+    return [verdict("PG708", Kind.PASS, case, "", "its own machine code on either side", actual)]
+
+
+def _stale(case: Case, patch: Patch, answers: Mapping[str, Answer], warm: str, differing: list[str]) -> Verdict | None:
+    side, other = (PATCHED, UNPATCHED) if warm == PATCHED_WARM else (UNPATCHED, PATCHED)
+    mixed = sum(answers[warm]["kernels"].get(source) == answers[other]["kernels"][source] for source in differing)
+    if not mixed:
+        return None
+    expected = f"{side} machine code, in a Triton cache that was warmed {other}"
+    actual = f"{mixed} of {len(differing)} kernels that the patch changes ran as {other}"
+    return verdict("PG707", Kind.REGRESSED, case, f"{side} after {other}", expected, actual, shown(patch.path))

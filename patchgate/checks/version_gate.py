@@ -1,0 +1,175 @@
+"""Does the patch apply on exactly the torch versions that it claims? Versions are faked around each release."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+from packaging.specifiers import SpecifierSet
+from packaging.version import Version
+
+from patchgate.checks import registry
+from patchgate.checks.blame import Fault, fault_of
+from patchgate.checks.context import SIMULATED, CheckContext
+from patchgate.checks.registry import Instance, check
+from patchgate.inputs.matrix import load_matrix
+from patchgate.model.paths import shown
+from patchgate.model.records import Case, Code, Command, Failure, Kind, Patch, Verdict
+from patchgate.model.serialization import failure_of
+
+FAMILY = "gate"
+CODES = (
+    Code(
+        code="PG201",
+        title="applies where it is not claimed",
+        what="With this version of torch faked, running the patch replaced a target outside `applies_to`.",
+        why="A patch written for one release changes a compiler that nobody tested it on.",
+        fix="Tighten the version check in the patch, or widen `applies_to` and let the gate judge it there.",
+    ),
+    Code(
+        code="PG202",
+        title="does not apply where it is claimed",
+        what="With a version of torch faked that lies in `applies_to`, running the patch replaced nothing.",
+        why="Users of that release believe they have the fix and do not. Local (+cu130), dev, rc and post"
+        " parts of a version are the usual cause.",
+        fix="Compare releases, not strings: `Version(torch.__version__).release`, or a SpecifierSet with"
+        " `prereleases=True`.",
+    ),
+    Code(
+        code="PG210",
+        title="the patch does not run",
+        what="Running the patch's module raised, exited, hung, crashed or ran out of memory.",
+        why="Whatever imports it fails the same way, or never comes back.",
+        fix="Read the line that it points to. Time and memory limits: `--time-limit`, `--memory-limit`.",
+    ),
+    Code(
+        code="PG211",
+        title="gate holds",
+        what="The patch applies exactly where claimed, once, touches only its targets, and is needed.",
+        why="This is what a gate is for.",
+        fix="Nothing to do.",
+    ),
+    Code(
+        code="PG220",
+        title="applies on no supported release",
+        what="`applies_to` holds none of the torch releases in ci/matrix.toml.",
+        why="What can never run is never judged, and nobody notices when it breaks.",
+        fix="Drop the patch, or add a row for a release where it applies.",
+    ),
+)
+verdict = partial(registry.verdict, FAMILY)
+Answers = Mapping[str, Mapping[str, Any]]
+
+
+@check("versions", believes=SIMULATED)
+def ask_versions(context: CheckContext, at: Instance) -> Iterable[Verdict]:
+    """Apply the patch under each version around the release."""
+    torch, patch = at.case.torch, context.patch
+    own = context.apply(torch, version=torch)
+    failure = failure_of(own)
+    if failure:
+        # Once is enough: a patch that hangs would hang under every version.
+        return [does_not_run(at.case, failure, patch, context.run.again)]
+    others = {version: context.apply(torch, version=version) for version in versions_around(torch) if version != torch}
+    where = context.manifest_location("applies_to")
+    supported = [release.torch for release in load_matrix()]
+    return [
+        *judge_versions(at.case, patch, {torch: own, **others}, where, context.run.again),
+        *judge_support(at.case, patch, supported, where),
+    ]
+
+
+def versions_around(torch: str) -> tuple[str, ...]:
+    """Versions to fake near a release: local, post, dev and rc builds of it, and its neighbours."""
+    parsed = Version(torch)
+    major, minor, micro = parsed.major, parsed.minor, parsed.micro
+    release = f"{major}.{minor}.{micro}"
+    # Which minor release came before an x.0 cannot be computed; patch releases of another are usually one.
+    before = (f"{major}.{minor - 1}.0", f"{major}.{minor - 1}.1") if minor else ()
+    return (
+        release,
+        f"{release}+cu130",
+        f"{release}+cpu",
+        f"{release}.post1",
+        f"{release}a0+git1234",
+        f"{release}rc5",
+        f"{release}.dev20260101",
+        f"{major}.{minor}.{micro + 1}",
+        *before,
+        f"{major}.{minor + 1}.0",
+        f"{major}.{minor + 1}.0.dev20260101",
+    )
+
+
+def is_claimed(patch: Patch, version: str) -> bool:
+    """Whether `applies_to` covers a version, by PEP 440 and with pre-releases allowed."""
+    return SpecifierSet(patch.claims.applies_to or "").contains(version, prereleases=True)
+
+
+def replaced_names(patch: Patch, answer: Mapping[str, Any]) -> list[str]:
+    """What running the patch changed; a config option counts when it is one of its targets."""
+    options = (effect["name"] for effect in answer.get("effects", ()) if effect["kind"] == "config")
+    return sorted([*answer["changed"], *(name for name in options if name in (patch.claims.targets or ()))])
+
+
+def does_not_run(case: Case, failure: Failure, patch: Patch, again: Command) -> Verdict:
+    """PG210, or PG905 when it was the machine that failed."""
+    place = shown(failure.where) if failure.where else shown(patch.path)
+    actual = f"{failure.cause.value}: {failure.signature}"
+    if fault_of(None, failure) is Fault.MACHINE:
+        return verdict("PG905", Kind.INFRA, case, "", "the module runs", actual, place, item="run")
+    return verdict(
+        "PG210",
+        Kind.REGRESSED,
+        case,
+        "",
+        "the module runs",
+        actual,
+        place,
+        item="run",
+        advice="mend it",
+        commands=(then(again),),
+    )
+
+
+def then(again: Command) -> Command:
+    """The command that repeats a run, as the last step."""
+    return Command(name=again.name, arguments=again.arguments, when="then")
+
+
+def judge_versions(case: Case, patch: Patch, answers: Answers, where: str, again: Command) -> Iterator[Verdict]:
+    """PG201, PG202 and PG210 from running the patch under each faked version."""
+    own = failure_of(dict(answers[case.torch]))
+    if own:
+        yield does_not_run(case, own, patch, again)
+        return
+    say = partial(verdict, item="versions")
+    # Under the version of another release the patch may ask for names that only that one has.
+    applied = {version: bool(replaced_names(patch, a)) for version, a in answers.items() if "failure" not in a}
+    unknown = sorted(answers.keys() - applied.keys(), key=Version)
+    if unknown:
+        actual = f"cannot tell for {', '.join(unknown)}: the patch does not run there on torch {case.torch}"
+        yield say("PG211", Kind.NOTE, case, "", "runs under a faked version", actual)
+    if patch.claims.applies_to is None:
+        changing = [v for v, did in applied.items() if did or answers[v].get("effects")]
+        actual = f"changes torch or its settings on {', '.join(changing)}" if changing else "changes nothing of torch"
+        yield say("PG211", Kind.NOTE, case, "", "(no applies_to claimed)", actual)
+        return
+    expected = f"applies exactly on {patch.claims.applies_to}"
+    extra = [version for version, did in applied.items() if did and not is_claimed(patch, version)]
+    lacking = [version for version, did in applied.items() if not did and is_claimed(patch, version)]
+    if extra:
+        yield say("PG201", Kind.REGRESSED, case, "", expected, f"applies on {', '.join(extra)}", where)
+    if lacking:
+        yield say("PG202", Kind.REGRESSED, case, "", expected, f"does not apply on {', '.join(lacking)}", where)
+    if not extra and not lacking:
+        yield say("PG211", Kind.PASS, case, "", expected, f"{len(applied)} versions as claimed")
+
+
+def judge_support(case: Case, patch: Patch, supported: Sequence[str], where: str) -> Iterator[Verdict]:
+    """PG220 when no release that is supported is one where the patch applies."""
+    if not any(is_claimed(patch, release) for release in supported):
+        actual = f"{patch.claims.applies_to} holds none of {', '.join(supported)}"
+        expected = "applies on a release of ci/matrix.toml"
+        yield verdict("PG220", Kind.REGRESSED, case, "", expected, actual, where, item="support")

@@ -1,0 +1,134 @@
+"""`patchgate gate`: judge one patch; `patchgate report`: show its last run again."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import NoReturn
+
+import click
+
+from patchgate import __version__
+from patchgate.cli import pages
+from patchgate.cli.options import ABOVE_0, AT_LEAST_1, folder_option, problem_option, problems_of, row_option, rows_of
+from patchgate.inputs.devices import load_profile
+from patchgate.inputs.patch import load_patch
+from patchgate.inputs.workloads import workloads_with
+from patchgate.model.errors import UsageError
+from patchgate.model.files import make_emptied, make_folder, write_atomically
+from patchgate.model.paths import DEVICES, shown
+from patchgate.model.records import Verdict, exit_code
+from patchgate.model.text import did_you_mean
+from patchgate.report.commands import is_through_nox
+from patchgate.report.github import render_annotations
+from patchgate.report.junit import render_junit
+from patchgate.report.markdown import render_markdown
+from patchgate.report.terminal import show_run, to_stdout
+from patchgate.report.view import view
+from patchgate.runner.run import NAME, VERDICTS, Limits, Run, load_run, load_verdicts, own_environment
+from patchgate.runs.evidence import gather
+from patchgate.runs.gate import judge_patch
+
+# What later runs find again: below the folder that the command is typed in, wherever the results go.
+_KEPT = Path("build")
+
+
+@click.command()
+@click.argument("patch", type=click.Path())
+@row_option
+@problem_option
+@click.option("--device", "devices", multiple=True, metavar="NAME", help="Device profiles; default: h200 and cpu.")
+@click.option("--workload", "workloads", multiple=True, metavar="NAME", help="Only these workloads.")
+@click.option("--with", "others", multiple=True, type=click.Path(exists=True), help="A patch installed beside PATCH.")
+@click.option("--nightly", is_flag=True, help="Every workload, not only those of pre-merge; kernels are compiled too.")
+@click.option("--time-limit", default=60.0, show_default=True, type=ABOVE_0, help="Seconds that one case may take.")
+@click.option("--memory-limit", default=1024, show_default=True, type=AT_LEAST_1, help="MiB one case may add to torch.")
+@click.option("-n", "workers", default=2, show_default=True, type=AT_LEAST_1, help="Cases run at the same time.")
+@folder_option
+def gate(
+    patch: str,
+    rows: tuple[str, ...],
+    problems: tuple[str, ...],
+    devices: tuple[str, ...],
+    workloads: tuple[str, ...],
+    others: tuple[str, ...],
+    nightly: bool,
+    time_limit: float,
+    memory_limit: int,
+    workers: int,
+    folder: str,
+) -> NoReturn:
+    """Judge PATCH (a folder with patch.py and patch.toml, or a bare .py).
+
+    Without --row the torch of this interpreter is used; `nox -s gate` makes the pre-merge rows.
+
+    Exit codes: 0 nothing red, 1 red, 2 usage, 3 nothing judged, 4 only trouble with the machine (try again).
+    """
+    loaded = load_patch(Path(patch))
+    run = Run(
+        folder=str(Path(folder).resolve()),
+        patch=str(Path(patch).resolve()),
+        problems=problems_of(problems),
+        devices=_known(devices, [file.stem for file in DEVICES.glob("*.toml")], "device") or ("h200", "cpu"),
+        workloads=_known(workloads, list(workloads_with(Path(patch))), "workload"),
+        rows=rows_of(rows) or ({} if problems else own_environment()),  # asked last: it starts interpreters
+        others=tuple(str(Path(other).resolve()) for other in others),
+        nightly=nightly,
+        limits=Limits(seconds=time_limit, bytes=memory_limit << 20),
+        shelf=str(_KEPT.resolve() / "unpatched"),
+        binaries=str(_KEPT.resolve() / "cpp"),
+        through_nox=is_through_nox(),
+    )
+    for device in run.devices:
+        load_profile(device)
+    make_emptied(Path(run.folder), "--folder", mark=NAME)
+    torches = ", ".join(run.torches)
+    click.echo(f"patchgate {__version__}: {loaded.id} on torch {torches}; devices {', '.join(run.devices)}")
+    _show(run, judge_patch(run, workers=workers, quiet=False))
+
+
+@click.command()
+@click.option("--html", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE", help="Where the page goes.")
+@folder_option
+def report(html: Path | None, folder: str) -> NoReturn:
+    """Show the last run again, and write its reports anew."""
+    run = load_run(Path(folder) / NAME)
+    _show(run, load_verdicts(Path(folder)), html)
+
+
+def _show(run: Run, verdicts: list[Verdict], html: Path | None = None) -> NoReturn:
+    """Print and write every report of a run, the page to `html` if it is given, and end with its exit code."""
+    folder = Path(run.folder)
+    make_folder(folder, "--folder")
+    make_folder((html or folder / pages.NAME).parent, "--html")
+    patch = load_patch(Path(run.patch))
+    title = " ".join(filter(None, (patch.id, patch.claims.title, patch.claims.source)))
+    shown_view = view(verdicts, run.torches)
+    to_stdout(lambda console: show_run(console, title, shown_view))
+    write_atomically(folder / "junit.xml", render_junit(verdicts))
+    markdown = render_markdown(title, shown_view)
+    write_atomically(folder / "summary.md", markdown)
+    summary = os.environ.get("GITHUB_STEP_SUMMARY")
+    if summary:
+        with open(summary, "a", encoding="utf-8") as file:
+            file.write(markdown)
+    if os.environ.get("GITHUB_ACTIONS") == "true":
+        checkout = Path(os.environ.get("GITHUB_WORKSPACE", "")).resolve()
+        click.echo("\n".join(render_annotations(shown_view, checkout)))
+    code = exit_code(verdicts)
+    html = html or folder / pages.NAME
+    judged = [gather(run, patch, verdicts)]
+    pages.write_page(html, patch.id, judged, since=folder / VERDICTS, code=code, history=pages.HISTORY)
+    if code == 3:
+        click.echo("nothing was judged: no workload, device or row was selected")
+    click.echo(f"results: {shown(folder)}/verdicts.json, junit.xml, summary.md; {shown(html)}; exit code {code}")
+    sys.exit(code)
+
+
+def _known(given: tuple[str, ...], known: list[str], what: str) -> tuple[str, ...]:
+    for name in given:
+        if name not in known:
+            advice = did_you_mean(name, known) or f"one of: {', '.join(sorted(known))}"
+            raise UsageError(f"no {what} `{name}`", where=f"--{what}", got=name, next=advice)
+    return given

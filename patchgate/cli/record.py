@@ -1,0 +1,25 @@
+"""`patchgate record`: keep what a run observed on a real GPU, to compare simulation with."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from patchgate.cli.options import folder_option
+from patchgate.inputs.devices import load_profile
+from patchgate.inputs.matrix import load_matrix
+from patchgate.inputs.record_device import keep
+from patchgate.model.paths import GOLDEN, shown
+from patchgate.runner.run import NAME, load_run
+
+
+@click.command()
+@click.option("--profile", required=True, metavar="NAME", help="The device profile that the machine's GPU is.")
+@folder_option
+def record(profile: str, folder: str) -> None:
+    """Keep what the last run observed on a real GPU (`gate --device cuda`) to compare simulation with."""
+    run = load_run(Path(folder) / NAME)
+    releases = [row.torch for row in load_matrix()]
+    for path in keep(run.store, profile, load_profile(profile)["name"], GOLDEN, releases):
+        click.echo(f"wrote {shown(path)}")

@@ -1,1 +1,0 @@
-"""Serves requests: the fork server, its children, and the functions that answer."""

@@ -1,0 +1,40 @@
+"""A next step as it is typed here: through nox in a checkout, by the command's own name anywhere else."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+from patchgate.model.paths import ROOT
+from patchgate.model.records import Command
+
+# Set by noxfile.py for the commands that it runs.
+THROUGH = "PATCHGATE_THROUGH"
+# Commands that are sessions of the noxfile, which gives them the environments that they need.
+_SESSIONS = {"gate", "parts", "corpus", "sweep", "bisect", "fidelity", "accept", "report"}
+
+
+def is_through_nox() -> bool:
+    """Whether a nox session started this process."""
+    return os.environ.get(THROUGH) == "nox"
+
+
+def typed(command: Command) -> str:
+    """The command as the reader types it."""
+    in_checkout = is_through_nox() or ((ROOT / "noxfile.py").is_file() and Path.cwd() == ROOT)
+    if in_checkout and command.name in _SESSIONS:
+        return " ".join(("nox", "-s", command.name, "--", *command.arguments))
+    return str(command)
+
+
+def next_step(advice: str, commands: Sequence[Command]) -> str:
+    """Advice and commands as one line."""
+    steps = [f"{command.when}: {typed(command)}" if command.when else typed(command) for command in commands]
+    return "; ".join(filter(None, [advice, *steps]))
+
+
+def words_and_command(advice: str, commands: Sequence[Command]) -> tuple[str, str]:
+    """What to do in words, and the first command to type."""
+    first = commands[:1]
+    return "; ".join(filter(None, (advice, *(command.when for command in first)))), "".join(map(typed, first))

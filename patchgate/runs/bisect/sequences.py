@@ -1,0 +1,152 @@
+"""What is searched: releases of torch, commits of a patch's repository, hunks of a diff, targets of a patch.
+
+Decides how each becomes a list, and how one item or subset becomes a patch on
+disk that every command can judge. Asks nothing.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+import subprocess
+import tarfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from packaging.version import InvalidVersion, Version
+
+from patchgate.inputs.diff import hunks_in
+from patchgate.inputs.source import read_source
+from patchgate.model.errors import UsageError
+from patchgate.model.files import write_atomically
+from patchgate.model.paths import shown
+from patchgate.model.records import Patch
+from patchgate.runner.identity import patch_digest
+
+_SUBSET = '''"""{title}: only these changes of it, for a search. Content {digest}."""
+
+from patchgate.probe.patch.apply_subset import run_subset
+
+run_subset({path!r}, {{{names}}}, {scope!r})
+'''
+
+
+def releases_in(text: str, known: Sequence[str]) -> list[str]:
+    """The known releases in `2.10.0..2.15.0`, both ends included. Raises UsageError."""
+    first, dots, last = text.partition("..")
+    try:
+        bounds = Version(first), Version(last)
+    except InvalidVersion:
+        raise UsageError("not a range of releases", where="--torch", got=text, next="--torch 2.10.0..2.15.0") from None
+    found = sorted({torch for torch in known if bounds[0] <= Version(torch) <= bounds[1]} | {first, last}, key=Version)
+    if not dots or len(found) < 2:
+        raise UsageError("a range has two ends", where="--torch", got=text, next="--torch 2.10.0..2.15.0")
+    return found
+
+
+def commits_in(text: str, repository: Path, *paths: str) -> list[str]:
+    """`GOOD..BAD` oldest first, GOOD included, along first parents; with `paths` those that change one of them.
+
+    Raises UsageError with git's words.
+    """
+    first, dots, last = text.partition("..")
+    if not dots:
+        raise UsageError("not a range of commits", where="--commits", got=text, next="--commits GOOD..BAD")
+    start = _git(repository, "rev-parse", "--verify", f"{first}^{{commit}}").decode().strip()
+    asked = ("rev-list", "--reverse", "--first-parent", f"{start}..{last or 'HEAD'}", "--", *paths)
+    listed = _git(repository, *asked).decode().split()
+    if not listed:
+        raise UsageError("no commits in that range", where="--commits", got=text, next="--commits GOOD..BAD")
+    return [start, *listed]
+
+
+def title_of(commit: str, repository: Path) -> str:
+    """`1a2b3c4d5e Subject`, as a reader knows a commit."""
+    return _git(repository, "log", "-1", "--format=%h %s", commit).decode().strip()
+
+
+def files_changed(first: str, last: str, repository: Path, *paths: str) -> list[str]:
+    """`torch/_inductor/ir.py | 8 ++++----`, as git tells what a reader would look at."""
+    told = _git(repository, "diff", "--stat=100", first, last, "--", *paths).decode().splitlines()
+    return [line.strip() for line in told[:-1]]
+
+
+def top_of(path: Path) -> Path:
+    """The repository that `path` lies in. Raises UsageError."""
+    return Path(_git(path if path.is_dir() else path.parent, "rev-parse", "--show-toplevel").decode().strip())
+
+
+def patch_at(commit: str, path: Path, repository: Path, folder: Path) -> Path | None:
+    """The patch at `path` as it was in `commit`, written below `folder`; None when it was not there."""
+    inside = path.resolve().relative_to(repository.resolve())
+    # A bare file's manifest is beside it.
+    wanted = [str(inside), *([str(inside.with_suffix(".toml"))] if inside.suffix else [])]
+    there = [name for name in wanted if _has(repository, commit, name)]
+    if str(inside) not in there:
+        return None
+    with tarfile.open(fileobj=io.BytesIO(_git(repository, "archive", commit, "--", *there))) as archive:
+        archive.extractall(folder / commit, filter="data")
+    return folder / commit / inside
+
+
+def _has(repository: Path, commit: str, name: str) -> bool:
+    asked = ["git", "-C", str(repository), "cat-file", "-e", f"{commit}:{name}"]
+    return subprocess.run(asked, capture_output=True).returncode == 0
+
+
+def _git(repository: Path, *arguments: str) -> bytes:
+    ended = subprocess.run(["git", "-C", str(repository), *arguments], capture_output=True)
+    if ended.returncode:
+        said = ended.stderr.decode(errors="replace").strip()
+        raise UsageError("git refuses", where=shown(repository), got=said, next=f"git {' '.join(arguments)}")
+    return ended.stdout
+
+
+def with_targets(patch: Patch, names: Sequence[str], folder: Path) -> Path:
+    """A patch that does what `patch` does to `names`, and nothing else."""
+    kept = ", ".join(map(repr, names))
+    text = _SUBSET.format(
+        title=patch.id, digest=patch_digest(patch), path=patch.path, names=kept or "*()", scope=patch.claims.scope
+    )
+    written = _written(patch, text, "patch.py", folder)
+    if patch.claims.scope:  # entered by the text above
+        manifest = written / "patch.toml"
+        write_atomically(manifest, re.sub(r"(?m)^scope\b.*$", "", manifest.read_text(encoding="utf-8")))
+    return written
+
+
+def diff_of(path: Path) -> Path:
+    """The diff at `path`, a file or in a folder. Raises UsageError when there is none."""
+    diff = path / "patch.diff" if path.is_dir() else path
+    if diff.suffix == ".py" or not diff.is_file():
+        raise UsageError(
+            "hunks are searched in a diff", where=shown(path), got="no diff", next="--targets, for a patch.py"
+        )
+    return diff
+
+
+def hunks_of(diff: Path) -> list[str]:
+    """`path:line` of each hunk. Raises UsageError."""
+    text = read_source(diff)
+    return [f"{path}:{start}" for path, hunks in hunks_in(text, shown(diff)).items() for start, *_ in hunks]
+
+
+def with_hunks(patch: Patch, diff: Path, names: Sequence[str], folder: Path) -> Path:
+    """The diff with only those of its hunks."""
+    from unidiff.patch import PatchSet
+
+    texts = []
+    for file in PatchSet(read_source(diff)):
+        hunks = [str(hunk) for hunk in file if f"{file.path}:{hunk.source_start}" in names]
+        if hunks:
+            texts += [f"--- {file.source_file}\n+++ {file.target_file}\n", *hunks]
+    return _written(patch, "".join(texts), "patch.diff", folder)
+
+
+def _written(patch: Patch, text: str, name: str, folder: Path) -> Path:
+    write_atomically(folder / patch.id / name, text)
+    if patch.manifest:
+        write_atomically(folder / patch.id / "patch.toml", Path(patch.manifest).read_text(encoding="utf-8"))
+        for workload in (Path(patch.manifest).parent / "workloads").glob("*.py"):
+            write_atomically(folder / patch.id / "workloads" / workload.name, workload.read_text(encoding="utf-8"))
+    return folder / patch.id

@@ -1,0 +1,81 @@
+"""Python calls of one compile -> PG601 to PG609."""
+
+import pytest
+from patchgate.checks.judge.compilework import judge_calls
+
+from patchgate.model.records import Budget, Cause, Claims, Colour, Patch
+
+CALLS = {"torch.fx.node": 60_000, "torch._inductor.ir": 40_000}
+
+
+def answer(moved=0, cause=None):
+    if cause:
+        return {"failure": {"cause": cause.value, "stage": "compile", "signature": "boom", "where": None}}
+    return {"calls": CALLS | {"torch.fx.node": CALLS["torch.fx.node"] + moved}}
+
+
+def judge(patched, unpatched=None, budget=None, costs=None):
+    claims = Claims(title="Mine", budgets={"compile_calls": budget} if budget else {})
+    patch = Patch(id="mine", path="patch.py", source="", claims=claims, manifest="patch.toml")
+    return judge_calls("2.11.0", "chain.h200", patch, unpatched or answer(), patched, costs)
+
+
+@pytest.mark.parametrize(
+    ("moved", "code"), [(0, "PG603"), (99, "PG603"), (101, "PG601"), (-99, "PG603"), (-101, "PG602")]
+)
+def test_a_tenth_of_a_percent_is_the_budget_either_way(moved, code):
+    assert judge(answer(moved)).code == code
+
+
+@pytest.mark.parametrize(("moved", "code"), [(0, "PG602"), (1_500, "PG603"), (2_500, "PG601")])
+def test_a_budget_of_the_manifest_holds_instead(moved, code):
+    assert judge(answer(moved), budget=Budget(low=0.01, high=0.02)).code == code
+
+
+def test_what_grew_is_told_in_figures_and_by_module():
+    verdict = judge({"calls": CALLS | {"torch.fx.node": 60_500, "sympy": 20}})
+    assert verdict.actual == "+0.520%: 100,000 unpatched, 100,520 patched; torch.fx.node +500, sympy +20"
+    assert verdict.expected == 'Python calls of one compile within compile_calls = "0.1 %"'
+    assert (verdict.where, judge(answer()).where) == ("patch.toml", None)
+
+
+def test_no_call_at_all_is_not_a_count():
+    verdict = judge({"calls": {}}, {"calls": {}})
+    assert (verdict.code, verdict.colour) == ("PG608", Colour.GREY)
+
+
+@pytest.mark.parametrize(
+    ("unpatched", "patched", "code"),
+    [
+        (None, Cause.RAISED, "PG608"),
+        (None, Cause.HUNG, "PG608"),
+        (None, Cause.MACHINE, "PG609"),
+        (Cause.RAISED, None, "PG609"),
+        (Cause.RAISED, Cause.RAISED, "PG609"),
+    ],
+)
+def test_a_side_that_does_not_compile_is_judged_elsewhere(unpatched, patched, code):
+    verdict = judge(answer(cause=patched), answer(cause=unpatched))
+    assert (verdict.code, verdict.colour) == (code, Colour.GREY)
+    assert verdict.actual.startswith("unpatched: " if unpatched else "patched: ")
+
+
+def costs(ratio, instructions):
+    return {"seconds": [[1.0 + n / 10, (1.0 + n / 10) * ratio] for n in range(4)], "instructions": instructions}
+
+
+REFUSED = {"unmeasured": "perf_event_open: Permission denied"}
+
+
+@pytest.mark.parametrize(
+    ("beside", "told"),
+    [
+        (costs(1.5, REFUSED), "CPU time 1.5000 [1.5000, 1.5000] in 4 pairs; instructions not counted here: perf_event"),
+        (costs(1.0, [[100, 102], [100, 104]]), "in 4 pairs; instructions +3.000%"),
+        ({"failure": {"cause": "hung", "stage": "compile", "signature": "too long"}}, "CPU time not taken: hung: too"),
+    ],
+)
+def test_what_else_a_compile_costs_is_told_and_not_judged(beside, told):
+    verdict = judge(answer(), costs=beside)
+    assert (verdict.code, verdict.colour) == ("PG603", Colour.GREEN)
+    assert told in verdict.actual

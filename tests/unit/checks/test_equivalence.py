@@ -1,0 +1,49 @@
+"""Forms that ought to agree -> PG507: bit for bit, or within the error that there is anyway."""
+
+import pytest
+from patchgate.checks.judge.consistency import judge_forms
+
+from patchgate.model.records import Claims, Colour, Numerics, Patch
+
+SAME = {"differing": 0.0, "distance": 0.0}
+ROUNDED = {"differing": 0.33, "distance": 0.003}
+FAR = {"differing": 0.33, "distance": 0.005}
+
+
+def judge(unpatched, patched, numerics, factor=1.0):
+    claims = Claims(title="Mine", numerics=numerics, error_factor=factor)
+    patch = Patch(id="mine", path="patch.py", source="", claims=claims, manifest="patch.toml")
+    forms = {"batch and single rows": {"unpatched": unpatched, "patched": patched}}
+    (verdict,) = judge_forms("2.11.0", patch, "chain.cpu", {"forms": forms, "error": 0.004})
+    return verdict
+
+
+@pytest.mark.parametrize(
+    ("unpatched", "patched", "numerics", "code"),
+    [
+        (SAME, SAME, Numerics.BIT_IDENTICAL, "PG503"),
+        (ROUNDED, ROUNDED, Numerics.BIT_IDENTICAL, "PG503"),
+        (ROUNDED, SAME, Numerics.BIT_IDENTICAL, "PG503"),
+        (SAME, ROUNDED, Numerics.BIT_IDENTICAL, "PG507"),
+        (SAME, ROUNDED, Numerics.ROUNDING, "PG503"),
+        (SAME, FAR, Numerics.ROUNDING, "PG507"),
+        (FAR, FAR, Numerics.ROUNDING, "PG503"),
+        (SAME, FAR, Numerics.CHANGES, "PG507"),
+        (SAME, {"differing": 1.0, "distance": float("nan")}, Numerics.ROUNDING, "PG507"),
+    ],
+)
+def test_forms_agree_as_well_as_without_the_patch(unpatched, patched, numerics, code):
+    verdict = judge(unpatched, patched, numerics)
+    assert (verdict.code, verdict.colour) == (code, Colour.GREEN if code == "PG503" else Colour.RED)
+
+
+def test_the_error_may_grow_by_the_factor_that_is_claimed():
+    assert judge(SAME, FAR, Numerics.ROUNDING, factor=1.3).code == "PG503"
+
+
+def test_what_differs_is_told_of_both_sides():
+    verdict = judge(SAME, ROUNDED, Numerics.BIT_IDENTICAL)
+    assert verdict.actual == (
+        "unpatched 0.0% of the elements differ, 0 apart, patched 33.0% of the elements differ, 0.003 apart"
+    )
+    assert (verdict.subject, verdict.where) == ("chain.cpu batch and single rows", "patch.toml")

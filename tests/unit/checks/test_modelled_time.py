@@ -1,0 +1,45 @@
+"""Modelled times against the budget: PG621 to PG623, and silence where nothing was modelled."""
+
+import pytest
+from patchgate.checks.judge.modelled import judge_modelled
+
+from patchgate.model.records import Budget, Case, Claims, Colour, Observation, Patch
+
+
+def judge(before, after, **budgets):
+    patch = Patch(id="mine", path="p.py", source="", claims=Claims(title="t", budgets=budgets))
+    sides = [
+        Observation(
+            case=Case(torch="2.11.0", device="h200", workload="stack", patch=who),
+            metrics={} if time is None else {"modelled_time": time},
+        )
+        for who, time in ((None, before), ("mine", after))
+    ]
+    return judge_modelled(patch, *sides, "patch.toml:3")
+
+
+@pytest.mark.parametrize(
+    ("after", "code"),
+    [(1000.0, "PG623"), (1005.0, "PG623"), (1005.1, "PG621"), (995.0, "PG623"), (994.9, "PG622")],
+)
+def test_the_budget_has_two_sides(after, code):
+    (verdict,) = judge(1000.0, after)
+    assert verdict.code == code
+    assert (verdict.colour is Colour.GREEN) is (verdict.where is None) is (code == "PG623")
+
+
+def test_a_change_that_is_budgeted_is_within_it_and_none_is_not():
+    claimed = {"modelled_time": Budget(low=-0.02, high=-0.01)}
+    assert [judge(1000.0, after, **claimed)[0].code for after in (985.0, 1000.0)] == ["PG623", "PG621"]
+
+
+def test_the_figure_is_called_modelled_wherever_it_is_shown():
+    (verdict,) = judge(1000.0, 1100.0)
+    assert verdict.subject == "stack.h200 modelled time"
+    assert verdict.expected == "modelled, not measured: a change within 0.5 %"
+    assert verdict.actual == "+10.00%: modelled 1000.0 us unpatched, 1100.0 us patched"
+
+
+@pytest.mark.parametrize("sides", [(None, 1.0), (1.0, None), (None, None), (0.0, 1.0)])
+def test_what_did_not_compile_is_left_to_the_kernels_check(sides):
+    assert judge(*sides) == []

@@ -1,0 +1,68 @@
+"""Graphs compiled in several calls: which of them are too many."""
+
+import pytest
+from patchgate.checks.judge.recompiles import judge_recompiles
+
+from patchgate.model.records import Claims, Colour, Patch
+
+PATCH = Patch(id="mine", path="/p/patch.py", source="", claims=Claims(title="Mine"))
+STEPS = ("first call", "second call", "other instances", "another size")
+FAILURE = {"failure": {"cause": "raised", "stage": "compile", "signature": "boom", "where": None}}
+
+
+def counts(*graphs, symbolic=(0, 0, 0, 0)):
+    return {step: {"graphs": n, "symbolic": s} for step, n, s in zip(STEPS, graphs, symbolic, strict=True)}
+
+
+PLAIN = {"counts": {"uncompiled": counts(0, 0, 0, 0), "compiled": counts(1, 0, 0, 1)}}
+
+
+def judged(patched, unpatched=PLAIN):
+    return list(judge_recompiles("2.11.0", PATCH, "w.cpu", unpatched, patched))
+
+
+def told(way, *graphs, **symbolic):
+    return {"counts": PLAIN["counts"] | {way: counts(*graphs, **symbolic)}}
+
+
+def codes(verdicts):
+    return [verdict.code for verdict in verdicts]
+
+
+def test_as_often_as_unpatched_is_green():
+    (verdict,) = judged(PLAIN)
+    assert (verdict.code, verdict.colour, verdict.actual) == ("PG410", Colour.GREEN, "2 graphs in 4 steps")
+
+
+@pytest.mark.parametrize("graphs", [(1, 1, 0, 1), (1, 0, 3, 1), (1, 0, 0, 2)])
+def test_more_graphs_in_a_later_step_are_red(graphs):
+    (verdict,) = judged(told("compiled", *graphs))
+    assert (verdict.code, verdict.colour, verdict.where) == ("PG411", Colour.RED, "/p/patch.py:1")
+
+
+def test_the_step_is_named():
+    (verdict,) = judged(told("compiled", 1, 0, 3, 1))
+    assert verdict.subject == "w.cpu compiled, other instances"
+    assert (verdict.expected, verdict.actual) == ("at most 0 graphs compiled", "3 compiled")
+
+
+def test_a_graph_break_is_another_check_s_and_comes_again_with_another_size():
+    assert codes(judged(told("compiled", 2, 0, 0, 2))) == ["PG410"]
+    assert codes(judged(told("compiled", 2, 0, 0, 3))) == ["PG411"]
+
+
+def test_what_a_patch_compiles_by_itself_may_be_compiled_for_each_size():
+    assert codes(judged(told("uncompiled", 1, 0, 0, 1))) == ["PG410"]
+    assert codes(judged(told("uncompiled", 1, 0, 0, 1, symbolic=(0, 0, 0, 1)))) == ["PG412"]
+
+
+def test_symbolic_sizes_that_unpatched_has_too_are_none_of_the_patch():
+    dynamic = told("compiled", 1, 0, 0, 0, symbolic=(1, 0, 0, 0))
+    assert codes(judged(dynamic, dynamic)) == ["PG410"]
+    assert codes(judged(dynamic)) == ["PG412"]
+
+
+def test_a_failure_of_the_patch_alone_is_red_and_any_other_is_nobody_s():
+    (verdict,) = judged(FAILURE)
+    assert (verdict.code, verdict.colour, verdict.actual) == ("PG413", Colour.RED, "raised: boom")
+    assert codes(judged(PLAIN, FAILURE)) == codes(judged(FAILURE, FAILURE)) == ["PG419"]

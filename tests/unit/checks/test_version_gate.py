@@ -1,0 +1,132 @@
+"""Whether a patch applies exactly where claimed: PG201, PG202, PG210 and PG211."""
+
+import pytest
+from packaging.version import Version
+from patchgate.checks.judge.gate import does_not_run, judge_support, judge_versions, versions_around
+
+from patchgate.model.records import Cause, Claims, Colour, Failure, Kind, Patch
+
+TORCH = "2.11.0"
+
+
+def patch(**claims):
+    return Patch(id="mine", path="/p/patch.py", source="", claims=Claims(title="Mine", **claims))
+
+
+def answers(applies, failing=()):
+    """What running the patch under each faked version said; it applies where `applies` says so."""
+    told = {version: {"changed": ["torch.a"] if applies(version) else []} for version in versions_around(TORCH)}
+    failure = {"cause": "raised", "stage": "patch", "signature": "ImportError: no name"}
+    return told | {version: {"failure": failure} for version in failing}
+
+
+def versions(applies, failing=(), **claims):
+    return list(judge_versions(TORCH, patch(**claims), answers(applies, failing), "patch.toml:2", "again"))
+
+
+def is_release(version):
+    return version.startswith("2.11.0") and not any(word in version for word in ("a0", "rc", "dev"))
+
+
+def test_the_faked_versions_are_the_builds_of_a_release_and_its_neighbours():
+    assert versions_around("2.11.0") == (
+        "2.11.0",
+        "2.11.0+cu130",
+        "2.11.0+cpu",
+        "2.11.0.post1",
+        "2.11.0a0+git1234",
+        "2.11.0rc5",
+        "2.11.0.dev20260101",
+        "2.11.1",
+        "2.10.0",
+        "2.10.1",
+        "2.12.0",
+        "2.12.0.dev20260101",
+    )
+
+
+def test_a_release_without_a_third_part_has_neighbours_too():
+    assert versions_around("2.11")[0] == "2.11.0"
+
+
+def test_what_came_before_a_new_major_release_is_not_made_up():
+    assert all(Version(version).major == 3 for version in versions_around("3.0.0"))
+    assert "3.1.0" in versions_around("3.0.0")
+
+
+def test_a_gate_that_holds_is_one_green_verdict():
+    (verdict,) = versions(lambda version: version.startswith(("2.11", "2.12.0")), applies_to=">=2.11.0.dev0")
+    assert (verdict.code, verdict.kind, verdict.actual) == ("PG211", Kind.PASS, "12 versions as claimed")
+
+
+def test_applying_outside_the_claim_is_named_with_its_versions():
+    (verdict,) = versions(lambda version: version[:4] in ("2.11", "2.12"), applies_to="<2.12.0,>=2.11.0.dev0")
+    assert (verdict.code, verdict.where) == ("PG201", "patch.toml:2")
+    assert verdict.actual == "applies on 2.12.0, 2.12.0.dev20260101"
+
+
+def test_not_applying_inside_the_claim_is_named_with_its_versions():
+    (verdict,) = versions(lambda version: version == "2.11.0", applies_to="==2.11.0")
+    assert (verdict.code, verdict.actual) == ("PG202", "does not apply on 2.11.0+cu130, 2.11.0+cpu")
+
+
+def test_a_gate_may_be_wrong_in_both_ways():
+    codes = [verdict.code for verdict in versions(lambda version: version == "2.10.0", applies_to="==2.11.0")]
+    assert codes == ["PG201", "PG202"]
+
+
+def test_without_a_claim_it_is_only_told_where_the_patch_applies():
+    (verdict,) = versions(lambda version: version in ("2.11.0", "2.11.1"))
+    assert (verdict.code, verdict.kind) == ("PG211", Kind.NOTE)
+    assert verdict.actual == "changes torch or its settings on 2.11.0, 2.11.1"
+
+
+def test_without_a_claim_a_setting_counts_as_a_change():
+    setting = {"changed": [], "effects": [{"kind": "config", "name": "torch.x"}]}
+    (verdict,) = judge_versions(TORCH, patch(), {TORCH: setting}, "patch.toml:2", "again")
+    assert verdict.actual == "changes torch or its settings on 2.11.0"
+    (verdict,) = versions(lambda version: False)
+    assert verdict.actual == "changes nothing of torch"
+
+
+def test_a_faked_version_under_which_the_patch_does_not_run_is_noted_and_left_out():
+    note, verdict = versions(is_release, ("2.12.0", "2.10.0"), applies_to="==2.11.0,!=2.11.0.post1")[:2]
+    assert (note.kind, note.colour) == (Kind.NOTE, Colour.GREEN)
+    assert note.actual == "cannot tell for 2.10.0, 2.12.0: the patch does not run there on torch 2.11.0"
+    assert (verdict.code, verdict.actual) == ("PG201", "applies on 2.11.0.post1")
+
+
+def test_a_patch_that_does_not_run_under_its_own_version_has_one_verdict():
+    (verdict,) = versions(is_release, ("2.11.0", "2.12.0"), applies_to="==2.11.0")
+    assert (verdict.code, verdict.actual, verdict.next) == (
+        "PG210",
+        "raised: ImportError: no name",
+        "mend it, then: again",
+    )
+
+
+@pytest.mark.parametrize("cause", Cause)
+def test_a_patch_that_does_not_run_is_red_unless_the_machine_failed(cause):
+    failure = Failure(cause=cause, stage="patch", signature="boom", where="patch.py:3")
+    verdict = does_not_run(TORCH, failure, patch(), "again")
+    machine = cause is Cause.MACHINE
+    assert (verdict.code, verdict.colour) == (("PG905", Colour.GREY) if machine else ("PG210", Colour.RED))
+    assert (verdict.where, verdict.actual) == ("patch.py:3", f"{cause.value}: boom")
+
+
+def test_a_patch_for_releases_that_nobody_supports_is_red():
+    told = list(judge_support(TORCH, patch(applies_to="<2.10"), ["2.11.0", "2.12.1"], "patch.toml:2"))
+    assert [(v.code, v.where) for v in told] == [("PG220", "patch.toml:2")]
+
+
+def test_a_patch_may_apply_by_setting_an_option_only():
+    option = "torch.config.tag"
+    told = {"changed": [], "effects": [{"kind": "config", "name": option, "what": "", "line": 1}]}
+    settings = dict.fromkeys(versions_around(TORCH), told)
+    (verdict,) = judge_versions(TORCH, patch(applies_to=">=2", targets=(option,)), settings, "patch.toml:2", "again")
+    assert verdict.code == "PG211"
+
+
+@pytest.mark.parametrize("claims", [{}, {"applies_to": "==2.12.1"}, {"applies_to": ">=2.12"}])
+def test_a_patch_for_one_release_that_is_supported_is_not(claims):
+    assert list(judge_support(TORCH, patch(**claims), ["2.11.0", "2.12.1"], "patch.toml:2")) == []
