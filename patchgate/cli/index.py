@@ -15,8 +15,8 @@ import click
 from patchgate.model.errors import UsageError
 
 if TYPE_CHECKING:
-    from patchgate.lint.index.changes import Resolver
     from patchgate.lint.index.release import Index
+    from patchgate.lint.index.resolve import Modules
 
 folder_option = click.option(
     "--folder",
@@ -35,9 +35,9 @@ def index_group() -> None:
 def list_command(folder: Path | None) -> None:
     """The releases that the index knows."""
     index = _index(folder)
-    for version in index.spans.releases:
-        bit = index.spans.bits[version]
-        count = sum(bool(life & bit) for life in index.lives.values())
+    for version in index.sets.releases:
+        bit = index.sets.bits[version]
+        count = sum(bool(life & bit) for life in index.modules.values())
         triton = f", triton {index.triton[version]}" if index.triton[version] else ""
         click.echo(f"{version}  {count} modules{triton}")
 
@@ -77,7 +77,7 @@ def drift_command(names: tuple[str, ...], spec: str, sources: tuple[Path, ...], 
 
     from patchgate.lint.index.changes import drift
 
-    known = _bare(sources) if sources else _indexed(folder)
+    known = _from_sources(sources) if sources else _indexed(folder)
     try:
         wanted = SpecifierSet(spec)
     except InvalidSpecifier:
@@ -104,7 +104,7 @@ def add_command(version: str, folder: Path | None) -> None:
     """Read VERSION from its wheel on the package index; only the Python sources are fetched."""
     from packaging.version import InvalidVersion, Version
 
-    from patchgate.lint.index.adding import add
+    from patchgate.lint.index.build import add
     from patchgate.lint.index.wheel import fetch
 
     try:
@@ -122,23 +122,23 @@ def _index(folder: Path | None, *, may_be_new: bool = False) -> Index:
     from patchgate.lint.index.release import FOLDER, opened
 
     index = opened(folder or FOLDER)
-    if not index.spans.releases and not may_be_new:
+    if not index.sets.releases and not may_be_new:
         raise UsageError(
             "no index there", where="--folder", got=str(folder or FOLDER), next="patchgate index add 2.13.0"
         )
     return index
 
 
-def _indexed(folder: Path | None) -> dict[str, Resolver]:
+def _indexed(folder: Path | None) -> dict[str, Modules]:
     index = _index(folder)
-    return {version: index.release(version) for version in index.spans.releases}
+    return {version: index.release(version) for version in index.sets.releases}
 
 
-def _bare(folders: tuple[Path, ...]) -> dict[str, Resolver]:
+def _from_sources(folders: tuple[Path, ...]) -> dict[str, Modules]:
     """The releases installed in these folders, oldest first."""
     from packaging.version import Version
 
-    from patchgate.lint.index.source_release import BareRelease
+    from patchgate.lint.index.source_release import SourceRelease
     from patchgate.lint.index.sources import version_in
 
     found = {}
@@ -148,13 +148,13 @@ def _bare(folders: tuple[Path, ...]) -> dict[str, Resolver]:
             raise UsageError(
                 "no torch there", where="--sources", got=str(folder), next="give a site-packages with torch/version.py"
             )
-        found[version] = BareRelease(version, folder)
+        found[version] = SourceRelease(version, folder)
     return {version: found[version] for version in sorted(found, key=Version)}
 
 
 def _known(index: Index, version: str) -> str:
-    if version not in index.spans.releases:
-        close = difflib.get_close_matches(version, index.spans.releases, n=1)
+    if version not in index.sets.releases:
+        close = difflib.get_close_matches(version, index.sets.releases, n=1)
         advice = f"did you mean {close[0]}?" if close else "patchgate index list"
         raise UsageError("a release that is not indexed", where="index", got=version, next=advice)
     return version

@@ -1,13 +1,14 @@
-"""Ranges of torch releases: how one value that held for several releases is written.
+"""Ranges and sets of torch releases, and the one way to write them: `2.11.0..2.13.0`.
 
-Decides `2.11.0..2.13.0` and its splitting and merging over a known sequence
-of releases. Knows no facts.
+golden/ has one value for each range of releases; golden/surface has for each line the set of releases it holds for.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
+from itertools import groupby
 from typing import TypeVar
 
 from packaging.version import Version
@@ -30,10 +31,10 @@ class ReleaseRange:
         return self.first if self.first == self.last else f"{self.first}..{self.last}"
 
 
-def parse_range(text: str) -> ReleaseRange:
-    """`2.11.0` or `2.11.0..2.13.0`. Raises ValueError (InvalidVersion is one) on anything else."""
-    first, _, last = text.partition("..")
-    last = last or first
+def parse_range(text: str, *, newest: str = "") -> ReleaseRange:
+    """`2.11.0`, `2.11.0..2.13.0`, or `2.11.0..` up to `newest`. Raises ValueError (InvalidVersion is one) on others."""
+    first, dots, last = text.partition("..")
+    last = last or (dots and newest) or first
     if Version(first) > Version(last):
         raise ValueError(f"empty range {text}")
     return ReleaseRange(first=first, last=last)
@@ -70,3 +71,41 @@ def gather(values: Mapping[str, Value], releases: Sequence[str]) -> dict[Release
         else:
             found.append(([torch], values[torch]))
     return {ReleaseRange(first=span[0], last=span[-1]): value for span, value in found if span}
+
+
+def runs(members: Container[str], known: Sequence[str]) -> Iterator[tuple[int, int]]:
+    """(first, last) place in `known`, oldest first, of each run of neighbours that are all members."""
+    for inside, places in groupby(range(len(known)), lambda at: known[at] in members):
+        run = list(places)
+        if inside:
+            yield run[0], run[-1]
+
+
+class ReleaseSets:
+    """Sets of these releases, oldest first, as bit masks; the oldest is the lowest bit.
+
+    In text `2.6.0..2.8.0,2.11.0..`: a range that reaches the newest has no end, so that a release more changes only
+    the lines that end with it.
+    """
+
+    def __init__(self, releases: Sequence[str]) -> None:
+        self.releases = tuple(releases)
+        self.bits = {version: 1 << at for at, version in enumerate(self.releases)}
+        self.all = (1 << len(self.releases)) - 1
+        self.mask, self.text = cache(self._mask), cache(self._text)
+
+    def _text(self, mask: int) -> str:
+        names, newest = self.releases, len(self.releases) - 1
+        members = {version for version, bit in self.bits.items() if mask & bit}
+        return ",".join(
+            f"{names[first]}.." if last == newest else str(ReleaseRange(first=names[first], last=names[last]))
+            for first, last in runs(members, names)
+        )
+
+    def _mask(self, text: str) -> int:
+        """Raises KeyError for a release that is not known."""
+        found = 0
+        for part in text.split(","):
+            span = parse_range(part, newest=self.releases[-1])
+            found |= 2 * self.bits[span.last] - self.bits[span.first]
+        return found

@@ -1,19 +1,29 @@
-"""Sources of one release -> records: which modules belong to the index, and what is read from each.
+"""Sources of one release -> its records, and a release more -> the whole index, written anew.
 
-Decides the scope. Reads text and never imports it; refuses to know how records are kept.
+Every file of the index is a function of the records alone: adding a release twice, or in another order, gives the
+same bytes.
 """
 
 from __future__ import annotations
 
-import ast
-import warnings
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterable
+from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+from packaging.version import Version
+
+from patchgate.lint.index.definitions import parsed
 from patchgate.lint.index.read_module import read_module
-from patchgate.lint.index.records import CallSite, Module
+from patchgate.lint.index.records import ReleaseRecords
+from patchgate.lint.index.release import Index, opened
+from patchgate.lint.index.write import write
 
+if TYPE_CHECKING:
+    from patchgate.lint.index.wheel import Fetched
+
+# Project, specifier, which members -> those members of its wheel.
+Fetch = Callable[[str, str, Callable[[str], bool]], "Fetched"]
 SCOPE = (
     "torch._inductor",
     "torch._dynamo",
@@ -34,16 +44,6 @@ SCOPE = (
 ALONE = ("triton",)
 
 
-@dataclass(kw_only=True)
-class Sources:
-    """One release as read: its records, and for each module the calls in it as (name, call)."""
-
-    version: str
-    triton: str = ""
-    modules: dict[str, Module] = field(default_factory=dict)
-    calls: dict[str, list[tuple[str, CallSite]]] = field(default_factory=dict)
-
-
 def in_scope(path: str) -> bool:
     """Whether the index covers the file at this path below site-packages."""
     name = module_name(path)
@@ -56,28 +56,24 @@ def module_name(path: str) -> str:
     return path.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
 
 
-def build(root: Path, version: str, *, triton: str = "") -> Sources:
-    """The index of the tree of sources below `root`, a site-packages."""
-    return build_files(_files(root), version, triton=triton)
+def files_in_scope(site_packages: Path) -> dict[str, Path]:
+    """Path below site-packages -> file."""
+    files = (file for top in ("torch", "triton") for file in (site_packages / top).rglob("*.py"))
+    return {path: file for file in files if in_scope(path := file.relative_to(site_packages).as_posix())}
 
 
-def build_files(files: Iterable[tuple[str, str]], version: str, *, triton: str = "") -> Sources:
-    """The index of (path below site-packages, text) pairs; files that Python cannot read are left out."""
-    built = Sources(version=version, triton=triton)
+def build(files: Iterable[tuple[str, str]], version: str, *, triton: str = "") -> ReleaseRecords:
+    """The records of (path below site-packages, text) pairs; files that this Python cannot read are left out."""
+    built = ReleaseRecords(version=version, triton=triton)
     for path, text in sorted(files):
-        name = module_name(path)
-        try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")
-                tree = ast.parse(text)
-        except SyntaxError:  # a template, or newer than this Python
-            continue
-        built.modules[name], built.calls[name] = read_module(name, tree, package=path.endswith("__init__.py"))
-    _keep_known_names(built)
+        name, tree = module_name(path), parsed(text)
+        if tree is not None:
+            built.modules[name], built.calls[name] = read_module(name, tree, package=path.endswith("__init__.py"))
+    _drop_unknown_names(built)
     return built
 
 
-def _keep_known_names(built: Sources) -> None:
+def _drop_unknown_names(built: ReleaseRecords) -> None:
     """Only calls of functions and classes, and only functions held, that the index knows are worth their place."""
     known: set[str] = set()
     for module in built.modules.values():
@@ -86,15 +82,23 @@ def _keep_known_names(built: Sources) -> None:
             known.update(owner.functions)
     functions = {f"{module.name}.{name}" for module in built.modules.values() for name in module.functions}
     for name, module in built.modules.items():
-        held = tuple((keeper, origin) for keeper, origin in module.held if origin in functions)
+        held = tuple((registry, origin) for registry, origin in module.held if origin in functions)
         built.modules[name] = replace(module, held=held)
     for name, calls in built.calls.items():
         built.calls[name] = [(callee, site) for callee, site in calls if callee in known]
 
 
-def _files(root: Path) -> Iterator[tuple[str, str]]:
-    for top in ("torch", "triton"):
-        for file in (root / top).rglob("*.py"):
-            path = file.relative_to(root).as_posix()
-            if in_scope(path):
-                yield path, file.read_text(encoding="utf-8", errors="replace")
+def add(index: Index, version: str, fetch: Fetch) -> list[str]:
+    """Index `version` and the triton that it requires; returns a line on the reading of each."""
+    torch = fetch("torch", f"=={version}", in_scope)
+    version = Version(torch.version).public  # 2.8 means 2.8.0
+    fetched = [torch]
+    if torch.triton_requirement:
+        fetched.append(fetch("triton", torch.triton_requirement, in_scope))
+    files = [file for each in fetched for file in each.files]
+    triton = "".join(each.version for each in fetched[1:])
+    others = [index.release(each).records() for each in index.sets.releases if each != version]
+    everything = [*others, build(files, version, triton=triton)]
+    write(index.folder, sorted(everything, key=lambda each: Version(each.version)))
+    opened.cache_clear()
+    return [f"{project} {each}" for project, each in zip(("torch", "triton"), fetched, strict=False)]

@@ -1,17 +1,16 @@
-"""What changed between releases: of a whole part of torch, or of named symbols step by step.
+"""What changed between releases: of a whole part of torch, or of named symbols step by step; as lines of text.
 
-Decides what counts as a change: presence, signature (return annotations apart), body, bases, default of an
-option. Says it in lines; prints nothing.
+A change is one of presence, signature (return annotations apart), body, bases, or the default of an option.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from itertools import pairwise
-from typing import Any, Protocol
+from typing import Any
 
 from patchgate.lint.index.records import Class, Function, Module
-from patchgate.lint.index.resolve import Found
+from patchgate.lint.index.resolve import Found, Modules
 from patchgate.lint.index.write import parameters_text
 
 # In the order of a changelog: what breaks a patch, what is new, and what may have gone stale.
@@ -24,13 +23,6 @@ def signature(function: Function, owner: str = "") -> str:
     form = {"function": "", "method": "", "class": "classmethod "}.get(function.form, f"{function.form} ")
     name = f"{'async ' if function.is_async else ''}{owner}{function.name}"
     return f"{form}{name}({parameters_text(function.parameters)})"
-
-
-class Modules(Protocol):
-    """What is compared: a release of the index, or a tree of sources."""
-
-    def modules(self) -> frozenset[str]: ...
-    def module(self, name: str) -> Module | None: ...
 
 
 def diff(old: Modules, new: Modules, prefix: str = "") -> Iterator[str]:
@@ -101,11 +93,7 @@ def _compared(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[t
             yield name, "+" if old is None else "-" if new is None else "~", old, new
 
 
-class Resolver(Protocol):
-    def resolve(self, dotted: str) -> Found | None: ...
-
-
-def drift(name: str, releases: tuple[str, ...], load: Callable[[str], Resolver]) -> Iterator[tuple[str, str, str]]:
+def drift(name: str, releases: tuple[str, ...], load: Callable[[str], Modules]) -> Iterator[tuple[str, str, str]]:
     """(release before, release after, what changed) for each step at which `name` changed."""
     for old, new in pairwise(releases):
         changes = list(_step(load(old).resolve(name), load(new).resolve(name)))

@@ -1,246 +1,138 @@
-"""The text files of the index -> records, of one module and one class at a time.
-
-Decides when a line is read: not before it is asked for. Refuses to follow names from one module to another.
-"""
+"""The text files of an index (docs/index-format.md) -> records. A file, and a line of it, is read when it is needed."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from functools import cache
-from typing import Any, TypeVar
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cache, cached_property
+from pathlib import Path
+from typing import TypeVar
 
+from patchgate.lint.index.read_function import read_parameters
 from patchgate.lint.index.records import CallSite, Class, Function, Module, Parameter
-from patchgate.lint.index.release_set import Spans
+from patchgate.model.versions import ReleaseSets
 
 Value = TypeVar("Value")
 _FORMS = {"static": "static", "classmethod": "class", "property": "property", "cached": "cached-property"}
 
 
-class Lazy(dict[str, Value]):
-    """A dict whose values are made when they are first looked at."""
+class IndexFiles:
+    """The files below one folder, each read at most once. Sets of releases are masks of `sets`."""
 
-    def __init__(self, names: list[str], make: Callable[[str], Value]) -> None:
-        unmade: Any = dict.fromkeys(names)
-        super().__init__(unmade)
-        self._make = make
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        lines = [line.split(" ") for line in self._text("releases.txt").splitlines()]
+        #: Release -> the triton that it requires, or nothing; oldest first.
+        self.triton = {version: (rest or [""])[0] for version, *rest in lines}
+        self.sets = ReleaseSets(list(self.triton))
+        self.module_file = cache(self._module_file)
+        self.imports_of = cache(self._imports_of)
+        self.bindings = cache(self._bindings)
+        self.calls_of = cache(self._calls_of)
+        self.calls_in = cache(lambda module: list(self._calls_in(module)))
 
-    def __getitem__(self, name: str) -> Value:
-        value = super().__getitem__(name)
-        if value is None:
-            value = self._make(name)
-            self[name] = value
-        return value
+    def _text(self, path: str) -> str:
+        file = self.folder / path
+        return file.read_text(encoding="utf-8") if file.is_file() else ""
 
-    def get(self, name: str, default: Any = None) -> Any:
-        try:
-            return self[name]
-        except KeyError:
-            return default
+    def _blocks(self, folder: str) -> dict[str, str]:
+        """Module -> its lines, of the files that hold several modules."""
+        blocks = {}
+        for file in sorted((self.folder / folder).glob("*.txt")):
+            for block in file.read_text(encoding="utf-8").removeprefix("module: ").split("\nmodule: "):
+                name, _, blocks[name] = block.partition("\n")
+        return blocks
 
-    def values(self) -> Any:
-        return dict(self.items()).values()
+    @cached_property
+    def modules(self) -> dict[str, int]:
+        """Module -> its releases."""
+        return dict(_ended(line, self.sets.all, self.sets) for line in self._text("modules.txt").splitlines())
 
-    def items(self) -> Any:
-        return {name: self[name] for name in self}.items()
+    def _module_file(self, name: str) -> ModuleFile:
+        return ModuleFile(self._text(f"api/{name}.txt"), self.sets)
 
-    def __eq__(self, other: object) -> bool:
-        return dict(self.items()) == other
+    @cached_property
+    def _imports(self) -> dict[str, str]:
+        return self._blocks("imports")
 
-    __hash__ = None
+    @cached_property
+    def _calls(self) -> dict[str, str]:
+        return self._blocks("calls")
 
-    def __repr__(self) -> str:
-        return repr(dict(self.items()))
+    def _imports_of(self, module: str) -> list[tuple[int, str, str, str]]:
+        """(releases, `from`, `lazy` or `held`, local name or registry, origin) for each import of a module."""
+        return [each for line in self._imports.get(module, "").splitlines() for each in self._imported(module, line)]
 
+    def _imported(self, module: str, line: str) -> Iterator[tuple[int, str, str, str]]:
+        words, mask = _ended(line, self.modules[module], self.sets)
+        kind, owner, *names = words.split(" ")
+        before = "" if owner == "." else f"{owner}."
+        for each in names:
+            local, _, name = each.partition("=")
+            yield mask, kind, before + local if local == "*" else local, before + (name or local)
 
-@dataclass
-class _Body:
-    """What a module or class has, each with its releases as a mask."""
+    def _bindings(self, name: str, kind: str) -> list[tuple[int, str, str]]:
+        """(releases, MODULE.LOCAL, origin) wherever something of that last name is imported (`from`) or `held`."""
+        return [
+            (mask, f"{module}.{local}", origin)
+            for module, block in self._imports.items()
+            if f" {name}" in block or f"={name}" in block
+            for line in block.splitlines()
+            if line.startswith(f"{kind} ") and name in line
+            for mask, _, local, origin in self._imported(module, line)
+            if origin.endswith(f".{name}")
+        ]
 
-    head: list[tuple[int, str]]
-    attributes: list[tuple[int, str, str | None]]
-    options: list[tuple[int, str, str]]
-    functions: list[tuple[int, str, str, str]]  # releases, name, line, fingerprint
-    made: dict[int, Class]
+    def _calls_in(self, module: str, name: str = "") -> Iterator[tuple[int, str, CallSite]]:
+        """(releases, last name of the callee, call) for each call in a module, or for each of `name`."""
+        owner = function = ""
+        needle = f" {name}/" if name else " "
+        for line in self._calls.get(module, "").splitlines():
+            if line.startswith("class: "):
+                owner = line[7:]
+                continue
+            if not line.startswith(" "):
+                function = line[: line.index(" ")]
+            if needle in line:
+                words, mask = _ended(line, self.modules[module], self.sets)
+                where = f"{owner}.{function}" if owner else function if function != "-" else ""
+                for each in words.split(" ")[1:]:
+                    callee, _, arguments = each.partition("/")
+                    if callee == (name or callee):
+                        yield mask, callee, _call_site(module, where, arguments)
 
+    def _calls_of(self, name: str) -> list[tuple[int, CallSite]]:
+        """(releases, call) for each call by that last name."""
+        modules = [module for module, block in self._calls.items() if f" {name}/" in block]
+        return [(mask, site) for module in modules for mask, _, site in self._calls_in(module, name)]
 
-class Stored:
-    """One file of `api/`: everything a module ever was."""
-
-    def __init__(self, text: str, spans: Spans) -> None:
-        self.spans = spans
-        first, *blocks = text.removesuffix("\n").split("\nclass ")
-        self._own, self.name, self.life = self._opened(first.removeprefix("module "), spans.all)
-        self._classes: dict[str, tuple[int, str]] = {}
-        for block in blocks:
-            rest, name, life = self._opened(block, self.life)
-            self._classes[name] = (life, rest)
-        self._bodies: dict[str, _Body] = {}
-
-    def _opened(self, block: str, life: int) -> tuple[str, str, int]:
-        header, _, rest = block.partition("\n")
-        name, tab, span = header.partition("\t")
-        return rest, name, self.spans.mask(span) if tab else life
-
-    def module(
-        self, version: str, imports: dict[str, str], lazy: dict[str, str], held: tuple[tuple[str, str], ...] = ()
-    ) -> Module | None:
-        bit = self.spans.bits[version]
-        if not self.life & bit:
-            return None
-        body = self._body("")
-        functions = self._functions(body, bit, in_class=False)
-        names = [name for name, (life, _) in self._classes.items() if life & bit]
-        return Module(
-            name=self.name,
-            functions=functions,
-            classes=Lazy(names, lambda name: self._class(name, bit)),
-            attributes={name: note for mask, name, note in body.attributes if mask & bit},
-            imports=imports,
-            lazy_imports=lazy,
-            held=held,
-            config={name: value for mask, name, value in body.options if mask & bit},
-            has_getattr="__getattr__" in functions or any(mask & bit for mask, _ in body.head),
-        )
-
-    def _class(self, name: str, bit: int) -> Class:
-        body = self._body(name)
-        if bit not in body.made:
-            head = next((text for mask, text in body.head if mask & bit), "")
-            bases, _, flags = head.partition(" | ") if " | " in head else (head, "", "")
-            body.made[bit] = Class(
-                name=name,
-                bases=tuple(base for base in bases.split(", ") if base),
-                functions=self._functions(body, bit, in_class=True),
-                attributes={each: note for mask, each, note in body.attributes if mask & bit},
-                has_getattr="getattr" in flags,
-                abstract="abstract" in flags,
-            )
-        return body.made[bit]
-
-    def _functions(self, body: _Body, bit: int, *, in_class: bool) -> dict[str, Function]:
-        lines = {name: (line, print_) for mask, name, line, print_ in body.functions if mask & bit}
-        return Lazy(list(lines), lambda name: function(*lines[name], in_class))
-
-    def _body(self, name: str) -> _Body:
-        if name not in self._bodies:
-            life, text = self._classes[name] if name else (self.life, self._own)
-            self._bodies[name] = _parsed(text, life, self.spans)
-        return self._bodies[name]
+    @cached_property
+    def derived(self) -> dict[str, list[tuple[int, str, str]]]:
+        """Last name of a base -> (releases, class, base)."""
+        found: dict[str, list[tuple[int, str, str]]] = defaultdict(list)
+        module = ""
+        for line in self._text("classes.txt").splitlines():
+            if line.startswith("module: "):
+                module = line[8:]
+                continue
+            words, mask = _ended(line, self.sets.all, self.sets)
+            name, *bases = words.split(" ")
+            for base in bases:
+                found[base.rpartition(".")[2]].append((mask, f"{module}.{name}", base))
+        return found
 
 
-def _parsed(text: str, life: int, spans: Spans) -> _Body:
-    body = _Body([], [], [], [], {})
-    for line in text.split("\n"):
-        words, tab, span = line.partition("\t")
-        mark, _, rest = words.partition(" ")
-        if words.startswith((". ", "? ", ": ")):
-            mask = spans.mask(span) if tab else life
-            if mark == ":":
-                body.head.append((mask, rest))
-            elif mark == "?":
-                option, _, value = rest.partition(" = ")
-                body.options.append((mask, option, value))
-            else:
-                attribute, colon, note = rest.partition(": ")
-                if colon:
-                    body.attributes.append((mask, attribute, note))
-                else:
-                    body.attributes.extend((mask, each, None) for each in rest.split(" "))
-        elif words:
-            name = words[words.index("def ") + 4 : words.index("(")]
-            body.functions += [(mask, name, words, print_) for mask, print_ in spans.stepped(span, life)]
-    return body
+def _ended(line: str, life: int, sets: ReleaseSets) -> tuple[str, int]:
+    """The words of a line, and its releases: `life` where it names none."""
+    words, tab, span = line.partition("\t")
+    return words, sets.mask(span) if tab else life
 
 
-@cache
-def function(line: str, body: str, in_class: bool) -> Function:
-    """The record behind one `def` line."""
-    before, _, rest = line.partition("def ")
-    signature, arrow, returns = rest.rpartition(") -> ")
-    name, _, parameters = (signature if arrow else rest.removesuffix(")")).partition("(")
-    words = before.split()
-    form = next((_FORMS[word] for word in words if word in _FORMS), "method" if in_class else "function")
-    return Function(
-        name=name,
-        parameters=parse_parameters(parameters),
-        form=form,
-        is_async="async" in words,
-        returns=returns if arrow else None,
-        body=body,
-    )
-
-
-@cache
-def parse_parameters(text: str) -> tuple[Parameter, ...]:
-    if not re.fullmatch(r"[\w ,=*/.\-]*", text) or "lambda" in text:
-        from patchgate.lint.index.read_function import read_parameters
-
-        return read_parameters(text)
-    found: list[Parameter] = []
-    kind = "positional"
-    for each in text.split(", ") if text else ():
-        name, equals, default = each.partition("=")
-        if name == "/":
-            found = [Parameter(name=old.name, kind="positional-only", default=old.default) for old in found]
-        elif name.startswith("**"):
-            found.append(Parameter(name=name[2:], kind="var-keyword"))
-        elif name.startswith("*"):
-            kind = "keyword"
-            if name != "*":
-                found.append(Parameter(name=name[1:], kind="var-positional"))
-        else:
-            found.append(Parameter(name=name, kind=kind, default=default if equals else None))
-    return tuple(found)
-
-
-def lines_with(text: str, needle: str) -> Iterator[tuple[int, int]]:
-    """(start, stop) of each line in which `needle` stands."""
-    at = text.find(needle)
-    while at >= 0:
-        start, stop = text.rfind("\n", 0, at) + 1, text.find("\n", at)
-        yield start, stop
-        at = text.find(needle, stop)
-
-
-def heading(text: str, kind: str, at: int, since: int = 0) -> tuple[str, int]:
-    """(name, place) of the last `module: NAME` or `class: NAME` between `since` and the line at `at`."""
-    opened = text.rfind(f"\n{kind}: ", since, at)
-    if opened < 0 and not text.startswith(f"{kind}: ", since):
-        return "", since
-    start = (opened + 1 if opened >= 0 else since) + len(kind) + 2
-    return text[start : text.index("\n", start)], start
-
-
-def block_of(text: str, module: str) -> list[str]:
-    """The lines below `module: NAME`."""
-    head = f"module: {module}\n"
-    at = 0 if text.startswith(head) else text.find(f"\n{head}") + 1
-    if not text.startswith(head, at):
-        return []
-    stop = text.find("\nmodule: ", at)
-    return text[at + len(head) : stop if stop >= 0 else len(text)].splitlines()
-
-
-def caller(text: str, start: int) -> tuple[str, str]:
-    """(module, function) of the line of calls that starts there; lines of one function follow one another."""
-    first = start
-    while text.startswith(" ", first):
-        first = text.rfind("\n", 0, first - 1) + 1
-    module, since = heading(text, "module", start)
-    owner, _ = heading(text, "class", start, since)
-    return module, qualified(owner, text[first : text.index(" ", first)])
-
-
-def qualified(owner: str, function: str) -> str:
-    """`-`, the module itself, has no name."""
-    return f"{owner}.{function}" if owner else function if function != "-" else ""
-
-
-def call_site(module: str, function: str, words: str) -> CallSite:
-    """The call behind `name/2*,key`."""
-    count, *keywords = words.partition("/")[2].split(",")
+def _call_site(module: str, function: str, arguments: str) -> CallSite:
+    """The call behind `2*,key`."""
+    count, *keywords = arguments.split(",")
     return CallSite(
         module=module,
         function=function,
@@ -248,3 +140,170 @@ def call_site(module: str, function: str, words: str) -> CallSite:
         keywords=tuple(keywords),
         star=count.endswith("*"),
     )
+
+
+class Lazy(Mapping[str, Value]):
+    """Values that are made when they are first looked at."""
+
+    def __init__(self, names: Iterable[str], make: Callable[[str], Value]) -> None:
+        self._values: dict[str, Value | None] = dict.fromkeys(names)
+        self._make = make
+
+    def __getitem__(self, name: str) -> Value:
+        value = self._values[name]
+        if value is None:
+            value = self._values[name] = self._make(name)
+        return value
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._values
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._values)
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+
+@dataclass
+class _Body:
+    """What a module or class has, each with its releases."""
+
+    heads: list[tuple[int, str]] = field(default_factory=list)
+    attributes: list[tuple[int, str, str | None]] = field(default_factory=list)
+    options: list[tuple[int, str, str]] = field(default_factory=list)
+    #: (releases, name, line, fingerprint).
+    functions: list[tuple[int, str, str, str]] = field(default_factory=list)
+
+    def functions_in(self, bit: int, *, in_class: bool) -> Lazy[Function]:
+        lines = {name: (line, body) for mask, name, line, body in self.functions if mask & bit}
+        return Lazy(lines, lambda name: _function(*lines[name], in_class))
+
+    def attributes_in(self, bit: int) -> dict[str, str | None]:
+        return {name: note for mask, name, note in self.attributes if mask & bit}
+
+
+class ModuleFile:
+    """One file of `api/`: everything that a module ever was."""
+
+    def __init__(self, text: str, sets: ReleaseSets) -> None:
+        first, *blocks = text.removesuffix("\n").split("\nclass ")
+        header, _, own = first.partition("\n")
+        self.name, self._life = _ended(header.removeprefix("module "), sets.all, sets)
+        self._texts = {"": (self._life, own)}
+        for block in blocks:
+            header, _, rest = block.partition("\n")
+            name, life = _ended(header, self._life, sets)
+            self._texts[name] = life, rest
+        self._body = cache(lambda name: _body(*self._texts[name], sets))
+
+    def module(self, bit: int, imports: Iterable[tuple[int, str, str, str]]) -> Module | None:
+        """The module in the release of that bit, with what `imports_of` says of it."""
+        if not self._life & bit:
+            return None
+        body = self._body("")
+        functions = body.functions_in(bit, in_class=False)
+        tables: dict[str, list[tuple[str, str]]] = {"from": [], "lazy": [], "held": []}
+        for mask, kind, local, origin in imports:
+            if mask & bit:
+                tables[kind].append((local, origin))
+        return Module(
+            name=self.name,
+            functions=functions,
+            classes=Lazy(
+                [name for name, (life, _) in self._texts.items() if name and life & bit],
+                lambda name: self._class(name, bit),
+            ),
+            attributes=body.attributes_in(bit),
+            imports=dict(tables["from"]),
+            lazy_imports=dict(tables["lazy"]),
+            held=tuple(sorted(tables["held"])),
+            config={name: value for mask, name, value in body.options if mask & bit},
+            has_getattr="__getattr__" in functions or any(mask & bit for mask, _ in body.heads),
+        )
+
+    def _class(self, name: str, bit: int) -> Class:
+        body = self._body(name)
+        head = next((text for mask, text in body.heads if mask & bit), "")
+        bases, _, flags = head.partition(" | ") if " | " in head else (head, "", "")
+        return Class(
+            name=name,
+            bases=tuple(base for base in bases.split(", ") if base),
+            functions=body.functions_in(bit, in_class=True),
+            attributes=body.attributes_in(bit),
+            has_getattr="getattr" in flags,
+            abstract="abstract" in flags,
+        )
+
+
+def _body(life: int, text: str, sets: ReleaseSets) -> _Body:
+    body = _Body()
+    for line in text.split("\n"):
+        if line.startswith((". ", "? ", ": ")):
+            words, mask = _ended(line[2:], life, sets)
+            if line.startswith(":"):
+                body.heads.append((mask, words))
+            elif line.startswith("?"):
+                option, _, value = words.partition(" = ")
+                body.options.append((mask, option, value))
+            elif ": " in words:
+                attribute, _, note = words.partition(": ")
+                body.attributes.append((mask, attribute, note))
+            else:
+                body.attributes += [(mask, each, None) for each in words.split(" ")]
+        elif line:
+            words, _, steps = line.partition("\t")
+            name = words[words.index("def ") + 4 : words.index("(")]
+            body.functions += [(mask, name, words, value) for mask, value in read_steps(steps, life, sets)]
+    return body
+
+
+def read_steps(text: str, life: int, sets: ReleaseSets) -> Iterator[tuple[int, str]]:
+    """(releases, value) of `#a 2.9.0#b 2.12.0-`: a, from 2.9.0 on b, from 2.12.0 on none."""
+    low, value = 0, ""
+    for step in text.split(" "):
+        version, _, after = step.rstrip("-").partition("#")
+        start = sets.bits[version] if version else life & -life
+        if value:
+            yield (start - low) & life, value
+        low, value = start, after
+    if value:
+        yield (sets.all + 1 - low) & life, value
+
+
+@cache
+def _function(line: str, body: str, in_class: bool) -> Function:
+    """The record behind one line with `def`."""
+    before, _, rest = line.partition("def ")
+    signature, arrow, returns = rest.rpartition(") -> ")
+    name, _, parameters = (signature if arrow else rest.removesuffix(")")).partition("(")
+    words = before.split()
+    return Function(
+        name=name,
+        parameters=_parameters(parameters),
+        form=next((_FORMS[word] for word in words if word in _FORMS), "method" if in_class else "function"),
+        is_async="async" in words,
+        returns=returns if arrow else None,
+        body=body,
+    )
+
+
+@cache
+def _parameters(text: str) -> tuple[Parameter, ...]:
+    """The parameters behind `a, /, b=1, *, c`. What needs no parser is read without one, in a tenth of the time."""
+    if not re.fullmatch(r"[\w ,=*/.\-]*", text) or "lambda" in text:
+        return read_parameters(text)
+    found: list[Parameter] = []
+    kind = "positional"
+    for each in text.split(", ") if text else ():
+        name, equals, default = each.partition("=")
+        if name == "/":
+            found = [replace(before, kind="positional-only") for before in found]
+        elif name.startswith("**"):
+            found.append(Parameter(name=name[2:], kind="var-keyword"))
+        elif name.startswith("*"):
+            kind = "keyword"
+            found += [Parameter(name=name[1:], kind="var-positional")] if name != "*" else []
+        else:
+            found.append(Parameter(name=name, kind=kind, default=default if equals else None))
+    return tuple(found)

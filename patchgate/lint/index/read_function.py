@@ -1,16 +1,13 @@
-"""One function's syntax tree -> its record, a fingerprint of its body, and the calls in it.
-
-Decides when two bodies are the same: docstring, comments, layout and the building Python do not count.
-"""
+"""One function's syntax tree -> its record, with a fingerprint of its body; calls; how annotations are spelled."""
 
 from __future__ import annotations
 
 import ast
 import hashlib
 from collections.abc import Callable, Iterator
+from functools import lru_cache
 
 from patchgate.lint.index.records import CallSite, Function, Parameter
-from patchgate.lint.index.spelling import spelled
 
 _FORMS = {
     "staticmethod": "static",
@@ -19,6 +16,8 @@ _FORMS = {
     "cached_property": "cached-property",
     "cache_property_on_self": "property",
 }
+_BUILTIN = {name.title(): name for name in ("list", "dict", "tuple", "set", "type")} | {"FrozenSet": "frozenset"}
+_TYPING = ("typing", "typing_extensions", "collections.abc")
 # Differ between the Pythons that may build an index, and say nothing about what a body does.
 _SILENT = frozenset(["ctx", "type_comment", "type_params", "kind"])
 
@@ -31,7 +30,7 @@ def read_function(node: ast.FunctionDef | ast.AsyncFunctionDef, *, in_class: boo
         form = _FORMS.get(ast.unparse(decorator).rpartition(".")[2], form) if in_class else form
     return Function(
         name=node.name,
-        parameters=_parameters(node.args),
+        parameters=parameters_of(node.args),
         form=form,
         is_async=isinstance(node, ast.AsyncFunctionDef),
         returns=spelled(node.returns) if node.returns else None,
@@ -40,7 +39,7 @@ def read_function(node: ast.FunctionDef | ast.AsyncFunctionDef, *, in_class: boo
 
 
 def fingerprint(node: ast.FunctionDef | ast.AsyncFunctionDef) -> str:
-    """Six hex digits of what the body does."""
+    """Six hex digits of what the body does: docstring, comments and layout do not count."""
     body = node.body[1:] if ast.get_docstring(node, clean=False) is not None else node.body
     parts: list[str] = []
     _spell(body, parts.append)
@@ -82,11 +81,6 @@ def nodes_of(node: ast.AST) -> list[ast.AST]:
     return found
 
 
-def calls_of(node: ast.AST, module: str, function: str) -> Iterator[tuple[str, CallSite]]:
-    """(last name of the callee, call) for each call in `node`."""
-    return ((name, call) for name, call, _ in calls_in(node, module, function))
-
-
 def calls_in(node: ast.AST, module: str, function: str) -> Iterator[tuple[str, CallSite, int]]:
     """(last name of the callee, call, line) for each call in `node`."""
     for each in nodes_of(node):
@@ -112,20 +106,82 @@ def read_parameters(text: str) -> tuple[Parameter, ...]:
     """The parameters that stand between the parentheses of a `def`."""
     node = ast.parse(f"def f({text}): ...").body[0]
     assert isinstance(node, ast.FunctionDef)
-    return _parameters(node.args)
+    return parameters_of(node.args)
 
 
-def _parameters(arguments: ast.arguments) -> tuple[Parameter, ...]:
-    found = []
+def parameters_of(arguments: ast.arguments) -> tuple[Parameter, ...]:
     plain = [*arguments.posonlyargs, *arguments.args]
-    defaults = [None] * (len(plain) - len(arguments.defaults)) + list(arguments.defaults)
-    for at, (each, default) in enumerate(zip(plain, defaults, strict=True)):
-        kind = "positional-only" if at < len(arguments.posonlyargs) else "positional"
-        found.append(Parameter(name=each.arg, kind=kind, default=ast.unparse(default) if default else None))
+    kinds = ["positional-only"] * len(arguments.posonlyargs) + ["positional"] * len(arguments.args)
+    defaults = [None] * (len(plain) - len(arguments.defaults)) + arguments.defaults
+    found = [*zip(plain, kinds, defaults, strict=True)]
     if arguments.vararg:
-        found.append(Parameter(name=arguments.vararg.arg, kind="var-positional"))
-    for each, default in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True):
-        found.append(Parameter(name=each.arg, kind="keyword", default=ast.unparse(default) if default else None))
+        found.append((arguments.vararg, "var-positional", None))
+    found += [(each, "keyword", value) for each, value in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True)]
     if arguments.kwarg:
-        found.append(Parameter(name=arguments.kwarg.arg, kind="var-keyword"))
-    return tuple(found)
+        found.append((arguments.kwarg, "var-keyword", None))
+    return tuple(
+        Parameter(name=each.arg, kind=kind, default=ast.unparse(default) if default is not None else None)
+        for each, kind, default in found
+    )
+
+
+def spelled(node: ast.expr) -> str:
+    """The annotation as today's Python writes it: `Optional[List["X"]]` is `list[X] | None`."""
+    return _spelled(ast.unparse(node))
+
+
+@lru_cache(maxsize=8192)
+def _spelled(text: str) -> str:
+    try:
+        tree = ast.parse(text, mode="eval")
+        return ast.unparse(ast.fix_missing_locations(_Modern().visit(tree)))
+    except (SyntaxError, ValueError, RecursionError):
+        return text
+
+
+class _Modern(ast.NodeTransformer):
+    def visit_Constant(self, node: ast.Constant) -> ast.expr:
+        """A forward reference becomes the expression that it quotes."""
+        if not isinstance(node.value, str):
+            return node
+        quoted: ast.expr = self.visit(ast.parse(node.value, mode="eval").body)
+        return quoted
+
+    def visit_Attribute(self, node: ast.Attribute) -> ast.expr:
+        return self.visit_Name(ast.Name(id=node.attr)) if ast.unparse(node.value) in _TYPING else node
+
+    def visit_Name(self, node: ast.Name) -> ast.expr:
+        return ast.Name(id=_BUILTIN.get(node.id, node.id))
+
+    def visit_Subscript(self, node: ast.Subscript) -> ast.expr:
+        owner = self.visit(node.value)
+        name = owner.id if isinstance(owner, ast.Name) else ""
+        if name in ("Literal", "Annotated"):
+            return node
+        inner = self.visit(node.slice)
+        if name not in ("Optional", "Union"):
+            return ast.Subscript(value=owner, slice=inner)
+        some = inner.elts if isinstance(inner, ast.Tuple) else [inner]
+        return _either([*some, ast.Constant(value=None)] if name == "Optional" else some)
+
+    def visit_BinOp(self, node: ast.BinOp) -> ast.expr:
+        return _either([self.visit(node.left), self.visit(node.right)]) if isinstance(node.op, ast.BitOr) else node
+
+
+def _either(parts: list[ast.expr]) -> ast.expr:
+    """`A | B | None`, None last, as people write it."""
+    flat: list[ast.expr] = []
+    for each in parts:
+        flat += _alternatives(each)
+    nones = [each for each in flat if isinstance(each, ast.Constant) and each.value is None]
+    rest = [each for each in flat if each not in nones] + nones[:1]
+    found = rest[0]
+    for each in rest[1:]:
+        found = ast.BinOp(left=found, op=ast.BitOr(), right=each)
+    return found
+
+
+def _alternatives(node: ast.expr) -> list[ast.expr]:
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.BitOr):
+        return [*_alternatives(node.left), *_alternatives(node.right)]
+    return [node]

@@ -1,21 +1,22 @@
 """One module's syntax tree -> its record, and the calls made in it.
 
-Decides what counts as a definition, an attribute, an import by value and an option. Knows one module only.
+What counts as a definition, an attribute, an import by value and an option is decided here.
 """
 
 from __future__ import annotations
 
 import ast
 import builtins
+import re
 from collections.abc import Iterator
 
-from patchgate.lint.index.read_function import calls_of, nodes_of, read_function
+from patchgate.lint.index.definitions import DEFINITIONS, flat, is_overload
+from patchgate.lint.index.read_function import calls_in, nodes_of, read_function, spelled
 from patchgate.lint.index.records import CallSite, Class, Function, Module
-from patchgate.lint.index.registries import given_away
-from patchgate.lint.index.spelling import spelled
 
-DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 Calls = list[tuple[str, CallSite]]
+# Calls inside functions are many; of these only such that fill a table by their own name.
+_FILLS = re.compile(r"register|fallback|layout_constraint|decomp|py_impl")
 
 
 def read_module(name: str, tree: ast.Module, *, package: bool) -> tuple[Module, Calls]:
@@ -25,7 +26,7 @@ def read_module(name: str, tree: ast.Module, *, package: bool) -> tuple[Module, 
     for each in _lazy_imports(tree):
         for local, origin in reader.bound(each):
             reader.lazy.setdefault(local, origin)
-    held = {(keeper, reader.origin(local)) for keeper, local in given_away(tree)}
+    held = {(keeper, reader.origin(local)) for keeper, local in handed_over(tree)}
     return reader.record(held=tuple(sorted(held)), makes_names=_makes_names(tree)), reader.calls
 
 
@@ -46,7 +47,7 @@ class _Reader:
                 return
             if certain or node.name not in self.functions:
                 self.functions[node.name] = read_function(node, in_class=False)
-            self.calls += calls_of(node, self.name, node.name)
+            self._add_calls(node, node.name)
         elif isinstance(node, ast.ClassDef):
             if certain or node.name not in self.nodes:
                 self._class(node.name, node)
@@ -59,7 +60,10 @@ class _Reader:
                 if self.options and value is not None and not target.startswith("__"):
                     self.config.setdefault(target, ast.unparse(value))
             if not isinstance(node, (ast.If, ast.Try, ast.With, ast.For, ast.While)):
-                self.calls += calls_of(node, self.name, "")
+                self._add_calls(node, "")
+
+    def _add_calls(self, node: ast.AST, function: str) -> None:
+        self.calls += ((callee, call) for callee, call, _ in calls_in(node, self.name, function))
 
     def _class(self, name: str, node: ast.ClassDef) -> None:
         self.nodes[name] = node
@@ -67,7 +71,7 @@ class _Reader:
             if isinstance(each, ast.ClassDef):
                 self._class(f"{name}.{each.name}", each)
             elif isinstance(each, DEFINITIONS):
-                self.calls += calls_of(each, self.name, f"{name}.{each.name}")
+                self._add_calls(each, f"{name}.{each.name}")
             elif self.options:
                 for target, _annotation, value in _assigned(each):
                     if value is not None and not target.startswith("__"):
@@ -138,31 +142,12 @@ class _Reader:
             return f"{self._dotted(base.func)}()"
         text = ast.unparse(base.value if isinstance(base, ast.Subscript) else base)
         first, _, rest = text.partition(".")
-        if first in self.nodes or first in self.attributes or first in self.functions:
-            origin = f"{self.name}.{first}"
-        elif first in self.imports or first in self.lazy:
-            origin = self.imports.get(first) or self.lazy[first]
-        elif hasattr(builtins, first):
-            origin = f"builtins.{first}"
-        else:
-            origin = f"{self.name}.{first}"
+        origin = f"{self.name}.{first}"
+        if not (first in self.nodes or first in self.attributes or first in self.functions):
+            origin = self.origin(first)
+            if first not in self.imports and first not in self.lazy and hasattr(builtins, first):
+                origin = f"builtins.{first}"
         return f"{origin}.{rest}" if rest else origin
-
-
-def flat(body: list[ast.stmt], certain: bool = True) -> Iterator[tuple[ast.stmt, bool]]:
-    """Statements of a body and of the blocks in it, and whether each runs whatever the conditions.
-
-    What stands below `if TYPE_CHECKING` never runs; its imports count as those inside functions do.
-    """
-    for node in body:
-        yield node, certain
-        if isinstance(node, (ast.If, ast.Try, ast.With, ast.For, ast.While)):
-            if not (isinstance(node, ast.If) and ast.unparse(node.test).rpartition(".")[2] == "TYPE_CHECKING"):
-                yield from flat(node.body, False)
-            yield from flat(getattr(node, "orelse", []), False)
-            for handler in getattr(node, "handlers", []):
-                yield from flat(handler.body, False)
-            yield from flat(getattr(node, "finalbody", []), False)
 
 
 def _assigned(node: ast.stmt) -> Iterator[tuple[str, str | None, ast.expr | None]]:
@@ -203,12 +188,6 @@ def _on_self(function: ast.FunctionDef | ast.AsyncFunctionDef) -> Iterator[tuple
             yield node.attr, notes.get(id(node))
 
 
-def is_overload(node: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
-    """Typing overloads, and the setter and deleter of a property: the name is defined elsewhere."""
-    names = [ast.unparse(each).rpartition(".")[2] for each in node.decorator_list]
-    return any(name in ("overload", "setter", "deleter") for name in names)
-
-
 def _installs_options(tree: ast.Module) -> bool:
     """Whether the module makes itself one of options: `install_config_module(sys.modules[__name__])`."""
     calls = (node.value.func for node in tree.body if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call))
@@ -239,3 +218,43 @@ def _lazy_imports(tree: ast.Module) -> Iterator[ast.Import | ast.ImportFrom]:
     for node in nodes_of(tree):
         if isinstance(node, (ast.Import, ast.ImportFrom)) and id(node) not in eager:
             yield node
+
+
+def handed_over(tree: ast.Module) -> Iterator[tuple[str, str]]:
+    """(who keeps it, local name) for each name that is handed over; not yet known to be a function's."""
+    inside: set[int] = set()
+    for node in nodes_of(tree):
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)):
+            parts = [node.body] if isinstance(node, ast.Lambda) else node.body
+            inside.update(id(each) for part in parts for each in nodes_of(part))
+    top = {id(node) for node in tree.body}
+    for node in nodes_of(tree):
+        if isinstance(node, ast.Call):
+            keeper = _last(node.func)
+            if keeper and (id(node) not in inside or _FILLS.search(keeper)):
+                given = [*node.args, *(each.value for each in node.keywords)]
+                yield from ((keeper, each.id) for each in given if isinstance(each, ast.Name))
+        elif isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) and id(node) in top:
+            keepers = (_last(each.func if isinstance(each, ast.Call) else each) for each in node.decorator_list)
+            yield from ((keeper, node.name) for keeper in keepers if _FILLS.search(keeper))
+        elif isinstance(node, ast.Assign) and id(node) in top:
+            yield from _tabled(node)
+
+
+def _tabled(node: ast.Assign) -> Iterator[tuple[str, str]]:
+    """`TABLE = {key: f}`, `TABLE[key] = f`."""
+    value, target = node.value, node.targets[0]
+    keeper = _last(target.value if isinstance(target, ast.Subscript) else target)
+    parts: list[ast.expr | None] = []
+    if isinstance(value, ast.Dict):
+        parts = [*value.values]
+    elif isinstance(value, (ast.List, ast.Tuple, ast.Set)):
+        parts = [*value.elts]
+    elif isinstance(target, ast.Subscript):
+        parts = [value]
+    if keeper:
+        yield from ((keeper, each.id) for each in parts if isinstance(each, ast.Name))
+
+
+def _last(node: ast.expr) -> str:
+    return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""

@@ -1,17 +1,17 @@
-"""What the index tells about one torch release: modules, classes, functions and calls as records.
-
-Decides the words that index and lint share. No I/O, standard library only.
-"""
+"""What the index knows of one torch release: modules, classes, functions and calls."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True, kw_only=True)
 class Parameter:
     name: str
+    #: positional-only, positional, var-positional, keyword or var-keyword.
     kind: str
+    #: Source text.
     default: str | None = None
 
 
@@ -19,18 +19,25 @@ class Parameter:
 class Function:
     name: str
     parameters: tuple[Parameter, ...] = ()
+    #: function, method, static, class, property or cached-property.
     form: str = "function"
     is_async: bool = False
+    #: The annotation, in today's spelling.
     returns: str | None = None
+    #: Fingerprint: six hex digits.
     body: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Class:
+    #: `Outer.Inner` of a nested one.
     name: str
+    #: Dotted names; one that a call makes ends in `()`.
     bases: tuple[str, ...] = ()
-    functions: dict[str, Function] = field(default_factory=dict)
+    functions: Mapping[str, Function] = field(default_factory=dict)
+    #: Name -> annotation, of what its body assigns and its methods assign on `self`.
     attributes: dict[str, str | None] = field(default_factory=dict)
+    #: It answers names that no source spells out.
     has_getattr: bool = False
     abstract: bool = False
 
@@ -38,13 +45,17 @@ class Class:
 @dataclass(frozen=True, kw_only=True)
 class Module:
     name: str
-    functions: dict[str, Function] = field(default_factory=dict)
-    classes: dict[str, Class] = field(default_factory=dict)
+    functions: Mapping[str, Function] = field(default_factory=dict)
+    classes: Mapping[str, Class] = field(default_factory=dict)
+    #: Name -> annotation.
     attributes: dict[str, str | None] = field(default_factory=dict)
+    #: Local name -> dotted origin; of `from m import *`, `m.*` -> `m.*`.
     imports: dict[str, str] = field(default_factory=dict)
+    #: The same inside functions and below `if TYPE_CHECKING`.
     lazy_imports: dict[str, str] = field(default_factory=dict)
+    #: Option -> default, of a module of options.
     config: dict[str, str] = field(default_factory=dict)
-    # (who keeps it, origin) of functions that the module hands to registries and tables.
+    #: (registry or table, origin) of functions that the module hands to it.
     held: tuple[tuple[str, str], ...] = ()
     has_getattr: bool = False
 
@@ -52,7 +63,22 @@ class Module:
 @dataclass(frozen=True, kw_only=True)
 class CallSite:
     module: str
+    #: `f` or `Class.f`; empty for the module itself.
     function: str
+    #: How many positional arguments, starred ones not counted.
     positional: int
     keywords: tuple[str, ...] = ()
+    #: It has `*` or `**`.
     star: bool = False
+
+
+@dataclass(kw_only=True)
+class ReleaseRecords:
+    """All of one release."""
+
+    version: str
+    #: The version of triton that it requires; empty for none.
+    triton: str = ""
+    modules: dict[str, Module] = field(default_factory=dict)
+    #: Module -> (last name of the callee, call) for each call in it.
+    calls: dict[str, list[tuple[str, CallSite]]] = field(default_factory=dict)

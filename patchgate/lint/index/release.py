@@ -1,43 +1,22 @@
-"""The questions that lint asks a release, answered from golden/surface.
-
-Decides how names are followed through imports and base classes, and where a function's text is looked for.
-"""
+"""An index and its releases: what a name means in one, who imports, holds, derives from and calls it."""
 
 from __future__ import annotations
 
-from functools import cached_property, lru_cache
+from functools import cache, cached_property, lru_cache
 from pathlib import Path
-from typing import Protocol
 
-from patchgate.lint.index.files import IndexFiles
-from patchgate.lint.index.records import CallSite, Module
+from patchgate.lint.index.read import IndexFiles
+from patchgate.lint.index.records import CallSite, Module, ReleaseRecords
 from patchgate.lint.index.resolve import Found, member, resolve
 from patchgate.lint.index.sources import Sources
 from patchgate.model.paths import GOLDEN
 
-__all__ = ["Found", "Index", "Release", "load", "opened", "releases"]
-
 FOLDER = GOLDEN / "surface"
-
-
-class Release(Protocol):
-    version: str
-
-    def module(self, name: str) -> Module | None: ...
-    def modules(self) -> frozenset[str]: ...
-    def resolve(self, dotted: str) -> Found | None: ...
-    def member(self, class_dotted: str, name: str) -> Found | None: ...
-    def holders(self, dotted: str) -> tuple[str, ...]: ...
-    def registries(self, dotted: str) -> tuple[str, ...]: ...
-    def subclasses(self, class_dotted: str) -> tuple[str, ...]: ...
-    def calls(self, bare_name: str) -> tuple[CallSite, ...]: ...
-    def source(self, dotted: str) -> str | None: ...
-    def place(self, site: CallSite, callee: str) -> str: ...
 
 
 def releases() -> tuple[str, ...]:
     """Every indexed release, oldest first."""
-    return opened(FOLDER).spans.releases
+    return opened(FOLDER).sets.releases
 
 
 def load(version: str, sources: Sources | None = None) -> Release:
@@ -51,55 +30,54 @@ def opened(folder: Path) -> Index:
 
 
 class Index(IndexFiles):
-    """The files of one folder and the releases that they tell of."""
+    """The files of one folder, and the releases in them."""
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)
-        self._releases = {version: IndexedRelease(self, version) for version in self.spans.releases}
+        self._releases = {version: Release(self, version) for version in self.sets.releases}
 
-    def release(self, version: str, sources: Sources | None = None) -> IndexedRelease:
+    def release(self, version: str, sources: Sources | None = None) -> Release:
         known = self._releases[version]
-        return known if sources is None else IndexedRelease(self, version, sources)
+        return known if sources is None else Release(self, version, sources)
 
 
-class IndexedRelease:
+class Release:
     """One release of an index."""
 
     def __init__(self, index: IndexFiles, version: str, sources: Sources | None = None) -> None:
         self.index, self.version, self._sources = index, version, sources
-        self._bit = index.spans.bits[version]
-        self._modules: dict[str, Module | None] = {}
-        self._resolved: dict[str, Found | None] = {}
+        self._bit = index.sets.bits[version]
+        self.module, self.resolve = cache(self._module), cache(self._resolve)
 
-    def module(self, name: str) -> Module | None:
-        if name not in self._modules:
-            self._modules[name] = self._read(name) if name in self.modules() else None
-        return self._modules[name]
+    def records(self) -> ReleaseRecords:
+        """All of the release, as it was built."""
+        names = [name for name, releases in self.index.modules.items() if releases & self._bit]
+        records = ReleaseRecords(version=self.version, triton=self.index.triton[self.version])
+        for name in names:
+            module = self.module(name)
+            assert module is not None
+            records.modules[name] = module
+            calls = self.index.calls_in(name)
+            records.calls[name] = [(callee, site) for mask, callee, site in calls if mask & self._bit]
+        return records
 
-    def _read(self, name: str) -> Module | None:
-        if not self.index.lives.get(name, 0) & self._bit:
+    def _module(self, name: str) -> Module | None:
+        if name not in self.modules():
+            return None
+        if not self.index.modules.get(name, 0) & self._bit:
             return Module(name=name)  # a package outside the scope, of modules inside it
-        tables: dict[str, dict[str, str]] = {"from": {}, "lazy": {}}
-        held = []
-        for mask, kind, local, origin in self.index.imported(name):
-            if mask & self._bit and kind == "held":
-                held.append((local, origin))
-            elif mask & self._bit:
-                tables[kind][local] = origin
-        return self.index.stored(name).module(self.version, tables["from"], tables["lazy"], tuple(sorted(held)))
+        return self.index.module_file(name).module(self._bit, self.index.imports_of(name))
 
     def modules(self) -> frozenset[str]:
         return self._names
 
     @cached_property
     def _names(self) -> frozenset[str]:
-        found = {name for name, life in self.index.lives.items() if life & self._bit}
+        found = {name for name, life in self.index.modules.items() if life & self._bit}
         return frozenset(found | {name.partition(".")[0] for name in found})
 
-    def resolve(self, dotted: str) -> Found | None:
-        if dotted not in self._resolved:
-            self._resolved[dotted] = resolve(self, dotted)
-        return self._resolved[dotted]
+    def _resolve(self, dotted: str) -> Found | None:
+        return resolve(self, dotted)
 
     def member(self, class_dotted: str, name: str) -> Found | None:
         return member(self, class_dotted, name)
@@ -115,7 +93,7 @@ class IndexedRelease:
     def _bound(self, dotted: str, kind: str) -> tuple[str, ...]:
         wanted = self._origin(dotted)
         name = dotted.rpartition(".")[2]
-        bound = (each for each in self.index.binders(name, kind) if each[0] & self._bit)
+        bound = (each for each in self.index.bindings(name, kind) if each[0] & self._bit)
         return tuple(sorted({holder for _, holder, origin in bound if self._origin(origin) == wanted}))
 
     def subclasses(self, class_dotted: str) -> tuple[str, ...]:
@@ -130,7 +108,7 @@ class IndexedRelease:
         return tuple(found)
 
     def calls(self, bare_name: str) -> tuple[CallSite, ...]:
-        return tuple(site for mask, site in self.index.called(bare_name) if mask & self._bit)
+        return tuple(site for mask, site in self.index.calls_of(bare_name) if mask & self._bit)
 
     def source(self, dotted: str) -> str | None:
         """How a function is written; None where no sources are at hand: the index has fingerprints only."""
@@ -138,7 +116,7 @@ class IndexedRelease:
         _, text = self._file(module)
         if not text:
             return None
-        from patchgate.lint.index.bodies import function_text
+        from patchgate.lint.index.definitions import function_text
 
         return function_text(text, dotted[len(module) + 1 :])
 
@@ -146,7 +124,7 @@ class IndexedRelease:
         """Where a call stands: file and line where sources are at hand, else module and function."""
         path, text = self._file(site.module)
         if text:
-            from patchgate.lint.index.bodies import call_line
+            from patchgate.lint.index.definitions import call_line
 
             line = call_line(text, callee, site)
             if line is not None:
@@ -155,13 +133,13 @@ class IndexedRelease:
 
     def _file(self, module: str) -> tuple[str, str | None]:
         """Path and text of a module."""
-        package = any(name.startswith(f"{module}.") for name in self.index.lives)
+        package = any(name.startswith(f"{module}.") for name in self.index.modules)
         path = f"{module.replace('.', '/')}{'/__init__' if package else ''}.py"
         return path, self._sources.text(self.version, path) if self._sources is not None else None
 
     def _module_of(self, dotted: str) -> str:
         module = dotted.rpartition(".")[0]
-        while module and module not in self.index.lives:
+        while module and module not in self.index.modules:
             module = module.rpartition(".")[0]
         return module
 

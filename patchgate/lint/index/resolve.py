@@ -1,7 +1,4 @@
-"""Following a dotted name through a release: imports by value, nested classes, base classes.
-
-Decides present, maybe or absent by the records of the modules alone. Refuses to know where they come from.
-"""
+"""Following a dotted name through a release: imports by value, nested classes, base classes."""
 
 from __future__ import annotations
 
@@ -15,17 +12,25 @@ from patchgate.lint.index.records import Class, Function, Module
 _PLAIN = frozenset(
     ["abc.ABC", "typing.Generic", "typing.Protocol", "typing_extensions.Protocol", "enum.Enum", "typing.NamedTuple"]
 )
+# Imports that are followed; a circle of them ends here.
 _DEPTH = 8
 
 
 @dataclass(frozen=True, kw_only=True)
 class Found:
+    """What a dotted name means."""
+
+    #: module, function, class, attribute, or maybe: something answers names that no source spells out.
     kind: str
+    #: Dotted name of the definition.
     origin: str
+    #: None of an attribute, and where it is only maybe there.
     symbol: Module | Class | Function | None = None
 
 
 class Modules(Protocol):
+    """A release, of the index or of a tree of sources."""
+
     def module(self, name: str) -> Module | None: ...
     def modules(self) -> frozenset[str]: ...
     def resolve(self, dotted: str) -> Found | None: ...

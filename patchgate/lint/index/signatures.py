@@ -1,34 +1,12 @@
-"""Whether a call fits a signature.
-
-Decides it by Python's own binding rules on the index's records. Knows neither patches nor releases.
-"""
+"""Whether a call fits a signature, by Python's own binding rules."""
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Sequence
 
 from patchgate.lint.index.records import Parameter
 
 _POSITIONAL = ("positional-only", "positional")
-
-
-def parameters_of(arguments: ast.arguments) -> tuple[Parameter, ...]:
-    """The parameters of a function of the patch, in the index's words."""
-    plain = [*arguments.posonlyargs, *arguments.args]
-    defaults = [None] * (len(plain) - len(arguments.defaults)) + [ast.unparse(each) for each in arguments.defaults]
-    found = []
-    for at, (each, default) in enumerate(zip(plain, defaults, strict=True)):
-        kind = "positional-only" if at < len(arguments.posonlyargs) else "positional"
-        found.append(Parameter(name=each.arg, kind=kind, default=default))
-    if arguments.vararg is not None:
-        found.append(Parameter(name=arguments.vararg.arg, kind="var-positional", default=None))
-    for each, value in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True):
-        text = ast.unparse(value) if value is not None else None
-        found.append(Parameter(name=each.arg, kind="keyword", default=text))
-    if arguments.kwarg is not None:
-        found.append(Parameter(name=arguments.kwarg.arg, kind="var-keyword", default=None))
-    return tuple(found)
 
 
 def misfit(

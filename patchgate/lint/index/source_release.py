@@ -1,56 +1,44 @@
-"""One release from its sources alone, without an index: what `index drift --sources` asks.
+"""One release from its sources alone, without an index: what `index drift --sources` compares.
 
-Decides how little of a file must be read: where a name is defined plainly, the lines of its class or function.
+To parse a module of torch takes up to a second, so where a name is defined plainly only the lines of its class or
+function are read.
 """
 
 from __future__ import annotations
 
 import ast
 import re
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 
-from patchgate.lint.index.bodies import Node, defined, inside, parsed
-from patchgate.lint.index.build import in_scope, module_name
+from patchgate.lint.index.build import files_in_scope, module_name
+from patchgate.lint.index.definitions import Node, defined, inside, parsed
 from patchgate.lint.index.read_function import read_function
 from patchgate.lint.index.read_module import read_module
 from patchgate.lint.index.records import Module
 from patchgate.lint.index.resolve import Found, resolve
 
 
-class BareRelease:
+class SourceRelease:
     """Answers `resolve` as a release of the index does."""
 
     def __init__(self, version: str, root: Path) -> None:
         self.version, self._root = version, root
-        self._read: dict[str, Module | None] = {}
-        self._statements: dict[tuple[str, str], Node | None] = {}
+        self.module, self._statement = cache(self._module), cache(self._read_statement)
 
     @cached_property
     def _files(self) -> dict[str, Path]:
-        found = {}
-        for top in ("torch", "triton"):
-            for file in (self._root / top).rglob("*.py"):
-                path = file.relative_to(self._root).as_posix()
-                if in_scope(path):
-                    found[module_name(path)] = file
-        return found
+        return {module_name(path): file for path, file in files_in_scope(self._root).items()}
 
     def modules(self) -> frozenset[str]:
         return frozenset(self._files) | {"torch", "triton"}
 
-    def module(self, name: str) -> Module | None:
-        if name not in self._read:
-            file = self._files.get(name)
-            tree = parsed(self._text(name)) if file is not None else None
-            self._read[name] = (
-                read_module(name, tree, package=file.stem == "__init__")[0]
-                if tree is not None and file is not None
-                else Module(name=name)
-                if name in self.modules()
-                else None
-            )
-        return self._read[name]
+    def _module(self, name: str) -> Module | None:
+        file = self._files.get(name)
+        tree = parsed(self._text(name)) if file is not None else None
+        if tree is None or file is None:
+            return Module(name=name) if name in self.modules() else None
+        return read_module(name, tree, package=file.stem == "__init__")[0]
 
     def resolve(self, dotted: str) -> Found | None:
         return self._plainly(dotted) or resolve(self, dotted)
@@ -74,12 +62,10 @@ class BareRelease:
             return None
         return Found(kind="function", origin=dotted, symbol=read_function(node, in_class=bool(rest)))
 
-    def _statement(self, module: str, name: str) -> Node | None:
+    def _read_statement(self, module: str, name: str) -> Node | None:
         """The one definition of that name at the left margin of a module."""
-        if (module, name) not in self._statements:
-            block = statement_of(self._text(module), name)
-            self._statements[module, name] = defined(block, name) if block else None
-        return self._statements[module, name]
+        block = statement_of(self._text(module), name)
+        return defined(block, name) if block else None
 
     def _text(self, module: str) -> str:
         return self._files[module].read_text(encoding="utf-8", errors="replace")

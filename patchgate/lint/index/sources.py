@@ -1,7 +1,6 @@
 """The source text of a release's files: from installed trees, from the user's cache, from the wheel.
 
-Decides where to look and what is kept. The index itself has fingerprints of bodies only, so a lint that shows
-bodies, lines or hunks asks here; without a folder and without `open_wheel` it is told that nothing is at hand.
+The index has fingerprints of bodies only, so a lint that shows bodies, lines of calls or hunks needs these.
 """
 
 from __future__ import annotations

@@ -48,6 +48,16 @@ class Fetched:
     #: The server answers no ranges, so the whole wheel was downloaded.
     whole: bool = False
 
+    def __str__(self) -> str:
+        how = f"downloaded whole: {_NO_RANGES}" if self.whole else "read by ranges"
+        return f"{self.version}: {len(self.files)} sources, {self.bytes_read / 1e6:.1f} MB {how}"
+
+    @property
+    def triton_requirement(self) -> str:
+        """The triton that a torch wheel requires, as a specifier; empty when it requires none."""
+        lines = (re.match(r"Requires-Dist: triton\s*\(?([=~<>!][^;)]*)", line) for line in self.requires)
+        return next((line[1].strip() for line in lines if line), "")
+
 
 class RemoteWheel:
     """The newest wheel on the package index that `requirement`, a specifier, allows. Raises UsageError."""
@@ -162,15 +172,6 @@ def fetch(project: str, requirement: str, wanted: Wanted) -> Fetched:
             fetched.files.append((member.filename, text))
     fetched.bytes_read = wheel.bytes_read
     return fetched
-
-
-def triton_requirement(fetched: Fetched) -> str:
-    """The triton that a torch wheel requires, as a specifier; empty when it requires none."""
-    for line in fetched.requires:
-        found = re.match(r"Requires-Dist: triton\s*\(?([=~<>!][^;)]*)", line)
-        if found:
-            return found[1].strip()
-    return ""
 
 
 def spans_of(members: Iterable[zipfile.ZipInfo]) -> list[tuple[int, int]]:

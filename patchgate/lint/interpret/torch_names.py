@@ -11,7 +11,8 @@ from functools import lru_cache
 
 from patchgate.lint.index.build import ALONE, SCOPE
 from patchgate.lint.index.records import Class, Function, Module
-from patchgate.lint.index.release import Found, Release
+from patchgate.lint.index.release import Release
+from patchgate.lint.index.resolve import Found
 from patchgate.lint.interpret.references import Presence
 from patchgate.lint.interpret.values import UNKNOWN, Container, Instance, Symbol, Value, either
 

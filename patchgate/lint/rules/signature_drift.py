@@ -11,8 +11,9 @@ import ast
 from collections.abc import Iterator, Sequence
 
 from patchgate.lint.findings import Remark, Severity, View
+from patchgate.lint.index.read_function import parameters_of
 from patchgate.lint.index.records import CallSite, Function, Parameter
-from patchgate.lint.index.signatures import accepts, misfit, parameters_of, written
+from patchgate.lint.index.signatures import accepts, misfit, written
 from patchgate.lint.interpret.references import FunctionNode, Rebinding, Span
 
 

@@ -9,10 +9,11 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from patchgate.inputs.source import Unreadable, parse
-from patchgate.lint.index.changes import Modules, diff
+from patchgate.lint.index.changes import diff
 from patchgate.lint.index.records import Function
 from patchgate.lint.index.release import load, releases
-from patchgate.lint.index.source_release import BareRelease
+from patchgate.lint.index.resolve import Modules
+from patchgate.lint.index.source_release import SourceRelease
 from patchgate.lint.infer import guesses_in
 from patchgate.model.records import Patch
 from patchgate.runs.bisect.question import Question, Reading, untold
@@ -61,7 +62,7 @@ def changes_around(names: Sequence[str], old: str, new: str) -> list[str]:
 
 def changes_in_sources(names: Sequence[str], old: Path, new: Path) -> list[str]:
     """The same of two installed torches that no index has; each path is a site-packages."""
-    return _changes(names, BareRelease("before", old), BareRelease("after", new))
+    return _changes(names, SourceRelease("before", old), SourceRelease("after", new))
 
 
 def _changes(names: Sequence[str], before: Modules, after: Modules) -> list[str]:

@@ -6,9 +6,9 @@ import atexit
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from patchgate.lint.index.build import Sources as Records
-from patchgate.lint.index.build import build_files
-from patchgate.lint.index.release import Index, IndexedRelease
+from patchgate.lint.index.build import build
+from patchgate.lint.index.records import ReleaseRecords
+from patchgate.lint.index.release import Index, Release
 from patchgate.lint.index.sources import Sources
 from patchgate.lint.index.write import write
 
@@ -23,9 +23,9 @@ def files_of(modules: dict[str, str]) -> dict[str, str]:
     return {f"{name.replace('.', '/')}{'/__init__' * (name in parents)}.py": text for name, text in texts.items()}
 
 
-def built(version: str, modules: dict[str, str]) -> Records:
+def built(version: str, modules: dict[str, str]) -> ReleaseRecords:
     """The records of one release of these modules, {dotted name: text}, without the packages above them."""
-    return build_files([(f"{name.replace('.', '/')}.py", text) for name, text in modules.items()], version)
+    return build([(f"{name.replace('.', '/')}.py", text) for name, text in modules.items()], version)
 
 
 def index_of(folder: Path, releases: dict[str, dict[str, str]]) -> Index:
@@ -43,16 +43,16 @@ class _Wheel:
         return self._files.get(path)
 
 
-def toy_releases(releases: dict[str, dict[str, str]]) -> tuple[IndexedRelease, ...]:
+def toy_releases(releases: dict[str, dict[str, str]]) -> tuple[Release, ...]:
     """Releases of one index, {version: {dotted name: text}}, each with its source texts at hand."""
     folder = Path(_FOLDERS.name) / str(len(list(Path(_FOLDERS.name).iterdir())))
     files = {version: files_of(modules) for version, modules in releases.items()}
-    write(folder, [build_files(each.items(), version) for version, each in files.items()])
+    write(folder, [build(each.items(), version) for version, each in files.items()])
     texts = Sources(open_wheel=lambda project, requirement: _Wheel(files[requirement.removeprefix("==")]))
     index = Index(folder)
     return tuple(index.release(version, texts) for version in releases)
 
 
-def toy_release(version: str, modules: dict[str, str]) -> IndexedRelease:
+def toy_release(version: str, modules: dict[str, str]) -> Release:
     [release] = toy_releases({version: modules})
     return release

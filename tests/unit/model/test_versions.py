@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from packaging.version import Version
 
-from patchgate.model.versions import ReleaseRange, gather, in_order, parse_range, spread
+from patchgate.model.versions import ReleaseRange, ReleaseSets, gather, in_order, parse_range, spread
 
 RELEASES = ["2.10.0", "2.11.0", "2.12.1", "2.13.0", "2.14.1", "2.15.0"]
 values = st.dictionaries(st.sampled_from(RELEASES), st.integers(0, 2))
@@ -69,3 +69,16 @@ def test_neighbouring_ranges_never_hold_the_same_value(told):
 )
 def test_equal_values_join_over_neighbouring_releases_only(told, ranges):
     assert {str(span): value for span, value in gather(told, RELEASES).items()} == ranges
+
+
+def test_sets_of_releases_as_masks_and_text():
+    sets = ReleaseSets(["2.6.0", "2.7.0", "2.8.0", "2.9.0"])
+    assert all(sets.mask(sets.text(mask)) == mask for mask in range(1, 16))
+    assert [sets.text(mask) for mask in (1, 3, 14, 13)] == ["2.6.0", "2.6.0..2.7.0", "2.7.0..", "2.6.0,2.8.0.."]
+    with pytest.raises(KeyError):
+        sets.mask("2.6.1")
+
+
+def test_a_range_without_an_end_reaches_the_newest():
+    assert str(parse_range("2.11.0..", newest="2.15.0")) == "2.11.0..2.15.0"
+    assert str(parse_range("2.11.0", newest="2.15.0")) == "2.11.0"

@@ -102,7 +102,7 @@ def _words(change: str) -> str:
 def test_layout_docstrings_and_annotations_are_no_drift(tmp_path: Path) -> None:
     index = index_of(tmp_path, {"2.6.0": {"torch.fx.a": OLD}, "2.7.0": {"torch.fx.a": NEW}})
     steps = {
-        name: [change for *_, change in drift(f"torch.fx.a.{name}", index.spans.releases, index.release)]
+        name: [change for *_, change in drift(f"torch.fx.a.{name}", index.sets.releases, index.release)]
         for name in ("Box.f", "Box.same", "gone", "came", "never")
     }
     assert steps == {
@@ -117,14 +117,14 @@ def test_layout_docstrings_and_annotations_are_no_drift(tmp_path: Path) -> None:
 def test_a_moved_definition_is_a_step(tmp_path: Path) -> None:
     moved = {"torch.fx.a": "from torch.fx.b import f\n", "torch.fx.b": "def f(): ...\n"}
     index = index_of(tmp_path, {"2.6.0": {"torch.fx.a": "def f(): ...\n"}, "2.7.0": moved})
-    assert [change for *_, change in drift("torch.fx.a.f", index.spans.releases, index.release)] == [
+    assert [change for *_, change in drift("torch.fx.a.f", index.sets.releases, index.release)] == [
         "defined in torch.fx.b.f instead of torch.fx.a.f"
     ]
 
 
 def test_diff_reads_like_a_changelog(tmp_path: Path) -> None:
     index = index_of(tmp_path, {"2.6.0": {"torch.fx.a": OLD}, "2.7.0": {"torch.fx.a": NEW, "torch.fx.b": ""}})
-    old, new = (index.release(version) for version in index.spans.releases)
+    old, new = (index.release(version) for version in index.sets.releases)
     assert list(diff(old, new)) == [
         "torch.fx.a",
         "  - gone()",

@@ -8,7 +8,6 @@ from pathlib import Path
 from toyindex import built, index_of
 from toymodules import IR, MODULES
 
-from patchgate.lint.index.adding import sources
 from patchgate.lint.index.build import in_scope
 from patchgate.lint.index.records import Parameter
 from patchgate.lint.index.release import load, releases
@@ -20,14 +19,14 @@ LATER = {**MODULES, "torch._inductor.ir": IR.replace("self, size", "self, size, 
 def test_what_is_read_is_what_was_built(tmp_path: Path) -> None:
     index = index_of(tmp_path, {"2.6.0": MODULES, "2.7.0": LATER, "2.8.0": MODULES})
     for version, expected in (("2.6.0", MODULES), ("2.7.0", LATER), ("2.8.0", MODULES)):
-        assert sources(index, version).modules == built(version, expected).modules
+        assert index.release(version).records().modules == built(version, expected).modules
 
 
 def test_the_files_depend_on_the_records_alone(tmp_path: Path) -> None:
     index = index_of(tmp_path, {"2.6.0": MODULES, "2.7.0": LATER})
     backwards = dict(reversed(LATER.items()))
     assert texts([built("2.6.0", MODULES), built("2.7.0", backwards)]) == texts(
-        [sources(index, "2.6.0"), sources(index, "2.7.0")]
+        [index.release(version).records() for version in ("2.6.0", "2.7.0")]
     )
     assert (tmp_path / "api" / "torch._inductor.tools.txt").read_text() == (
         "module torch._inductor.tools\ndef helper(*a, d)\t#2ae2f2\ndef other()\t#3f90cf\n"

@@ -8,8 +8,6 @@ import pytest
 from toyindex import built, index_of
 from toymodules import MODULES
 
-from patchgate.lint.index.adding import sources
-
 
 @pytest.mark.parametrize(
     ("dotted", "kind"),
@@ -64,7 +62,7 @@ def test_star_imports_bring_names(tmp_path: Path) -> None:
         "torch.cuda.random.seed",
         None,
     ]
-    assert sources(release.index, "2.6.0").modules == built("2.6.0", modules).modules
+    assert release.records().modules == built("2.6.0", modules).modules
 
 
 def test_what_a_package_imports_hides_a_submodule_of_that_name(tmp_path: Path) -> None:

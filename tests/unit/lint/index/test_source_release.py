@@ -1,4 +1,4 @@
-"""A release from bare sources answers as the index of the same sources does."""
+"""A release from sources alone answers as the index of the same sources does."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from click.testing import CliRunner
 from toyindex import index_of
 
 from patchgate.cli.index import index_group
-from patchgate.lint.index.source_release import BareRelease, statement_of
+from patchgate.lint.index.source_release import SourceRelease, statement_of
 
 FILES = {
     "torch._inductor.ir": """
@@ -50,10 +50,10 @@ def tree(folder: Path, version: str, files: dict[str, str]) -> Path:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_bare_sources_answer_as_their_index_does(tmp_path: Path, name: str) -> None:
+def test_sources_alone_answer_as_their_index_does(tmp_path: Path, name: str) -> None:
     dotted = f"torch._inductor.ir.{name}"
     indexed = index_of(tmp_path / "index", {"2.6.0": FILES}).release("2.6.0").resolve(dotted)
-    bare = BareRelease("2.6.0", tree(tmp_path / "site", "2.6.0", FILES)).resolve(dotted)
+    bare = SourceRelease("2.6.0", tree(tmp_path / "site", "2.6.0", FILES)).resolve(dotted)
     assert (bare.kind, bare.origin) == (indexed.kind, indexed.origin) if bare and indexed else bare is indexed
     if bare and indexed and bare.kind == "function":
         assert bare.symbol == indexed.symbol

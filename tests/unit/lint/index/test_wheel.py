@@ -11,7 +11,7 @@ import pytest
 from toyserver import serving, wheel_of
 
 from patchgate.lint.index.pip_settings import PYPI, PipSettings
-from patchgate.lint.index.wheel import Fetched, fetch, open_wheel, spans_of, triton_requirement
+from patchgate.lint.index.wheel import Fetched, fetch, open_wheel, spans_of
 from patchgate.model.errors import UsageError
 
 FILES = {
@@ -42,7 +42,7 @@ def test_the_wanted_members_and_what_the_wheel_requires(monkeypatch: pytest.Monk
     with serving({"torch-2.8.0-py3-none-any.whl": WHEEL}, monkeypatch) as requests:
         fetched = fetch("torch", "==2.8.0", is_source)
     assert fetched.files == SOURCES and not fetched.whole
-    assert fetched.version == "2.8.0" and triton_requirement(fetched) == "==3.4.0"
+    assert fetched.version == "2.8.0" and fetched.triton_requirement == "==3.4.0"
     # The directory (the last 3 MB), what stands before large.so, and what stands behind it.
     assert len(requests) == 3 and all(each.startswith("bytes=") for each in requests)
 
@@ -65,7 +65,7 @@ def test_a_large_wheel_is_read_in_part(monkeypatch: pytest.MonkeyPatch) -> None:
     ],
 )
 def test_the_triton_that_a_torch_requires(line: str, requirement: str) -> None:
-    assert triton_requirement(Fetched(requires=(line,))) == requirement
+    assert Fetched(requires=(line,)).triton_requirement == requirement
 
 
 def test_a_server_without_ranges_costs_the_whole_wheel(monkeypatch: pytest.MonkeyPatch) -> None:

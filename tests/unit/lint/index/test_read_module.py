@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 from toyindex import built, index_of
 
-from patchgate.lint.index.adding import sources
-from patchgate.lint.index.registries import given_away
+from patchgate.lint.index.read_module import handed_over
 
 
 @pytest.mark.parametrize(
@@ -29,11 +28,11 @@ from patchgate.lint.index.registries import given_away
         ("g = f", set()),
     ],
 )
-def test_what_is_given_away(text: str, pairs: set[tuple[str, str]]) -> None:
-    assert set(given_away(ast.parse(text))) == pairs
+def test_what_is_handed_over(text: str, pairs: set[tuple[str, str]]) -> None:
+    assert set(handed_over(ast.parse(text))) == pairs
 
 
-def test_the_index_tells_who_keeps_a_function(tmp_path: Path) -> None:
+def test_the_index_has_who_holds_a_function(tmp_path: Path) -> None:
     modules = {
         "torch.fx.a": "def f(): ...\ndef g(): ...\nregister(f, unknown)\n",
         "torch.fx.b": "from torch.fx.a import f as h\nTABLE = {1: h}\n",
@@ -42,4 +41,4 @@ def test_the_index_tells_who_keeps_a_function(tmp_path: Path) -> None:
     assert release.registries("torch.fx.a.f") == ("torch.fx.a.register", "torch.fx.b.TABLE")
     assert release.registries("torch.fx.a.g") == ()
     assert release.holders("torch.fx.a.f") == ("torch.fx.b.h",)
-    assert sources(release.index, "2.6.0").modules == built("2.6.0", modules).modules
+    assert release.records().modules == built("2.6.0", modules).modules

@@ -1,17 +1,15 @@
-"""One function or one call in a module's text: where it stands, and how it is written.
-
-Decides which of several definitions of a name counts: the one that the index has. Knows one text only.
-"""
+"""Definitions in a module's text: which of several of one name counts, where it stands and how it is written."""
 
 from __future__ import annotations
 
 import ast
 import warnings
+from collections.abc import Iterator
 
 from patchgate.lint.index.read_function import calls_in
-from patchgate.lint.index.read_module import DEFINITIONS, flat, is_overload
 from patchgate.lint.index.records import CallSite
 
+DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 Node = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 
 
@@ -60,3 +58,25 @@ def parsed(text: str) -> ast.Module | None:
             return ast.parse(text)
     except (SyntaxError, ValueError):
         return None
+
+
+def flat(body: list[ast.stmt], certain: bool = True) -> Iterator[tuple[ast.stmt, bool]]:
+    """Statements of a body and of the blocks in it, and whether each runs whatever the conditions.
+
+    What stands below `if TYPE_CHECKING` never runs; its imports count as those inside functions do.
+    """
+    for node in body:
+        yield node, certain
+        if isinstance(node, (ast.If, ast.Try, ast.With, ast.For, ast.While)):
+            if not (isinstance(node, ast.If) and ast.unparse(node.test).rpartition(".")[2] == "TYPE_CHECKING"):
+                yield from flat(node.body, False)
+            yield from flat(getattr(node, "orelse", []), False)
+            for handler in getattr(node, "handlers", []):
+                yield from flat(handler.body, False)
+            yield from flat(getattr(node, "finalbody", []), False)
+
+
+def is_overload(node: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
+    """Typing overloads, and the setter and deleter of a property: the name is defined elsewhere."""
+    names = [ast.unparse(each).rpartition(".")[2] for each in node.decorator_list]
+    return any(name in ("overload", "setter", "deleter") for name in names)

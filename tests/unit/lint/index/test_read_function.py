@@ -6,7 +6,7 @@ import ast
 
 import pytest
 
-from patchgate.lint.index.spelling import spelled
+from patchgate.lint.index.read_function import spelled
 
 
 @pytest.mark.parametrize(
