@@ -55,7 +55,7 @@ CODES = (
 verdict = partial(registry.verdict, FAMILY)
 
 
-@check("api", believes=SIMULATED)
+@check(believes=SIMULATED)
 def ask_api(context: CheckContext, at: Instance) -> Iterable[Verdict]:
     targets = list(context.patch.claims.targets or ())
     answer = context.ask(at.case.torch, "surface", SIMULATED, patch=context.patch, targets=targets)

@@ -90,7 +90,7 @@ EDITED, AGAIN, TAGGED = "edited", "again", "tagged"
 _EDIT = "patchgate_edit = 0"
 
 
-@check("cache", axes=("torch", "device", "workload"), workloads="cache", devices=lambda run: ["cpu"])
+@check(axes=("torch", "device", "workload"), workloads="cache", devices=lambda run: ["cpu"])
 def ask_cache(context: CheckContext, at: Instance) -> Iterable[Verdict]:
     """Two directories: one is warmed unpatched, the other patched."""
     patch = context.patch

@@ -60,7 +60,7 @@ CODES = (
 verdict = partial(registry.verdict, FAMILY)
 
 
-@check("called", believes=SIMULATED)
+@check(believes=SIMULATED)
 def ask_called(context: CheckContext, at: Instance) -> Iterable[Verdict]:
     return called(context, at.case.torch, context.observed_cases(at.case.torch))
 

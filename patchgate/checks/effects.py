@@ -112,7 +112,7 @@ _SETTINGS = {
 }
 
 
-@check("effects", believes=SIMULATED)
+@check(believes=SIMULATED)
 def ask_effects(context: CheckContext, at: Instance) -> Iterable[Verdict]:
     applied = context.apply(at.case.torch, version=at.case.torch)
     failure = failure_of(applied)

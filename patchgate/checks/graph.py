@@ -14,7 +14,7 @@ FAMILY = "graph"
 CODES = fact_codes(FAMILY, noun="graph")
 
 
-@check("graph", axes=("torch", "device", "workload"))
+@check(axes=("torch", "device", "workload"))
 def ask_graph(context: CheckContext, at: Instance) -> Iterable[Verdict]:
     """Nothing where the case did not compile: the kernels check tells."""
     verdicts = list(fact_verdicts(context, FAMILY, at.case, partial(judge_facts, FAMILY)))

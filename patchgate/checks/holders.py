@@ -41,7 +41,7 @@ verdict = partial(registry.verdict, FAMILY)
 _SHOWN = 6
 
 
-@check("holders", believes=SIMULATED)
+@check(believes=SIMULATED)
 def ask_holders(context: CheckContext, at: Instance) -> Iterable[Verdict]:
     return judge_holders(at.case, context.patch, context.apply(at.case.torch, version=at.case.torch))
 

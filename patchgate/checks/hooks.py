@@ -27,7 +27,7 @@ CODES = (
 verdict = partial(registry.verdict, FAMILY)
 
 
-@check("hooks", believes="cpu")
+@check(believes="cpu")
 def ask_hooks(context: CheckContext, at: Instance) -> Iterable[Verdict]:
     unpatched, patched = (context.ask(at.case.torch, "hooks", "cpu", patch=patch) for patch in (None, context.patch))
     return judge_hooks(at.case, context.patch, unpatched, patched)

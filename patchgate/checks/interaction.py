@@ -53,7 +53,7 @@ Orders = tuple[Mapping[str, Any], Mapping[str, Any]]
 _SHOWN = 4
 
 
-@check("together", believes=SIMULATED, wanted=lambda run, patch: bool(run.others))
+@check(believes=SIMULATED, wanted=lambda run, patch: bool(run.others))
 def ask_together(context: CheckContext, at: Instance) -> Iterable[Verdict]:
     return list(installed(context, at.case.torch, context.observed_cases(at.case.torch)[:1]))
 

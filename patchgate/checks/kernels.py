@@ -14,6 +14,6 @@ FAMILY = "kernels"
 CODES = fact_codes(FAMILY, noun="kernel")
 
 
-@check("kernels", axes=("torch", "device", "workload"))
+@check(axes=("torch", "device", "workload"))
 def ask_kernels(context: CheckContext, at: Instance) -> Iterable[Verdict]:
     return fact_verdicts(context, FAMILY, at.case, partial(judge_facts, FAMILY))

@@ -64,7 +64,7 @@ CODES = (
 verdict = partial(registry.verdict, FAMILY)
 
 
-@check("sentinel", axes=("torch", "device"), first=True)
+@check(axes=("torch", "device"), first=True)
 def ask_sentinel(context: CheckContext, at: Instance) -> Iterable[Verdict]:
     return [sentinel_verdict(context, at.case.torch, at.case.device)]
 

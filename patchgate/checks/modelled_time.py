@@ -49,7 +49,7 @@ def modelled_devices(run: Run) -> list[str]:
     return [device for device in run.devices if "speed" in load_profile(device)]
 
 
-@check("modelled", axes=("torch", "device", "workload"), devices=modelled_devices)
+@check(axes=("torch", "device", "workload"), devices=modelled_devices)
 def ask_modelled(context: CheckContext, at: Instance) -> Iterable[Verdict]:
     if context.workload(at.case.workload).needs_device:
         raise NothingToJudge("needs a device: judged by the kernels check")

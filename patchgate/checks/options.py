@@ -20,7 +20,7 @@ def _cases(patch: Patch, torch: str) -> list[Case]:
     return [Case(torch=torch, device="cpu", workload="options", patch=patch.id)]
 
 
-@check("options", cases=_cases)
+@check(cases=_cases)
 def ask_options(context: CheckContext, at: Instance) -> Iterable[Verdict]:
     return fact_verdicts(context, FAMILY, at.case, judge_options)
 

@@ -106,7 +106,7 @@ def numeric_devices(run: Run) -> list[str]:
     return ["cpu", *(device for device in run.devices if load_profile(device)["kind"] == "real")]
 
 
-@check("parity", axes=("torch", "device", "workload"), workloads="parity", devices=numeric_devices)
+@check(axes=("torch", "device", "workload"), workloads="parity", devices=numeric_devices)
 def ask_parity(context: CheckContext, at: Instance) -> Iterable[Verdict]:
     with TemporaryDirectory(prefix="patchgate-") as folder:
         metrics = compared_sides(context, at.case, partial(_run, context, at.case, "run"), "differ", Path(folder))
@@ -139,7 +139,7 @@ def outputs_of(
 ) -> Answer:
     """Outputs of a workload, or of what the question makes of it, on a device, written to the file `path`."""
     workload = context.workload(case.workload)
-    small = context.runner.nightly or "consistency" in workload.checks
+    small = context.runner.nightly or "equivalence" in workload.checks
     # Once more for each small size, and twice where gradients are taken.
     compiles *= (3 if small else 1) * (2 if workload.training else 1)
     return context.ask_building(

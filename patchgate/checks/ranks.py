@@ -23,7 +23,7 @@ class NoRanks(NothingToJudge):
     """There can be no two ranks here; the message tells why."""
 
 
-@check("ranks", axes=("torch", "device"), devices=numeric_devices)
+@check(axes=("torch", "device"), devices=numeric_devices)
 def ask_ranks(context: CheckContext, at: Instance) -> Iterable[Verdict]:
     case = Case(torch=at.case.torch, device=at.case.device, workload="two ranks", patch=context.patch.id)
 

@@ -45,7 +45,7 @@ class Instance:
 class Check:
     """One question that is put to a patch, for each combination of its axes."""
 
-    name: str  #: as `--check` and pytest know it
+    name: str  #: that of its module, as pytest shows it
     family: str  #: as reports list its verdicts
     question: str  #: the first line of its module
     ask: Ask
@@ -64,7 +64,6 @@ def every_device(run: Run) -> list[str]:
 
 
 def check(
-    name: str,
     *,
     axes: tuple[str, ...] = ("torch",),
     workloads: str = "kernels",
@@ -74,10 +73,11 @@ def check(
     wanted: Callable[[Run, Patch], bool] = lambda run, patch: True,
     cases: Callable[[Patch, str], list[Case]] | None = None,
 ) -> Callable[[Ask], Ask]:
-    """Register the decorated function as a check."""
+    """Register the decorated function as the check of its module."""
 
     def register(ask: Ask) -> Ask:
         module = sys.modules[ask.__module__]
+        name = module.__name__.rpartition(".")[2]
         _CHECKS[name] = Check(
             name=name,
             family=module.FAMILY,

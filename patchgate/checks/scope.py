@@ -29,7 +29,7 @@ verdict = partial(registry.verdict, FAMILY, item="outside")
 _SHOWN = 4
 
 
-@check("scope", believes=SIMULATED, wanted=lambda run, patch: bool(patch.claims.scope))
+@check(believes=SIMULATED, wanted=lambda run, patch: bool(patch.claims.scope))
 def ask_scope(context: CheckContext, at: Instance) -> Iterable[Verdict]:
     return outside(context, context.observed_cases(at.case.torch))
 

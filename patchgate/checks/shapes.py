@@ -47,7 +47,7 @@ _WORSE = (
 _REASONS = ("shapes.break.", "shapes.reason.")
 
 
-@check("shapes", axes=("torch", "device", "workload"), workloads="shapes", devices=lambda run: ["cpu"])
+@check(axes=("torch", "device", "workload"), workloads="shapes", devices=lambda run: ["cpu"])
 def ask_shapes(context: CheckContext, at: Instance) -> Iterable[Verdict]:
     return fact_verdicts(context, FAMILY, at.case, judge_shapes)
 

@@ -65,7 +65,7 @@ def _cases(patch: Patch, torch: str) -> list[Case]:
     return [Case(torch=torch, device=symptom.device, workload=symptom.workload, patch=patch.id)] if symptom else []
 
 
-@check("symptom", axes=("torch", "device", "workload"), cases=_cases)
+@check(axes=("torch", "device", "workload"), cases=_cases)
 def ask_symptom(context: CheckContext, at: Instance) -> Iterable[Verdict]:
     symptom = context.patch.claims.symptom
     assert symptom is not None

@@ -35,7 +35,7 @@ _LONG = 1000
 _COMPILES = 2
 
 
-@check("tokens", axes=("torch", "device"), devices=numeric_devices)
+@check(axes=("torch", "device"), devices=numeric_devices)
 def ask_tokens(context: CheckContext, at: Instance) -> Iterable[Verdict]:
     case = Case(torch=at.case.torch, device=at.case.device, workload="decoder", patch=context.patch.id)
 

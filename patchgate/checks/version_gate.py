@@ -62,7 +62,7 @@ verdict = partial(registry.verdict, FAMILY)
 Answers = Mapping[str, Mapping[str, Any]]
 
 
-@check("versions", believes=SIMULATED)
+@check(believes=SIMULATED)
 def ask_versions(context: CheckContext, at: Instance) -> Iterable[Verdict]:
     """Apply the patch under each version around the release."""
     torch, patch = at.case.torch, context.patch

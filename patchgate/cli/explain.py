@@ -18,7 +18,7 @@ def explain(code: str | None, markdown: bool) -> None:
     """Tell what a verdict code means, why it matters and how to fix it; without CODE, list all."""
     codes = catalogue()
     if markdown:
-        click.echo("\n".join(render_catalogue(codes.values())))
+        click.echo("\n".join(render_catalogue()))
         return
     if code is None:
         for known in codes.values():

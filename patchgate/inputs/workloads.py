@@ -16,7 +16,7 @@ from patchgate.model.paths import PACKAGE, WORKLOADS, shown
 from patchgate.model.records import Workload
 
 _WORKLOAD = frozenset({"DTYPE", "VARIANTS", "PREMERGE", "READS", "CHECKS", "TOKENS"})
-_CHECKS = frozenset({"kernels", "parity", "consistency", "latency", "compile", "cache", "recompile"})
+_CHECKS = frozenset({"kernels", "parity", "equivalence", "latency", "compile_cost", "cache", "recompile"})
 
 # What torch.compile can be told: facts of no workload, but of the compiler itself.
 OPTIONS = Workload(name="options", path=str(PACKAGE / "probe" / "compile" / "options.py"), dtype="", asks="options")

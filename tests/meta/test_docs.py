@@ -5,26 +5,29 @@ Each rule is also seen failing on a made-up page.
 
 import re
 import shlex
+from dataclasses import replace
 
 import click
 import pytest
-from patchgate.checks.codes import CODES
 
+from patchgate.checks.registry import all_checks, catalogue
 from patchgate.cli.main import cli
 from patchgate.model.paths import ROOT
 from patchgate.report.catalogue import render_catalogue
 
 
 def test_the_page_of_verdict_codes_is_up_to_date():
-    page = "\n".join(render_catalogue(CODES.values())) + "\n"
+    page = "\n".join(render_catalogue()) + "\n"
     told = "patchgate explain --markdown >docs/verdicts.md"
     assert (ROOT / "docs" / "verdicts.md").read_text("utf-8") == page, told
-    assert all(f"## {code} " in page for code in CODES)
+    assert all(f"## {code} " in page for code in catalogue())
+    assert all(f" {check.name} | {check.question} |" in page for check in all_checks().values())
 
 
-def test_a_code_whose_text_changed_would_be_seen():
-    codes = list(CODES.values())
-    assert list(render_catalogue(codes)) != list(render_catalogue(codes[1:]))
+def test_a_code_whose_text_changed_would_be_seen(monkeypatch):
+    page = list(render_catalogue())
+    monkeypatch.setitem(catalogue(), "PG301", replace(catalogue()["PG301"], fix="Nothing."))
+    assert list(render_catalogue()) != page
 
 
 PAGES = [*(ROOT / name for name in ("README.md", "CONTRIBUTING.md")), *sorted((ROOT / "docs").glob("*.md"))]

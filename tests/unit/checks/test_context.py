@@ -153,7 +153,7 @@ def test_what_a_patch_compiled_is_never_run_unpatched(made, folder):
 
 @pytest.mark.parametrize(
     ("checks", "nightly", "small"),
-    [((), False, False), ((), True, True), (("consistency",), False, True)],
+    [((), False, False), ((), True, True), (("equivalence",), False, True)],
 )
 def test_small_inputs_are_tried_where_forms_are_and_at_night(made, checks, nightly, small):
     trial, asked = made({})

@@ -8,7 +8,7 @@ from patchgate.model.errors import UsageError
 from patchgate.model.records import Workload
 
 BUILD = "def build(device, dtype, scale): ...\n"
-ALL = ("kernels", "parity", "compile", "cache")
+ALL = ("kernels", "parity", "compile_cost", "cache")
 
 
 def write(folder, name, text):
