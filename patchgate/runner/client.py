@@ -21,6 +21,7 @@ from patchgate.model.files import write_atomically
 from patchgate.model.paths import shown
 from patchgate.model.records import Case, Cause, Observation, Patch, Workload
 from patchgate.model.serialization import Answer, fact_from, failure_of, ran_of
+from patchgate.probe.protocol import PATIENCE, Failure
 from patchgate.runner.cache import Cache
 from patchgate.runner.identity import key_of
 from patchgate.runner.results import ResultStore
@@ -28,8 +29,6 @@ from patchgate.runner.roofline import METRIC, modelled_time
 from patchgate.runner.run import Limits
 
 WARM_UP_SECONDS = 180
-# A probe on a busy machine takes up to this many times its limit (see patchgate/probe/process/cpu_wait_clock.py).
-PATIENCE = 3
 # What compiles several times has the time of as many cases.
 COMPILES = {"shapes": 4}
 
@@ -96,7 +95,7 @@ class Runner:
             return {"failure": self._no_server(torch)}
         return answer
 
-    def _no_server(self, torch: str) -> dict[str, Any]:
+    def _no_server(self, torch: str) -> Failure:
         try:
             log = Path(self.logs[torch]).read_text(encoding="utf-8", errors="replace")[-2000:]
         except OSError:
@@ -150,7 +149,7 @@ class Runner:
         assert observation.failure is not None
         trace = self._code(observation.case).with_suffix(".trace")
         trace.mkdir(parents=True, exist_ok=True)
-        answer = self.ask(observation.case.torch, "ladder", **request, trace=str(trace.resolve()))
+        answer = self.ask(observation.case.torch, "failing stage", **request, trace=str(trace.resolve()))
         stage = answer.get("stage", observation.failure.stage)
         return replace(
             observation,

@@ -117,6 +117,6 @@ def test_a_failure_names_the_stage_of_the_compiler(torch, runner, tmp_path, prep
         f"    return (lambda x: {source}), (torch.ones(4, device=device),)\n"
     )
     request = asked(WORKLOADS["pointwise"]) | {"workload_path": str(path), "trace": str(tmp_path)}
-    answer = runner.ask(torch, "ladder", **request, profile=load_profile("cpu"), patch=None)
+    answer = runner.ask(torch, "failing stage", **request, profile=load_profile("cpu"), patch=None)
     assert answer.get("stage") == stage, answer
     assert list(tmp_path.glob("*.log")), "torch's structured trace, for tlparse"

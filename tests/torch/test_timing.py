@@ -29,6 +29,7 @@ def timed(runner, torch, request, tmp_path):
         size="small",
         mode=request.param,
         built=str(tmp_path),
+        tuned=None,
         profile=load_profile("cpu"),
         patch=str(SLOWER),
         rounds=4,

@@ -10,7 +10,7 @@ import platform
 import sys
 import types
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import torch
 import torch._inductor.config as inductor_config
@@ -21,8 +21,19 @@ from patchgate.probe.compile.capture import Build, Captured, capture
 from patchgate.probe.compile.facts import Facts, facts_of
 from patchgate.probe.compile.kernels import Kernel
 from patchgate.probe.compile.resources import machine_code, resource_facts
-from patchgate.probe.patch import line_coverage as lines
-from patchgate.probe.patch.apply import Request, Stage, apply_patch
+from patchgate.probe.patch.apply import apply_patch
+from patchgate.probe.patch.line_coverage import LinesRun, tracing
+from patchgate.probe.protocol import (
+    Compile,
+    FailingStage,
+    FindStage,
+    Kernels,
+    Observe,
+    Observed,
+    Request,
+    ShapeFacts,
+    Stage,
+)
 from patchgate.probe.simulate.device import device_context, device_name, generates_triton
 from patchgate.probe.simulate.fake_device import missing_answer
 
@@ -84,27 +95,29 @@ def _load_workload(request: Request) -> types.ModuleType:
     return module
 
 
-def observe(request: Request, stage: Stage) -> dict[str, Any]:
+def observe(request: Observe, stage: Stage) -> Observed:
     """Facts of one workload on one device, with or without the patch.
 
     Raises RuntimeError when no graph reached Inductor.
     """
     apply_patch(request, stage)
     stage("compile")
-    profile, ran = request["profile"], lines.Ran()
+    profile, ran = request["profile"], LinesRun()
     workload = _load_workload(request)
     covered = request.get("patch") if request.get("cover") else None
     # What no compile shows, a workload may state by itself.
     state_facts: Callable[..., Facts] = getattr(workload, "facts", lambda backend, dtype: {})
     try:
-        with lines.traced(covered, ran):
+        with tracing(covered, ran):
             captured = capture(workload.build, **capture_options(request))
             stated = state_facts(profile["backend"], getattr(torch, request["dtype"]))
     except Exception as error:
         missing = missing_answer(error) if profile["kind"] == "simulated" else None
         if missing is None:
             raise
-        return {"facts": {"compiles": {"unmeasured": missing}}, "environment": environment(), **ran.told(covered)}
+        facts: Facts = {"compiles": {"unmeasured": missing}}
+        unmeasured: ShapeFacts = {"facts": facts, "environment": environment(), **ran.coverage(covered)}
+        return cast(Observed, unmeasured)
     if not captured.lowered:
         raise RuntimeError("no graph reached Inductor: nothing was compiled, so nothing was counted")
     facts = facts_of(captured) | stated
@@ -117,21 +130,21 @@ def observe(request: Request, stage: Stage) -> dict[str, Any]:
         "environment": environment() | {"device": device_name(profile)},
         "code": captured.code,
         "launches": [launch for graph in captured.lowered for launch in graph.launches],
-        **ran.told(covered),
+        **ran.coverage(covered),
     }
 
 
-def observe_shapes(request: Request, stage: Stage) -> dict[str, Any]:
+def observe_shapes(request: Observe, stage: Stage) -> ShapeFacts:
     """Facts of a workload called with a script of sizes."""
     apply_patch(request, stage)
     stage("shapes")
-    dtype, ran = getattr(torch, request["dtype"]), lines.Ran()
-    with lines.traced(request.get("patch"), ran):
+    dtype, ran = getattr(torch, request["dtype"]), LinesRun()
+    with tracing(request.get("patch"), ran):
         facts = shapes.shape_facts(load_build(request), dtype=dtype, profile=request["profile"])
-    return {"facts": facts, "environment": environment(), **ran.told(request.get("patch"))}
+    return {"facts": facts, "environment": environment(), **ran.coverage(request.get("patch"))}
 
 
-def build_kernels(request: Request, stage: Stage) -> dict[str, Any]:
+def build_kernels(request: Compile, stage: Stage) -> Kernels:
     """The machine code of the workload's Triton kernels, by their source; Triton's own cache may answer."""
     apply_patch(request, stage)
     stage("compile")
@@ -145,7 +158,7 @@ def _kernels(captured: Captured) -> list[Kernel]:
     return [kernel for graph in captured.lowered for kernel in graph.wrapper.distinct]
 
 
-def find_failing_stage(request: Request, stage: Stage) -> dict[str, Any]:
+def find_failing_stage(request: FindStage, stage: Stage) -> FailingStage:
     """The stage of the compiler at which an `observe` of the same request fails; leaves a trace for tlparse."""
     write_trace_to(request["trace"])
     apply_patch(request, stage)

@@ -17,7 +17,8 @@ import torch.nn.functional as F
 from patchgate.probe.compile.capture import no_caches
 from patchgate.probe.numerics.outputs import tensors
 from patchgate.probe.numerics.ranks import RANKS, await_others, in_ranks, join_group
-from patchgate.probe.patch.apply import Request, Stage, apply_patch
+from patchgate.probe.patch.apply import apply_patch
+from patchgate.probe.protocol import Request, Stage
 from patchgate.probe.simulate.device import device_context
 
 # Kind of device -> blocks, rows, hidden and inner size, of all ranks together.

@@ -18,7 +18,7 @@ from typing import Any, NoReturn
 import torch
 import torch.distributed as dist
 
-from patchgate.probe.process.reply import describe, ended, leave
+from patchgate.probe.process.reply import exception_failure, exit_failure, write_reply
 from patchgate.probe.simulate.fake_device import Profile
 
 RANKS = 2
@@ -85,8 +85,8 @@ def _run_rank(work: Callable[[int], None], rank: int, folder: str, patch: str | 
     try:
         work(rank)
     except BaseException as error:  # the patch may raise anything, SystemExit included
-        reply = {"at": _now(), "failure": describe(error, patch)}
-    leave(reply, f"{folder}/rank{rank}.json")
+        reply = {"at": _now(), "failure": exception_failure(error, patch)}
+    write_reply(reply, f"{folder}/rank{rank}.json")
 
 
 def _failure(path: str, rank: int, status: int) -> list[dict[str, Any]]:
@@ -95,7 +95,7 @@ def _failure(path: str, rank: int, status: int) -> list[dict[str, Any]]:
         with open(path, encoding="utf-8") as file:
             reply = json.load(file)
     except (OSError, ValueError):
-        reply = {"at": 0.0, "failure": ended(status)}
+        reply = {"at": 0.0, "failure": exit_failure(status)}
     if "failure" not in reply:
         return []
     failure = reply["failure"]

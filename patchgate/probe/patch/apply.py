@@ -1,100 +1,109 @@
-"""Applies a patch to the torch of this process, and tells everything that this changed.
+"""Applies a patch to the torch of this process, and answers what that changed.
 
-Decides that a patch meets a stand-in device wherever one is simulated. Which
-changes are faults is not known here.
+Whether a change is a fault is for the host to judge.
 """
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Iterable
 
-from patchgate.probe.patch import effects
-from patchgate.probe.patch import env_vars as variables
-from patchgate.probe.patch import line_coverage as lines
-from patchgate.probe.patch import reachability as reach
-from patchgate.probe.patch import snapshot as patching
+from patchgate.probe.patch import effects, env_vars, line_coverage, reachability
+from patchgate.probe.patch.snapshot import (
+    MODULE,
+    AppliedPatch,
+    changes,
+    faked_version,
+    import_patch,
+    reaches,
+    run_patch,
+    take_snapshot,
+)
+from patchgate.probe.protocol import Applied, Apply, Changes, FindUndone, Request, Stage, Undone
 from patchgate.probe.simulate.fake_device import fake_device
-
-Request = dict[str, Any]
-Stage = Callable[[str], None]
 
 
 def apply_patch(request: Request, stage: Stage) -> None:
-    """Run the request's patch, when it has one, after the patches that it comes `after`."""
+    """Run the patch of a `Patched` request, when it has one, after the patches named by `after`.
+
+    It meets a fake device wherever one is simulated: on a GPU machine it would see the real one.
+    """
     if request.get("patch"):
         stage("patch")
         simulated = request["profile"]["kind"] == "simulated"
-        # On a GPU machine the patch would see the device while it is imported.
         with fake_device(request["profile"]) if simulated else contextlib.nullcontext():
-            for number, path in enumerate(request.get("after", ())):
-                patching.run_patch(path, f"{patching.MODULE}_{number}")
-            patched = patching.run_patch(request["patch"], scope=request.get("scope"))
+            _run_first(request.get("after", ()))
+            patched = run_patch(request["patch"], scope=request.get("scope"))
             if request.get("left"):
                 patched.leave()
 
 
-def undone(request: Request, stage: Stage) -> dict[str, Any]:
-    """What the patches that come first have replaced, and nothing leads to any more once the last is applied."""
+def _run_first(paths: Iterable[str]) -> None:
+    for number, path in enumerate(paths):
+        run_patch(path, f"{MODULE}_{number}")
+
+
+def undone(request: FindUndone, stage: Stage) -> Undone:
+    """What the patches of `after` replaced, and nothing leads to any more once `patch` has run."""
     with fake_device(request["profile"]):
-        before = patching.snapshot()
+        before = take_snapshot()
         stage("patch")
-        for number, path in enumerate(request["after"]):
-            patching.run_patch(path, f"{patching.MODULE}_{number}")
-        first = patching.changed(before, patching.snapshot())
-        patching.run_patch(request["patch"], scope=request.get("scope"))
-        last = patching.changed(before, patching.snapshot())
+        _run_first(request["after"])
+        first = changes(before, take_snapshot())
+        run_patch(request["patch"], scope=request.get("scope"))
+        last = changes(before, take_snapshot())
     gone = [
         name
         for name, (_, replacement) in first.items()
-        if name not in last or not (last[name][1] is replacement or patching.keeps(last[name][1], replacement))
+        if name not in last or not (last[name][1] is replacement or reaches(last[name][1], replacement))
     ]
     return {"undone": sorted(gone), "shared": sorted(first.keys() & last.keys())}
 
 
-def apply(request: Request, stage: Stage) -> dict[str, Any]:
-    """Run the patch under a faked version, on a stand-in device, and tell everything that it changed."""
+def apply(request: Apply, stage: Stage) -> Applied:
+    """Run the patch twice under a faked version, on a fake device: what it changed, and what the second run adds."""
     path, scope = request["patch"], request.get("scope")
     recorder = effects.Recorder(path)
-    with fake_device(request["profile"], recorder), patching.faked_version(request["version"]):
-        before, state = patching.snapshot(), effects.State()
+    with fake_device(request["profile"], recorder), faked_version(request["version"]):
+        before, settings = take_snapshot(), effects.Settings()
         stage("patch")
-        with recorder.listening():
-            module = patching.import_patch(path)
-        patched = patching.Applied(module, scope)
+        with recorder.recording():
+            module = import_patch(path)
+        patched = AppliedPatch(module, scope)
         stage("compare")
-        after = patching.snapshot()
-        changed = patching.changed(before, after)
-        effects.State().told(state, recorder)
-        answer = {
+        after = take_snapshot()
+        changed = changes(before, after)
+        effects.Settings().note_changes(settings, recorder)
+        written = recorder.settings()
+        answer: Applied = {
             "changed": sorted(changed),
-            "effects": list(recorder.found.values()),
-            "holders": reach.holders(changed, after),
-            "unreachable": reach.unreachable(changed),
-            "replacements": lines.replacements(changed, path),
+            "effects": recorder.effects(),
+            "holders": reachability.holders(changed, after),
+            "unreachable": reachability.unreachable(changed),
+            "replacements": line_coverage.replacements(changed, path),
+            # Within a scope a setting is meant for the code in the scope.
+            "unseen": [] if scope else effects.unseen(written),
+            "dead": env_vars.without_effect(written, path),
+            "leaks": patched.leaks(before),
+            "overwritten": [],
+            "nested": [],
         }
-        written = effects.settings(recorder)
-        # Within a scope a setting is meant for the code in the scope.
-        answer["unseen"] = [] if scope else effects.unseen(written)
-        answer["dead"] = variables.without_effect(written, path)
-        answer["leaks"] = patched.leaks(before)
         stage("patch again")
-        users = effects.set_by_user(written)
-        second = patching.run_patch(path, patching.MODULE + "_again", scope=scope)
-        again = patching.changed(before, patching.snapshot())
+        values = effects.set_by_user(written)
+        second = run_patch(path, f"{MODULE}_again", scope=scope)
+        again = changes(before, take_snapshot())
         second.leave()
-        answer["overwritten"] = effects.overwritten(written, users)
-    nested = [name for name in changed if name in again and patching.keeps(again[name][1], changed[name][1])]
-    return answer | {"nested": sorted(nested)}
+        answer["overwritten"] = effects.overwritten(written, values)
+    answer["nested"] = sorted(name for name in changed if name in again and reaches(again[name][1], changed[name][1]))
+    return answer
 
 
-def applies(request: Request, stage: Stage) -> dict[str, Any]:
-    """Run the patch under a faked version, and tell only what it changed in torch and its settings."""
-    with fake_device(request["profile"]), patching.faked_version(request["version"]):
-        before, state, recorder = patching.snapshot(), effects.State(), effects.Recorder(request["patch"])
+def applies(request: Apply, stage: Stage) -> Changes:
+    """Run the patch under a faked version: only what it changed in torch and in the settings."""
+    recorder = effects.Recorder(request["patch"])
+    with fake_device(request["profile"]), faked_version(request["version"]):
+        before, settings = take_snapshot(), effects.Settings()
         stage("patch")
-        patching.run_patch(request["patch"], scope=request.get("scope"))
-        effects.State().told(state, recorder)
-        changed = patching.changed(before, patching.snapshot())
-        return {"changed": sorted(changed), "effects": list(recorder.found.values())}
+        run_patch(request["patch"], scope=request.get("scope"))
+        effects.Settings().note_changes(settings, recorder)
+        return {"changed": sorted(changes(before, take_snapshot())), "effects": recorder.effects()}

@@ -1,7 +1,6 @@
 """Applies hunks of torch's own sources to the torch in memory; the installed files stay as they are.
 
-Decides which functions a hunk changes, and refuses what a running torch cannot
-take over exactly: a change outside the bodies and signatures of functions.
+A hunk may change functions only: nothing else of a running torch can be changed exactly.
 """
 
 from __future__ import annotations
@@ -14,20 +13,17 @@ import sys
 import types
 from typing import Any
 
-# (line in the old file, counted from 1; the lines that must be there; those that replace them; line in the diff)
+from patchgate.probe.process.reply import DoesNotApply
+
+#: (first line in the old file, from 1; the lines that must be there; those that replace them; line in the diff)
 Hunk = tuple[int, list[str], list[str], int]
 
 
-class DoesNotApply(Exception):
-    """A hunk has no place in this torch, or changes what cannot be changed in memory; `place` is it in the diff."""
-
-    def __init__(self, problem: str, place: str) -> None:
-        super().__init__(problem)
-        self.place = place
-
-
 def apply_hunks(files: dict[str, list[Hunk]], diff: str) -> None:
-    """Change the modules of these files (`torch/_inductor/ir.py`). All or nothing: every hunk is placed first."""
+    """Change the modules of these files (`torch/_inductor/ir.py`); `diff` is the path that an error names.
+
+    All or nothing: every hunk is placed before a module is changed. Raises DoesNotApply.
+    """
     plans = []
     for path, hunks in files.items():
         module = importlib.import_module(path.removesuffix(".py").removesuffix("/__init__").replace("/", "."))
@@ -61,8 +57,8 @@ def _functions(tree: ast.Module) -> dict[str, ast.stmt]:
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
             found[node.name] = node
         elif isinstance(node, ast.ClassDef):
-            inside = (ast.FunctionDef, ast.AsyncFunctionDef)
-            found |= {f"{node.name}.{each.name}": each for each in node.body if isinstance(each, inside)}
+            functions = (ast.FunctionDef, ast.AsyncFunctionDef)
+            found |= {f"{node.name}.{inner.name}": inner for inner in node.body if isinstance(inner, functions)}
     return found
 
 
@@ -92,12 +88,12 @@ def _functions_changed(before: str, after: str, path: str, place: str) -> dict[s
 
 
 def _text(lines: list[str], node: ast.stmt) -> list[str]:
-    first = min([node.lineno, *(each.lineno for each in getattr(node, "decorator_list", []))])
+    first = min([node.lineno, *(decorator.lineno for decorator in getattr(node, "decorator_list", []))])
     return lines[first - 1 : node.end_lineno]
 
 
 def _replace(module: types.ModuleType, path: str, source: str, name: str, node: ast.stmt) -> None:
-    """Bind the function anew, compiled from the changed source under its own name and lines."""
+    """Compile the function from the changed source, under its own name and lines, and bind it."""
     owner_name, _, short = name.rpartition(".")
     body: list[ast.stmt] = [node]
     if owner_name:
@@ -115,11 +111,11 @@ def _replace(module: types.ModuleType, path: str, source: str, name: str, node: 
         return
     owner = getattr(module, owner_name)
     new = vars(made[owner_name])[short]
-    setattr(owner, short, _at_home(new, owner) if isinstance(new, types.FunctionType) else new)
+    setattr(owner, short, _in_class(new, owner) if isinstance(new, types.FunctionType) else new)
 
 
-def _at_home(function: types.FunctionType, owner: type) -> types.FunctionType:
-    """The method with `super()` meaning its real class, not the one that it was compiled in."""
+def _in_class(function: types.FunctionType, owner: type) -> types.FunctionType:
+    """The method with `super()` meaning `owner`, not the class that it was compiled in."""
     if function.__code__.co_freevars != ("__class__",):
         return function
     closure = (types.CellType(owner),)

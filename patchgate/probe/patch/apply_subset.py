@@ -1,7 +1,6 @@
-"""Runs a patch and takes back everything that it changed but for some names.
+"""Runs a patch and reverts its changes but for some names, for the search of the names that matter.
 
-Decides how a change is undone. Refuses to know which names matter: a search
-outside asks for one subset after the other.
+A file that the host's bisection writes calls `run_subset`.
 """
 
 from __future__ import annotations
@@ -11,31 +10,31 @@ import sys
 from collections.abc import Collection
 from typing import Any
 
-from patchgate.probe.patch import snapshot as patching
+from patchgate.probe.patch.snapshot import run_patch, take_snapshot
 
 _ABSENT = object()
-# Items of lists and sets are told by their address, which is another one in each process.
+# A snapshot names the items of lists and sets by their address, which differs between processes.
 _ADDRESS = re.compile(r"\[\d{6,}\]$")
 
 
 def name_of(dotted: str, key: Any) -> str:
-    """The name that `patching.changed` gives a change, but for an item without a name: that of its list."""
+    """The name of a change as `snapshot.changes` gives it; for an item without a name that of its list."""
     name = f"{dotted[:-1]}{key}]" if dotted.endswith("[]") else f"{dotted}.{key}"
     return _ADDRESS.sub("[]", name)
 
 
 def run_subset(path: str, kept: Collection[str], scope: str | None = None) -> None:
-    """Run the patch at `path`; of its changes to torch only those named in `kept` stay, its scope entered."""
-    before = patching.snapshot()
-    patching.run_patch(path, "patchgate_subset", scope)
-    after = patching.snapshot()
-    # Entries of containers first: taking back the container itself would lose those that stay.
+    """Run the patch at `path` and enter its scope; only those changes to torch stay that are named in `kept`."""
+    before = take_snapshot()
+    run_patch(path, "patchgate_subset", scope)
+    after = take_snapshot()
+    # Entries of containers first: reverting the container itself would lose those that stay.
     for dotted in sorted(before.keys() & after.keys(), key=lambda name: not name.endswith("[]")):
         old, new = before[dotted], after[dotted]
         for key in {**old, **new}:
             was, now = old.get(key, _ABSENT), new.get(key, _ABSENT)
             if was is not now and name_of(dotted, key) not in kept:
-                _take_back(_owner(dotted.removesuffix("[]")), dotted.endswith("[]"), key, was, now)
+                _revert(_owner(dotted.removesuffix("[]")), dotted.endswith("[]"), key, was, now)
 
 
 def _owner(dotted: str) -> Any:
@@ -50,7 +49,7 @@ def _owner(dotted: str) -> Any:
     raise LookupError(dotted)
 
 
-def _take_back(owner: Any, is_container: bool, key: Any, was: Any, now: Any) -> None:
+def _revert(owner: Any, is_container: bool, key: Any, was: Any, now: Any) -> None:
     if not is_container:
         if was is _ABSENT:
             delattr(owner, key)

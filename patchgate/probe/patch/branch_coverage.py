@@ -1,6 +1,6 @@
-"""The conditions and loops of a patch, and which of their outcomes are told by the jumps from line to line.
+"""Finds the conditions and loops of a patch, and which of their outcomes a run took.
 
-Decides what counts as a branch: one whose outcomes lie on lines of their own. Reads text, runs nothing.
+Only those whose body has lines of its own: a run is known by its lines. Reads the patch's text and runs nothing.
 """
 
 from __future__ import annotations
@@ -9,34 +9,35 @@ import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-# From a line to the next one that ran in the same frame; to 0 where the frame ended.
+from patchgate.probe.protocol import Outcome
+
+#: From a line to the next one that ran in the same frame; to 0 where the frame ended.
 Jump = tuple[int, int]
-# The line of a condition, and how it came out.
-Outcome = tuple[int, str]
+# Kind -> outcome when the body runs, and when it does not.
 _WORDS = {"if": ("true", "false"), "loop": ("entered", "left")}
 
 
 @dataclass(frozen=True)
 class Branch:
-    """A condition from line `first` to `last`, whose body lies between the lines `body` and `end`."""
+    """A condition: its lines, those of its body, and whether it is of an "if" or a "loop"."""
 
     first: int
     last: int
-    body: int
-    end: int
+    body_first: int
+    body_last: int
     kind: str
 
     def outcome(self, jump: Jump) -> Outcome | None:
-        """How the condition came out, when the jump tells."""
+        """How the condition came out; None when the jump does not show it."""
         source, to = jump
         if not self.first <= source <= self.last or self.first <= to <= self.last:
             return None
-        is_in = self.body <= to <= self.end
+        is_in = self.body_first <= to <= self.body_last
         return self.first, _WORDS[self.kind][0 if is_in else 1]
 
 
 def branches(path: str) -> dict[str, list[Branch]]:
-    """Function -> its branches, named as `lines.functions` does: `name:first line`."""
+    """Function, as `name:first line` -> its branches, by line."""
     with open(path, encoding="utf-8") as file:
         tree = ast.parse(file.read())
     found = {}
@@ -57,9 +58,9 @@ def outcomes(path: str) -> dict[str, list[Outcome]]:
 
 
 def taken(path: str, jumps: set[Jump]) -> list[Outcome]:
-    """The outcomes that the jumps tell of."""
-    known = [branch for found in branches(path).values() for branch in found]
-    return sorted({told for branch in known for jump in jumps if (told := branch.outcome(jump))})
+    """The outcomes that the jumps show."""
+    every = [branch for found in branches(path).values() for branch in found]
+    return sorted({outcome for branch in every for jump in jumps if (outcome := branch.outcome(jump))})
 
 
 def _branches_in(function: ast.AST) -> Iterator[Branch]:
@@ -83,4 +84,4 @@ def _branch(node: ast.If | ast.While | ast.For, test: ast.expr, kind: str) -> It
 def _first(node: ast.stmt) -> int:
     """The line on which a statement begins to run: that of its first decorator."""
     decorators: list[ast.expr] = getattr(node, "decorator_list", [])
-    return min([node.lineno, *(one.lineno for one in decorators)])
+    return min([node.lineno, *(decorator.lineno for decorator in decorators)])

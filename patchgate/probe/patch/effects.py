@@ -1,8 +1,7 @@
-"""What importing a patch does besides changing torch, with the line of the patch that does it.
+"""Records what importing a patch does besides changing torch, with the line of the patch that does it.
 
-Decides what counts as an effect: a device asked, the environment or a config
-written, a thread, process or connection started, a file written, a compile.
-Refuses to know which of them the patch has declared.
+Effects are: a device initialised, the environment or a config option written, the working directory or umask changed,
+a thread, process or connection started, a file written, a compile.
 """
 
 from __future__ import annotations
@@ -19,12 +18,11 @@ from unittest import mock
 import torch
 from torch.utils._config_module import ConfigModule
 
-from patchgate.probe.patch import snapshot as patching
+from patchgate.probe.patch.snapshot import config_values
 from patchgate.probe.process.sandbox import CACHES
+from patchgate.probe.protocol import Effect
 
-Effect = dict[str, Any]
-
-# Python's audit events by the kind of effect that they tell of; the first argument names it.
+# Python's audit events -> kind of effect; the first argument of an event is the effect's name.
 _EVENTS = {
     "subprocess.Popen": "processes",
     "os.fork": "processes",
@@ -44,53 +42,62 @@ _WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 
 
 class Recorder:
-    """Collects effects while the patch's module runs; each is told once, with its first line."""
+    """Collects effects while the patch's module runs; each once, with its first line."""
 
     def __init__(self, path: str) -> None:
-        self.path = path
-        # The compiler's own caches and temporary files are no business of anybody's.
+        self._path = path
+        # The compiler writes its caches and temporary files itself.
         caches = (os.environ.get(name) for name in CACHES)
-        self.scratch = ("/dev/", "/proc/", tempfile.gettempdir(), *filter(None, caches))
-        self.found: dict[tuple[str, str], Effect] = {}
+        self._scratch = ("/dev/", "/proc/", tempfile.gettempdir(), *filter(None, caches))
+        self._effects: dict[tuple[str, str], Effect] = {}
+        #: Setting -> line of the patch that wrote it first.
         self.written: dict[str, int | None] = {}
         self._on = False
 
+    def effects(self) -> list[Effect]:
+        return list(self._effects.values())
+
+    def settings(self) -> list[Effect]:
+        """Those that overwrite what a user may have set: environment variables and config options."""
+        return [effect for effect in self.effects() if effect["kind"] in ("environment", "config")]
+
     def note(self, kind: str, name: str, what: str = "", line: int | None = None, old: object = None) -> None:
-        effect = {"kind": kind, "name": name, "what": what or name, "line": line or self.line(), "old": repr(old)}
-        self.found.setdefault((kind, name), effect)
+        line = line or self._line()
+        effect: Effect = {"kind": kind, "name": name, "what": what or name, "line": line, "old": repr(old)}
+        self._effects.setdefault((kind, name), effect)
 
     def append(self, call: str) -> None:
-        """The stand-in device tells of a call that would have initialised a real one."""
+        """Called by the fake device for a call that would have initialised a real one."""
         self.note("device", call)
 
-    def line(self) -> int | None:
-        """The line of the patch that is being run."""
+    def _line(self) -> int | None:
+        """The line of the patch that runs now."""
         frame = sys._getframe()
-        while frame is not None and frame.f_code.co_filename != self.path:
+        while frame is not None and frame.f_code.co_filename != self._path:
             frame = frame.f_back  # type: ignore[assignment]
         return frame.f_lineno if frame is not None else None
 
-    def hear(self, event: str, arguments: tuple[Any, ...]) -> None:
-        """Python's audit hook; it cannot be taken away again, so it is switched."""
+    def _audit(self, event: str, arguments: tuple[Any, ...]) -> None:
+        """Python's audit hook. Python cannot remove one, so it is switched off."""
         if not self._on:
             return
         first = arguments[0] if arguments else ""
         name = os.fsdecode(first) if isinstance(first, (str, bytes, os.PathLike)) else type(first).__name__
-        if event in _EVENTS and not (_EVENTS[event] == "files" and name.startswith(self.scratch)):
+        if event in _EVENTS and not (_EVENTS[event] == "files" and name.startswith(self._scratch)):
             self.note(_EVENTS[event], f"{event}({name})")
         elif event == "open" and isinstance(arguments[2], int) and arguments[2] & _WRITES:
-            if not name.startswith(self.scratch):
+            if not name.startswith(self._scratch):
                 self.note("files", f"open({name})")
         elif event in ("os.putenv", "os.unsetenv"):
-            self.written.setdefault(name, self.line())
+            self.written.setdefault(name, self._line())
 
     @contextlib.contextmanager
-    def listening(self) -> Iterator[None]:
-        """Hear of everything until the end."""
+    def recording(self) -> Iterator[None]:
+        """Record effects until the end of the block."""
         setting, compiling, starting = ConfigModule.__setattr__, torch.compile, threading.Thread.start
 
         def recorded_set(module: ConfigModule, name: str, value: object) -> None:
-            self.written.setdefault(f"{module.__name__}.{name}", self.line())
+            self.written.setdefault(f"{module.__name__}.{name}", self._line())
             setting(module, name, value)
 
         def recorded_compile(*args: Any, **kwargs: Any) -> Any:
@@ -98,11 +105,11 @@ class Recorder:
             return compiling(*args, **kwargs)
 
         def recorded_start(thread: threading.Thread) -> None:
-            # Python tells of threads by an audit event from 3.12 on.
+            # Python has an audit event for threads from 3.12 on.
             self.note("threads", f"threading.Thread({thread.name}).start")
             starting(thread)
 
-        sys.addaudithook(self.hear)
+        sys.addaudithook(self._audit)
         with (
             mock.patch.object(ConfigModule, "__setattr__", recorded_set),
             mock.patch.object(torch, "compile", recorded_compile),
@@ -115,16 +122,16 @@ class Recorder:
                 self._on = False
 
 
-class State:
-    """The settings that a process has: environment, torch's configs, working directory and umask."""
+class Settings:
+    """The settings of this process now: environment, torch's config options, working directory and umask."""
 
     def __init__(self) -> None:
-        self.environment, self.config = dict(os.environ), patching.configs()
+        self.environment, self.config = dict(os.environ), config_values()
         umask = os.umask(0o77)
         os.umask(umask)
         self.process = {"cwd": _cwd(), "umask": oct(umask)}
 
-    def told(self, before: State, recorder: Recorder) -> None:
+    def note_changes(self, before: Settings, recorder: Recorder) -> None:
         """Note each setting that differs from `before`."""
         for kind in ("environment", "config", "process"):
             old, new = getattr(before, kind), getattr(self, kind)
@@ -141,14 +148,9 @@ def _cwd() -> str:
         return "(deleted)"
 
 
-def settings(recorder: Recorder) -> list[Effect]:
-    """The effects that are settings which a user may have made: environment variables and config options."""
-    return [effect for (kind, _), effect in recorder.found.items() if kind in ("environment", "config")]
-
-
 def unseen(written: list[Effect]) -> list[Effect]:
-    """The config options that a new thread does not see as they were set."""
-    here, there = patching.configs(), in_thread(patching.configs)
+    """The config options that a new thread reads otherwise than this one."""
+    here, there = config_values(), _in_thread(config_values)
     return [
         effect | {"what": f"{effect['name']}: {here.get(effect['name'])!r} here, {there.get(effect['name'])!r} there"}
         for effect in written
@@ -156,25 +158,25 @@ def unseen(written: list[Effect]) -> list[Effect]:
     ]
 
 
-def in_thread(ask: Callable[[], Any]) -> Any:
-    answers: list[Any] = []
-    thread = threading.Thread(target=lambda: answers.append(ask()))
+def _in_thread(function: Callable[[], Any]) -> Any:
+    results: list[Any] = []
+    thread = threading.Thread(target=lambda: results.append(function()))
     thread.start()
     thread.join()
-    return answers[0]
+    return results[0]
 
 
 def set_by_user(written: list[Effect]) -> dict[str, Any]:
-    """Give each setting a value that the patch would not: what a user could have set before the import."""
+    """Give each setting another value than the patch's, as a user may before the import; name -> value."""
     values: dict[str, Any] = {}
-    configs = patching.configs()
+    configs = config_values()
     for effect in written:
         name = effect["name"]
         if effect["kind"] == "environment" and name in os.environ:
-            values[name] = os.environ[name] = _another(os.environ[name])
+            values[name] = os.environ[name] = _other_text(os.environ[name])
         elif effect["kind"] == "config" and isinstance(configs.get(name), (bool, int)):
             value = not configs[name] if isinstance(configs[name], bool) else configs[name] + 1
-            # A user who has set the default cannot be told from one who has set nothing.
+            # The default counts as not set by the user.
             if repr(value) != effect["old"]:
                 values[name] = value
                 module, _, option = name.rpartition(".")
@@ -182,15 +184,15 @@ def set_by_user(written: list[Effect]) -> dict[str, Any]:
     return values
 
 
-def _another(text: str) -> str:
+def _other_text(text: str) -> str:
     if text.isdecimal():
         return "0" if text != "0" else "1"
     return text + "0"
 
 
 def overwritten(written: list[Effect], users: dict[str, Any]) -> list[Effect]:
-    """The user's settings that did not survive."""
-    now = {**patching.configs(), **os.environ}
+    """The settings of the user's that an import replaced."""
+    now = {**config_values(), **os.environ}
     return [
         effect | {"what": f"{effect['name']}: the user's {users[effect['name']]!r} became {now.get(effect['name'])!r}"}
         for effect in written

@@ -1,7 +1,6 @@
-"""Whether an environment variable that a patch sets can still have an effect.
+"""Finds the environment variables that a patch sets without any effect.
 
-Decides by the sources of the torch and Triton that are installed: who names
-the variable, and whether that code has already run.
+It reads the sources of the installed torch and Triton: which files name the variable, and whether they have run.
 """
 
 from __future__ import annotations
@@ -11,23 +10,25 @@ import mmap
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import torch
 
+from patchgate.probe.protocol import Effect
+
+# Other variables are not torch's or Triton's to read.
 _PREFIXES = ("TORCH", "PYTORCH", "TRITON")
 
 
-def without_effect(written: list[dict[str, Any]], patch: str) -> list[dict[str, Any]]:
-    """The written variables of torch's that nothing reads, or that were read before the patch could set them."""
-    found = []
+def without_effect(written: list[Effect], patch: str) -> list[Effect]:
+    """Of the effects, the variables of torch that nothing reads, or that were read before the patch could set them."""
+    dead: list[Effect] = []
     for effect in written:
         name = effect["name"]
         if effect["kind"] == "environment" and name.startswith(_PREFIXES):
             reason = _why_dead(name, after_torch=_imports_torch_before(patch, effect["line"]))
             if reason:
-                found.append(effect | {"what": f"{name}: {reason}"})
-    return found
+                dead.append({**effect, "what": f"{name}: {reason}"})
+    return dead
 
 
 def _imports_torch_before(patch: str, line: int | None) -> bool:
@@ -48,7 +49,7 @@ def _why_dead(name: str, *, after_torch: bool) -> str | None:
     readers = list(_python_files(name))
     if not readers:
         return None if _in_libraries(name) else f"nothing in torch {torch.__version__} or Triton reads it"
-    if not after_torch or not all(_only_at_import(path, name) for path in readers):
+    if not after_torch or any(any(_is_in_function(path, name)) for path in readers):
         return None
     loaded = {getattr(module, "__file__", None): module_name for module_name, module in list(sys.modules.items())}
     early = [loaded[str(path)] for path in readers if str(path) in loaded]
@@ -68,12 +69,12 @@ def _python_files(name: str) -> Iterator[Path]:
     wanted = name.encode()
     for folder in _folders():
         for path in folder.rglob("*.py"):
-            if wanted in path.read_bytes() and _constants(path, name):
+            if wanted in path.read_bytes() and _is_in_function(path, name):
                 yield path
 
 
-def _constants(path: Path, name: str) -> list[bool]:
-    """For each string of the file that is `name`: whether it stands inside a function."""
+def _is_in_function(path: Path, name: str) -> list[bool]:
+    """For each string of the file that is `name`: whether it is inside a function, which runs after the import."""
 
     def walk(node: ast.AST, inside: bool) -> Iterator[bool]:
         for child in ast.iter_child_nodes(node):
@@ -83,10 +84,6 @@ def _constants(path: Path, name: str) -> list[bool]:
             yield from walk(child, inside or function)
 
     return list(walk(ast.parse(path.read_bytes()), inside=False))
-
-
-def _only_at_import(path: Path, name: str) -> bool:
-    return not any(_constants(path, name))
 
 
 def _in_libraries(name: str) -> bool:

@@ -1,7 +1,6 @@
-"""Which lines of a patch ran while a workload was compiled, and which lines belong to which function.
+"""Records which lines of a patch ran while a workload was compiled, and finds the lines of its functions.
 
-Decides by Python's own trace events, and by what Dynamo reads instead of calling it.
-Refuses to know what should have run.
+What Python calls is known by trace events. What Dynamo inlines is read, not called: its reader is watched.
 """
 
 from __future__ import annotations
@@ -17,68 +16,69 @@ from unittest import mock
 from torch._dynamo.symbolic_convert import InstructionTranslatorBase
 
 from patchgate.probe.patch.branch_coverage import Jump, taken
-from patchgate.probe.patch.snapshot import functions_inside
+from patchgate.probe.patch.snapshot import Changes, with_wrapped
+from patchgate.probe.protocol import Coverage
 
 
 @dataclass
-class Ran:
+class LinesRun:
     """Lines of the patch that ran, and the jumps from one to the next within a frame."""
 
     lines: set[int] = field(default_factory=set)
     jumps: set[Jump] = field(default_factory=set)
 
-    def told(self, path: str | None) -> dict[str, Any]:
-        """As an answer has it."""
+    def coverage(self, path: str | None) -> Coverage:
+        """The part of an answer; `path` is the patch's."""
         return {"ran": sorted(self.lines), "took": taken(path, self.jumps) if path else []}
 
 
 @contextlib.contextmanager
-def traced(path: str | None, ran: Ran) -> Iterator[None]:
-    """Add what runs of the file `path` in this thread to `ran`; nothing without a path."""
+def tracing(path: str | None, ran: LinesRun) -> Iterator[None]:
+    """Add to `ran` what runs of the file `path` in this thread; nothing without a path."""
     if path is None:
         yield
         return
     starts_line = InstructionTranslatorBase.starts_line
-    read: dict[int, int] = {}
+    last: dict[int, int] = {}  # of each translator
 
-    def calls(frame: types.FrameType, event: str, argument: Any) -> Any:
-        return _following(ran) if frame.f_code.co_filename == path else None
+    def trace_call(frame: types.FrameType, event: str, argument: Any) -> Any:
+        return _frame_tracer(ran) if frame.f_code.co_filename == path else None
 
-    def reading(self: Any, line: int) -> None:
+    def recorded_line(self: Any, line: int) -> None:
         starts_line(self, line)
         if self.f_code.co_filename == path:
             ran.lines.add(line)
-            ran.jumps.add((read.get(id(self), 0), line))
-            read[id(self)] = line
+            ran.jumps.add((last.get(id(self), 0), line))
+            last[id(self)] = line
 
     before = sys.gettrace()
-    with mock.patch.object(InstructionTranslatorBase, "starts_line", reading):
-        sys.settrace(calls)
+    with mock.patch.object(InstructionTranslatorBase, "starts_line", recorded_line):
+        sys.settrace(trace_call)
         try:
             yield
         finally:
             sys.settrace(before)
 
 
-def _following(ran: Ran) -> Callable[..., Any]:
-    """What hears of one frame."""
+def _frame_tracer(ran: LinesRun) -> Callable[..., Any]:
+    """The trace function of one frame."""
     last: int | None = None
 
-    def hear(frame: types.FrameType, event: str, argument: Any) -> Any:
+    def trace(frame: types.FrameType, event: str, argument: Any) -> Any:
         nonlocal last
         if event == "exception":
             last = None  # where it goes from here is no outcome of a condition
-            return hear
+            return trace
         ran.lines.add(frame.f_lineno)
         if last is not None and event in ("line", "return"):
             ran.jumps.add((last, frame.f_lineno if event == "line" else 0))
         last = frame.f_lineno if event == "line" else last
-        return hear
+        return trace
 
-    return hear
+    return trace
 
 
-def own_lines(code: types.CodeType) -> set[int]:
+def _own_lines(code: types.CodeType) -> set[int]:
     """The lines of a function's body, without its `def` line and without functions inside it."""
     return {line for _, _, line in code.co_lines() if line is not None and line != code.co_firstlineno}
 
@@ -92,21 +92,21 @@ def functions(path: str) -> dict[str, list[int]]:
         for inner in todo.pop().co_consts:
             if isinstance(inner, types.CodeType):
                 todo.append(inner)
-                if not inner.co_name.startswith("<") and own_lines(inner):
-                    found[f"{inner.co_name}:{inner.co_firstlineno}"] = sorted(own_lines(inner))
+                if not inner.co_name.startswith("<") and _own_lines(inner):
+                    found[f"{inner.co_name}:{inner.co_firstlineno}"] = sorted(_own_lines(inner))
     return found
 
 
-def replacements(changes: dict[str, tuple[Any, Any]], path: str) -> dict[str, list[int]]:
-    """Changed name -> lines of its replacement, for functions written in the patch, however torch wraps them.
+def replacements(changes: Changes, path: str) -> dict[str, list[int]]:
+    """Changed name -> lines of its replacement, for functions written in the patch.
 
-    A lowering is kept in its registry as a wrapper of torch's around the function that was registered.
+    Also inside torch's wrappers: a registry of lowerings holds a wrapper around the function that was registered.
     """
     found = {}
     for name, (_, now) in changes.items():
-        inside = functions_inside(getattr(now, "__func__", now))
-        codes = [item.__code__ for item in inside if isinstance(item, types.FunctionType)]
-        ours = [own_lines(code) or {code.co_firstlineno} for code in codes if code.co_filename == path]
-        if ours:
-            found[name] = sorted(set().union(*ours))
+        functions = with_wrapped(getattr(now, "__func__", now))
+        codes = [item.__code__ for item in functions if isinstance(item, types.FunctionType)]
+        lines = [_own_lines(code) or {code.co_firstlineno} for code in codes if code.co_filename == path]
+        if lines:
+            found[name] = sorted(set().union(*lines))
     return found

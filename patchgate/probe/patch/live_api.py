@@ -1,7 +1,6 @@
-"""Looks at the running torch: do the names that a patch stands on exist, and fit?
+"""Checks the running torch for the names that a patch uses: whether they exist, and whether replacements fit.
 
-Decides by inspection only. Which names matter it takes from the patch's text
-and from what running it replaced; claims arrive as plain target names.
+The names come from the claimed targets, the patch's text, and what running it replaced.
 """
 
 from __future__ import annotations
@@ -16,11 +15,35 @@ from typing import Any
 
 from torch.utils._config_module import ConfigModule
 
-Finding = dict[str, Any]
+from patchgate.probe.patch.snapshot import changes, run_patch, take_snapshot
+from patchgate.probe.protocol import Finding, InspectSurface, Stage, Surface
+from patchgate.probe.simulate.fake_device import fake_device
 
 
-def finding(code: str, subject: str, line: int | None, expected: str, actual: str) -> Finding:
-    return {"code": code, "subject": subject, "line": line, "expected": expected, "actual": actual}
+def inspect_surface(request: InspectSurface, stage: Stage) -> Surface:
+    """Check the patch's targets, imports, attributes and signatures against this torch."""
+    with open(request["patch"], encoding="utf-8") as file:
+        source = file.read()
+    findings = [*_check_targets(request["targets"]), *_check_imports(source)]
+    with fake_device(request["profile"]):
+        before = take_snapshot()
+        stage("patch")
+        run_patch(request["patch"], scope=request.get("scope"))
+        changed = changes(before, take_snapshot())
+    stage("surface")
+    for name, (original, replacement) in sorted(changed.items()):
+        is_static = isinstance(replacement, staticmethod)
+        original, replacement = (getattr(value, "__func__", value) for value in (original, replacement))
+        # An entry of a registry is called by its op's schema, whatever its parameters are called.
+        if callable(original) and callable(replacement) and not name.endswith("]"):
+            findings += _check_signature(name, original, replacement)
+            try:
+                owner = resolve(name.rpartition(".")[0])
+            except LookupError:
+                continue
+            if isinstance(owner, type) and not is_static:
+                findings += _check_attributes(source, owner, replacement)
+    return {"findings": findings, "changed": sorted(changed)}
 
 
 def resolve(dotted: str) -> Any:
@@ -40,25 +63,26 @@ def resolve(dotted: str) -> Any:
     raise LookupError(parts[0])
 
 
-def check_targets(targets: list[str]) -> Iterator[Finding]:
+def _finding(code: str, subject: str, line: int | None, expected: str, actual: str) -> Finding:
+    return {"code": code, "subject": subject, "line": line, "expected": expected, "actual": actual}
+
+
+def _check_targets(targets: list[str]) -> Iterator[Finding]:
     """PG101 for each target that this torch does not have."""
     for target in targets:
         name = target.split("[")[0]
         try:
             resolve(name)
         except LookupError as missing:
-            yield finding("PG101", f"target {target}", None, "exists", f"no {missing.args[0]}")
+            yield _finding("PG101", f"target {target}", None, "exists", f"no {missing.args[0]}")
         else:
-            yield finding("PG105", f"target {target}", None, "exists", "exists")
+            yield _finding("PG105", f"target {target}", None, "exists", "exists")
 
 
-def check_signature(name: str, original: Any, replacement: Any) -> Iterator[Finding]:
+def _check_signature(name: str, original: Any, replacement: Any) -> Iterator[Finding]:
     """PG102 for each way in which `replacement` cannot take a call that `original` takes."""
     try:
-        old, new = (
-            inspect.signature(original).parameters,
-            inspect.signature(replacement).parameters,
-        )
+        old, new = inspect.signature(original).parameters, inspect.signature(replacement).parameters
     except (TypeError, ValueError):
         return
     line = getattr(getattr(replacement, "__code__", None), "co_firstlineno", None)
@@ -84,9 +108,9 @@ def check_signature(name: str, original: Any, replacement: Any) -> Iterator[Find
     ]
     expected = f"{inspect.signature(original)}"
     for fault in faults:
-        yield finding("PG102", f"signature {name}", line, expected, f"{inspect.signature(replacement)}: {fault}")
+        yield _finding("PG102", f"signature {name}", line, expected, f"{inspect.signature(replacement)}: {fault}")
     if not faults:
-        yield finding("PG105", f"signature {name}", line, expected, "compatible")
+        yield _finding("PG105", f"signature {name}", line, expected, "compatible")
 
 
 def _covered(parameter: inspect.Parameter, any_args: bool, any_kwargs: bool) -> bool:
@@ -97,7 +121,7 @@ def _covered(parameter: inspect.Parameter, any_args: bool, any_kwargs: bool) -> 
     return any_args and any_kwargs
 
 
-def check_attributes(source: str, owner: type, function: Any) -> Iterator[Finding]:
+def _check_attributes(source: str, owner: type, function: Any) -> Iterator[Finding]:
     """PG103 for each `self.name` in a replaced method that instances of `owner` cannot have."""
     definition = _definition(source, function)
     if definition is None or not definition.args.args:
@@ -107,9 +131,11 @@ def check_attributes(source: str, owner: type, function: Any) -> Iterator[Findin
         subject = f"attribute {owner.__name__}.{name}"
         where = _where_defined(owner, name)
         if where is None:
-            yield finding("PG103", subject, line, "exists", f"no such attribute on {owner.__module__}.{owner.__name__}")
+            yield _finding(
+                "PG103", subject, line, "exists", f"no such attribute on {owner.__module__}.{owner.__name__}"
+            )
         else:
-            yield finding("PG105", subject, line, "exists", where)
+            yield _finding("PG105", subject, line, "exists", where)
 
 
 def _definition(source: str, function: Any) -> ast.FunctionDef | None:
@@ -158,10 +184,10 @@ def _where_defined(owner: type, name: str) -> str | None:
     return None
 
 
-def check_imports(source: str) -> Iterator[Finding]:
+def _check_imports(source: str) -> Iterator[Finding]:
     """PG104 for each torch import, and PG103 for each attribute chain on one, that does not resolve.
 
-    Imports under `try` or `if` are the patch's own guards and are left alone.
+    Imports under `try` or `if` are left out: there the patch looks itself.
     """
     tree = ast.parse(source)
     guarded = {
@@ -177,9 +203,9 @@ def check_imports(source: str) -> Iterator[Finding]:
             for dotted, local in _imported(node):
                 try:
                     bound[local] = (dotted, resolve(dotted))
-                    yield finding("PG105", f"import {dotted}", node.lineno, "importable", "importable")
+                    yield _finding("PG105", f"import {dotted}", node.lineno, "importable", "importable")
                 except LookupError as missing:
-                    yield finding("PG104", f"import {dotted}", node.lineno, "importable", f"no {missing.args[0]}")
+                    yield _finding("PG104", f"import {dotted}", node.lineno, "importable", f"no {missing.args[0]}")
     seen: set[str] = set()
     for node in ast.walk(tree):
         if not isinstance(node, ast.Attribute):
@@ -210,7 +236,7 @@ def _chain(node: ast.expr) -> list[str]:
 
 
 def _follow(dotted: str, value: Any, names: list[str], line: int) -> Iterator[Finding]:
-    """Follow a chain as far as modules, config and classes go; beyond that only running it can tell."""
+    """Follow a chain as far as it leads through modules, config and classes; the rest is known only at run time."""
     for name in names:
         if not isinstance(value, (types.ModuleType, ConfigModule, type)):
             return
@@ -221,5 +247,5 @@ def _follow(dotted: str, value: Any, names: list[str], line: int) -> Iterator[Fi
             try:
                 value = importlib.import_module(dotted)
             except ImportError:
-                yield finding("PG103", f"attribute {dotted}", line, "exists", "no such attribute")
+                yield _finding("PG103", f"attribute {dotted}", line, "exists", "no such attribute")
                 return

@@ -1,8 +1,6 @@
-"""Runs a patch's module and says what it changed.
+"""Runs a patch's module, and compares snapshots of torch for what it changed.
 
-Decides how a patch is run and what counts as a change to torch. Refuses to
-know the patch's claims. Identity is compared, never equality: a replaced
-function that does the same is still replaced.
+Identity is compared, never equality: a replaced function that does the same is still replaced.
 """
 
 from __future__ import annotations
@@ -24,13 +22,16 @@ import torch.version
 from torch.torch_version import TorchVersion
 from torch.utils._config_module import ConfigModule
 
+#: Name of the module as which a patch is run.
 MODULE = "patchgate_patch"
 _IGNORED = {"__warningregistry__", "__builtins__", "__annotations__", "__doc__", "__file__", "__cached__"}
 # Generated code finds a name among the builtins too.
 _CHANGEABLE = {"torch", "triton", "builtins"}
-_CONTAINER_LIMIT = 20_000
-_WRAPPED_LIMIT = 50
-# Lists of what exists or was compiled; nothing in torch does anything else because of an entry.
+# Larger containers are left out: torch's registries have a few thousand entries.
+_CONTAINER_SIZE = 20_000
+# Functions that are followed inward from one wrapper.
+_WRAPPED_FUNCTIONS = 50
+# Lists of what exists or was compiled; torch behaves the same with and without an entry.
 _BOOKKEEPING = {
     "torch._dynamo.eval_frame.cached_backends",
     "torch._library.custom_ops.OPDEF_TO_LIB",
@@ -43,14 +44,17 @@ _ABSENT = object()
 # A context manager that nobody holds is collected, and a scope that is collected is left.
 _ENTERED: list[contextlib.AbstractContextManager[Any]] = []
 
+#: Dotted name of a module, class or container (`name[]`) -> its attributes or items.
 Snapshot = dict[str, dict[Any, Any]]
+#: Dotted name -> (object before, object after); None where there was none.
+Changes = dict[str, tuple[Any, Any]]
 
 
-class Applied:
-    """A patch that was run: its scope, when it has one, is entered and stays so until somebody leaves it."""
+class AppliedPatch:
+    """A patch that was run, and its scope entered when it has one."""
 
     def __init__(self, module: types.ModuleType, scope: str | None) -> None:
-        self._imported = snapshot() if scope else {}
+        self._imported = take_snapshot() if scope else {}
         self._scope: contextlib.AbstractContextManager[Any] | None = getattr(module, scope)() if scope else None
         if self._scope is not None:
             self._scope.__enter__()
@@ -61,21 +65,20 @@ class Applied:
             self._scope.__exit__(None, None, None)
 
     def leaks(self, before: Snapshot) -> list[str]:
-        """What the patch changes outside its scope: by being imported, or still after the scope has ended."""
+        """Leave the scope. The names that the patch changes outside it: by its import, or still after it."""
         if self._scope is None:
             return []
         self.leave()
-        left = {**changed(before, self._imported), **changed(before, snapshot())}
-        return sorted(left)
+        return sorted({**changes(before, self._imported), **changes(before, take_snapshot())})
 
 
-def run_patch(path: str, name: str = MODULE, scope: str | None = None) -> Applied:
-    """Import the patch and enter its scope; whatever it raises goes to the caller."""
-    return Applied(import_patch(path, name), scope)
+def run_patch(path: str, name: str = MODULE, scope: str | None = None) -> AppliedPatch:
+    """Import the patch and enter its scope; raises whatever it raises."""
+    return AppliedPatch(import_patch(path, name), scope)
 
 
 def import_patch(path: str, name: str = MODULE) -> types.ModuleType:
-    """Run the file as module `name`."""
+    """Run the file as module `name`; raises whatever it raises."""
     sys.dont_write_bytecode = True
     spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None:
@@ -88,7 +91,7 @@ def import_patch(path: str, name: str = MODULE) -> types.ModuleType:
 
 @contextlib.contextmanager
 def faked_version(version: str) -> Iterator[None]:
-    """Every place where a patch can read torch's version says `version`."""
+    """Replace torch's version by `version` wherever a patch can read it."""
     real = importlib.metadata.version
     with (
         mock.patch.object(torch, "__version__", TorchVersion(version)),
@@ -111,34 +114,34 @@ def _owners() -> Iterator[tuple[str, Any]]:
                 yield f"{name}.{attribute}", value
 
 
-def snapshot() -> Snapshot:
+def take_snapshot() -> Snapshot:
     """Every attribute of every owner, and one level into module-level dicts, lists and sets."""
-    shot: Snapshot = {}
+    taken: Snapshot = {}
     for dotted, owner in _owners():
         attributes = {
             key: value
             for key, value in vars(owner).items()
             if key not in _IGNORED and not isinstance(value, types.ModuleType)
         }
-        shot[dotted] = attributes
+        taken[dotted] = attributes
         if isinstance(owner, types.ModuleType):
             for key, value in attributes.items():
                 if f"{dotted}.{key}" in _BOOKKEEPING:
                     continue
-                if isinstance(value, dict) and len(value) < _CONTAINER_LIMIT:
-                    shot[f"{dotted}.{key}[]"] = dict(value)
-                elif isinstance(value, (list, set)) and len(value) < _CONTAINER_LIMIT:
-                    shot[f"{dotted}.{key}[]"] = {id(item): item for item in value}
-    return shot
+                if isinstance(value, dict) and len(value) < _CONTAINER_SIZE:
+                    taken[f"{dotted}.{key}[]"] = dict(value)
+                elif isinstance(value, (list, set)) and len(value) < _CONTAINER_SIZE:
+                    taken[f"{dotted}.{key}[]"] = {id(item): item for item in value}
+    return taken
 
 
-def changed(before: Snapshot, after: Snapshot) -> dict[str, tuple[Any, Any]]:
-    """Dotted name -> (before, after) for every attribute that is another object now.
+def changes(before: Snapshot, after: Snapshot) -> Changes:
+    """The attributes that are another object now.
 
     Modules that only the patch imported are new, not changed. A registry's entry is named
     `torch._inductor.lowering.lowerings[aten.silu.default]`, once, however many modules import the registry.
     """
-    found: dict[str, tuple[Any, Any]] = {}
+    found: Changes = {}
     for dotted in _without_aliases(before, after):
         old, new = before[dotted], after[dotted]
         is_registry = dotted.endswith("[]")
@@ -154,7 +157,7 @@ def changed(before: Snapshot, after: Snapshot) -> dict[str, tuple[Any, Any]]:
 
 
 def _without_aliases(before: Snapshot, after: Snapshot) -> Iterator[str]:
-    """What is in both snapshots and differs; of one registry under many names, the name where it is made."""
+    """The names of both snapshots; of a registry under many names only one, that of the module that assigns it."""
     registries: dict[int, list[str]] = {}
     for dotted in before.keys() & after.keys():
         if not dotted.endswith("[]"):
@@ -163,15 +166,15 @@ def _without_aliases(before: Snapshot, after: Snapshot) -> Iterator[str]:
             module, _, name = dotted[:-2].rpartition(".")
             registries.setdefault(id(after[module][name]), []).append(dotted)
     for aliases in registries.values():
-        yield aliases[0] if len(aliases) == 1 else next(filter(_is_made_there, sorted(aliases)), min(aliases))
+        yield aliases[0] if len(aliases) == 1 else next(filter(_assigns, sorted(aliases)), min(aliases))
 
 
 def _same(old: dict[Any, Any], new: dict[Any, Any]) -> bool:
     return old.keys() == new.keys() and all(old[key] is new[key] for key in old)
 
 
-def _is_made_there(registry: str) -> bool:
-    """Whether the module assigns the name, and does not merely import it."""
+def _assigns(registry: str) -> bool:
+    """Whether the module assigns the name, rather than imports it."""
     module, _, name = registry[:-2].rpartition(".")
     with contextlib.suppress(OSError, TypeError):
         return re.search(rf"^{name}\b[^=\n]*=", inspect.getsource(sys.modules[module]), re.MULTILINE) is not None
@@ -183,7 +186,7 @@ def _namespace(operator: Any) -> str:
     return str(operator).replace("::", "/").partition("/")[0]
 
 
-def configs() -> dict[str, Any]:
+def config_values() -> dict[str, Any]:
     """`module.option` -> value for every config module of torch that is loaded."""
     values: dict[str, Any] = {}
     for name, module in list(sys.modules.items()):
@@ -192,11 +195,11 @@ def configs() -> dict[str, Any]:
     return values
 
 
-def functions_inside(value: Any) -> Iterator[Any]:
-    """A function, and those that it wraps: through closures, `__wrapped__` and partials, a bounded number."""
+def with_wrapped(value: Any) -> Iterator[Any]:
+    """A function and those that it wraps, at most `_WRAPPED_FUNCTIONS`: by closures, `__wrapped__` and partials."""
     seen: set[int] = set()
     todo = [value]
-    while todo and len(seen) < _WRAPPED_LIMIT:
+    while todo and len(seen) < _WRAPPED_FUNCTIONS:
         item = todo.pop()
         if id(item) in seen:
             continue
@@ -205,15 +208,14 @@ def functions_inside(value: Any) -> Iterator[Any]:
         if isinstance(item, functools.partial):
             todo.append(item.func)
         elif isinstance(item, types.FunctionType):
-            cells = [cell.cell_contents for cell in item.__closure__ or () if _filled(cell)]
-            todo += [held for held in cells if isinstance(held, (types.FunctionType, functools.partial))]
+            todo += [held for held in _closure(item) if isinstance(held, (types.FunctionType, functools.partial))]
             todo += [vars(item)["__wrapped__"]] if "__wrapped__" in vars(item) else []
 
 
-def keeps(outer: Any, inner: Any) -> bool:
-    """Whether calling `outer` can reach `inner`: through its closure, defaults, wraps or globals.
+def reaches(outer: Any, inner: Any) -> bool:
+    """Whether calling `outer` can call `inner`: by its closure, defaults, `__wrapped__` or globals.
 
-    This is how a second import shows itself: the new wrapper holds the first one.
+    So the wrapper of a second import is known: it holds that of the first.
     """
     seen: set[int] = set()
     todo = [outer]
@@ -226,16 +228,16 @@ def keeps(outer: Any, inner: Any) -> bool:
             return True
         value = getattr(value, "__func__", value)
         if isinstance(value, types.FunctionType):
-            cells = [cell.cell_contents for cell in value.__closure__ or () if _filled(cell)]
             names = [value.__globals__.get(name) for name in value.__code__.co_names]
-            todo += [item for item in (*cells, *(value.__defaults__ or ()), *names) if callable(item)]
+            todo += [item for item in (*_closure(value), *(value.__defaults__ or ()), *names) if callable(item)]
             todo += [value.__wrapped__] if hasattr(value, "__wrapped__") else []
     return False
 
 
-def _filled(cell: types.CellType) -> bool:
-    try:
-        _ = cell.cell_contents
-    except ValueError:
-        return False
-    return True
+def _closure(function: types.FunctionType) -> list[Any]:
+    """The objects in a function's closure; a cell may still be empty."""
+    held = []
+    for cell in function.__closure__ or ():
+        with contextlib.suppress(ValueError):
+            held.append(cell.cell_contents)
+    return held

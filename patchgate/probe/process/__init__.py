@@ -1,1 +1,1 @@
-"""The processes of the probe: the fork server, its children, their sandbox and their replies."""
+"""What every process of the probe needs: its sandbox, its clock and its reply. Imports no torch."""

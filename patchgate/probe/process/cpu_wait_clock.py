@@ -1,19 +1,21 @@
-"""How long a child has had a core at its disposal: wall time without the time that the machine kept it waiting.
-
-Decides what is taken off, and how much at most. A child that sleeps, or computes for ever, gets nothing.
-"""
+"""Measures a child's time limit: wall time without the time in which it was ready to run and no core was free."""
 
 from __future__ import annotations
 
 import contextlib
 import time
 
-# A machine that is shared with others may make everything take this many times as long, and no more.
-PATIENCE = 3.0
+from patchgate.probe.protocol import PATIENCE
+
+# Processes of a family that are read: a fork bomb must not hold up the server.
+_FAMILY_SIZE = 50
 
 
-class Clock:
-    """The clock of one child. It has to be read often: what a descendant waited is lost when it ends."""
+class CpuWaitClock:
+    """The clock of one child. Read it often: the waiting time of a descendant is lost when that ends.
+
+    Time in which the child sleeps or computes counts in full.
+    """
 
     def __init__(self, pid: int) -> None:
         self._pid = pid
@@ -22,10 +24,10 @@ class Clock:
         self._waited = 0.0
 
     def seconds(self) -> float:
-        """Since its start, but for the time in which it, or the descendant that it waits for, was kept waiting."""
+        """Since its start, without the time in which it or one of its descendants waited for a core."""
         now = time.monotonic()
-        waits = {pid: _waited(pid) for pid in _family(self._pid)}
-        # Those that wait at the same time wait once.
+        waits = {pid: _seconds_waited(pid) for pid in _family(self._pid)}
+        # Several that wait at the same time count once.
         longest = max((waits[pid] - self._seen.get(pid, 0.0) for pid in waits), default=0.0)
         self._waited += min(longest, now - self._read)
         self._read, self._seen = now, waits
@@ -34,18 +36,18 @@ class Clock:
 
 
 def _family(pid: int) -> list[int]:
-    """A process and its descendants; a bounded number of them."""
-    found = [pid]
-    for one in found:
-        with contextlib.suppress(OSError), open(f"/proc/{one}/task/{one}/children", encoding="ascii") as told:
-            found += [int(child) for child in told.read().split()]
-        if len(found) > 50:
+    """A process and its descendants; not many more than `_FAMILY_SIZE`."""
+    family = [pid]
+    for member in family:
+        with contextlib.suppress(OSError), open(f"/proc/{member}/task/{member}/children", encoding="ascii") as children:
+            family += [int(child) for child in children.read().split()]
+        if len(family) > _FAMILY_SIZE:
             break
-    return found
+    return family
 
 
-def _waited(pid: int) -> float:
-    """Seconds that a process was ready to run and no core was free; 0 where the kernel does not say."""
-    with contextlib.suppress(OSError, ValueError, IndexError), open(f"/proc/{pid}/schedstat", encoding="ascii") as told:
-        return int(told.read().split()[1]) / 1e9
+def _seconds_waited(pid: int) -> float:
+    """The second number of `schedstat`, which is in nanoseconds; 0 where the kernel has none."""
+    with contextlib.suppress(OSError, ValueError, IndexError), open(f"/proc/{pid}/schedstat", encoding="ascii") as file:
+        return int(file.read().split()[1]) / 1e9
     return 0.0

@@ -1,7 +1,6 @@
-"""What a process that answers leaves behind: its reply, or how its failure is told.
+"""Writes the reply of a process, and describes failures: of an exception, and of a process that ended without a reply.
 
-Decides cause, signature and place of a failure. The patch may do anything
-after this module was imported, so what a reply needs is bound here, before.
+A patch may replace anything once this module is imported, so what writing a reply needs is bound here.
 """
 
 from __future__ import annotations
@@ -13,20 +12,31 @@ import re
 import signal
 import subprocess
 import traceback
+from collections.abc import Mapping
 from typing import Any, NoReturn
 
-from patchgate.probe.patch.apply_diff import DoesNotApply
-
 _write, _exit, _dumps, _replace = os.write, os._exit, json.dumps, os.replace
+# How torch, the kernel and C++ say that memory is short, in lower case.
 _MEMORY_WORDS = ("can't allocate memory", "cannot allocate memory", "not enough memory", "std::bad_alloc")
-# Signals that come from the machine, not from the patch.
-_FROM_OUTSIDE = {signal.SIGKILL, signal.SIGTERM, signal.SIGHUP, signal.SIGINT}
+# Signals that come from the machine (an operator, the kernel's out-of-memory killer), not from the patch.
+_MACHINE_SIGNALS = {signal.SIGKILL, signal.SIGTERM, signal.SIGHUP, signal.SIGINT}
 
 
-def leave(reply: dict[str, Any], path: str) -> NoReturn:
-    """Write `reply` to `path`, whole or not at all, and end."""
+class DoesNotApply(Exception):
+    """A hunk of a diff has no place in this torch, or changes what cannot be changed in memory.
+
+    `place` is file:line of the hunk in the diff.
+    """
+
+    def __init__(self, problem: str, place: str) -> None:
+        super().__init__(problem)
+        self.place = place
+
+
+def write_reply(reply: Mapping[str, Any], path: str) -> NoReturn:
+    """Write `reply` to `path`, whole or not at all, and end the process."""
     try:
-        # Half a surrogate pair, which only a patch's own text has, could not be printed outside.
+        # A patch's text may hold half a surrogate pair, which the host could not print.
         data = _dumps(reply, ensure_ascii=False).encode(errors="replace")
         descriptor = os.open(f"{path}.tmp", os.O_CREAT | os.O_WRONLY | os.O_TRUNC)
         while data:
@@ -36,32 +46,32 @@ def leave(reply: dict[str, Any], path: str) -> NoReturn:
         _exit(0)
 
 
-def place_in_patch(trace: str, patch: str | None) -> str | None:
+def line_in_patch(trace: str, patch: str | None) -> str | None:
     """file:line of the innermost frame of the patch in what faulthandler wrote (innermost first)."""
-    found = re.search(rf'File "{re.escape(patch)}", line (\d+)', trace) if patch else None
-    return f"{patch}:{found[1]}" if found else None
+    match = re.search(rf'File "{re.escape(patch)}", line (\d+)', trace) if patch else None
+    return f"{patch}:{match[1]}" if match else None
 
 
-def ended(status: int) -> dict[str, Any]:
-    """The failure of a process that ended without a reply."""
+def exit_failure(status: int) -> dict[str, str]:
+    """Cause and signature for a process that ended without a reply; `status` is that of `os.waitpid`."""
     if os.WIFSIGNALED(status):
         number = signal.Signals(os.WTERMSIG(status))
-        cause = "machine" if number in _FROM_OUTSIDE else "crashed"
+        cause = "machine" if number in _MACHINE_SIGNALS else "crashed"
         return {"cause": cause, "signature": f"killed by {number.name}"}
     return {"cause": "exited", "signature": f"exited with status {os.WEXITSTATUS(status)} before it was done"}
 
 
-def describe(error: BaseException, patch: str | None) -> dict[str, Any]:
-    """Cause, signature and place of an exception, for the outside."""
+def exception_failure(error: BaseException, patch: str | None) -> dict[str, Any]:
+    """The failure that an exception means, but for its stage."""
     root = error
     # Dynamo and Inductor wrap what went wrong; the user needs the innermost error.
     while (inner := getattr(root, "inner_exception", None) or root.__cause__) is not None:
         root = inner
     text = str(root).strip().split("\n")[0][:200]
     if isinstance(root, subprocess.CalledProcessError):
-        # The command is long, and what it said is what matters.
-        said = root.stderr or root.output or b""
-        text = f"{text[:80]}...: {said.decode(errors='replace') if isinstance(said, bytes) else said}"[:400]
+        # The command is long, and what it printed is what matters.
+        printed = root.stderr or root.output or b""
+        text = f"{text[:80]}...: {printed.decode(errors='replace') if isinstance(printed, bytes) else printed}"[:400]
     frames = traceback.extract_tb(root.__traceback__) or traceback.extract_tb(error.__traceback__)
     in_patch = [frame for frame in frames if patch and frame.filename == patch]
     frame = (in_patch or list(frames) or [None])[-1]  # type: ignore[list-item]
@@ -89,6 +99,6 @@ def _cause(error: BaseException) -> str:
 
 
 def _short(filename: str) -> str:
-    """A path as a reader knows it: torch's files from `torch/` on, others as they were given."""
+    """A path as a reader knows it: `torch/...` for torch's files, others as they are."""
     marker = "/site-packages/"
     return filename.split(marker, 1)[1] if marker in filename else filename

@@ -1,7 +1,6 @@
-"""What a child may write, signal and look into, by Linux's Landlock: its own folder and the caches it was given.
+"""Confines a process by Linux's Landlock, so that it writes only below given folders.
 
-Decides the rules; the kernel keeps them, also against code that goes round
-Python. Where the kernel has no Landlock nothing is confined, and `confine` says so.
+The kernel enforces the rules, against C code too. Where it has no Landlock nothing is confined, and `confine` says so.
 """
 
 from __future__ import annotations
@@ -10,17 +9,20 @@ import ctypes
 import os
 import struct
 
-# Where the compiler keeps what it has made: torch, and Triton.
+#: Environment variables that name the caches of torch and of Triton.
 CACHES = ("TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR")
+# System calls, flags and access rights of linux/landlock.h and linux/prctl.h.
 _CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446
 _VERSION_FLAG, _PATH_BENEATH, _NO_NEW_PRIVS = 1, 1, 38
 _WRITE_FILE = 1 << 1
-# Remove and make anything, then refer (since version 2) and truncate (since version 3).
+# Remove and make files of every kind.
 _CHANGES = sum(1 << bit for bit in range(4, 13))
+# Known since version 2 (link and rename) and version 3.
 _REFER, _TRUNCATE = 1 << 13, 1 << 14
 _SCOPE_SIGNAL = 1 << 1
-# capset's header; what follows it, all zero, are the sets of capabilities that are kept.
+# _LINUX_CAPABILITY_VERSION_3, for capset.
 _CAPABILITIES = 0x20080522
+# Writable for every process: devices such as /dev/null, and what the kernel shows of the process itself.
 _ALWAYS = ("/dev", "/proc")
 
 
@@ -30,10 +32,11 @@ def version() -> int:
 
 
 def confine(folders: list[str]) -> bool:
-    """From here on this process and its children write only below `folders`, and root has no privilege.
+    """Let this process and its children write only below `folders`, and take root's privileges from them.
 
-    False where that is not possible.
+    False where the kernel cannot confine. From version 6 on they can also signal no process outside.
     """
+    # No capability is kept.
     _libc().capset(struct.pack("=Ii", _CAPABILITIES, 0), bytes(24))
     known = version()
     if not known:

@@ -18,13 +18,12 @@ import torch
 from torch._dynamo.utils import counters
 
 from patchgate.probe.compile.capture import Build, no_caches
-from patchgate.probe.process.cpu_wait_clock import PATIENCE
+from patchgate.probe.protocol import PATIENCE, Round
 from patchgate.probe.timing.generated_code import GeneratedCode, KernelCache, collect_code
 from patchgate.probe.timing.modes import recorded_call, replays_graphs, tunes_kernels, tuning_cache
 from patchgate.probe.timing.warmup import warm_up
 
 Replay = Callable[[], Any]
-Round = dict[str, list[float]]  # side -> microseconds, one for each pair
 SIDES = ("unpatched", "patched")
 # Pairs queued at once: few enough for the driver's launch queue.
 _BLOCK = 20

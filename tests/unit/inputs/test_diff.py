@@ -9,7 +9,7 @@ from patchgate.inputs.diff import hunks_in, write_patch
 from patchgate.inputs.patch import load_patch
 from patchgate.model.errors import UsageError
 from patchgate.probe.patch.apply_diff import DoesNotApply, apply_hunks
-from patchgate.probe.process.reply import describe
+from patchgate.probe.process.reply import exception_failure
 
 TOY = """\
 LIMIT = 4
@@ -93,7 +93,7 @@ def test_what_cannot_be_taken_over_exactly_is_refused_and_nothing_is_changed(toy
     with pytest.raises(DoesNotApply, match=told) as error:
         apply_hunks(hunk("    return x + y", "    return 0") | hunk(old, new), "p.diff")
     assert (toy.plain(1), toy.LIMIT, toy.Box.__bases__) == (2, 4, (toy.Base,))
-    assert describe(error.value, "/tmp/made/from/patch.py")["where"] == "p.diff:3"
+    assert exception_failure(error.value, "/tmp/made/from/patch.py")["where"] == "p.diff:3"
 
 
 def test_a_diff_is_loaded_as_a_patch_that_applies_where_it_claims_to(tmp_path):

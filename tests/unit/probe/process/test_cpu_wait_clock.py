@@ -2,17 +2,19 @@
 
 import pytest
 
-from patchgate.probe.process import cpu_wait_clock as waiting
+from patchgate.probe.process import cpu_wait_clock
+from patchgate.probe.process.cpu_wait_clock import CpuWaitClock
+from patchgate.probe.protocol import PATIENCE
 
 
 @pytest.fixture
 def machine(monkeypatch):
-    """A process 1 with a child 2; tells of `now` and of what each has waited."""
-    told = {"now": 0.0, 1: 0.0, 2: 0.0}
-    monkeypatch.setattr(waiting.time, "monotonic", lambda: told["now"])
-    monkeypatch.setattr(waiting, "_family", lambda pid: [1, 2])
-    monkeypatch.setattr(waiting, "_waited", lambda pid: told[pid])
-    return told
+    """A process 1 with a child 2; `now`, and the seconds that each has waited."""
+    state = {"now": 0.0, 1: 0.0, 2: 0.0}
+    monkeypatch.setattr(cpu_wait_clock.time, "monotonic", lambda: state["now"])
+    monkeypatch.setattr(cpu_wait_clock, "_family", lambda pid: [1, 2])
+    monkeypatch.setattr(cpu_wait_clock, "_seconds_waited", lambda pid: state[pid])
+    return state
 
 
 def later(machine, seconds, *, first=0.0, second=0.0):
@@ -22,13 +24,13 @@ def later(machine, seconds, *, first=0.0, second=0.0):
 
 
 def test_a_child_that_sleeps_or_computes_has_the_time_of_the_wall(machine):
-    clock = waiting.Clock(1)
+    clock = CpuWaitClock(1)
     later(machine, 10)
     assert clock.seconds() == 10
 
 
 def test_what_the_machine_kept_it_waiting_is_taken_off(machine):
-    clock = waiting.Clock(1)
+    clock = CpuWaitClock(1)
     later(machine, 5, first=3)
     clock.seconds()
     later(machine, 5, second=1)
@@ -36,7 +38,7 @@ def test_what_the_machine_kept_it_waiting_is_taken_off(machine):
 
 
 def test_two_that_wait_at_the_same_time_wait_once_and_never_longer_than_the_wall(machine):
-    clock = waiting.Clock(1)
+    clock = CpuWaitClock(1)
     later(machine, 10, first=4, second=4)
     assert clock.seconds() == 6
     later(machine, 1, first=9)
@@ -44,11 +46,11 @@ def test_two_that_wait_at_the_same_time_wait_once_and_never_longer_than_the_wall
 
 
 def test_patience_ends(machine):
-    clock = waiting.Clock(1)
+    clock = CpuWaitClock(1)
     later(machine, 90, first=90)
-    assert clock.seconds() == 90 / waiting.PATIENCE
+    assert clock.seconds() == 90 / PATIENCE
 
 
 def test_a_process_that_is_gone_has_waited_for_nothing():
-    assert waiting._waited(2**30) == 0.0
-    assert waiting._family(2**30) == [2**30]
+    assert cpu_wait_clock._seconds_waited(2**30) == 0.0
+    assert cpu_wait_clock._family(2**30) == [2**30]

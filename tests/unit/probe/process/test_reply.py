@@ -2,7 +2,7 @@
 
 import pytest
 
-from patchgate.probe.process.reply import place_in_patch
+from patchgate.probe.process.reply import line_in_patch
 
 TRACE = """Current thread 0x00007f (most recent call first):
   File "/site-packages/torch/_inductor/ir.py", line 9 in realize
@@ -22,4 +22,4 @@ TRACE = """Current thread 0x00007f (most recent call first):
     ],
 )
 def test_the_innermost_frame_of_the_patch(trace, patch, where):
-    assert place_in_patch(trace, patch) == where
+    assert line_in_patch(trace, patch) == where

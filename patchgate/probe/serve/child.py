@@ -1,7 +1,6 @@
-"""One child, forked or started afresh: sets its own limits, answers one request, and never returns.
+"""One child of the server, forked or started anew: it limits and confines itself, answers one request, and ends.
 
-Decides its limits and what it may write. Refuses to know what the request
-means.
+It must not return into the server's loop.
 """
 
 from __future__ import annotations
@@ -15,21 +14,23 @@ import resource
 import signal
 import sys
 import tempfile
-from typing import Any, NoReturn
+from typing import NoReturn
 
 import torch._inductor.codecache as codecache
 
-from patchgate.probe.answers import ANSWERS
-from patchgate.probe.patch.apply import Request
-from patchgate.probe.process.reply import describe, leave
+from patchgate.probe.process.reply import exception_failure, write_reply
 from patchgate.probe.process.sandbox import CACHES, confine
+from patchgate.probe.protocol import Limits, Request
+from patchgate.probe.serve.answers import answer_to
 
+# From linux/prctl.h.
 _PR_SET_PDEATHSIG = 1
-_OUTPUT_LIMIT = 512 << 20
+# Bytes of the largest file that a child may write: what a patch prints goes to a file.
+_FILE_BYTES = 512 << 20
 
 
 def answer(request: Request, folder: str) -> NoReturn:
-    """Answer `request`; leave `reply.json`, `stage`, `output` and `trace` in `folder`, and end."""
+    """Answer `request`: write `reply.json`, `stage`, `output` and `trace` to `folder`, and end."""
     _detach(folder)
     stage_fd = os.open(f"{folder}/stage", os.O_CREAT | os.O_WRONLY | os.O_TRUNC)
 
@@ -38,17 +39,20 @@ def answer(request: Request, folder: str) -> NoReturn:
 
     try:
         _limit(request["limits"])
-        _keep_caches_apart(request, folder)
+        # Each child has caches of its own unless the request names them: entries that a patch leaves there would be
+        # found by their source.
+        named = request.get("env", {})
+        os.environ.update({name: f"{folder}/{name.lower()}" for name in CACHES if name not in named})
         _confine(request, folder)
         stage("start")
-        reply: dict[str, Any] = ANSWERS[request["do"]](request, stage)
+        reply = answer_to(request, stage)
     except BaseException as error:  # the patch may raise anything, SystemExit included
-        reply = {"failure": describe(error, request.get("patch"))}
-    leave(reply, f"{folder}/reply.json")
+        reply = {"failure": exception_failure(error, request.get("patch"))}
+    write_reply(reply, f"{folder}/reply.json")
 
 
 def _detach(folder: str) -> None:
-    """Own process group, no terminal, all output into a file: nothing the patch prints gets out."""
+    """Own process group, no terminal, and all output into a file: what the patch prints cannot be taken for a reply."""
     os.setsid()
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     signal.signal(signal.SIGINT, signal.SIG_DFL)
@@ -57,39 +61,33 @@ def _detach(folder: str) -> None:
     os.dup2(null, 0)
     os.dup2(output, 1)
     os.dup2(output, 2)
-    trace = open(f"{folder}/trace", "w")  # noqa: SIM115 - faulthandler writes to it until the end
+    trace = open(f"{folder}/trace", "w")  # noqa: SIM115 - faulthandler writes to it until the process ends
     faulthandler.enable(trace, all_threads=False)
-    # So the server ends a child that hangs: it writes its traceback, and the signal's default then ends it.
+    # The server ends a child that hangs so: the traceback is written, then the signal's default action ends it.
     faulthandler.register(signal.SIGUSR1, trace, all_threads=False, chain=True)
 
 
-def _limit(limits: dict[str, Any]) -> None:
+def _limit(limits: Limits) -> None:
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    resource.setrlimit(resource.RLIMIT_FSIZE, (_OUTPUT_LIMIT, _OUTPUT_LIMIT))
-    if limits.get("bytes"):
+    resource.setrlimit(resource.RLIMIT_FSIZE, (_FILE_BYTES, _FILE_BYTES))
+    if limits["bytes"]:
         # Private memory that this process may add to what it inherited from the server.
-        allowed = _private_bytes() + int(limits["bytes"])
+        allowed = _private_bytes() + limits["bytes"]
         resource.setrlimit(resource.RLIMIT_DATA, (allowed, allowed))
 
 
-def _keep_caches_apart(request: Request, folder: str) -> None:
-    """Each child has caches of its own, unless the request names them: what a patch leaves there is found by source."""
-    named = request.get("env", {})
-    os.environ.update({name: f"{folder}/{name.lower()}" for name in CACHES if name not in named})
-
-
 def _confine(request: Request, folder: str) -> None:
-    """Temporary files go into the child's folder; nothing else may be written but caches and outputs.
+    """Put temporary files into the child's folder, and allow writing only there, in caches and to outputs.
 
-    A real device's driver keeps files of its own in places that only it knows, so there nothing is confined.
+    Nothing is confined on a real device: its driver writes files in places of its own.
     """
     if request.get("profile", {}).get("kind") == "real":
         return
     os.environ["TMPDIR"] = tempfile.tempdir = f"{folder}/tmp"
     os.mkdir(tempfile.tempdir)
     caches = [os.environ[name] for name in CACHES if name in os.environ]
-    # Compiled once a machine and compiler, whatever the cache folder. The unpatched side runs first and makes it;
-    # a patch may wait for it, and not touch it.
+    # Precompiled headers are shared by all cache folders of a machine. The unpatched side runs first and makes them;
+    # a patch may wait for their lock, and not write them.
     caches.append(codecache._HEADER_LOCK_DIR if request.get("patch") else codecache._HEADER_DIR)
     for cache in caches:
         os.makedirs(cache, exist_ok=True)
@@ -107,5 +105,5 @@ def _private_bytes() -> int:
 
 
 if __name__ == "__main__":
-    with open(f"{sys.argv[1]}/request.json", encoding="utf-8") as told:
-        answer(json.load(told), sys.argv[1])
+    with open(f"{sys.argv[1]}/request.json", encoding="utf-8") as request:
+        answer(json.load(request), sys.argv[1])

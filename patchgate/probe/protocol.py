@@ -1,0 +1,344 @@
+"""The wire protocol: what the probe can be asked and what it answers, one JSON object a line each way.
+
+The probe and the host read their types here. A new question is an entry of `Questions` with its two types, and a
+function of that type in `patchgate.probe.serve.answers`. An answer with the key `failure` stands for any other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, TypedDict, TypeVar
+
+# How many times its time limit a child may take on a busy machine: its clock leaves out the time that it waited for a
+# core, but at most so much, and the host waits as long. Chosen, not measured: a child that is slower is an error.
+PATIENCE = 3.0
+
+#: A device as a file of `fixtures/devices` describes it: always `name`, `kind` ("simulated", "codegen", "plugin" or
+#: "real") and `backend` (torch's name for it); `properties`, `speed`, `isa`, `threads` and others where a kind has any.
+Profile = dict[str, Any]
+#: Any request, for functions that read keys of several questions.
+Request = Mapping[str, Any]
+#: Names the step that runs now; a failure carries the last name.
+Stage = Callable[[str], None]
+#: Name of a fact -> a number, a text, a histogram as a list, or `Unmeasured`.
+Facts = dict[str, Any]
+#: Line of a condition of the patch, and how it came out: "true", "false", "entered" or "left".
+Outcome = tuple[int, str]
+#: Side ("unpatched", "patched") -> microseconds of each pair.
+Round = dict[str, list[float]]
+
+
+class Unmeasured(TypedDict):
+    unmeasured: str  #: Why there is no value.
+
+
+class Limits(TypedDict):
+    seconds: float  #: Of the child's own time (see `CpuWaitClock`).
+    bytes: int  #: Of private memory beyond what the server has; 0 for no limit.
+
+
+class _Question(TypedDict):
+    do: str  #: One of the keys of `Questions`.
+    limits: Limits
+
+
+class Question(_Question, total=False):
+    """What every request may carry."""
+
+    env: dict[str, str | None]  #: Environment variables of the child; None removes one.
+    fresh: bool  #: A new process, not a fork: a real device cannot be used in a fork.
+
+
+class OnDevice(Question):
+    profile: Profile
+
+
+class Patched(OnDevice, total=False):
+    """A question that is answered with or without a patch."""
+
+    patch: str | None  #: Path of the patch; without it the unpatched torch answers.
+    scope: str | None  #: Name of the patch's context manager; entered once the patch is imported.
+    after: list[str]  #: Paths of patches that are run first.
+    left: bool  #: Leave the scope again before anything is compiled.
+
+
+class Workload(Patched):
+    workload: str  #: Name, or "sentinel" for the probe's own.
+    workload_path: str  #: A Python file with the function `build(device, dtype, size)`.
+    dtype: str  #: Name of a torch dtype: "bfloat16".
+
+
+class Compile(Workload):
+    dynamic: bool  #: Compile with dynamic shapes.
+
+
+class Observe(Compile, total=False):
+    dynamic_dim: int | None  #: The only dynamic dimension of the first input.
+    training: bool  #: Compile the backward graph too.
+    mode: str  #: Of torch.compile.
+    reads: list[float]  #: What `.item()` gives, call by call.
+    resources: bool  #: Also registers, spills and machine code of each kernel.
+    cover: bool  #: Also which lines of the patch ran.
+
+
+class FindStage(Observe):
+    trace: str  #: A folder in which torch leaves its trace for tlparse.
+
+
+class Sample(Patched):
+    outputs: str  #: The file to write with torch.save.
+
+
+class Run(Compile):
+    outputs: str  #: The file to write with torch.save.
+    seeds: list[int]  #: Of weights and inputs, one after the other.
+    training: bool  #: Gradients too.
+    small: bool  #: Inputs of one row and of none too.
+
+
+class Compare(OnDevice):
+    unpatched: str  #: A file that the same question wrote without the patch.
+    patched: str  #: The file that it wrote with the patch.
+
+
+class Time(Workload):
+    size: str  #: "small", or the number of tokens.
+    mode: str  #: Of torch.compile.
+    rounds: int  #: Code and inputs are placed anew in each.
+    for_seconds: float  #: Of all rounds.
+    seed: int  #: Of the order within pairs.
+    built: str  #: A folder that keeps the kernels of both sides.
+    tuned: str | None  #: A folder that keeps what the mode has tuned.
+
+
+class CompileCached(Compile):
+    tag: str  #: Goes into the key of the compiler's caches.
+
+
+class CountCalls(Compile, total=False):
+    place: str  #: The interpreter, for the host's own cache of answers; the probe does not read it.
+
+
+class MeasureCosts(Compile):
+    pairs: int  #: Compiles of either side.
+
+
+class ReadPatch(Question):
+    patch: str  #: Path of the patch.
+
+
+class _RunPatch(ReadPatch, total=False):
+    scope: str | None  #: As in `Patched`.
+
+
+class Apply(_RunPatch):
+    profile: Profile
+    version: str  #: What the patch reads as torch's version.
+
+
+class InspectSurface(_RunPatch):
+    profile: Profile
+    targets: list[str]  #: Dotted names that the patch claims to replace.
+
+
+class FindUndone(_RunPatch):
+    profile: Profile
+    after: list[str]  #: Paths of the patches that are run first.
+
+
+class Failure(TypedDict):
+    """Why there is no answer; the value of `failure`."""
+
+    cause: str  #: A value of `patchgate.model.records.Cause`.
+    stage: str  #: The step that ran.
+    signature: str  #: One line, the same for the same failure.
+    detail: str  #: A traceback, or the end of the output.
+    where: str | None  #: file:line, in the patch when it took part.
+
+
+class Completed(TypedDict):
+    environment: dict[str, str]  #: Versions of torch, Triton and Python, the device, options that decide fusion.
+
+
+class Coverage(TypedDict):
+    ran: list[int]  #: Lines of the patch that ran.
+    took: list[Outcome]  #: Outcomes of its conditions in them.
+
+
+class OptionFacts(Completed):
+    facts: Facts
+
+
+class ShapeFacts(OptionFacts, Coverage):
+    pass
+
+
+class Observed(ShapeFacts, total=False):
+    code: list[str]  #: Generated code, a text a graph.
+    launches: list[tuple[int, int, str]]  #: Of each kernel: bytes moved, operations of a matrix product, its dtype.
+
+
+class Sentinel(Observed):
+    expected: Facts  #: What its facts are where counters count.
+
+
+class FailingStage(TypedDict):
+    stage: str  #: The first stage of the compiler that fails.
+
+
+class Ranks(TypedDict, total=False):
+    """One of three."""
+
+    environment: dict[str, str]  #: As in `Completed`.
+    unmeasured: str  #: Why there can be no ranks.
+    failure: Failure  #: Of the first rank that failed.
+
+
+class Compared(TypedDict):
+    metrics: dict[str, Any]  #: As documented by the functions of `patchgate.probe.numerics` that compare.
+
+
+class Times(Completed):
+    rounds: list[Round]  #: On the CPU the time that the process computed.
+    elapsed: list[Round]  #: On the CPU the time that passed; empty on a GPU.
+    first_call: dict[str, float]  #: Side -> seconds, compile included.
+    peak_memory: dict[str, int]  #: Side -> bytes; empty on the CPU.
+    warm_up: str  #: How it went.
+    tuned: bool  #: Whether the mode tunes kernels.
+
+
+class Cached(Coverage):
+    answers: dict[str, int]  #: Hits, misses and bypasses of each cache.
+    code: list[str]  #: Digests of the code that was loaded, in order.
+
+
+class Kernels(Completed):
+    kernels: dict[str, str]  #: Digest of the source -> digest of the machine code, or why there is none.
+
+
+class Calls(Completed):
+    calls: dict[str, int]  #: Module -> Python calls.
+
+
+class Costs(Completed):
+    seconds: list[list[float]]  #: CPU time of each pair: unpatched, patched.
+    instructions: list[list[int]] | Unmeasured  #: As `seconds`.
+
+
+class Recompiles(TypedDict):
+    counts: dict[str, dict[str, dict[str, int]]]  #: Way of calling -> step -> graphs, and those with symbolic sizes.
+
+
+class Hooks(TypedDict):
+    called: dict[str, int]  #: A hook of the user's into the compiler -> calls.
+
+
+class Functions(TypedDict):
+    """By function of the patch, named `name:first line`."""
+
+    functions: dict[str, list[int]]  #: Lines of its body.
+    outcomes: dict[str, list[Outcome]]  #: Every way in which its conditions can come out.
+
+
+class Effect(TypedDict):
+    """Something that importing a patch does besides changing torch."""
+
+    kind: str  #: environment, config, process, device, compile, threads, processes, network or files.
+    name: str  #: The setting, call or file.
+    what: str  #: What happened, for a reader.
+    line: int | None  #: Of the patch.
+    old: str  #: repr of a setting's value before.
+
+
+class Changes(TypedDict):
+    changed: list[str]  #: Dotted names that lead to another object now; an entry of a registry is `name[key]`.
+    effects: list[Effect]
+
+
+class Applied(Changes):
+    holders: dict[str, list[str]]  #: Changed name -> names that still lead to its original.
+    unreachable: list[str]  #: Changed methods that every subclass overrides.
+    replacements: dict[str, list[int]]  #: Changed name -> lines of its replacement in the patch.
+    unseen: list[Effect]  #: Options that another thread reads otherwise.
+    dead: list[Effect]  #: Environment variables without an effect.
+    leaks: list[str]  #: Names changed outside the scope.
+    overwritten: list[Effect]  #: Settings of the user's that an import replaced.
+    nested: list[str]  #: Names whose second replacement wraps the first.
+
+
+class Finding(TypedDict):
+    """One check of a name."""
+
+    code: str  #: PG101 to PG104 for a fault, PG105 for none.
+    subject: str
+    line: int | None  #: Of the patch.
+    expected: str
+    actual: str
+
+
+class Surface(TypedDict):
+    findings: list[Finding]
+    changed: list[str]  #: As in `Changes`.
+
+
+class Undone(TypedDict):
+    undone: list[str]  #: Names that the first patches replaced and the last one took back.
+    shared: list[str]  #: Names that both replaced.
+
+
+_R = TypeVar("_R")
+_A = TypeVar("_A")
+_Handler = Callable[[_R, Stage], _A]
+
+#: Question -> the function that answers it: request -> answer.
+Questions = TypedDict(
+    "Questions",
+    {
+        "sentinel": _Handler[Patched, Sentinel],
+        "observe": _Handler[Observe, Observed],
+        "failing stage": _Handler[FindStage, FailingStage],
+        "shapes": _Handler[Observe, ShapeFacts],
+        "options": _Handler[Observe, OptionFacts],
+        "kernels": _Handler[Compile, Kernels],
+        "cached": _Handler[CompileCached, Cached],
+        "recompiles": _Handler[Compile, Recompiles],
+        "calls": _Handler[CountCalls, Calls],
+        "costs": _Handler[MeasureCosts, Costs],
+        "time": _Handler[Time, Times],
+        "run": _Handler[Run, Completed],
+        "forms": _Handler[Run, Completed],
+        "trace": _Handler[Run, Completed],
+        "sample": _Handler[Sample, Completed],
+        "ranks": _Handler[Sample, Ranks],
+        "differ": _Handler[Compare, Compared],
+        "differ forms": _Handler[Compare, Compared],
+        "differ traces": _Handler[Compare, Compared],
+        "differ tokens": _Handler[Compare, Compared],
+        "apply": _Handler[Apply, Applied],
+        "applies": _Handler[Apply, Changes],
+        "surface": _Handler[InspectSurface, Surface],
+        "undone": _Handler[FindUndone, Undone],
+        "hooks": _Handler[Patched, Hooks],
+        "functions": _Handler[ReadPatch, Functions],
+    },
+)
+
+
+def refusal(request: object) -> str | None:
+    """Why `request` is none: no question of that name, a key too few or too many. None where it is one."""
+    if not isinstance(request, dict):
+        return "a request is a JSON object"
+    do = request.get("do")
+    question = Questions.__annotations__.get(do) if isinstance(do, str) else None
+    if question is None:
+        return f"no question {do!r}; there are: {', '.join(Questions.__annotations__)}"
+    faults = [*_faults(question.__args__[0], request), *_faults(Limits, request.get("limits", {}))]
+    return f"`{do}`: {'; '.join(faults)}" if faults else None
+
+
+def _faults(kind: Any, value: Any) -> Iterator[str]:
+    if not isinstance(value, dict):
+        yield f"{kind.__name__} is a JSON object"
+        return
+    yield from (f"the key `{name}` is missing" for name in sorted(kind.__required_keys__ - value.keys()))
+    yield from (f"the key `{name}` is unknown" for name in sorted(value.keys() - kind.__annotations__.keys()))

@@ -1,0 +1,1 @@
+"""Serves requests: the fork server, its children, and the functions that answer."""

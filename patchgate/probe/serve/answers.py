@@ -1,0 +1,220 @@
+"""Answers requests: one function for each question of the protocol.
+
+A function runs in a process of its own, so it may change torch at will.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, cast
+
+import torch
+
+from patchgate.probe import protocol
+from patchgate.probe.compile import caches, compile_calls, hooks, observe, options, recompiles, sentinel
+from patchgate.probe.compile.capture import capture
+from patchgate.probe.compile.observe import environment, load_build
+from patchgate.probe.numerics import (
+    decoder,
+    first_divergence,
+    metamorphic,
+    numeric_metrics,
+    outputs,
+    parallel,
+    ranks,
+)
+from patchgate.probe.patch import branch_coverage, line_coverage
+from patchgate.probe.patch.apply import applies, apply, apply_patch, undone
+from patchgate.probe.patch.live_api import inspect_surface
+from patchgate.probe.protocol import Request, Stage
+from patchgate.probe.simulate.device import device_context, device_name
+from patchgate.probe.timing import compile_cost, paired, warmup
+
+
+def answer_to(request: Request, stage: Stage) -> dict[str, Any]:
+    """The answer to a request that `protocol.refusal` accepts; raises whatever the patch raises."""
+    answers = cast(Mapping[str, Callable[[Request, Stage], dict[str, Any]]], ANSWERS)
+    return answers[request["do"]](request, stage)
+
+
+def _sentinel(request: protocol.Patched, stage: Stage) -> protocol.Sentinel:
+    """The facts of the sentinel, a graph whose facts are known, and what they must be."""
+    workload = {"workload": "sentinel", "workload_path": "", "dtype": "float32", "dynamic": False}
+    observed = observe.observe(cast(protocol.Observe, {**request, **workload}), stage)
+    return {**observed, "expected": sentinel.expected_facts(request["profile"])}
+
+
+def _compile_cached(request: protocol.CompileCached, stage: Stage) -> protocol.Cached:
+    """What the compiler's caches answer, and the code that they give."""
+    apply_patch(request, stage)
+    stage("compile")
+    patch, ran = request.get("patch"), line_coverage.LinesRun()
+    with line_coverage.tracing(patch, ran):
+        answer = caches.compile_cached(load_build(request), **_compiled_as(request), tag=request["tag"])
+    return cast(protocol.Cached, {**answer, **ran.coverage(patch)})
+
+
+def _count_recompiles(request: protocol.Compile, stage: Stage) -> protocol.Recompiles:
+    """Graphs compiled in several calls of several instances of a workload."""
+    apply_patch(request, stage)
+    stage("compile")
+    dtype = getattr(torch, request["dtype"])
+    return {"counts": recompiles.count_graphs(load_build(request), dtype=dtype, dynamic=request["dynamic"])}
+
+
+def _count_calls(request: protocol.CountCalls, stage: Stage) -> protocol.Calls:
+    """Python calls of one compile, by module."""
+    apply_patch(request, stage)
+    stage("compile")
+    calls = compile_calls.count_calls(load_build(request), **_compiled_as(request))
+    return {"calls": calls, "environment": environment()}
+
+
+def _measure_costs(request: protocol.MeasureCosts, stage: Stage) -> protocol.Costs:
+    """CPU time and instructions of a compile, in pairs of one unpatched and one patched."""
+    stage("compile")
+    costs = compile_cost.compile_costs(
+        lambda: compile_calls.warm_compile(load_build(request), **_compiled_as(request)),
+        lambda: apply_patch(request, stage),
+        request["pairs"],
+    )
+    return cast(protocol.Costs, costs | {"environment": environment()})
+
+
+def _time(request: protocol.Time, stage: Stage) -> protocol.Times:
+    """Paired times of a workload, unpatched against patched; both sides are unpatched without a patch."""
+    stage("compile")
+    profile = request["profile"]
+    device = profile["backend"]
+    before = warmup.device_state(device)
+    with device_context(profile | {"threads": 1}):
+        pair = paired.Pair(
+            load_build(request),
+            dtype=getattr(torch, request["dtype"]),
+            size=request["size"],
+            device=device,
+            change=lambda: apply_patch(request, stage),
+            built=request["built"],
+            mode=request["mode"],
+            tuned=request["tuned"],
+        )
+        stage("time")
+        rounds = pair.rounds(rounds=request["rounds"], seconds=request["for_seconds"], seed=request["seed"])
+    state = {"device": device_name(profile), "device before": before, "device after": warmup.device_state(device)}
+    return {
+        "rounds": rounds,
+        "first_call": pair.first_call,
+        "peak_memory": pair.peak_memory,
+        "elapsed": pair.elapsed,
+        "warm_up": pair.warm_up,
+        "tuned": pair.tuned,
+        "environment": environment() | state,
+    }
+
+
+def _run(request: protocol.Run, stage: Stage) -> protocol.Completed:
+    """Outputs of the workload on several seeds, written to a file."""
+    return _write(outputs.run, request, stage, training=request["training"], small=request["small"])
+
+
+def _run_forms(request: protocol.Run, stage: Stage) -> protocol.Completed:
+    """Outputs of forms of the workload that are mathematically equal, written to a file."""
+    return _write(metamorphic.run_variants, request, stage)
+
+
+def _trace(request: protocol.Run, stage: Stage) -> protocol.Completed:
+    """Intermediate buffers of the compiled workload, written to a file."""
+    return _write(first_divergence.trace, request, stage)
+
+
+def _write(write: Callable[..., None], request: protocol.Run, stage: Stage, **more: bool) -> protocol.Completed:
+    apply_patch(request, stage)
+    stage("run")
+    how = _compiled_as(request)
+    write(load_build(request), **how, seeds=request["seeds"], path=request["outputs"], **more)
+    return {"environment": environment()}
+
+
+def _compiled_as(request: protocol.Compile) -> dict[str, Any]:
+    return {"dtype": getattr(torch, request["dtype"]), "dynamic": request["dynamic"], "profile": request["profile"]}
+
+
+def _sample(request: protocol.Sample, stage: Stage) -> protocol.Completed:
+    """Tokens that the small decoder samples, written to a file."""
+    apply_patch(request, stage)
+    stage("run")
+    decoder.sample(profile=request["profile"], path=request["outputs"])
+    return {"environment": environment()}
+
+
+def _run_ranks(request: protocol.Sample, stage: Stage) -> protocol.Ranks:
+    """Outputs of the stack of two ranks, written to a file."""
+    missing = ranks.missing(request["profile"])
+    if missing:
+        return {"unmeasured": missing}
+    failure = parallel.run(request, stage)
+    return {"failure": cast(protocol.Failure, failure)} if failure else {"environment": environment()}
+
+
+def _comparing(
+    compare: Callable[[str, str], dict[str, Any]],
+) -> Callable[[protocol.Compare, Stage], protocol.Compared]:
+    """The question that compares two files by `compare`."""
+
+    def answer(request: protocol.Compare, stage: Stage) -> protocol.Compared:
+        stage("differ")
+        return {"metrics": compare(request["unpatched"], request["patched"])}
+
+    return answer
+
+
+def _option_facts(request: protocol.Observe, stage: Stage) -> protocol.OptionFacts:
+    """Facts of the options and modes of torch.compile."""
+    apply_patch(request, stage)
+    stage("options")
+    return {"facts": options.option_facts(), "environment": environment()}
+
+
+def _call_hooks(request: protocol.Patched, stage: Stage) -> protocol.Hooks:
+    """Which of the user's own hooks into the compiler are called, with or without the patch."""
+    called = hooks.install_counters()
+    apply_patch(request, stage)
+    stage("compile")
+    capture(sentinel.build, dtype=torch.float32, dynamic=False, profile=request["profile"])
+    return {"called": dict(called)}
+
+
+def _functions(request: protocol.ReadPatch, stage: Stage) -> protocol.Functions:
+    """The functions of the patch and their branches; nothing of it is run."""
+    path = request["patch"]
+    return {"functions": line_coverage.functions(path), "outcomes": branch_coverage.outcomes(path)}
+
+
+ANSWERS: protocol.Questions = {
+    "sentinel": _sentinel,
+    "observe": observe.observe,
+    "failing stage": observe.find_failing_stage,
+    "shapes": observe.observe_shapes,
+    "options": _option_facts,
+    "kernels": observe.build_kernels,
+    "cached": _compile_cached,
+    "recompiles": _count_recompiles,
+    "calls": _count_calls,
+    "costs": _measure_costs,
+    "time": _time,
+    "run": _run,
+    "forms": _run_forms,
+    "trace": _trace,
+    "sample": _sample,
+    "ranks": _run_ranks,
+    "differ": _comparing(numeric_metrics.differ),
+    "differ forms": _comparing(metamorphic.differ_variants),
+    "differ traces": _comparing(first_divergence.diverging_operation),
+    "differ tokens": _comparing(decoder.differ),
+    "apply": apply,
+    "applies": applies,
+    "surface": inspect_surface,
+    "undone": undone,
+    "hooks": _call_hooks,
+    "functions": _functions,
+}

@@ -1,0 +1,82 @@
+"""Every question has a handler with its types, and a request that is none is refused before anything is forked."""
+
+import ast
+import json
+import socket
+from typing import get_type_hints, is_typeddict
+
+import pytest
+
+from patchgate.model.paths import PACKAGE
+from patchgate.model.records import Cause
+from patchgate.model.serialization import failure_of
+from patchgate.probe import protocol
+from patchgate.probe.protocol import Limits, Questions, refusal
+from patchgate.probe.serve.server import Server
+
+COMMON = {"limits": {"seconds": 5, "bytes": 0}}
+DIFFER = {"do": "differ", **COMMON, "profile": {"kind": "codegen"}, "unpatched": "a", "patched": "b"}
+TYPES = {do: handler.__args__ for do, handler in Questions.__annotations__.items()}
+
+
+@pytest.mark.parametrize("do", TYPES)
+def test_a_question_has_typed_requests_and_answers(do):
+    request, stage, answer = TYPES[do]
+    assert is_typeddict(request)
+    assert is_typeddict(answer)
+    assert stage == protocol.Stage
+    assert {"do", "limits"} <= request.__required_keys__
+    assert get_type_hints(request)["limits"] is Limits
+
+
+def test_every_question_has_a_handler_and_no_handler_is_left_over():
+    tree = ast.parse((PACKAGE / "probe" / "serve" / "answers.py").read_text("utf-8"))
+    (table,) = (node for node in tree.body if isinstance(node, ast.AnnAssign) and ast.unparse(node.target) == "ANSWERS")
+    # mypy holds each handler to the types of its question.
+    assert ast.unparse(table.annotation) == "protocol.Questions"
+    assert {key.value for key in table.value.keys} == TYPES.keys()
+
+
+@pytest.mark.parametrize("do", TYPES)
+def test_a_request_needs_all_required_keys_and_may_have_the_others(do):
+    kind = TYPES[do][0]
+    least = dict.fromkeys(kind.__required_keys__) | {"do": do} | COMMON
+    most = dict.fromkeys(kind.__required_keys__ | kind.__optional_keys__) | {"do": do} | COMMON
+    assert refusal(least) is None
+    assert refusal(most) is None
+
+
+@pytest.mark.parametrize(
+    ("request_", "why"),
+    [
+        (
+            {name: value for name, value in DIFFER.items() if name != "patched"},
+            "`differ`: the key `patched` is missing",
+        ),
+        (DIFFER | {"seeds": [0]}, "`differ`: the key `seeds` is unknown"),
+        (DIFFER | {"limits": {"seconds": 5}}, "`differ`: the key `bytes` is missing"),
+        (DIFFER | {"limits": 5}, "`differ`: Limits is a JSON object"),
+        (DIFFER | {"do": "dance"}, "no question 'dance'; there are: sentinel, observe,"),
+        (DIFFER | {"do": ["differ"]}, "no question ['differ']; there are:"),
+        ({}, "no question None; there are:"),
+        (None, "a request is a JSON object"),
+    ],
+)
+def test_a_request_that_is_none_is_refused_with_the_reason(request_, why):
+    assert refusal(request_).startswith(why)
+    assert refusal(DIFFER) is None
+
+
+@pytest.mark.parametrize("line", [b"not json\n", b"\n", b"{}\n", json.dumps(DIFFER | {"seeds": [0]}).encode() + b"\n"])
+def test_the_server_answers_such_a_request_with_a_failure_of_the_machine(tmp_path, line):
+    with socket.socket(socket.AF_UNIX) as listener, socket.socket(socket.AF_UNIX) as connection:
+        listener.bind(str(tmp_path / "socket"))
+        listener.listen()
+        connection.connect(str(tmp_path / "socket"))
+        connection.sendall(line)
+        Server(listener, str(tmp_path))._start(listener)
+        answer = json.loads(connection.makefile("rb").readline())
+    failure = failure_of(answer)
+    assert (failure.cause, failure.stage, failure.where) == (Cause.MACHINE, "request", None)
+    assert "\n" not in failure.signature
+    assert [path.name for path in tmp_path.iterdir()] == ["socket"]
