@@ -17,6 +17,7 @@ from patchgate.probe.process.reply import DoesNotApply
 
 #: (first line in the old file, from 1; the lines that must be there; those that replace them; line in the diff)
 Hunk = tuple[int, list[str], list[str], int]
+_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 
 
 def apply_hunks(files: dict[str, list[Hunk]], diff: str) -> None:
@@ -52,21 +53,19 @@ def _changed(lines: list[str], hunks: list[Hunk], path: str, diff: str) -> str:
 
 def _functions(tree: ast.Module) -> dict[str, ast.stmt]:
     """`StorageBox.realize` -> its definition, for every function of the module and of its classes."""
-    found: dict[str, ast.stmt] = {}
+    definitions: dict[str, ast.stmt] = {}
     for node in tree.body:
-        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
-            found[node.name] = node
+        if isinstance(node, _FUNCTIONS):
+            definitions[node.name] = node
         elif isinstance(node, ast.ClassDef):
-            functions = (ast.FunctionDef, ast.AsyncFunctionDef)
-            found |= {f"{node.name}.{inner.name}": inner for inner in node.body if isinstance(inner, functions)}
-    return found
+            definitions |= {f"{node.name}.{inner.name}": inner for inner in node.body if isinstance(inner, _FUNCTIONS)}
+    return definitions
 
 
 def _without_functions(tree: ast.Module) -> str:
-    functions = (ast.FunctionDef, ast.AsyncFunctionDef)
     owners: list[ast.Module | ast.ClassDef] = [tree, *(node for node in tree.body if isinstance(node, ast.ClassDef))]
     for owner in owners:
-        owner.body = [node for node in owner.body if not isinstance(node, functions)]
+        owner.body = [node for node in owner.body if not isinstance(node, _FUNCTIONS)]
     return ast.dump(tree)
 
 

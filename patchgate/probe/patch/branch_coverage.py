@@ -40,26 +40,26 @@ def branches(path: str) -> dict[str, list[Branch]]:
     """Function, as `name:first line` -> its branches, by line."""
     with open(path, encoding="utf-8") as file:
         tree = ast.parse(file.read())
-    found = {}
+    by_function = {}
     for node in ast.walk(tree):
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
             own = sorted(_branches_in(node), key=lambda branch: branch.first)
             if own:
-                found[f"{node.name}:{_first(node)}"] = own
-    return found
+                by_function[f"{node.name}:{_first(node)}"] = own
+    return by_function
 
 
 def outcomes(path: str) -> dict[str, list[Outcome]]:
     """Function -> every way in which its branches can come out."""
     return {
-        name: [(branch.first, word) for branch in found for word in _WORDS[branch.kind]]
-        for name, found in branches(path).items()
+        name: [(branch.first, word) for branch in own for word in _WORDS[branch.kind]]
+        for name, own in branches(path).items()
     }
 
 
 def taken(path: str, jumps: set[Jump]) -> list[Outcome]:
     """The outcomes that the jumps show."""
-    every = [branch for found in branches(path).values() for branch in found]
+    every = [branch for own in branches(path).values() for branch in own]
     return sorted({outcome for branch in every for jump in jumps if (outcome := branch.outcome(jump))})
 
 

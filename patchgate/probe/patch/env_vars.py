@@ -17,6 +17,7 @@ from patchgate.probe.protocol import Effect
 
 # Other variables are not torch's or Triton's to read.
 _PREFIXES = ("TORCH", "PYTORCH", "TRITON")
+_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 
 
 def without_effect(written: list[Effect], patch: str) -> list[Effect]:
@@ -46,10 +47,11 @@ def _modules(node: ast.Import | ast.ImportFrom) -> list[str]:
 
 
 def _why_dead(name: str, *, after_torch: bool) -> str | None:
-    readers = list(_python_files(name))
+    """Why the variable has no effect; None where it may have one. `after_torch`: torch was imported before."""
+    readers = _readers(name)
     if not readers:
         return None if _in_libraries(name) else f"nothing in torch {torch.__version__} or Triton reads it"
-    if not after_torch or any(any(_is_in_function(path, name)) for path in readers):
+    if not after_torch or any(readers.values()):
         return None
     loaded = {getattr(module, "__file__", None): module_name for module_name, module in list(sys.modules.items())}
     early = [loaded[str(path)] for path in readers if str(path) in loaded]
@@ -65,31 +67,25 @@ def _folders() -> Iterator[Path]:
         yield Path(triton.__file__).parent
 
 
-def _python_files(name: str) -> Iterator[Path]:
-    wanted = name.encode()
-    for folder in _folders():
-        for path in folder.rglob("*.py"):
-            if wanted in path.read_bytes() and _is_in_function(path, name):
-                yield path
+def _readers(name: str) -> dict[Path, bool]:
+    """Python file that has the string `name` -> whether a function has it, which runs after the file's import."""
+    readers = {}
+    for path in (path for folder in _folders() for path in folder.rglob("*.py")):
+        source = path.read_bytes()
+        tree = ast.parse(source) if name.encode() in source else None
+        if tree is not None and _has_string(tree, name):
+            functions = (node for node in ast.walk(tree) if isinstance(node, _FUNCTIONS))
+            readers[path] = any(_has_string(function, name) for function in functions)
+    return readers
 
 
-def _is_in_function(path: Path, name: str) -> list[bool]:
-    """For each string of the file that is `name`: whether it is inside a function, which runs after the import."""
-
-    def walk(node: ast.AST, inside: bool) -> Iterator[bool]:
-        for child in ast.iter_child_nodes(node):
-            if isinstance(child, ast.Constant) and isinstance(child.value, str) and child.value == name:
-                yield inside
-            function = isinstance(child, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda))
-            yield from walk(child, inside or function)
-
-    return list(walk(ast.parse(path.read_bytes()), inside=False))
+def _has_string(tree: ast.AST, text: str) -> bool:
+    return any(isinstance(node, ast.Constant) and node.value == text for node in ast.walk(tree))
 
 
 def _in_libraries(name: str) -> bool:
-    for folder in _folders():
-        for path in folder.rglob("*.so*"):
-            with open(path, "rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as text:
-                if text.find(name.encode()) >= 0:
-                    return True
+    for path in (path for folder in _folders() for path in folder.rglob("*.so*")):
+        with open(path, "rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as text:
+            if text.find(name.encode()) >= 0:
+                return True
     return False

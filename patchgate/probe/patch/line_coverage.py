@@ -87,14 +87,14 @@ def functions(path: str) -> dict[str, list[int]]:
     """Name -> lines for every function of the file, however deeply nested, as `name:first line`."""
     with open(path, encoding="utf-8") as file:
         todo = [compile(file.read(), path, "exec")]
-    found = {}
+    by_function = {}
     while todo:
         for inner in todo.pop().co_consts:
             if isinstance(inner, types.CodeType):
                 todo.append(inner)
                 if not inner.co_name.startswith("<") and _own_lines(inner):
-                    found[f"{inner.co_name}:{inner.co_firstlineno}"] = sorted(_own_lines(inner))
-    return found
+                    by_function[f"{inner.co_name}:{inner.co_firstlineno}"] = sorted(_own_lines(inner))
+    return by_function
 
 
 def replacements(changes: Changes, path: str) -> dict[str, list[int]]:
@@ -102,11 +102,11 @@ def replacements(changes: Changes, path: str) -> dict[str, list[int]]:
 
     Also inside torch's wrappers: a registry of lowerings holds a wrapper around the function that was registered.
     """
-    found = {}
+    by_name = {}
     for name, (_, now) in changes.items():
         functions = with_wrapped(getattr(now, "__func__", now))
         codes = [item.__code__ for item in functions if isinstance(item, types.FunctionType)]
         lines = [_own_lines(code) or {code.co_firstlineno} for code in codes if code.co_filename == path]
         if lines:
-            found[name] = sorted(set().union(*lines))
-    return found
+            by_name[name] = sorted(set().union(*lines))
+    return by_name

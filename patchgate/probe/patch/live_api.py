@@ -131,9 +131,8 @@ def _check_attributes(source: str, owner: type, function: Any) -> Iterator[Findi
         subject = f"attribute {owner.__name__}.{name}"
         where = _where_defined(owner, name)
         if where is None:
-            yield _finding(
-                "PG103", subject, line, "exists", f"no such attribute on {owner.__module__}.{owner.__name__}"
-            )
+            actual = f"no such attribute on {owner.__module__}.{owner.__name__}"
+            yield _finding("PG103", subject, line, "exists", actual)
         else:
             yield _finding("PG105", subject, line, "exists", where)
 

@@ -19,7 +19,7 @@ def holders(changes: Changes, after: Snapshot) -> dict[str, list[str]]:
     """Changed name -> the names that still lead to its original."""
     originals = {id(old): name for name, (old, _) in changes.items() if _is_code(old)}
     new = {id(now) for _, now in changes.values()}
-    found: dict[str, list[str]] = {}
+    leading: dict[str, list[str]] = {}
     for owner, attributes in after.items():
         registry = owner.endswith("[]")
         for key, value in attributes.items():
@@ -28,13 +28,15 @@ def holders(changes: Changes, after: Snapshot) -> dict[str, list[str]]:
             inside = with_wrapped(value) if registry else [value]
             held = next((originals[id(item)] for item in inside if id(item) in originals), None)
             if held and not _is_saved_original(key):
-                found.setdefault(held, []).append(f"{owner[:-1]}{_key(key, value)}]" if registry else f"{owner}.{key}")
+                leading.setdefault(held, []).append(
+                    f"{owner[:-1]}{_key(key, value)}]" if registry else f"{owner}.{key}"
+                )
     for name, (old, now) in changes.items():
         if old is None and _is_code(now):
             inherited = list(_siblings(name))
             if inherited:
-                found[name] = inherited
-    return {name: sorted(set(names)) for name, names in found.items()}
+                leading[name] = inherited
+    return {name: sorted(set(names)) for name, names in leading.items()}
 
 
 def _is_code(value: Any) -> bool:
@@ -78,7 +80,7 @@ def _subclasses(cls: type) -> Iterator[type]:
 
 def unreachable(changes: Changes) -> list[str]:
     """Replaced methods that are abstract and overridden by every class without subclasses."""
-    found = []
+    never_run = []
     for name, (old, now) in changes.items():
         owner_name, _, attribute = name.rpartition(".")
         try:
@@ -88,8 +90,8 @@ def unreachable(changes: Changes) -> list[str]:
         if isinstance(owner, type) and _is_abstract(old):
             leaves = [cls for cls in _subclasses(owner) if not cls.__subclasses__()]
             if leaves and all(inspect.getattr_static(cls, attribute, None) is not now for cls in leaves):
-                found.append(name)
-    return found
+                never_run.append(name)
+    return never_run
 
 
 def _is_abstract(function: Any) -> bool:

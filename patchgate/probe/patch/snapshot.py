@@ -141,7 +141,7 @@ def changes(before: Snapshot, after: Snapshot) -> Changes:
     Modules that only the patch imported are new, not changed. A registry's entry is named
     `torch._inductor.lowering.lowerings[aten.silu.default]`, once, however many modules import the registry.
     """
-    found: Changes = {}
+    changed: Changes = {}
     for dotted in _without_aliases(before, after):
         old, new = before[dotted], after[dotted]
         is_registry = dotted.endswith("[]")
@@ -152,8 +152,8 @@ def changes(before: Snapshot, after: Snapshot) -> Changes:
                 continue
             if was is not now and not isinstance(was, types.ModuleType) and not isinstance(now, types.ModuleType):
                 name = f"{dotted[:-1]}{key}]" if is_registry else f"{dotted}.{key}"
-                found[name] = (None if was is _ABSENT else was, None if now is _ABSENT else now)
-    return found
+                changed[name] = (None if was is _ABSENT else was, None if now is _ABSENT else now)
+    return changed
 
 
 def _without_aliases(before: Snapshot, after: Snapshot) -> Iterator[str]:

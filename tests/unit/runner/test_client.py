@@ -7,6 +7,7 @@ import threading
 import pytest
 
 from patchgate.model.records import Case, Cause, Claims, Patch, Unmeasured, Workload
+from patchgate.probe.protocol import refusal
 from patchgate.runner.client import Runner
 from patchgate.runner.results import ResultStore
 from patchgate.runner.run import Limits
@@ -119,6 +120,7 @@ def test_a_case_names_its_workload_and_patch(runner, server, patch, path):
     asked = server(FACTS)
     runner.observe(CASE, WORKLOAD, patch)
     assert (asked[0]["do"], asked[0]["workload_path"], asked[0]["patch"]) == ("observe", "stack.py", path)
+    assert refusal(asked[0]) is None
     assert asked[0]["profile"]["kind"] == "simulated"
 
 
