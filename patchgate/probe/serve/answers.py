@@ -31,10 +31,9 @@ from patchgate.probe.simulate.device import device_context, device_name
 from patchgate.probe.timing import compile_cost, paired, warmup
 
 
-def answer_to(request: Request, stage: Stage) -> dict[str, Any]:
-    """The answer to a request that `protocol.refusal` accepts; raises whatever the patch raises."""
-    answers = cast(Mapping[str, Callable[[Request, Stage], dict[str, Any]]], ANSWERS)
-    return answers[request["do"]](request, stage)
+def handler_of(do: str) -> Callable[[Request, Stage], dict[str, Any]]:
+    """The function that answers a question; it raises whatever the patch raises."""
+    return cast(Mapping[str, Callable[[Request, Stage], dict[str, Any]]], ANSWERS)[do]
 
 
 def _sentinel(request: protocol.Patched, stage: Stage) -> protocol.Sentinel:

@@ -21,7 +21,7 @@ import torch._inductor.codecache as codecache
 from patchgate.probe.process.reply import exception_failure, write_reply
 from patchgate.probe.process.sandbox import CACHES, confine
 from patchgate.probe.protocol import Limits, Request
-from patchgate.probe.serve.answers import answer_to
+from patchgate.probe.serve.answers import handler_of
 
 # From linux/prctl.h.
 _PR_SET_PDEATHSIG = 1
@@ -45,7 +45,7 @@ def answer(request: Request, folder: str) -> NoReturn:
         os.environ.update({name: f"{folder}/{name.lower()}" for name in CACHES if name not in named})
         _confine(request, folder)
         stage("start")
-        reply = answer_to(request, stage)
+        reply = handler_of(request["do"])(request, stage)
     except BaseException as error:  # the patch may raise anything, SystemExit included
         reply = {"failure": exception_failure(error, request.get("patch"))}
     write_reply(reply, f"{folder}/reply.json")
