@@ -62,21 +62,23 @@ class Patched(OnDevice, total=False):
     left: bool  #: Leave the scope again before anything is compiled.
 
 
-class Workload(Patched):
+class _Workload(Patched):
     workload: str  #: Name, or "sentinel" for the probe's own.
     workload_path: str  #: A Python file with the function `build(device, dtype, size)`.
     dtype: str  #: Name of a torch dtype: "bfloat16".
-
-
-class Compile(Workload):
     dynamic: bool  #: Compile with dynamic shapes.
 
 
-class Observe(Compile, total=False):
+class Compile(_Workload, total=False):
+    """A question that compiles a workload; not each reads how."""
+
     dynamic_dim: int | None  #: The only dynamic dimension of the first input.
     training: bool  #: Compile the backward graph too.
     mode: str  #: Of torch.compile.
     reads: list[float]  #: What `.item()` gives, call by call.
+
+
+class Observe(Compile, total=False):
     resources: bool  #: Also registers, spills and machine code of each kernel.
     cover: bool  #: Also which lines of the patch ran.
 
@@ -92,7 +94,6 @@ class Sample(Patched):
 class Run(Compile):
     outputs: str  #: The file to write with torch.save.
     seeds: list[int]  #: Of weights and inputs, one after the other.
-    training: bool  #: Gradients too.
     small: bool  #: Inputs of one row and of none too.
 
 
@@ -101,9 +102,8 @@ class Compare(OnDevice):
     patched: str  #: The file that it wrote with the patch.
 
 
-class Time(Workload):
+class Time(Compile):
     size: str  #: "small", or the number of tokens.
-    mode: str  #: Of torch.compile.
     rounds: int  #: Code and inputs are placed anew in each.
     for_seconds: float  #: Of all rounds.
     seed: int  #: Of the order within pairs.

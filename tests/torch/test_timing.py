@@ -26,6 +26,7 @@ def timed(runner, torch, request, tmp_path):
         workload=workload.name,
         workload_path=workload.path,
         dtype=workload.dtype,
+        dynamic=workload.dynamic,
         size="small",
         mode=request.param,
         built=str(tmp_path),

@@ -94,7 +94,7 @@ def _time(request: protocol.Time, stage: Stage) -> protocol.Times:
             device=device,
             change=lambda: apply_patch(request, stage),
             built=request["built"],
-            mode=request["mode"],
+            mode=request.get("mode", "default"),
             tuned=request["tuned"],
         )
         stage("time")
@@ -113,7 +113,7 @@ def _time(request: protocol.Time, stage: Stage) -> protocol.Times:
 
 def _run(request: protocol.Run, stage: Stage) -> protocol.Completed:
     """Outputs of the workload on several seeds, written to a file."""
-    return _write(outputs.run, request, stage, training=request["training"], small=request["small"])
+    return _write(outputs.run, request, stage, training=request.get("training", False), small=request["small"])
 
 
 def _run_forms(request: protocol.Run, stage: Stage) -> protocol.Completed:
