@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from benchmarks.corpus.cases import FAULT, HOSTILE, SOUND, UNCHANGED, CorpusCase
-from patchgate.lint.codes import CODES
+from patchgate.lint.rules import CODES
 from patchgate.model.statistics import share_interval
 
 # code -> the places where it was found

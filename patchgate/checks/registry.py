@@ -15,7 +15,7 @@ from typing import Any
 
 from patchgate import checks
 from patchgate.checks.context import CheckContext
-from patchgate.lint import codes as rules
+from patchgate.lint import rules
 from patchgate.model.records import Case, Code, Command, Kind, Patch, Verdict
 from patchgate.runner.run import Run
 

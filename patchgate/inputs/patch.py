@@ -56,10 +56,11 @@ def files_of(path: Path) -> tuple[Path, Path]:
         )
     source = next((path / name for name in ("patch.py", "patch.diff") if (path / name).is_file()), path)
     if not source.is_file() or source.suffix not in (".py", *DIFFS):
+        got = f"a {source.suffix or 'nameless'} file" if source.is_file() else "neither a file nor a folder"
         raise UsageError(
             "not a patch",
             where=shown(path),
-            got="a folder without patch.py or patch.diff" if path.is_dir() else f"a {source.suffix or 'nameless'} file",
+            got="a folder without patch.py or patch.diff" if path.is_dir() else got,
             next="give a folder that holds patch.py or patch.diff (and patch.toml), or a .py or .diff file",
         )
     return source, source.parent / "patch.toml" if path.is_dir() else source.with_suffix(".toml")

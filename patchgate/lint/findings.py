@@ -1,6 +1,6 @@
-"""Remarks about single releases -> findings about ranges of them.
+"""Remarks about single releases -> findings about ranges of them, worded and in order.
 
-Decides how a finding is worded and merged, and how a range of releases is shown. Knows no rule.
+A rule gets views and yields remarks. What it says alike of several releases becomes one finding.
 """
 
 from __future__ import annotations
@@ -14,26 +14,14 @@ from packaging.version import Version
 
 from patchgate.lint.index.release import Release
 from patchgate.lint.interpret.references import Span, Usage
+from patchgate.model.records import Code
 
 
 class Severity(str, Enum):
+    """RED fails the run; a NOTE is only shown."""
+
     RED = "red"
     NOTE = "note"
-
-
-@dataclass(frozen=True, kw_only=True)
-class View:
-    """One release, what the file does in it, whether the manifest claims it and the matrix runs it."""
-
-    release: Release
-    usage: Usage
-    claimed: bool = True
-    in_matrix: bool = False
-    source: str = ""
-
-    @property
-    def version(self) -> str:
-        return self.release.version
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,20 +39,66 @@ class Remark:
 
 
 @dataclass(frozen=True, kw_only=True)
+class View:
+    """One release, what the file does in it, whether the manifest claims it and the matrix runs it."""
+
+    release: Release
+    usage: Usage
+    claimed: bool = True
+    in_matrix: bool = False
+
+    @property
+    def version(self) -> str:
+        return self.release.version
+
+    def remark(
+        self,
+        code: Code,
+        span: Span,
+        message: str,
+        *,
+        severity: Severity = Severity.RED,
+        fix: str = "",
+        evidence: str = "",
+        detail: str = "",
+    ) -> Remark:
+        """What a rule says about this release."""
+        return Remark(
+            code=code.code,
+            version=self.version,
+            span=span,
+            message=message,
+            severity=severity,
+            fix=fix,
+            evidence=evidence,
+            detail=detail,
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
 class Finding:
-    """What is reported: one line of a file, one code, the releases for which it holds."""
+    """What is reported: one line of a file, one code, the releases for which it holds.
+
+    `span` counts characters; `line` is the text of its line. `shown_releases` words `releases` as ranges.
+    """
 
     code: str
     severity: Severity
     path: str
     span: Span
-    releases: tuple[str, ...]
-    shown_releases: str
     message: str
+    releases: tuple[str, ...] = ()
+    shown_releases: str = ""
     fix: str = ""
     evidence: str = ""
     detail: str = ""
     line: str = ""
+
+
+def finding_in_file(code: Code, path: str, span: Span, message: str, source: str, fix: str = "") -> Finding:
+    """A red finding about the file itself, of no release."""
+    line = _line(lines_of(source), span)
+    return Finding(code=code.code, severity=Severity.RED, path=path, span=span, message=message, fix=fix, line=line)
 
 
 def merged(remarks: Iterable[Remark], path: str, known: Sequence[str], source: str) -> list[Finding]:
@@ -90,7 +124,7 @@ def merged(remarks: Iterable[Remark], path: str, known: Sequence[str], source: s
                 fix=last.fix,
                 evidence=last.evidence,
                 detail=last.detail,
-                line=lines[last.span.line - 1] if 0 < last.span.line <= len(lines) else "",
+                line=_line(lines, last.span),
             )
         )
     return sorted(findings, key=lambda each: (each.span, each.code, each.releases, each.message))
@@ -101,23 +135,28 @@ def lines_of(source: str) -> list[str]:
     return re.split(r"\r\n|\r|\n", source)
 
 
+def _line(lines: Sequence[str], span: Span) -> str:
+    return lines[span.line - 1] if 0 < span.line <= len(lines) else ""
+
+
 def _in_characters(span: Span, lines: Sequence[str]) -> Span:
     """The parser counts UTF-8 bytes; people and editors count characters."""
-    if not 0 < span.line <= len(lines) or lines[span.line - 1].isascii():
+    line = _line(lines, span)
+    if line.isascii():
         return span
-    text = lines[span.line - 1].encode("utf-8", errors="replace")
+    text = line.encode("utf-8", errors="replace")
     start = len(text[: span.column - 1].decode("utf-8", errors="ignore"))
     end = len(text[: span.column - 1 + span.width].decode("utf-8", errors="ignore"))
     return Span(line=span.line, column=start + 1, width=max(1, end - start))
 
 
-def show_releases(found: Sequence[str], known: Sequence[str]) -> str:
+def show_releases(versions: Sequence[str], known: Sequence[str]) -> str:
     """`2.10 and before`, `from 2.13`, `2.11 to 2.12`, joined by commas; `every release` when it is."""
-    if not found or len(set(found)) == len(known) > 1:
-        return "every release" if found else "no release"
+    if not versions or len(set(versions)) == len(known) > 1:
+        return "every release" if versions else "no release"
     runs: list[list[int]] = []
     for at, version in enumerate(known):
-        if version in found:
+        if version in versions:
             if runs and runs[-1][-1] == at - 1:
                 runs[-1].append(at)
             else:

@@ -10,9 +10,9 @@ from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
 
-from patchgate.lint.codes import CODES
 from patchgate.lint.findings import Finding, Severity
-from patchgate.lint.run import NameTold, Report
+from patchgate.lint.rules import CODES
+from patchgate.lint.run import NamePresence, Report
 from patchgate.model.text import escape_control
 from patchgate.report.github import annotation
 
@@ -72,7 +72,7 @@ def _source_lines(line: str, start: int, width: int) -> Iterator[str]:
     yield f"    {' ' * len(before)}{'^' * max(1, len(marked))}"
 
 
-def _name_line(name: NameTold) -> str:
+def _name_line(name: NamePresence) -> str:
     parts = [("present", name.present), ("maybe", name.maybe), ("missing", name.missing)]
     return f"{name.name}: " + "; ".join(f"{word} {releases}" for word, releases in parts if releases)
 

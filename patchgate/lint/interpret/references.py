@@ -123,6 +123,11 @@ class Rebinding(Use):
     def name(self) -> str:
         return self.target.rpartition(".")[2]
 
+    @property
+    def short_target(self) -> str:
+        """CLASS.METHOD or MODULE.FUNCTION, without the packages."""
+        return ".".join(self.target.split(".")[-2:])
+
 
 @dataclass(frozen=True, kw_only=True)
 class Call(Use):

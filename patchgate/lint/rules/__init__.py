@@ -1,43 +1,26 @@
-"""The rules, one a file; each reads the views of one patch and yields remarks.
+"""The rules of lint, one a file. A module in this folder is a rule by being there.
 
-Decides which rules run and in which order. Refuses to know how remarks become findings.
+Its codes are the `Code` records in it. A rule about Python patches has a function `check`, which reads what the patch
+does in each release and yields remarks; the others are called by name (diffs, ignore comments, unreadable files).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from importlib import import_module
+from pkgutil import iter_modules
 
 from patchgate.lint.findings import Remark, View
-from patchgate.lint.rules import (
-    argument_misfit,
-    config_default,
-    config_option,
-    dead_gate,
-    held_by_value,
-    missing_module,
-    missing_name,
-    missing_target,
-    signature_drift,
-    stale_copy,
-    uncalled_target,
-    version_traps,
-    wide_gate,
-)
+from patchgate.model.records import Code
 
 Rule = Callable[[Sequence[View]], Iterator[Remark]]
 
-RULES: tuple[Rule, ...] = (
-    missing_module.check,
-    missing_name.check,
-    missing_target.check,
-    config_option.check,
-    config_default.check,
-    signature_drift.check,
-    argument_misfit.check,
-    held_by_value.check,
-    uncalled_target.check,
-    stale_copy.check,
-    dead_gate.check,
-    wide_gate.check,
-    version_traps.check,
+_MODULES = [vars(import_module(f"{__name__}.{module.name}")) for module in iter_modules(__path__)]
+
+RULES: tuple[Rule, ...] = tuple(module["check"] for module in _MODULES if "check" in module)
+CODES: tuple[Code, ...] = tuple(
+    sorted(
+        (value for module in _MODULES for value in module.values() if isinstance(value, Code)),
+        key=lambda code: code.code,
+    )
 )

@@ -6,15 +6,22 @@ from collections.abc import Iterator, Sequence
 
 from patchgate.lint.findings import Remark, View
 from patchgate.lint.index.signatures import misfit
+from patchgate.model.records import Code
+
+MISFIT = Code(
+    code="PG115",
+    title="call does not fit",
+    what="The patch calls a function of torch with arguments that it does not take in these releases.",
+    why="The call raises TypeError when it runs.",
+    fix="Pass what these releases take, or narrow the version gate.",
+)
 
 
 def check(views: Sequence[View]) -> Iterator[Remark]:
     for view in views:
         for call in view.usage.calls:
-            if not call.reachable:
-                continue
             parameters = call.function.parameters[1:] if call.bound else call.function.parameters
             problem = misfit(parameters, call.positional, call.keywords, starred=call.starred)
-            if problem is not None:
+            if call.reachable and problem is not None:
                 name = ".".join(call.dotted.split(".")[-2:])
-                yield Remark(code="PG115", version=view.version, span=call.span, message=f"`{name}` {problem}")
+                yield view.remark(MISFIT, call.span, f"`{name}` {problem}")

@@ -7,6 +7,15 @@ from collections.abc import Iterator, Sequence
 from patchgate.lint.findings import Remark, Severity, View
 from patchgate.lint.interpret.references import Presence, Reference
 from patchgate.lint.interpret.torch_names import module_of
+from patchgate.model.records import Code
+
+DEFAULT_DIFFERS = Code(
+    code="PG117",
+    title="config default differs",
+    what="An option that the patch reads has different defaults in the releases where it applies.",
+    why="The same patch decides differently from one release to the next.",
+    fix="Check that the patch is right for each default; set the option where it matters.",
+)
 
 
 def check(views: Sequence[View]) -> Iterator[Remark]:
@@ -16,18 +25,13 @@ def check(views: Sequence[View]) -> Iterator[Remark]:
             if reference.kind == "config" and reference.presence is Presence.PRESENT and reference.reachable:
                 text = _default(view, reference)
                 if text is not None:
-                    defaults.setdefault(reference.dotted, {}).setdefault(view.version, (view, reference, text))
-    for dotted, answers in defaults.items():
-        if len({text for _, _, text in answers.values()}) < 2:
-            continue
-        for view, reference, text in answers.values():
-            yield Remark(
-                code="PG117",
-                version=view.version,
-                span=reference.span,
-                message=f"default of `{dotted}` is `{text}`",
-                severity=Severity.NOTE,
-            )
+                    by_version = defaults.setdefault(reference.dotted, {})
+                    by_version.setdefault(view.version, (view, reference, text))
+    for dotted, by_version in defaults.items():
+        if len({text for _, _, text in by_version.values()}) > 1:
+            for view, reference, text in by_version.values():
+                message = f"default of `{dotted}` is `{text}`"
+                yield view.remark(DEFAULT_DIFFERS, reference.span, message, severity=Severity.NOTE)
 
 
 def _default(view: View, reference: Reference) -> str | None:

@@ -1,6 +1,7 @@
-"""PG120: a version check that no row of the matrix satisfies. Red when it keeps a replacement out of all of them.
+"""PG120: a version check that no environment of the matrix satisfies.
 
-Where the matrix names none of the releases at hand, the indexed ones are judged.
+Red when it keeps a replacement out of all of them. Where the matrix names none of the releases at hand, the indexed
+ones are judged.
 """
 
 from __future__ import annotations
@@ -9,37 +10,42 @@ from collections.abc import Iterator, Sequence
 
 from patchgate.lint.findings import Remark, Severity, View
 from patchgate.lint.interpret.references import Gate, Span
+from patchgate.model.records import Code
+
+DEAD_GATE = Code(
+    code="PG120",
+    title="dead gate",
+    what="No row of the matrix satisfies this version check (without a matrix: no indexed release).",
+    why="What it guards never runs, so nobody notices when it breaks.",
+    fix="Correct the check, or remove what it guards.",
+)
 
 
 def check(views: Sequence[View]) -> Iterator[Remark]:
-    rows = [view for view in views if view.in_matrix]
-    judged, which = (rows, "row of the matrix") if rows else (views, "indexed release")
+    in_matrix = [view for view in views if view.in_matrix]
+    judged, which = (in_matrix, "row of the matrix") if in_matrix else (views, "indexed release")
     gates: dict[Span, list[tuple[View, Gate]]] = {}
     for view in judged:
         for gate in view.usage.gates:
             if gate.reachable:
                 gates.setdefault(gate.span, []).append((view, gate))
-    blocked = _blocked(judged)
-    for span, asked in gates.items():
-        if any(gate.holds is not False for _, gate in asked):
+    blocking = _blocking(judged)
+    for span, evaluated in gates.items():
+        if any(gate.holds is not False for _, gate in evaluated):
             continue
-        for view, gate in asked:
-            yield Remark(
-                code="PG120",
-                version=view.version,
-                span=span,
-                message=f"no {which} ({judged[0].version} to {judged[-1].version}) satisfies `{gate.text}`",
-                severity=Severity.RED if span in blocked else Severity.NOTE,
-            )
+        severity = Severity.RED if span in blocking else Severity.NOTE
+        for view, gate in evaluated:
+            message = f"no {which} ({judged[0].version} to {judged[-1].version}) satisfies `{gate.text}`"
+            yield view.remark(DEAD_GATE, span, message, severity=severity)
 
 
-def _blocked(views: Sequence[View]) -> set[Span]:
+def _blocking(views: Sequence[View]) -> set[Span]:
     """Gates behind which a replacement waits that is installed in no release at all."""
     waiting: dict[Span, set[Span]] = {}
     installed: set[Span] = set()
     for view in views:
-        for each in view.usage.rebindings:
-            waiting.setdefault(each.span, set()).update(each.gates)
-            if each.reachable:
-                installed.add(each.span)
+        for rebinding in view.usage.rebindings:
+            waiting.setdefault(rebinding.span, set()).update(rebinding.gates)
+            if rebinding.reachable:
+                installed.add(rebinding.span)
     return {gate for span, gates in waiting.items() if span not in installed for gate in gates}

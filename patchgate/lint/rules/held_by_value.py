@@ -10,53 +10,54 @@ from collections.abc import Iterator, Sequence
 from patchgate.lint.findings import Remark, Severity, View
 from patchgate.lint.interpret.references import Rebinding
 from patchgate.lint.interpret.torch_names import module_of
+from patchgate.model.records import Code
 
+HELD_BY_VALUE = Code(
+    code="PG118",
+    title="bound too late",
+    what="Other modules or tables of torch hold the replaced function by value.",
+    why="They keep calling the original: the patch covers only some of the callers.",
+    fix="Assign the replacement in the modules that the finding names too.",
+)
 _SHOWN = 4
 
 
 def check(views: Sequence[View]) -> Iterator[Remark]:
     for view in views:
-        rebound = {each.target for each in view.usage.rebindings}
-        for each in view.usage.rebindings:
-            if not each.reachable or each.on_class or each.origin is None:
+        rebound = {rebinding.target for rebinding in view.usage.rebindings}
+        for rebinding in view.usage.rebindings:
+            if not rebinding.reachable or rebinding.on_class or rebinding.origin is None:
                 continue
-            yield from _registered(view, each)
-            holders = [holder for holder in _holders(view, each) if holder not in rebound]
+            registries = view.release.registries(rebinding.origin)
+            if registries:
+                yield view.remark(
+                    HELD_BY_VALUE,
+                    rebinding.span,
+                    f"the original stays registered by {_listed(registries)}",
+                    severity=Severity.NOTE,
+                    fix="register the replacement too",
+                    detail="\n".join(registries),
+                )
+            holders = [holder for holder in _holders(view, rebinding, rebinding.origin) if holder not in rebound]
             if holders:
-                more = f" and {len(holders) - _SHOWN} more" if len(holders) > _SHOWN else ""
-                shown = ", ".join(f"`{holder}`" for holder in holders[:_SHOWN])
-                yield Remark(
-                    code="PG118",
-                    version=view.version,
-                    span=each.span,
-                    message=f"the original stays in {shown}{more}",
+                yield view.remark(
+                    HELD_BY_VALUE,
+                    rebinding.span,
+                    f"the original stays in {_listed(holders)}",
                     fix="assign the replacement there too",
                     detail="\n".join(holders),
                 )
 
 
-def _registered(view: View, each: Rebinding) -> Iterator[Remark]:
-    found = view.release.registries(each.origin or each.target)
-    if found:
-        more = f" and {len(found) - _SHOWN} more" if len(found) > _SHOWN else ""
-        shown = ", ".join(f"`{keeper}`" for keeper in found[:_SHOWN])
-        yield Remark(
-            code="PG118",
-            version=view.version,
-            span=each.span,
-            message=f"the original stays registered by {shown}{more}",
-            severity=Severity.NOTE,
-            fix="register the replacement too",
-            detail="\n".join(found),
-        )
+def _listed(names: Sequence[str]) -> str:
+    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+    return ", ".join(f"`{name}`" for name in names[:_SHOWN]) + more
 
 
-def _holders(view: View, each: Rebinding) -> list[str]:
+def _holders(view: View, rebinding: Rebinding, origin: str) -> list[str]:
     """Who keeps the original: for its home module, every importer; for a re-export nobody calls, its home."""
-    home = each.target.rpartition(".")[0]
-    if each.target == each.origin:
-        return [name for name in view.release.holders(each.target) if module_of(view.release, name) != home]
-    called_here = any(site.module == home for site in view.release.calls(each.name))
-    if called_here or each.original is None or each.origin is None:
-        return []
-    return [each.origin]
+    home = rebinding.target.rpartition(".")[0]
+    if rebinding.target == origin:
+        return [name for name in view.release.holders(origin) if module_of(view.release, name) != home]
+    called_here = any(site.module == home for site in view.release.calls(rebinding.name))
+    return [] if called_here or rebinding.original is None else [origin]

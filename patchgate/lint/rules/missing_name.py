@@ -1,54 +1,113 @@
-"""PG111 and PG112: a name of torch does not exist, or has moved. Quiet for `__getattr__` and guards."""
+"""PG110, PG111, PG112, PG116: a module, name or option of torch does not exist, or has moved.
+
+Quiet in `try`, under guards, for a `__getattr__` that may answer, for methods of config modules, and for names that
+the patch itself has put there by then.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from patchgate.lint.findings import Remark, View
-from patchgate.lint.interpret.references import Presence, Reference
-from patchgate.lint.rules.missing import missing_references, outside, severity_of
+from patchgate.lint.findings import Remark, Severity, View
+from patchgate.lint.interpret.references import Definition, Presence, Reachability, Reference
+from patchgate.model.records import Code
+
+MODULE_MISSING = Code(
+    code="PG110",
+    title="module missing",
+    what="The patch imports a module of torch that these releases do not have.",
+    why="The import raises ModuleNotFoundError, at import of the patch or in the middle of a compile.",
+    fix="Narrow the version gate, guard the import, or import from where these releases have it.",
+)
+NAME_MISSING = Code(
+    code="PG111",
+    title="name missing",
+    what="The patch reads a name of a torch module, class or object that these releases do not have.",
+    why="The line raises AttributeError or ImportError as soon as it runs.",
+    fix="Use the name that these releases have, guard it with `hasattr`, or narrow the version gate.",
+)
+NAME_MOVED = Code(
+    code="PG112",
+    title="name moved",
+    what="These releases have the name, but in another module.",
+    why="The old place raises ImportError or AttributeError.",
+    fix="Import it from the module that the finding names.",
+)
+OPTION_MISSING = Code(
+    code="PG116",
+    title="config option missing",
+    what="The patch reads or sets an option that these releases do not have.",
+    why="torch's config modules raise AttributeError for unknown options.",
+    fix="Guard it with `hasattr(config, ...)`, or narrow the version gate.",
+)
 
 
 def check(views: Sequence[View]) -> Iterator[Remark]:
     homes = _homes(views)
-    for view, reference in missing_references(views, "name", "attribute"):
-        home = _new_home(view, reference, homes.get((reference.owner, reference.name), set()))
-        what = f"`{reference.name}` moved to `{home}`" if home else f"`{reference.name}` missing on `{reference.owner}`"
-        yield Remark(
-            code="PG112" if home else "PG111",
-            version=view.version,
-            span=reference.span,
-            message=f"{what}{outside(reference)}",
-            severity=severity_of(reference),
-            fix=f"import it from `{home.rpartition('.')[0]}` there" if home else "",
-        )
+    for view, reference in missing_references(views):
+        code, what, fix = NAME_MISSING, f"`{reference.name}` missing on `{reference.owner}`", ""
+        if reference.kind == "module":
+            code, what = MODULE_MISSING, f"module `{reference.dotted}` missing"
+        elif reference.kind == "config":
+            code, what = OPTION_MISSING, f"config option `{reference.dotted}` missing"
+        elif reference.kind == "name":
+            home = _new_home(view, reference, homes.get((reference.owner, reference.name), set()))
+            if home:
+                code, what = NAME_MOVED, f"`{reference.name}` moved to `{home}`"
+                fix = f"import it from `{home.rpartition('.')[0]}` there"
+        # Outside the gate a missing name is only worth knowing before someone widens the gate.
+        severity, where = (Severity.RED, "") if reference.reachable else (Severity.NOTE, " (outside the gate)")
+        yield view.remark(code, reference.span, what + where, severity=severity, fix=fix)
+
+
+def missing_references(views: Sequence[View]) -> Iterator[tuple[View, Reference]]:
+    """Each (view, reference) of a missing name that the patch has not put there itself by then."""
+    for view in views:
+        for at, reference in enumerate(view.usage.references):
+            if reference.presence is not Presence.MISSING or reference.reachability is Reachability.GUARDED:
+                continue
+            if not any(_defined_by_then(view, reference, at, name) for name in view.usage.definitions):
+                yield view, reference
+
+
+def _defined_by_then(view: View, reference: Reference, at: int, definition: Definition) -> bool:
+    """Whether the patch may define the name before reference number `at`.
+
+    In what order functions run is not known; and a branch of one may run when it is called again.
+    """
+    again = reference.path[0] > 0 and reference.path != definition.path[: len(reference.path)]
+    in_time = definition.path[0] != reference.path[0] or definition.after <= at or again
+    return in_time and same_name(view, reference, definition.owner, definition.name)
+
+
+def same_name(view: View, reference: Reference, owner: str, name: str) -> bool:
+    """Whether a reference can mean `owner.name`: a class of the family counts as the owner, another module does not."""
+    if reference.name != name:
+        return False
+    return reference.owner == owner or not {reference.owner, owner} & view.release.modules()
 
 
 def _homes(views: Sequence[View]) -> dict[tuple[str, str], set[str]]:
-    """Where releases that answer a name define it: the first places to look in those that do not."""
-    found: dict[tuple[str, str], set[str]] = {}
+    """Where releases that have a name define it: the first places to look in those that do not."""
+    homes: dict[tuple[str, str], set[str]] = {}
     for view in views:
         for reference in view.usage.references:
             if reference.kind == "name" and reference.presence is Presence.PRESENT:
                 answer = view.release.resolve(reference.dotted)
                 if answer is not None:
-                    found.setdefault((reference.owner, reference.name), set()).add(answer.origin)
-    return found
+                    homes.setdefault((reference.owner, reference.name), set()).add(answer.origin)
+    return homes
 
 
 def _new_home(view: View, reference: Reference, candidates: set[str]) -> str | None:
     """The module-level name `reference.name` elsewhere in this release, when there is exactly one such place."""
-    if reference.kind != "name":
-        return None
     for dotted in sorted(candidates):
-        answer = view.release.resolve(dotted)
-        if answer is not None and dotted != reference.dotted:
+        if view.release.resolve(dotted) is not None and dotted != reference.dotted:
             return dotted
     package = ".".join(reference.owner.split(".")[:2])
     places = []
     for name in view.release.modules():
-        if name.startswith(package):
-            module = view.release.module(name)
-            if module is not None and (reference.name in module.functions or reference.name in module.classes):
-                places.append(f"{name}.{reference.name}")
+        module = view.release.module(name) if name.startswith(package) else None
+        if module is not None and (reference.name in module.functions or reference.name in module.classes):
+            places.append(f"{name}.{reference.name}")
     return places[0] if len(places) == 1 else None

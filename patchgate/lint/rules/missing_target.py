@@ -1,6 +1,6 @@
 """PG126: a function is assigned to a name that torch does not have.
 
-Quiet for markers that are no functions, and for names that the patch itself reads: PG111 tells it if it does so
+Quiet for markers that are no functions, and for names that the patch itself reads: PG111 says so if it does so
 too early.
 """
 
@@ -10,26 +10,27 @@ from collections.abc import Iterator, Sequence
 
 from patchgate.lint.findings import Remark, Severity, View
 from patchgate.lint.interpret.references import Presence, Reachability
-from patchgate.lint.rules.missing import same_name
+from patchgate.lint.rules.missing_name import same_name
+from patchgate.model.records import Code
+
+TARGET_MISSING = Code(
+    code="PG126",
+    title="target missing",
+    what="The patch assigns a function to a name that these releases do not have.",
+    why="It creates a new attribute that nothing in torch ever calls.",
+    fix="Correct the name, or narrow the version gate to the releases that have it.",
+)
 
 
 def check(views: Sequence[View]) -> Iterator[Remark]:
     for view in views:
-        for each in view.usage.rebindings:
-            if (
-                each.presence is not Presence.MISSING
-                or each.function is None
-                or each.reachability is Reachability.GUARDED
-            ):
+        for rebinding in view.usage.rebindings:
+            if rebinding.presence is not Presence.MISSING or rebinding.function is None:
                 continue
-            owner = each.target.rpartition(".")[0]
-            if any(same_name(view, reference, owner, each.name) for reference in view.usage.references):
+            owner = rebinding.target.rpartition(".")[0]
+            read = any(same_name(view, reference, owner, rebinding.name) for reference in view.usage.references)
+            if read or rebinding.reachability is Reachability.GUARDED:
                 continue
-            live = each.reachable
-            yield Remark(
-                code="PG126",
-                version=view.version,
-                span=each.span,
-                message=f"target `{each.target}` missing{'' if live else ' (outside the gate)'}",
-                severity=Severity.RED if live else Severity.NOTE,
-            )
+            severity, where = (Severity.RED, "") if rebinding.reachable else (Severity.NOTE, " (outside the gate)")
+            message = f"target `{rebinding.target}` missing{where}"
+            yield view.remark(TARGET_MISSING, rebinding.span, message, severity=severity)

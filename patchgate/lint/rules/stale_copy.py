@@ -13,108 +13,115 @@ from itertools import pairwise
 
 from patchgate.lint.findings import Remark, Severity, View, show_releases
 from patchgate.lint.index.read_function import fingerprint
-from patchgate.lint.interpret.references import Rebinding
+from patchgate.lint.interpret.references import FunctionNode, Rebinding
 from patchgate.lint.similarity import COPY, body_of, edits_lost, likeness, three_way
+from patchgate.model.records import Code
+
+BODY_CHANGED = Code(
+    code="PG122",
+    title="replaced body changed upstream",
+    what="The body of the replaced function differs between the releases that the patch claims.",
+    why="A copied override takes the upstream edits of later releases away again.",
+    fix="Port the edits (`--details` shows base, upstream and override), or narrow the claim.",
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Pair:
+    """A function of torch and its override, in one release."""
+
+    view: View
+    rebinding: Rebinding
+    function: FunctionNode
+    #: The fingerprint of torch's body.
+    body: str
+
+    def text(self) -> str | None:
+        """Torch's body; None where no sources are at hand."""
+        text = self.view.release.source(self.rebinding.origin or self.rebinding.target)
+        return body_of(text) if text else None
+
+    def override(self) -> str:
+        return body_of(ast.unparse(self.function))
+
+    def calls_original(self) -> bool:
+        """A wrapper has whatever upstream brings."""
+        first, last = self.function.lineno, self.function.end_lineno or 0
+        calls = self.view.usage.calls
+        return any(call.dotted == self.rebinding.origin and first <= call.span.line <= last for call in calls)
 
 
 @dataclass(frozen=True, kw_only=True)
 class _Base:
     """The upstream body that the override was copied from; no text where no sources are at hand."""
 
-    fingerprint: str
+    body: str
     releases: str
     text: str | None
 
 
 def check(views: Sequence[View]) -> Iterator[Remark]:
-    by_target: dict[str, list[tuple[View, Rebinding]]] = {}
+    by_target: dict[str, list[_Pair]] = {}
     for view in views:
         for each in view.usage.rebindings:
             if each.original is not None and each.function is not None:
-                by_target.setdefault(each.target, []).append((view, each))
-    for target, pairs in by_target.items():
-        applied = [(view, each) for view, each in pairs if view.claimed and each.reachable]
-        applied = [(view, each) for view, each in applied if not _calls_original(view, each)]
-        if applied and len({_print(each) for _, each in pairs}) > 1:
-            yield from _changed(".".join(target.split(".")[-2:]), pairs, applied)
+                pair = _Pair(view=view, rebinding=each, function=each.function, body=each.original.body)
+                by_target.setdefault(each.target, []).append(pair)
+    for pairs in by_target.values():
+        applied = [pair for pair in pairs if pair.view.claimed and pair.rebinding.reachable]
+        applied = [pair for pair in applied if not pair.calls_original()]
+        if not applied or len({pair.body for pair in pairs}) == 1:
+            continue
+        base = _base(pairs, applied)
+        if base is None:
+            yield from _changed(applied)
+        else:
+            yield from (remark for pair in applied if pair.body != base.body for remark in _stale(pair, base))
 
 
-def _changed(
-    name: str, pairs: Sequence[tuple[View, Rebinding]], applied: Sequence[tuple[View, Rebinding]]
-) -> Iterator[Remark]:
-    base = _base(pairs, applied)
-    if base is not None:
-        for view, each in applied:
-            if _print(each) != base.fingerprint:
-                yield from _stale(name, view, each, base)
-        return
-    steps = [new[0].version for old, new in pairwise(applied) if _print(old[1]) != _print(new[1])]
+def _changed(applied: Sequence[_Pair]) -> Iterator[Remark]:
+    """The body is not a copy of torch's, as far as one can see: each change upstream deserves a look."""
+    steps = [new.view.version for old, new in pairwise(applied) if old.body != new.body]
     if not steps:
         return
-    at_hand = _text(*applied[-1]) is not None
-    for view, each in applied:
-        yield Remark(
-            code="PG122",
-            version=view.version,
-            span=each.span,
-            message=f"upstream body of `{name}` changes in {', '.join(steps)}",
-            severity=Severity.NOTE,
-            fix="" if at_hand else "`--fetch` tells whether the override is a copy that lost edits",
-        )
+    fix = "" if applied[-1].text() is not None else "`--fetch` tells whether the override is a copy that lost edits"
+    for pair in applied:
+        message = f"upstream body of `{pair.rebinding.short_target}` changes in {', '.join(steps)}"
+        yield pair.view.remark(BODY_CHANGED, pair.rebinding.span, message, severity=Severity.NOTE, fix=fix)
 
 
-def _base(pairs: Sequence[tuple[View, Rebinding]], applied: Sequence[tuple[View, Rebinding]]) -> _Base | None:
+def _base(pairs: Sequence[_Pair], applied: Sequence[_Pair]) -> _Base | None:
     """The body that the override repeats to the letter, else the one most like it, if that is like enough."""
-    known = [view.version for view, _ in pairs]
-    bodies: dict[str, list[tuple[View, Rebinding]]] = {}
-    for view, each in pairs:
-        bodies.setdefault(_print(each), []).append((view, each))
+    by_body: dict[str, list[_Pair]] = {}
+    for pair in pairs:
+        by_body.setdefault(pair.body, []).append(pair)
 
-    def base(print_: str) -> _Base:
-        releases = show_releases([view.version for view, _ in bodies[print_]], known)
-        return _Base(fingerprint=print_, releases=releases, text=_text(*bodies[print_][-1]))
+    def base(body: str) -> _Base:
+        versions = [pair.view.version for pair in by_body[body]]
+        releases = show_releases(versions, [pair.view.version for pair in pairs])
+        return _Base(body=body, releases=releases, text=by_body[body][-1].text())
 
-    node = applied[0][1].function if applied[0][1].function is not None else None
-    if node is None:
-        return None
-    if not isinstance(node, ast.Lambda) and fingerprint(node) in bodies:
+    node = applied[0].function
+    if not isinstance(node, ast.Lambda) and fingerprint(node) in by_body:
         return base(fingerprint(node))
-    override = body_of(ast.unparse(node))
-    texts = {print_: _text(*found[-1]) for print_, found in bodies.items()}
-    alike = {print_: likeness(text, override) for print_, text in texts.items() if text}
-    best = max(alike, key=lambda print_: alike[print_], default=None)
+    override = applied[0].override()
+    texts = {body: same[-1].text() for body, same in by_body.items()}
+    alike = {body: likeness(text, override) for body, text in texts.items() if text}
+    best = max(alike, key=lambda body: alike[body], default=None)
     return base(best) if best is not None and alike[best] >= COPY else None
 
 
-def _stale(name: str, view: View, each: Rebinding, base: _Base) -> Iterator[Remark]:
-    now = _text(view, each)
+def _stale(pair: _Pair, base: _Base) -> Iterator[Remark]:
+    now, name = pair.text(), pair.rebinding.short_target
     message, detail = f"override of `{name}` is the body of {base.releases}, which is another one here", ""
     fix = "port the edits (`--fetch --details` shows them)"
-    if now is not None and base.text is not None and each.function is not None:
-        override = body_of(ast.unparse(each.function))
+    if now is not None and base.text is not None:
+        override = pair.override()
         lost = edits_lost(base.text, now, override)
         if not lost:
             return
         edits = f"{len(lost)} upstream edit{'s' * (len(lost) != 1)}"
         message = f"override of `{name}` copies the body of {base.releases} and lacks {edits}"
-        detail = three_way(base.releases, base.text, view.version, now, override, lost)
+        detail = three_way(base.releases, base.text, pair.view.version, now, override, lost)
         fix = "port the edits (`--details` shows them)"
-    yield Remark(code="PG122", version=view.version, span=each.span, message=message, fix=fix, detail=detail)
-
-
-def _calls_original(view: View, each: Rebinding) -> bool:
-    """A wrapper has whatever upstream brings."""
-    node = each.function if each.function is not None else None
-    return node is not None and any(
-        call.dotted == each.origin and node.lineno <= call.span.line <= (node.end_lineno or 0)
-        for call in view.usage.calls
-    )
-
-
-def _print(each: Rebinding) -> str:
-    return each.original.body if each.original is not None else ""
-
-
-def _text(view: View, each: Rebinding) -> str | None:
-    text = view.release.source(each.origin or each.target)
-    return body_of(text) if text else None
+    yield pair.view.remark(BODY_CHANGED, pair.rebinding.span, message, fix=fix, detail=detail)

@@ -6,28 +6,35 @@ from collections.abc import Iterator, Sequence
 
 from patchgate.lint.findings import Remark, Severity, View
 from patchgate.lint.interpret.references import Rebinding
+from patchgate.model.records import Code
 
+UNCALLED_TARGET = Code(
+    code="PG119",
+    title="nothing calls the target",
+    what="In these releases no call inside torch goes to the replaced name.",
+    why="The patch is installed and does nothing.",
+    fix="Find what torch calls now (`patchgate index diff`), or end the gate before these releases.",
+)
 # Dispatched by name, by torch or by Python itself; no call site spells them out.
 _DISPATCHED = ("__", "visit_", "codegen_", "_print_", "call_")
 
 
 def check(views: Sequence[View]) -> Iterator[Remark]:
-    called = {each.target for view in views for each in view.usage.rebindings if view.release.calls(each.name)}
+    called = {
+        rebinding.target for view in views for rebinding in view.usage.rebindings if view.release.calls(rebinding.name)
+    }
     for view in views:
-        for each in view.usage.rebindings:
-            if each.reachable and _judged(each) and not view.release.calls(each.name):
-                if view.release.holders(each.target):
-                    continue
-                yield Remark(
-                    code="PG119",
-                    version=view.version,
-                    span=each.span,
-                    message=f"nothing in torch calls `{'.'.join(each.target.split('.')[-2:])}`",
-                    severity=Severity.RED if each.target in called else Severity.NOTE,
-                )
+        for rebinding in view.usage.rebindings:
+            if not rebinding.reachable or not _is_called_by_name(rebinding):
+                continue
+            if view.release.calls(rebinding.name) or view.release.holders(rebinding.target):
+                continue
+            severity = Severity.RED if rebinding.target in called else Severity.NOTE
+            message = f"nothing in torch calls `{rebinding.short_target}`"
+            yield view.remark(UNCALLED_TARGET, rebinding.span, message, severity=severity)
 
 
-def _judged(each: Rebinding) -> bool:
-    if each.original is None or each.name.startswith(_DISPATCHED):
+def _is_called_by_name(rebinding: Rebinding) -> bool:
+    if rebinding.original is None or rebinding.name.startswith(_DISPATCHED):
         return False
-    return each.original.form not in ("property", "cached-property")
+    return rebinding.original.form not in ("property", "cached-property")

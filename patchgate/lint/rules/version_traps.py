@@ -8,38 +8,45 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from patchgate.lint.findings import Remark, Severity, View
+from patchgate.model.records import Code
+
+COMPARED_AS_TEXT = Code(
+    code="PG123",
+    title="versions compared as text",
+    what="A gate orders two plain strings.",
+    why='As text "2.9" is greater than "2.10".',
+    fix="Compare `packaging.version.Version` objects, or `torch.__version__` itself.",
+)
+LOCAL_VERSION = Code(
+    code="PG124",
+    title="local version trap",
+    what="The comparison gives another answer for 2.11.0 than for 2.11.0+cu130.",
+    why="To PEP 440 a local version is greater than, never equal to, its public one; wheels carry it.",
+    fix="Compare `Version(torch.__version__).public`, `.base_version` or `.release`.",
+)
+PRERELEASE = Code(
+    code="PG125",
+    title="prerelease trap",
+    what="Nightlies and candidates of a release fall on the other side of the gate than the release.",
+    why="2.12.0.dev sorts below 2.12.0, though it already holds most of what 2.12.0 brings.",
+    fix="Write the bound as `2.12.0.dev0` (or compare `.release`) when nightlies should count as 2.12.",
+)
 
 
 def check(views: Sequence[View]) -> Iterator[Remark]:
     wrong = {each.span for view in views for each in view.usage.comparisons if each.traps.misorders}
     for view in views:
-        for each in view.usage.comparisons:
-            traps, text = each.traps, f"`{each.text}`"
+        for comparison in view.usage.comparisons:
+            traps, span, text = comparison.traps, comparison.span, f"`{comparison.text}`"
             if traps.textual:
-                severity = Severity.RED if each.span in wrong else Severity.NOTE
-                yield Remark(
-                    code="PG123",
-                    version=view.version,
-                    span=each.span,
-                    message=f"{text} orders plain strings",
-                    severity=severity,
-                    fix="compare `Version(...)` on both sides",
-                )
+                severity = Severity.RED if span in wrong else Severity.NOTE
+                fix = "compare `Version(...)` on both sides"
+                yield view.remark(COMPARED_AS_TEXT, span, f"{text} orders plain strings", severity=severity, fix=fix)
             if traps.local:
-                yield Remark(
-                    code="PG124",
-                    version=view.version,
-                    span=each.span,
-                    message=f"{text} gives another answer for builds with a local version (`+cu130`)",
-                    fix="compare `Version(torch.__version__).public`, or `.release`",
-                )
+                message = f"{text} gives another answer for builds with a local version (`+cu130`)"
+                fix = "compare `Version(torch.__version__).public`, or `.release`"
+                yield view.remark(LOCAL_VERSION, span, message, fix=fix)
             if traps.nightly_below or traps.nightly_above:
                 side = "still counts nightlies as older" if traps.nightly_below else "leaves candidates out"
-                yield Remark(
-                    code="PG125",
-                    version=view.version,
-                    span=each.span,
-                    message=f"{text} {side}",
-                    severity=Severity.NOTE,
-                    fix="write the bound with `.dev0` when nightlies should count as the release",
-                )
+                fix = "write the bound with `.dev0` when nightlies should count as the release"
+                yield view.remark(PRERELEASE, span, f"{text} {side}", severity=Severity.NOTE, fix=fix)

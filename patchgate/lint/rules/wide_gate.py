@@ -9,32 +9,36 @@ from collections.abc import Iterator, Sequence
 
 from patchgate.lint.findings import Remark, View, show_releases
 from patchgate.lint.interpret.references import Presence, Span
-from patchgate.lint.rules.missing import missing_references
+from patchgate.lint.rules.missing_name import missing_references
+from patchgate.model.records import Code
+
+WIDE_GATE = Code(
+    code="PG121",
+    title="gate too wide",
+    what="The gate lets releases through in which a name that the guarded code needs is missing.",
+    why="The patch is applied there and fails.",
+    fix="Narrow the gate to the releases that the finding names.",
+)
 
 
 def check(views: Sequence[View]) -> Iterator[Remark]:
-    lacking: dict[Span, dict[str, set[str]]] = {}
-    for view, reference in missing_references(views, "module", "name", "attribute", "config"):
+    missing: dict[Span, dict[str, set[str]]] = {}
+    for view, reference in missing_references(views):
         if reference.reachable and reference.gates:
-            lacking.setdefault(reference.gates[-1], {}).setdefault(view.version, set()).add(reference.name)
+            missing.setdefault(reference.gates[-1], {}).setdefault(view.version, set()).add(reference.name)
     known = [view.version for view in views]
-    for span, missing in lacking.items():
-        good = [version for version in known if version not in missing and _runs(views, version, span)]
-        names = sorted(set().union(*missing.values()))
+    for gate, names_by_version in missing.items():
+        good = [view.version for view in views if view.version not in names_by_version and _runs(view, gate)]
+        names = sorted(set().union(*names_by_version.values()))
         shown = ", ".join(f"`{name}`" for name in names[:3]) + (" ..." if len(names) > 3 else "")
-        for version in missing:
-            yield Remark(
-                code="PG121",
-                version=version,
-                span=span,
-                message=f"the gate admits releases without {shown}",
-                fix=f"the names are there: {show_releases(good, known)}" if good else "",
-            )
+        fix = f"the names are there: {show_releases(good, known)}" if good else ""
+        for view in views:
+            if view.version in names_by_version:
+                yield view.remark(WIDE_GATE, gate, f"the gate admits releases without {shown}", fix=fix)
 
 
-def _runs(views: Sequence[View], version: str, gate: Span) -> bool:
-    usage = next(view.usage for view in views if view.version == version)
+def _runs(view: View, gate: Span) -> bool:
     return any(
         gate in reference.gates and reference.reachable and reference.presence is not Presence.MISSING
-        for reference in usage.references
+        for reference in view.usage.references
     )

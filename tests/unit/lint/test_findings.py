@@ -1,11 +1,11 @@
-"""Ranges of releases as people say them; ignores; columns in characters."""
+"""Ranges of releases as people say them; columns in characters."""
 
 from __future__ import annotations
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from toytorch import TORCHES, codes, found
+from toytorch import TORCHES
 
 from patchgate.lint.findings import show_releases
 from patchgate.lint.run import lint_source
@@ -41,29 +41,8 @@ def test_different_sets_of_releases_read_differently(first: list[bool], second: 
     assert (show_releases(one, KNOWN) == show_releases(two, KNOWN)) == (one == two)
 
 
-def test_an_ignore_silences_its_line_and_its_code_only() -> None:
-    source = "import torch._inductor.old  # patchgate: ignore[{}]\nimport torch._inductor.new\n"
-    assert codes(source.format("PG110")) == ["PG110"]
-    assert codes(source.format("PG110, PG111")) == ["PG141", "PG110"]
-    assert found(source.format("PG111"))[-2:] == [
-        "1: PG141 red ignore silences nothing: PG111 []",
-        "2: PG110 red module `torch._inductor.new` missing [2.10 and before]",
-    ]
-
-
-def test_an_ignore_in_a_string_is_none_and_one_without_codes_is_refused() -> None:
-    assert codes('x = "# patchgate: ignore[PG110]"\n') == []
-    assert codes("x = 1  # patchgate: ignore\n") == ["PG141"]
-
-
 def test_columns_count_characters() -> None:
     source = "from torch._inductor.ir import Box\nx = 'ä€𝄞'; Box.absent\n"
     findings, _ = lint_source(source, "patch.py", TORCHES)
     [span] = [each.span for each in findings]
     assert source.splitlines()[span.line - 1][span.column - 1 :][: span.width] == "absent"
-
-
-@pytest.mark.parametrize("source", ["def f(:\n", "x = '\0'\n", "(" * 2000, "x = " + "-" * 5000 + "1", "\ufeff\ufeffx"])
-def test_what_is_not_python_is_one_finding(source: str) -> None:
-    findings, _ = lint_source(source, "patch.py", TORCHES)
-    assert [each.code for each in findings] == ["PG140"]

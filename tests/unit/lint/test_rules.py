@@ -1,22 +1,49 @@
-"""Every rule has a test file of its own, and runs."""
+"""Every rule is found by being there, runs or is called, has a test file of its own, and reports each of its codes."""
 
 from __future__ import annotations
 
+import ast
 from pathlib import Path
 
 import pytest
 
-from patchgate.lint.rules import RULES
+from patchgate.lint import rules
+from patchgate.lint.rules import CODES, RULES
+
+FILES = sorted(file for file in Path(str(rules.__file__)).parent.glob("*.py") if file.stem != "__init__")
 
 
-@pytest.mark.parametrize("rule", [each.__module__.rpartition(".")[2] for each in RULES])
+@pytest.mark.parametrize("rule", [file.stem for file in FILES])
 def test_a_rule_has_a_test_file_of_its_own(rule: str) -> None:
     assert (Path(__file__).parent / "rules" / f"test_{rule}.py").is_file()
 
 
-def test_every_file_of_a_rule_is_asked() -> None:
-    import patchgate.lint.rules as package
+def test_every_file_of_a_rule_is_asked_or_called_by_name() -> None:
+    called = {"misplaced_hunk", "not_python", "unused_ignore"}
+    assert {rule.__module__.rpartition(".")[2] for rule in RULES} == {file.stem for file in FILES} - called
 
-    files = {file.stem for file in Path(str(package.__file__)).parent.glob("*.py")}
-    # `missing` is what the rules about missing names share.
-    assert files - {"__init__", "missing"} == {each.__module__.rpartition(".")[2] for each in RULES}
+
+def test_the_codes_are_those_of_the_files_in_order() -> None:
+    assert [code.code for code in CODES] == [*(f"PG{number}" for number in range(110, 130)), "PG140", "PG141"]
+
+
+def unreported(text: str) -> set[str]:
+    """Codes of a module that no function of it names."""
+    tree = ast.parse(text)
+    codes = {
+        node.targets[0].id
+        for node in tree.body
+        if isinstance(node, ast.Assign)
+        and isinstance(node.targets[0], ast.Name)
+        and ast.unparse(node.value).startswith("Code(")
+    }
+    return codes - {node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)}
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
+def test_a_rule_reports_each_of_its_codes(file: Path) -> None:
+    assert unreported(file.read_text("utf-8")) == set()
+
+
+def test_a_code_that_is_only_defined_is_found() -> None:
+    assert unreported("A = Code(code='PG1')\nB = Code(code='PG2')\ndef f(): report(B)\n") == {"A"}

@@ -1,10 +1,10 @@
-"""PG111, PG112: a name is not there, or has moved; neighbours that are there."""
+"""PG110, PG111, PG112, PG116: a module, name or option is not there, or has moved; neighbours that are there."""
 
 from __future__ import annotations
 
 import pytest
 from toyindex import toy_releases
-from toytorch import found, toy_sources
+from toytorch import codes, found, toy_sources
 
 
 def test_moved_name() -> None:
@@ -90,7 +90,7 @@ NAMES = {
 
 
 @pytest.mark.parametrize(
-    ("name", "codes"),
+    ("name", "expected"),
     [
         ("seed", []),
         ("seeds", ["PG111"]),
@@ -100,7 +100,25 @@ NAMES = {
         ("Failure.absent", ["PG111"]),
     ],
 )
-def test_names_of_star_imports_nested_classes_and_builtin_bases(name: str, codes: list[str]) -> None:
+def test_names_of_star_imports_nested_classes_and_builtin_bases(name: str, expected: list[str]) -> None:
     torches = toy_releases({"2.11.0": NAMES})
     told = found(f"import torch._inductor.ir as ir\nir.{name}\n", torches)
-    assert [each.split()[1] for each in told] == codes
+    assert [each.split()[1] for each in told] == expected
+
+
+def test_missing_module() -> None:
+    assert found("import torch._inductor.old\n") == ["1: PG110 red module `torch._inductor.old` missing [from 2.11]"]
+    assert found("import torch._inductor.ir, torch.nn.functional, numpy.absent\n") == []
+
+
+def test_config_options() -> None:
+    assert found("from torch._inductor import config\nconfig.old_option = 2\n") == [
+        "2: PG116 red config option `torch._inductor.config.old_option` missing [from 2.11]"
+    ]
+    assert codes("from torch._inductor import config\nwith config.patch({'absent': 1, 'threshold': 2}): pass\n") == [
+        "PG116"
+    ]
+    assert codes("from torch._inductor import config\nwith config.patch(absent=1): pass\n") == ["PG116"]
+    quiet = "from torch._inductor import config\nif hasattr(config, 'old_option'):\n    config.old_option = 2\n"
+    assert codes(quiet) == []
+    assert codes("from torch._inductor import config\nconfig.threshold\nconfig.save_config()\n") == []

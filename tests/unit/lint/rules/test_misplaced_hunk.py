@@ -11,9 +11,9 @@ from packaging.specifiers import SpecifierSet
 from toytorch import TORCHES
 
 from patchgate.cli.lint import lint
-from patchgate.lint.hunks import lint_diff, place
 from patchgate.lint.index import release as index
 from patchgate.lint.index.sources import Sources
+from patchgate.lint.rules.misplaced_hunk import lint_diff, offset_of
 
 
 @pytest.fixture
@@ -125,7 +125,7 @@ def test_files_that_are_in_no_wheel_are_passed_over(path: str) -> None:
     ],
 )
 def test_the_nearest_place(lines: str, start: int, offset: int | None) -> None:
-    assert place(list("abc"), start, list(lines)) == offset
+    assert offset_of(list("abc"), start, list(lines)) == offset
 
 
 def test_a_folder_without_torch_is_no_source(run, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]

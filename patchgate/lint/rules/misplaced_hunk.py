@@ -1,6 +1,6 @@
-"""Unified diffs of torch's sources: does each hunk still apply on each release.
+"""PG127, PG128, PG129: unified diffs of torch's sources, and whether each hunk still applies on each release.
 
-Decides exactly, with an offset, or not at all. Refuses to guess where a release's sources are not at hand.
+A hunk applies exactly, with an offset, or not at all. Where a release's sources are not at hand nothing is guessed.
 """
 
 from __future__ import annotations
@@ -12,12 +12,34 @@ from typing import TYPE_CHECKING
 from patchgate.lint.findings import Finding, Remark, Severity, lines_of, merged, show_releases
 from patchgate.lint.index.sources import PROJECTS, Sources
 from patchgate.lint.interpret.references import Span
+from patchgate.model.records import Code
 
 if TYPE_CHECKING:
     from packaging.specifiers import SpecifierSet
     from unidiff.patch import Hunk
 
-UNPLACED = "PG129"
+DOES_NOT_APPLY = Code(
+    code="PG127",
+    title="hunk does not apply",
+    what="The lines that a hunk expects are not in the sources of these releases.",
+    why="The diff cannot be applied there.",
+    fix="Rebase the diff on these releases, or leave them out of its claims.",
+)
+APPLIES_ELSEWHERE = Code(
+    code="PG128",
+    title="hunk applies elsewhere",
+    what="The hunk applies, but at another line than it names.",
+    why="It still works; the further off, the more it deserves a look.",
+    fix="Nothing, or refresh the diff.",
+)
+NOT_PLACED = Code(
+    code="PG129",
+    title="hunks not placed",
+    what="Whether the hunks of the diff apply was not judged: the sources of no release are at hand.",
+    why="The index has names and fingerprints, not the lines that a hunk must find.",
+    fix="`patchgate lint --fetch PATCH`, or `--sources FOLDER` with a site-packages that has torch in it.",
+)
+_START = Span(line=1, column=1)
 
 
 def lint_diff(
@@ -29,9 +51,10 @@ def lint_diff(
     from unidiff.patch import PatchSet
 
     try:
-        patch = PatchSet(lines_of_diff(text))
+        patch = PatchSet([f"{line}\n" for line in lines_of(text)])
     except UnidiffParseError as error:
-        remark = Remark(code="PG127", version=known[-1], span=Span(line=1, column=1), message=f"not a diff: {error}")
+        message = f"not a diff: {error}"
+        remark = Remark(code=DOES_NOT_APPLY.code, version=known[-1], span=_START, message=message)
         return merged([remark], path, known, text)
     remarks: list[Remark] = []
     wanted = [version for version in known if claimed is None or claimed.contains(version, prereleases=True)]
@@ -40,46 +63,41 @@ def lint_diff(
             continue  # the tests of torch's own repository, for one, are in no wheel
         texts = {version: sources.text(version, file.path) for version in wanted}
         if all(text is None for text in texts.values()):
-            return merged(_unplaced(wanted, path), path, known, text)
+            return merged(_not_placed(wanted, path), path, known, text)
         lines = {version: lines_of(text) if text else [] for version, text in texts.items() if text is not None}
         there = {version: found for version, found in lines.items() if found or not file.is_added_file}
         for hunk in file:
-            remarks += _judged(hunk, file.path, there)
+            remarks += _hunk_remarks(hunk, file.path, there)
     return merged(remarks, path, known, text)
 
 
-def _unplaced(known: Sequence[str], path: str) -> list[Remark]:
-    return [
-        Remark(
-            code=UNPLACED,
+def _not_placed(versions: Sequence[str], path: str) -> Iterator[Remark]:
+    fix = f"patchgate lint --fetch {shlex.quote(path)}   (or --sources FOLDER, a site-packages with torch in it)"
+    for version in versions:
+        yield Remark(
+            code=NOT_PLACED.code,
             version=version,
-            span=Span(line=1, column=1),
+            span=_START,
             message="cannot tell whether the hunks apply: no sources of a release at hand",
             severity=Severity.NOTE,
-            fix=f"patchgate lint --fetch {shlex.quote(path)}   (or --sources FOLDER, a site-packages with torch in it)",
+            fix=fix,
         )
-        for version in known
-    ]
 
 
-def lines_of_diff(text: str) -> list[str]:
-    return [f"{line}\n" for line in lines_of(text)]
-
-
-def _judged(hunk: Hunk, path: str, lines: Mapping[str, Sequence[str]]) -> Iterator[Remark]:
-    """Where the hunk applies as written there is nothing to say; elsewhere all releases are told together."""
+def _hunk_remarks(hunk: Hunk, path: str, lines: Mapping[str, Sequence[str]]) -> Iterator[Remark]:
+    """Nothing where the hunk applies as written. `lines`: version -> the lines of the file in that release."""
     span = Span(line=(hunk[0].diff_line_no or 2) - 1 if len(hunk) else 1, column=1, width=2)
     expected = [line.value.rstrip("\r\n") for line in hunk if line.is_context or line.is_removed]
-    offsets = {version: place(expected, hunk.source_start, found) for version, found in lines.items()}
-    evidence = _told(offsets)
+    offsets = {version: offset_of(expected, hunk.source_start, text) for version, text in lines.items()}
+    evidence = _summary(offsets)
     for version, offset in offsets.items():
         if offset is None:
             what = "does not apply to" if lines[version] else "has no file"
             message = f"hunk {what} `{path}`"
-            yield Remark(code="PG127", version=version, span=span, message=message, evidence=evidence)
+            yield Remark(code=DOES_NOT_APPLY.code, version=version, span=span, message=message, evidence=evidence)
         elif offset:
             yield Remark(
-                code="PG128",
+                code=APPLIES_ELSEWHERE.code,
                 version=version,
                 span=span,
                 message=f"hunk applies to `{path}` at another line",
@@ -89,22 +107,22 @@ def _judged(hunk: Hunk, path: str, lines: Mapping[str, Sequence[str]]) -> Iterat
             )
 
 
-def _told(offsets: Mapping[str, int | None]) -> str:
+def _summary(offsets: Mapping[str, int | None]) -> str:
     """`exactly: 2.11; with an offset: 2.12; not at all: from 2.13`."""
     groups: dict[str, list[str]] = {"exactly": [], "with an offset": [], "not at all": []}
     for version, offset in offsets.items():
         groups["not at all" if offset is None else "with an offset" if offset else "exactly"].append(version)
-    return "; ".join(f"{how}: {show_releases(found, list(offsets))}" for how, found in groups.items() if found)
+    return "; ".join(f"{how}: {show_releases(versions, list(offsets))}" for how, versions in groups.items() if versions)
 
 
-def place(expected: Sequence[str], start: int, lines: Sequence[str]) -> int | None:
+def offset_of(expected: Sequence[str], start: int, lines: Sequence[str]) -> int | None:
     """How far from `start` (1-based) the expected lines are: 0, the nearest offset, or None."""
     if not expected:
         return 0
     wanted = list(expected)
-    places = [
+    offsets = [
         at - (start - 1)
         for at, line in enumerate(lines)
         if line == wanted[0] and list(lines[at : at + len(wanted)]) == wanted
     ]
-    return min(places, key=abs, default=None)
+    return min(offsets, key=abs, default=None)

@@ -1,7 +1,4 @@
-"""`# patchgate: ignore[PG111]` comments.
-
-Decides which findings they silence, and which of them silence nothing. Knows no rule.
-"""
+"""PG141: `# patchgate: ignore[PG111]` comments: which findings they silence, and which of them silence nothing."""
 
 from __future__ import annotations
 
@@ -11,14 +8,24 @@ import tokenize
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from patchgate.lint.findings import Finding, Severity, lines_of
+from patchgate.lint.findings import Finding, finding_in_file
 from patchgate.lint.interpret.references import Span
+from patchgate.model.records import Code
 
+UNUSED_IGNORE = Code(
+    code="PG141",
+    title="unused ignore",
+    what="A `# patchgate: ignore[...]` comment silences nothing on its line.",
+    why="It would hide the next finding, which is a different one.",
+    fix="Remove the comment.",
+)
 _FORM = re.compile(r"#\s*patchgate:\s*ignore(?:\[([^\]]*)\])?")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Ignore:
+    """One ignore comment, and the codes in its brackets."""
+
     span: Span
     codes: tuple[str, ...]
 
@@ -27,7 +34,7 @@ def ignores_in(source: str) -> list[Ignore]:
     """Every ignore comment of a file; strings that look like one are none."""
     if "patchgate:" not in source:
         return []
-    found = []
+    ignores = []
     try:
         for token in tokenize.generate_tokens(io.StringIO(source).readline):
             match = _FORM.search(token.string) if token.type == tokenize.COMMENT else None
@@ -35,34 +42,21 @@ def ignores_in(source: str) -> list[Ignore]:
                 codes = tuple(code.strip() for code in (match.group(1) or "").split(",") if code.strip())
                 column = token.start[1] + match.start() + 1
                 span = Span(line=token.start[0], column=column, width=len(match.group(0)))
-                found.append(Ignore(span=span, codes=codes))
+                ignores.append(Ignore(span=span, codes=codes))
     except (tokenize.TokenError, SyntaxError):
-        return found
-    return found
+        return ignores
+    return ignores
 
 
 def apply_ignores(findings: Sequence[Finding], source: str, path: str) -> list[Finding]:
-    """What is left of `findings`, and one finding for each code that an ignore names in vain."""
-    kept = list(findings)
-    lines = lines_of(source)
+    """What is left of `findings`, and one finding for each ignore that names a code in vain, or none."""
+    left = list(findings)
     for ignore in ignores_in(source):
-        here = [each for each in kept if each.span.line == ignore.span.line]
-        silenced = {each.code for each in here if each.code in ignore.codes}
-        kept = [each for each in kept if each not in here or each.code not in silenced]
+        silenced = {each.code for each in left if each.span.line == ignore.span.line and each.code in ignore.codes}
+        left = [each for each in left if each.span.line != ignore.span.line or each.code not in silenced]
         in_vain = [code for code in ignore.codes if code not in silenced]
         if in_vain or not ignore.codes:
             what = f"silences nothing: {', '.join(in_vain)}" if in_vain else "names no code"
-            kept.append(
-                Finding(
-                    code="PG141",
-                    severity=Severity.RED,
-                    path=path,
-                    span=ignore.span,
-                    releases=(),
-                    shown_releases="",
-                    message=f"ignore {what}",
-                    fix="remove it" if in_vain else "write `# patchgate: ignore[PG111]`",
-                    line=lines[ignore.span.line - 1],
-                )
-            )
-    return sorted(kept, key=lambda each: (each.span, each.code))
+            fix = "remove it" if in_vain else "write `# patchgate: ignore[PG111]`"
+            left.append(finding_in_file(UNUSED_IGNORE, path, ignore.span, f"ignore {what}", source, fix))
+    return sorted(left, key=lambda each: (each.span, each.code))
