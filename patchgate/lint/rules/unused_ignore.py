@@ -1,4 +1,7 @@
-"""PG141: `# patchgate: ignore[PG111]` comments: which findings they silence, and which of them silence nothing."""
+"""PG141: a comment `# patchgate: ignore[PG111]` that silences nothing.
+
+One that names the code of a finding on its line takes it out.
+"""
 
 from __future__ import annotations
 
