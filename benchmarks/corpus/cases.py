@@ -1,7 +1,6 @@
-"""A folder with `corpus.toml` beside its patch -> a case with the verdicts that it must get.
+"""A folder with `corpus.toml` beside its patch -> a case with the verdicts that it must get: code, releases, line.
 
-Decides how an expectation is written: a code, the releases, the line. Refuses
-to know how a verdict comes about. A new case is a folder, and no code.
+A new case is a folder, and no code.
 """
 
 from __future__ import annotations
@@ -12,8 +11,8 @@ from typing import Any
 
 from benchmarks.corpus.checks import cell_names
 from patchgate.checks.registry import catalogue
-from patchgate.inputs.toml import line_of, read_toml, refuse_unknown
-from patchgate.model.errors import UsageError
+from patchgate.inputs.structure import Invalid, Key, KeyPath, declare_keys, list_of, one_of, read_string
+from patchgate.inputs.toml import load_toml_record
 from patchgate.model.paths import shown
 from patchgate.model.versions import parse_range
 
@@ -42,17 +41,18 @@ KINDS = (
     FAULT,
     UNCHANGED,
 )
-_KEYS = frozenset({"class", "cells", "needs", "with", "seconds", "expect"})
-_EXPECT = frozenset({"code", "torch", "at"})
 _FORM = '[[expect]] code = "PG113", torch = "2.13.0..2.15.0", at = "text of the line"'
 
 
 @dataclass(frozen=True, kw_only=True)
 class Expected:
-    """`code` must be red on the releases of `torch` (all when None), at `place` (anywhere when None)."""
+    """One verdict that a case must get."""
 
+    #: The code that must be red.
     code: str
+    #: The releases on which it must be, as a range; all when None.
     torch: str | None = None
+    #: file:line that the verdict must name; anywhere when None. The file has the text of that line.
     place: str | None = None
 
     def covers(self, torch: str) -> bool:
@@ -61,15 +61,20 @@ class Expected:
 
 @dataclass(frozen=True, kw_only=True)
 class CorpusCase:
-    """One folder. `needs` says what is missing here to judge it; `others` are patches applied with it."""
+    """One folder."""
 
-    id: str
-    folder: str
+    id: str = ""
+    folder: str = ""
+    #: One of KINDS.
     kind: str
-    cells: tuple[str, ...]
+    #: Cells of the gate that judge the case, as benchmarks/corpus/checks.py names them.
+    cells: tuple[str, ...] = ("lint", "api", "effects")
     expected: tuple[Expected, ...] = ()
+    #: What is missing here to judge it.
     needs: str = ""
+    #: Folders of patches that are applied with it.
     others: tuple[str, ...] = ()
+    #: Time limit of a question to the probe.
     seconds: float = 60.0
 
     @property
@@ -88,58 +93,71 @@ def with_gpu(case: CorpusCase) -> CorpusCase:
 
 
 def load_case(folder: Path) -> CorpusCase:
-    path = folder / NAME
-    table = read_toml(path)
-    refuse_unknown(path, table, _KEYS)
-    kind, cells = table.get("class"), table.get("cells", ["lint", "api", "effects"])
-    if kind not in KINDS:
-        raise _wrong(path, "class", "unknown class", kind, f"one of: {', '.join(KINDS)}")
-    for cell in cells if isinstance(cells, list) else [cells]:
-        if not isinstance(cell, str) or cell.split(" ")[0] not in cell_names():
-            raise _wrong(path, "cells", "no such cell", cell, f"one of: {', '.join(cell_names())}")
-    case = CorpusCase(
+    """The case of `folder`. Raises UsageError with file:line for the first thing that is wrong."""
+
+    def check(case: CorpusCase) -> None:
+        # A hostile patch may come to nothing: that everything else goes on is what it is for.
+        if case.sound is bool(case.expected) and not case.needs and case.kind != HOSTILE:
+            got = f"class = {case.kind!r} with {len(case.expected)} expected codes"
+            raise Invalid("a sound case expects nothing, any other something", got=got, next=_FORM)
+        for index, expected in enumerate(case.expected):
+            if expected.place:
+                _place(folder, expected.place, ("expect", index, "at"))
+
+    case = load_toml_record(CorpusCase, folder / NAME, check)
+    return replace(
+        case,
         id=folder.name,
         folder=str(folder.resolve()),
-        kind=kind,
-        cells=tuple(cells),
-        expected=tuple(_expected(folder, entry) for entry in table.get("expect", [])),
-        needs=str(table.get("needs", "")),
-        others=tuple(str((folder / other).resolve()) for other in table.get("with", [])),
-        seconds=float(table.get("seconds", 60.0)),
+        expected=tuple(replace(e, place=_place(folder, e.place) if e.place else None) for e in case.expected),
+        others=tuple(str((folder / other).resolve()) for other in case.others),
     )
-    # A hostile patch may come to nothing: that everything else goes on is what it is for.
-    if case.sound is bool(case.expected) and not case.needs and kind != HOSTILE:
-        got = f"class = {kind!r} with {len(case.expected)} expected codes"
-        raise UsageError("a sound case expects nothing, any other something", where=shown(path), got=got, next=_FORM)
-    return case
 
 
-def _expected(folder: Path, entry: Any) -> Expected:
-    path = folder / NAME
-    refuse_unknown(path, entry, _EXPECT, prefix="expect.")
-    code, torch, at = entry.get("code"), entry.get("torch"), entry.get("at")
-    if code not in catalogue():
-        raise _wrong(path, "code", "no such code", code, "patchgate explain   (lists all)")
-    try:
-        parse_range(torch or "2.11.0")
-    except ValueError:
-        raise _wrong(path, "torch", "not a range of releases", torch, 'torch = "2.13.0..2.15.0"') from None
-    return Expected(code=code, torch=torch, place=_place(folder, at) if at else None)
-
-
-def _place(folder: Path, at: str) -> str:
-    """file:line of the one line below `folder` that holds the text `at`."""
+def _place(folder: Path, text: str, path: KeyPath = ()) -> str:
+    """file:line of the one line below `folder` that holds `text`. Raises Invalid at `path` for none or several."""
     found = [
         f"{shown(file)}:{number}"
         for file in sorted(folder.glob("patch.*"))
         for number, line in enumerate(file.read_text(encoding="utf-8").splitlines(), 1)
-        if at in line
+        if text in line
     ]
     if len(found) != 1:
-        raise _wrong(folder / NAME, "at", "`at` must be text of exactly one line", at, f"found {len(found)}: {found}")
+        raise Invalid("`at` must be text of exactly one line", path=path, next=f"found {len(found)}: {found}")
     return found[0]
 
 
-def _wrong(path: Path, key: str, what: str, got: object, advice: str) -> UsageError:
-    line = line_of(path.read_text(encoding="utf-8"), key)
-    return UsageError(what, where=f"{shown(path)}:{line}", got=f"{key} = {got!r}", next=advice)
+def _read_cell(value: Any) -> str:
+    one_of(cell_names(), "cell")(str(value).partition(" ")[0])
+    return str(value)
+
+
+def _read_range(value: Any) -> str:
+    try:
+        parse_range(read_string(value))
+    except ValueError:
+        raise Invalid("not a range of releases", next='torch = "2.13.0..2.15.0"') from None
+    return str(value)
+
+
+def _read_code(value: Any) -> str:
+    if value not in catalogue():
+        raise Invalid(f"no such code `{value}`", next="patchgate explain   (lists all)")
+    return str(value)
+
+
+declare_keys(
+    CorpusCase,
+    id=Key(in_file=False),
+    folder=Key(in_file=False),
+    kind=Key(name="class", read=one_of(KINDS, "class"), example=f"one of: {', '.join(KINDS)}"),
+    cells=Key(read=list_of(_read_cell)),
+    expected=Key(name="expect", example=_FORM),
+    others=Key(name="with"),
+)
+declare_keys(
+    Expected,
+    code=Key(read=_read_code, example=_FORM),
+    torch=Key(read=_read_range),
+    place=Key(name="at"),
+)

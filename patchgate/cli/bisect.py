@@ -1,7 +1,7 @@
-"""`patchgate bisect` and `patchgate ask`: the command's doors to a search and to one question.
+"""`patchgate bisect` and `patchgate ask`: a search, and one question of it.
 
-Decides options, what is searched, and exit codes: `ask` answers git's way,
-0, 1 and 125, and 128 (which ends `git bisect run`) where the question is bad.
+`ask` ends as `git bisect run` wants it: 0 and 1 for the answer, 125 for "cannot tell", and 128, which ends the search,
+where the question itself is wrong.
 """
 
 from __future__ import annotations
@@ -9,6 +9,8 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Callable
+from dataclasses import replace
+from functools import reduce
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 
@@ -20,28 +22,26 @@ from patchgate.inputs.workloads import load_workloads
 from patchgate.model.errors import UsageError
 from patchgate.model.files import make_folder
 from patchgate.model.paths import DEVICES
+from patchgate.model.results import Answer
 from patchgate.model.text import escape_control
+from patchgate.report.bisect import render_culprits, render_turn
 from patchgate.runner.environments import Environments
+from patchgate.runs.bisect.drive import Bisection
 from patchgate.runs.bisect.measure import Instrument
-from patchgate.runs.bisect.over import Asking, over_commits, over_parts, over_releases, over_upstream
-from patchgate.runs.bisect.question import Question, parse_code, parse_fact, parse_has, parse_metric
-from patchgate.runs.bisect.search import Answer
+from patchgate.runs.bisect.question import (
+    Question,
+    QuestionKind,
+    parse_code,
+    parse_fact,
+    parse_has,
+    parse_metric,
+)
 
 Command = TypeVar("Command", bound=Callable[..., Any])
-_ANSWERS = {Answer.GOOD: 0, Answer.BAD: 1, Answer.UNKNOWN: 125}
+_WORDS = {Answer.GOOD: "does not hold", Answer.BAD: "holds", Answer.UNKNOWN: "cannot tell"}
+_EXIT_CODES = {Answer.GOOD: 0, Answer.BAD: 1, Answer.UNKNOWN: 125}
 _WRONG_QUESTION = 128
-
-
-def _options(*options: Callable[[Command], Command]) -> Callable[[Command], Command]:
-    def decorate(command: Command) -> Command:
-        for option in reversed(options):
-            command = option(command)
-        return command
-
-    return decorate
-
-
-asking = _options(
+_OPTIONS = (
     click.argument("patch", required=False, type=click.Path(path_type=Path)),
     click.option("--fact", metavar="TEXT", help="e.g. 'residual_stack.h200.loads.max > 4'"),
     click.option("--metric", metavar="TEXT", help="a figure of parity: 'residual_stack.differing > 0'"),
@@ -56,31 +56,33 @@ asking = _options(
 )
 
 
-def _asking(given: dict[str, Any]) -> Asking:
+def question_options(command: Command) -> Command:
+    """The options that both commands share."""
+    return reduce(lambda decorated, option: option(decorated), reversed(_OPTIONS), command)
+
+
+def _question(given: dict[str, Any]) -> Question:
+    """The one question that the options ask. Raises UsageError."""
     workloads, devices = list(load_workloads()), sorted(path.stem for path in DEVICES.glob("*.toml"))
-    asked: dict[str, Callable[[str], Question]] = {
+    parsers: dict[str, Callable[[str], Question]] = {
         "fact": lambda text: parse_fact(text, workloads, devices),
         "metric": lambda text: parse_metric(text, workloads),
         "code": parse_code,
         "has": parse_has,
     }
-    patch = given["patch"]
-    texts = {name: given[name] for name in asked if given[name]}
+    texts = {name: given[name] for name in parsers if given[name]}
     if given["symptom"]:
-        texts["fact"] = _symptom(patch)
+        texts["fact"] = _symptom(given["patch"])
     if len(texts) != 1 or (given["symptom"] and given["fact"]):
-        example = "--fact 'residual_stack.h200.loads.max > 4'"
-        got = [f"--{name} '{given[name]}'" for name in asked if given[name]] + ["--symptom"] * given["symptom"]
-        where = "--fact, --metric, --code, --has or --symptom"
-        raise UsageError("one question is wanted", where=where, got=" ".join(got) or "none", next=example)
-    ((kind, text),) = texts.items()
-    unpatched = given["unpatched"] or given["symptom"]
-    if kind == "metric" and (unpatched or patch is None):
-        raise UsageError("a figure compares patched with unpatched", where="--metric", got="no PATCH", next="... PATCH")
-    environments = Environments(rows_of(given["rows"]), given["checkout"])
-    make_folder(given["folder"], "--folder")
-    instrument = Instrument(environments, given["folder"].resolve(), tuple(given["workloads"]))
-    return Asking(question=asked[kind](text), patch=patch, side=None if unpatched else patch, instrument=instrument)
+        got = [f"--{name} '{given[name]}'" for name in parsers if given[name]] + ["--symptom"] * given["symptom"]
+        raise UsageError(
+            "one question is wanted",
+            where="--fact, --metric, --code, --has or --symptom",
+            got=" ".join(got) or "none",
+            next="--fact 'residual_stack.h200.loads.max > 4'",
+        )
+    ((name, text),) = texts.items()
+    return parsers[name](text)
 
 
 def _symptom(patch: Path | None) -> str:
@@ -90,8 +92,25 @@ def _symptom(patch: Path | None) -> str:
     return f"{symptom.workload}.{symptom.device}.{symptom.fact} {symptom.predicate}"
 
 
+def _bisection(given: dict[str, Any], about: tuple[str, ...] = ()) -> Bisection:
+    question, patch = _question(given), given["patch"]
+    unpatched = given["unpatched"] or given["symptom"]
+    if question.kind is QuestionKind.METRIC and (unpatched or patch is None):
+        raise UsageError("a figure compares patched with unpatched", where="--metric", got="no PATCH", next="... PATCH")
+    environments = Environments(rows_of(given["rows"]), given["checkout"])
+    make_folder(given["folder"], "--folder")
+    return Bisection(
+        question=question,
+        patch=patch,
+        applied=None if unpatched else patch,
+        instrument=Instrument(environments, given["folder"].resolve(), tuple(given["workloads"])),
+        progress=lambda line: click.echo(escape_control(line)),
+        about=about,
+    )
+
+
 @click.command()
-@asking
+@question_options
 @click.option("--torch", "torch", metavar="TORCH", help="The release to ask; made when there is no --row for it.")
 def ask(torch: str | None, **given: Any) -> NoReturn:
     """One question about one torch: exit code 0 it does not hold, 1 it holds, 125 cannot tell.
@@ -99,22 +118,22 @@ def ask(torch: str | None, **given: Any) -> NoReturn:
     For `git bisect run patchgate ask --fact '...' --row 2.11.0=python PATCH`.
     """
     try:
-        asking = _asking(given)
-        on = _one_row(asking, torch)
+        bisection = _bisection(given)
+        on = _one_torch(bisection, torch)
     except UsageError as error:
         click.echo(f"error: {error}", err=True)
         sys.exit(_WRONG_QUESTION)
     try:
-        reading = asking.read(on, asking.side)
+        reading = bisection.read(on, bisection.applied)
     finally:
-        asking.close()
-    word = {Answer.GOOD: "does not hold", Answer.BAD: "holds", Answer.UNKNOWN: "cannot tell"}[reading.answer]
-    click.echo(f"torch {on}: {asking.question.text}: {word} ({escape_control(reading.shown)})")
-    sys.exit(_ANSWERS[reading.answer])
+        bisection.close()
+    shown = escape_control(reading.shown)
+    click.echo(f"torch {on}: {bisection.question.text}: {_WORDS[reading.answer]} ({shown})")
+    sys.exit(_EXIT_CODES[reading.answer])
 
 
 @click.command()
-@asking
+@question_options
 @click.option("--torch", "releases", metavar="A..B", help="Search the releases; on which --row or --on else.")
 @click.option("--commits", metavar="GOOD..BAD", help="Search the commits of the repository that PATCH lies in.")
 @click.option("--upstream", metavar="GOOD..BAD", help="Search torch's commits in --checkout, as sources over --on.")
@@ -145,30 +164,37 @@ def bisect(
     patchgate bisect --fact 'residual_stack.h200.loads.max > 4' --torch 2.12.1..2.14.1
     patchgate bisect --has 'torch._inductor.ir.StorageBox.should_realize_on_reuse(graph_reuse)' --torch 2.10.0..2.15.0
     """
-    asking = _asking(given)
+    bisection = _bisection(given, about)
     if sum(map(bool, (releases, commits, upstream, hunks, targets))) != 1:
         known = "--torch A..B, --commits A..B, --upstream A..B, --hunks or --targets"
         raise UsageError("one thing to search is wanted", where="bisect", next=known)
-    needed = re.fullmatch(r"(\d+)/(\d+)", votes)
-    if needed is None or not int(needed[2]) // 2 < int(needed[1]) <= int(needed[2]):
-        raise UsageError("not a majority", where="--votes", got=votes, next="--votes 2/3")
-    counts = int(needed[1]), int(needed[2])
+    bisection = replace(bisection, votes=_votes(votes))
     try:
         if releases:
-            lines = over_releases(asking, releases, counts, about, measure_all)
+            lines = render_turn(bisection.over_releases(releases, measure_all))
         elif commits:
-            lines = over_commits(asking, commits, counts, _one_row(asking, on))
+            lines = render_turn(bisection.over_commits(commits, _one_torch(bisection, on)))
         elif upstream:
-            lines = over_upstream(asking, upstream, counts, about, _one_row(asking, on))
+            lines = render_turn(bisection.over_upstream(upstream, _one_torch(bisection, on)))
         else:
-            lines = over_parts(asking, "hunks" if hunks else "targets", counts, _one_row(asking, on))
+            what = "hunks" if hunks else "targets"
+            lines = render_culprits(bisection.over_parts(what, _one_torch(bisection, on)))
         click.echo(escape_control("\n".join(lines)))
     finally:
-        asking.close()
+        bisection.close()
 
 
-def _one_row(asking: Asking, torch: str | None) -> str:
-    rows = list(asking.instrument.environments.rows)
+def _votes(text: str) -> tuple[int, int]:
+    """(needed, times) of `2/3`. Raises UsageError."""
+    match = re.fullmatch(r"(\d+)/(\d+)", text)
+    needed, times = (int(match[1]), int(match[2])) if match else (0, 0)
+    if not times // 2 < needed <= times:
+        raise UsageError("not a majority", where="--votes", got=text, next="--votes 2/3")
+    return needed, times
+
+
+def _one_torch(bisection: Bisection, torch: str | None) -> str:
+    rows = list(bisection.instrument.environments.rows)
     if torch or len(rows) == 1:
         return torch or rows[0]
     raise UsageError("one torch to ask on is wanted", where="--row", got=", ".join(rows) or "none", next="--on 2.11.0")

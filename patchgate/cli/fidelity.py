@@ -24,12 +24,13 @@ from patchgate.inputs.workloads import load_workloads
 from patchgate.model.errors import UsageError
 from patchgate.model.files import make_emptied
 from patchgate.model.records import Case, Observation, Patch, Workload
+from patchgate.model.results import Fidelity
 from patchgate.report.fidelity import show_fidelity
 from patchgate.report.terminal import to_stdout
 from patchgate.runner.client import Runner
 from patchgate.runner.run import NAME, Limits, Run, save_run
 from patchgate.runner.server import start_server
-from patchgate.runs.fidelity import Fidelity, compare_sides
+from patchgate.runs.fidelity import compare_sides
 
 
 @click.command()

@@ -27,8 +27,8 @@ from patchgate.report.markdown import render_markdown
 from patchgate.report.terminal import show_run, to_stdout
 from patchgate.report.view import view
 from patchgate.runner.run import NAME, VERDICTS, Limits, Run, load_run, load_verdicts, own_environment
-from patchgate.runs.evidence import gather
 from patchgate.runs.gate import judge_patch
+from patchgate.runs.run_results import results_of
 
 # What later runs find again: below the folder that the command is typed in, wherever the results go.
 _KEPT = Path("build")
@@ -118,7 +118,7 @@ def _show(run: Run, verdicts: list[Verdict], html: Path | None = None) -> NoRetu
         click.echo("\n".join(render_annotations(shown_view, checkout)))
     code = exit_code(verdicts)
     html = html or folder / pages.NAME
-    judged = [gather(run, patch, verdicts)]
+    judged = [results_of(run, patch, verdicts)]
     pages.write_page(html, patch.id, judged, since=folder / VERDICTS, code=code, history=pages.HISTORY)
     if code == 3:
         click.echo("nothing was judged: no workload, device or row was selected")

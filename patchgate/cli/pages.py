@@ -13,10 +13,10 @@ from pathlib import Path
 
 from patchgate.model.errors import UsageError
 from patchgate.model.files import write_atomically
+from patchgate.model.results import RunResults
 from patchgate.report.html.changes import News
 from patchgate.report.html.page import Page
 from patchgate.report.html.render import render_html
-from patchgate.runs.evidence import Judged
 from patchgate.runs.history.store import History
 
 NAME = "report.html"
@@ -29,7 +29,7 @@ _RUNS = 30
 def write_page(
     path: Path,
     title: str,
-    judged: Iterable[Judged],
+    judged: Iterable[RunResults],
     *,
     since: Path,
     code: int,
@@ -41,7 +41,7 @@ def write_page(
     write_atomically(path, render_html(title, _page(judged, history), at=at, code=code, news=news))
 
 
-def _page(judged: Iterable[Judged], history: Path) -> Page:
+def _page(judged: Iterable[RunResults], history: Path) -> Page:
     page = Page()
     with ExitStack() as opened:
         try:

@@ -1,7 +1,6 @@
 """`patchgate parts`: a file that installs several gated patches, judged patch by patch.
 
-Decides which gates are run: each part beside all the others, which judges it alone, with each of
-them and in both orders, and then the whole file. Refuses to judge: `patchgate gate` does.
+Each part is judged with all the others as `--with`: alone, with each of them, in both orders. Then the whole file.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ from typing import NoReturn
 
 import click
 
-from patchgate.cli.init import guessed
+from patchgate.cli.init import gate_command
 from patchgate.inputs.patch import DIFFS, files_of
 from patchgate.inputs.source import Unreadable, read_source
 from patchgate.inputs.split_patches import Part, parts_of, text_of
@@ -22,8 +21,8 @@ from patchgate.model.errors import UsageError
 from patchgate.model.files import make_folder, write_atomically
 from patchgate.model.paths import shown
 
-# What the whole file claims of its numbers holds for each part; where a part applies is read off its own text.
-_OF_THE_WHOLE = ("numerics", "error_factor", "largest_ulps")
+# Claims of the whole file that hold for each part; where a part applies is read off its own text.
+_INHERITED = ("numerics", "error_factor", "largest_ulps")
 
 
 @click.command(context_settings={"ignore_unknown_options": True})
@@ -38,17 +37,17 @@ def parts(patch: Path, options: tuple[str, ...], folder: Path) -> NoReturn:
     source, manifest = files_of(patch)
     text, found = _parts(source)
     make_folder(folder, "--folder")
-    files = [write_part(part, found, text, folder / "patches", manifest) for part in found]
-    ended = {}
-    for part, own in zip(found, files, strict=True):
-        beside = [argument for other in files if other != own for argument in ("--with", str(other))]
+    paths = [_write_part(part, found, text, folder / "patches", manifest) for part in found]
+    codes = {}
+    for part, path in zip(found, paths, strict=True):
+        others = [argument for other in paths if other != path for argument in ("--with", str(other))]
         click.echo(f"\npart {part.name}, lines {part.first} to {part.last} of {shown(source)}")
-        ended[part.name] = _gate([str(own), *beside, *options], folder / part.name)
+        codes[part.name] = _gate([str(path), *others, *options], folder / part.name)
     click.echo(f"\nall of {shown(source)}")
-    ended["all together"] = _gate([str(patch), *options], folder / "all")
-    click.echo("\n" + "\n".join(f"{name:40} exit code {code}" for name, code in ended.items()))
+    codes["all together"] = _gate([str(patch), *options], folder / "all")
+    click.echo("\n" + "\n".join(f"{name:40} exit code {code}" for name, code in codes.items()))
     # Red before trouble with the machine, and that before nothing judged.
-    sys.exit(next((code for code in (1, 2, 4, 3) if code in ended.values()), max(ended.values())))
+    sys.exit(next((code for code in (1, 2, 4, 3) if code in codes.values()), max(codes.values())))
 
 
 def _parts(source: Path) -> tuple[str, list[Part]]:
@@ -65,14 +64,17 @@ def _parts(source: Path) -> tuple[str, list[Part]]:
     return text, found
 
 
-def write_part(part: Part, parts: list[Part], text: str, folder: Path, manifest: Path) -> Path:
-    """The part as a patch with claims: its folder."""
-    own = folder / part.name
-    write_atomically(own / "patch.py", text_of(text, part, parts))
-    claimed = read_toml(manifest) if manifest.is_file() else {}
-    inherited = [f"{key} = {claimed[key]!r}\n" for key in _OF_THE_WHOLE if key in claimed]
-    write_atomically(own / "patch.toml", "".join(inherited) + guessed(own / "patch.py", own))
-    return own
+def _write_part(part: Part, parts: list[Part], text: str, folder: Path, manifest: Path) -> Path:
+    """The folder of the part as a patch with claims."""
+    from patchgate.runs.init import inferred_manifest  # reads the index of every release
+
+    path = folder / part.name
+    write_atomically(path / "patch.py", text_of(text, part, parts))
+    claims = read_toml(manifest) if manifest.is_file() else {}
+    inherited = [f"{key} = {claims[key]!r}\n" for key in _INHERITED if key in claims]
+    inferred = inferred_manifest(path / "patch.py", path, gate_command(path))
+    write_atomically(path / "patch.toml", "".join(inherited) + inferred)
+    return path
 
 
 def _gate(arguments: list[str], folder: Path) -> int:

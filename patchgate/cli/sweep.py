@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Iterator, Sequence
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import NoReturn
@@ -20,12 +19,12 @@ from patchgate.model.errors import UsageError
 from patchgate.model.files import make_folder
 from patchgate.model.paths import ROOT, shown
 from patchgate.model.records import exit_code
-from patchgate.report.history import render_checklist, render_series, render_transitions
+from patchgate.report.history import render_regressions, render_series
 from patchgate.report.html.changes import news
 from patchgate.runner.environments import Environments
 from patchgate.runner.identity import read_environment
 from patchgate.runner.run import VERDICTS, Limits, save_verdicts
-from patchgate.runs.history.regressions import Cells, flaky, groups, transitions
+from patchgate.runs.history.regressions import regressions_in
 from patchgate.runs.history.store import History
 from patchgate.runs.sweep import Job, Sweep, shard_of
 
@@ -113,13 +112,15 @@ def sweep(
     else:
         verdicts = carried.carry_out(mine, run, at)
     save_verdicts(folder, verdicts)
-    told = history.recent(_RUNS)
-    click.echo("\n".join(_told(told)))
+    regressions = regressions_in(history.recent(_RUNS))
+    click.echo("\n".join(render_regressions(regressions)))
     history.close()
     code = exit_code(verdicts)
     page = folder / pages.NAME
     since, kept = folder / VERDICTS, folder / "history.sqlite"
-    pages.write_page(page, f"sweep {at}", carried.evidence(), since=since, code=code, history=kept, news=news(told))
+    pages.write_page(
+        page, f"sweep {at}", carried.evidence(), since=since, code=code, history=kept, news=news(regressions)
+    )
     click.echo(f"results: {shown(folder)}/verdicts.json, history.sqlite, {page.name}; exit code {code}")
     sys.exit(code)
 
@@ -142,8 +143,8 @@ def history_command(
     try:
         for path in merged:
             history.merge(path)
-        told = history.recent(_RUNS)
-        if not told:
+        recent = history.recent(_RUNS)
+        if not recent:
             raise _none_kept(kept)
         if export:
             history.export(export)
@@ -156,20 +157,13 @@ def history_command(
                 )
             click.echo("\n".join(render_series(points)))
         else:
-            click.echo("\n".join(_told(told)))
+            click.echo("\n".join(render_regressions(regressions_in(recent))))
     finally:
         history.close()
 
 
 def _none_kept(path: Path) -> UsageError:
     return UsageError("no run in this history", where=shown(path), next="nox -s sweep -- PATCH, or another --folder")
-
-
-def _told(told: Sequence[Cells]) -> Iterator[str]:
-    """What changed in the last run, and what fails."""
-    if len(told) > 1:
-        yield from render_transitions(list(transitions(*told[-2:])))
-    yield from render_checklist(groups(told), flaky(told))
 
 
 def _fact(text: str) -> tuple[str, str, str]:

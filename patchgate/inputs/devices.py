@@ -1,28 +1,79 @@
-"""Device profiles: TOML files that describe a device to the probe (docs/devices.md)."""
+"""Device profiles: TOML files that describe a device to the probe.
+
+docs/devices.md tells which kind of profile has which keys.
+"""
 
 from __future__ import annotations
 
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from patchgate.inputs.toml import read_toml
+from patchgate.inputs.structure import Key, declare_keys, one_of
+from patchgate.inputs.toml import load_toml_record
 from patchgate.model.errors import UsageError
 from patchgate.model.paths import DEVICES, shown
 
 
+@dataclass(frozen=True, kw_only=True)
+class Speed:
+    """Peak figures of a device, for the roofline (docs/simulation.md)."""
+
+    #: Where the figures come from.
+    source: str
+    #: Bytes a second to and from its memory.
+    bandwidth: float
+    #: Seconds that one kernel launch takes at least.
+    launch: float
+    #: Operations of matrix products a second, by dtype.
+    matmul: dict[str, float]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Profile:
+    """What a profile may say."""
+
+    #: The name by which the device calls itself.
+    name: str | None = None
+    kind: str | None = None
+    #: torch's device type.
+    backend: str | None = None
+    #: Where the figures come from.
+    source: str | None = None
+    #: As `torch.cuda.get_device_properties` has them on the device.
+    properties: dict[str, Any] | None = None
+    #: The most thread blocks that one multiprocessor holds at a time.
+    blocks_per_multiprocessor: int | None = None
+    speed: Speed | None = None
+    #: Vector instruction set of the generated C++, as Inductor names it.
+    isa: str | None = None
+    #: Threads of the generated C++.
+    threads: int | None = None
+    #: Python file that makes the device known to torch, seen from the profile.
+    plugin: str | None = None
+
+
+declare_keys(Profile, kind=Key(read=one_of(("simulated", "codegen", "real", "plugin"), "kind of device")))
+
+
+def device_names(folder: Path = DEVICES) -> list[str]:
+    """The names of the profiles that there are, sorted."""
+    return sorted(path.stem for path in folder.glob("*.toml"))
+
+
 def load_profile(name: str, folder: Path = DEVICES) -> dict[str, Any]:
-    """A device profile as data. Raises UsageError naming the profiles that there are."""
+    """A device profile as the probe takes it. Raises UsageError with the names of the profiles that there are."""
     path = folder / f"{name}.toml"
     if not path.is_file():
-        known = ", ".join(sorted(file.stem for file in folder.glob("*.toml")))
+        known = ", ".join(device_names(folder))
         raise UsageError(f"no device profile `{name}`", where=shown(folder), got=name, next=f"one of: {known}")
-    profile = read_toml(path)
-    if "plugin" in profile:  # named as seen from the profile
+    profile = {key: value for key, value in asdict(load_toml_record(Profile, path)).items() if value is not None}
+    if "plugin" in profile:
         profile["plugin"] = str((folder / profile["plugin"]).resolve())
     return profile
 
 
 def profile_of(device: str, *, otherwise: str, folder: Path = DEVICES) -> str:
-    """The profile that describes the device called `device`; `otherwise` where none does."""
-    named = {read_toml(path).get("name"): path.stem for path in sorted(folder.glob("*.toml"))}
-    return named.get(device, otherwise)
+    """The name of the profile of the device that calls itself `device`; `otherwise` where there is none."""
+    profiles = {load_profile(name, folder).get("name"): name for name in device_names(folder)}
+    return profiles.get(device, otherwise)

@@ -5,39 +5,38 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from packaging.version import InvalidVersion, Version
+from packaging.version import Version
 
-from patchgate.inputs.toml import read_toml, refuse_unknown
-from patchgate.model.errors import UsageError
-from patchgate.model.paths import MATRIX, shown
-
-_KEYS = frozenset({"torch", "python", "tags"})
+from patchgate.inputs.structure import Key, declare_keys, read_version
+from patchgate.inputs.toml import load_toml_record
+from patchgate.model.paths import MATRIX
 
 
 @dataclass(frozen=True, kw_only=True)
 class MatrixEntry:
-    """One torch release of the matrix; `python` is a PEP 440 specifier of interpreters that it runs on."""
+    """One torch release."""
 
     torch: str
+    #: PEP 440 specifier of the interpreters that the release has wheels for and patchgate runs on.
     python: str
+    #: "premerge": judged by `nox -s gate`; "nightly": by a sweep.
     tags: tuple[str, ...]
 
 
+@dataclass(frozen=True, kw_only=True)
+class _Matrix:
+    #: The entries, as the file has them.
+    row: tuple[MatrixEntry, ...] = ()
+
+
+declare_keys(
+    MatrixEntry,
+    torch=Key(read=read_version, example='torch = "2.12.1"'),
+    python=Key(example='python = ">=3.10,<3.14"'),
+    tags=Key(example='tags = ["nightly"]'),
+)
+
+
 def load_matrix(path: Path = MATRIX) -> tuple[MatrixEntry, ...]:
-    """The rows in release order. Raises UsageError for an unknown key or a version that is none."""
-    table = read_toml(path)
-    refuse_unknown(path, table, {"row"})
-    rows = []
-    for entry in table.get("row", []):
-        refuse_unknown(path, entry, _KEYS, prefix="row.")
-        try:
-            Version(entry["torch"])
-            rows.append(MatrixEntry(torch=entry["torch"], python=entry["python"], tags=tuple(entry["tags"])))
-        except (KeyError, TypeError, InvalidVersion):
-            raise UsageError(
-                "a row needs a torch version, pythons and tags",
-                where=shown(path),
-                got=repr(entry),
-                next='torch = "2.12.1", python = ">=3.10,<3.14", tags = ["nightly"]',
-            ) from None
-    return tuple(sorted(rows, key=lambda row: Version(row.torch)))
+    """The entries in release order. Raises UsageError with file:line for the first thing that is wrong."""
+    return tuple(sorted(load_toml_record(_Matrix, path).row, key=lambda entry: Version(entry.torch)))

@@ -1,17 +1,18 @@
-"""TOML files -> tables, and the line of a key for messages.
+"""TOML files -> tables and records.
 
-A file that is not TOML, or has unknown keys, is refused with file:line.
+A file that is not TOML, or does not fit its record, is refused with file:line, what is there and what to write instead.
 """
 
 from __future__ import annotations
 
-import difflib
 import re
 import sys
-from collections.abc import Collection
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from textwrap import shorten
 from typing import Any
 
+from patchgate.inputs.structure import Invalid, KeyPath, Record, structure, value_at
 from patchgate.model.errors import UsageError
 from patchgate.model.paths import shown
 
@@ -19,6 +20,10 @@ if sys.version_info >= (3, 11):
     import tomllib
 else:
     import tomli as tomllib
+
+# Characters of a value that an error shows.
+_SHOWN = 200
+_HEADER = re.compile(r"\s*\[\[?[\w. -]+\]\]?\s*(#.*)?$")
 
 
 def read_toml(path: Path) -> dict[str, Any]:
@@ -38,29 +43,63 @@ def read_toml(path: Path) -> dict[str, Any]:
         raise UsageError("not TOML", where=where, got=str(error), next="save the file as UTF-8") from None
 
 
-def refuse_unknown(path: Path, table: dict[str, Any], known: Collection[str], prefix: str = "") -> None:
-    """Raises UsageError for the first key that nobody reads, with the nearest one that somebody does."""
-    for key in table:
-        if key not in known:
-            line = line_of(path.read_text(encoding="utf-8"), key, prefix.rstrip("."))
-            close = difflib.get_close_matches(key, known, n=1)
-            advice = f"did you mean `{close[0]}`?" if close else f"known keys: {', '.join(sorted(known))}"
-            raise UsageError(
-                f"unknown key `{prefix}{key}`", where=f"{shown(path)}:{line}", got=f"{key} = ...", next=advice
-            )
+def load_toml_record(
+    kind: type[Record],
+    path: Path,
+    check: Callable[[Record], None] | None = None,
+    defaults: Mapping[str, Any] | None = None,
+) -> Record:
+    """The record that the file describes. Raises UsageError with file:line for the first thing that is wrong.
 
-
-def line_of(text: str, start: str, table: str = "") -> int:
-    """The 1-based number of the first line that begins with the word `start` (blanks aside), or 1.
-
-    With `table`, the first one inside that table of a TOML text, or where the table itself begins, if it is there.
+    `defaults` are values of keys that the file may leave out, beside those of the record.
+    `check` raises `Invalid` for what a single key cannot tell: names of other files, keys that contradict each other.
     """
-    begins = re.compile(rf"\s*{re.escape(start)}(?![\w-])")
-    opens = re.compile(rf"\s*(\[\[?\s*)?{re.escape(table)}(?![\w-])")
-    opened = None if table else 1
-    for number, line in enumerate(text.splitlines(), 1):
-        if opened is None:
-            opened = number if opens.match(line) else None
-        elif begins.match(line):
+    table = read_toml(path)
+    try:
+        record = structure(kind, {**(defaults or {}), **table})
+        if check:
+            check(record)
+    except Invalid as fault:
+        where = shown(path)
+        if fault.path:
+            where += f":{line_of_path(path.read_text(encoding='utf-8'), fault.path)}"
+        raise UsageError(
+            fault.what, where=where, got=fault.got or _written(table, fault.path), next=fault.next
+        ) from None
+    return record
+
+
+def _written(table: dict[str, Any], path: KeyPath) -> str:
+    try:
+        return shorten(f"{path[-1]} = {value_at(table, path)!r}", _SHOWN)
+    except (LookupError, TypeError):
+        return "nothing"
+
+
+def line_of_path(text: str, path: KeyPath) -> int:
+    """The line of the value at `path`: `("row", 2, "torch")` is a key of the third table `[[row]]`."""
+    names = [step for step in path if isinstance(step, str)]
+    index = next((step for step in path if isinstance(step, int)), 0)
+    return line_of(text, names[-1], ".".join(names[:-1]), index)
+
+
+def line_of(text: str, key: str, table: str = "", index: int = 0) -> int:
+    """The 1-based number of the line that sets `key` in a TOML text, or opens the table `key`.
+
+    With `table`, inside the `[table]` or the `index`-th `[[table]]`; without the key the line of the table, else 1.
+    """
+    lines = list(enumerate(text.splitlines(), 1))
+    start = 0
+    if table:
+        opening = [number for number, line in lines if _begins(line, table)]
+        start = opening[min(index, len(opening) - 1)] if opening else 0
+    for number, line in lines[start:]:
+        if _begins(line, key):
             return number
-    return opened or line_of(text, start)
+        if start and _HEADER.match(line):
+            break
+    return start or 1
+
+
+def _begins(line: str, name: str) -> bool:
+    return re.match(rf"\s*(\[\[?\s*)?{re.escape(name)}(?![\w-])", line) is not None

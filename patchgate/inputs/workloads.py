@@ -1,28 +1,30 @@
 """Workload files -> `Workload` records, one for each variant.
 
-A file is read as text: only the probe imports torch.
+A file is read as text: only the probe imports torch. docs/workloads.md tells how to write one.
 """
 
 from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
+from patchgate.inputs.source import Unreadable, parse
+from patchgate.inputs.structure import Invalid, Key, declare_keys, list_of, one_of, structure
 from patchgate.model.errors import UsageError
 from patchgate.model.paths import PACKAGE, WORKLOADS, shown
 from patchgate.model.records import Workload
 
-_WORKLOAD = frozenset({"DTYPE", "VARIANTS", "PREMERGE", "READS", "CHECKS", "TOKENS"})
-_CHECKS = frozenset({"kernels", "parity", "equivalence", "latency", "compile_cost", "cache", "recompile"})
-
-# What torch.compile can be told: facts of no workload, but of the compiler itself.
+#: The options of torch.compile: facts of no workload, but of the compiler itself.
 OPTIONS = Workload(name="options", path=str(PACKAGE / "probe" / "compile" / "options.py"), dtype="", asks="options")
-_TUNED = "it runs every candidate kernel on the device and keeps the fastest"
 
-# Variant -> fields of `Workload`.
+CHECKS = ("cache", "compile_cost", "equivalence", "kernels", "latency", "parity", "recompile")
+_FORM = 'DTYPE = "bfloat16", CHECKS = ("kernels", "parity") and build(device, dtype, scale)'
+_TUNED = "it runs every candidate kernel on the device and keeps the fastest"
+#: Variant -> the fields of `Workload` that it changes. `static`, the plain one, is inference with the file's own
+#: dtype, static shapes and torch.compile's default mode.
 VARIANTS: dict[str, dict[str, Any]] = {
     "static": {},
     "dynamic": {"dynamic": True},
@@ -37,10 +39,44 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "max-autotune": {"mode": "max-autotune", "needs_device": _TUNED},
     "max-autotune-no-cudagraphs": {"mode": "max-autotune-no-cudagraphs", "needs_device": _TUNED},
 }
-# These have numbers to compare on the CPU; caches are asked of a file once, latency once in each mode.
-_WITH_NUMBERS = {"bfloat16", "float16", "float32", "training"}
-_WHOLE = {"static", "dynamic"}
-_MODES = {"reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Constants:
+    """The constants of a workload file, which are written in capitals: `DTYPE = "float32"`.
+
+    One that `Workload` has too is copied there. Others, and other top-level names, are the file's own business.
+    """
+
+    #: Of the inputs and weights in the plain variant, as torch names it.
+    dtype: str
+    #: Those of CHECKS that run it.
+    checks: tuple[str, ...] = ()
+    #: Those of VARIANTS that it is compiled in.
+    variants: tuple[str, ...] = ("static",)
+    #: Those of its variants that are judged before a merge.
+    premerge: tuple[str, ...] = ()
+    #: What `.item()` gives, call by call.
+    reads: tuple[float, ...] = ()
+    #: Numbers of tokens at which it is timed, in place of its full size.
+    tokens: tuple[int, ...] = ()
+
+
+declare_keys(
+    Constants,
+    dtype=Key(name="DTYPE"),
+    checks=Key(name="CHECKS", read=list_of(one_of(CHECKS, "check"))),
+    variants=Key(name="VARIANTS", read=list_of(one_of(VARIANTS, "variant"))),
+    premerge=Key(name="PREMERGE", read=list_of(one_of(VARIANTS, "variant"))),
+    reads=Key(name="READS"),
+    tokens=Key(name="TOKENS"),
+)
+_NAMES = {field.name.upper() for field in fields(Constants)}
+# `checks` and `premerge` are another matter for each variant.
+_COPIED = ({field.name for field in fields(Constants)} & {field.name for field in fields(Workload)}) - {
+    "checks",
+    "premerge",
+}
 
 
 def load_workloads(folder: Path = WORKLOADS) -> dict[str, Workload]:
@@ -48,7 +84,7 @@ def load_workloads(folder: Path = WORKLOADS) -> dict[str, Workload]:
 
     Raises UsageError where a file's constants do not hold together.
     """
-    return {w.name: w for path in sorted(folder.glob("*.py")) for w in _workloads(path)}
+    return {w.name: w for path in sorted(folder.glob("*.py")) for w in _variants(path)}
 
 
 def workloads_with(patch: Path) -> dict[str, Workload]:
@@ -56,64 +92,63 @@ def workloads_with(patch: Path) -> dict[str, Workload]:
     return load_workloads() | load_workloads((patch if patch.is_dir() else patch.parent) / "workloads")
 
 
-def _workloads(path: Path) -> Iterator[Workload]:
-    constants, has_build = _constants(path)
-    checks, variants = tuple(constants.get("CHECKS", ())), tuple(constants.get("VARIANTS", ("static",)))
-    premerge = tuple(constants.get("PREMERGE", ()))
-    known = _CHECKS.issuperset(checks) and VARIANTS.keys() >= {*variants} >= {*premerge}
-    if not has_build or "DTYPE" not in constants or not known:
-        raise UsageError(
-            "not a workload",
-            where=shown(path),
-            got=f"constants {constants}, build: {'yes' if has_build else 'no'}",
-            next='define DTYPE = "bfloat16", CHECKS = ("kernels", "parity") and build(device, dtype, scale)',
-        )
-    for variant in variants:
-        plain = Workload(
-            name=name_of_variant(path.stem, variant),
-            path=str(path.resolve()),
-            dtype=constants["DTYPE"],
-            reads=tuple(constants.get("READS", ())),
-            checks=checks_of_variant(variant, checks),
-            premerge=variant in premerge,
-            tokens=tuple(constants.get("TOKENS", ())),
-        )
-        yield replace(plain, **VARIANTS[variant])
-
-
-def _constants(path: Path) -> tuple[dict[str, Any], bool]:
-    """The constants that this module reads, and whether there is a `build`."""
-    try:
-        tree = ast.parse(path.read_text(encoding="utf-8"))
-    except SyntaxError as error:
-        raise UsageError("not Python", where=f"{shown(path)}:{error.lineno}", got=error.msg) from None
-    constants = {}
-    for node in tree.body:
-        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name) and node.targets[0].id in _WORKLOAD:
-            try:
-                constants[node.targets[0].id] = ast.literal_eval(node.value)
-            except ValueError:
-                raise UsageError(
-                    "a constant of a workload must be a literal",
-                    where=f"{shown(path)}:{node.lineno}",
-                    got=ast.unparse(node),
-                    next='DTYPE = "bfloat16"',
-                ) from None
-    return constants, any(isinstance(node, ast.FunctionDef) and node.name == "build" for node in tree.body)
-
-
 def checks_of_variant(variant: str, checks: tuple[str, ...]) -> tuple[str, ...]:
     """Those of a file's checks that its variant gets."""
-    if variant in _WHOLE:
+    changed = VARIANTS[variant]
+    if variant in ("static", "dynamic"):
         return checks
     if variant == "shapes":
         return ("shapes",)
-    if variant in _MODES and "latency" in checks:
-        return ("latency",)  # what a mode does to facts is asked of other files
-    kept = {"kernels", "parity"} if variant in _WITH_NUMBERS else {"kernels"}
-    return tuple(check for check in checks if check in kept)
+    if "mode" in changed and "latency" in checks:
+        return ("latency",)  # facts of a mode are taken from files that are not timed
+    # Only dtypes and training have numbers to compare on the CPU. Caches are checked once a file.
+    own = ("kernels", "parity") if {"dtype", "training"} & changed.keys() else ("kernels",)
+    return tuple(check for check in checks if check in own)
 
 
 def name_of_variant(stem: str, variant: str) -> str:
     """`prenorm_mlp`, `prenorm_mlp_dynamic`, `pointwise_max_autotune`."""
     return stem if variant == "static" else f"{stem}_{variant.replace('-', '_')}"
+
+
+def _variants(path: Path) -> Iterator[Workload]:
+    constants = _read_constants(path)
+    copied = {name: getattr(constants, name) for name in _COPIED}
+    for variant in constants.variants:
+        plain = Workload(name=name_of_variant(path.stem, variant), path=str(path.resolve()), **copied)
+        checks = checks_of_variant(variant, constants.checks)
+        yield replace(plain, checks=checks, premerge=variant in constants.premerge, **VARIANTS[variant])
+
+
+def _read_constants(path: Path) -> Constants:
+    try:
+        tree = parse(path.read_text(encoding="utf-8"))
+    except Unreadable as error:
+        raise UsageError("not Python", where=f"{shown(path)}:{error.line}", got=error.reason) from None
+    nodes = {
+        node.targets[0].id: node
+        for node in tree.body
+        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name) and node.targets[0].id in _NAMES
+    }
+    try:
+        constants = structure(Constants, {name: _literal(name, node) for name, node in nodes.items()})
+        if not {*constants.premerge} <= {*constants.variants}:
+            raise Invalid("`PREMERGE` has a variant that `VARIANTS` has not", path=("PREMERGE",))
+        if not any(isinstance(node, ast.FunctionDef) and node.name == "build" for node in tree.body):
+            raise Invalid("no function `build`")
+    except Invalid as fault:
+        at = nodes.get(str(fault.path[0])) if fault.path else None
+        raise UsageError(
+            f"not a workload: {fault.what}",
+            where=f"{shown(path)}:{at.lineno}" if at else shown(path),
+            got=ast.unparse(at) if at else f"constants: {', '.join(nodes) or 'none'}",
+            next=fault.next or _FORM,
+        ) from None
+    return constants
+
+
+def _literal(name: str, node: ast.Assign) -> Any:
+    try:
+        return ast.literal_eval(node.value)
+    except ValueError:
+        raise Invalid(f"`{name}` must be a literal", path=(name,), next='DTYPE = "bfloat16"') from None

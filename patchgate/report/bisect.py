@@ -1,60 +1,72 @@
 """The answer of a search as text: what turned where, what changed with it, and how to see both sides.
 
-Decides order and wording. Refuses to search.
+A list of changes is cut after some lines and says how many more there are.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from types import MappingProxyType
+from collections.abc import Iterator, Sequence
 
-from patchgate.runs.bisect.search import Minimal
-from patchgate.runs.bisect.told import Outcome
+from patchgate.model.facts import format_value, value_in
+from patchgate.model.records import Facts
+from patchgate.model.results import CulpritsFound, Outcome, TurnFound
 
 _LONGEST = 24
 
 
-def render_turn(
-    outcome: Outcome,
-    *,
-    what: str,
-    question: str,
-    of: int,
-    label: Callable[[str], str],
-    again: Callable[[str], str],
-    notes: Sequence[str],
-    around: Mapping[str, Sequence[str]] = MappingProxyType({}),
-) -> Iterator[str]:
-    """Lines about the turn: `again` is the one-line command that asks one item, `around` titles with their lines."""
+def render_turn(turn: TurnFound) -> Iterator[str]:
+    """Lines about a turn, and about the commit of torch that made it where one was searched."""
+    outcome, labels = turn.outcome, turn.labels
     verb = "holds" if outcome.holds else "no longer holds"
     if outcome.between:
-        told = ", ".join(map(label, outcome.between))
-        yield f"the {what} from which `{question}` {verb} is one of: {told}, {label(outcome.first)}"
+        between = ", ".join(labels[item] for item in outcome.between)
+        yield f"the {turn.what} from which `{turn.question}` {verb} is one of: {between}, {labels[outcome.first]}"
     else:
-        yield f"first {what} in which `{question}` {verb}: {label(outcome.first)}"
+        yield f"first {turn.what} in which `{turn.question}` {verb}: {labels[outcome.first]}"
     for side, item in (("last before", outcome.last), ("first after", outcome.first)):
-        yield f"  {side}: {label(item)}  {outcome.readings[item].shown}"
-    yield f"  asked {outcome.asked} of {of}" + "".join(f"; {note}" for note in notes)
+        yield f"  {side}: {labels[item]}  {outcome.readings[item].shown}"
+    yield f"  asked {outcome.asked} of {turn.size}" + "".join(f"; {note}" for note in turn.notes)
     if outcome.turns > 1:
         yield f"  the records turn {outcome.turns} times in this range; this is the first"
-    yield from _listed("facts that changed", outcome.changed_facts)
-    for title, lines in around.items():
-        yield from _listed(title, lines)
+    yield from _section("facts that changed", changed_facts(outcome))
+    for title, lines in turn.changes.items():
+        yield from _section(title, lines)
     yield "see both sides:"
-    yield from (f"  {again(item)}" for item in (outcome.last, outcome.first))
+    yield from (f"  {turn.commands[item]}" for item in (outcome.last, outcome.first))
+    if isinstance(turn.commits, TurnFound):
+        yield from render_turn(turn.commits)
+    elif turn.commits is not None:
+        yield f"no commit of torch can be named; {turn.commits}"
 
 
-def render_minimal(found: Minimal[str], *, what: str, question: str, of: int, again: Sequence[str]) -> Iterator[str]:
-    """Lines about a minimal set; `again` are the commands with it, and with all the others."""
-    yield f"{len(found.items)} of {of} {what} together turn `{question}`:"
-    yield from (f"  {item}" for item in found.items)
-    if found.doubtful:
-        yield f"  (without {', '.join(found.doubtful)} nobody could tell)"
+def render_culprits(culprits: CulpritsFound) -> Iterator[str]:
+    """Lines about a minimal set of hunks or targets."""
+    minimal = culprits.minimal
+    yield f"{len(minimal.items)} of {culprits.size} {culprits.what} together turn `{culprits.question}`:"
+    yield from (f"  {item}" for item in minimal.items)
+    if minimal.doubtful:
+        yield f"  (without {', '.join(minimal.doubtful)} nobody could tell)"
     yield "see both sides:"
-    yield from (f"  {line}" for line in again)
+    yield from (f"  {line}" for line in culprits.commands)
 
 
-def _listed(title: str, lines: Sequence[str]) -> Iterator[str]:
+def changed_facts(outcome: Outcome) -> list[str]:
+    """`loads.max: 6 -> 2` for each fact that differs between both sides of a turn."""
+    before, after = outcome.readings[outcome.last].facts, outcome.readings[outcome.first].facts
+    names = sorted(before.keys() | after.keys()) if before and after else []
+    return [
+        f"{name}: {_value(before, name)} -> {_value(after, name)}"
+        for name in names
+        if value_in(before, name) != value_in(after, name)
+    ]
+
+
+def _value(facts: Facts, name: str) -> str:
+    value = value_in(facts, name)
+    return "absent" if value is None else format_value(value)
+
+
+def _section(title: str, lines: Sequence[str]) -> Iterator[str]:
     if lines:
         yield f"{title}:"
         yield from (f"  {line}" for line in lines[:_LONGEST])

@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from patchgate.runs.fidelity import Fidelity
+from patchgate.model.results import Fidelity
 
 
 def show_fidelity(console: Console, told: Sequence[Fidelity]) -> None:

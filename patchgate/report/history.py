@@ -1,65 +1,68 @@
 """A history as text: a series, what changed since the last run, and a check-list for an umbrella issue.
 
-Decides wording and where a long list is cut.
+Long lists are cut; patch names and messages are escaped.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
+from itertools import groupby
 
 from patchgate.checks.registry import catalogue
+from patchgate.model.results import Point, Regressions, Transition, VerdictKey
 from patchgate.model.text import escape_control
-from patchgate.runs.history.regressions import Cell, Group
-from patchgate.runs.history.store import Point
 
 _LONGEST = 5
-_LAST_CODE = re.compile(r"PG\d+(?=\)?$)")
 
 
 def render_series(points: Sequence[Point]) -> Iterator[str]:
-    """One line a value; an unchanged one is told once, with how often."""
+    """One line a value; a value that stays is shown once, with how often."""
     for patch, torch in sorted({(point.patch, point.torch) for point in points}):
         yield escape_control(f"{patch} on torch {torch}")
-        mine = [point for point in points if (point.patch, point.torch) == (patch, torch)]
-        start = 0
-        for at in range(1, len(mine) + 1):
-            if at == len(mine) or mine[at].value != mine[start].value:
-                times = f" ({at - start} runs)" if at - start > 1 else ""
-                yield escape_control(f"  {mine[start].at}  {mine[start].value}{times}")
-                start = at
+        series = (point for point in points if (point.patch, point.torch) == (patch, torch))
+        for value, equal in groupby(series, key=lambda point: point.value):
+            first, *rest = equal
+            times = f" ({len(rest) + 1} runs)" if rest else ""
+            yield escape_control(f"  {first.at}  {value}{times}")
 
 
-def render_transitions(changed: Sequence[tuple[Cell, str]]) -> Iterator[str]:
-    """Lines about the cells whose verdict is another than in the run before."""
-    yield f"{len(changed)} cells changed since the last run" if changed else "nothing changed since the last run"
-    for cell, how in changed:
-        code = _LAST_CODE.search(how)
-        title = f": {catalogue()[code[0]].title}" if code and code[0] in catalogue() else ""
-        yield f"  {_shown(cell)}: {how}{title}"
+def render_regressions(regressions: Regressions) -> Iterator[str]:
+    """What changed in the last run where there was one before, then what fails."""
+    if regressions.transitions is not None:
+        yield from render_transitions(regressions.transitions)
+    yield from render_checklist(regressions)
 
 
-def render_checklist(groups: Sequence[Group], flaky: Sequence[Cell]) -> Iterator[str]:
+def render_transitions(transitions: Sequence[Transition]) -> Iterator[str]:
+    """Lines about what has another verdict than in the run before."""
+    count = len(transitions)
+    yield f"{count} cells changed since the last run" if count else "nothing changed since the last run"
+    for transition in transitions:
+        code = transition.after.code
+        title = f": {catalogue()[code].title}" if code in catalogue() else ""
+        yield f"  {_place(transition.key)}: {transition}{title}"
+
+
+def render_checklist(regressions: Regressions) -> Iterator[str]:
     """Markdown: a box for each cause, ticked when it is closed."""
-    if not groups:
+    if not regressions.groups:
         yield "no failures"
-    for group in groups:
+    for group in regressions.groups:
         box = "x" if group.bucket == "closed" else " "
         title = catalogue()[group.code].title if group.code in catalogue() else ""
-        told = f"{group.code} {title}: {_escape(group.signature)} ({len(group.cells)} cells)"
-        yield f"- [{box}] **{group.bucket}** {told}"
-        yield from (f"  - {_escape(_shown(cell))}" for cell in group.cells[:_LONGEST])
-        if len(group.cells) > _LONGEST:
-            yield f"  - and {len(group.cells) - _LONGEST} more"
-    if flaky:
-        yield f"- [ ] **flaky** ({len(flaky)} cells)"
-        yield from (f"  - {_escape(_shown(cell))}" for cell in flaky[:_LONGEST])
+        cause = f"{group.code} {title}: {_escape(group.signature)} ({len(group.keys)} cells)"
+        yield f"- [{box}] **{group.bucket}** {cause}"
+        yield from (f"  - {_escape(_place(key))}" for key in group.keys[:_LONGEST])
+        if len(group.keys) > _LONGEST:
+            yield f"  - and {len(group.keys) - _LONGEST} more"
+    if regressions.flaky:
+        yield f"- [ ] **flaky** ({len(regressions.flaky)} cells)"
+        yield from (f"  - {_escape(_place(key))}" for key in regressions.flaky[:_LONGEST])
 
 
 def _escape(text: str) -> str:
     return escape_control(text).replace("<", "&lt;").replace("`", "'")
 
 
-def _shown(cell: Cell) -> str:
-    patch, torch, check, subject = cell
-    return escape_control(f"{patch} on torch {torch}: {check} {subject}")
+def _place(key: VerdictKey) -> str:
+    return escape_control(f"{key.patch} on torch {key.torch}: {key.check} {key.subject}")

@@ -18,12 +18,13 @@ from patchgate.inputs.patch import load_patch
 from patchgate.model.files import write_atomically
 from patchgate.model.paths import DEVICES, GOLDEN, PACKAGE, SUITE, WORKLOADS
 from patchgate.model.records import Colour, Observation, Verdict
+from patchgate.model.results import RunResults
 from patchgate.runner.environments import Environments, NotInstallable
 from patchgate.runner.identity import files_digest, identity_of, patch_digest
 from patchgate.runner.run import NAME, VERDICTS, Limits, Run, load_run, load_verdicts
-from patchgate.runs.evidence import Judged, gather
 from patchgate.runs.gate import judge_patch
 from patchgate.runs.history.store import History
+from patchgate.runs.run_results import results_of
 
 DONE = ".done"
 Tell = Callable[[str], None]
@@ -89,14 +90,14 @@ class Sweep:
             )
         return verdicts
 
-    def evidence(self) -> Iterator[Judged]:
+    def evidence(self) -> Iterator[RunResults]:
         """What was carried out, job by job, with what it left; a row without environment left nothing."""
         for job, told, has_results in self.told:
             patch = load_patch(job.patch)
             if has_results:
-                yield gather(load_run(self.results(job) / NAME), patch, told)
+                yield results_of(load_run(self.results(job) / NAME), patch, told)
             else:
-                yield Judged(patch=patch, torches=(job.torch,), verdicts=tuple(told))
+                yield RunResults(patch=patch, torches=(job.torch,), verdicts=tuple(told))
 
     def known(self, job: Job) -> Done | None:
         """What was judged before for the same content. Raises NotInstallable where the row has no environment."""

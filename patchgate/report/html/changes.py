@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from patchgate.checks.registry import catalogue
+from patchgate.model.results import Regressions, RunVerdicts, VerdictKey
 from patchgate.report.html.page import Address
-from patchgate.runs.history.regressions import Cell, Cells, flaky, groups, transitions
 
 _LONGEST = 20
 _MARKS = {"green": "g", "grey": "?", "red": "r"}
@@ -53,39 +53,42 @@ class News:
     turns: dict[Address, str]
 
 
-def news(runs: Sequence[Cells]) -> News:
-    """Of runs in the order of time, the last of which is told about."""
-    turned = list(transitions(runs[-2], runs[-1])) if len(runs) > 1 else []
+def news(regressions: Regressions) -> News:
+    """The same, ready for the page: each long list cut, each line with its cell."""
+    turned = regressions.transitions or ()
     causes = [
         Cause(
             bucket=group.bucket,
             code=group.code,
             title=catalogue()[group.code].title if group.code in catalogue() else "",
             signature=group.signature,
-            count=len(group.cells),
-            lines=tuple(_line(cell) for cell in group.cells[:_LONGEST]),
+            count=len(group.keys),
+            lines=tuple(_line(key) for key in group.keys[:_LONGEST]),
         )
-        for group in groups(runs)
+        for group in regressions.groups
     ]
     return News(
-        first=len(runs) < 2,
-        turned=tuple(_line(cell, how) for cell, how in turned[:_LONGEST]),
+        first=regressions.transitions is None,
+        turned=tuple(_line(each.key, str(each)) for each in turned[:_LONGEST]),
         more=max(0, len(turned) - _LONGEST),
         causes=tuple(causes),
-        flaky=tuple(_line(cell) for cell in flaky(runs)[:_LONGEST]),
-        turns=_turns(runs),
+        flaky=tuple(_line(key) for key in regressions.flaky[:_LONGEST]),
+        turns=_turns(regressions.runs),
     )
 
 
-def _turns(runs: Sequence[Cells]) -> dict[Address, str]:
-    told: dict[Address, list[str]] = {}
-    for number, cells in enumerate(runs):
-        for cell, (colour, _, _) in cells.items():
-            marks = told.setdefault(_line(cell).address, ["-"] * len(runs))
-            marks[number] = max(marks[number], _MARKS[colour], key=_WORST_LAST.index)
-    return {address: "".join(marks) for address, marks in told.items() if len({*marks}) > 1}
+def _turns(runs: Sequence[RunVerdicts]) -> dict[Address, str]:
+    turns: dict[Address, list[str]] = {}
+    for number, verdicts in enumerate(runs):
+        for key, verdict in verdicts.items():
+            marks = turns.setdefault(_address(key), ["-"] * len(runs))
+            marks[number] = max(marks[number], _MARKS[verdict.colour], key=_WORST_LAST.index)
+    return {address: "".join(marks) for address, marks in turns.items() if len({*marks}) > 1}
 
 
-def _line(cell: Cell, how: str = "") -> Line:
-    patch, torch, check, subject = cell
-    return Line(address=Address(patch, check, subject.partition(" ")[0], torch), subject=subject, how=how)
+def _line(key: VerdictKey, how: str = "") -> Line:
+    return Line(address=_address(key), subject=key.subject, how=how)
+
+
+def _address(key: VerdictKey) -> Address:
+    return Address(key.patch, key.check, key.subject.partition(" ")[0], key.torch)

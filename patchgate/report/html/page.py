@@ -16,12 +16,12 @@ from packaging.version import Version
 from patchgate.checks.registry import catalogue
 from patchgate.model.facts import UNPATCHED, check_of, format_value, not_requested, value_in
 from patchgate.model.records import Colour, FactValue, Observation, Patch, Verdict
+from patchgate.model.results import ComparedCase, RunResults, TimeRatio
 from patchgate.model.serialization import fact_from
 from patchgate.model.versions import release_line
 from patchgate.report.commands import words_and_command
 from patchgate.report.html.code_diff import DiffLine, compare_code
 from patchgate.report.view import View, cell_of, group, reading_order, view
-from patchgate.runs.evidence import Compared, Judged, Timed
 
 # A colour is sent as its place here; the script has the same order.
 _COLOURS = (Colour.GREEN, Colour.RED, Colour.GREY)
@@ -64,7 +64,7 @@ class Page:
 
     def __init__(self, *, past: Past = lambda workload, device: {}, note: str = "") -> None:
         self.past, self.note = past, note
-        self.times: list[tuple[Patch, Timed]] = []
+        self.times: list[tuple[Patch, TimeRatio]] = []
         self._tables = Tables()
         self._diffs: dict[tuple[str, str], int] = {}
         self._patches: dict[str, Patch] = {}
@@ -73,7 +73,7 @@ class Page:
         self._lines: dict[str, dict[tuple[str, str], dict[str, int]]] = {}
         self._verdicts: dict[str, list[Verdict]] = {}
 
-    def add(self, judged: Judged) -> None:
+    def add(self, judged: RunResults) -> None:
         """Take in one patch on some releases; the same patch may come again with others."""
         patch = judged.patch
         self._patches.setdefault(patch.id, patch)
@@ -160,7 +160,7 @@ class Page:
             command=command,
         )
 
-    def _case(self, one: Compared, verdicts: Mapping[tuple[str, str], Verdict]) -> int:
+    def _case(self, one: ComparedCase, verdicts: Mapping[tuple[str, str], Verdict]) -> int:
         environment = tuple(sorted({**one.patched.environment, "measured on": one.on}.items()))
         return self._tables.place(
             "cases",
@@ -174,7 +174,7 @@ class Page:
             history=tuple(self._history(one)),
         )
 
-    def _facts(self, one: Compared, verdicts: Mapping[tuple[str, str], Verdict]) -> Iterator[int]:
+    def _facts(self, one: ComparedCase, verdicts: Mapping[tuple[str, str], Verdict]) -> Iterator[int]:
         """The facts of a case, those of its kernels first; code and kind are empty where nothing judged it."""
         before = one.unpatched.facts if one.unpatched else {}
         names = {*before, *one.patched.facts, *one.golden.facts} - not_requested(one.golden.facts, one.patched.facts)
@@ -208,7 +208,7 @@ class Page:
     def _diff_line(self, line: DiffLine) -> int:
         return self._tables.place("diff_lines", **vars(line))
 
-    def _history(self, one: Compared) -> Iterator[int]:
+    def _history(self, one: ComparedCase) -> Iterator[int]:
         """Values over time, unpatched and patched, of each fact that has those of several runs."""
         past, line = self.past(one.case.workload, one.case.device), release_line(one.case.torch)
         for fact in sorted({fact for torch, _, fact in past if torch == line}):

@@ -1,1 +1,1 @@
-"""Searches for what turned an answer: a release, a commit, a hunk or a replaced name."""
+"""Search for what turned an answer: a release, a commit, a hunk or a replaced name."""

@@ -1,7 +1,7 @@
-"""What was judged over time: an embedded SQLite file of runs, verdicts and observations.
+"""What was judged over time: an SQLite file of runs, verdicts, facts and costs.
 
-Decides the tables, and that nothing is kept twice: a night that is like the one before costs a line a check and
-case. Write-ahead logging, so that a reader never waits for a sweep.
+Nothing is kept twice: a night that is like the one before costs a line a check and case (docs/sweep.md has sizes and
+times). Write-ahead logging, so that a reader never waits for a sweep.
 """
 
 from __future__ import annotations
@@ -10,15 +10,14 @@ import hashlib
 import json
 import sqlite3
 import zlib
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
 from typing import Any
 
 from patchgate.model.errors import UsageError
+from patchgate.model.facts import UNPATCHED
 from patchgate.model.records import Observation, Verdict
+from patchgate.model.results import Point, RunVerdicts, VerdictKey, VerdictSummary
 from patchgate.model.serialization import fact_to, to_dict
 from patchgate.model.versions import release_line
 
@@ -40,19 +39,8 @@ CREATE TABLE IF NOT EXISTS cost (
 """
 _NAMES = ("run", "content", "judged", "observed", "cost")
 _FORMAT = 2
-UNPATCHED = "unpatched"
-Judged = tuple[str, str, str]
-Cells = dict[tuple[str, str, str, str], tuple[str, str, str]]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Point:
-    """One value of a series: what a fact was in one run."""
-
-    at: str
-    torch: str
-    patch: str
-    value: str
+# (patch, torch, check)
+_Check = tuple[str, str, str]
 
 
 class History:
@@ -61,9 +49,9 @@ class History:
     def __init__(self, path: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         self._file = sqlite3.connect(path, timeout=60)
-        # What was read once: most runs say of most what the run before said.
-        self._values: dict[bytes, dict[str, str]] = {}
-        self._said: dict[tuple[Judged, frozenset[bytes]], Cells] = {}
+        # Contents that were read: most runs say of most what the run before said.
+        self._facts_read: dict[bytes, dict[str, str]] = {}
+        self._verdicts_read: dict[tuple[_Check, frozenset[bytes]], RunVerdicts] = {}
         try:
             self._file.execute("PRAGMA journal_mode = WAL")
             self._prepare()
@@ -82,100 +70,101 @@ class History:
     def close(self) -> None:
         self._file.close()
 
-    @contextmanager
-    def _all_or_nothing(self) -> Iterator[sqlite3.Connection]:
-        with self._file:
-            yield self._file
-
     def record(self, run: str, at: str, patch: str, verdicts: list[Verdict], observations: list[Observation]) -> None:
-        """Keep what one patch was given in a run; again is the same as once."""
-        with self._all_or_nothing() as file:
+        """Keep what one patch was given in a run that began `at` (ISO 8601); recorded again, it is kept once."""
+        with self._file as file:  # one transaction
             file.execute("INSERT OR IGNORE INTO run VALUES (?, ?)", (run, at))
-            for (torch, check), told in groupby(sorted(verdicts, key=_place), key=lambda v: (v.torch, v.check)):
-                said = list(told)
-                worst = max(v.colour.value for v in said)  # green < grey < red, also as words
-                key = _keep(file, [to_dict(v) | {"colour": v.colour.value} for v in said])
-                file.execute(
-                    "INSERT OR IGNORE INTO judged VALUES (?,?,?,?,?,?)", (run, patch, torch, check, key, worst)
-                )
-            for o in observations:
-                case = o.case
-                key = _keep(file, {name: fact_to(value) for name, value in o.facts.items()})
-                row = (case.workload, case.device, run, case.torch, case.patch or UNPATCHED, key)
-                file.execute("INSERT OR IGNORE INTO observed VALUES (?,?,?,?,?,?)", row)
+            for (torch, check), group in groupby(sorted(verdicts, key=_order), key=lambda v: (v.torch, v.check)):
+                of_check = list(group)
+                worst = max(v.colour.value for v in of_check)  # green < grey < red, also as words
+                digest = _save(file, [to_dict(v) | {"colour": v.colour.value} for v in of_check])
+                judged = (run, patch, torch, check, digest, worst)
+                file.execute("INSERT OR IGNORE INTO judged VALUES (?,?,?,?,?,?)", judged)
+            for observation in observations:
+                case = observation.case
+                digest = _save(file, {name: fact_to(value) for name, value in observation.facts.items()})
+                observed = (case.workload, case.device, run, case.torch, case.patch or UNPATCHED, digest)
+                file.execute("INSERT OR IGNORE INTO observed VALUES (?,?,?,?,?,?)", observed)
 
-    def _told(self, digest: bytes) -> Any:
-        (told,) = self._file.execute("SELECT told FROM content WHERE digest = ?", (digest,)).fetchone()
-        return json.loads(zlib.decompress(told))
+    def _content(self, digest: bytes) -> Any:
+        (packed,) = self._file.execute("SELECT told FROM content WHERE digest = ?", (digest,)).fetchone()
+        return json.loads(zlib.decompress(packed))
 
     def _facts(self, digest: bytes) -> dict[str, str]:
-        if digest not in self._values:
-            self._values[digest] = {name: json.dumps(value) for name, value in self._told(digest).items()}
-        return self._values[digest]
+        """The facts of an observation, each value as JSON."""
+        if digest not in self._facts_read:
+            facts = self._content(digest)
+            self._facts_read[digest] = {name: json.dumps(value) for name, value in facts.items()}
+        return self._facts_read[digest]
 
     def spend(self, run: str, patch: str, torch: str, seconds: float) -> None:
         """Keep how long one patch took to be judged on one torch."""
-        with self._all_or_nothing() as file:
+        with self._file as file:
             file.execute("INSERT OR REPLACE INTO cost VALUES (?,?,?,?)", (patch, torch, run, seconds))
 
     def costs(self) -> dict[tuple[str, str], float]:
         """(patch, torch) -> the seconds that it took when it was last judged anew."""
-        asked = "SELECT patch, torch, seconds FROM cost JOIN run ON run.id = cost.run ORDER BY run.at, run.id"
-        return {(patch, torch): seconds for patch, torch, seconds in self._file.execute(asked)}
+        query = "SELECT patch, torch, seconds FROM cost JOIN run ON run.id = cost.run ORDER BY run.at, run.id"
+        return {(patch, torch): seconds for patch, torch, seconds in self._file.execute(query)}
 
     def runs(self) -> list[tuple[str, str]]:
         """(id, time) of every run, oldest first."""
         return list(self._file.execute("SELECT id, at FROM run ORDER BY at, id"))
 
     def series(self, workload: str, device: str, fact: str, patch: str | None = None) -> list[Point]:
-        """Each value of a fact, oldest first."""
-        asked = (
+        """Each value of a fact, oldest first; without `patch` those of every patch and of unpatched torch."""
+        query = (
             "SELECT run.at, torch, patch, facts FROM observed JOIN run ON run.id = observed.run"
             " WHERE workload = ? AND device = ? AND (? IS NULL OR patch = ?) ORDER BY run.at, torch, patch"
         )
-        found = self._file.execute(asked, (workload, device, patch, patch))
         return [
             Point(at=at, torch=release_line(torch), patch=whose, value=facts[fact])
-            for at, torch, whose, digest in found
+            for at, torch, whose, digest in self._file.execute(query, (workload, device, patch, patch))
             if fact in (facts := self._facts(digest))
         ]
 
     def past(self, workload: str, device: str, runs: int) -> dict[tuple[str, str, str], list[str]]:
         """(torch, patch, fact) -> its values in the last so many runs, oldest first."""
-        asked = "SELECT torch, patch, facts FROM observed WHERE workload = ? AND device = ? AND run = ?"
-        found: dict[tuple[str, str, str], list[str]] = {}
+        query = "SELECT torch, patch, facts FROM observed WHERE workload = ? AND device = ? AND run = ?"
+        past: dict[tuple[str, str, str], list[str]] = {}
         for run, _ in self.runs()[-runs:]:
-            for torch, patch, digest in self._file.execute(asked, (workload, device, run)):
+            for torch, patch, digest in self._file.execute(query, (workload, device, run)):
                 for fact, value in self._facts(digest).items():
-                    found.setdefault((release_line(torch), patch, fact), []).append(value)
-        return found
+                    past.setdefault((release_line(torch), patch, fact), []).append(value)
+        return past
 
-    def recent(self, runs: int) -> list[Cells]:
-        """(patch, torch, check, subject) -> (worst colour, code, actual) in each of the last runs, oldest first.
+    def recent(self, runs: int) -> list[RunVerdicts]:
+        """The verdicts of each of the last runs, oldest first.
 
         Without the checks that were green of a patch on a torch, and said the same, in all of these runs.
         """
-        asked = "SELECT patch, torch, chk, verdicts, colour FROM judged WHERE run = ?"
-        told: list[dict[Judged, frozenset[bytes]]] = []
-        moved: set[Judged] = set()
+        query = "SELECT patch, torch, chk, verdicts, colour FROM judged WHERE run = ?"
+        contents: list[dict[_Check, frozenset[bytes]]] = []
+        changing: set[_Check] = set()
         for run, _ in self.runs()[-runs:]:
-            one: dict[Judged, frozenset[bytes]] = {}
-            for patch, torch, check, digest, colour in self._file.execute(asked, (run,)):
+            by_check: dict[_Check, frozenset[bytes]] = {}
+            for patch, torch, check, digest, colour in self._file.execute(query, (run,)):
                 key = patch, release_line(torch), check
-                one[key] = one.get(key, frozenset()) | {digest}
-                moved |= {key} if colour != "green" else set()
-            told.append(one)
-        for one in told[1:]:
-            moved |= {key for key in one.keys() | told[0].keys() if one.get(key) != told[0].get(key)}
-        return [self._cells({key: said for key, said in one.items() if key in moved}) for one in told]
+                by_check[key] = by_check.get(key, frozenset()) | {digest}
+                if colour != "green":
+                    changing.add(key)
+            contents.append(by_check)
+        for by_check in contents[1:]:
+            first = contents[0]
+            changing |= {key for key in by_check.keys() | first.keys() if by_check.get(key) != first.get(key)}
+        return [
+            self._verdicts({key: digests for key, digests in by_check.items() if key in changing})
+            for by_check in contents
+        ]
 
-    def _cells(self, judged: dict[Judged, frozenset[bytes]]) -> Cells:
-        cells: Cells = {}
-        for key, digests in judged.items():
-            if (key, digests) not in self._said:
-                self._said[key, digests] = _worst(key, [each for digest in digests for each in self._told(digest)])
-            cells |= self._said[key, digests]
-        return cells
+    def _verdicts(self, by_check: dict[_Check, frozenset[bytes]]) -> RunVerdicts:
+        verdicts: dict[VerdictKey, VerdictSummary] = {}
+        for check, digests in by_check.items():
+            if (check, digests) not in self._verdicts_read:
+                contents = [verdict for digest in digests for verdict in self._content(digest)]
+                self._verdicts_read[check, digests] = _worst_by_subject(check, contents)
+            verdicts.update(self._verdicts_read[check, digests])
+        return verdicts
 
     def counts(self) -> dict[str, int]:
         """Rows by table."""
@@ -187,7 +176,7 @@ class History:
             raise UsageError("no history to merge", where=str(other), got="nothing there", next="history --merge FILE")
         History(other).close()  # its tables, and that it is a history at all
         self._file.execute("ATTACH ? AS other", (str(other),))
-        with self._all_or_nothing() as file:
+        with self._file as file:
             for table in _NAMES:
                 file.execute(f"INSERT OR IGNORE INTO {table} SELECT * FROM other.{table}")
         self._file.execute("DETACH other")
@@ -199,22 +188,22 @@ class History:
         copy.close()
 
 
-def _place(verdict: Verdict) -> tuple[str, ...]:
+def _order(verdict: Verdict) -> tuple[str, ...]:
     return verdict.torch, verdict.check, verdict.subject, verdict.code, verdict.actual
 
 
-def _worst(key: Judged, said: list[dict[str, str]]) -> Cells:
-    """Cell -> its worst verdict, of all that was said of one check."""
-    cells: Cells = {}
-    for each in said:
-        cell, told = (*key, each["subject"]), (each["colour"], each["code"], each["actual"])
-        cells[cell] = max(told, cells.get(cell, told))
-    return cells
+def _worst_by_subject(check: _Check, verdicts: list[dict[str, str]]) -> RunVerdicts:
+    worst: dict[VerdictKey, VerdictSummary] = {}
+    for verdict in verdicts:
+        key = VerdictKey(*check, verdict["subject"])
+        summary = VerdictSummary(verdict["colour"], verdict["code"], verdict["actual"])
+        worst[key] = max(summary, worst.get(key, summary))
+    return worst
 
 
-def _keep(file: sqlite3.Connection, told: Any) -> bytes:
-    """The digest under which it is kept, once."""
-    text = json.dumps(told, sort_keys=True).encode()
+def _save(file: sqlite3.Connection, content: Any) -> bytes:
+    """Keep a content, once, and return its digest."""
+    text = json.dumps(content, sort_keys=True).encode()
     digest = hashlib.sha256(text).digest()[:16]
     file.execute("INSERT OR IGNORE INTO content VALUES (?, ?)", (digest, zlib.compress(text)))
     return digest

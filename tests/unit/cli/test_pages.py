@@ -6,7 +6,7 @@ import re
 
 from patchgate.cli.pages import write_page
 from patchgate.model.records import Case, Claims, Expectation, Observation, Patch
-from patchgate.runs.evidence import Compared, Judged
+from patchgate.model.results import ComparedCase, RunResults
 from patchgate.runs.history.store import History
 
 PATCH = Patch(id="mine", path="p.py", source="", claims=Claims(title="t"))
@@ -18,7 +18,7 @@ def observed(value):
 
 
 def judged():
-    case = Compared(
+    case = ComparedCase(
         case=CASE,
         golden=Expectation(),
         golden_unpatched=Expectation(),
@@ -27,7 +27,7 @@ def judged():
         code=None,
         on="",
     )
-    return Judged(patch=PATCH, torches=("2.11.0",), verdicts=(), compared=(case,))
+    return RunResults(patch=PATCH, torches=("2.11.0",), verdicts=(), compared=(case,))
 
 
 def written(folder):

@@ -1,14 +1,11 @@
-"""What a patch is on disk, and what its manifest may say; every refusal word for word."""
+"""What a patch is on disk; every refusal word for word."""
 
 import pytest
 from expecttest import assert_expected_inline
 
-from patchgate.inputs.manifest import load_claims
 from patchgate.inputs.patch import load_patch
 from patchgate.model.errors import UsageError
-from patchgate.model.records import Budget, Numerics, Symptom
-
-SYMPTOM = '[symptom]\nworkload = "residual_stack"\ndevice = "h200"\nfact = "loads.max"\n'
+from patchgate.model.records import Numerics
 
 
 def manifest(folder, text):
@@ -94,124 +91,4 @@ def test_a_file_that_is_no_python_file_is_refused(folder):
 mine.txt: not a patch
   got:  a .txt file
   next: give a folder that holds patch.py or patch.diff (and patch.toml), or a .py or .diff file""",
-    )
-
-
-def test_every_claim_is_read(folder):
-    text = """
-title = "T"
-source = "S"
-applies_to = ">=2.11,<2.14"
-fixed_in = "2.14"
-targets = ["torch.a", "torch.b"]
-numerics = "rounding"
-error_factor = 2
-largest_ulps = 4.5
-"""
-    budgets = '[budgets]\ncompile_calls = "0.2 %"\nlatency = "-8 % .. 0 %"\n'
-    claims = load_claims(manifest(folder, text + SYMPTOM + 'predicate = "> 4"\n' + budgets))
-    assert (claims.title, claims.source, claims.applies_to, claims.fixed_in) == ("T", "S", ">=2.11,<2.14", "2.14")
-    assert (claims.targets, claims.numerics, claims.error_factor) == (("torch.a", "torch.b"), Numerics.ROUNDING, 2.0)
-    assert claims.largest_ulps == 4.5
-    assert claims.symptom == Symptom(workload="residual_stack", device="h200", fact="loads.max", predicate="> 4")
-    assert claims.budgets == {"compile_calls": Budget(low=-0.002, high=0.002), "latency": Budget(low=-0.08, high=0.0)}
-
-
-WRONG = [
-    'aplies_to = "==2.11.0"',
-    "colour = 1",
-    "title = 3",
-    'applies_to = "2.11 or so"',
-    'fixed_in = "soon"',
-    'numerics = "any"',
-    'targets = "torch.a"',
-    "targets = [1]",
-    "error_factor = 0.5",
-    "error_factor = true",
-    "error_factor = nan",
-    "error_factor = inf",
-    "largest_ulps = 0",
-    'symptom = "> 4"',
-    SYMPTOM,
-    SYMPTOM + "predicate = 4",
-    SYMPTOM + 'predicate = "at least 4"',
-    SYMPTOM + 'predicate = "> 4"\nwhen = "always"',
-    "budgets = 3",
-    '[budgets]\nlatncy = "1 %"',
-    '[budgets]\nlatency = "5 ms"',
-    "[budgets]\ncompile_calls = 0.001",
-]
-
-
-def test_every_wrong_claim_is_refused_with_its_line_and_a_way_out(folder):
-    told = [refused(load_claims, manifest(folder, f"# claims\n{text}\n")) for text in WRONG]
-    assert_expected_inline(
-        "\n".join(told),
-        """\
-patch.toml:2: unknown key `aplies_to`
-  got:  aplies_to = ...
-  next: did you mean `applies_to`?
-patch.toml:2: unknown key `colour`
-  got:  colour = ...
-  next: known keys: applies_to, budgets, effects, error_factor, fixed_in, largest_ulps, numerics, scope, source, symptom, targets, title
-patch.toml:2: `title` must be a string
-  got:  title = 3
-  next: title = "..."
-patch.toml:2: not a PEP 440 specifier
-  got:  applies_to = '2.11 or so'
-  next: applies_to = ">=2.11,<2.14"
-patch.toml:2: not a version
-  got:  fixed_in = 'soon'
-  next: fixed_in = "2.12"
-patch.toml:2: unknown class of numerics
-  got:  numerics = 'any'
-  next: one of "bit-identical", "rounding", "changes"
-patch.toml:2: `targets` must be a list of dotted names
-  got:  targets = 'torch.a'
-  next: targets = ["torch._inductor..."]
-patch.toml:2: `targets` must be a list of dotted names
-  got:  targets = [1]
-  next: targets = ["torch._inductor..."]
-patch.toml:2: `error_factor` must be a finite number of at least 1
-  got:  error_factor = 0.5
-  next: error_factor = 1.1
-patch.toml:2: `error_factor` must be a finite number of at least 1
-  got:  error_factor = True
-  next: error_factor = 1.1
-patch.toml:2: `error_factor` must be a finite number of at least 1
-  got:  error_factor = nan
-  next: error_factor = 1.1
-patch.toml:2: `error_factor` must be a finite number of at least 1
-  got:  error_factor = inf
-  next: error_factor = 1.1
-patch.toml:2: `largest_ulps` must be a finite number of at least 1
-  got:  largest_ulps = 0
-  next: largest_ulps = 8.1
-patch.toml:2: `symptom` must be a table
-  got:  '> 4'
-  next: [symptom] workload = "residual_stack", device = "h200", fact = "loads.max", predicate = "> 4"
-patch.toml:2: a symptom needs four strings
-  got:  missing: predicate
-  next: workload = "residual_stack", device = "h200", fact = "loads.max", predicate = "> 4"
-patch.toml:2: a symptom needs four strings
-  got:  {'workload': 'residual_stack', 'device': 'h200', 'fact': 'loads.max', 'predicate': 4}
-  next: workload = "residual_stack", device = "h200", fact = "loads.max", predicate = "> 4"
-patch.toml:2: bad symptom predicate
-  got:  not a predicate: 'at least 4'; write one of < <= > >= == != contains and a number
-  next: predicate = "> 4"
-patch.toml:7: unknown key `symptom.when`
-  got:  when = ...
-  next: known keys: device, fact, predicate, workload
-patch.toml:2: `budgets` must be a table
-  got:  3
-  next: compile_calls = "0.1 %"   (or "-2 % .. 0.1 %")
-patch.toml:3: unknown key `budgets.latncy`
-  got:  latncy = ...
-  next: did you mean `latency`?
-patch.toml:3: not a budget: write 0.1 %, or a range as -2 % .. 0.1 %
-  got:  latency = '5 ms'
-  next: compile_calls = "0.1 %"   (or "-2 % .. 0.1 %")
-patch.toml:3: not a budget: write 0.1 %, or a range as -2 % .. 0.1 %
-  got:  compile_calls = 0.001
-  next: compile_calls = "0.1 %"   (or "-2 % .. 0.1 %")""",  # noqa: E501
     )

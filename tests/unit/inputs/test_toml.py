@@ -1,9 +1,12 @@
-"""TOML files: what cannot be read, and keys that nobody reads."""
+"""TOML files: what cannot be read, keys that nobody reads, and the line of a key."""
+
+from dataclasses import dataclass
 
 import pytest
 from expecttest import assert_expected_inline
 
-from patchgate.inputs.toml import line_of, read_toml, refuse_unknown
+from patchgate.inputs.structure import Invalid
+from patchgate.inputs.toml import line_of, load_toml_record, read_toml
 from patchgate.model.errors import UsageError
 
 
@@ -42,34 +45,60 @@ def test_what_is_not_utf8_is_refused(folder):
     assert (error.where, error.what, error.next) == ("a.toml:2", "not TOML", "save the file as UTF-8")
 
 
-def test_known_keys_pass_in_silence(folder):
-    path = write(folder, b"a = 1\n")
-    assert refuse_unknown(path, read_toml(path), {"a", "b"}) is None
+@dataclass(frozen=True)
+class Inner:
+    number: int = 0
 
 
-def test_an_unknown_key_is_refused_with_its_line_and_the_nearest_known_one(folder):
-    path = write(folder, b"title = 'x'\ntargts = []\n")
-    assert_expected_inline(
-        str(refused(refuse_unknown, path, read_toml(path), {"title", "targets"}, "patch.")),
-        """\
-a.toml:2: unknown key `patch.targts`
-  got:  targts = ...
-  next: did you mean `targets`?""",
-    )
+@dataclass(frozen=True)
+class Outer:
+    title: str
+    targets: tuple[str, ...] = ()
+    inner: tuple[Inner, ...] = ()
 
 
-def test_an_unknown_key_with_no_neighbour_is_told_what_there_is(folder):
-    path = write(folder, b"zzz = 1\n")
-    assert_expected_inline(
-        str(refused(refuse_unknown, path, read_toml(path), {"title", "targets"})),
-        """\
-a.toml:1: unknown key `zzz`
-  got:  zzz = ...
-  next: known keys: targets, title""",
-    )
+def test_a_file_is_read_into_a_record(folder):
+    path = write(folder, b"title = 'x'\ntargets = ['a']\n[[inner]]\nnumber = 1\n")
+    assert load_toml_record(Outer, path) == Outer(title="x", targets=("a",), inner=(Inner(number=1),))
 
 
-@pytest.mark.parametrize(("start", "number"), [("a", 1), ("b", 4), ("[c]", 5), ("z", 1), ("bb", 2)])
+def test_what_the_file_leaves_out_may_have_a_default(folder):
+    assert load_toml_record(Outer, write(folder, b""), defaults={"title": "y"}) == Outer(title="y")
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        (
+            b"title = 'x'\ntargts = []\n",
+            "a.toml:2: `targts`: unknown key\n  got:  targts = []\n  next: did you mean `targets`?",
+        ),
+        (b"zzz = 1\n", "a.toml:1: `zzz`: unknown key\n  got:  zzz = 1\n  next: known keys: inner, targets, title"),
+        (b"targets = []\n", 'a.toml:1: `title`: missing\n  got:  no such key\n  next: title = "..."'),
+        (
+            b"title = 'x'\n[[inner]]\nnumber = 1\n[[inner]]\nnumber = true\n",
+            "a.toml:5: `inner.number`: not a whole number\n  got:  number = True\n  next: number = 1",
+        ),
+        (
+            b"title = 'x'\n[[inner]]\nnumber = 1\n[[inner]]\nnumbr = 1\n",
+            "a.toml:5: `inner.numbr`: unknown key\n  got:  numbr = 1\n  next: did you mean `number`?",
+        ),
+    ],
+)
+def test_what_does_not_fit_is_refused_with_its_line_and_a_way_out(folder, text, told):
+    assert str(refused(load_toml_record, Outer, write(folder, text))) == told
+
+
+def test_a_check_of_the_whole_record_names_the_key(folder):
+    def check(record):
+        raise Invalid("no such target", path=("targets",), next="another")
+
+    path = write(folder, b"title = 'x'\ntargets = ['a']\n")
+    told = str(refused(load_toml_record, Outer, path, check))
+    assert told == "a.toml:2: no such target\n  got:  targets = ['a']\n  next: another"
+
+
+@pytest.mark.parametrize(("start", "number"), [("a", 1), ("b", 4), ("c", 5), ("z", 1), ("bb", 2)])
 def test_the_line_of_a_key_is_the_first_that_begins_with_it(start, number):
     assert line_of("a = 1\nbb = 1\n# b\n  b = 2\n[c]\nb = 3\n", start) == number
 

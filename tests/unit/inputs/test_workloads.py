@@ -60,9 +60,9 @@ def test_a_module_that_is_no_workload_is_refused(folder):
     assert_expected_inline(
         refused(load_workloads, folder),
         """\
-stack.py: not a workload
-  got:  constants {'DTYPE': 'float32', 'CHECKS': ('kernals',)}, build: no
-  next: define DTYPE = "bfloat16", CHECKS = ("kernels", "parity") and build(device, dtype, scale)""",
+stack.py:2: not a workload: `CHECKS`: no check `kernals`
+  got:  CHECKS = ('kernals',)
+  next: did you mean `kernels`?""",
     )
 
 
@@ -86,7 +86,7 @@ def test_a_constant_that_only_running_could_tell_is_refused(folder):
     assert_expected_inline(
         refused(load_workloads, folder),
         """\
-stack.py:2: a constant of a workload must be a literal
+stack.py:2: not a workload: `DTYPE` must be a literal
   got:  DTYPE = torch.bfloat16
   next: DTYPE = "bfloat16\"""",
     )

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 from patchgate.model.records import Kind, Verdict
+from patchgate.model.results import FailureGroup, Point, Regressions, Transition, VerdictKey, VerdictSummary
 from patchgate.model.text import did_you_mean, escape_control
 from patchgate.report.comment import as_code
 from patchgate.report.github import annotation, render_annotations
@@ -17,8 +18,6 @@ from patchgate.report.history import render_checklist, render_series, render_tra
 from patchgate.report.markdown import escape, render_markdown
 from patchgate.report.terminal import show_run
 from patchgate.report.view import view
-from patchgate.runs.history.regressions import Group
-from patchgate.runs.history.store import Point
 
 HOSTILE = "a\x1b[31mred\x07 \u202egnp.exe\u2069\x9b\r\ud800"
 UNSEEN = set("\x1b\x07\u202e\u2069\x9b\r\ud800")
@@ -60,9 +59,12 @@ def reports():
     yield "comment", render_markdown(HOSTILE, shown, quote=as_code)
     yield "code", as_code(HOSTILE)
     yield "series", "".join(render_series([Point(at="now", torch="2.11.0", patch=HOSTILE, value=HOSTILE)]))
-    failed = Group(bucket="new", code="PG201", signature=HOSTILE, cells=((HOSTILE, "2.11.0", "gate", HOSTILE),))
-    yield "checklist", "".join(render_checklist([failed], failed.cells))
-    yield "transitions", "".join(render_transitions([(failed.cells[0], "green -> red (PG201)")]))
+    key = VerdictKey(HOSTILE, "2.11.0", "gate", HOSTILE)
+    failed = FailureGroup(bucket="new", code="PG201", signature=HOSTILE, keys=(key,))
+    regressions = Regressions(runs=(), transitions=None, groups=(failed,), flaky=(key,))
+    yield "checklist", "".join(render_checklist(regressions))
+    colours = [VerdictSummary(colour, "PG201", HOSTILE) for colour in ("green", "red")]
+    yield "transitions", "".join(render_transitions([Transition(key=key, before=colours[0], after=colours[1])]))
     yield "github", "".join(render_annotations(shown, Path("/nowhere")))
     yield "annotation", annotation("error", HOSTILE, file=HOSTILE)
     yield "cell", escape(HOSTILE)

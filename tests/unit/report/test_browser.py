@@ -7,10 +7,11 @@ from browsing import installed, started
 from selenium.webdriver.common.keys import Keys
 
 from patchgate.model.records import Case, Claims, Expectation, Kind, Observation, Patch, Symptom, Verdict
+from patchgate.model.results import ComparedCase, RunResults, VerdictKey, VerdictSummary
 from patchgate.report.html.changes import news
 from patchgate.report.html.page import Page
 from patchgate.report.html.render import render_html
-from patchgate.runs.evidence import Compared, Judged
+from patchgate.runs.history.regressions import regressions_in
 
 # One browser, so one worker.
 pytestmark = pytest.mark.xdist_group("browser")
@@ -43,7 +44,7 @@ def compared(torch, after):
     before = {"loads": (2, 1, 6), "loads.max": 6, NAME: 1}
     now = {"loads": (2, 1, after), "loads.max": after, NAME: 1}
     code = (f"x = 1  # {NAME}\ny = {side}" for side in ("'before'", "'after'"))
-    return Compared(
+    return ComparedCase(
         case=case,
         golden=Expectation(facts={"loads": (2, 1, 4), "loads.max": 4, NAME: 1}),
         golden_unpatched=Expectation(facts=before),
@@ -64,7 +65,7 @@ def judged(name=NAME, items=3):
         verdict("2.11.0", "parity", f"{NAME} bits", Kind.UNMEASURED, "PG508"),
         *(verdict(torch, "graph", f"item{n:05}.h200 x") for n in range(items) for torch in TORCHES),
     ]
-    return Judged(
+    return RunResults(
         patch=patch,
         torches=TORCHES,
         verdicts=tuple(told),
@@ -194,8 +195,9 @@ def test_on_a_phone_the_page_never_scrolls_sideways(browser, page):
 
 
 def test_the_news_of_a_sweep_lead_to_their_cells(browser, tmp_path):
-    cell = (NAME, "2.11.0", "kernels", "stack.h200 loads.max")
-    told = news([{cell: ("green", "PG300", "4")}, {cell: ("red", "PG301", "5")}])
+    key = VerdictKey(NAME, "2.11.0", "kernels", "stack.h200 loads.max")
+    runs = [{key: VerdictSummary("green", "PG300", "4")}, {key: VerdictSummary("red", "PG301", "5")}]
+    told = news(regressions_in(runs))
     browser.open(written(tmp_path, judged(), judged("sound"), told=told))
     browser.one("section ul a").click()
     assert browser.one("#cell-title").text == f"{NAME} · kernels · stack.h200 · torch 2.11.0"

@@ -10,8 +10,9 @@ from patchgate.cli.fidelity import _code
 from patchgate.cli.main import cli
 from patchgate.model.errors import UsageError
 from patchgate.model.records import Case, Cause, Failure, Observation, Unmeasured
+from patchgate.model.results import Difference
 from patchgate.report.fidelity import show_fidelity
-from patchgate.runs.fidelity import Difference, compare_sides
+from patchgate.runs.fidelity import compare_sides
 
 
 def observed(device="cuda", **facts):

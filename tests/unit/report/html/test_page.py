@@ -15,8 +15,8 @@ from patchgate.model.records import (
     Symptom,
     Verdict,
 )
+from patchgate.model.results import ComparedCase, RunResults
 from patchgate.report.html.page import Page, Tables, split_command
-from patchgate.runs.evidence import Compared, Judged
 
 SYMPTOM = Symptom(workload="stack", device="h200", fact="loads.max", predicate="> 4")
 
@@ -28,7 +28,7 @@ def patch(name="mine"):
 def compared(torch="2.9.0", before=6, after=4, golden=4, failure=None, code=None):
     case = Case(torch=torch, device="h200", workload="stack", patch="mine")
     bare = Case(torch=torch, device="h200", workload="stack")
-    return Compared(
+    return ComparedCase(
         case=case,
         golden=Expectation(facts={"loads.max": golden}),
         golden_unpatched=Expectation(facts={"loads.max": 6}),
@@ -56,7 +56,7 @@ def page(*judged, **given):
 
 
 def one(verdicts, *cases, torches=("2.9.0",), name="mine"):
-    return Judged(patch=patch(name), torches=torches, verdicts=tuple(verdicts), compared=tuple(cases))
+    return RunResults(patch=patch(name), torches=torches, verdicts=tuple(verdicts), compared=tuple(cases))
 
 
 def rows(data, table):

@@ -12,11 +12,12 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from patchgate.model.records import Claims, Kind, Patch, Verdict
+from patchgate.model.results import RunResults, TimeRatio, VerdictKey, VerdictSummary
 from patchgate.model.statistics import Interval
 from patchgate.report.html.changes import news
 from patchgate.report.html.page import Page
 from patchgate.report.html.render import _FILES, _SCRIPTS, address, embedded, render_html
-from patchgate.runs.evidence import Judged, Timed
+from patchgate.runs.history.regressions import regressions_in
 
 SCRIPT = "<script>alert(1)</script>"
 HOSTILE = (
@@ -58,7 +59,7 @@ def verdict(text, kind=Kind.REGRESSED):
 def made(text, title="mine", source=""):
     patch = Patch(id=title, path="p.py", source="", claims=Claims(title=title, source=source))
     page = Page()
-    page.add(Judged(patch=patch, torches=("2.11.0",), verdicts=(verdict(text), verdict("stack.h200 x", Kind.PASS))))
+    page.add(RunResults(patch=patch, torches=("2.11.0",), verdicts=(verdict(text), verdict("stack.h200 x", Kind.PASS))))
     return render_html(title, page, at="now", code=1)
 
 
@@ -134,7 +135,7 @@ def test_several_patches_are_listed_and_one_without_findings_is_not():
     for name, kind in (("good", Kind.PASS), ("bad", Kind.REGRESSED)):
         patch = Patch(id=name, path="p.py", source="", claims=Claims(title=name))
         told = replace(verdict("stack.h200 x"), kind=kind)
-        page.add(Judged(patch=patch, torches=("2.11.0",), verdicts=(told,)))
+        page.add(RunResults(patch=patch, torches=("2.11.0",), verdicts=(told,)))
     shown = re.sub(r"<script.*?</script>", "", render_html("sweep", page, at="now", code=1), flags=re.DOTALL)
     assert ("<strong>bad</strong>" in shown, "<strong>good</strong>" in shown, "1 of 2 patches" in shown) == (
         True,
@@ -146,10 +147,10 @@ def test_several_patches_are_listed_and_one_without_findings_is_not():
 def test_news_of_a_sweep_are_links_into_the_page_and_escaped():
     page = Page()
     patch = Patch(id="mine", path="p.py", source="", claims=Claims(title="mine"))
-    page.add(Judged(patch=patch, torches=("2.11.0",), verdicts=(verdict("stack.h200 x"),)))
-    cell = ("mine", "2.11.0", "kernels", f"{SCRIPT} x")
-    runs = [{cell: ("green", "PG300", "4")}, {cell: ("red", "PG301", SCRIPT)}]
-    told = render_html("sweep", page, at="now", code=1, news=news(runs))
+    page.add(RunResults(patch=patch, torches=("2.11.0",), verdicts=(verdict("stack.h200 x"),)))
+    key = VerdictKey("mine", "2.11.0", "kernels", f"{SCRIPT} x")
+    runs = [{key: VerdictSummary("green", "PG300", "4")}, {key: VerdictSummary("red", "PG301", SCRIPT)}]
+    told = render_html("sweep", page, at="now", code=1, news=news(regressions_in(runs)))
     assert told.count('href="#mine/kernels/%3Cscript%3Ealert%281%29%3C%2Fscript%3E@2.11.0"') == 2
     assert SCRIPT not in told
     assert "green -&gt; red (PG301)" in told
@@ -159,8 +160,8 @@ def test_news_of_a_sweep_are_links_into_the_page_and_escaped():
 def test_what_was_timed_at_several_sizes_is_drawn_and_brings_no_style_of_its_own():
     page, interval = Page(), Interval(ratio=0.99, low=0.98, high=1.0)
     patch = Patch(id="mine", path="p.py", source="", claims=Claims(title="mine"))
-    times = [Timed(name=SCRIPT, torch="2.11.0", size=size, interval=interval) for size in ("64", "4096", "full")]
-    page.add(Judged(patch=patch, torches=("2.11.0",), verdicts=(verdict("x"),), times=tuple(times)))
+    times = [TimeRatio(name=SCRIPT, torch="2.11.0", size=size, interval=interval) for size in ("64", "4096", "full")]
+    page.add(RunResults(patch=patch, torches=("2.11.0",), verdicts=(verdict("x"),), times=tuple(times)))
     told = render_html("mine", page, at="now", code=1)
     assert (told.count("<circle"), told.count('class="budget"'), tags(told).count("style")) == (2, 1, 1)
     assert SCRIPT not in told

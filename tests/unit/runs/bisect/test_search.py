@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from patchgate.runs.bisect.search import Answer, Unbracketed, first_bad, minimise, narrowed, remembered, turns_in, voted
+from patchgate.model.results import Answer
+from patchgate.runs.bisect.search import Unbracketed, bracket, cached, first_bad, majority, minimise, turns_in
 
 GOOD, BAD, UNKNOWN = Answer
 
@@ -106,7 +107,7 @@ def test_items_that_do_nothing_or_are_bad_without_any_have_no_minimal_set(answer
 
 def test_known_answers_leave_the_first_turn_to_search():
     known = {0: GOOD, 3: GOOD, 6: BAD, 8: GOOD}
-    assert list(narrowed(range(10), known)) == [3, 4, 5, 6]
+    assert list(bracket(range(10), known)) == [3, 4, 5, 6]
     assert turns_in(range(10), known) == [(3, 6), (6, 8)]
 
 
@@ -115,7 +116,7 @@ def test_known_answers_leave_the_first_turn_to_search():
     [({}, range(5)), ({4: GOOD}, range(5)), ({2: GOOD}, range(2, 5)), ({0: BAD}, range(5)), ({2: BAD}, range(3))],
 )
 def test_without_a_known_turn_the_rest_is_searched(known, left):
-    assert list(narrowed(range(5), known)) == list(left)
+    assert list(bracket(range(5), known)) == list(left)
 
 
 @pytest.mark.parametrize(
@@ -130,17 +131,17 @@ def test_without_a_known_turn_the_rest_is_searched(known, left):
 def test_a_flaky_question_is_asked_until_enough_answers_agree(votes, answer, asked):
     left = iter(votes)
     ask = Asked(lambda item: next(left))
-    assert (voted(ask, 2, 3)("x"), len(ask)) == (answer, asked)
+    assert (majority(ask, 2, 3)("x"), len(ask)) == (answer, asked)
 
 
 @pytest.mark.parametrize(("needed", "times"), [(1, 3), (4, 3), (0, 0)])
 def test_less_than_a_majority_is_refused(needed, times):
     with pytest.raises(ValueError, match="no majority"):
-        voted(lambda item: GOOD, needed, times)
+        majority(lambda item: GOOD, needed, times)
 
 
-def test_an_answer_is_remembered():
+def test_an_answer_is_cached():
     ask = Asked(lambda item: BAD)
-    again = remembered(ask)
+    again = cached(ask)
     assert [again(1), again(1), again(2)] == [BAD] * 3
     assert ask == [1, 2]

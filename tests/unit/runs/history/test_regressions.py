@@ -1,30 +1,29 @@
 """What changed between runs: transitions, flaky cells, failures by their cause, and the check-list of them."""
 
+from dataclasses import replace
+
 import pytest
 from expecttest import assert_expected_inline
 
+from patchgate.model.results import Transition, VerdictKey, VerdictSummary
 from patchgate.report.history import render_checklist, render_transitions
-from patchgate.runs.history.regressions import flaky, groups, transitions
+from patchgate.runs.history.regressions import failure_groups, flaky, regressions_in, transitions
 
-CELL = ("mine", "2.11.0", "kernels", "stack.h200 loads")
+CELL = VerdictKey("mine", "2.11.0", "kernels", "stack.h200 loads")
 
 
 def red(code="PG301", actual="6"):
-    return "red", code, actual
+    return VerdictSummary("red", code, actual)
 
 
-GREEN, GREY = ("green", "PG300", "2"), ("grey", "PG905", "killed")
+GREEN, GREY = VerdictSummary("green", "PG300", "2"), VerdictSummary("grey", "PG905", "killed")
 
 
 def test_only_changes_of_verdict_are_transitions():
-    before = {
-        ("p", "t", "c", name): told for name, told in zip("abcde", [GREEN, red(), red(), GREY, GREEN], strict=True)
-    }
-    after = {
-        ("p", "t", "c", name): told
-        for name, told in zip("abcde", [red(), GREEN, red("PG305"), red(), GREY], strict=True)
-    }
-    changed = [(cell[3], how) for cell, how in transitions(before, after)]
+    keys = [VerdictKey("p", "t", "c", name) for name in "abcde"]
+    before = dict(zip(keys, [GREEN, red(), red(), GREY, GREEN], strict=True))
+    after = dict(zip(keys, [red(), GREEN, red("PG305"), red(), GREY], strict=True))
+    changed = [(each.key.subject, str(each)) for each in transitions(before, after)]
     assert changed == [("a", "green -> red (PG301)"), ("b", "red -> green (PG300)"), ("c", "PG301 -> PG305")]
     assert list(transitions(after, after)) == []
     assert list(render_transitions([])) == ["nothing changed since the last run"]
@@ -41,12 +40,14 @@ def test_only_changes_of_verdict_are_transitions():
     ],
 )
 def test_what_is_newly_dead_turned_though_its_subject_is_new(before, after, told):
-    runs = [{("p", "t", "reach", subject): each for subject, each in run.items()} for run in (before, after)]
-    assert [(cell[3], how) for cell, how in transitions(*runs)] == told
+    runs = [{VerdictKey("p", "t", "reach", subject): each for subject, each in run.items()} for run in (before, after)]
+    assert [(each.key.subject, str(each)) for each in transitions(*runs)] == told
 
 
 def test_a_transition_is_told_with_its_title():
-    told = list(render_transitions([(CELL, "green -> red (PG304)"), (CELL, "red -> green")]))
+    absent = VerdictSummary("green", "", "")
+    changed = [Transition(key=CELL, before=GREEN, after=red("PG304")), Transition(key=CELL, before=red(), after=absent)]
+    told = list(render_transitions(changed))
     assert told[1:] == [
         "  mine on torch 2.11.0: kernels stack.h200 loads: green -> red (PG304): torch does it by itself",
         "  mine on torch 2.11.0: kernels stack.h200 loads: red -> green",
@@ -66,7 +67,7 @@ def test_a_flaky_cell_is_one_that_turns_again_and_again(colours, is_flaky):
 
 
 def many(told):
-    return {("p", "t", "c", str(n)): told for n in range(22)}
+    return {VerdictKey("p", "t", "c", str(n)): told for n in range(22)}
 
 
 @pytest.mark.parametrize(
@@ -84,12 +85,12 @@ def many(told):
     ],
 )
 def test_cells_with_one_cause_are_one_line_in_its_bucket(runs, bucket):
-    (group,) = groups(runs)
-    assert (group.bucket, len(group.cells)) == (bucket, 22)
+    (group,) = failure_groups(runs)
+    assert (group.bucket, len(group.keys)) == (bucket, 22)
 
 
 def at(check, *subjects, told=GREEN):
-    return {("p", "t", check, subject): told for subject in subjects}
+    return {VerdictKey("p", "t", check, subject): told for subject in subjects}
 
 
 @pytest.mark.parametrize(
@@ -105,14 +106,14 @@ def at(check, *subjects, told=GREEN):
     ],
 )
 def test_a_subject_that_exists_only_while_it_fails_is_silent_when_its_place_was_judged(failed, later, bucket):
-    (group,) = groups([dict.fromkeys(failed, red()), later])
+    (group,) = failure_groups([dict.fromkeys(failed, red()), later])
     assert group.bucket == bucket
 
 
 def test_a_checklist_is_ticked_when_closed_and_escaped():
-    told = groups([many(red("PG301", "<script>")), many(GREEN), many(GREEN)])
+    regressions = regressions_in([many(red("PG301", "<script>")), many(GREEN), many(GREEN)])
     assert_expected_inline(
-        "\n".join(render_checklist(told, [CELL])),
+        "\n".join(render_checklist(replace(regressions, flaky=(CELL,)))),
         """\
 - [x] **closed** PG301 kernel facts changed: &lt;script> (22 cells)
   - p on torch t: c 0

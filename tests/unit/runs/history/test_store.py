@@ -9,9 +9,10 @@ from click.testing import CliRunner
 from patchgate.cli.sweep import history_command
 from patchgate.model.errors import UsageError
 from patchgate.model.records import Case, Kind, Observation, Verdict
+from patchgate.model.results import Point
 from patchgate.report.history import render_series
 from patchgate.runs.history.regressions import transitions
-from patchgate.runs.history.store import History, Point
+from patchgate.runs.history.store import History
 
 CASE = Case(torch="2.11.0", device="h200", workload="stack")
 CELL = ("mine", "2.11.0", "kernels", "stack.h200 loads")
@@ -54,7 +55,8 @@ def test_each_nightly_build_continues_the_line_of_the_one_before(history):
     assert history.past("stack", "h200", 2) == {("2.16.0.dev", "unpatched", "loads.max"): ["6", "7"]}
     before, after = history.recent(2)
     (turned,) = transitions(before, after)
-    assert turned == (("mine", "2.16.0.dev", "kernels", "stack.h200 loads"), "green -> red (PG301)")
+    assert turned.key == ("mine", "2.16.0.dev", "kernels", "stack.h200 loads")
+    assert str(turned) == "green -> red (PG301)"
 
 
 def test_a_series_is_told_in_order_of_time(history):

@@ -1,6 +1,6 @@
-"""What the API index says to a search: has a release this name, and what changed around some names.
+"""What the API index says to a search: whether a release has a name, and what changed around some names.
 
-Decides nothing of its own; it asks the index that `patchgate lint` judges by.
+It is the index that `patchgate lint` judges by; of torches that it lacks, installed sources are read.
 """
 
 from __future__ import annotations
@@ -16,31 +16,33 @@ from patchgate.lint.index.resolve import Modules
 from patchgate.lint.index.source_release import SourceRelease
 from patchgate.lint.infer import guesses_in
 from patchgate.model.records import Patch
-from patchgate.runs.bisect.question import Question, Reading, untold
-from patchgate.runs.bisect.search import Answer
+from patchgate.model.results import Answer, Reading
+from patchgate.runs.bisect.question import Question, inconclusive
 
 
 def known_releases() -> tuple[str, ...]:
+    """The releases that the index has."""
     return releases()
 
 
 def read_index(question: Question, torch: str) -> Reading:
     """Whether a release has a name, or a function a parameter."""
     if torch not in releases():
-        return untold(f"torch {torch} is not indexed: patchgate index add {torch}")
+        return inconclusive(f"torch {torch} is not indexed: patchgate index add {torch}")
     dotted, _, parameter = question.name.rstrip(")").partition("(")
-    found = load(torch).resolve(dotted)
-    if found is not None and parameter:
-        symbol = found.symbol
-        if not isinstance(symbol, Function):
-            return untold(f"{dotted} is no function in torch {torch}")
-        names = [each.name for each in symbol.parameters]
-        told, there = f"{symbol.name}({', '.join(names)})", parameter in names
-    else:
-        told, there = (found.kind if found else "absent"), found is not None
-    if found is not None and found.kind == "maybe":
-        return untold(f"{dotted} may be answered by __getattr__")
-    return Reading(answer=Answer.BAD if there else Answer.GOOD, shown=told)
+    resolved = load(torch).resolve(dotted)
+    if resolved is None:
+        return Reading(answer=Answer.GOOD, shown="absent")
+    shown, present = str(resolved.kind), True
+    if parameter:
+        function = resolved.symbol
+        if not isinstance(function, Function):
+            return inconclusive(f"{dotted} is no function in torch {torch}")
+        names = [each.name for each in function.parameters]
+        shown, present = f"{function.name}({', '.join(names)})", parameter in names
+    if resolved.kind == "maybe":
+        return inconclusive(f"{dotted} may be answered by __getattr__")
+    return Reading(answer=Answer.BAD if present else Answer.GOOD, shown=shown)
 
 
 def targets_of(patch: Patch, versions: Sequence[str]) -> tuple[str, ...]:
@@ -61,7 +63,7 @@ def changes_around(names: Sequence[str], old: str, new: str) -> list[str]:
 
 
 def changes_in_sources(names: Sequence[str], old: Path, new: Path) -> list[str]:
-    """The same of two installed torches that no index has; each path is a site-packages."""
+    """The same for two installed torches that no index has; each path is a site-packages."""
     return _changes(names, SourceRelease("before", old), SourceRelease("after", new))
 
 

@@ -9,8 +9,8 @@ from patchgate.model.errors import UsageError
 from patchgate.model.records import Case, Claims, Observation, Patch
 from patchgate.model.versions import parse_range
 from patchgate.runner.run import Run
-from patchgate.runs import evidence
-from patchgate.runs.evidence import gather
+from patchgate.runs import run_results
+from patchgate.runs.run_results import results_of
 
 PATCH = Patch(id="mine", path="p.py", source="", claims=Claims(title="t"))
 
@@ -22,8 +22,8 @@ def run(folder, monkeypatch):
     golden = GoldenFile("stack", "h200", {"unpatched": {"loads.max": {span: 6}}, "mine": {"loads.max": {span: 4}}})
     (folder / "golden").mkdir()
     path_of("stack", "h200", folder / "golden").write_text(write_golden(golden))
-    monkeypatch.setattr(evidence, "path_of", lambda workload, device: path_of(workload, device, folder / "golden"))
-    evidence._golden.cache_clear()
+    monkeypatch.setattr(run_results, "path_of", lambda workload, device: path_of(workload, device, folder / "golden"))
+    run_results._golden.cache_clear()
     made = Run(folder=str(folder / "out"), patch="p.py", rows={"2.11.0": "python"})
     (folder / "out" / "code").mkdir(parents=True)
     for patch, value in ((None, 6), ("mine", 5), ("other", 1)):
@@ -41,7 +41,7 @@ def rounds(ratio):
 
 
 def test_a_case_is_golden_and_both_sides_of_this_patch(run):
-    (found,) = gather(run, PATCH, []).compared
+    (found,) = results_of(run, PATCH, []).compared
     assert (found.name, found.on) == ("stack.h200", "simulated (h200)")
     assert (found.golden.facts, found.golden_unpatched.facts) == ({"loads.max": 4}, {"loads.max": 6})
     assert (found.unpatched.facts, found.patched.facts) == ({"loads.max": 6}, {"loads.max": 5})
@@ -50,7 +50,7 @@ def test_a_case_is_golden_and_both_sides_of_this_patch(run):
 
 def test_code_that_is_gone_is_left_out(run, folder):
     (folder / "out" / "code" / "stack.h200.2.11.0.mine.py").unlink()
-    assert gather(run, PATCH, []).compared[0].code is None
+    assert results_of(run, PATCH, []).compared[0].code is None
 
 
 def test_all_looks_at_one_size_are_one_ratio(run, folder):
@@ -59,7 +59,7 @@ def test_all_looks_at_one_size_are_one_ratio(run, folder):
     for name, ratio in (("64.2.11.0.1", 1.01), ("64.2.11.0.2", 1.01), ("full.2.11.0.1", 0.98)):
         (times / f"stack.cuda.{name}.json").write_text(json.dumps(rounds(ratio)))
     (times / "notes.json").write_text("{}")
-    found = gather(run, PATCH, []).times
+    found = results_of(run, PATCH, []).times
     assert [(t.name, t.torch, t.size, round(t.interval.ratio, 4)) for t in found] == [
         ("stack.cuda", "2.11.0", "64", 1.01),
         ("stack.cuda", "2.11.0", "full", 0.98),
@@ -72,9 +72,9 @@ def test_times_that_are_none_are_refused_with_their_file(run, folder, text):
     path.parent.mkdir()
     path.write_text(text)
     with pytest.raises(UsageError, match=r"stack\.cuda\.64\.2\.11\.0\.1\.json"):
-        gather(run, PATCH, [])
+        results_of(run, PATCH, [])
 
 
 def test_a_run_that_left_nothing_has_no_evidence(folder):
-    empty = gather(Run(folder=str(folder), patch="p.py", rows={}, problems={"2.13.0": "no wheel"}), PATCH, [])
+    empty = results_of(Run(folder=str(folder), patch="p.py", rows={}, problems={"2.13.0": "no wheel"}), PATCH, [])
     assert (empty.torches, empty.compared, empty.times) == (("2.13.0",), (), ())

@@ -6,15 +6,15 @@ import pytest
 
 from patchgate.inputs.patch import load_patch
 from patchgate.model.errors import UsageError
-from patchgate.runs.bisect.sequences import (
+from patchgate.runs.bisect.subjects import (
     commits_in,
     diff_of,
     hunks_of,
     patch_at,
     releases_in,
-    top_of,
-    with_hunks,
-    with_targets,
+    repository_of,
+    write_hunks,
+    write_targets,
 )
 
 DIFF = """\
@@ -58,7 +58,7 @@ def repository(tmp_path):
 def test_commits_are_listed_oldest_first_and_a_patch_is_read_as_it_was(repository, tmp_path_factory):
     commits = commits_in("HEAD~3..HEAD", repository)
     folder = tmp_path_factory.mktemp("commits")
-    paths = [patch_at(commit, repository / "p.py", top_of(repository), folder) for commit in commits]
+    paths = [patch_at(commit, repository / "p.py", repository_of(repository), folder) for commit in commits]
     assert paths[0] is None
     assert [load_patch(path).source for path in paths[1:]] == ["x = 0\n", "x = 1\n", "x = 2\n"]
     assert load_patch(paths[1]).claims.title == "p"
@@ -69,7 +69,7 @@ def test_commits_are_listed_oldest_first_and_a_patch_is_read_as_it_was(repositor
 
 def test_a_subset_of_targets_is_a_patch_of_its_own(repository):
     patch = load_patch(repository / "p.py")
-    some, none = (load_patch(with_targets(patch, names, repository / "w")) for names in (["torch.a", "torch.b"], []))
+    some, none = (load_patch(write_targets(patch, names, repository / "w")) for names in (["torch.a", "torch.b"], []))
     assert "{'torch.a', 'torch.b'}" in some.source
     assert "{*()}" in none.source
     assert some.claims == patch.claims
@@ -81,7 +81,7 @@ def test_a_subset_keeps_the_workload_of_its_symptom(folder):
     (folder / "patch.py").write_text("")
     symptom = 'workload = "own"\ndevice = "cpu"\nfact = "mine"\npredicate = "> 4"\n'
     (folder / "patch.toml").write_text(f"[symptom]\n{symptom}")
-    some = load_patch(with_targets(load_patch(folder), ["torch.a"], folder / "w"))
+    some = load_patch(write_targets(load_patch(folder), ["torch.a"], folder / "w"))
     assert some.claims.symptom == load_patch(folder).claims.symptom
 
 
@@ -90,7 +90,7 @@ def test_a_subset_of_hunks_is_a_diff_of_its_own(tmp_path):
     diff.write_text(DIFF)
     patch = load_patch(diff)
     assert hunks_of(diff_of(diff)) == ["torch/a.py:1", "torch/a.py:9"]
-    made = diff_of(with_hunks(patch, diff, ["torch/a.py:9"], tmp_path / "w"))
+    made = diff_of(write_hunks(patch, diff, ["torch/a.py:9"], tmp_path / "w"))
     text = made.read_text()
     assert (hunks_of(made), "y = 3" in text, "z = 2" in text) == (["torch/a.py:9"], False, True)
     with pytest.raises(UsageError):

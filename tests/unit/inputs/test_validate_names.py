@@ -19,9 +19,12 @@ def manifest(folder, text):
     [
         (
             'effects = ["confg foo"]',
-            "patch.toml:1: no kind of effect `confg`\n  got:  confg foo\n  next: did you mean `config`?",
+            "patch.toml:1: no kind of effect `confg`\n  got:  effects = ['confg foo']\n  next: did you mean `config`?",
         ),
-        ('effects = [""]', "patch.toml:1: no kind of effect ``\n  next: one of: compile, config, device"),
+        (
+            'effects = [""]',
+            "patch.toml:1: no kind of effect ``\n  got:  effects = ['']\n  next: one of: compile",
+        ),
         (
             SYMPTOM.replace("residual_stack", "residual_stak") + 'predicate = "> 4"',
             "patch.toml:2: no workload `residual_stak`\n"

@@ -1,7 +1,6 @@
-"""What is searched: releases of torch, commits of a patch's repository, hunks of a diff, targets of a patch.
+"""What is searched: releases of torch, commits of a repository, hunks of a diff, targets of a patch.
 
-Decides how each becomes a list, and how one item or subset becomes a patch on
-disk that every command can judge. Asks nothing.
+How each becomes a list of items, and how an item or a subset becomes a patch on disk that every command can judge.
 """
 
 from __future__ import annotations
@@ -38,10 +37,10 @@ def releases_in(text: str, known: Sequence[str]) -> list[str]:
         bounds = Version(first), Version(last)
     except InvalidVersion:
         raise UsageError("not a range of releases", where="--torch", got=text, next="--torch 2.10.0..2.15.0") from None
-    found = sorted({torch for torch in known if bounds[0] <= Version(torch) <= bounds[1]} | {first, last}, key=Version)
-    if not dots or len(found) < 2:
+    inside = {torch for torch in known if bounds[0] <= Version(torch) <= bounds[1]} | {first, last}
+    if not dots or len(inside) < 2:
         raise UsageError("a range has two ends", where="--torch", got=text, next="--torch 2.10.0..2.15.0")
-    return found
+    return sorted(inside, key=Version)
 
 
 def commits_in(text: str, repository: Path, *paths: str) -> list[str]:
@@ -53,11 +52,11 @@ def commits_in(text: str, repository: Path, *paths: str) -> list[str]:
     if not dots:
         raise UsageError("not a range of commits", where="--commits", got=text, next="--commits GOOD..BAD")
     start = _git(repository, "rev-parse", "--verify", f"{first}^{{commit}}").decode().strip()
-    asked = ("rev-list", "--reverse", "--first-parent", f"{start}..{last or 'HEAD'}", "--", *paths)
-    listed = _git(repository, *asked).decode().split()
-    if not listed:
+    span = f"{start}..{last or 'HEAD'}"
+    commits = _git(repository, "rev-list", "--reverse", "--first-parent", span, "--", *paths).decode().split()
+    if not commits:
         raise UsageError("no commits in that range", where="--commits", got=text, next="--commits GOOD..BAD")
-    return [start, *listed]
+    return [start, *commits]
 
 
 def title_of(commit: str, repository: Path) -> str:
@@ -66,12 +65,12 @@ def title_of(commit: str, repository: Path) -> str:
 
 
 def files_changed(first: str, last: str, repository: Path, *paths: str) -> list[str]:
-    """`torch/_inductor/ir.py | 8 ++++----`, as git tells what a reader would look at."""
-    told = _git(repository, "diff", "--stat=100", first, last, "--", *paths).decode().splitlines()
-    return [line.strip() for line in told[:-1]]
+    """`torch/_inductor/ir.py | 8 ++++----`, as `git diff --stat` has it."""
+    lines = _git(repository, "diff", "--stat=100", first, last, "--", *paths).decode().splitlines()
+    return [line.strip() for line in lines[:-1]]
 
 
-def top_of(path: Path) -> Path:
+def repository_of(path: Path) -> Path:
     """The repository that `path` lies in. Raises UsageError."""
     return Path(_git(path if path.is_dir() else path.parent, "rev-parse", "--show-toplevel").decode().strip())
 
@@ -81,34 +80,37 @@ def patch_at(commit: str, path: Path, repository: Path, folder: Path) -> Path | 
     inside = path.resolve().relative_to(repository.resolve())
     # A bare file's manifest is beside it.
     wanted = [str(inside), *([str(inside.with_suffix(".toml"))] if inside.suffix else [])]
-    there = [name for name in wanted if _has(repository, commit, name)]
-    if str(inside) not in there:
+    present = [name for name in wanted if _has(repository, commit, name)]
+    if str(inside) not in present:
         return None
-    with tarfile.open(fileobj=io.BytesIO(_git(repository, "archive", commit, "--", *there))) as archive:
+    with tarfile.open(fileobj=io.BytesIO(_git(repository, "archive", commit, "--", *present))) as archive:
         archive.extractall(folder / commit, filter="data")
     return folder / commit / inside
 
 
 def _has(repository: Path, commit: str, name: str) -> bool:
-    asked = ["git", "-C", str(repository), "cat-file", "-e", f"{commit}:{name}"]
-    return subprocess.run(asked, capture_output=True).returncode == 0
+    command = ["git", "-C", str(repository), "cat-file", "-e", f"{commit}:{name}"]
+    return subprocess.run(command, capture_output=True).returncode == 0
 
 
 def _git(repository: Path, *arguments: str) -> bytes:
     ended = subprocess.run(["git", "-C", str(repository), *arguments], capture_output=True)
     if ended.returncode:
-        said = ended.stderr.decode(errors="replace").strip()
-        raise UsageError("git refuses", where=shown(repository), got=said, next=f"git {' '.join(arguments)}")
+        reason = ended.stderr.decode(errors="replace").strip()
+        raise UsageError("git refuses", where=shown(repository), got=reason, next=f"git {' '.join(arguments)}")
     return ended.stdout
 
 
-def with_targets(patch: Patch, names: Sequence[str], folder: Path) -> Path:
+def write_targets(patch: Patch, names: Sequence[str], folder: Path) -> Path:
     """A patch that does what `patch` does to `names`, and nothing else."""
-    kept = ", ".join(map(repr, names))
     text = _SUBSET.format(
-        title=patch.id, digest=patch_digest(patch), path=patch.path, names=kept or "*()", scope=patch.claims.scope
+        title=patch.id,
+        digest=patch_digest(patch),
+        path=patch.path,
+        names=", ".join(map(repr, names)) or "*()",
+        scope=patch.claims.scope,
     )
-    written = _written(patch, text, "patch.py", folder)
+    written = _write_patch(patch, text, "patch.py", folder)
     if patch.claims.scope:  # entered by the text above
         manifest = written / "patch.toml"
         write_atomically(manifest, re.sub(r"(?m)^scope\b.*$", "", manifest.read_text(encoding="utf-8")))
@@ -131,19 +133,19 @@ def hunks_of(diff: Path) -> list[str]:
     return [f"{path}:{start}" for path, hunks in hunks_in(text, shown(diff)).items() for start, *_ in hunks]
 
 
-def with_hunks(patch: Patch, diff: Path, names: Sequence[str], folder: Path) -> Path:
+def write_hunks(patch: Patch, diff: Path, names: Sequence[str], folder: Path) -> Path:
     """The diff with only those of its hunks."""
-    from unidiff.patch import PatchSet
+    from unidiff.patch import PatchSet  # only where a diff is read: the import would slow every command down
 
     texts = []
     for file in PatchSet(read_source(diff)):
         hunks = [str(hunk) for hunk in file if f"{file.path}:{hunk.source_start}" in names]
         if hunks:
             texts += [f"--- {file.source_file}\n+++ {file.target_file}\n", *hunks]
-    return _written(patch, "".join(texts), "patch.diff", folder)
+    return _write_patch(patch, "".join(texts), "patch.diff", folder)
 
 
-def _written(patch: Patch, text: str, name: str, folder: Path) -> Path:
+def _write_patch(patch: Patch, text: str, name: str, folder: Path) -> Path:
     write_atomically(folder / patch.id / name, text)
     if patch.manifest:
         write_atomically(folder / patch.id / "patch.toml", Path(patch.manifest).read_text(encoding="utf-8"))

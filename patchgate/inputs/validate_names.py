@@ -1,0 +1,63 @@
+"""Names in a manifest that must be known elsewhere: kinds of effects, workloads, devices and facts.
+
+A misspelt one is refused with the nearest that there is.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from patchgate.inputs.devices import device_names
+from patchgate.inputs.golden import path_of
+from patchgate.inputs.structure import Invalid, nearest
+from patchgate.inputs.workloads import OPTIONS, load_workloads
+from patchgate.model.facts import COMPILES, HISTOGRAMS, ON_REQUEST
+from patchgate.model.paths import GOLDEN
+from patchgate.model.records import Symptom
+
+#: What the probe reports of a module that is run; `thread-local`: an option that is meant for one thread only.
+EFFECTS = (
+    "compile",
+    "config",
+    "device",
+    "environment",
+    "files",
+    "network",
+    "process",
+    "processes",
+    "thread-local",
+    "threads",
+)
+
+
+def validate_effects(effects: tuple[str, ...]) -> None:
+    """Raises Invalid for an effect of a kind that the probe does not know; the kind is the first word."""
+    for effect in effects:
+        kind = effect.partition(" ")[0]
+        if kind not in EFFECTS:
+            raise Invalid(f"no kind of effect `{kind}`", path=("effects",), next=nearest(kind, EFFECTS))
+
+
+def validate_symptom(symptom: Symptom, own_workloads: Path) -> None:
+    """Raises Invalid for a workload, device or fact that there is not; `own_workloads` is the patch's folder of them.
+
+    Facts are known of a workload that has a golden file; one that the patch brings along may have any.
+    """
+    own = load_workloads(own_workloads)
+    for key, name, known in (
+        ("workload", symptom.workload, {*load_workloads(), OPTIONS.name, *own}),
+        ("device", symptom.device, device_names()),
+    ):
+        if name not in known:
+            raise Invalid(f"no {key} `{name}`", path=("symptom", key), next=nearest(name, sorted(known)))
+    facts = _recorded_facts(path_of(symptom.workload, symptom.device, GOLDEN))
+    unlisted = symptom.workload in own or symptom.fact.startswith((*HISTOGRAMS, ON_REQUEST))
+    if facts and not unlisted and symptom.fact not in facts | {COMPILES}:
+        choices = sorted(fact for fact in facts if not fact.startswith(HISTOGRAMS))
+        raise Invalid(f"no fact `{symptom.fact}`", path=("symptom", "fact"), next=nearest(symptom.fact, choices))
+
+
+def _recorded_facts(path: Path) -> frozenset[str]:
+    """The names of the facts in a golden file; their values are not parsed."""
+    lines = path.read_text(encoding="utf-8").splitlines() if path.is_file() else []
+    return frozenset(line.split()[0] for line in lines if "  " in line)

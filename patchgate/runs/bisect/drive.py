@@ -1,0 +1,328 @@
+"""One search of each sort, from a question to where its answer turned: releases, commits, hunks, targets.
+
+Also what golden knows beforehand, and what is said of a search that cannot be. Prints nothing: `progress` gets a line
+for each item that was asked.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+
+from patchgate.inputs.golden import expectation, path_of, read_golden
+from patchgate.inputs.matrix import load_matrix
+from patchgate.inputs.patch import load_patch
+from patchgate.model.errors import UsageError
+from patchgate.model.paths import shown
+from patchgate.model.records import Case, Patch
+from patchgate.model.results import Answer, CulpritsFound, MinimalSet, Outcome, Reading, TurnFound
+from patchgate.runner.environments import NIGHTLY_INDEX, commit_on, nightlies, release_of
+from patchgate.runner.overlay import SOURCES, commit_of
+from patchgate.runs.bisect import subjects
+from patchgate.runs.bisect.index import changes_around, changes_in_sources, known_releases, read_index, targets_of
+from patchgate.runs.bisect.measure import Instrument
+from patchgate.runs.bisect.question import Question, QuestionKind, inconclusive, negated, read_facts
+from patchgate.runs.bisect.search import Unbracketed, bracket, cached, first_bad, majority, minimise, turns_in
+
+Progress = Callable[[str], None]
+_API = "torch's API around it"
+_WORDS = {Answer.BAD: "holds", Answer.GOOD: "does not", Answer.UNKNOWN: "cannot tell"}
+
+
+@dataclass
+class Search:
+    """One question asked of many items."""
+
+    read: Callable[[str], Reading]
+    progress: Progress
+    #: (needed, times): a flaky question is asked up to `times` times until `needed` answers agree.
+    votes: tuple[int, int] = (1, 1)
+    #: What was measured, by item.
+    readings: dict[str, Reading] = field(default_factory=dict)
+
+    def turn(self, items: Sequence[str], known: Mapping[str, Reading]) -> Outcome:
+        """The first turn of the answer along `items`; what is `known` only narrows what is asked.
+
+        Raises UsageError when both ends answer the same, or an end answers neither way.
+        """
+        first = known[items[0]] if items[0] in known else self._recall(items[0])
+        holds_first = first.answer is Answer.BAD
+
+        def oriented(reading: Reading) -> Answer:
+            return (negated(reading) if holds_first else reading).answer
+
+        answers = {item: oriented(reading) for item, reading in known.items()}
+
+        def ask(item: str) -> Answer:
+            return oriented(self._recall(item))
+
+        try:
+            turn = first_bad(bracket(items, answers), cached(majority(ask, *self.votes)))
+        except Unbracketed as error:
+            raise self._no_turn(error, items, known) from None
+        return Outcome(
+            holds=not holds_first,
+            last=turn.last_good,
+            first=turn.first_bad,
+            between=turn.between,
+            readings=self.readings,
+            asked=len(self.readings),
+            turns=max(1, len(turns_in(items, answers))),
+        )
+
+    def culprits(self, items: Sequence[str], read: Callable[[Sequence[str]], Reading]) -> MinimalSet[str]:
+        """The fewest of `items` that turn the answer away from what it is without any of them."""
+        nothing = read(())
+        self._log("none of them", nothing)
+        readings: dict[tuple[str, ...], Reading] = {(): nothing}
+
+        def ask(subset: Sequence[str]) -> Answer:
+            key = tuple(subset)
+            if key not in readings:
+                readings[key] = read(subset)
+                self._log(f"{len(key)} of {len(items)}: {', '.join(key)}", readings[key])
+            return (negated(readings[key]) if nothing.answer is Answer.BAD else readings[key]).answer
+
+        try:
+            return minimise(items, ask)
+        except Unbracketed as error:
+            end = readings[() if error.item == "none of them" else tuple(items)]
+            raise UsageError(
+                "there is nothing to search: the answer is the same with all of them and with none",
+                where="bisect",
+                got=f"{error.item}: {end.shown}",
+                next="ask something that the patch changes",
+            ) from None
+
+    def _recall(self, item: str) -> Reading:
+        """The reading of an item; only a flaky question is measured again."""
+        if self.votes != (1, 1) or item not in self.readings:
+            self.readings[item] = self.read(item)
+            self._log(item, self.readings[item])
+        return self.readings[item]
+
+    def _log(self, label: str, reading: Reading) -> None:
+        self.progress(f"  {label}  {_WORDS[reading.answer]}  {reading.shown}")
+
+    def _no_turn(self, error: Unbracketed, items: Sequence[str], known: Mapping[str, Reading]) -> UsageError:
+        item = str(error.item)
+        reading = self.readings.get(item)
+        got = f"{item}: {reading.shown}" if reading else str(error)
+        if error.got is Answer.UNKNOWN:
+            return UsageError("an end cannot be told", where="bisect", got=got, next="choose another end")
+        if reading and item in known and known[item].answer is not reading.answer:
+            return UsageError(
+                "what is recorded does not hold here",
+                where="golden",
+                got=f"{got}, recorded: {known[item].shown}",
+                next="ask again with --measure-all",
+            )
+        ends = {end: self.readings.get(end) or known[end] for end in (items[0], items[-1])}
+        which = "at both ends" if ends[items[-1]].answer is Answer.BAD else "at neither end"
+        return UsageError(
+            f"it holds {which}, so there is no turn to find",
+            where="bisect",
+            got=", ".join(f"{end}: {reading.shown}" for end, reading in ends.items()),
+            next="widen the range, or ask another question",
+        )
+
+
+def recorded_readings(question: Question, patch: str | None, releases: Sequence[str]) -> dict[str, Reading]:
+    """What golden says of a fact on each release that it was recorded for."""
+    if question.kind is not QuestionKind.FACT:
+        return {}
+    golden = read_golden(path_of(question.workload, question.device), question.workload, question.device)
+    if patch is not None and patch not in golden.sections:
+        return {}
+    cases = {
+        torch: Case(torch=torch, device=question.device, workload=question.workload, patch=patch) for torch in releases
+    }
+    readings = {torch: read_facts(question, expectation(golden, case).facts) for torch, case in cases.items()}
+    return {torch: reading for torch, reading in readings.items() if reading.answer is not Answer.UNKNOWN}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Bisection:
+    """A question, a patch, and what measures: everything that a search of any sort needs."""
+
+    question: Question
+    #: What was given as PATCH: what is searched in, and around what changes of torch are shown.
+    patch: Path | None
+    #: The patch that the question is asked with; None for unpatched torch.
+    applied: Path | None
+    instrument: Instrument
+    progress: Progress
+    votes: tuple[int, int] = (1, 1)
+    #: More names around which changes of torch are shown.
+    about: tuple[str, ...] = ()
+
+    def close(self) -> None:
+        """Stop the server, and take away the environments that were made."""
+        self.instrument.close()
+        self.instrument.environments.close()
+
+    def read(self, torch: str, patch: Path | None) -> Reading:
+        """The answer on one torch with one patch."""
+        if self.question.kind is QuestionKind.API:
+            return read_index(self.question, torch)
+        return self.instrument.read(self.question, torch, patch)
+
+    def over_releases(self, text: str, measure_all: bool) -> TurnFound:
+        """The release; the nightly build, where an index has some between; with a checkout of torch the commit too.
+
+        `text` is a range, `2.10.0..2.15.0`. With `measure_all` golden does not narrow the search.
+        """
+        in_matrix, environments = [row.torch for row in load_matrix()], self.instrument.environments
+        items = subjects.releases_in(text, [*known_releases(), *in_matrix, *environments.rows])
+        patch = load_patch(self.applied).id if self.applied else None
+        known = {}
+        if not measure_all:
+            known = recorded_readings(self.question, patch, [torch for torch in items if torch in in_matrix])
+        search = self._search(lambda torch: self.read(torch, self.applied))
+        outcome = search.turn(items, known)
+        size, ends, measured = len(items), (outcome.last, outcome.first), self.question.kind is not QuestionKind.API
+        inside = nightlies(*ends) if measured and not outcome.between else []
+        if inside:
+            self.progress(f"  {len(inside)} nightly builds between {' and '.join(ends)}")
+            size, outcome = size + len(inside), search.turn([ends[0], *inside, ends[1]], {})
+        notes = [f"{len(environments.made)} environments made"]
+        notes += [f"{len(known)} known from golden"] if known else []
+        notes += [f"torch {torch} left out: {why}" for torch, why in environments.failed.items()]
+        if measured and os.environ.get(NIGHTLY_INDEX) and not inside:
+            notes.append(f"no nightly build between in ${NIGHTLY_INDEX}")
+        names = self._names(ends)
+        api = changes_in_sources(names, *self._homes(outcome)) if inside else changes_around(names, *ends)
+        return TurnFound(
+            outcome=outcome,
+            what="nightly build" if inside else "release",
+            question=self.question.text,
+            size=size,
+            labels=_by_item(outcome, str),
+            commands=_by_item(outcome, self._command),
+            notes=tuple(notes),
+            changes={_API: tuple(api)},
+            commits=self._commits_between(outcome) if measured and environments.checkout else None,
+        )
+
+    def _commits_between(self, outcome: Outcome) -> TurnFound | str:
+        """The turn among torch's commits between both sides of a turn, or why there is none."""
+        last, first = outcome.last, outcome.first
+        self.progress(f"commits of torch between {last} and {first}, as sources over {last}:")
+        try:
+            commits = [commit_of(home) for home in self._homes(outcome)]
+            return self.over_upstream("..".join(map(str, commits)), last)
+        except UsageError as error:
+            return str(error).splitlines()[0]
+
+    def over_upstream(self, text: str, release: str) -> TurnFound:
+        """The commit of torch, of those that change its Python sources, each laid over an installed release."""
+        checkout = self.instrument.environments.checkout
+        if checkout is None:
+            raise UsageError(
+                "no checkout of torch", where="--upstream", got=text, next="... --checkout path/to/pytorch"
+            )
+        commits = {commit_on(release, each): each for each in subjects.commits_in(text, checkout, SOURCES)}
+        outcome = self._search(lambda torch: self.read(torch, self.applied)).turn(list(commits), {})
+        sources = subjects.files_changed(commits[outcome.last], commits[outcome.first], checkout, SOURCES)
+        return TurnFound(
+            outcome=outcome,
+            what="commit of torch",
+            question=self.question.text,
+            size=len(commits),
+            labels=_by_item(outcome, lambda torch: subjects.title_of(commits[torch], checkout)),
+            commands=_by_item(outcome, self._command),
+            notes=(f"their sources over torch {release}",),
+            changes={
+                _API: tuple(changes_in_sources(self._names((release,)), *self._homes(outcome))),
+                "sources that changed": tuple(sources),
+            },
+        )
+
+    def over_commits(self, text: str, torch: str) -> TurnFound:
+        """The commit of the repository that the patch lies in."""
+        path = self.patch or Path(".")
+        if path.is_file():
+            path = Path(self._loaded.path)
+        repository = subjects.repository_of(path)
+        items = subjects.commits_in(text, repository)
+
+        def read(commit: str) -> Reading:
+            patch = subjects.patch_at(commit, path, repository, self.instrument.folder / "commits")
+            return self.read(torch, patch) if patch else inconclusive("the patch was not there yet")
+
+        outcome = self._search(read).turn(items, {})
+        ask = self._ask_command(torch, path)
+        return TurnFound(
+            outcome=outcome,
+            what="commit",
+            question=self.question.text,
+            size=len(items),
+            labels=_by_item(outcome, lambda commit: subjects.title_of(commit, repository)),
+            commands=_by_item(outcome, lambda commit: f"git checkout -q {commit[:12]} && {ask}"),
+        )
+
+    def over_parts(self, what: str, torch: str) -> CulpritsFound:
+        """The fewest "hunks" or "targets" of the patch that do it together."""
+        patch, folder = self._loaded, self.instrument.folder
+        if what == "hunks":
+            diff = subjects.diff_of(self.patch or Path())
+            items, write = subjects.hunks_of(diff), partial(subjects.write_hunks, patch, diff)
+        else:
+            items, write = self.instrument.replaced(torch, patch), partial(subjects.write_targets, patch)
+
+        def read(subset: Sequence[str]) -> Reading:
+            return self.read(torch, write(subset, folder / what))
+
+        minimal = self._search(read).culprits(items, read)
+        sides = {"found": minimal.items, "without": [item for item in items if item not in minimal.items]}
+        paths = [write(names, folder / f"{what}-{side}") for side, names in sides.items()]
+        return CulpritsFound(
+            minimal=minimal,
+            what=what,
+            question=self.question.text,
+            size=len(items),
+            commands=tuple(self._ask_command(torch, path) for path in paths),
+        )
+
+    @property
+    def _loaded(self) -> Patch:
+        if self.patch is None:
+            raise UsageError("a patch is wanted", where="PATCH", got="none", next="patchgate bisect ... PATCH")
+        return load_patch(self.patch)
+
+    def _search(self, read: Callable[[str], Reading]) -> Search:
+        return Search(read, self.progress, self.votes)
+
+    def _names(self, versions: Sequence[str]) -> list[str]:
+        """Around what changes are shown: what the patch replaces, what was named, what the index was asked for."""
+        targets = targets_of(self._loaded, versions) if self.patch else ()
+        return [*targets, *self.about, *([self.question.name] if self.question.kind is QuestionKind.API else [])]
+
+    def _homes(self, outcome: Outcome) -> tuple[Path, Path]:
+        """Where both sides of a turn are installed."""
+        home = self.instrument.environments.home
+        return home(outcome.last), home(outcome.first)
+
+    def _command(self, torch: str) -> str:
+        return self._ask_command(torch, self.applied)
+
+    def _ask_command(self, torch: str, patch: Path | None) -> str:
+        """The one-line command that asks this of one torch and one patch."""
+        environments, release = self.instrument.environments, release_of(torch)
+        has_row, is_commit = release in environments.rows, torch != release
+        words = [f"patchgate ask {self.question.option}"]
+        words += [f"--workload {name}" for name in self.instrument.workloads]
+        words += [f"--checkout {shlex.quote(str(environments.checkout))}"] if is_commit else []
+        words += [f"--row {release}={shlex.quote(environments.rows[release])}"] if has_row else []
+        words += [f"--torch {torch}"] if is_commit or not has_row else []
+        words += [shlex.quote(shown(patch))] if patch else []
+        return " ".join(words)
+
+
+def _by_item(outcome: Outcome, text: Callable[[str], str]) -> dict[str, str]:
+    """A text for each item at the turn."""
+    return {item: text(item) for item in (outcome.last, *outcome.between, outcome.first)}

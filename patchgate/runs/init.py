@@ -1,0 +1,76 @@
+"""What `patchgate init` writes: the manifest that a patch's text suggests, and GitHub workflows that judge it.
+
+The patch is read, never run.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from patchgate.inputs.patch import DIFFS
+from patchgate.inputs.source import Unreadable, parse, read_source
+from patchgate.lint.index.release import load, releases
+from patchgate.lint.infer import guesses_in, guesses_in_diff
+from patchgate.lint.infer_manifest import manifest_text
+from patchgate.model.errors import UsageError
+from patchgate.model.paths import ROOT, shown
+
+# File in ci/github -> its name in the repository of the patch.
+_TEMPLATES = {"gate.yml": "patchgate.yml", "comment.yml": "patchgate-comment.yml"}
+
+
+def inferred_manifest(source: Path, patch: Path, command: str) -> str:
+    """The manifest that the text of a patch suggests; `command` judges it. Raises UsageError for no Python."""
+    if source.suffix in DIFFS:
+        guesses = guesses_in_diff(read_source(source))
+    else:
+        try:
+            text = read_source(source)
+            guesses = guesses_in(text, parse(text), [load(version) for version in releases()])
+        except (Unreadable, RecursionError) as error:
+            line, reason = (error.line, error.reason) if isinstance(error, Unreadable) else (1, "nested too deeply")
+            where = f"{shown(source)}:{line}"
+            raise UsageError("not readable as Python", where=where, got=reason, next="mend the file first") from None
+    name = patch.resolve().name if patch.is_dir() else source.stem
+    return manifest_text(guesses, source.name, name, command, releases())
+
+
+def workflows(patch: Path, source: Path, called: str) -> dict[Path, str]:
+    """Those of ci/github that judge a pull request and comment on it, for the repository around the patch.
+
+    `called` is OWNER/REPO@COMMIT of patchgate. Raises UsageError for another form, without a repository,
+    and for a path that a workflow cannot name.
+    """
+    if not re.fullmatch(r"[\w.-]+/[\w.-]+@[\w./-]+", called):
+        advice = "--workflow OWNER/patchgate@COMMIT, a repository that holds patchgate and the commit to use"
+        raise UsageError("not OWNER/REPO@COMMIT", where="--workflow", got=called, next=advice)
+    path = patch.resolve()
+    root = next((parent for parent in path.parents if (parent / ".git").exists()), None)
+    if root is None:
+        got, advice = "no git repository around it", "git init, where the workflows shall be"
+        raise UsageError("nowhere to put a workflow", where=shown(patch), got=got, next=advice)
+    name = path.relative_to(root).as_posix()
+    if not re.fullmatch(r"[\w./-]+", name):
+        advice = "letters, digits, and . / _ - only: a workflow tells patches apart by blanks"
+        raise UsageError("cannot be named in a workflow", where=shown(patch), got=name, next=advice)
+    repository, _, commit = called.partition("@")
+    values = {
+        "PATCH/**": f"{name}/**" if patch.is_dir() else f"{name.removesuffix(source.suffix)}.*",
+        "OWNER/patchgate": repository,
+        "@COMMIT": f"@{commit}",
+        "patches: PATCH": f"patches: {name}",
+    }
+    return {
+        root / ".github" / "workflows" / target: _fill(ROOT / "ci" / "github" / template, values)
+        for template, target in _TEMPLATES.items()
+    }
+
+
+def _fill(template: Path, values: dict[str, str]) -> str:
+    """The template with its placeholders replaced, without the comment at its head on how to paste it."""
+    lines = template.read_text("utf-8").splitlines(keepends=True)
+    text = "".join(lines[next(at for at, line in enumerate(lines) if not line.startswith("#")) :])
+    for placeholder, value in values.items():
+        text = text.replace(placeholder, value)
+    return text

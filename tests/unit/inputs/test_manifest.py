@@ -1,0 +1,142 @@
+"""What a manifest may say; every refusal word for word."""
+
+import pytest
+from expecttest import assert_expected_inline
+
+from patchgate.inputs.manifest import load_claims
+from patchgate.model.errors import UsageError
+from patchgate.model.records import Budget, Numerics, Symptom
+
+SYMPTOM = '[symptom]\nworkload = "residual_stack"\ndevice = "h200"\nfact = "loads.max"\n'
+
+
+def manifest(folder, text):
+    path = folder / "patch.toml"
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def refused(call, *arguments):
+    with pytest.raises(UsageError) as error:
+        call(*arguments)
+    return str(error.value)
+
+
+def test_every_claim_is_read(folder):
+    text = """
+title = "T"
+source = "S"
+applies_to = ">=2.11,<2.14"
+fixed_in = "2.14"
+targets = ["torch.a", "torch.b"]
+numerics = "rounding"
+error_factor = 2
+largest_ulps = 4.5
+"""
+    budgets = '[budgets]\ncompile_calls = "0.2 %"\nlatency = "-8 % .. 0 %"\n'
+    claims = load_claims(manifest(folder, text + SYMPTOM + 'predicate = "> 4"\n' + budgets))
+    assert (claims.title, claims.source, claims.applies_to, claims.fixed_in) == ("T", "S", ">=2.11,<2.14", "2.14")
+    assert (claims.targets, claims.numerics, claims.error_factor) == (("torch.a", "torch.b"), Numerics.ROUNDING, 2.0)
+    assert claims.largest_ulps == 4.5
+    assert claims.symptom == Symptom(workload="residual_stack", device="h200", fact="loads.max", predicate="> 4")
+    assert claims.budgets == {"compile_calls": Budget(low=-0.002, high=0.002), "latency": Budget(low=-0.08, high=0.0)}
+
+
+WRONG = [
+    'aplies_to = "==2.11.0"',
+    "colour = 1",
+    "title = 3",
+    'applies_to = "2.11 or so"',
+    'fixed_in = "soon"',
+    'numerics = "any"',
+    'targets = "torch.a"',
+    "targets = [1]",
+    "error_factor = 0.5",
+    "error_factor = true",
+    "error_factor = nan",
+    "error_factor = inf",
+    "largest_ulps = 0",
+    'symptom = "> 4"',
+    SYMPTOM,
+    SYMPTOM + "predicate = 4",
+    SYMPTOM + 'predicate = "at least 4"',
+    SYMPTOM + 'predicate = "> 4"\nwhen = "always"',
+    "budgets = 3",
+    '[budgets]\nlatncy = "1 %"',
+    '[budgets]\nlatency = "5 ms"',
+    "[budgets]\ncompile_calls = 0.001",
+]
+
+
+def test_every_wrong_claim_is_refused_with_its_line_and_a_way_out(folder):
+    told = [refused(load_claims, manifest(folder, f"# claims\n{text}\n")) for text in WRONG]
+    assert_expected_inline(
+        "\n".join(told),
+        """\
+patch.toml:2: `aplies_to`: unknown key
+  got:  aplies_to = '==2.11.0'
+  next: did you mean `applies_to`?
+patch.toml:2: `colour`: unknown key
+  got:  colour = 1
+  next: known keys: applies_to, budgets, effects, error_factor, fixed_in, largest_ulps, numerics, scope, source, symptom, targets, title
+patch.toml:2: `title`: not a string
+  got:  title = 3
+  next: title = "..."
+patch.toml:2: `applies_to`: not a PEP 440 specifier
+  got:  applies_to = '2.11 or so'
+  next: applies_to = ">=2.11,<2.14"
+patch.toml:2: `fixed_in`: not a version
+  got:  fixed_in = 'soon'
+  next: fixed_in = "2.12"
+patch.toml:2: `numerics`: not one of its values
+  got:  numerics = 'any'
+  next: one of "bit-identical", "rounding", "changes"
+patch.toml:2: `targets`: not a list of strings
+  got:  targets = 'torch.a'
+  next: targets = ["torch._inductor..."]
+patch.toml:2: `targets`: not a list of strings
+  got:  targets = [1]
+  next: targets = ["torch._inductor..."]
+patch.toml:2: `error_factor`: not a finite number of at least 1
+  got:  error_factor = 0.5
+  next: error_factor = 1.1
+patch.toml:2: `error_factor`: not a finite number of at least 1
+  got:  error_factor = True
+  next: error_factor = 1.1
+patch.toml:2: `error_factor`: not a finite number of at least 1
+  got:  error_factor = nan
+  next: error_factor = 1.1
+patch.toml:2: `error_factor`: not a finite number of at least 1
+  got:  error_factor = inf
+  next: error_factor = 1.1
+patch.toml:2: `largest_ulps`: not a finite number of at least 1
+  got:  largest_ulps = 0
+  next: largest_ulps = 8.1
+patch.toml:2: `symptom`: not a table
+  got:  symptom = '> 4'
+  next: [symptom] workload = "residual_stack", device = "h200", fact = "loads.max", predicate = "> 4"
+patch.toml:2: `symptom.predicate`: missing
+  got:  no such key
+  next: predicate = "> 4"
+patch.toml:6: `symptom.predicate`: not a string
+  got:  predicate = 4
+  next: predicate = "> 4"
+patch.toml:6: `symptom.predicate`: not a predicate: 'at least 4'; write one of < <= > >= == != contains and a number
+  got:  predicate = 'at least 4'
+  next: predicate = "> 4"
+patch.toml:7: `symptom.when`: unknown key
+  got:  when = 'always'
+  next: known keys: device, fact, predicate, workload
+patch.toml:2: `budgets`: not a table
+  got:  budgets = 3
+  next: compile_calls = "0.1 %"   (or "-2 % .. 0.1 %")
+patch.toml:3: `budgets.latncy`: unknown key
+  got:  latncy = '1 %'
+  next: did you mean `latency`?
+patch.toml:3: `budgets.latency`: not a budget: write 0.1 %, or a range as -2 % .. 0.1 %
+  got:  latency = '5 ms'
+  next: compile_calls = "0.1 %"   (or "-2 % .. 0.1 %")
+patch.toml:3: `budgets.compile_calls`: not a budget: write 0.1 %, or a range as -2 % .. 0.1 %
+  got:  compile_calls = 0.001
+  next: compile_calls = "0.1 %"   (or "-2 % .. 0.1 %")""",  # noqa: E501
+    )
