@@ -8,11 +8,12 @@ from typing import get_type_hints, is_typeddict
 import pytest
 
 from patchgate.model.paths import PACKAGE
-from patchgate.model.records import Cause
+from patchgate.model.records import Cause, Claims, Patch, Workload
 from patchgate.model.serialization import failure_of
 from patchgate.probe import protocol
 from patchgate.probe.protocol import Limits, Questions, refusal
 from patchgate.probe.serve.server import Server
+from patchgate.runner.client import request_for
 
 COMMON = {"limits": {"seconds": 5, "bytes": 0}}
 DIFFER = {"do": "differ", **COMMON, "profile": {"kind": "codegen"}, "unpatched": "a", "patched": "b"}
@@ -44,6 +45,14 @@ def test_a_request_needs_all_required_keys_and_may_have_the_others(do):
     most = dict.fromkeys(kind.__required_keys__ | kind.__optional_keys__) | {"do": do} | COMMON
     assert refusal(least) is None
     assert refusal(most) is None
+
+
+@pytest.mark.parametrize("do", [do for do, (kind, *_) in TYPES.items() if "workload" in kind.__required_keys__])
+def test_what_the_host_says_of_a_case_fits_every_question_on_a_workload(do):
+    workload = Workload(name="stack", path="stack.py", dtype="float32")
+    patch = Patch(id="mine", path="patch.py", source="", claims=Claims(title="Mine"))
+    kind = TYPES[do][0]
+    assert request_for(workload, {}, patch).keys() <= kind.__required_keys__ | kind.__optional_keys__
 
 
 @pytest.mark.parametrize(
