@@ -27,7 +27,7 @@ from torch._subclasses.fake_tensor import FakeTensor
 
 from patchgate.probe.compile.instrumentation import CompileTrace, trace_compile
 from patchgate.probe.compile.lowered import Lowered, count_operations, read_graph
-from patchgate.probe.simulate.device import device_context, fake_tensors, generates_triton
+from patchgate.probe.simulate.device import device_context, fake_tensors
 from patchgate.probe.simulate.fake_device import Profile
 
 # (device, dtype, "full" or "small") -> a function or module, and the arguments that it is called with.
@@ -38,7 +38,6 @@ Build = Callable[[torch.device, torch.dtype, str], tuple[Callable[..., Any], tup
 class Captured:
     """What was recorded while one workload was compiled."""
 
-    has_loads: bool  #: whether loads and stores can be read off the kernels
     fx: list[Counter[str]] = field(default_factory=list)  #: operations of each graph that Dynamo gave to the backend
     lowered: list[Lowered] = field(default_factory=list)  #: each graph that Inductor lowered
     code: list[str] = field(default_factory=list)  #: the wrapper module generated for each of them
@@ -134,7 +133,7 @@ def capture(build: Build, *, dtype: torch.dtype, profile: Profile, mode: str = "
 
     Raises whatever torch raises; the caller names the cause.
     """
-    captured = Captured(has_loads=generates_triton(profile))
+    captured = Captured()
     real = profile["kind"] == "real"
     mode_options = list_mode_options(mode) if mode != "default" else {}
 

@@ -18,12 +18,12 @@ from patchgate.probe.compile.lowered import Lowered
 Facts = dict[str, Any]
 
 
-def facts_of(captured: Captured) -> Facts:
-    """Every fact of one compile (DESIGN facts 1, 11 and 12)."""
+def facts_of(captured: Captured, *, triton: bool) -> Facts:
+    """Every fact of one compile (DESIGN facts 1, 11 and 12); `triton` adds what is read off Triton code only."""
     lowered = captured.lowered
     kernels = [kernel for graph in lowered for kernel in graph.wrapper.distinct]
     facts = _graph_facts(captured) | _lowering_facts(captured) | _kernel_facts(lowered, kernels)
-    if captured.has_loads:
+    if triton:
         facts |= _triton_facts(lowered, kernels)
     return facts
 
@@ -44,10 +44,7 @@ def _graph_facts(captured: Captured) -> Facts:
     }
     facts |= {f"dynamo.break.{index}": text for index, text in enumerate(trace.breaks, 1)}
     facts |= _histogram("dynamo.guard", trace.guards) | _histogram("fx.op", fx) | _histogram("aten.op", aten)
-    if trace.partitions:
-        for name in ("joint_ops", "forward_ops", "backward_ops", "saved_tensors"):
-            facts[f"aot.{name}"] = sum(getattr(partition, name) for partition in trace.partitions)
-    return facts
+    return facts | _histogram("aot", trace.partitions)
 
 
 def _lowering_facts(captured: Captured) -> Facts:

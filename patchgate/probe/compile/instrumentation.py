@@ -32,23 +32,13 @@ _BUFFERS = (ir.ComputedBuffer, ir.InputsKernel, ir.InputBuffer, ir.ReinterpretVi
 
 
 @dataclass(kw_only=True)
-class Partition:
-    """How AOTAutograd split one joint graph: calls in each graph, and tensors saved for the backward pass."""
-
-    joint_ops: int
-    forward_ops: int
-    backward_ops: int
-    saved_tensors: int
-
-
-@dataclass(kw_only=True)
 class CompileTrace:
     """What one compile did, stage by stage."""
 
     breaks: list[str] = field(default_factory=list)  #: graph breaks, as "file:line reason"
     guards: Counter[str] = field(default_factory=Counter)  #: named guards by kind
     symbolic_guards: int = 0  #: guards on symbolic sizes
-    partitions: list[Partition] = field(default_factory=list)  #: of each joint graph
+    partitions: Counter[str] = field(default_factory=Counter)  #: calls in each graph, and tensors saved
     pattern_hits: Counter[str] = field(default_factory=Counter)  #: matches by pattern pass
     realized: Counter[str] = field(default_factory=Counter)  #: stored values by the function that asked for it
     fusions_refused: Counter[str] = field(default_factory=Counter)  #: by the scheduler's reason
@@ -99,13 +89,11 @@ def _count_partition(original: Callable[..., Any], trace: CompileTrace) -> Calla
         joint_ops = _count_calls(joint.graph)
         forward, backward = original(joint, *args, **kwargs)
         (outputs,) = forward.graph.find_nodes(op="output")[0].args
-        trace.partitions.append(
-            Partition(
-                joint_ops=joint_ops,
-                forward_ops=_count_calls(forward.graph),
-                backward_ops=_count_calls(backward.graph),
-                saved_tensors=len(outputs) - kwargs["num_fwd_outputs"],
-            )
+        trace.partitions.update(
+            joint_ops=joint_ops,
+            forward_ops=_count_calls(forward.graph),
+            backward_ops=_count_calls(backward.graph),
+            saved_tensors=len(outputs) - kwargs["num_fwd_outputs"],
         )
         return forward, backward
 

@@ -120,7 +120,7 @@ def observe(request: Observe, stage: Stage) -> Observed:
         return cast(Observed, unmeasured)
     if not captured.lowered:
         raise RuntimeError("no graph reached Inductor: nothing was compiled, so nothing was counted")
-    facts = facts_of(captured) | stated
+    facts = facts_of(captured, triton=generates_triton(profile)) | stated
     if request.get("resources") and generates_triton(profile):
         stage("resources")
         with device_context(profile):

@@ -75,7 +75,7 @@ def _run_script(build: Build, dtype: torch.dtype, dynamic: bool | None) -> Scrip
     torch.manual_seed(0)
     function, args = build(torch.device("cpu"), dtype, "small")
     compiled = torch.compile(function, dynamic=dynamic, backend=_backend(graph_runs, lowers=dynamic is not False))
-    with trace_compile(run.trace), _count_limit_reached(run), record_lowering(Captured(has_loads=False), run=False):
+    with trace_compile(run.trace), _count_limit_reached(run), record_lowering(Captured(), run=False):
         for size in SCRIPT:
             dynamo_utils.clear_compilation_metrics()
             graph_runs.clear()

@@ -10,9 +10,8 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 
-from patchgate.probe.compile.capture import no_caches
 from patchgate.probe.numerics.numeric_metrics import load_files
-from patchgate.probe.simulate.device import device_context
+from patchgate.probe.numerics.outputs import reproducible
 from patchgate.probe.simulate.fake_device import Profile
 
 # Sequences, tokens of each prompt, and tokens sampled after it.
@@ -64,10 +63,9 @@ def _norm(x: Any, weight: Any) -> Any:
 
 def sample(*, profile: Profile, path: str) -> None:
     """Write the tokens of every prompt, first sampled greedily and then with seeded noise, to `path`."""
-    torch.set_num_threads(1)
     torch.manual_seed(0)
     device = torch.device(profile["backend"])
-    with torch.no_grad(), no_caches(), device_context(profile | {"threads": 1}):
+    with reproducible(profile):
         # Made on the CPU: the same weights, prompts and noise on every device.
         step = torch.compile(_Decoder().to(device, torch.bfloat16))
         prompts = torch.randint(_VOCABULARY, (PROMPTS, GIVEN)).repeat(2, 1).to(device)

@@ -14,10 +14,9 @@ from unittest import mock
 import torch
 from torch._inductor.graph import GraphLowering
 
-from patchgate.probe.compile.capture import Build, no_caches
+from patchgate.probe.compile.capture import Build
 from patchgate.probe.numerics.numeric_metrics import load_files, share_differing
-from patchgate.probe.numerics.outputs import build_seeded
-from patchgate.probe.simulate.device import device_context
+from patchgate.probe.numerics.outputs import build_seeded, reproducible
 from patchgate.probe.simulate.fake_device import Profile
 
 _KEEP = "_patchgate_keep"
@@ -26,7 +25,6 @@ _stored: dict[str, torch.Tensor] = {}  # buffer -> what was stored in it first
 
 def trace(build: Build, *, dtype: torch.dtype, dynamic: bool, profile: Profile, seeds: list[int], path: str) -> None:
     """Write to `path` the intermediates of the first seed, in the order of the graph's operations."""
-    torch.set_num_threads(1)
     origins: dict[str, str] = {}
     codegen = GraphLowering.codegen
 
@@ -35,7 +33,7 @@ def trace(build: Build, *, dtype: torch.dtype, dynamic: bool, profile: Profile, 
         origins.update(_origins(self))
         return (dataclasses.replace(code, value=_instrument(code.value)), *rest)
 
-    with torch.no_grad(), no_caches(), device_context(profile | {"threads": 1}):
+    with reproducible(profile):
         module, args = build_seeded(build, dtype, seeds[0], profile)
         with mock.patch.object(GraphLowering, "codegen", instrumented_codegen):
             torch.compile(module, dynamic=dynamic)(*args)

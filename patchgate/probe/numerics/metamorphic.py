@@ -14,10 +14,9 @@ from torch.fx._lazy_graph_module import _LazyGraphModule
 from torch.fx.passes.split_module import split_module
 from torch.utils import _pytree as pytree
 
-from patchgate.probe.compile.capture import Build, no_caches
+from patchgate.probe.compile.capture import Build
 from patchgate.probe.numerics.numeric_metrics import Outputs, distance, load_files, share_differing
-from patchgate.probe.numerics.outputs import as_float64, build_seeded, tensors
-from patchgate.probe.simulate.device import device_context
+from patchgate.probe.numerics.outputs import as_float64, build_seeded, reproducible, tensors
 from patchgate.probe.simulate.fake_device import Profile
 
 ROWS = 4
@@ -29,8 +28,7 @@ def run_variants(
     build: Build, *, dtype: torch.dtype, dynamic: bool, profile: Profile, seeds: list[int], path: str
 ) -> None:
     """Write to `path` what each variant gives as (plain outputs, its own), and eager and float64 outputs."""
-    torch.set_num_threads(1)
-    with torch.no_grad(), no_caches(), device_context(profile | {"threads": 1}):
+    with reproducible(profile):
         module, args = build_seeded(build, dtype, seeds[0], profile)
         plain = tensors(torch.compile(module, dynamic=dynamic)(*args))
         torch._dynamo.reset()

@@ -5,8 +5,9 @@ Both sides write one each; `numeric_metrics` compares the two files.
 
 from __future__ import annotations
 
+import contextlib
 import copy
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
@@ -29,6 +30,17 @@ SPECIAL: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
 # Rows that a compiler treats as cases of their own.
 SMALL = {"one row": 1, "no rows": 0}
 SIDES = ("compiled", "again", "eager", "reference")
+
+
+@contextlib.contextmanager
+def reproducible(profile: Profile, *, training: bool = False) -> Iterator[None]:
+    """Within it, nothing is cached and one thread runs: the order of a parallel reduction varies by itself.
+
+    The profile's vector ISA is not checked: Inductor's own check starts processes that import torch anew.
+    """
+    torch.set_num_threads(1)
+    with torch.set_grad_enabled(training), no_caches(), device_context(profile | {"threads": 1}):
+        yield
 
 
 def tensors(result: Any) -> Outputs:
@@ -65,13 +77,10 @@ def run(
 ) -> None:
     """Write eager, compiled (twice, to see determinism) and float64 outputs of every seed to `path`.
 
-    Training, also the gradients; `small`, also what inputs of one row and of none give. One thread, because the order
-    of a parallel reduction does not depend on the patch. The profile's vector ISA is not checked: Inductor's own check
-    starts processes that import torch anew.
+    Training, also the gradients; `small`, also what inputs of one row and of none give.
     """
-    torch.set_num_threads(1)
     written: dict[str, Any] = {part: {side: [] for side in SIDES} for part in ("outputs", "gradients")}
-    with torch.set_grad_enabled(training), no_caches(), device_context(profile | {"threads": 1}):
+    with reproducible(profile, training=training):
         module, args = build_seeded(build, dtype, seeds[0], profile)
         compiled = torch.compile(module, dynamic=dynamic)
         for seed in seeds:

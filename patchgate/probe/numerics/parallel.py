@@ -14,12 +14,10 @@ import torch.distributed as dist
 import torch.distributed._functional_collectives as funcol
 import torch.nn.functional as F
 
-from patchgate.probe.compile.capture import no_caches
-from patchgate.probe.numerics.outputs import tensors
+from patchgate.probe.numerics.outputs import reproducible, tensors
 from patchgate.probe.numerics.ranks import RANKS, await_others, in_ranks, join_group
 from patchgate.probe.patch.apply import apply_patch
 from patchgate.probe.protocol import Request, Stage
-from patchgate.probe.simulate.device import device_context
 
 # Kind of device -> blocks, rows, hidden and inner size, of all ranks together.
 _SIZES = {"codegen": (2, 32, 128, 256), "real": (4, 4096, 2048, 8192)}
@@ -74,11 +72,10 @@ def _one_rank(rank: int, folder: str, request: Request, stage: Stage) -> None:
     profile = request["profile"]
     apply_patch(request, stage)
     stage("run")
-    torch.set_num_threads(1)
     store = join_group(rank, profile, folder)
     device = torch.device(profile["backend"], rank) if profile["backend"] != "cpu" else torch.device("cpu")
-    weights, h = _weights_and_input(*_SIZES[profile["kind"]])
-    with torch.no_grad(), no_caches(), device_context(profile | {"threads": 1}):
+    with reproducible(profile):
+        weights, h = _weights_and_input(*_SIZES[profile["kind"]])
         split, rows = (_Stack(weights, rank=rank, sequence=sequence).to(device) for sequence in (False, True))
         whole, own = h.to(device), h.chunk(RANKS)[rank].to(device)
         results = {
