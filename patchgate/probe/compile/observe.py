@@ -145,7 +145,7 @@ def observe_shapes(request: Observe, stage: Stage) -> ShapeFacts:
 
 
 def build_kernels(request: Compile, stage: Stage) -> Kernels:
-    """The machine code of the workload's Triton kernels, by their source; Triton's own cache may answer."""
+    """The machine code of the workload's Triton kernels, by their source; may come from Triton's own cache."""
     apply_patch(request, stage)
     stage("compile")
     captured = capture(load_build(request), **capture_options(request))

@@ -31,12 +31,12 @@ class _Layer(torch.nn.Module):
         self.gate_up = torch.nn.Linear(_HIDDEN, 8 * _HIDDEN, bias=False)
         self.down = torch.nn.Linear(4 * _HIDDEN, _HIDDEN, bias=False)
 
-    def forward(self, h: Any, keys: Any, values: Any, here: Any, seen: Any) -> Any:
+    def forward(self, h: Any, keys: Any, values: Any, current: Any, visible: Any) -> Any:
         q, k, v = self.qkv(_norm(h, self.norms[0])).chunk(3, dim=-1)
-        keys, values = (torch.where(here, new[:, None], old) for new, old in ((k, keys), (v, values)))
+        keys, values = (torch.where(current, new[:, None], old) for new, old in ((k, keys), (v, values)))
         q, ks, vs = (t.unflatten(-1, (_HEADS, -1)) for t in (q, keys, values))
         scores = torch.einsum("bhd,bthd->bht", q, ks) * (_HIDDEN // _HEADS) ** -0.5
-        mixed = torch.einsum("bht,bthd->bhd", scores.masked_fill(~seen, -1e9).softmax(-1), vs)
+        mixed = torch.einsum("bht,bthd->bhd", scores.masked_fill(~visible, -1e9).softmax(-1), vs)
         h = h + _norm(self.out(mixed.flatten(1)), self.norms[1])
         gate, up = self.gate_up(_norm(h, self.norms[2])).chunk(2, dim=-1)
         return h + _norm(self.down(F.silu(gate) * up), self.norms[3]), keys, values
@@ -49,10 +49,10 @@ class _Decoder(torch.nn.Module):
         self.layers = torch.nn.ModuleList(_Layer() for _ in range(_LAYERS))
         self.norm = torch.nn.Parameter(torch.ones(_HIDDEN))
 
-    def forward(self, tokens: Any, caches: Any, here: Any, seen: Any) -> Any:
+    def forward(self, tokens: Any, caches: Any, current: Any, visible: Any) -> Any:
         h, updated = self.embedding(tokens), []
         for layer, (keys, values) in zip(self.layers, caches, strict=True):
-            h, keys, values = layer(h, keys, values, here, seen)
+            h, keys, values = layer(h, keys, values, current, visible)
             updated.append((keys, values))
         return _norm(h, self.norm) @ self.embedding.weight.T, updated
 
@@ -74,14 +74,14 @@ def sample(*, profile: Profile, path: str) -> None:
         noise[:, :PROMPTS] = 0
         noise = noise.to(device)
         shape = (2 * PROMPTS, _LENGTH, _HIDDEN)
-        # A tensor each: shared ones would be compiled once more when they differ.
+        # A tensor each: shared ones would be compiled once more after the first step.
         options = {"dtype": torch.bfloat16, "device": device}
         caches = [tuple(torch.zeros(shape, **options) for _ in range(2)) for _ in range(_LAYERS)]
         tokens = prompts
         for position in range(_LENGTH - 1):
-            here = (torch.arange(_LENGTH, device=device) == position)[:, None]
-            seen = torch.arange(_LENGTH, device=device) <= position
-            logits, caches = step(tokens[:, position], caches, here, seen)
+            current = (torch.arange(_LENGTH, device=device) == position)[:, None]
+            visible = torch.arange(_LENGTH, device=device) <= position
+            logits, caches = step(tokens[:, position], caches, current, visible)
             if position >= GIVEN - 1:
                 drawn = (logits.float() + noise[position - GIVEN + 1]).argmax(-1, keepdim=True)
                 tokens = torch.cat((tokens, drawn), dim=1)

@@ -1,7 +1,7 @@
 """The first operation of a compiled graph whose stored result differs between the sides.
 
-Each side writes what its kernels stored, by the operation that it stands for. Intermediates are the buffers that the
-generated module passes to a kernel.
+Each side writes what its kernels stored, by operation of the graph: the buffers that the generated module passes to
+a kernel.
 """
 
 from __future__ import annotations

@@ -25,8 +25,8 @@ namespace { C10_REGISTER_GUARD_IMPL(CUDA, c10::impl::NoOpDeviceGuardImpl<c10::De
 """
 # torch.version.cuda of the builds for CUDA on the package index, by the first torch that has it; newest first.
 _CUDA_RELEASES = (("2.15", "13.2"), ("2.11", "13.0"), ("2.10", "12.8"))
-# Ops with a kernel for CUDA beside a composite one: all that there are in the CUDA builds of 2.11.0 to 2.15.0.
-# Where there is a kernel, autograd records the op; where there is none, what the composite one calls.
+# Ops with both a CUDA kernel and a composite one: all of them in the CUDA builds of 2.11.0 to 2.15.0.
+# Where there is a CUDA kernel, autograd records the op; where there is none, what the composite kernel calls.
 _CUDA_KERNELS = ("_fused_rms_norm", "mish_backward", "silu_backward")
 _LIBRARIES: list[torch.library.Library] = []  # an operator library takes its kernels with it when it is collected
 
@@ -64,7 +64,7 @@ def cuda_release() -> str:
 
 
 def cudnn_layout(input: torch.Tensor, weight: torch.Tensor, backend: Any) -> torch.memory_format:
-    """cuDNN takes channels last as soon as one of the two has it, but not in float64."""
+    """cuDNN's choice: channels last where input or weight has it, but not in float64."""
     last = torch.channels_last if input.dim() == 4 else torch.channels_last_3d
     if input.dtype is not torch.float64 and any(
         tensor.is_contiguous(memory_format=last) and not tensor.is_contiguous() for tensor in (input, weight)

@@ -90,12 +90,12 @@ def fake_tensors(profile: Profile, reads: Sequence[float]) -> Iterator[None]:
 def _item_returns(reads: Sequence[float]) -> contextlib.AbstractContextManager[Any]:
     """A fake tensor holds no values: the workload says what `.item()` gives."""
     implementations = fake_impls.op_implementations_dict
-    answers = iter(reads)
+    values = iter(reads)
 
     def item(mode: FakeTensorMode, func: Any, tensor: Any) -> Any:
         if mode.shape_env is not None:
             return original(mode, func, tensor)
-        return torch.tensor(next(answers), dtype=tensor.dtype, device="cpu").tolist()
+        return torch.tensor(next(values), dtype=tensor.dtype, device="cpu").tolist()
 
     ops = (torch.ops.aten.item.default, torch.ops.aten._local_scalar_dense.default)
     original = implementations[ops[0]]

@@ -171,13 +171,13 @@ def fake_device(profile: Profile, log: CallLog | None = None) -> Iterator[None]:
 
     cuda = interface.CudaInterface
     with contextlib.ExitStack() as stack:
-        for name, answer in _cuda_functions(profile).items():
+        for name, function in _cuda_functions(profile).items():
             if log is not None and name not in _WITHOUT_CONTEXT:
-                answer = _logged(name, answer, log)
-            stack.enter_context(mock.patch.object(torch.cuda, name, answer))
+                function = _logged(name, function, log)
+            stack.enter_context(mock.patch.object(torch.cuda, name, function))
             bound = name.lstrip("_")
             if name != "is_available" and isinstance(cuda.__dict__.get(bound), staticmethod):
-                stack.enter_context(mock.patch.object(cuda, bound, staticmethod(answer)))
+                stack.enter_context(mock.patch.object(cuda, bound, staticmethod(function)))
         if is_cpu_only():
             stack.enter_context(as_built_for_cuda())
         stack.enter_context(mock.patch.object(fake_tensor, "init_gpu_context", lambda device: None))
@@ -195,9 +195,9 @@ def fake_device(profile: Profile, log: CallLog | None = None) -> Iterator[None]:
         yield
 
 
-def _logged(name: str, answer: Callable[..., Any], log: CallLog) -> Callable[..., Any]:
+def _logged(name: str, function: Callable[..., Any], log: CallLog) -> Callable[..., Any]:
     def call(*args: Any, **kwargs: Any) -> Any:
         log.append(f"torch.cuda.{name}")
-        return answer(*args, **kwargs)
+        return function(*args, **kwargs)
 
     return call

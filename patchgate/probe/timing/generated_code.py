@@ -55,7 +55,7 @@ class GeneratedCode:
 
 
 class KernelCache:
-    """The Triton kernels that one side has built. They are found by their source, of which a patch may make another."""
+    """The Triton kernels that one side has built: the other side may build equal source in another way."""
 
     def __init__(self, folder: str) -> None:
         self._folder = folder
