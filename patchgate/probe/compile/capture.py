@@ -27,8 +27,8 @@ from torch._subclasses.fake_tensor import FakeTensor
 
 from patchgate.probe.compile.instrumentation import CompileTrace, trace_compile
 from patchgate.probe.compile.lowered import Lowered, count_operations, read_graph
+from patchgate.probe.protocol import Profile
 from patchgate.probe.simulate.device import device_context, fake_tensors
-from patchgate.probe.simulate.fake_device import Profile
 
 # (device, dtype, "full" or "small") -> a function or module, and the arguments that it is called with.
 Build = Callable[[torch.device, torch.dtype, str], tuple[Callable[..., Any], tuple[Any, ...]]]

@@ -18,7 +18,7 @@ import torch
 
 from patchgate.probe.compile import capture
 from patchgate.probe.compile.capture import Build
-from patchgate.probe.simulate.fake_device import Profile
+from patchgate.probe.protocol import Profile
 
 # Compiles before the one that counts: the first fills tables that later ones use.
 WARM_UPS = 1

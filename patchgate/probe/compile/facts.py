@@ -6,7 +6,6 @@ Names are flat and dotted, by stage; docs/golden.md lists them, and golden files
 from __future__ import annotations
 
 from collections import Counter
-from typing import Any
 
 from torch._dynamo.utils import counters
 from torch._inductor import metrics
@@ -14,8 +13,7 @@ from torch._inductor import metrics
 from patchgate.probe.compile.capture import Captured
 from patchgate.probe.compile.kernels import Kernel
 from patchgate.probe.compile.lowered import Lowered
-
-Facts = dict[str, Any]
+from patchgate.probe.protocol import Facts
 
 
 def facts_of(captured: Captured, *, triton: bool) -> Facts:

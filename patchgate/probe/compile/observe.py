@@ -18,13 +18,14 @@ import torch._inductor.config as inductor_config
 from patchgate.probe.compile import sentinel, shapes
 from patchgate.probe.compile.backend_stages import failing_stage, write_trace_to
 from patchgate.probe.compile.capture import Build, Captured, capture
-from patchgate.probe.compile.facts import Facts, facts_of
+from patchgate.probe.compile.facts import facts_of
 from patchgate.probe.compile.kernels import Kernel
 from patchgate.probe.compile.resources import machine_code, resource_facts
 from patchgate.probe.patch.apply import apply_patch
 from patchgate.probe.patch.line_coverage import LinesRun, tracing
 from patchgate.probe.protocol import (
     Compile,
+    Facts,
     FailingStage,
     FindStage,
     Kernels,

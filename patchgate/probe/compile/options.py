@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch._inductor
 
-from patchgate.probe.compile.facts import Facts
+from patchgate.probe.protocol import Facts
 
 
 def option_facts() -> Facts:

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from patchgate.probe.compile.kernels import Kernel
+from patchgate.probe.protocol import Facts, Profile
 
 _USAGE = re.compile(r"REG:(\d+) STACK:(\d+) SHARED:(\d+) LOCAL:(\d+)")
 _EXECUTABLE = 0x4  # SHF_EXECINSTR
@@ -39,7 +40,7 @@ class Resources:
     block: str  #: the configuration, as "XBLOCK=1024"
 
 
-def resource_facts(kernels: list[Kernel], profile: dict[str, Any]) -> dict[str, Any]:
+def resource_facts(kernels: list[Kernel], profile: Profile) -> Facts:
     """Lists over the distinct Triton kernels, in order of definition. Call it within `device_context`."""
     needs, refused = [], {}
     for index, kernel in enumerate((kernel for kernel in kernels if kernel.source), 1):
@@ -47,7 +48,7 @@ def resource_facts(kernels: list[Kernel], profile: dict[str, Any]) -> dict[str, 
             needs.append(_resources(*_compile(kernel)))
         except _Refused as error:
             refused[f"resources.refused.{index}"] = str(error)
-    facts: dict[str, Any] = {
+    facts: Facts = {
         f"resources.{name}": [getattr(need, name) for need in needs]
         for name in ("registers", "spilled", "shared", "warps", "code")
     }
@@ -69,7 +70,7 @@ def machine_code(kernels: list[Kernel]) -> dict[str, str]:
     return code_by_source
 
 
-def occupancy(registers: int, warps: int, shared: int, profile: dict[str, Any]) -> int:
+def occupancy(registers: int, warps: int, shared: int, profile: Profile) -> int:
     """Theoretical occupancy: percent of the warps of a multiprocessor that fit.
 
     Args:

@@ -9,8 +9,8 @@ from typing import Any
 
 import torch
 
+from patchgate.probe.protocol import Profile
 from patchgate.probe.simulate.device import generates_triton
-from patchgate.probe.simulate.fake_device import Profile
 
 ROWS, COLUMNS = 64, 256
 _BYTES = ROWS * COLUMNS * 4

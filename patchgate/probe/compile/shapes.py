@@ -20,10 +20,9 @@ from torch._dynamo import utils as dynamo_utils
 from torch._inductor.compile_fx import compile_fx
 
 from patchgate.probe.compile.capture import Build, Captured, no_caches, record_lowering
-from patchgate.probe.compile.facts import Facts
 from patchgate.probe.compile.instrumentation import CompileTrace, trace_compile
+from patchgate.probe.protocol import Facts, Profile
 from patchgate.probe.simulate.device import device_context
-from patchgate.probe.simulate.fake_device import Profile
 
 # Sizes of the first dimension, call by call: one twice, three others, and 1, which torch specializes.
 SCRIPT = (8, 8, 12, 16, 3, 1)

@@ -12,7 +12,7 @@ import torch.nn.functional as F
 
 from patchgate.probe.numerics.numeric_metrics import load_files
 from patchgate.probe.numerics.outputs import reproducible
-from patchgate.probe.simulate.fake_device import Profile
+from patchgate.probe.protocol import Profile
 
 # Sequences, tokens of each prompt, and tokens sampled after it.
 PROMPTS, GIVEN, TOKENS = 64, 4, 64

@@ -17,7 +17,7 @@ from torch._inductor.graph import GraphLowering
 from patchgate.probe.compile.capture import Build
 from patchgate.probe.numerics.numeric_metrics import load_files, share_differing
 from patchgate.probe.numerics.outputs import build_seeded, reproducible
-from patchgate.probe.simulate.fake_device import Profile
+from patchgate.probe.protocol import Profile
 
 _KEEP = "_patchgate_keep"
 _stored: dict[str, torch.Tensor] = {}  # buffer -> what was stored in it first

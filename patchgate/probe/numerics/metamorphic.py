@@ -17,7 +17,7 @@ from torch.utils import _pytree as pytree
 from patchgate.probe.compile.capture import Build
 from patchgate.probe.numerics.numeric_metrics import Outputs, distance, load_files, share_differing
 from patchgate.probe.numerics.outputs import as_float64, build_seeded, reproducible, tensors
-from patchgate.probe.simulate.fake_device import Profile
+from patchgate.probe.protocol import Profile
 
 ROWS = 4
 # Largest relative difference in float64 at which rows count as independent: some thousand roundings.

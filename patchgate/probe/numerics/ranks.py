@@ -19,7 +19,7 @@ import torch
 import torch.distributed as dist
 
 from patchgate.probe.process.reply import exception_failure, exit_failure, write_reply
-from patchgate.probe.simulate.fake_device import Profile
+from patchgate.probe.protocol import Profile
 
 RANKS = 2
 _PR_SET_PDEATHSIG = 1

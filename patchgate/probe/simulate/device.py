@@ -18,9 +18,10 @@ from torch._inductor.fx_passes import joint_graph
 from torch._subclasses import fake_impls, fake_tensor
 from torch._subclasses.fake_tensor import FakeTensorMode
 
+from patchgate.probe.protocol import Profile
 from patchgate.probe.simulate.attention import simulated_attention
 from patchgate.probe.simulate.backward import backward_in_python
-from patchgate.probe.simulate.fake_device import Profile, fake_device
+from patchgate.probe.simulate.fake_device import fake_device
 
 
 def generates_triton(profile: Profile) -> bool:

@@ -17,9 +17,9 @@ from unittest import mock
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from patchgate.probe.protocol import Profile
 from patchgate.probe.simulate.cpu_build import as_built_for_cuda, is_cpu_only
 
-Profile = dict[str, Any]
 _CACHED = (types.FunctionType, type(functools.lru_cache(lambda: None)))
 _NEEDED = "needs a real device"
 # Parts of torch's messages where its C++ looks for the device itself.
