@@ -53,7 +53,9 @@ class Pair:
         mode: str = "default",
         tuned: str | None = None,
     ) -> None:
-        self._device, self._mode, self.tuned = torch.device(device), mode, tunes_kernels(mode)
+        self._device = torch.device(device)
+        self._gpu = self._device.type == "cuda"
+        self._mode, self.tuned = mode, tunes_kernels(mode)
         torch.set_num_threads(1)
         torch.manual_seed(0)
         self._module, self._args = build(self._device, dtype, size)
@@ -96,7 +98,7 @@ class Pair:
         self._codes.append(codes)
         for code in codes:
             self._configs = code.configs() | self._configs
-        if self._device.type == "cuda" and not replays_graphs(self._mode):
+        if self._gpu and not replays_graphs(self._mode):
             torch.cuda.reset_peak_memory_stats()
             before = torch.cuda.memory_allocated()
             function(*self._args)
@@ -104,7 +106,7 @@ class Pair:
             self.peak_memory[side] = torch.cuda.max_memory_allocated() - before
 
     def _synchronize(self) -> None:
-        if self._device.type == "cuda":
+        if self._gpu:
             torch.cuda.synchronize()
 
     def rounds(self, *, rounds: int, seconds: float, seed: int) -> list[Round]:
@@ -114,7 +116,7 @@ class Pair:
         so that each side is placed first in half of them. Raises RuntimeError when a side was compiled again.
         """
         rng = random.Random(seed)
-        measure = self._on_gpu if self._device.type == "cuda" else self._on_cpu
+        measure = self._on_gpu if self._gpu else self._on_cpu
         compiled = _compiled_graphs()
         with torch.no_grad(), no_caches():
             times = list(measure(rng, rounds, seconds))
