@@ -148,8 +148,8 @@ def _read_code(value: Any) -> str:
 
 declare_keys(
     CorpusCase,
-    id=Key(in_file=False),
-    folder=Key(in_file=False),
+    id=Key(name=None),
+    folder=Key(name=None),
     kind=Key(name="class", read=one_of(KINDS, "class"), example=f"one of: {', '.join(KINDS)}"),
     cells=Key(read=list_of(_read_cell)),
     expected=Key(name="expect", example=_FORM),

@@ -69,7 +69,7 @@ class CheckContext:
         if self.patch.manifest is None:
             return f"{shown(self.patch.path)}:1"
         text = Path(self.patch.manifest).read_text(encoding="utf-8")
-        return f"{shown(self.patch.manifest)}:{line_of(text, key)}"
+        return f"{shown(self.patch.manifest)}:{line_of(text, (key,))}"
 
     def sentinel(self, torch: str, device: str) -> Answer:
         """The facts of a tiny case, and those that it must have."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, fields, is_dataclass
 from enum import Enum
-from typing import Any, TypeVar, cast, get_args, get_origin
+from typing import Any, TypeVar, cast, get_args
 
 from cattrs import Converter
 from cattrs.errors import AttributeValidationNote, BaseValidationError, ForbiddenExtraKeysError, IterableValidationNote
@@ -18,18 +18,16 @@ from packaging.version import InvalidVersion, Version
 from patchgate.model.text import did_you_mean
 
 Record = TypeVar("Record")
+#: Keys and indices: `("row", 2, "torch")` is a key of the third table `[[row]]`.
 KeyPath = tuple[str | int, ...]
+#: A field's value, from what the file has; raises ValueError.
 Reader = Callable[[Any], Any]
 
-_NAMES: dict[Any, tuple[str, str]] = {
-    str: ("a string", "strings"),
-    int: ("a whole number", "whole numbers"),
-    float: ("a number", "numbers"),
-}
+_SCALARS = {str: ("string", '"..."'), int: ("whole number", "1"), float: ("number", "1.5")}
 
 
 class Invalid(ValueError):
-    """What is wrong at `path`, a sequence of keys and indices, what is there, and what to write instead (`next`)."""
+    """What is wrong at `path`, what is `got` there ("" for the value itself), and what to write instead (`next`)."""
 
     def __init__(self, what: str, *, path: KeyPath = (), got: str = "", next: str = "") -> None:
         self.what, self.path, self.got, self.next = what, path, got, next
@@ -40,17 +38,15 @@ class Invalid(ValueError):
 class Key:
     """What the name and the type of a field do not tell of its key."""
 
-    #: The key in the file, where it is not the name of the field.
-    name: str = ""
-    #: The field's value, from what the file has; raises ValueError. Without it the type of the field decides.
+    #: The key, where it is not the name of the field; None when no key sets the field.
+    name: str | None = ""
+    #: Takes the place of the field's type.
     read: Reader | None = None
     #: What to write instead of a value that does not fit.
     example: str = ""
-    #: False for a field that the place of the file decides: no key sets it.
-    in_file: bool = True
 
 
-_keys: dict[type, Mapping[str, Key]] = {}
+_keys: dict[Any, Mapping[str, Key]] = {}
 _converter = Converter()
 
 
@@ -75,7 +71,7 @@ def read_string(value: Any) -> str:
 
 
 def read_version(value: Any) -> str:
-    """A PEP 440 version. Raises Invalid."""
+    """The text of a PEP 440 version. Raises Invalid."""
     try:
         Version(read_string(value))
     except InvalidVersion:
@@ -101,7 +97,7 @@ def list_of(read: Reader) -> Reader:
     def read_all(value: Any) -> tuple[Any, ...]:
         if not isinstance(value, (list, tuple)):
             raise Invalid("not a list of strings")
-        return tuple(read(item) for item in value)
+        return tuple(map(read, value))
 
     return read_all
 
@@ -121,57 +117,45 @@ def value_at(table: Any, path: KeyPath) -> Any:
 
 def _first_fault(error: BaseException, table: Mapping[str, Any]) -> Invalid:
     path: KeyPath = ()
-    kind, example = None, ""
+    example, kind = "", None
     while isinstance(error, BaseValidationError):
-        owner = error.cl
+        keys = _keys.get(error.cl, {})
         error = min(error.exceptions, key=lambda each: not isinstance(each, ForbiddenExtraKeysError))
         for note in getattr(error, "__notes__", ()):
             if isinstance(note, AttributeValidationNote):
-                key = _keys.get(owner, {}).get(note.name, Key())
-                path, kind, example = (*path, key.name or note.name), note.type, key.example or example
+                key = keys.get(note.name, Key())
+                path, example = (*path, key.name or note.name), key.example or example
+                kind = note.type
             elif isinstance(note, IterableValidationNote):
                 path = (*path, note.index)
     if isinstance(error, ForbiddenExtraKeysError):
-        known = _key_names(error.cl)
-        name = next(key for key in value_at(table, path) if key not in known)
-        return Invalid(
-            f"`{_dotted((*path, name))}`: unknown key", path=(*path, name), next=nearest(name, known, "known keys")
-        )
-    if isinstance(error, KeyError):
-        return Invalid(
-            f"`{_dotted(path)}`: missing",
-            path=path,
-            got="no such key",
-            next=example or f"{path[-1]} = {_example(kind)}",
-        )
+        keys = {field.name: Key() for field in fields(cast("Any", error.cl))} | dict(_keys.get(error.cl, {}))
+        known = sorted(key.name or name for name, key in keys.items() if key.name is not None)
+        path = (*path, next(key for key in value_at(table, path) if key not in known))
+        return Invalid(f"`{_dotted(path)}`: unknown key", path=path, next=nearest(str(path[-1]), known, "known keys"))
     while path and isinstance(path[-1], int):
         path = path[:-1]  # an item has no line of its own
+    example = example or f"{path[-1]} = {_example(kind)}"
+    if isinstance(error, KeyError):
+        return Invalid(f"`{_dotted(path)}`: missing", path=path, got="no such key", next=example)
     if isinstance(error, Invalid):
         path, example = (*path, *error.path), error.next or example
-    return Invalid(f"`{_dotted(path)}`: {error}", path=path, next=example or f"{path[-1]} = {_example(kind)}")
+    return Invalid(f"`{_dotted(path)}`: {error}", path=path, next=example)
+
+
+def _example(kind: Any) -> str:
+    if getattr(kind, "__origin__", None) is tuple:
+        return "[...]"
+    return next((text for scalar, (_, text) in _SCALARS.items() if scalar in (kind, *get_args(kind))), "...")
 
 
 def _dotted(path: KeyPath) -> str:
     return ".".join(step for step in path if isinstance(step, str))
 
 
-def _key_names(kind: type) -> list[str]:
-    keys = _keys.get(kind, {})
-    declared = {field.name: keys.get(field.name, Key()) for field in fields(kind)}
-    return sorted(key.name or name for name, key in declared.items() if key.in_file)
-
-
-def _example(kind: Any) -> str:
-    kinds = (kind, *get_args(kind))
-    if get_origin(kind) is tuple:
-        return "[...]"
-    return '"..."' if str in kinds else "1.5" if float in kinds else "1"
-
-
-def _read_exactly(value: Any, kind: Any) -> Any:
-    allowed = (int, float) if kind is float else (kind,)
-    if isinstance(value, bool) or not isinstance(value, allowed):
-        raise Invalid(f"not {_NAMES[kind][0]}")
+def _read_scalar(value: Any, kind: Any) -> Any:
+    if isinstance(value, bool) or not isinstance(value, (int, float) if kind is float else kind):
+        raise Invalid(f"not a {_SCALARS[kind][0]}")
     return kind(value)
 
 
@@ -189,21 +173,20 @@ def _read_list(value: Any, kind: Any) -> tuple[Any, ...]:
         try:
             return tuple(_converter.structure(value, cast("type", list.__class_getitem__(item))))
         except BaseValidationError:
-            if item not in _NAMES:
+            if item not in _SCALARS:
                 raise
-    raise Invalid(f"not a list of {_NAMES[item][1] if item in _NAMES else 'tables'}")
+    raise Invalid(f"not a list of {_SCALARS[item][0] if item in _SCALARS else 'table'}s")
 
 
 def _table_hook(kind: Any, converter: Converter) -> Callable[[Any, Any], Any]:
     """Structures a dataclass, or a dictionary, from a table and from nothing else."""
+    inner: Any
     if is_dataclass(kind):
-        overrides: dict[str, Any] = {
-            name: override(
-                omit=not key.in_file, rename=key.name or None, struct_hook=_hook(key.read) if key.read else None
-            )
-            for name, key in _keys.get(cast("type", kind), {}).items()
+        overrides: Any = {
+            name: override(omit=key.name is None, rename=key.name or None, struct_hook=_hook(key.read))
+            for name, key in _keys.get(kind, {}).items()
         }
-        inner: Any = make_dict_structure_fn(cast("type", kind), converter, _cattrs_forbid_extra_keys=True, **overrides)
+        inner = make_dict_structure_fn(cast("type", kind), converter, _cattrs_forbid_extra_keys=True, **overrides)
     else:
         inner = make_mapping_structure_fn(kind, converter)
 
@@ -215,24 +198,17 @@ def _table_hook(kind: Any, converter: Converter) -> Callable[[Any, Any], Any]:
     return hook
 
 
-def _hook(read: Reader) -> Callable[[Any, Any], Any]:
-    return lambda value, _: read(value)
+def _hook(read: Reader | None) -> Callable[[Any, Any], Any] | None:
+    return read and (lambda value, _: read(value))
 
 
-def _is_table(kind: Any) -> bool:
-    return is_dataclass(kind) or get_origin(kind) is dict
+def _has_origin(origin: type) -> Callable[[Any], bool]:
+    return lambda kind: getattr(kind, "__origin__", None) is origin
 
 
-def _is_list(kind: Any) -> bool:
-    return get_origin(kind) is tuple
-
-
-def _is_enum(kind: Any) -> bool:
-    return isinstance(kind, type) and issubclass(kind, Enum)
-
-
-for _scalar in _NAMES:
-    _converter.register_structure_hook(_scalar, _read_exactly)
-_converter.register_structure_hook_func(_is_enum, _read_enum)
-_converter.register_structure_hook_func(_is_list, _read_list)
-_converter.register_structure_hook_factory(_is_table)(_table_hook)
+for _scalar in _SCALARS:
+    _converter.register_structure_hook(_scalar, _read_scalar)
+_converter.register_structure_hook_func(lambda kind: isinstance(kind, type) and issubclass(kind, Enum), _read_enum)
+_converter.register_structure_hook_func(_has_origin(tuple), _read_list)
+for _is_table in (is_dataclass, _has_origin(dict)):
+    _converter.register_structure_hook_factory(_is_table)(_table_hook)

@@ -51,8 +51,8 @@ def load_toml_record(
 ) -> Record:
     """The record that the file describes. Raises UsageError with file:line for the first thing that is wrong.
 
+    `check` raises `Invalid` for what no single key can tell: names in other files, keys that contradict each other.
     `defaults` are values of keys that the file may leave out, beside those of the record.
-    `check` raises `Invalid` for what a single key cannot tell: names of other files, keys that contradict each other.
     """
     table = read_toml(path)
     try:
@@ -60,46 +60,33 @@ def load_toml_record(
         if check:
             check(record)
     except Invalid as fault:
-        where = shown(path)
+        where, got = shown(path), fault.got
         if fault.path:
-            where += f":{line_of_path(path.read_text(encoding='utf-8'), fault.path)}"
-        raise UsageError(
-            fault.what, where=where, got=fault.got or _written(table, fault.path), next=fault.next
-        ) from None
+            where += f":{line_of(path.read_text(encoding='utf-8'), fault.path)}"
+            got = got or shorten(f"{fault.path[-1]} = {value_at(table, fault.path)!r}", _SHOWN)
+        raise UsageError(fault.what, where=where, got=got, next=fault.next) from None
     return record
 
 
-def _written(table: dict[str, Any], path: KeyPath) -> str:
-    try:
-        return shorten(f"{path[-1]} = {value_at(table, path)!r}", _SHOWN)
-    except (LookupError, TypeError):
-        return "nothing"
+def line_of(text: str, path: KeyPath) -> int:
+    """The 1-based number of the line of a TOML text that sets the key at `path`, or opens the table there.
 
-
-def line_of_path(text: str, path: KeyPath) -> int:
-    """The line of the value at `path`: `("row", 2, "torch")` is a key of the third table `[[row]]`."""
-    names = [step for step in path if isinstance(step, str)]
-    index = next((step for step in path if isinstance(step, int)), 0)
-    return line_of(text, names[-1], ".".join(names[:-1]), index)
-
-
-def line_of(text: str, key: str, table: str = "", index: int = 0) -> int:
-    """The 1-based number of the line that sets `key` in a TOML text, or opens the table `key`.
-
-    With `table`, inside the `[table]` or the `index`-th `[[table]]`; without the key the line of the table, else 1.
+    Where the key is not there it is the line of its table, else 1.
     """
+    *tables, key = (step for step in path if isinstance(step, str))
+    index = next((step for step in path if isinstance(step, int)), 0)
     lines = list(enumerate(text.splitlines(), 1))
     start = 0
-    if table:
-        opening = [number for number, line in lines if _begins(line, table)]
+    if tables:
+        opening = [number for number, line in lines if _sets(line, ".".join(tables))]
         start = opening[min(index, len(opening) - 1)] if opening else 0
     for number, line in lines[start:]:
-        if _begins(line, key):
+        if _sets(line, key):
             return number
         if start and _HEADER.match(line):
             break
     return start or 1
 
 
-def _begins(line: str, name: str) -> bool:
+def _sets(line: str, name: str) -> bool:
     return re.match(rf"\s*(\[\[?\s*)?{re.escape(name)}(?![\w-])", line) is not None

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -43,40 +43,29 @@ VARIANTS: dict[str, dict[str, Any]] = {
 
 @dataclass(frozen=True, kw_only=True)
 class Constants:
-    """The constants of a workload file, which are written in capitals: `DTYPE = "float32"`.
+    """The constants that a workload file may have; one that `Workload` has in small letters is copied there."""
 
-    One that `Workload` has too is copied there. Others, and other top-level names, are the file's own business.
-    """
-
-    #: Of the inputs and weights in the plain variant, as torch names it.
-    dtype: str
+    #: Dtype of the inputs and weights in the plain variant, as torch names it.
+    DTYPE: str
     #: Those of CHECKS that run it.
-    checks: tuple[str, ...] = ()
+    CHECKS: tuple[str, ...] = ()
     #: Those of VARIANTS that it is compiled in.
-    variants: tuple[str, ...] = ("static",)
+    VARIANTS: tuple[str, ...] = ("static",)
     #: Those of its variants that are judged before a merge.
-    premerge: tuple[str, ...] = ()
+    PREMERGE: tuple[str, ...] = ()
     #: What `.item()` gives, call by call.
-    reads: tuple[float, ...] = ()
+    READS: tuple[float, ...] = ()
     #: Numbers of tokens at which it is timed, in place of its full size.
-    tokens: tuple[int, ...] = ()
+    TOKENS: tuple[int, ...] = ()
 
 
 declare_keys(
     Constants,
-    dtype=Key(name="DTYPE"),
-    checks=Key(name="CHECKS", read=list_of(one_of(CHECKS, "check"))),
-    variants=Key(name="VARIANTS", read=list_of(one_of(VARIANTS, "variant"))),
-    premerge=Key(name="PREMERGE", read=list_of(one_of(VARIANTS, "variant"))),
-    reads=Key(name="READS"),
-    tokens=Key(name="TOKENS"),
+    DTYPE=Key(example='DTYPE = "bfloat16"'),
+    CHECKS=Key(read=list_of(one_of(CHECKS, "check"))),
+    VARIANTS=Key(read=list_of(one_of(VARIANTS, "variant"))),
+    PREMERGE=Key(read=list_of(one_of(VARIANTS, "variant"))),
 )
-_NAMES = {field.name.upper() for field in fields(Constants)}
-# `checks` and `premerge` are another matter for each variant.
-_COPIED = ({field.name for field in fields(Constants)} & {field.name for field in fields(Workload)}) - {
-    "checks",
-    "premerge",
-}
 
 
 def load_workloads(folder: Path = WORKLOADS) -> dict[str, Workload]:
@@ -113,11 +102,12 @@ def name_of_variant(stem: str, variant: str) -> str:
 
 def _variants(path: Path) -> Iterator[Workload]:
     constants = _read_constants(path)
-    copied = {name: getattr(constants, name) for name in _COPIED}
-    for variant in constants.variants:
-        plain = Workload(name=name_of_variant(path.stem, variant), path=str(path.resolve()), **copied)
-        checks = checks_of_variant(variant, constants.checks)
-        yield replace(plain, checks=checks, premerge=variant in constants.premerge, **VARIANTS[variant])
+    of_workload = {field.name for field in fields(Workload)}
+    copied = {name.lower(): value for name, value in vars(constants).items() if name.lower() in of_workload}
+    for variant in constants.VARIANTS:
+        own = {"checks": checks_of_variant(variant, constants.CHECKS), "premerge": variant in constants.PREMERGE}
+        name = name_of_variant(path.stem, variant)
+        yield Workload(name=name, path=str(path.resolve()), **(copied | own | VARIANTS[variant]))
 
 
 def _read_constants(path: Path) -> Constants:
@@ -125,14 +115,15 @@ def _read_constants(path: Path) -> Constants:
         tree = parse(path.read_text(encoding="utf-8"))
     except Unreadable as error:
         raise UsageError("not Python", where=f"{shown(path)}:{error.line}", got=error.reason) from None
+    known = {field.name for field in fields(Constants)}
     nodes = {
         node.targets[0].id: node
         for node in tree.body
-        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name) and node.targets[0].id in _NAMES
+        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name) and node.targets[0].id in known
     }
     try:
         constants = structure(Constants, {name: _literal(name, node) for name, node in nodes.items()})
-        if not {*constants.premerge} <= {*constants.variants}:
+        if not {*constants.PREMERGE} <= {*constants.VARIANTS}:
             raise Invalid("`PREMERGE` has a variant that `VARIANTS` has not", path=("PREMERGE",))
         if not any(isinstance(node, ast.FunctionDef) and node.name == "build" for node in tree.body):
             raise Invalid("no function `build`")

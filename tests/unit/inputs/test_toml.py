@@ -100,7 +100,7 @@ def test_a_check_of_the_whole_record_names_the_key(folder):
 
 @pytest.mark.parametrize(("start", "number"), [("a", 1), ("b", 4), ("c", 5), ("z", 1), ("bb", 2)])
 def test_the_line_of_a_key_is_the_first_that_begins_with_it(start, number):
-    assert line_of("a = 1\nbb = 1\n# b\n  b = 2\n[c]\nb = 3\n", start) == number
+    assert line_of("a = 1\nbb = 1\n# b\n  b = 2\n[c]\nb = 3\n", (start,)) == number
 
 
 @pytest.mark.parametrize(
@@ -108,9 +108,12 @@ def test_the_line_of_a_key_is_the_first_that_begins_with_it(start, number):
     [("title", "symptom", 4), ("title", "", 1), ("fact", "symptom", 5), ("absent", "symptom", 3), ("x", "none", 1)],
 )
 def test_a_key_of_a_table_is_looked_for_inside_it(start, table, number):
-    assert line_of("title = 1\nfact = 2\n[symptom]\ntitle = 3\nfact = 4\n", start, table) == number
+    assert (
+        line_of("title = 1\nfact = 2\n[symptom]\ntitle = 3\nfact = 4\n", (table, start) if table else (start,))
+        == number
+    )
 
 
 @pytest.mark.parametrize("text", ["title = 1\nsymptom = {title = 2}\n", "title = 1\n[[symptom]]\n x = 2\n"])
 def test_a_key_that_begins_no_line_of_its_table_is_where_the_table_is(text):
-    assert line_of(text, "title", "symptom") == 2
+    assert line_of(text, ("symptom", "title")) == 2
