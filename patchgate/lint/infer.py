@@ -1,17 +1,20 @@
-"""What a patch's text says of its own claims: targets, releases, scope, effects, title and source, each with a line.
+"""What a patch's text suggests of its own claims, without running it; and a manifest that says so line by line.
 
-Decides what can be guessed without running anything. Refuses to know how a manifest is written.
+Each inferred claim has the line that suggests it; in the manifest, a comment says which command or code settles it.
 """
 
 from __future__ import annotations
 
 import ast
+import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import cast
 
+from patchgate.inputs.patch import DIFFS
+from patchgate.lint.findings import show_releases
 from patchgate.lint.index.release import Release
 from patchgate.lint.interpret.references import Usage
 from patchgate.lint.interpret.statements import interpret
@@ -20,10 +23,20 @@ from patchgate.lint.specifier_inference import points_around, specifier, version
 _URL = re.compile(r"https?://[^\s\"'<>)\]}]+")
 _DIFF_BEGINS = re.compile(r"^(?:diff |index |--- )", re.M)
 _SCOPES = ("contextmanager", "contextlib.contextmanager")
+_REST = """
+# Not guessed, because only you know; the strict default holds for what is left out:
+# fixed_in = "2.14"            # the release that is said to make it needless
+# numerics = "rounding"        # default: "bit-identical". Settle: PG501 tells how many elements differ
+# [symptom]                    # the defect that it cures, so that "still needed?" is measured
+# workload = "residual_stack"
+# device = "h200"
+# fact = "loads.max"
+# predicate = "> 4"
+"""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Guess:
+class Inferred:
     """One claim that the text suggests, and the line that suggests it."""
 
     value: str
@@ -31,38 +44,38 @@ class Guess:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Guesses:
+class InferredClaims:
     """`applies_to` is None where the patch has no version check, or one that no two bounds can say.
 
     `unnamed` are lines that change torch in a way whose name only running the patch would tell.
     """
 
-    title: Guess | None
-    source: Guess | None
-    targets: tuple[Guess, ...] = ()
-    applies_to: Guess | None = None
-    scope: Guess | None = None
-    effects: tuple[Guess, ...] = ()
+    title: Inferred | None
+    source: Inferred | None
+    targets: tuple[Inferred, ...] = ()
+    applies_to: Inferred | None = None
+    scope: Inferred | None = None
+    effects: tuple[Inferred, ...] = ()
     unnamed: tuple[int, ...] = ()
     holds_on: tuple[str, ...] = ()
 
 
-def guesses_in_diff(text: str) -> Guesses:
+def infer_claims_of_diff(text: str) -> InferredClaims:
     """What stands before a diff's first file: its first words, and where it is from."""
-    said = _DIFF_BEGINS.split(text, maxsplit=1)[0]
-    told = re.search(r"^(?:Subject: )?(?:\[PATCH[^]]*\] )?(?!From |From: |Date: )(\S.*)$", said, re.M)
-    line = said.count("\n", 0, told.start()) + 1 if told else 1
-    return Guesses(title=_sentence(told[1], line) if told else None, source=_url(said))
+    head = _DIFF_BEGINS.split(text, maxsplit=1)[0]
+    subject = re.search(r"^(?:Subject: )?(?:\[PATCH[^]]*\] )?(?!From |From: |Date: )(\S.*)$", head, re.M)
+    line = head.count("\n", 0, subject.start()) + 1 if subject else 1
+    return InferredClaims(title=_sentence(subject[1], line) if subject else None, source=_url(head))
 
 
-def guesses_in(text: str, tree: ast.Module, releases: Sequence[Release]) -> Guesses:
+def infer_claims(text: str, tree: ast.Module, releases: Sequence[Release]) -> InferredClaims:
     """What the source of a Python patch suggests."""
     usages = {release.version: interpret(tree, release) for release in releases}
     targets = _targets(tree, releases, usages)
     effects = sorted((*_options(tree, usages), *_environment(tree), *_compiles(tree)), key=lambda effect: effect.line)
     holds_on, applies_to = _applies_to(tree, releases, [*targets, *effects])
     docstring = ast.get_docstring(tree)
-    return Guesses(
+    return InferredClaims(
         title=_sentence(docstring, 1) if docstring else None,
         source=_url(text),
         targets=tuple(targets),
@@ -74,58 +87,58 @@ def guesses_in(text: str, tree: ast.Module, releases: Sequence[Release]) -> Gues
     )
 
 
-def _sentence(text: str, line: int) -> Guess:
+def _sentence(text: str, line: int) -> Inferred:
     first = text.strip().splitlines()[0].strip()
-    return Guess(value=re.split(r"\.\s", first)[0].rstrip("."), line=line)
+    return Inferred(value=re.split(r"\.\s", first)[0].rstrip("."), line=line)
 
 
-def _url(text: str) -> Guess | None:
-    found = _URL.search(text)
-    return Guess(value=found[0].rstrip(".,;:"), line=text.count("\n", 0, found.start()) + 1) if found else None
+def _url(text: str) -> Inferred | None:
+    url = _URL.search(text)
+    return Inferred(value=url[0].rstrip(".,;:"), line=text.count("\n", 0, url.start()) + 1) if url else None
 
 
-def _targets(tree: ast.Module, releases: Sequence[Release], usages: Mapping[str, Usage]) -> list[Guess]:
+def _targets(tree: ast.Module, releases: Sequence[Release], usages: Mapping[str, Usage]) -> list[Inferred]:
     """What is replaced where it runs, as the gate names it: a method by the module that defines its class."""
-    found: dict[str, int] = {}
-    lines = set()
-    for release in releases:
-        for each in usages[release.version].rebindings:
-            lines.add(each.span.line)
-            owner = release.resolve(each.target.rpartition(".")[0]) if each.on_class else None
-            if each.reachable:
-                found.setdefault(f"{owner.origin}.{each.name}" if owner else each.target, each.span.line)
-    options = {
+    targets: dict[str, int] = {}
+    lines = {
         reference.span.line for usage in usages.values() for reference in usage.references if reference.kind == "config"
     }
-    for node, dotted in _written(tree):
-        if node.lineno not in lines | options and isinstance(node, ast.Attribute):
-            found.setdefault(dotted, node.lineno)
-    return [Guess(value=name, line=line) for name, line in found.items()]
+    for release in releases:
+        for rebinding in usages[release.version].rebindings:
+            lines.add(rebinding.span.line)
+            owner = release.resolve(rebinding.target.rpartition(".")[0]) if rebinding.on_class else None
+            if rebinding.reachable:
+                target = f"{owner.origin}.{rebinding.name}" if owner else rebinding.target
+                targets.setdefault(target, rebinding.span.line)
+    for node, dotted in _assigned(tree):
+        if node.lineno not in lines and isinstance(node, ast.Attribute):
+            targets.setdefault(dotted, node.lineno)
+    return [Inferred(value=name, line=line) for name, line in targets.items()]
 
 
-def _options(tree: ast.Module, usages: Mapping[str, Usage]) -> Iterator[Guess]:
+def _options(tree: ast.Module, usages: Mapping[str, Usage]) -> Iterator[Inferred]:
     """Options of torch that are assigned, or given to `config.patch`."""
-    written = {
+    assigned = {
         (node.lineno, node.end_col_offset)
         for node in ast.walk(tree)
         if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store)
     }
-    spans = [
+    patch_calls = [
         (node.lineno, node.end_lineno or node.lineno)
         for node in ast.walk(tree)
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "patch"
     ]
-    told: dict[str, int] = {}
+    options: dict[str, int] = {}
     for usage in usages.values():
         for reference in usage.references:
-            span = reference.span
-            patched = any(first <= span.line <= last for first, last in spans) and reference.name != "patch"
-            if reference.kind == "config" and (patched or (span.line, span.column + span.width - 1) in written):
-                told.setdefault(reference.dotted, span.line)
-    return (Guess(value=f"config {name}", line=line) for name, line in told.items())
+            line, end = reference.span.line, reference.span.column + reference.span.width - 1
+            patched = any(first <= line <= last for first, last in patch_calls) and reference.name != "patch"
+            if reference.kind == "config" and (patched or (line, end) in assigned):
+                options.setdefault(reference.dotted, line)
+    return (Inferred(value=f"config {name}", line=line) for name, line in options.items())
 
 
-def _environment(tree: ast.Module) -> Iterator[Guess]:
+def _environment(tree: ast.Module) -> Iterator[Inferred]:
     """`os.environ["NAME"] = ...` and `os.environ.setdefault("NAME", ...)`."""
     for node in ast.walk(tree):
         key: ast.expr | None = None
@@ -134,36 +147,36 @@ def _environment(tree: ast.Module) -> Iterator[Guess]:
         elif isinstance(node, ast.Call) and ast.unparse(node.func).endswith(("environ.setdefault", "os.putenv")):
             key = node.args[0] if node.args else None
         if isinstance(key, ast.Constant) and isinstance(key.value, str):
-            yield Guess(value=f"environment {key.value}", line=key.lineno)
+            yield Inferred(value=f"environment {key.value}", line=key.lineno)
 
 
-def _compiles(tree: ast.Module) -> Iterator[Guess]:
+def _compiles(tree: ast.Module) -> Iterator[Inferred]:
     """`torch.compile` in a statement of the module itself."""
     for node in tree.body:
-        runs = [node] if not isinstance(node, (ast.FunctionDef, ast.ClassDef)) else node.decorator_list
-        for each in (inner for one in runs for inner in ast.walk(one)):
-            if isinstance(each, ast.Attribute) and ast.unparse(each) == "torch.compile":
-                yield Guess(value="compile", line=each.lineno)
+        executed = node.decorator_list if isinstance(node, (ast.FunctionDef, ast.ClassDef)) else [node]
+        for part in (part for statement in executed for part in ast.walk(statement)):
+            if isinstance(part, ast.Attribute) and ast.unparse(part) == "torch.compile":
+                yield Inferred(value="compile", line=part.lineno)
                 return
 
 
-def _scope(tree: ast.Module) -> Guess | None:
+def _scope(tree: ast.Module) -> Inferred | None:
     """The one context manager that the patch offers."""
-    found = [
+    scopes = [
         node
         for node in tree.body
         if isinstance(node, ast.FunctionDef) and any(ast.unparse(each) in _SCOPES for each in node.decorator_list)
     ]
-    return Guess(value=found[0].name, line=found[0].lineno) if len(found) == 1 else None
+    return Inferred(value=scopes[0].name, line=scopes[0].lineno) if len(scopes) == 1 else None
 
 
 def _applies_to(
-    tree: ast.Module, releases: Sequence[Release], changes: Sequence[Guess]
-) -> tuple[tuple[str, ...], Guess | None]:
+    tree: ast.Module, releases: Sequence[Release], changes: Sequence[Inferred]
+) -> tuple[tuple[str, ...], Inferred | None]:
     """The releases on which the patch does something, and a specifier for them where a version check decides it.
 
-    One release is walked under other versions, as the gate runs one torch under others: what decides is then
-    the version alone, and not which names a release has.
+    One release is read under other versions, as the gate runs one torch under others: what decides is then the
+    version alone, and not which names a release has.
     """
     lines = {change.line for change in changes}
     bodies = [release for release in releases if lines & _reachable_lines(interpret(tree, release))]
@@ -175,11 +188,11 @@ def _applies_to(
     def holds(version: str) -> bool:
         return bool(lines & _reachable_lines(interpret(tree, _renamed(bodies[-1], version))))
 
-    found = specifier(points_around(known, versions_named(tree)), holds, known)
+    bounds = specifier(points_around(known, versions_named(tree)), holds, known)
     holds_on = tuple(version for version in known if holds(version))
     # A check that is only a part of a test is no gate by itself.
     checks = [gate.span.line for gate in interpret(tree, bodies[-1]).gates] or _comparisons(tree)
-    return holds_on, Guess(value=found, line=min(checks, default=1)) if found else None
+    return holds_on, Inferred(value=bounds, line=min(checks, default=1)) if bounds else None
 
 
 def _comparisons(tree: ast.Module) -> list[int]:
@@ -207,10 +220,10 @@ class _Renamed:
 
 def _unnamed(tree: ast.Module) -> Iterator[int]:
     """Lines that write into a table of torch: `decompositions[op] = f`."""
-    return (node.lineno for node, _ in _written(tree) if isinstance(node, ast.Subscript))
+    return (node.lineno for node, _ in _assigned(tree) if isinstance(node, ast.Subscript))
 
 
-def _written(tree: ast.Module) -> Iterator[tuple[ast.Attribute | ast.Subscript, str]]:
+def _assigned(tree: ast.Module) -> Iterator[tuple[ast.Attribute | ast.Subscript, str]]:
     """Assignments below a name that was imported from torch, and what they are called from torch on."""
     names = dict(_imported(tree))
     for node in ast.walk(tree):
@@ -230,3 +243,98 @@ def _imported(tree: ast.Module) -> Iterator[tuple[str, str]]:
         elif isinstance(node, ast.ImportFrom) and (node.module or "").partition(".")[0] in ("torch", "triton"):
             for each in node.names:
                 yield each.asname or each.name, f"{node.module}.{each.name}"
+
+
+def manifest_text(claims: InferredClaims, file: str, name: str, again: str, known: Sequence[str]) -> str:
+    """The manifest of `file`, of the patch called `name`; `again` judges it, `known` are the releases looked at."""
+    lines = [f"# Written by `patchgate init` from {file}, without running it. Each guess says what settles it;"]
+    lines += [f"# all at once: {again}"]
+    for part in (_title_lines(claims, file, name), _source_lines(claims, file), _releases_lines(claims, file, known)):
+        lines += ["", *part]
+    for part in (_targets_lines(claims, file), _scope_lines(claims, file), _effects_lines(claims, file)):
+        some = list(part)
+        lines += ["", *some] if some else []
+    return "\n".join(lines) + "\n" + _REST
+
+
+def _title_lines(claims: InferredClaims, file: str, name: str) -> Iterator[str]:
+    if claims.title and claims.title.value:
+        yield f"# guessed: how {file} begins"
+        yield f"title = {_string(claims.title.value)}"
+    else:
+        yield f"# guessed: its name, because {file} begins with no sentence. Settle: say what the patch does"
+        yield f"title = {_string(name)}"
+
+
+def _source_lines(claims: InferredClaims, file: str) -> Iterator[str]:
+    if claims.source:
+        yield f"# guessed: the first address, {_at(file, claims.source)}. Settle: the pull request or issue it is from"
+        yield f"source = {_string(claims.source.value)}"
+    else:
+        yield f"# {file} names no address: the pull request or issue that it is from"
+        yield '# source = "https://..."'
+
+
+def _releases_lines(claims: InferredClaims, file: str, known: Sequence[str]) -> Iterator[str]:
+    on = show_releases(claims.holds_on, known)
+    if claims.applies_to:
+        yield f"# guessed: the version check, {_at(file, claims.applies_to)}, lets it through: {on}."
+        yield "# Settle: PG201 and PG202 say where this is not so"
+        yield f"applies_to = {_string(claims.applies_to.value)}"
+        return
+    if file.endswith(DIFFS):
+        yield f"# A diff has no version check of its own: without the line, {file} is applied everywhere."
+        yield "# Settle: `patchgate lint --fetch` says on which releases its hunks apply"
+    elif claims.holds_on and len(claims.holds_on) < len(known):
+        yield f"# The version checks let it through on {on}, which no two bounds can say."
+    else:
+        yield "# No version check was found. Settle: PG211 lists the versions on which it applies"
+    yield '# applies_to = ">=2.11,<2.14"'
+
+
+def _targets_lines(claims: InferredClaims, file: str) -> Iterator[str]:
+    settle = "Settle: PG207 names what it replaces besides, PG209 what it does not"
+    if claims.unnamed:
+        lines = ", ".join(f"{file}:{line}" for line in claims.unnamed)
+        yield f"# {lines} writes into a table of torch; PG207 gives the name of the entry, if that is meant"
+    if file.endswith(DIFFS):
+        yield "# The functions that its hunks change. Settle: PG207 names them"
+        yield '# targets = ["torch._inductor..."]'
+    elif claims.targets:
+        yield f"# guessed: assigned at {_lines(file, claims.targets)}. {settle}"
+        yield from _list("targets", claims.targets)
+    else:
+        yield f"# No name of torch is assigned in {file}. {settle}"
+        yield '# targets = ["torch._inductor..."]'
+
+
+def _scope_lines(claims: InferredClaims, file: str) -> Iterator[str]:
+    if claims.scope:
+        yield f"# guessed: the one context manager, {_at(file, claims.scope)}. Settle: PG219 says what leaks"
+        yield f"scope = {_string(claims.scope.value)}"
+
+
+def _effects_lines(claims: InferredClaims, file: str) -> Iterator[str]:
+    if claims.effects:
+        yield f"# guessed: set at {_lines(file, claims.effects)}. Settle: keep those that every user of the patch"
+        yield "# shall get; without its line, an effect is a verdict (PG208)"
+        yield from _list("effects", claims.effects)
+
+
+def _at(file: str, claim: Inferred) -> str:
+    return f"{file}:{claim.line}"
+
+
+def _lines(file: str, claims: Sequence[Inferred]) -> str:
+    return ", ".join(dict.fromkeys(f"{file}:{claim.line}" for claim in claims))
+
+
+def _list(key: str, claims: Sequence[Inferred]) -> Iterator[str]:
+    yield f"{key} = ["
+    yield from (f"    {_string(claim.value)}," for claim in claims)
+    yield "]"
+
+
+def _string(text: str) -> str:
+    """TOML's basic string; JSON escapes all that TOML wants escaped, but for DEL."""
+    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007F")

@@ -1,6 +1,6 @@
-"""Base, upstream now and override, as lines: is one a copy of the other, and which edits did the copy lose.
+"""A replaced body, its upstream version now and the override, as lines: is one a copy of the other?
 
-Decides likeness and the three-way view. Refuses to know releases and where the texts come from.
+Also which upstream edits the copy lost, and a three-way view of them.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """On which torch versions something holds -> the PEP 440 specifier that says so.
 
-Decides at which versions to ask, and how their answers become bounds. Refuses to know what is asked.
+Asks at each release, at each version that the patch names, and just beside them.
 """
 
 from __future__ import annotations

@@ -11,8 +11,7 @@ from pathlib import Path
 from patchgate.inputs.patch import DIFFS
 from patchgate.inputs.source import Unreadable, parse, read_source
 from patchgate.lint.index.release import load, releases
-from patchgate.lint.infer import guesses_in, guesses_in_diff
-from patchgate.lint.infer_manifest import manifest_text
+from patchgate.lint.infer import infer_claims, infer_claims_of_diff, manifest_text
 from patchgate.model.errors import UsageError
 from patchgate.model.paths import ROOT, shown
 
@@ -23,17 +22,17 @@ _TEMPLATES = {"gate.yml": "patchgate.yml", "comment.yml": "patchgate-comment.yml
 def inferred_manifest(source: Path, patch: Path, command: str) -> str:
     """The manifest that the text of a patch suggests; `command` judges it. Raises UsageError for no Python."""
     if source.suffix in DIFFS:
-        guesses = guesses_in_diff(read_source(source))
+        claims = infer_claims_of_diff(read_source(source))
     else:
         try:
             text = read_source(source)
-            guesses = guesses_in(text, parse(text), [load(version) for version in releases()])
+            claims = infer_claims(text, parse(text), [load(version) for version in releases()])
         except (Unreadable, RecursionError) as error:
             line, reason = (error.line, error.reason) if isinstance(error, Unreadable) else (1, "nested too deeply")
             where = f"{shown(source)}:{line}"
             raise UsageError("not readable as Python", where=where, got=reason, next="mend the file first") from None
     name = patch.resolve().name if patch.is_dir() else source.stem
-    return manifest_text(guesses, source.name, name, command, releases())
+    return manifest_text(claims, source.name, name, command, releases())
 
 
 def workflows(patch: Path, source: Path, called: str) -> dict[Path, str]:

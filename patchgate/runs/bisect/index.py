@@ -14,7 +14,7 @@ from patchgate.lint.index.records import Function
 from patchgate.lint.index.release import load, releases
 from patchgate.lint.index.resolve import Modules
 from patchgate.lint.index.source_release import SourceRelease
-from patchgate.lint.infer import guesses_in
+from patchgate.lint.infer import infer_claims
 from patchgate.model.records import Patch
 from patchgate.model.results import Answer, Reading
 from patchgate.runs.bisect.question import Question, inconclusive
@@ -54,7 +54,7 @@ def targets_of(patch: Patch, versions: Sequence[str]) -> tuple[str, ...]:
     except (Unreadable, RecursionError):
         return ()
     indexed = [load(version) for version in versions if version in releases()]
-    return tuple(guess.value for guess in guesses_in(patch.source, tree, indexed).targets)
+    return tuple(claim.value for claim in infer_claims(patch.source, tree, indexed).targets)
 
 
 def changes_around(names: Sequence[str], old: str, new: str) -> list[str]:

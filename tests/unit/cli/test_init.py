@@ -14,8 +14,7 @@ from patchgate.cli import main as cli
 from patchgate.inputs.manifest import load_claims
 from patchgate.inputs.patch import load_patch
 from patchgate.lint.index.release import releases
-from patchgate.lint.infer import Guess, Guesses
-from patchgate.lint.infer_manifest import manifest_text
+from patchgate.lint.infer import Inferred, InferredClaims, manifest_text
 from patchgate.model.paths import ROOT
 from patchgate.model.records import Claims
 
@@ -230,9 +229,9 @@ def test_a_workflow_needs_a_repository(command, folder):
 
 @given(st.text(st.characters(exclude_categories=["Cs"])), st.text(st.characters(exclude_categories=["Cs"])))
 def test_whatever_a_patch_says_the_manifest_can_be_read(folder, title, name):
-    told, effect = Guess(value=title, line=1), Guess(value=f"config {title}", line=1)
+    told, effect = Inferred(value=title, line=1), Inferred(value=f"config {title}", line=1)
     text = manifest_text(
-        Guesses(title=told, source=told, targets=(told,), scope=told, effects=(effect,)),
+        InferredClaims(title=told, source=told, targets=(told,), scope=told, effects=(effect,)),
         "patch.py",
         name,
         "nox",

@@ -5,7 +5,7 @@ import ast
 import pytest
 
 from patchgate.lint.index.release import load, releases
-from patchgate.lint.infer import guesses_in, guesses_in_diff
+from patchgate.lint.infer import infer_claims, infer_claims_of_diff
 
 HEAD = "import torch\nfrom packaging.version import Version\nfrom torch._inductor.ir import StorageBox\n"
 TARGET = "torch._inductor.ir.StorageBox.should_realize_on_reuse"
@@ -15,7 +15,7 @@ ASSIGNED = "StorageBox.should_realize_on_reuse = lambda self, *rest: False\n"
 @pytest.fixture(scope="module")
 def guess():
     known = [load(version) for version in releases()]
-    return lambda source: guesses_in(source, ast.parse(source), known)
+    return lambda source: infer_claims(source, ast.parse(source), known)
 
 
 def values(guesses):
@@ -119,7 +119,7 @@ def test_the_title_is_the_first_sentence_and_the_source_the_first_address(guess,
 
 def test_a_diff_is_told_by_what_stands_before_it():
     text = "From 1234\nDate: today\nSubject: [PATCH 1/2] Realise less\n\nhttps://example.org/1\n--- a/torch/x.py\n-x\n"
-    found = guesses_in_diff(text)
+    found = infer_claims_of_diff(text)
     assert (found.title.value, found.title.line, found.source.line) == ("Realise less", 3, 5)
-    assert guesses_in_diff("--- a/torch/x.py\n+# https://example.org\n").title is None
-    assert guesses_in_diff("--- a/torch/x.py\n+# https://example.org\n").source is None
+    assert infer_claims_of_diff("--- a/torch/x.py\n+# https://example.org\n").title is None
+    assert infer_claims_of_diff("--- a/torch/x.py\n+# https://example.org\n").source is None
