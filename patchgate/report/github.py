@@ -1,7 +1,4 @@
-"""What GitHub shows beside a pull request's lines: workflow commands, one for each thing to act on.
-
-Decides their escapes and how a place is named there: relative to the checkout.
-"""
+"""What GitHub shows at a pull request's lines: workflow commands, one for each block that is not green."""
 
 from __future__ import annotations
 
@@ -18,8 +15,8 @@ _PLACE = re.compile(r"(.+?)(?::(\d+))?")
 
 def annotation(kind: str, text: str, **properties: str | int) -> str:
     """`::error file=...,line=...::text`; `kind` is error, warning or notice."""
-    told = ",".join(f"{name}={_property(str(value))}" for name, value in properties.items())
-    return f"::{kind} {told}::{_data(text)}"
+    pairs = ",".join(f"{name}={_escape_property(str(value))}" for name, value in properties.items())
+    return f"::{kind} {pairs}::{_escape_data(text)}"
 
 
 def render_annotations(view: View, checkout: Path) -> Iterator[str]:
@@ -32,26 +29,27 @@ def render_annotations(view: View, checkout: Path) -> Iterator[str]:
 def _text(block: Block) -> str:
     first, more = block.entries[0], len(block.entries) - 1
     on = f" on torch {', '.join(first.torches)}" if first.torches else ""
-    told = f"{first.subject}{on}: {first.actual} (expected: {first.expected})"
-    return f"{told}\nand {more} more like it" if more else told
+    text = f"{first.subject}{on}: {first.actual} (expected: {first.expected})"
+    return f"{text}\nand {more} more like it" if more else text
 
 
 def _place(block: Block, checkout: Path) -> dict[str, str | int]:
-    found = _PLACE.fullmatch(block.places[0]) if block.places else None
-    if found is None:
+    """File and line relative to the checkout; empty where the block's place is no file of it."""
+    place = _PLACE.fullmatch(block.places[0]) if block.places else None
+    if place is None:
         return {}
     try:
-        path = Path(found[1]).resolve()
+        path = Path(place[1]).resolve()
     except ValueError:  # no file has such a name
         return {}
     if not path.is_file() or not path.is_relative_to(checkout):
         return {}
-    return {"file": path.relative_to(checkout).as_posix(), "line": int(found[2] or 1)}
+    return {"file": path.relative_to(checkout).as_posix(), "line": int(place[2] or 1)}
 
 
-def _data(text: str) -> str:
+def _escape_data(text: str) -> str:
     return escape_control(text).replace("%", "%25").replace("\n", "%0A")
 
 
-def _property(text: str) -> str:
-    return _data(text).replace(":", "%3A").replace(",", "%2C")
+def _escape_property(text: str) -> str:
+    return _escape_data(text).replace(":", "%3A").replace(",", "%2C")

@@ -1,7 +1,6 @@
-"""Generated code of both sides -> the kernels that changed, as coloured lines of a diff.
+"""Generated code of both sides -> the kernels that changed, as highlighted lines of a diff.
 
-Decides what a kernel is in Inductor's output, which two belong together, and what
-is only noise in it (paths, comments). Knows no HTML: a token is a class and a text.
+Kernels are compared without what is only noise in them: their numbered names, imports, and comments of the wrapper.
 """
 
 from __future__ import annotations
@@ -17,18 +16,20 @@ from pygments.lexers.c_cpp import CppLexer
 from pygments.lexers.python import PythonLexer
 from pygments.token import Comment, Keyword, Name, Number, String, _TokenType
 
+# NAME = async_compile.triton('NAME', '''SOURCE''', ...), as Inductor writes it.
 _KERNEL = re.compile(r"^(\w+) = async_compile\.(\w+)\(.*?'''\n(.*?)^'''[^\n]*\n?", re.MULTILINE | re.DOTALL)
 _CONTEXT = 3
 WRAPPER = "wrapper"
-# The first that holds names the colour; the page has a colour for each of these letters.
+# The first that holds names the class; report.css has a colour for each of these letters.
 _CLASSES = ((Comment, "c"), (Keyword, "k"), (String, "s"), (Number, "m"), (Name.Decorator, "f"), (Name.Function, "f"))
 
+# (class, text) of each piece of a line; no class is "".
 Tokens = tuple[tuple[str, str], ...]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Kernel:
-    """One kernel's source, or what calls them all (`WRAPPER`)."""
+    """One kernel's source, or the code that calls them all (`WRAPPER`)."""
 
     name: str
     text: str
@@ -37,45 +38,29 @@ class Kernel:
 
 @dataclass(frozen=True)
 class DiffLine:
-    """`sign` is "-", "+", " " or "@" (lines left out); the numbers are None on the side that has no such line."""
+    """One line of a diff."""
 
-    sign: str
-    old: int | None
-    new: int | None
+    sign: str  #: "-", "+", " ", or "@" where lines are left out
+    old: int | None  #: the line's number on the unpatched side; None where that side has no such line
+    new: int | None  #: and on the patched side
     tokens: Tokens
 
 
 @dataclass(frozen=True, kw_only=True)
 class KernelDiff:
-    """Two kernels that belong together; one of the names is None where the other side has none."""
+    """Two kernels that belong together."""
 
-    old: str | None
-    new: str | None
+    old: str | None  #: name of the unpatched one; None where the patched one is new
+    new: str | None  #: name of the patched one; None where it is gone
     lines: tuple[DiffLine, ...]
 
 
-def kernels(code: str) -> list[Kernel]:
-    """The kernels in the order of their definition, and the wrapper last."""
-    found = [
-        Kernel(name=name, text=_from_decorator(text), is_python=form == "triton")
-        for name, form, text in _KERNEL.findall(code)
-    ]
-    rest = [line for line in _KERNEL.sub("", code).splitlines() if line.strip() and not line.startswith("#")]
-    return [*found, Kernel(name=WRAPPER, text="\n".join(rest))]
-
-
-def _from_decorator(text: str) -> str:
-    """Without the imports, which are the same in each."""
-    at = text.find("\n@")
-    return (text[at + 1 :] if at >= 0 else text).strip("\n")
-
-
 def compare_code(unpatched: str, patched: str) -> tuple[int, list[KernelDiff]]:
-    """How many kernels are equal, and the diffs of the others. Names are numbered, so they do not count."""
-    old, new = kernels(unpatched), kernels(patched)
-    matcher = SequenceMatcher(None, [_unnamed(one) for one in old], [_unnamed(one) for one in new], autojunk=False)
+    """How many kernels are equal, and the diffs of the others and of the wrapper."""
+    old, new = split_kernels(unpatched), split_kernels(patched)
+    old_texts, new_texts = ([kernel.text.replace(kernel.name, "") for kernel in side] for side in (old, new))
     equal, diffs = 0, []
-    for kind, a, b, c, d in matcher.get_opcodes():
+    for kind, a, b, c, d in SequenceMatcher(None, old_texts, new_texts, autojunk=False).get_opcodes():
         if kind == "equal":
             equal += sum(kernel.name != WRAPPER for kernel in old[a:b])
         else:
@@ -83,21 +68,24 @@ def compare_code(unpatched: str, patched: str) -> tuple[int, list[KernelDiff]]:
     return equal, diffs
 
 
-def _unnamed(kernel: Kernel) -> str:
-    return kernel.text.replace(kernel.name, "")
+def split_kernels(code: str) -> list[Kernel]:
+    """The kernels in the order of their definition, and the wrapper last."""
+    kernels = []
+    for name, language, text in _KERNEL.findall(code):
+        decorator = text.find("\n@") + 1  # before it are imports, the same in each
+        kernels.append(Kernel(name=name, text=text[decorator:].strip("\n"), is_python=language == "triton"))
+    rest = [line for line in _KERNEL.sub("", code).splitlines() if line.strip() and not line.startswith("#")]
+    return [*kernels, Kernel(name=WRAPPER, text="\n".join(rest))]
 
 
 def _pairs(old: Sequence[Kernel], new: Sequence[Kernel]) -> Iterator[tuple[Kernel | None, Kernel | None]]:
-    """In order; the wrapper only with the wrapper."""
-    kept = [[kernel for kernel in side if kernel.name != WRAPPER] for side in (old, new)]
-    yield from zip_longest(*kept)
-    rest = [next((kernel for kernel in side if kernel.name == WRAPPER), None) for side in (old, new)]
-    if any(rest):
-        yield rest[0], rest[1]
+    """Kernels in order; the wrapper only with the wrapper."""
+    yield from zip_longest(*([kernel for kernel in side if kernel.name != WRAPPER] for side in (old, new)))
+    yield from zip_longest(*([kernel for kernel in side if kernel.name == WRAPPER] for side in (old, new)))
 
 
 def _diff(old: Kernel | None, new: Kernel | None) -> KernelDiff:
-    before, after = ([] if one is None else coloured(one) for one in (old, new))
+    before, after = ([] if kernel is None else highlight(kernel) for kernel in (old, new))
     lines: list[DiffLine] = []
     for number, block in enumerate(SequenceMatcher(None, before, after, autojunk=False).get_grouped_opcodes(_CONTEXT)):
         if number:
@@ -111,8 +99,8 @@ def _diff(old: Kernel | None, new: Kernel | None) -> KernelDiff:
     return KernelDiff(old=old.name if old else None, new=new.name if new else None, lines=tuple(lines))
 
 
-def coloured(kernel: Kernel) -> list[Tokens]:
-    """The lines of a kernel as (class, text), neighbours of one class joined."""
+def highlight(kernel: Kernel) -> list[Tokens]:
+    """The lines of a kernel as tokens, neighbours of one class joined."""
     lexer: Lexer = PythonLexer() if kernel.is_python else CppLexer()
     lines: list[list[tuple[str, str]]] = [[]]
     for kind, text in lexer.get_tokens(kernel.text):

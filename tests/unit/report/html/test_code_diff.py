@@ -2,7 +2,7 @@
 
 from itertools import pairwise
 
-from patchgate.report.html.code_diff import Kernel, coloured, compare_code, kernels
+from patchgate.report.html.code_diff import Kernel, compare_code, highlight, split_kernels
 
 TRITON = """\
 # kernel path: /tmp/{path}.py
@@ -29,7 +29,7 @@ def shown(unpatched, patched):
 
 
 def test_a_kernel_begins_at_its_decorator_and_the_wrapper_is_the_rest():
-    found = kernels(code("None"))
+    found = split_kernels(code("None"))
     assert found[0] == Kernel(
         name="triton_per_0",
         text="@triton.jit\ndef triton_per_0(in_ptr0):\n    tmp0 = tl.load(in_ptr0, None)",
@@ -41,7 +41,7 @@ def test_a_kernel_begins_at_its_decorator_and_the_wrapper_is_the_rest():
 
 def test_a_kernel_for_the_cpu_is_cpp():
     text = "cpp_fused_0 = async_compile.cpp_pybinding(['float*'], r'''\nextern \"C\" void kernel() {}\n''')\n"
-    assert (kernels(text)[0].name, kernels(text)[0].is_python) == ("cpp_fused_0", False)
+    assert (split_kernels(text)[0].name, split_kernels(text)[0].is_python) == ("cpp_fused_0", False)
 
 
 def test_paths_comments_and_numbers_in_names_are_no_change():
@@ -76,7 +76,7 @@ def test_lines_far_from_a_change_are_left_out():
 
 def test_tokens_say_all_of_the_text_and_neighbours_of_a_class_are_one():
     text = "def f(x):  # why\n\n    return 'a' + 2"
-    lines = coloured(Kernel(name="f", text=text))
+    lines = highlight(Kernel(name="f", text=text))
     assert "\n".join("".join(part for _, part in line) for line in lines) == text
     assert ("k", "def") in lines[0]
     assert ("c", "# why") in lines[0]
