@@ -32,9 +32,3 @@ def next_step(advice: str, commands: Sequence[Command]) -> str:
     """Advice and commands as one line."""
     steps = [f"{command.when}: {typed(command)}" if command.when else typed(command) for command in commands]
     return "; ".join(filter(None, [advice, *steps]))
-
-
-def words_and_command(advice: str, commands: Sequence[Command]) -> tuple[str, str]:
-    """What to do in words, and the first command to type."""
-    first = commands[:1]
-    return "; ".join(filter(None, (advice, *(command.when for command in first)))), "".join(map(typed, first))

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from patchgate.model.records import Colour
 from patchgate.model.text import escape_control
-from patchgate.report.view import Block, View
+from patchgate.report.view import Block, RunView
 
 _PLACE = re.compile(r"(.+?)(?::(\d+))?")
 
@@ -19,7 +19,7 @@ def annotation(kind: str, text: str, **properties: str | int) -> str:
     return f"::{kind} {pairs}::{_escape_data(text)}"
 
 
-def render_annotations(view: View, checkout: Path) -> Iterator[str]:
+def render_annotations(view: RunView, checkout: Path) -> Iterator[str]:
     """One for each block that is not green: at its first place, where that is a file of `checkout`."""
     for block in view.blocks:
         kind = "error" if block.colour is Colour.RED else "warning"

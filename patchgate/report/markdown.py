@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 
 from patchgate.model.records import Colour
 from patchgate.model.text import escape_control
-from patchgate.report.view import Block, Cell, View
+from patchgate.report.view import Block, MatrixCell, RunView
 
 # GitHub cuts a summary off at a megabyte; a reader long before.
 _LONGEST = 50
@@ -19,13 +19,13 @@ def escape(text: str) -> str:
     return escape_control(" ".join(text.splitlines())).replace("|", "\\|").replace("<", "&lt;")
 
 
-def render_markdown(title: str, view: View, quote: Callable[[str], str] = escape) -> str:
+def render_markdown(title: str, view: RunView, quote: Callable[[str], str] = escape) -> str:
     """Title, summary, matrix and blocks; `quote` makes plain text of what a patch or torch has said."""
     lines = [f"## {quote(title)}", "", view.summary, ""]
     lines += [_row(["check", "item", *(f"torch {torch}" for torch in view.torches)])]
     lines += [_row(["---"] * (2 + len(view.torches)))]
     lines += [_row([quote(line.check), quote(line.item), *(_cell(cell) for cell in line.cells)]) for line in view.lines]
-    for heading, told in view.told:
+    for heading, told in view.notes:
         lines += ["", f"{heading[0].upper()}{heading[1:]}:", "", *(f"* {quote(line)}" for line in told)]
     for block in view.blocks:
         lines += ["", *_block(block, quote)]
@@ -36,7 +36,7 @@ def _row(cells: list[str]) -> str:
     return "| " + " | ".join(cells) + " |"
 
 
-def _cell(cell: Cell | None) -> str:
+def _cell(cell: MatrixCell | None) -> str:
     if cell is None:
         return "-"
     told = "" if cell.colour is Colour.GREEN else " " + " ".join(cell.codes)

@@ -20,7 +20,7 @@ from rich.text import Text
 from patchgate.model.records import Code, Colour
 from patchgate.model.text import escape_control
 from patchgate.report.commands import next_step
-from patchgate.report.view import Block, Cell, View
+from patchgate.report.view import Block, MatrixCell, RunView
 
 _STYLES = {Colour.GREEN: "green", Colour.RED: "bold red", Colour.GREY: "yellow"}
 _LONGEST = 16
@@ -41,11 +41,11 @@ def to_stdout(show: Callable[[Console], None]) -> None:
         print(line.rstrip())
 
 
-def show_run(console: Console, title: str, view: View) -> None:
+def show_run(console: Console, title: str, view: RunView) -> None:
     """Print a run: title, matrix, blocks, summary."""
     console.print(Text(escape_control(title), style="bold"))
     console.print(_matrix(view))
-    for heading, lines in view.told:
+    for heading, lines in view.notes:
         told = Group(Text(heading, style="bold"), *(Text(escape_control(line)) for line in lines))
         console.print(Padding(told, (0, 0, 1, 0)))
     for block in view.blocks:
@@ -61,7 +61,7 @@ def show_code(console: Console, code: Code) -> None:
         console.print(_field(name, text))
 
 
-def _matrix(view: View) -> Table:
+def _matrix(view: RunView) -> Table:
     table = Table(box=SIMPLE_HEAD, pad_edge=False)
     table.add_column("check", no_wrap=True)
     table.add_column("item", overflow="fold")  # the only one that may give way
@@ -75,7 +75,7 @@ def _matrix(view: View) -> Table:
     return table
 
 
-def _text(cell: Cell | None) -> Text:
+def _text(cell: MatrixCell | None) -> Text:
     if cell is None:
         return Text("-", style="dim")
     told = "ok" if cell.colour is Colour.GREEN else " ".join(cell.codes)

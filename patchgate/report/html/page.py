@@ -19,9 +19,9 @@ from patchgate.model.records import Colour, FactValue, Observation, Patch, Verdi
 from patchgate.model.results import ComparedCase, RunResults, TimeRatio
 from patchgate.model.serialization import fact_from
 from patchgate.model.versions import release_line
-from patchgate.report.commands import words_and_command
+from patchgate.report.commands import typed
 from patchgate.report.html.code_diff import DiffLine, compare_code
-from patchgate.report.view import View, cell_of, group, reading_order, view
+from patchgate.report.view import RunView, cell_of, group_by_cell, reading_order, view
 
 # A colour is sent as its place here; the script has the same order.
 _COLOURS = (Colour.GREEN, Colour.RED, Colour.GREY)
@@ -79,10 +79,10 @@ class Page:
         self._patches.setdefault(patch.id, patch)
         self._torches |= set(judged.torches)
         self._verdicts.setdefault(patch.id, []).extend(judged.verdicts)
-        facts = {(v.torch, v.subject): v for v in judged.verdicts}
+        facts = {(v.torch, v.case.name, v.fact): v for v in judged.verdicts}
         cases = {(one.case.torch, one.name): self._case(one, facts) for one in judged.compared}
         lines = self._lines.setdefault(patch.id, {})
-        for (check, item, torch), verdicts in group(judged.verdicts).items():
+        for (check, item, torch), verdicts in group_by_cell(judged.verdicts).items():
             lines.setdefault((check, item), {})[torch] = self._cell(verdicts, torch, cases)
         self.times += [(patch, timed) for timed in judged.times]
 
@@ -91,7 +91,7 @@ class Page:
         return tuple(sorted(self._torches, key=Version))
 
     @property
-    def views(self) -> list[tuple[Patch, View]]:
+    def views(self) -> list[tuple[Patch, RunView]]:
         """What the page says of each patch in plain text."""
         return [(patch, view(self._verdicts[patch.id], self.torches)) for patch in self._patches.values()]
 
@@ -145,7 +145,7 @@ class Page:
         )
 
     def _verdict(self, verdict: Verdict) -> int:
-        advice, command = words_and_command(verdict.advice, verdict.commands)
+        commands = (self._tables.place("commands", when=each.when, text=typed(each)) for each in verdict.commands)
         return self._place_values(
             "verdicts",
             colour=_COLOURS.index(verdict.colour),
@@ -156,11 +156,11 @@ class Page:
             actual=verdict.actual,
             where=verdict.where,
             why=verdict.why,
-            advice=advice,
-            command=command,
+            advice=verdict.advice,
+            commands=tuple(commands),
         )
 
-    def _case(self, one: ComparedCase, verdicts: Mapping[tuple[str, str], Verdict]) -> int:
+    def _case(self, one: ComparedCase, verdicts: Mapping[tuple[str, str, str], Verdict]) -> int:
         environment = tuple(sorted({**one.patched.environment, "measured on": one.on}.items()))
         return self._tables.place(
             "cases",
@@ -174,7 +174,7 @@ class Page:
             history=tuple(self._history(one)),
         )
 
-    def _facts(self, one: ComparedCase, verdicts: Mapping[tuple[str, str], Verdict]) -> Iterator[int]:
+    def _facts(self, one: ComparedCase, verdicts: Mapping[tuple[str, str, str], Verdict]) -> Iterator[int]:
         """The facts of a case, those of its kernels first; code and kind are empty where nothing judged it."""
         before = one.unpatched.facts if one.unpatched else {}
         names = {*before, *one.patched.facts, *one.golden.facts} - not_requested(one.golden.facts, one.patched.facts)
@@ -185,7 +185,7 @@ class Page:
             "patched": one.patched.facts,
         }
         for name in sorted(names, key=lambda name: (check_of(name) != "kernels", name)):
-            verdict = verdicts.get((one.case.torch, f"{one.name} {name}"))
+            verdict = verdicts.get((one.case.torch, one.name, name))
             yield self._place_values(
                 "facts",
                 name=name,

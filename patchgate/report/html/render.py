@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from patchgate.model.budgets import budget_of
-from patchgate.model.records import Colour, Command
+from patchgate.model.records import Colour
 from patchgate.model.statistics import Interval
-from patchgate.report.commands import words_and_command
+from patchgate.report.commands import typed
 from patchgate.report.html.changes import News
 from patchgate.report.html.latency_plot import draw_latency
 from patchgate.report.html.page import Address, Page
@@ -31,10 +31,6 @@ _FILES = resources.files("patchgate.report.html") / "assets"
 # In the order in which they need each other.
 _SCRIPTS = ("elements.js", "records.js", "plots.js", "matrix.js", "evidence.js", "start.js")
 _MARKS = {Colour.GREEN: "✓", Colour.RED: "✗", Colour.GREY: "?"}
-
-
-def _words_and_command(step: tuple[str, tuple[Command, ...]]) -> tuple[str, str]:
-    return words_and_command(*step)
 
 
 def render_html(title: str, page: Page, *, at: str, code: int, news: News | None = None) -> str:
@@ -61,7 +57,7 @@ def _template() -> Template:
     made = Environment(
         loader=FunctionLoader(_file), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
-    made.filters |= {"command": _words_and_command, "address": address}
+    made.filters |= {"typed": typed, "address": address}
     style, script = _file("report.css"), _script()
     made.globals |= {"style": style, "script": script, "policy": _policy(style, script)}
     return made.get_template("report.html")

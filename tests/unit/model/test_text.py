@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
-from patchgate.model.records import Kind, Verdict
+from patchgate.model.records import Case, Command, Kind, Verdict
 from patchgate.model.results import FailureGroup, Point, Regressions, Transition, VerdictKey, VerdictSummary
 from patchgate.model.text import did_you_mean, escape_control
 from patchgate.report.comment import as_code
@@ -49,8 +49,9 @@ def test_the_nearest_name_is_asked_for(name, asked):
 
 def reports():
     verdict = Verdict(
-        code="PG201", kind=Kind.REGRESSED, check="gate", torch="2.11.0", subject=HOSTILE, expected=HOSTILE,
-        actual=HOSTILE, where=HOSTILE, why=HOSTILE, next=HOSTILE,
+        code="PG201", kind=Kind.REGRESSED, check="gate", case=Case(torch="2.11.0"), item=HOSTILE, fact=HOSTILE,
+        expected=HOSTILE, actual=HOSTILE, where=HOSTILE, why=HOSTILE, advice=HOSTILE,
+        commands=(Command(name=HOSTILE, arguments=(HOSTILE,), when=HOSTILE),),
     )  # fmt: skip
     shown, out = view([verdict], ["2.11.0"]), io.StringIO()
     show_run(Console(file=out, width=200), HOSTILE, shown)

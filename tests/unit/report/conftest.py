@@ -1,19 +1,18 @@
 """A small made-up run: two releases, one green check, two findings, one cell that could not be judged."""
 
 import pytest
+import samples
 
-from patchgate.model.records import Kind, Verdict
+from patchgate.model.records import Kind
 
 
 def verdict(code, kind, check, torch, subject, expected="4", actual="4", **rest):
-    return Verdict(
-        code=code, kind=kind, check=check, torch=torch, subject=subject, expected=expected, actual=actual, **rest
-    )
+    return samples.verdict(kind, code, check, torch, subject, expected=expected, actual=actual, **rest)
 
 
 @pytest.fixture
 def verdicts():
-    told = {"why": "worse kernels are merged", "next": "mend the patch", "where": "code/stack.py"}
+    told = {"why": "worse kernels are merged", "advice": "mend the patch", "where": "code/stack.py"}
     return [
         verdict("PG301", Kind.REGRESSED, "kernels", "2.12.1", "stack.h200 loads", "[2 4]", "[2 6]", **told),
         verdict("PG300", Kind.PASS, "kernels", "2.12.1", "stack.h200 bytes"),
@@ -29,10 +28,10 @@ def verdicts():
             "runs",
             "no g++",
             why="nobody looked",
-            next="install g++",
+            advice="install g++",
         ),
         verdict(
-            "PG201", Kind.REGRESSED, "gate", "2.9.0", "versions", "==2.9.0", "a|b <c>", why="untested", next="tighten"
+            "PG201", Kind.REGRESSED, "gate", "2.9.0", "versions", "==2.9.0", "a|b <c>", why="untested", advice="tighten"
         ),
         verdict("PG903", Kind.PASS, "machine", "2.9.0", "sentinel.h200"),
     ]

@@ -3,10 +3,11 @@
 import os
 
 import pytest
+import samples
 from browsing import installed, started
 from selenium.webdriver.common.keys import Keys
 
-from patchgate.model.records import Case, Claims, Expectation, Kind, Observation, Patch, Symptom, Verdict
+from patchgate.model.records import Case, Claims, Command, Expectation, Kind, Observation, Patch, Symptom
 from patchgate.model.results import ComparedCase, RunResults, VerdictKey, VerdictSummary
 from patchgate.report.html.changes import news
 from patchgate.report.html.page import Page
@@ -34,8 +35,9 @@ def browser(tmp_path_factory):
 
 
 def verdict(torch, check, subject, kind=Kind.PASS, code="PG300", text="4"):
-    told = {"expected": "4", "actual": text, "why": text, "next": f"{text}; then: nox -s gate -- {text}"}
-    return Verdict(code=code, kind=kind, check=check, torch=torch, subject=subject, **told)
+    told = {"expected": "4", "actual": text, "why": text, "advice": text}
+    commands = (Command(name="gate", arguments=(text,), when="then"),)
+    return samples.verdict(kind, code, check, torch, subject, **told, commands=commands)
 
 
 def compared(torch, after):

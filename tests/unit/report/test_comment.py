@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from patchgate.model.errors import UsageError
+from patchgate.model.records import Case, Command
 from patchgate.report.comment import MARKER, as_code, render_comment
 from patchgate.runner.run import Run, save_run, save_verdicts
 
@@ -24,8 +25,8 @@ def results(folder):
 
 
 def test_the_torches_of_several_machines_stand_side_by_side(verdicts, results):
-    mine = [replace(verdict, torch="2.11.0") for verdict in verdicts]
-    theirs = [replace(verdict, torch="2.12.1") for verdict in verdicts]
+    mine = [replace(verdict, case=Case(torch="2.11.0")) for verdict in verdicts]
+    theirs = [replace(verdict, case=Case(torch="2.12.1")) for verdict in verdicts]
     text = render_comment([results("a", mine), results("b", theirs, torch="2.12.1"), results("c", mine, "other")])
     assert text.startswith(f"{MARKER}\n## ` mine `\n")
     assert "| check | item | torch 2.11.0 | torch 2.12.1 |" in text
@@ -41,7 +42,9 @@ EVIL = "@everyone ![x](https://example.org/x.png) <img src=x> owner/repo#1 | `` 
 
 
 def test_what_was_said_is_text_only(verdicts, results):
-    evil = [replace(verdict, subject=EVIL, actual=EVIL, check=EVIL, why=EVIL, next=EVIL) for verdict in verdicts]
+    words = dict.fromkeys(("item", "fact", "actual", "check", "why", "advice"), EVIL)
+    command = Command(name=EVIL, arguments=(EVIL,), when=EVIL)
+    evil = [replace(verdict, **words, commands=(command,)) for verdict in verdicts]
     text = render_comment([results("a", evil, patch="@everyone")])
     outside = "".join(part for at, part in enumerate(text.replace("```", "\0").split("\0")) if at % 2 == 0)
     assert "@everyone" in text
@@ -58,14 +61,14 @@ def test_a_span_ends_where_it_should(text):
     assert "\n" not in span
 
 
-@pytest.mark.parametrize("change", [{"torch": "2.11.0 | x"}, {"code": "PG999"}, {"code": "../x"}])
+@pytest.mark.parametrize("change", [{"case": Case(torch="2.11.0 | x")}, {"code": "PG999"}, {"code": "../x"}])
 def test_what_cannot_be_a_result_is_refused(verdicts, results, change):
     with pytest.raises(UsageError):
         render_comment([results("a", [replace(verdicts[0], **change)])])
 
 
 def test_a_long_one_is_cut_at_a_line(verdicts, results):
-    many = [replace(verdicts[0], subject=f"cell{n} x", actual="y" * 200) for n in range(2000)]
+    many = [replace(verdicts[0], item=f"cell{n}", actual="y" * 200) for n in range(2000)]
     text = render_comment([results("a", many)])
     assert len(text) < 65_000
     assert text.endswith("\n\nThe rest is in the artifacts of the run.\n")

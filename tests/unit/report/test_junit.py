@@ -6,7 +6,7 @@ from expecttest import assert_expected_inline
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from patchgate.model.records import Kind, Verdict
+from patchgate.model.records import Case, Kind, Verdict
 from patchgate.report.junit import render_junit
 
 any_text = st.text() | st.text(st.characters(codec=None, categories=["Cc", "Cs", "Cn", "Po", "Sm"]))
@@ -46,8 +46,9 @@ def test_no_verdicts_are_an_empty_suite():
 @given(any_text, st.sampled_from(Kind))
 def test_the_text_of_a_patch_never_breaks_the_file(text, kind):
     verdict = Verdict(
-        code="PG301", kind=kind, check="kernels", torch="2.11.0", subject=text, expected=text, actual=text, where=text
-    )
+        code="PG301", kind=kind, check="kernels", case=Case(torch="2.11.0"), item=text, expected=text, actual=text,
+        where=text,
+    )  # fmt: skip
     root = ElementTree.fromstring(render_junit([verdict]).encode("utf-8"))
     assert root.find("testsuite").get("tests") == "1"
 

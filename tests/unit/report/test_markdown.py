@@ -86,7 +86,7 @@ def test_text_of_a_patch_never_leaves_its_cell(verdicts, odd):
 
 
 def test_a_long_block_is_cut_and_says_so(verdicts):
-    many = [replace(verdicts[0], subject=f"stack.h200 fact{n:02}") for n in range(60)]
+    many = [replace(verdicts[0], fact=f"fact{n:02}") for n in range(60)]
     told = render_markdown("mine", view(many, ["2.12.1"]))
     assert "and 10 more, all in verdicts.json" in told
     assert ("fact49" in told, "fact50" in told) == (True, False)

@@ -83,7 +83,7 @@ mine
 
 
 def test_a_long_block_is_cut_and_says_so(verdicts):
-    many = [replace(verdicts[0], subject=f"stack.h200 fact{n:02}", where=f"code/{n}.py") for n in range(20)]
+    many = [replace(verdicts[0], fact=f"fact{n:02}", where=f"code/{n}.py") for n in range(20)]
     told = printed(show_run, "mine", view(many, ["2.12.1"]))
     assert "and 4 more, all in verdicts.json" in told
     assert "and 17 more" in told
@@ -121,7 +121,8 @@ def test_in_a_pipe_it_is_as_wide_as_columns_says_without_blanks_at_the_ends(verd
 
 def test_the_name_of_a_check_is_never_cut(verdicts):
     long = [
-        replace(one, check="modelled", subject=f"a_workload_with_a_long_name.{at}") for at, one in enumerate(verdicts)
+        replace(one, check="modelled", item=f"a_workload_with_a_long_name.{at}", fact="")
+        for at, one in enumerate(verdicts)
     ]
     shown = printed(show_run, "mine", view(long, ["2.9.0", "2.12.1"]), width=50)
     assert "\u2026" not in shown and "\nmodelled a_workload" in shown

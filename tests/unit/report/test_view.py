@@ -3,16 +3,13 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from patchgate.checks.codes import CODES
+from samples import verdict as one
 
-from patchgate.model.records import Colour, Kind, Verdict
+from patchgate.checks.registry import catalogue
+from patchgate.model.records import Colour, Kind
 from patchgate.report.view import Entry, view
 
 TORCHES = ["2.12.1", "2.9.0"]
-
-
-def one(kind, code="PG300", check="kernels", torch="2.9.0", subject="stack.h200 loads", **rest):
-    return Verdict(code=code, kind=kind, check=check, torch=torch, subject=subject, **rest)
 
 
 def test_columns_are_releases_in_order(verdicts):
@@ -80,7 +77,7 @@ def test_a_block_leads_to_its_first_cell_and_one_of_no_release_leads_nowhere():
 
 def test_the_title_of_a_block_is_that_of_its_code(verdicts):
     assert [block.title for block in view(verdicts, TORCHES).blocks] == [
-        CODES[code].title for code in ("PG201", "PG301", "PG508")
+        catalogue()[code].title for code in ("PG201", "PG301", "PG508")
     ]
 
 
@@ -112,16 +109,16 @@ def test_what_the_patch_replaces_is_told_once_for_releases_on_which_it_is_the_sa
     verdicts = [one(Kind.PASS, code="PG211", torch=torch, subject="effects", actual=told[torch]) for torch in told]
     shown = view([*verdicts, one(Kind.PASS, code="PG211", subject="versions", actual="12 versions")], tuple(told))
     assert shown.replaces == ("2.9.0, 2.12.1: torch.a", "2.13.0: nothing (gated out)")
-    assert shown.told == (("what the patch replaces", shown.replaces),)
+    assert shown.notes == (("what the patch replaces", shown.replaces),)
 
 
 def test_what_the_patch_changes_as_recorded_is_told_in_a_line():
     verdicts = [
-        one(Kind.PASS, expected="[2 1 4] (unpatched [2 1 6])", actual="[2 1 4]"),
-        one(Kind.PASS, subject="stack.h200 bytes.total", expected="1216362496 (unpatched 1241528320)"),
-        one(Kind.PASS, subject="stack.h200 kernels.called", expected="13"),
-        one(Kind.PASS, subject="stack.h200 lowering.ir_nodes", expected="34 (unpatched 33)"),
-        one(Kind.REGRESSED, subject="other.h200 loads", expected="[1] (unpatched [2])"),
+        one(Kind.PASS, before="[2 1 6]", after="[2 1 4]"),
+        one(Kind.PASS, subject="stack.h200 bytes.total", before="1241528320", after="1216362496"),
+        one(Kind.PASS, subject="stack.h200 kernels.called", before="13", after="13"),
+        one(Kind.PASS, subject="stack.h200 lowering.ir_nodes", before="33", after="34"),
+        one(Kind.REGRESSED, subject="other.h200 loads", before="[2]", after="[1]"),
     ]
     assert view(verdicts, TORCHES).changes == (
         "2.9.0 stack.h200: loads [2 1 6] -> [2 1 4], bytes.total 1,241,528,320 -> 1,216,362,496",

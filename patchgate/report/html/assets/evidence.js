@@ -69,7 +69,8 @@ function verdictBlock(verdict) {
     element("p", {}, element("strong", {}, verdict.subject), ` (${verdict.kind})`),
     element("dl", {}, pair("expected", verdict.expected, "value"), pair("actual", verdict.actual, "value actual"), pair("where", verdict.where, "value"),
       pair("why", verdict.why), pair("next", verdict.advice)),
-    verdict.command ? command(verdict.command) : null, command(`patchgate explain ${verdict.code}`));
+    ...verdict.commands.map((at) => record("commands", at)).flatMap(({ when, text }) => [when ? element("p", {}, `${when}:`) : null, command(text)]),
+    command(`patchgate explain ${verdict.code}`));
 }
 
 function goodTable(verdicts) {

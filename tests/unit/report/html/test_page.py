@@ -1,23 +1,27 @@
 """The page's view model: what a cell can be drilled down to, each value once, one address a cell."""
 
-import pytest
-from patchgate.checks.codes import CODES
+from dataclasses import replace
 
+import pytest
+from samples import verdict
+
+from patchgate.checks.registry import catalogue
 from patchgate.model.records import (
     Case,
     Cause,
     Claims,
+    Command,
     Expectation,
     Failure,
     Kind,
     Observation,
     Patch,
     Symptom,
-    Verdict,
 )
 from patchgate.model.results import ComparedCase, RunResults
-from patchgate.report.html.page import Page, Tables, split_command
+from patchgate.report.html.page import Page, Tables
 
+COMMANDS = (Command(name="index", arguments=("drift", "torch.x"), when="then"),)
 SYMPTOM = Symptom(workload="stack", device="h200", fact="loads.max", predicate="> 4")
 
 
@@ -45,7 +49,7 @@ def compared(torch="2.9.0", before=6, after=4, golden=4, failure=None, code=None
 
 
 def fact(kind=Kind.PASS, code="PG300", torch="2.9.0", subject="stack.h200 loads.max", **rest):
-    return Verdict(code=code, kind=kind, check="kernels", torch=torch, subject=subject, **rest)
+    return verdict(kind, code, torch=torch, subject=subject, **rest)
 
 
 def page(*judged, **given):
@@ -85,7 +89,7 @@ def cells(data):
 
 
 def test_a_cell_is_drilled_down_to_golden_unpatched_and_patched():
-    told = fact(Kind.REGRESSED, "PG301", expected="4", actual="5", why="w", next="mend it, then: nox -s gate -- p")
+    told = fact(Kind.REGRESSED, "PG301", expected="4", actual="5", why="w", advice="mend it", commands=COMMANDS)
     data = page(one([told], compared(after=5))).data
     (cell,) = cells(data)["kernels", "stack.h200"]
     said, verdicts, facts = read(data, cell)
@@ -100,16 +104,16 @@ def test_a_cell_is_drilled_down_to_golden_unpatched_and_patched():
             "actual": "5",
             "where": None,
             "why": "w",
-            "advice": "mend it, then:",
-            "command": "nox -s gate -- p",
+            "advice": "mend it",
+            "commands": (0,),
         }
     ]
+    assert rows(data, "commands") == [{"when": "then", "text": "patchgate index drift torch.x"}]
     assert facts == [["loads.max", "4", "6", "6", "5", "PG301", "regressed"]]
 
 
 def test_green_facts_are_told_by_their_table_alone_and_other_greens_by_their_verdict():
-    symptom = fact(subject="symptom stack.h200 loads.max > 4", code="PG211", actual="cured")
-    symptom = Verdict(**{**vars(symptom), "check": "gate"})
+    symptom = replace(fact(code="PG211", actual="cured"), check="gate", item="symptom", fact="loads.max > 4")
     data = page(one([fact(), symptom], compared())).data
     (kernels,), (gate,) = cells(data)["kernels", "stack.h200"], cells(data)["gate", "symptom"]
     assert read(data, kernels)[1:] == ([], [["loads.max", "4", "6", "6", "4", "PG300", "pass"]])
@@ -186,26 +190,7 @@ def test_a_patch_has_the_colour_of_its_worst_verdict(kinds, colour, summary):
 
 
 def test_only_codes_that_were_given_are_named():
-    assert page(one([fact()])).data["codes"] == {"PG300": CODES["PG300"].title}
-
-
-@pytest.mark.parametrize(
-    ("text", "parted"),
-    [
-        ("mend it, then: nox -s gate -- p", ("mend it, then:", "nox -s gate -- p")),
-        (
-            "if meant: nox -s accept -- --reason '...'; if not: nox -s gate -- p",
-            ("if meant: nox -s accept -- --reason '...'; if not:", "nox -s gate -- p"),
-        ),
-        ("patchgate explain PG301", ("", "patchgate explain PG301")),
-        ("record it: nox -s accept -- --reason '...'.", ("record it:", "nox -s accept -- --reason '...'")),
-        ("patchgate lint .", ("", "patchgate lint .")),
-        ("ask whoever keeps patchgate going", ("ask whoever keeps patchgate going", "")),
-        ("", ("", "")),
-    ],
-)
-def test_the_command_at_the_end_of_an_advice_is_told_apart(text, parted):
-    assert split_command(text) == parted
+    assert page(one([fact()])).data["codes"] == {"PG300": catalogue()["PG300"].title}
 
 
 def test_a_row_is_kept_once_and_its_columns_are_named_once():

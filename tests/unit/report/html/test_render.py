@@ -8,10 +8,11 @@ from dataclasses import replace
 from html.parser import HTMLParser
 
 import pytest
+import samples
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from patchgate.model.records import Claims, Kind, Patch, Verdict
+from patchgate.model.records import Claims, Command, Kind, Patch
 from patchgate.model.results import RunResults, TimeRatio, VerdictKey, VerdictSummary
 from patchgate.model.statistics import Interval
 from patchgate.report.html.changes import news
@@ -42,18 +43,9 @@ class Elements(HTMLParser):
 
 
 def verdict(text, kind=Kind.REGRESSED):
-    return Verdict(
-        code="PG301",
-        kind=kind,
-        check="kernels",
-        torch="2.11.0",
-        subject=text,
-        expected=text,
-        actual=text,
-        where=text,
-        why=text,
-        next=text,
-    )
+    commands = (Command(name=text, arguments=(text,), when=text),)
+    told = dict.fromkeys(("expected", "actual", "where", "why", "advice"), text)
+    return samples.verdict(kind, "PG301", torch="2.11.0", subject=text, **told, commands=commands)
 
 
 def made(text, title="mine", source=""):
