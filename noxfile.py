@@ -153,12 +153,24 @@ def row(session: nox.Session, torch: str) -> None:
 @nox.session(requires=requires(PREMERGE))
 def tests(session: nox.Session) -> None:
     """patchgate's own tests, on the pre-merge rows."""
+    session.install("-e", ".[test]")
+    _test(session)
+
+
+@nox.session(requires=requires(PREMERGE))
+def tests_ray(session: nox.Session) -> None:
+    """Sweeps over a Ray cluster of two nodes; judged with torch too: nox -s tests_ray -- -m cluster"""
     session.install("-e", ".[test,ray]")
+    _test(session, "tests/ray")
+
+
+def _test(session: nox.Session, *paths: str) -> None:
+    """Run pytest, which finds the interpreters of the pre-merge rows in its environment."""
     rows = {f"PATCHGATE_ROW_{torch.replace('.', '_')}": _made(torch).get("python", "") for torch in PREMERGE}
     missing = [name for name, python in rows.items() if not python]
     if missing:
         session.error(f"no environment for {', '.join(missing)}; see build/rows")
-    session.run("pytest", "-n", "2", "--dist", "loadgroup", *session.posargs, env=rows)
+    session.run("pytest", "-n", "2", "--dist", "loadgroup", *paths, *session.posargs, env=rows)
 
 
 @nox.session

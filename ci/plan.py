@@ -14,11 +14,11 @@ from pathlib import Path
 from patchgate.inputs.matrix import load_matrix
 from patchgate.model.paths import ROOT
 from patchgate.runs.history.store import History
-from patchgate.runs.scheduling import Share, shares
+from patchgate.runs.scheduling import Shard, shards_by_cost
 
 
-def plan(arguments: list[str] | None = None) -> list[Share]:
-    """The shares that the options ask for."""
+def plan(arguments: list[str] | None = None) -> list[Shard]:
+    """The shards that the options ask for."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("patches", nargs="*")
     parser.add_argument("--tag", required=True, choices=sorted({tag for row in load_matrix() for tag in row.tags}))
@@ -29,7 +29,7 @@ def plan(arguments: list[str] | None = None) -> list[Share]:
     patches = given.patches or [
         f"fixtures/patches/{path.name}" for path in sorted((ROOT / "fixtures/patches").iterdir())
     ]
-    return shares(torches, patches, given.machines, _costs(given.history, patches))
+    return shards_by_cost(torches, patches, given.machines, _costs(given.history, patches))
 
 
 def _costs(history: Path | None, patches: list[str]) -> dict[tuple[str, str], float]:
@@ -48,4 +48,4 @@ def _name(path: str) -> str:
 
 
 if __name__ == "__main__":
-    print(json.dumps([asdict(share) | {"patches": " ".join(share.patches)} for share in plan()]))
+    print(json.dumps([asdict(shard) | {"patches": " ".join(shard.patches)} for shard in plan()]))

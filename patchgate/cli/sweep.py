@@ -1,12 +1,13 @@
-"""`patchgate sweep` and `patchgate history`: every row and patch, and what became of them over time.
+"""`patchgate sweep` and `patchgate history`: every patch on every torch, and what became of them over time.
 
-Decides options and exit codes. What is done and what changed is decided elsewhere.
+A sweep ends with the exit code of its verdicts, as a gate does.
 """
 
 from __future__ import annotations
 
 import re
 import sys
+from contextlib import closing
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import NoReturn
@@ -18,18 +19,22 @@ from patchgate.cli.options import AT_LEAST_1, problem_option, problems_of, row_o
 from patchgate.model.errors import UsageError
 from patchgate.model.files import make_folder
 from patchgate.model.paths import ROOT, shown
-from patchgate.model.records import exit_code
+from patchgate.model.records import Command, exit_code
 from patchgate.report.history import render_regressions, render_series
 from patchgate.report.html.changes import news
 from patchgate.runner.environments import Environments
 from patchgate.runner.identity import read_environment
-from patchgate.runner.run import VERDICTS, Limits, save_verdicts
+from patchgate.runner.run import DEVICES, VERDICTS, save_verdicts
 from patchgate.runs.history.regressions import regressions_in
 from patchgate.runs.history.store import History
-from patchgate.runs.sweep import Job, Sweep, shard_of
+from patchgate.runs.scheduling import every_nth
+from patchgate.runs.sweep import Job, Sweep
 
 PATCHES = ROOT / "fixtures" / "patches"
+HISTORY = "history.sqlite"
+# Over how many runs changes are told.
 _RUNS = 10
+_SWEEP = Command(name="sweep", arguments=("PATCH",))
 folder_option = click.option(
     "--folder",
     default="build/sweep",
@@ -74,55 +79,63 @@ def sweep(
 
     Without PATCHES, all below fixtures/patches. A sweep that was killed goes on where it was.
     """
-    there = rows_of(rows) | {read_environment(python)["torch"]: python for python in own}
+    pythons = rows_of(rows) | {read_environment(python)["torch"]: python for python in own}
     broken = problems_of(problems)
-    part = re.fullmatch(r"([1-9]\d*)/([1-9]\d*)", shard)
-    if part is None or int(part[1]) > int(part[2]):
-        raise UsageError("not a shard", where="--shard", got=shard, next="--shard 1/4")
+    number, count = _shard(shard)
     chosen = patches or tuple(sorted(path for path in PATCHES.iterdir() if path.is_dir()))
     if made and not cluster:
         raise UsageError(
             "only a cluster makes a row", where="--torch", got=made[0], next=f"nox -s sweep -- --torch {made[0]}"
         )
-    torches = dict.fromkeys([*there, *broken, *made])
+    torches = dict.fromkeys([*pythons, *broken, *made])
     if not torches:
         click.echo("nothing was judged: no row was given\n  next: nox -s sweep, or --row 2.11.0=path/to/python")
         sys.exit(3)
-    jobs = [Job(torch=torch, patch=patch) for patch in chosen for torch in torches]
+    jobs = every_nth([Job(torch=torch, patch=patch) for patch in chosen for torch in torches], number, count)
     make_folder(folder, "--folder")
-    history = History(folder / "history.sqlite")
     at = datetime.now(timezone.utc).isoformat(timespec="seconds")
     run = name or f"{at} {shard}"
-    carried = Sweep(
-        folder=folder,
-        environments=Environments(there, failed=broken),
-        history=history,
-        tell=click.echo,
-        devices=devices or ("h200", "cpu"),
-        workloads=workloads,
-        nightly=nightly,
-        limits=Limits(),
-        workers=workers,
-    )
-    mine = shard_of(jobs, int(part[1]), int(part[2]))
-    if cluster:
-        from patchgate.runs.on_ray import sweep_on
+    with closing(History(folder / HISTORY)) as history:
+        swept = Sweep(
+            folder=folder,
+            environments=Environments(pythons, failed=broken),
+            history=history,
+            progress=click.echo,
+            devices=devices or DEVICES,
+            workloads=workloads,
+            nightly=nightly,
+            workers=workers,
+        )
+        if cluster:
+            from patchgate.runs.ray import sweep_on_cluster
 
-        verdicts = carried.keep(sweep_on(cluster, carried, mine, broken), len(mine), run, at)
-    else:
-        verdicts = carried.carry_out(mine, run, at)
-    save_verdicts(folder, verdicts)
-    regressions = regressions_in(history.recent(_RUNS))
+            verdicts = swept.record(sweep_on_cluster(cluster, swept, jobs), len(jobs), run, at)
+        else:
+            verdicts = swept.judge_all(jobs, run, at)
+        save_verdicts(folder, verdicts)
+        regressions = regressions_in(history.recent(_RUNS))
     click.echo("\n".join(render_regressions(regressions)))
-    history.close()
     code = exit_code(verdicts)
-    page = folder / pages.NAME
-    since, kept = folder / VERDICTS, folder / "history.sqlite"
     pages.write_page(
-        page, f"sweep {at}", carried.evidence(), since=since, code=code, history=kept, news=news(regressions)
+        folder / pages.NAME,
+        f"sweep {at}",
+        swept.results(),
+        since=folder / VERDICTS,
+        code=code,
+        history=folder / HISTORY,
+        news=news(regressions),
     )
-    click.echo(f"results: {shown(folder)}/verdicts.json, history.sqlite, {page.name}; exit code {code}")
+    click.echo(f"results: {shown(folder)}/verdicts.json, {HISTORY}, {pages.NAME}; exit code {code}")
     sys.exit(code)
+
+
+def _shard(text: str) -> tuple[int, int]:
+    """(number, count) of `1/4`. Raises UsageError."""
+    match = re.fullmatch(r"([1-9]\d*)/([1-9]\d*)", text)
+    number, count = (int(match[1]), int(match[2])) if match else (1, 0)
+    if number > count:
+        raise UsageError("not a shard", where="--shard", got=text, next="--shard 1/4")
+    return number, count
 
 
 @click.command("history")
@@ -135,38 +148,33 @@ def history_command(
     fact: str | None, patch: str | None, merged: tuple[Path, ...], export: Path | None, folder: Path
 ) -> None:
     """The series of FACT (residual_stack.h200.loads.max); without one, what changed and what fails."""
-    kept = folder / "history.sqlite"
-    if not (merged or kept.is_file()):
-        raise _none_kept(kept)
+    path = folder / HISTORY
+    if not (merged or path.is_file()):
+        raise _empty(path)
     make_folder(folder, "--folder")
-    history = History(kept)
-    try:
-        for path in merged:
-            history.merge(path)
-        recent = history.recent(_RUNS)
-        if not recent:
-            raise _none_kept(kept)
+    with closing(History(path)) as history:
+        for other in merged:
+            history.merge(other)
+        if not history.runs():
+            raise _empty(path)
         if export:
             history.export(export)
         if fact:
-            workload, device, name = _fact(fact)
-            points = history.series(workload, device, name, patch)
+            points = history.series(*_parse_fact(fact), patch)
             if not points:
-                raise UsageError(
-                    "no such fact in this history", where="history", got=fact, next="nox -s sweep -- PATCH"
-                )
-            click.echo("\n".join(render_series(points)))
+                raise UsageError("no such fact in this history", where="history", got=fact, next=_SWEEP)
+            lines = render_series(points)
         else:
-            click.echo("\n".join(render_regressions(regressions_in(recent))))
-    finally:
-        history.close()
+            lines = render_regressions(regressions_in(history.recent(_RUNS)))
+        click.echo("\n".join(lines))
 
 
-def _none_kept(path: Path) -> UsageError:
-    return UsageError("no run in this history", where=shown(path), next="nox -s sweep -- PATCH, or another --folder")
+def _empty(path: Path) -> UsageError:
+    return UsageError("no run in this history; another --folder may have one", where=shown(path), next=_SWEEP)
 
 
-def _fact(text: str) -> tuple[str, str, str]:
+def _parse_fact(text: str) -> tuple[str, str, str]:
+    """(workload, device, fact) of `residual_stack.h200.loads.max`. Raises UsageError."""
     workload, _, rest = text.partition(".")
     device, _, name = rest.partition(".")
     if not name:

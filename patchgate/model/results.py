@@ -91,7 +91,13 @@ class VerdictKey(NamedTuple):
     #: The line of releases, as in `Point`.
     torch: str
     check: str
-    subject: str
+    #: The line of a report's matrix, and what of it: as in `Verdict`.
+    item: str
+    fact: str
+
+    @property
+    def subject(self) -> str:
+        return f"{self.item} {self.fact}".rstrip()
 
 
 class VerdictSummary(NamedTuple):

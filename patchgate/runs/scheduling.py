@@ -1,6 +1,7 @@
-"""Jobs -> machines: one row a machine, and about the same time for each, by what the jobs took before.
+"""Cuts the jobs of a sweep into shards, one a machine.
 
-Decides who gets what. Refuses to know what a job is; a job that was never measured counts as the mean of the others.
+Either as even as what the jobs cost before allows, where one place hands the shards out; or every n-th job, where each
+machine computes its own shard and they share no history.
 """
 
 from __future__ import annotations
@@ -8,43 +9,57 @@ from __future__ import annotations
 import heapq
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
+
+Job = TypeVar("Job")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Share:
-    """What one machine judges: `patches` on one torch; `part` is "1/2" where a row is shared by two."""
+class Shard:
+    """What one machine judges: some patches on one torch."""
 
     torch: str
     patches: tuple[str, ...]
+    #: Which of the shards of this torch it is: "1/2".
     part: str
 
 
-def shares(
+def every_nth(jobs: Sequence[Job], number: int, count: int) -> list[Job]:
+    """Every `count`-th job from `number` (1 is the first): releases of one patch land on different machines."""
+    return list(jobs[number - 1 :: count])
+
+
+def shards_by_cost(
     torches: Sequence[str], patches: Sequence[str], machines: int, costs: Mapping[tuple[str, str], float]
-) -> list[Share]:
-    """Every patch on every torch, exactly once, over at least one machine a row and at most `machines` otherwise."""
+) -> list[Shard]:
+    """Every patch on every torch, exactly once, in at least one shard a torch and at most `machines` otherwise.
+
+    `costs` are seconds by (patch, torch); a job that was never measured counts as the mean of the others.
+    """
     if not patches:
         return []
     mean = sum(costs.values()) / len(costs) if costs else 1.0
     cost = {(patch, torch): costs.get((patch, torch), mean) for patch in patches for torch in torches}
-    parts = dict.fromkeys(torches, 1)
+    counts = dict.fromkeys(torches, 1)
     for _ in range(machines - len(torches)):
-        open_rows = [torch for torch in torches if parts[torch] < len(patches)]
-        if not open_rows:
+        divisible = [torch for torch in torches if counts[torch] < len(patches)]
+        if not divisible:
             break
-        slowest = max(open_rows, key=lambda torch: sum(cost[patch, torch] for patch in patches) / parts[torch])
-        parts[slowest] += 1
-    return [share for torch in torches for share in _split(torch, patches, parts[torch], cost)]
+        slowest = max(divisible, key=lambda torch: sum(cost[patch, torch] for patch in patches) / counts[torch])
+        counts[slowest] += 1
+    return [shard for torch in torches for shard in _split(torch, patches, counts[torch], cost)]
 
 
-def _split(torch: str, patches: Sequence[str], parts: int, cost: Mapping[tuple[str, str], float]) -> list[Share]:
-    """The dearest first, each to the machine that has least to do."""
-    loads = [(0.0, number) for number in range(parts)]
-    given: list[list[str]] = [[] for _ in range(parts)]
+def _split(torch: str, patches: Sequence[str], count: int, cost: Mapping[tuple[str, str], float]) -> list[Shard]:
+    """The most expensive first, each to the shard that has least to do."""
+    loads = [(0.0, number) for number in range(count)]
+    members: list[list[str]] = [[] for _ in range(count)]
     for patch in sorted(patches, key=lambda patch: -cost[patch, torch]):
         load, number = heapq.heappop(loads)
-        given[number].append(patch)
+        members[number].append(patch)
         heapq.heappush(loads, (load + cost[patch, torch], number))
     return [
-        Share(torch=torch, patches=tuple(one), part=f"{number}/{parts}") for number, one in enumerate(given, 1) if one
+        Shard(torch=torch, patches=tuple(names), part=f"{number}/{count}")
+        for number, names in enumerate(members, 1)
+        if names
     ]

@@ -1,7 +1,7 @@
-"""Every row and patch, one after the other, each judged once for the same content and picked up after a kill.
+"""Judges every patch on every torch, each once for the same content.
 
-Decides what is left to do, and in which order: what is done is a file that
-was written atomically, so a sweep that dies loses the job in hand only.
+A job that is done is a file that was written atomically: a sweep that is killed loses only the job in hand, and goes on
+from there when it is started again.
 """
 
 from __future__ import annotations
@@ -11,13 +11,14 @@ import json
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 
 from patchgate.checks.machine import judge_environment
 from patchgate.inputs.patch import load_patch
 from patchgate.model.files import write_atomically
 from patchgate.model.paths import DEVICES, GOLDEN, PACKAGE, SUITE, WORKLOADS
-from patchgate.model.records import Colour, Observation, Verdict
+from patchgate.model.records import Colour, Observation, Patch, Verdict
 from patchgate.model.results import RunResults
 from patchgate.runner.environments import Environments, NotInstallable
 from patchgate.runner.identity import files_digest, identity_of, patch_digest
@@ -27,98 +28,102 @@ from patchgate.runs.history.store import History
 from patchgate.runs.run_results import results_of
 
 DONE = ".done"
-Tell = Callable[[str], None]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Job:
-    """One patch on one row."""
+    """One patch on one torch."""
 
     torch: str
+    #: As it was given: a folder, or a file.
     patch: Path
 
 
 @dataclass(frozen=True, kw_only=True)
-class Done:
-    """What became of a job. `seconds` is None for what was judged before; a row without environment left nothing."""
+class JobResult:
+    """The verdicts of a job."""
 
     job: Job
     verdicts: list[Verdict]
+    #: How long it took to judge; None for what was judged before.
     seconds: float | None = None
+    #: Whether there is a folder of results; a torch without an environment has none.
     has_results: bool = True
 
 
 @dataclass
 class Sweep:
-    """`folder` keeps the shelf, what is done, and each job's results; `devices` and `workloads` narrow the cells.
+    """How jobs are judged, and where their results are kept."""
 
-    `nightly` widens them to every workload.
-    """
-
+    #: Holds what runs share (`shelf`), and each job's results with the mark that it is done (`jobs`).
     folder: Path
     environments: Environments
     history: History
-    tell: Tell
+    #: Gets a line for each job that is done.
+    progress: Callable[[str], None]
     devices: tuple[str, ...]
+    #: Only these workloads; all when empty.
     workloads: tuple[str, ...] = ()
+    #: Every workload, not only those of pre-merge.
     nightly: bool = False
     limits: Limits = field(default_factory=Limits)
+    #: Cases run at the same time.
     workers: int = 2
-    told: list[tuple[Job, list[Verdict], bool]] = field(default_factory=list)
+    done: list[JobResult] = field(default_factory=list)
+    _load: Callable[[Path], Patch] = field(default_factory=lambda: cache(load_patch), init=False)
 
-    def carry_out(self, jobs: Sequence[Job], run: str, at: str) -> list[Verdict]:
+    def judge_all(self, jobs: Sequence[Job], run: str, at: str) -> list[Verdict]:
         """The verdicts of all jobs; those of equal content are taken from before."""
-        return self.keep((self.judged(job) for job in jobs), len(jobs), run, at)
+        return self.record((self.judge(job) for job in jobs), len(jobs), run, at)
 
-    def keep(self, done: Iterable[Done], jobs: int, run: str, at: str) -> list[Verdict]:
-        """The verdicts of what was done, each kept and told of as soon as it is there."""
+    def record(self, results: Iterable[JobResult], jobs: int, run: str, at: str) -> list[Verdict]:
+        """The verdicts of all results, each recorded in the history and reported as soon as it is there."""
         verdicts: list[Verdict] = []
         spent: list[float] = []
-        for number, one in enumerate(done, 1):
-            patch = load_patch(one.job.patch).id
-            self.history.record(run, at, patch, one.verdicts, self._observed(one.job) if one.has_results else [])
-            self.told.append((one.job, one.verdicts, one.has_results))
-            verdicts += one.verdicts
-            if one.seconds is not None:
-                spent.append(one.seconds)
-                self.history.spend(run, patch, one.job.torch, one.seconds)
-            red = sum(verdict.colour is Colour.RED for verdict in one.verdicts)
-            left = f", about {_left(spent, jobs - number)} left" if spent and number < jobs else ""
-            how = "no environment" if not one.has_results else "known" if one.seconds is None else "judged"
-            self.tell(
-                f"[{number}/{jobs}] {patch} on torch {one.job.torch}: {how}, {red} red of {len(one.verdicts)}{left}"
-            )
+        for number, result in enumerate(results, 1):
+            job, patch = result.job, self._load(result.job.patch).id
+            observations = self._observations(job) if result.has_results else []
+            self.history.record(run, at, patch, result.verdicts, observations)
+            self.done.append(result)
+            verdicts += result.verdicts
+            if result.seconds is not None:
+                spent.append(result.seconds)
+                self.history.spend(run, patch, job.torch, result.seconds)
+            red = sum(verdict.colour is Colour.RED for verdict in result.verdicts)
+            left = f", about {_time_left(spent, jobs - number)} left" if spent and number < jobs else ""
+            how = "no environment" if not result.has_results else "known" if result.seconds is None else "judged"
+            counts = f"{red} red of {len(result.verdicts)}"
+            self.progress(f"[{number}/{jobs}] {patch} on torch {job.torch}: {how}, {counts}{left}")
         return verdicts
 
-    def evidence(self) -> Iterator[RunResults]:
-        """What was carried out, job by job, with what it left; a row without environment left nothing."""
-        for job, told, has_results in self.told:
-            patch = load_patch(job.patch)
-            if has_results:
-                yield results_of(load_run(self.results(job) / NAME), patch, told)
+    def results(self) -> Iterator[RunResults]:
+        """Job by job, with the evidence in its folder."""
+        for result in self.done:
+            job, patch = result.job, self._load(result.job.patch)
+            if result.has_results:
+                yield results_of(load_run(self.folder_of(job) / NAME), patch, result.verdicts)
             else:
-                yield RunResults(patch=patch, torches=(job.torch,), verdicts=tuple(told))
+                yield RunResults(patch=patch, torches=(job.torch,), verdicts=tuple(result.verdicts))
 
-    def known(self, job: Job) -> Done | None:
-        """What was judged before for the same content. Raises NotInstallable where the row has no environment."""
-        key, results, done = self._key(job, self.environments.python(job.torch)), self.results(job), self._done(job)
-        if done.is_file() and done.read_text(encoding="utf-8") == key and (results / VERDICTS).is_file():
-            return Done(job=job, verdicts=load_verdicts(results))
+    def judged_before(self, job: Job) -> JobResult | None:
+        """The result of a job with the same content. Raises NotInstallable where the torch has no environment."""
+        key, folder, mark = self._key(job, self.environments.python(job.torch)), self.folder_of(job), self._mark(job)
+        if mark.is_file() and mark.read_text(encoding="utf-8") == key and (folder / VERDICTS).is_file():
+            return JobResult(job=job, verdicts=load_verdicts(folder))
         return None
 
-    def judged(self, job: Job) -> Done:
-        """What a job comes to, judged now unless it is known."""
+    def judge(self, job: Job) -> JobResult:
+        """The result of a job, judged now unless it was judged before."""
         began = time.monotonic()
         try:
             python = self.environments.python(job.torch)
-            known = self.known(job)
         except NotInstallable as error:
-            return Done(job=job, verdicts=[judge_environment(job.torch, str(error))], has_results=False)
-        if known is not None:
-            return known
-        results = self.results(job)
-        made = Run(
-            folder=str(results.resolve()),
+            return without_environment(job, str(error))
+        before = self.judged_before(job)
+        if before is not None:
+            return before
+        run = Run(
+            folder=str(self.folder_of(job).resolve()),
             patch=str(job.patch.resolve()),
             rows={job.torch: python},
             devices=self.devices,
@@ -128,28 +133,27 @@ class Sweep:
             shelf=str((self.folder / "shelf").resolve()),
             reuse=True,
         )
-        told = judge_patch(made, workers=self.workers, quiet=True)
-        if not any(verdict.colour is Colour.GREY for verdict in told):
-            # What the machine kept from judging is tried again next time.
-            write_atomically(self._done(job), self._key(job, python))
-        return Done(job=job, verdicts=told, seconds=time.monotonic() - began)
+        verdicts = judge_patch(run, workers=self.workers, quiet=True)
+        if not any(verdict.colour is Colour.GREY for verdict in verdicts):
+            # What the machine kept from being judged is tried again next time.
+            write_atomically(self._mark(job), self._key(job, python))
+        return JobResult(job=job, verdicts=verdicts, seconds=time.monotonic() - began)
 
-    def results(self, job: Job) -> Path:
+    def folder_of(self, job: Job) -> Path:
         """Where the results of a job are."""
-        return self.folder / "jobs" / f"{load_patch(job.patch).id}.{job.torch}"
+        return self.folder / "jobs" / f"{self._load(job.patch).id}.{job.torch}"
 
-    def _done(self, job: Job) -> Path:
-        """Beside the results; the end of a release is no suffix of a file."""
-        results = self.results(job)
-        return results.with_name(results.name + DONE)
+    def _mark(self, job: Job) -> Path:
+        """Beside the results; not `with_suffix`, because the end of a release looks like one."""
+        folder = self.folder_of(job)
+        return folder.with_name(folder.name + DONE)
 
-    def _observed(self, job: Job) -> list[Observation]:
-        run = Run(folder=str(self.results(job)), patch=str(job.patch), rows={})
-        return list(run.store)
+    def _observations(self, job: Job) -> list[Observation]:
+        return list(Run(folder=str(self.folder_of(job)), patch=str(job.patch), rows={}).store)
 
     def _key(self, job: Job, python: str) -> str:
-        """Everything that could make another verdict: patch, environment, material, and patchgate itself."""
-        patch = load_patch(job.patch)
+        """Everything that could make another verdict: patch, environment, inputs, and patchgate itself."""
+        patch = self._load(job.patch)
         content = [
             job.torch,
             identity_of(python),
@@ -158,21 +162,21 @@ class Sweep:
             self.devices,
             self.workloads,
             self.nightly,
-            material(),
+            input_digests(),
         ]
         return hashlib.sha256(json.dumps(content).encode()).hexdigest()
 
 
-def material() -> list[str]:
+def without_environment(job: Job, problem: str) -> JobResult:
+    """The result of a job whose torch has no environment, or whose machine was lost."""
+    return JobResult(job=job, verdicts=[judge_environment(job.torch, problem)], has_results=False)
+
+
+def input_digests() -> list[str]:
     """Digests of patchgate itself and of all that it judges with."""
     return [files_digest(folder) for folder in (PACKAGE, SUITE, WORKLOADS, DEVICES, GOLDEN)]
 
 
-def _left(spent: Sequence[float], jobs: int) -> str:
+def _time_left(spent: Sequence[float], jobs: int) -> str:
     seconds = sum(spent) / len(spent) * jobs
     return f"{seconds / 60:.0f} min" if seconds >= 90 else f"{seconds:.0f} s"
-
-
-def shard_of(jobs: Sequence[Job], number: int, count: int) -> list[Job]:
-    """Every `count`-th job from `number` (1 is the first): rows of one patch land on different machines."""
-    return list(jobs[number - 1 :: count])

@@ -91,4 +91,4 @@ def _line(key: VerdictKey, how: str = "") -> Line:
 
 
 def _address(key: VerdictKey) -> Address:
-    return Address(key.patch, key.check, key.subject.partition(" ")[0], key.torch)
+    return Address(key.patch, key.check, key.item, key.torch)

@@ -17,7 +17,7 @@ _ABSENT = VerdictSummary("green", "", "")
 _SILENT, _TURNS = 2, 3
 _BUCKETS = ("new", "still", "newly silent", "closed")
 # WORKLOAD.DEVICE; names of torch have more parts, or begin with it.
-_CASE = re.compile(r"(?!torch\.)\w+\.\w+(?=\s|$)")
+_CASE = re.compile(r"(?!torch\.)\w+\.\w+")
 _NUMBERS = re.compile(r"0x[0-9a-f]+|\d+(\.\d+)?")
 
 Signature = tuple[str, str]
@@ -89,15 +89,14 @@ def _judged_cases(run: RunVerdicts, checks: Collection[Check]) -> dict[VerdictKe
     judged: dict[VerdictKey, bool] = {}
     for key, verdict in run.items():
         if key[:3] in checks:
-            for case in {_case_key(key), key._replace(subject="")}:
+            for case in {_case_key(key), key._replace(item="", fact="")}:
                 judged[case] = judged.get(case, True) and verdict.colour != "grey"
     return judged
 
 
 def _case_key(key: VerdictKey) -> VerdictKey:
-    """The key with the case, `stack.h200`, in place of its subject; "" where it is about no single case."""
-    case = _CASE.match(key.subject)
-    return key._replace(subject=case[0] if case else "")
+    """The key of a whole case, `stack.h200`; with the item "" where it is about no single case."""
+    return key._replace(item=key.item if _CASE.fullmatch(key.item) else "", fact="")
 
 
 def _failures_by_signature(run: RunVerdicts) -> dict[Signature, list[VerdictKey]]:

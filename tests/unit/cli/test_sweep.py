@@ -67,7 +67,8 @@ def test_a_history_without_a_run_says_so(command, folder, arguments):
     status, printed, wrong = command("history", *arguments, "--folder", "out")
     assert (status, printed, (folder / "out").exists()) == (2, "", False)
     assert wrong == (
-        "error: out/history.sqlite: no run in this history\n  next: patchgate sweep PATCH, or another --folder\n"
+        "error: out/history.sqlite: no run in this history; another --folder may have one\n"
+        "  next: patchgate sweep PATCH\n"
     )
 
 

@@ -60,7 +60,7 @@ def reports():
     yield "comment", render_markdown(HOSTILE, shown, quote=as_code)
     yield "code", as_code(HOSTILE)
     yield "series", "".join(render_series([Point(at="now", torch="2.11.0", patch=HOSTILE, value=HOSTILE)]))
-    key = VerdictKey(HOSTILE, "2.11.0", "gate", HOSTILE)
+    key = VerdictKey(HOSTILE, "2.11.0", "gate", HOSTILE, HOSTILE)
     failed = FailureGroup(bucket="new", code="PG201", signature=HOSTILE, keys=(key,))
     regressions = Regressions(runs=(), transitions=None, groups=(failed,), flaky=(key,))
     yield "checklist", "".join(render_checklist(regressions))

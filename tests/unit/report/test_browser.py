@@ -63,7 +63,7 @@ def judged(name=NAME, items=3):
     patch = Patch(id=name, path="p.py", source="", claims=Claims(title=name, source=name, symptom=symptom))
     told = [
         verdict("2.11.0", "kernels", "stack.h200 loads.max", Kind.REGRESSED, "PG301", f"5 {NAME}"),
-        verdict("2.12.1", "kernels", "stack.h200 loads.max"),
+        verdict("2.12.1", "kernels", "stack.h200", "loads.max"),
         verdict("2.11.0", "parity", f"{NAME} bits", Kind.UNMEASURED, "PG508"),
         *(verdict(torch, "graph", f"item{n:05}.h200 x") for n in range(items) for torch in TORCHES),
     ]
@@ -197,7 +197,7 @@ def test_on_a_phone_the_page_never_scrolls_sideways(browser, page):
 
 
 def test_the_news_of_a_sweep_lead_to_their_cells(browser, tmp_path):
-    key = VerdictKey(NAME, "2.11.0", "kernels", "stack.h200 loads.max")
+    key = VerdictKey(NAME, "2.11.0", "kernels", "stack.h200", "loads.max")
     runs = [{key: VerdictSummary("green", "PG300", "4")}, {key: VerdictSummary("red", "PG301", "5")}]
     told = news(regressions_in(runs))
     browser.open(written(tmp_path, judged(), judged("sound"), told=told))

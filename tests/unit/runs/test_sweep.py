@@ -7,7 +7,7 @@ from patchgate.runner.environments import Environments
 from patchgate.runner.run import NAME, load_run, save_run, save_verdicts
 from patchgate.runs import sweep as module
 from patchgate.runs.history.store import History
-from patchgate.runs.sweep import Job, Sweep, shard_of
+from patchgate.runs.sweep import Job, Sweep
 
 
 @pytest.fixture
@@ -19,17 +19,17 @@ def made(folder, monkeypatch):
     monkeypatch.setattr(module, "files_digest", lambda path: "material")
 
     def make(answer=lambda torch: Kind.PASS):
-        def launch(run, *, workers, quiet):
+        def judge_patch(run, *, workers, quiet):
             (torch,) = run.rows
             launched.append(torch)
             save_run(run)
             case = Case(torch=torch, device="h200", workload="stack")
             run.store.save(Observation(case=case, facts={"loads.max": 2}))
-            verdict = Verdict(code="PG300", kind=answer(torch), check="kernels", torch=torch, subject="stack.h200 x")
+            verdict = Verdict(code="PG300", kind=answer(torch), check="kernels", case=case, item=case.name)
             save_verdicts(folder / "sweep" / "jobs" / f"mine.{torch}", [verdict])
             return [verdict]
 
-        monkeypatch.setattr(module, "launch", launch)
+        monkeypatch.setattr(module, "judge_patch", judge_patch)
         environments = Environments({"2.11.0": "python11", "2.12.1": "python12"}, failed={"2.13.0": "no wheel"})
         history = History(folder / "sweep" / "history.sqlite")
         return Sweep(folder / "sweep", environments, history, told.append, ("h200",))
@@ -40,7 +40,7 @@ def made(folder, monkeypatch):
 
 
 def test_what_was_judged_is_not_judged_again_and_gives_the_same(made):
-    first, second = (made().carry_out(made.jobs, run, run) for run in ("r1", "r2"))
+    first, second = (made().judge_all(made.jobs, run, run) for run in ("r1", "r2"))
     assert first == second
     assert made.launched == ["2.11.0", "2.12.1"]
     assert made().history.costs().keys() == {("mine", "2.11.0"), ("mine", "2.12.1")}
@@ -52,26 +52,26 @@ def test_releases_that_differ_in_their_last_part_are_known_each_for_itself(made)
     for run in ("r1", "r2"):
         sweep = made()
         sweep.environments.rows["2.12.0"] = "python120"
-        sweep.carry_out(jobs, run, run)
+        sweep.judge_all(jobs, run, run)
     assert made.launched == ["2.12.0", "2.12.1"]
 
 
 def test_a_row_without_environment_is_a_verdict_and_the_others_go_on(made):
-    verdicts = made().carry_out(made.jobs[::-1], "r1", "r1")
+    verdicts = made().judge_all(made.jobs[::-1], "r1", "r1")
     assert [(v.torch, v.code) for v in verdicts] == [("2.13.0", "PG901"), ("2.12.1", "PG300"), ("2.11.0", "PG300")]
     assert made.told[0] == "[1/3] mine on torch 2.13.0: no environment, 0 red of 1"
 
 
 def test_what_the_machine_kept_from_judging_is_tried_again(made):
-    made(lambda torch: Kind.INFRA if torch == "2.11.0" else Kind.PASS).carry_out(made.jobs, "r1", "r1")
-    made().carry_out(made.jobs, "r2", "r2")
+    made(lambda torch: Kind.INFRA if torch == "2.11.0" else Kind.PASS).judge_all(made.jobs, "r1", "r1")
+    made().judge_all(made.jobs, "r2", "r2")
     assert made.launched == ["2.11.0", "2.12.1", "2.11.0"]
 
 
 def test_another_content_is_judged_anew(made, folder):
-    made().carry_out(made.jobs[:1], "r1", "r1")
+    made().judge_all(made.jobs[:1], "r1", "r1")
     (folder / "mine.py").write_text("x = 2\n")
-    made().carry_out(made.jobs[:1], "r2", "r2")
+    made().judge_all(made.jobs[:1], "r2", "r2")
     assert made.launched == ["2.11.0", "2.11.0"]
 
 
@@ -79,9 +79,9 @@ def test_every_workload_is_another_job_than_those_of_pre_merge(made):
     for nightly in (False, True, True):
         sweep = made()
         sweep.nightly = nightly
-        sweep.carry_out(made.jobs[:1], "r", "r")
+        sweep.judge_all(made.jobs[:1], "r", "r")
     assert made.launched == ["2.11.0", "2.11.0"]
-    assert load_run(made().results(made.jobs[0]) / NAME).nightly
+    assert load_run(made().folder_of(made.jobs[0]) / NAME).nightly
 
 
 def test_a_job_that_was_killed_is_the_only_one_that_is_done_again(made):
@@ -91,21 +91,15 @@ def test_a_job_that_was_killed_is_the_only_one_that_is_done_again(made):
         return Kind.PASS
 
     with pytest.raises(KeyboardInterrupt):
-        made(killed).carry_out(made.jobs, "r1", "r1")
-    assert len(made(killed).carry_out(made.jobs, "r2", "r2")) == 3
+        made(killed).judge_all(made.jobs, "r1", "r1")
+    assert len(made(killed).judge_all(made.jobs, "r2", "r2")) == 3
     assert made.launched == ["2.11.0", "2.12.1", "2.12.1"]
 
 
-def test_shards_share_all_jobs_among_them(made):
-    parts = [shard_of(made.jobs, number, 2) for number in (1, 2)]
-    assert sorted(parts[0] + parts[1], key=str) == sorted(made.jobs, key=str)
-    assert not set(parts[0]) & set(parts[1])
-
-
-def test_the_evidence_of_a_sweep_is_what_each_job_left(made):
+def test_the_results_of_a_sweep_are_what_each_job_left(made):
     sweep = made()
-    sweep.carry_out(made.jobs, "r1", "r1")
-    told = [(judged.patch.id, judged.torches, [v.code for v in judged.verdicts]) for judged in sweep.evidence()]
+    sweep.judge_all(made.jobs, "r1", "r1")
+    told = [(result.patch.id, result.torches, [v.code for v in result.verdicts]) for result in sweep.results()]
     assert told == [
         ("mine", ("2.11.0",), ["PG300"]),
         ("mine", ("2.12.1",), ["PG300"]),

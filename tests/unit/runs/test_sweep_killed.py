@@ -18,7 +18,7 @@ from patchgate.runs.sweep import DONE, Job, Sweep
 TORCHES = ("2.12.0", "2.12.1", "2.13.0")
 
 
-def launch(run, *, workers, quiet):
+def judge_patch(run, *, workers, quiet):
     """Measures two workloads, one after the other, as a pytest would: what the shelf has is not measured again."""
     (torch,) = run.rows
     save_run(run)
@@ -32,7 +32,7 @@ def launch(run, *, workers, quiet):
         )
         shelf.save_observation(key, found, module.Path("unused"))
         run.store.save(found)
-        told = {"check": "kernels", "torch": torch, "subject": f"{workload}.h200 loads.max"}
+        told = {"check": "kernels", "case": case, "item": case.name, "fact": "loads.max"}
         verdicts.append(Verdict(code="PG301", kind=Kind.REGRESSED, actual=module.Path(run.patch).name, **told))
     save_verdicts(module.Path(run.folder), verdicts)
     return load_verdicts(module.Path(run.folder))
@@ -41,18 +41,18 @@ def launch(run, *, workers, quiet):
 @pytest.fixture
 def jobs(folder, monkeypatch):
     monkeypatch.setattr(module, "identity_of", lambda python: python)
-    monkeypatch.setattr(module, "material", list)
-    monkeypatch.setattr(module, "launch", launch)
+    monkeypatch.setattr(module, "input_digests", list)
+    monkeypatch.setattr(module, "judge_patch", judge_patch)
     for name in "abcd":
         (folder / f"{name}.py").write_text("")
     return [Job(torch=torch, patch=folder / f"{name}.py") for name in "abcd" for torch in TORCHES]
 
 
-def carry_out(folder, jobs):
+def judge_all(folder, jobs):
     """One life of a sweep: its verdicts, and what its history counts."""
     history = History(folder / "history.sqlite")
     sweep = Sweep(folder, Environments(dict.fromkeys(TORCHES, "python")), history, lambda line: None, ("h200",))
-    verdicts = sweep.carry_out(jobs, "night", "2026-01-01")
+    verdicts = sweep.judge_all(jobs, "night", "2026-01-01")
     counts = history.counts()
     history.close()
     return verdicts, {name: count for name, count in counts.items() if name != "cost"}
@@ -63,7 +63,7 @@ def live(folder, jobs):
     pid = os.fork()
     if pid == 0:
         try:
-            carry_out(folder, jobs)
+            judge_all(folder, jobs)
         finally:
             os._exit(0)
     return pid
@@ -71,7 +71,7 @@ def live(folder, jobs):
 
 def test_killed_at_twenty_moments_it_says_the_same_and_keeps_nothing_twice(folder, jobs):
     moments = random.Random(7)
-    began, whole = time.monotonic(), carry_out(folder / "undisturbed", jobs)
+    began, whole = time.monotonic(), judge_all(folder / "undisturbed", jobs)
     took, done = time.monotonic() - began, []
     for _ in range(20):
         pid = live(folder / "killed", jobs)
@@ -80,7 +80,7 @@ def test_killed_at_twenty_moments_it_says_the_same_and_keeps_nothing_twice(folde
         os.waitpid(pid, 0)
         done.append(len(list((folder / "killed" / "jobs").glob(f"*{DONE}"))))
     assert done == sorted(done)
-    assert carry_out(folder / "killed", jobs) == whole
-    assert carry_out(folder / "killed", jobs) == whole
+    assert judge_all(folder / "killed", jobs) == whole
+    assert judge_all(folder / "killed", jobs) == whole
     names = [{path.name for path in (folder / each).rglob("*.json")} for each in ("undisturbed", "killed")]
     assert names[0] == names[1]

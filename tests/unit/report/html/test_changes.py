@@ -10,7 +10,7 @@ OTHER = VerdictSummary("red", "PG301", "7")
 
 
 def cell(torch="2.11.0", subject="stack.h200 loads"):
-    return VerdictKey("mine", torch, "kernels", subject)
+    return VerdictKey("mine", torch, "kernels", *subject.split())
 
 
 def news_of(runs):

@@ -140,7 +140,7 @@ def test_news_of_a_sweep_are_links_into_the_page_and_escaped():
     page = Page()
     patch = Patch(id="mine", path="p.py", source="", claims=Claims(title="mine"))
     page.add(RunResults(patch=patch, torches=("2.11.0",), verdicts=(verdict("stack.h200 x"),)))
-    key = VerdictKey("mine", "2.11.0", "kernels", f"{SCRIPT} x")
+    key = VerdictKey("mine", "2.11.0", "kernels", SCRIPT, "x")
     runs = [{key: VerdictSummary("green", "PG300", "4")}, {key: VerdictSummary("red", "PG301", SCRIPT)}]
     told = render_html("sweep", page, at="now", code=1, news=news(regressions_in(runs)))
     assert told.count('href="#mine/kernels/%3Cscript%3Ealert%281%29%3C%2Fscript%3E@2.11.0"') == 2

@@ -3,7 +3,7 @@
 import pytest
 
 from patchgate.model.errors import UsageError
-from patchgate.model.records import Kind, Unmeasured, Verdict
+from patchgate.model.records import Case, Kind, Unmeasured, Verdict
 from patchgate.model.results import Answer, Reading
 from patchgate.runs.bisect.question import (
     parse_code,
@@ -20,7 +20,8 @@ CASCADE = parse_fact("residual_stack.h200.loads.max > 4", ["residual_stack"], ["
 
 
 def verdict(code, kind):
-    return Verdict(code=code, kind=kind, check="parity", torch="2.11.0", subject="stack.cpu", actual="1 % differ")
+    case = Case(torch="2.11.0", device="cpu", workload="stack")
+    return Verdict(code=code, kind=kind, check="parity", case=case, item=case.name, actual="1 % differ")
 
 
 def test_a_question_is_read_into_its_parts():

@@ -9,7 +9,12 @@ from patchgate.model.results import Transition, VerdictKey, VerdictSummary
 from patchgate.report.history import render_checklist, render_transitions
 from patchgate.runs.history.regressions import failure_groups, flaky, regressions_in, transitions
 
-CELL = VerdictKey("mine", "2.11.0", "kernels", "stack.h200 loads")
+CELL = VerdictKey("mine", "2.11.0", "kernels", "stack.h200", "loads")
+
+
+def key(check, subject):
+    item, _, fact = subject.partition(" ")
+    return VerdictKey("p", "t", check, item, fact)
 
 
 def red(code="PG301", actual="6"):
@@ -20,7 +25,7 @@ GREEN, GREY = VerdictSummary("green", "PG300", "2"), VerdictSummary("grey", "PG9
 
 
 def test_only_changes_of_verdict_are_transitions():
-    keys = [VerdictKey("p", "t", "c", name) for name in "abcde"]
+    keys = [VerdictKey("p", "t", "c", name, "") for name in "abcde"]
     before = dict(zip(keys, [GREEN, red(), red(), GREY, GREEN], strict=True))
     after = dict(zip(keys, [red(), GREEN, red("PG305"), red(), GREY], strict=True))
     changed = [(each.key.subject, str(each)) for each in transitions(before, after)]
@@ -40,7 +45,7 @@ def test_only_changes_of_verdict_are_transitions():
     ],
 )
 def test_what_is_newly_dead_turned_though_its_subject_is_new(before, after, told):
-    runs = [{VerdictKey("p", "t", "reach", subject): each for subject, each in run.items()} for run in (before, after)]
+    runs = [{key("reach", subject): each for subject, each in run.items()} for run in (before, after)]
     assert [(each.key.subject, str(each)) for each in transitions(*runs)] == told
 
 
@@ -67,7 +72,7 @@ def test_a_flaky_cell_is_one_that_turns_again_and_again(colours, is_flaky):
 
 
 def many(told):
-    return {VerdictKey("p", "t", "c", str(n)): told for n in range(22)}
+    return {key("c", str(n)): told for n in range(22)}
 
 
 @pytest.mark.parametrize(
@@ -90,7 +95,7 @@ def test_cells_with_one_cause_are_one_line_in_its_bucket(runs, bucket):
 
 
 def at(check, *subjects, told=GREEN):
-    return {VerdictKey("p", "t", check, subject): told for subject in subjects}
+    return {key(check, subject): told for subject in subjects}
 
 
 @pytest.mark.parametrize(

@@ -10,16 +10,18 @@ from patchgate.cli.sweep import history_command
 from patchgate.model.errors import UsageError
 from patchgate.model.records import Case, Kind, Observation, Verdict
 from patchgate.model.results import Point
+from patchgate.model.serialization import to_dict
 from patchgate.report.history import render_series
 from patchgate.runs.history.regressions import transitions
-from patchgate.runs.history.store import History
+from patchgate.runs.history.store import History, _worst_by_subject
 
 CASE = Case(torch="2.11.0", device="h200", workload="stack")
-CELL = ("mine", "2.11.0", "kernels", "stack.h200 loads")
+CELL = ("mine", "2.11.0", "kernels", "stack.h200", "loads")
 
 
 def verdict(code="PG300", kind=Kind.PASS, actual="[2 1]"):
-    return Verdict(code=code, kind=kind, check="kernels", torch="2.11.0", subject="stack.h200 loads", actual=actual)
+    case = replace(CASE, patch="mine")
+    return Verdict(code=code, kind=kind, check="kernels", case=case, item=case.name, fact="loads", actual=actual)
 
 
 def observation(loads):
@@ -47,7 +49,7 @@ def test_each_nightly_build_continues_the_line_of_the_one_before(history):
             f"r{day}",
             f"2026-11-{day}",
             "mine",
-            [replace(found, torch=torch)],
+            [replace(found, case=replace(found.case, torch=torch))],
             [Observation(case=seen, facts={"loads.max": value})],
         )
     points = history.series("stack", "h200", "loads.max")
@@ -55,7 +57,7 @@ def test_each_nightly_build_continues_the_line_of_the_one_before(history):
     assert history.past("stack", "h200", 2) == {("2.16.0.dev", "unpatched", "loads.max"): ["6", "7"]}
     before, after = history.recent(2)
     (turned,) = transitions(before, after)
-    assert turned.key == ("mine", "2.16.0.dev", "kernels", "stack.h200 loads")
+    assert turned.key == ("mine", "2.16.0.dev", "kernels", "stack.h200", "loads")
     assert str(turned) == "green -> red (PG301)"
 
 
@@ -110,20 +112,28 @@ def test_merging_either_way_gives_the_same_rows_and_none_twice(tmp_path):
 
 
 def test_of_the_last_runs_checks_that_stayed_green_and_the_same_are_left_out(history):
-    def told(check, subject, kind=Kind.PASS):
-        return replace(verdict(kind=kind), check=check, subject=subject)
+    def told(check, item, fact="", kind=Kind.PASS):
+        return replace(verdict(kind=kind), check=check, item=item, fact=fact)
 
     for day, graphs, loads in (("1", "a", Kind.PASS), ("2", "a", Kind.REGRESSED), ("3", "b", Kind.PASS)):
-        said = [told("kernels", "stack.h200 loads", loads), told("graph", graphs), told("parity", "bits")]
+        said = [told("kernels", "stack.h200", "loads", loads), told("graph", graphs), told("parity", "bits")]
         history.record(f"r{day}", f"2026-01-0{day}", "mine", said, [])
-    assert [sorted(cell[3] for cell in cells) for cells in history.recent(3)] == [
+    assert [sorted(key.subject for key in verdicts) for verdicts in history.recent(3)] == [
         ["a", "stack.h200 loads"],
         ["a", "stack.h200 loads"],
         ["b", "stack.h200 loads"],
     ]
-    assert [sorted(cell[3] for cell in cells) for cells in history.recent(1)] == [[]]
-    history.record("r4", "2026-01-04", "mine", [told("kernels", "stack.h200 loads")], [])
-    assert [sorted(cell[3] for cell in cells) for cells in history.recent(2)] == [["b", "bits"], []]
+    assert [sorted(key.subject for key in verdicts) for verdicts in history.recent(1)] == [[]]
+    history.record("r4", "2026-01-04", "mine", [told("kernels", "stack.h200", "loads")], [])
+    assert [sorted(key.subject for key in verdicts) for verdicts in history.recent(2)] == [["b", "bits"], []]
+
+
+def test_verdicts_without_item_and_fact_are_read_from_their_subject(history):
+    """As they were kept before a verdict had these fields."""
+    old = {"colour": "red", "code": "PG301", "actual": "7", "subject": "stack.h200 loads"}
+    said = [to_dict(verdict("PG301", Kind.REGRESSED, "7")) | {"colour": "red"}, old]
+    (key,) = {key for each in said for key in _worst_by_subject(CELL[:3], [each])}
+    assert key == CELL
 
 
 def test_a_history_of_another_format_is_refused(tmp_path):

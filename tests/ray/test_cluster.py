@@ -1,24 +1,22 @@
-"""A sweep over a cluster of two nodes: every share once, and again where its worker was killed on the way.
+"""A sweep over a cluster of two nodes: every shard once, and again where its worker was killed on the way.
 
-What judges is a stand-in that says which node it was on; `tests/torch/test_ray.py` judges for real.
+What judges is a stand-in that needs no torch; `test_real_torch.py` judges for real.
 """
 
 import os
 import signal
-import sys
 from pathlib import Path
 
 import pytest
 from two_nodes import two_nodes
 
 from patchgate.model.errors import UsageError
-from patchgate.model.records import Kind, Verdict
+from patchgate.model.records import Case, Kind, Verdict
 from patchgate.runner.environments import Environments
-from patchgate.runs import on_ray
+from patchgate.runs import ray as sweep_ray
 from patchgate.runs.history.store import History
-from patchgate.runs.on_ray import sweep_on
-from patchgate.runs.remote import Parcel
-from patchgate.runs.sweep import Done, Job, Sweep
+from patchgate.runs.ray import TaskResult, sweep_on_cluster
+from patchgate.runs.sweep import Job, JobResult, Sweep
 
 pytestmark = pytest.mark.xdist_group("ray")
 TORCHES = ("2.11.0", "2.12.1")
@@ -50,20 +48,20 @@ def stand_in(doom, deaths):
     Defined inside, so that it travels by value: a worker cannot import this file.
     """
 
-    def judge(order):
-        if order.torch == "2.12.1" and len(list(doom.iterdir())) < deaths:
+    def judge(task):
+        if task.torch == "2.12.1" and len(list(doom.iterdir())) < deaths:
             (doom / str(os.getpid())).write_text("")
             os.kill(os.getpid(), signal.SIGKILL)
-        told = {"code": "PG901", "kind": Kind.INFRA, "check": "machine", "torch": order.torch, "subject": "row"}
-        done = [
-            Done(
-                job=Job(torch=order.torch, patch=Path(name)),
-                verdicts=[Verdict(**told, actual=name)],
+        told = {"code": "PG901", "kind": Kind.INFRA, "check": "machine", "item": "environment"}
+        results = [
+            JobResult(
+                job=Job(torch=task.torch, patch=Path(name)),
+                verdicts=[Verdict(**told, case=Case(torch=task.torch), actual=name)],
                 has_results=False,
             )
-            for name in order.patches
+            for name in task.patches
         ]
-        return Parcel(content=b"PK\5\6" + bytes(18), done=tuple(done))
+        return TaskResult(content=b"PK\5\6" + bytes(18), results=tuple(results))
 
     return judge
 
@@ -75,41 +73,29 @@ def told(done):
 @pytest.mark.parametrize("deaths", [0, 1])
 def test_every_job_comes_back_once_also_when_a_worker_is_killed(cluster, sweep, jobs, folder, deaths):
     (folder / "doom").mkdir()
-    done = list(sweep_on(cluster, sweep, jobs, {}, stand_in(folder / "doom", deaths)))
+    done = list(sweep_on_cluster(cluster, sweep, jobs, stand_in(folder / "doom", deaths)))
     assert told(done) == [(job.torch, job.patch.name) for job in jobs]
     assert len(list((folder / "doom").iterdir())) == deaths
 
 
-def test_a_share_whose_workers_all_die_is_the_machine_s_trouble(cluster, sweep, jobs, folder, monkeypatch):
-    monkeypatch.setattr(on_ray, "RETRIES", 1)
+def test_a_shard_whose_workers_all_die_is_the_machine_s_trouble(cluster, sweep, jobs, folder, monkeypatch):
+    monkeypatch.setattr(sweep_ray, "RETRIES", 1)
     (folder / "doom").mkdir()
-    done = list(sweep_on(cluster, sweep, jobs, {}, stand_in(folder / "doom", 99)))
+    done = list(sweep_on_cluster(cluster, sweep, jobs, stand_in(folder / "doom", 99)))
     assert told(done)[:2] == [("2.11.0", "a.py"), ("2.11.0", "b.py")]
     lost = [verdict for one in done if one.job.torch == "2.12.1" for verdict in one.verdicts]
     assert {(verdict.code, verdict.kind) for verdict in lost} == {("PG901", Kind.INFRA)}
     assert lost[0].actual.startswith("its worker was lost 2 times")
 
 
-def test_a_row_without_environment_is_not_sent(sweep, jobs):
-    done = list(sweep_on("nowhere", sweep, jobs, dict.fromkeys(TORCHES, "no wheel")))
-    assert {one.verdicts[0].code for one in done} == {"PG901"}
-
-
 def test_what_no_node_has_is_told_instead_of_waited_for(cluster, sweep, jobs):
     sweep.workers = 64
     with pytest.raises(UsageError) as error:
-        list(sweep_on(cluster, sweep, jobs, {}, stand_in(None, 0)))
+        list(sweep_on_cluster(cluster, sweep, jobs, stand_in(None, 0)))
     assert str(error.value).splitlines()[0] == "--on: no node has 64 CPUs"
 
 
 def test_a_worker_that_cannot_judge_ends_the_sweep(cluster, sweep, jobs):
     with pytest.raises(UsageError) as error:
-        list(sweep_on(cluster, sweep, jobs, {}, lambda order: Parcel(problem="another patchgate")))
+        list(sweep_on_cluster(cluster, sweep, jobs, lambda task: TaskResult(problem="another patchgate")))
     assert "another patchgate" in str(error.value)
-
-
-def test_without_ray_the_command_to_type_is_told(sweep, jobs, monkeypatch):
-    monkeypatch.setitem(sys.modules, "ray", None)
-    with pytest.raises(UsageError) as error:
-        list(sweep_on(on_ray.LOCAL, sweep, jobs, {}))
-    assert "pip install 'patchgate[ray]'" in str(error.value)

@@ -12,8 +12,7 @@ from two_nodes import two_nodes
 from patchgate.model.paths import ROOT
 from patchgate.runner.environments import Environments
 from patchgate.runs.history.store import History
-from patchgate.runs.on_ray import sweep_on
-from patchgate.runs.remote import carry_out
+from patchgate.runs.ray import run_task, sweep_on_cluster
 from patchgate.runs.sweep import Job, Sweep
 
 pytestmark = pytest.mark.cluster
@@ -28,11 +27,11 @@ ROWS = {
 def doomed(folder, torch):
     """Judges for real, but the first worker on `torch` is killed ten seconds after it began."""
 
-    def judge(order):
-        if order.torch == torch and not (folder / "killed").exists():
+    def judge(task):
+        if task.torch == torch and not (folder / "killed").exists():
             (folder / "killed").write_text("")
             threading.Timer(10, os.kill, (os.getpid(), signal.SIGKILL)).start()
-        return carry_out(order)
+        return run_task(task)
 
     return judge
 
@@ -55,12 +54,12 @@ def sweep(tmp_path):
 def test_two_nodes_say_what_one_machine_says(sweep, tmp_path):
     jobs = [Job(torch=torch, patch=patch) for patch in PATCHES for torch in ROWS]
     local, spread = sweep("local"), sweep("spread")
-    here = local.carry_out(jobs, "r", "r")
+    here = local.judge_all(jobs, "r", "r")
     judge = doomed(tmp_path, max(ROWS))
     with two_nodes() as cluster:
-        there = spread.keep(sweep_on(cluster, spread, jobs, {}, judge), len(jobs), "r", "r")
+        there = spread.record(sweep_on_cluster(cluster, spread, jobs, judge), len(jobs), "r", "r")
     assert (tmp_path / "killed").exists()
     assert here
     assert said(here, tmp_path / "local") == said(there, tmp_path / "spread")
     assert local.history.counts() == spread.history.counts()
-    assert all(Path(spread.results(job), "verdicts.json").is_file() for job in jobs)
+    assert all(Path(spread.folder_of(job), "verdicts.json").is_file() for job in jobs)

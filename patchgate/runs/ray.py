@@ -1,0 +1,246 @@
+"""A sweep over the machines of a Ray cluster: one task a shard, tried again where a worker is lost.
+
+The machine that sweeps sends a task with everything that it needs; a worker judges it and sends its folder of results
+back. Ray is the optional extra `ray`, and imported only here.
+"""
+
+from __future__ import annotations
+
+import io
+import logging
+import tempfile
+import zipfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from patchgate.inputs.devices import load_profile
+from patchgate.inputs.patch import load_patch
+from patchgate.model.errors import UsageError
+from patchgate.model.paths import ROOT, shown
+from patchgate.runner.environments import Environments
+from patchgate.runner.run import Limits, load_verdicts
+from patchgate.runs.history.store import History
+from patchgate.runs.scheduling import shards_by_cost
+from patchgate.runs.sweep import Job, JobResult, Sweep, input_digests, without_environment
+
+LOCAL = "ray"  # the cluster of this machine, or of $RAY_ADDRESS
+RETRIES = 3
+# What a worker does not send back.
+_OWN = ("patches", "history.sqlite")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Task:
+    """One shard: a torch and the patches to judge on it."""
+
+    torch: str
+    #: Our name of each patch -> its files, by path.
+    patches: Mapping[str, Mapping[str, bytes]]
+    #: Our folder of results, as paths in the results shall name it.
+    folder: str
+    #: `input_digests` here: a worker with another patchgate refuses the task.
+    digests: list[str]
+    devices: tuple[str, ...]
+    #: The interpreter here, used where the worker has it too; otherwise the worker makes an environment.
+    python: str | None = None
+    workloads: tuple[str, ...] = ()
+    nightly: bool = False
+    limits: Limits = field(default_factory=Limits)
+    workers: int = 2
+
+
+@dataclass(frozen=True, kw_only=True)
+class TaskResult:
+    """What a worker sends back."""
+
+    #: The folder of results as a zip file.
+    content: bytes = b""
+    #: In the order of the task's patches.
+    results: tuple[JobResult, ...] = ()
+    #: Why nothing could be judged; empty when something was.
+    problem: str = ""
+
+
+# -- on a worker
+
+
+def run_task(task: Task) -> TaskResult:
+    """Judge the patches of a task in a temporary folder."""
+    if input_digests() != task.digests:
+        return TaskResult(problem="the patchgate there is another than here, or has other workloads or golden files")
+    with tempfile.TemporaryDirectory(prefix="patchgate-share-") as temporary:
+        folder = Path(temporary).resolve()
+        paths = {
+            name: _write(folder / "patches" / str(number), files)
+            for number, (name, files) in enumerate(task.patches.items())
+        }
+        rows = {task.torch: task.python} if task.python and Path(task.python).is_file() else {}
+        with closing(Environments(rows)) as environments, closing(History(folder / "history.sqlite")) as history:
+            sweep = Sweep(
+                folder=folder,
+                environments=environments,
+                history=history,
+                progress=lambda line: None,
+                devices=task.devices,
+                workloads=task.workloads,
+                nightly=task.nightly,
+                limits=task.limits,
+                workers=task.workers,
+            )
+            results = [sweep.judge(Job(torch=task.torch, patch=path)) for path in paths.values()]
+        our_names = {str(path): name for name, path in paths.items()} | {str(folder): task.folder}
+        return TaskResult(content=_pack(folder, our_names), results=tuple(results))
+
+
+def _write(folder: Path, files: Mapping[str, bytes]) -> Path:
+    """Write a patch's files; its path is the folder that holds all of them, or the first of them."""
+    for name, content in files.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_bytes(content)
+    return folder / next(iter(files)).partition("/")[0]
+
+
+def _pack(folder: Path, our_names: Mapping[str, str]) -> bytes:
+    """Every result, with the worker's paths replaced by our names; the longest first, because some hold others."""
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
+        for path in sorted(folder.rglob("*")):
+            name = path.relative_to(folder)
+            if not path.is_file() or name.parts[0].startswith(_OWN):
+                continue
+            content = path.read_bytes()
+            if path.suffix == ".json":
+                for theirs in sorted(our_names, key=len, reverse=True):
+                    content = content.replace(theirs.encode(), our_names[theirs].encode())
+            archive.writestr(name.as_posix(), content)
+    return packed.getvalue()
+
+
+# -- on the machine that sweeps
+
+
+def sweep_on_cluster(
+    address: str, sweep: Sweep, jobs: Sequence[Job], run: Callable[[Task], TaskResult] = run_task
+) -> Iterator[JobResult]:
+    """The results of the jobs, in the order in which the cluster is done; what is known here is not sent.
+
+    `run` is what a worker does with a task. Raises UsageError for a cluster that cannot judge.
+    """
+    unknown = []
+    for job in jobs:
+        result = _known(sweep, job)
+        if result is None:
+            unknown.append(job)
+        else:
+            yield result
+    if unknown:
+        yield from _judge(address, sweep, unknown, run)
+
+
+def _known(sweep: Sweep, job: Job) -> JobResult | None:
+    if job.torch in sweep.environments.failed:
+        return without_environment(job, sweep.environments.failed[job.torch])
+    return sweep.judged_before(job) if job.torch in sweep.environments.rows else None
+
+
+def _judge(address: str, sweep: Sweep, jobs: Sequence[Job], run: Callable[[Task], TaskResult]) -> Iterator[JobResult]:
+    ray = _connect(address)
+    try:
+        remote = ray.remote(run).options(max_retries=RETRIES, **_requirements(ray, sweep))
+        pending = {remote.remote(task): shard for task, shard in _tasks(sweep, jobs, len(ray.nodes()))}
+        while pending:
+            (ready, *_), _ = ray.wait(list(pending))
+            yield from _receive(ray, ready, pending.pop(ready), sweep)
+    finally:
+        ray.shutdown()
+
+
+def _connect(address: str) -> Any:
+    try:
+        import ray
+    except ImportError:
+        advice = "pip install 'patchgate[ray]'"
+        raise UsageError("Ray is not installed", where="--on", got=address, next=advice) from None
+    # Workers import the very patchgate that is here: its version alone would not tell an edited one.
+    environment = {"working_dir": str(ROOT), "excludes": ["/.*", "build", "docs"]}
+    try:
+        ray.init(
+            address="auto" if address == LOCAL else address,
+            runtime_env=environment,
+            log_to_driver=False,
+            logging_level=logging.ERROR,
+        )
+    except (ConnectionError, ValueError, RuntimeError) as error:
+        reason = str(error).strip().splitlines()
+        advice = "ray start --head, then --on ray; or --on ray://HOST:10001"
+        raise UsageError("no cluster", where="--on", got=reason[0] if reason else address, next=advice) from None
+    return ray
+
+
+def _requirements(ray: Any, sweep: Sweep) -> dict[str, float]:
+    """CPUs for the cases at once, and a GPU where one is judged on; a cluster without them would wait for ever."""
+    real = any(load_profile(device)["kind"] == "real" for device in sweep.devices)
+    cpus, gpus = float(sweep.workers), 1.0 if real else 0.0
+    nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
+    if not any(node.get("CPU", 0) >= cpus and node.get("GPU", 0) >= gpus for node in nodes):
+        got = "; ".join(f"{node.get('CPU', 0):g} CPUs, {node.get('GPU', 0):g} GPUs" for node in nodes)
+        wanted = f"{sweep.workers} CPUs{' and a GPU' if real else ''}"
+        raise UsageError(f"no node has {wanted}", where="--on", got=got, next="-n 1, or larger nodes")
+    return {"num_cpus": cpus, "num_gpus": gpus}
+
+
+def _tasks(sweep: Sweep, jobs: Sequence[Job], machines: int) -> Iterator[tuple[Task, list[Job]]]:
+    """One a shard, with its jobs; as even as what the jobs cost before allows."""
+    wanted = {(load_patch(job.patch).id, job.torch): job for job in jobs}
+    patches, torches = (list(dict.fromkeys(names)) for names in zip(*wanted, strict=True))
+    digests = input_digests()
+    for shard in shards_by_cost(torches, patches, machines, sweep.history.costs()):
+        members = [wanted[patch, shard.torch] for patch in shard.patches if (patch, shard.torch) in wanted]
+        if members:
+            task = Task(
+                torch=shard.torch,
+                patches={shown(job.patch): files_at(job.patch) for job in members},
+                folder=shown(sweep.folder),
+                digests=digests,
+                devices=sweep.devices,
+                python=sweep.environments.rows.get(shard.torch),
+                workloads=sweep.workloads,
+                nightly=sweep.nightly,
+                limits=sweep.limits,
+                workers=sweep.workers,
+            )
+            yield task, members
+
+
+def files_at(path: Path) -> dict[str, bytes]:
+    """The files of a patch: a folder's, or a file and its manifest. The first names the patch."""
+    if path.is_dir():
+        files = [each for each in sorted(path.rglob("*")) if each.is_file() and "__pycache__" not in each.parts]
+        return {f"{path.name}/{each.relative_to(path).as_posix()}": each.read_bytes() for each in files}
+    return {each.name: each.read_bytes() for each in (path, path.with_suffix(".toml")) if each.is_file()}
+
+
+def _receive(ray: Any, ready: Any, jobs: Sequence[Job], sweep: Sweep) -> Iterator[JobResult]:
+    """The results of one task's jobs, put in place; trouble with the machine where none came."""
+    try:
+        result: TaskResult = ray.get(ready)
+    except (ray.exceptions.WorkerCrashedError, ray.exceptions.NodeDiedError, ray.exceptions.ObjectLostError) as error:
+        problem = f"its worker was lost {RETRIES + 1} times ({type(error).__name__})"
+        yield from (without_environment(job, problem) for job in jobs)
+        return
+    if result.problem:
+        advice = "give every node this checkout, or none of its own"
+        raise UsageError("a worker cannot judge", where="--on", got=result.problem, next=advice)
+    unpack(result, sweep.folder)
+    for job, of_job in zip(jobs, result.results, strict=True):
+        verdicts = load_verdicts(sweep.folder_of(job)) if of_job.has_results else of_job.verdicts
+        yield replace(of_job, job=job, verdicts=verdicts)
+
+
+def unpack(result: TaskResult, folder: Path) -> None:
+    """Put results where ours are; an observation that is there already is the same, because its name is its content."""
+    with zipfile.ZipFile(io.BytesIO(result.content)) as archive:
+        archive.extractall(folder)
