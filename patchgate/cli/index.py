@@ -1,11 +1,7 @@
-"""`patchgate index`: add, list, diff and drift.
-
-Decides options, exit codes and what is said while a wheel is read. The imports wait until they are needed.
-"""
+"""`patchgate index`: add, list, diff and drift. What a command needs is imported when it runs."""
 
 from __future__ import annotations
 
-import difflib
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from patchgate.model.errors import UsageError
+from patchgate.model.text import did_you_mean
 
 if TYPE_CHECKING:
     from patchgate.lint.index.release import Index
@@ -36,8 +33,7 @@ def list_command(folder: Path | None) -> None:
     """The releases that the index knows."""
     index = _index(folder)
     for version in index.sets.releases:
-        bit = index.sets.bits[version]
-        count = sum(bool(life & bit) for life in index.modules.values())
+        count = sum(bool(releases & index.sets.bits[version]) for releases in index.modules.values())
         triton = f", triton {index.triton[version]}" if index.triton[version] else ""
         click.echo(f"{version}  {count} modules{triton}")
 
@@ -52,11 +48,14 @@ def diff_command(old: str, new: str, prefix: str, folder: Path | None) -> None:
     from patchgate.lint.index.changes import diff
 
     index = _index(folder)
-    before, after = (index.release(_known(index, version)) for version in (old, new))
-    if prefix and not any(release.resolve(prefix) for release in (before, after)):
-        raise UsageError(
-            "nothing of that name in either release", where="index diff", got=prefix, next="patchgate index diff A B"
-        )
+    for version in (old, new):
+        if version not in index.sets.releases:
+            advice = did_you_mean(version, index.sets.releases) or "patchgate index list"
+            raise UsageError("a release that is not indexed", where="index", got=version, next=advice)
+    before, after = index.release(old), index.release(new)
+    if prefix and not (before.resolve(prefix) or after.resolve(prefix)):
+        advice = "patchgate index diff A B"
+        raise UsageError("nothing of that name in either release", where="index diff", got=prefix, next=advice)
     lines = list(diff(before, after, prefix))
     click.echo("\n".join(lines) if lines else f"no change from {old} to {new}")
 
@@ -77,7 +76,12 @@ def drift_command(names: tuple[str, ...], spec: str, sources: tuple[Path, ...], 
 
     from patchgate.lint.index.changes import drift
 
-    known = _from_sources(sources) if sources else _indexed(folder)
+    known: dict[str, Modules]
+    if sources:
+        known = _from_sources(sources)
+    else:
+        index = _index(folder)
+        known = {version: index.release(version) for version in index.sets.releases}
     try:
         wanted = SpecifierSet(spec)
     except InvalidSpecifier:
@@ -85,12 +89,8 @@ def drift_command(names: tuple[str, ...], spec: str, sources: tuple[Path, ...], 
     releases = tuple(each for each in known if wanted.contains(each, prereleases=True))
     for name in names:
         if not any(known[version].resolve(name) for version in releases):
-            raise UsageError(
-                "in none of these releases",
-                where="index drift",
-                got=name,
-                next="give a full name: torch._inductor.ir.StorageBox.realize",
-            )
+            advice = "give a full name: torch._inductor.ir.StorageBox.realize"
+            raise UsageError("in none of these releases", where="index drift", got=name, next=advice)
         steps = list(drift(name, releases, known.__getitem__))
         click.echo(name if steps else f"{name}: no change from {releases[0]} to {releases[-1]}")
         for old, new, change in steps:
@@ -123,15 +123,9 @@ def _index(folder: Path | None, *, may_be_new: bool = False) -> Index:
 
     index = opened(folder or FOLDER)
     if not index.sets.releases and not may_be_new:
-        raise UsageError(
-            "no index there", where="--folder", got=str(folder or FOLDER), next="patchgate index add 2.13.0"
-        )
+        advice = "patchgate index add 2.13.0"
+        raise UsageError("no index there", where="--folder", got=str(folder or FOLDER), next=advice)
     return index
-
-
-def _indexed(folder: Path | None) -> dict[str, Modules]:
-    index = _index(folder)
-    return {version: index.release(version) for version in index.sets.releases}
 
 
 def _from_sources(folders: tuple[Path, ...]) -> dict[str, Modules]:
@@ -145,16 +139,7 @@ def _from_sources(folders: tuple[Path, ...]) -> dict[str, Modules]:
     for folder in folders:
         version = version_in(folder)
         if version is None:
-            raise UsageError(
-                "no torch there", where="--sources", got=str(folder), next="give a site-packages with torch/version.py"
-            )
+            advice = "give a site-packages with torch/version.py"
+            raise UsageError("no torch there", where="--sources", got=str(folder), next=advice)
         found[version] = SourceRelease(version, folder)
     return {version: found[version] for version in sorted(found, key=Version)}
-
-
-def _known(index: Index, version: str) -> str:
-    if version not in index.sets.releases:
-        close = difflib.get_close_matches(version, index.sets.releases, n=1)
-        advice = f"did you mean {close[0]}?" if close else "patchgate index list"
-        raise UsageError("a release that is not indexed", where="index", got=version, next=advice)
-    return version

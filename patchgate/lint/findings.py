@@ -10,11 +10,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
-from packaging.version import Version
-
 from patchgate.lint.index.release import Release
 from patchgate.lint.interpret.references import Span, Usage
 from patchgate.model.records import Code
+from patchgate.model.versions import show_releases
 
 
 class Severity(str, Enum):
@@ -148,39 +147,3 @@ def _in_characters(span: Span, lines: Sequence[str]) -> Span:
     start = len(text[: span.column - 1].decode("utf-8", errors="ignore"))
     end = len(text[: span.column - 1 + span.width].decode("utf-8", errors="ignore"))
     return Span(line=span.line, column=start + 1, width=max(1, end - start))
-
-
-def show_releases(versions: Sequence[str], known: Sequence[str]) -> str:
-    """`2.10 and before`, `from 2.13`, `2.11 to 2.12`, joined by commas; `every release` when it is."""
-    if not versions or len(set(versions)) == len(known) > 1:
-        return "every release" if versions else "no release"
-    runs: list[list[int]] = []
-    for at, version in enumerate(known):
-        if version in versions:
-            if runs and runs[-1][-1] == at - 1:
-                runs[-1].append(at)
-            else:
-                runs.append([at])
-    return ", ".join(_run_text(run[0], run[-1], known) for run in runs)
-
-
-def _run_text(first: int, last: int, known: Sequence[str]) -> str:
-    start = _short(known[first], first == 0 or _minor(known[first - 1]) != _minor(known[first]))
-    end = _short(known[last], last == len(known) - 1 or _minor(known[last + 1]) != _minor(known[last]))
-    if first == 0 and last < len(known) - 1:
-        return f"{end} and before"
-    if last == len(known) - 1 and first > 0:
-        return f"from {start}"
-    if first == last:
-        whole = all(_minor(each) != _minor(known[first]) for at, each in enumerate(known) if at != first)
-        return _short(known[first], whole)
-    return start if start == end else f"{start} to {end}"
-
-
-def _minor(version: str) -> tuple[int, int]:
-    parsed = Version(version)
-    return parsed.major, parsed.minor
-
-
-def _short(version: str, whole: bool) -> str:
-    return ".".join(map(str, _minor(version))) if whole else version

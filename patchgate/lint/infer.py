@@ -14,11 +14,11 @@ from functools import cache
 from typing import cast
 
 from patchgate.inputs.patch import DIFFS
-from patchgate.lint.findings import show_releases
 from patchgate.lint.index.release import Release
 from patchgate.lint.interpret.references import Usage
 from patchgate.lint.interpret.statements import interpret
 from patchgate.lint.specifier_inference import points_around, specifier, versions_named
+from patchgate.model.versions import show_releases
 
 _URL = re.compile(r"https?://[^\s\"'<>)\]}]+")
 _DIFF_BEGINS = re.compile(r"^(?:diff |index |--- )", re.M)

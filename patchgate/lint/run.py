@@ -14,7 +14,7 @@ from packaging.specifiers import SpecifierSet
 from patchgate.inputs.manifest import load_claims
 from patchgate.inputs.patch import DIFFS, files_of
 from patchgate.inputs.source import Unreadable, parse, read_anyhow, read_source
-from patchgate.lint.findings import Finding, Severity, View, merged, show_releases
+from patchgate.lint.findings import Finding, Severity, View, merged
 from patchgate.lint.index.release import Release
 from patchgate.lint.index.sources import Sources
 from patchgate.lint.interpret.references import Presence
@@ -24,6 +24,7 @@ from patchgate.lint.rules.misplaced_hunk import NOT_PLACED, lint_diff
 from patchgate.lint.rules.not_python import not_python
 from patchgate.lint.rules.unused_ignore import apply_ignores
 from patchgate.model.paths import shown
+from patchgate.model.versions import show_releases
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -109,3 +109,32 @@ class ReleaseSets:
             span = parse_range(part, newest=self.releases[-1])
             found |= 2 * self.bits[span.last] - self.bits[span.first]
         return found
+
+
+def show_releases(versions: Sequence[str], known: Sequence[str]) -> str:
+    """For people: `2.10 and before`, `from 2.13`, `2.11 to 2.12`, joined by commas; `every release` when it is."""
+    if not versions or len(set(versions)) == len(known) > 1:
+        return "every release" if versions else "no release"
+    return ", ".join(_run_text(first, last, known) for first, last in runs(versions, known))
+
+
+def _run_text(first: int, last: int, known: Sequence[str]) -> str:
+    start = _short(known[first], first == 0 or _minor(known[first - 1]) != _minor(known[first]))
+    end = _short(known[last], last == len(known) - 1 or _minor(known[last + 1]) != _minor(known[last]))
+    if first == 0 and last < len(known) - 1:
+        return f"{end} and before"
+    if last == len(known) - 1 and first > 0:
+        return f"from {start}"
+    if first == last:
+        whole = all(_minor(each) != _minor(known[first]) for at, each in enumerate(known) if at != first)
+        return _short(known[first], whole)
+    return start if start == end else f"{start} to {end}"
+
+
+def _minor(version: str) -> tuple[int, int]:
+    parsed = Version(version)
+    return parsed.major, parsed.minor
+
+
+def _short(version: str, whole: bool) -> str:
+    return ".".join(map(str, _minor(version))) if whole else version

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from patchgate.lint.index.read import IndexFiles
 from patchgate.lint.index.records import CallSite, Module, ReleaseRecords
-from patchgate.lint.index.resolve import Found, member, resolve
+from patchgate.lint.index.resolve import Found, member, module_of, resolve
 from patchgate.lint.index.sources import Sources
 from patchgate.model.paths import GOLDEN
 
@@ -47,7 +47,6 @@ class Release:
     def __init__(self, index: IndexFiles, version: str, sources: Sources | None = None) -> None:
         self.index, self.version, self._sources = index, version, sources
         self._bit = index.sets.bits[version]
-        self.module, self.resolve = cache(self._module), cache(self._resolve)
 
     def records(self) -> ReleaseRecords:
         """All of the release, as it was built."""
@@ -61,7 +60,8 @@ class Release:
             records.calls[name] = [(callee, site) for mask, callee, site in calls if mask & self._bit]
         return records
 
-    def _module(self, name: str) -> Module | None:
+    @cache  # noqa: B019  a release lives as long as the process
+    def module(self, name: str) -> Module | None:
         if name not in self.modules():
             return None
         if not self.index.modules.get(name, 0) & self._bit:
@@ -73,13 +73,15 @@ class Release:
 
     @cached_property
     def _names(self) -> frozenset[str]:
-        found = {name for name, life in self.index.modules.items() if life & self._bit}
+        found = {name for name, releases in self.index.modules.items() if releases & self._bit}
         return frozenset(found | {name.partition(".")[0] for name in found})
 
-    def _resolve(self, dotted: str) -> Found | None:
+    @cache  # noqa: B019
+    def resolve(self, dotted: str) -> Found | None:
         return resolve(self, dotted)
 
     def member(self, class_dotted: str, name: str) -> Found | None:
+        """`name` on a class or on a base of it."""
         return member(self, class_dotted, name)
 
     def holders(self, dotted: str) -> tuple[str, ...]:
@@ -87,7 +89,7 @@ class Release:
         return self._bound(dotted, "from")
 
     def registries(self, dotted: str) -> tuple[str, ...]:
-        """MODULE.KEEPER of what registers the function or has it in a table."""
+        """MODULE.NAME of what registers the function, or of the table that it is in."""
         return self._bound(dotted, "held")
 
     def _bound(self, dotted: str, kind: str) -> tuple[str, ...]:
@@ -107,12 +109,13 @@ class Release:
                     todo.append(name)
         return tuple(found)
 
-    def calls(self, bare_name: str) -> tuple[CallSite, ...]:
-        return tuple(site for mask, site in self.index.calls_of(bare_name) if mask & self._bit)
+    def calls(self, name: str) -> tuple[CallSite, ...]:
+        """Calls of whatever has that last name."""
+        return tuple(site for mask, site in self.index.calls_of(name) if mask & self._bit)
 
     def source(self, dotted: str) -> str | None:
         """How a function is written; None where no sources are at hand: the index has fingerprints only."""
-        module = self._module_of(dotted)
+        module = module_of(dotted, self.index.modules)
         _, text = self._file(module)
         if not text:
             return None
@@ -136,12 +139,6 @@ class Release:
         package = any(name.startswith(f"{module}.") for name in self.index.modules)
         path = f"{module.replace('.', '/')}{'/__init__' if package else ''}.py"
         return path, self._sources.text(self.version, path) if self._sources is not None else None
-
-    def _module_of(self, dotted: str) -> str:
-        module = dotted.rpartition(".")[0]
-        while module and module not in self.index.modules:
-            module = module.rpartition(".")[0]
-        return module
 
     def _origin(self, dotted: str) -> str:
         found = self.resolve(dotted)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+from collections.abc import Container
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -36,6 +37,14 @@ class Modules(Protocol):
     def resolve(self, dotted: str) -> Found | None: ...
 
 
+def module_of(dotted: str, modules: Container[str]) -> str:
+    """The innermost of `modules` above a name; empty for none."""
+    module = dotted.rpartition(".")[0]
+    while module and module not in modules:
+        module = module.rpartition(".")[0]
+    return module
+
+
 def resolve(release: Modules, dotted: str, depth: int = 0) -> Found | None:
     """What `dotted` names; a name bound in a package hides the submodule of the same name."""
     modules = release.modules()
@@ -44,9 +53,7 @@ def resolve(release: Modules, dotted: str, depth: int = 0) -> Found | None:
         above = release.module(owner) if owner else None
         if depth or above is None or not _hidden(above, name):
             return Found(kind="module", origin=dotted, symbol=release.module(dotted))
-    module = dotted.rpartition(".")[0]
-    while module and module not in modules:
-        module = module.rpartition(".")[0]
+    module = module_of(dotted, modules)
     here = release.module(module) if module else None
     if here is None or depth > _DEPTH:
         return None
@@ -123,9 +130,7 @@ def member(release: Modules, class_dotted: str, name: str) -> Found | None:
 
 def _nested(release: Modules, class_dotted: str, name: str) -> Found | None:
     """A class defined in the body of a class."""
-    module = class_dotted.rpartition(".")[0]
-    while module and module not in release.modules():
-        module = module.rpartition(".")[0]
+    module = module_of(class_dotted, release.modules())
     here = release.module(module)
     dotted = f"{class_dotted}.{name}"
     symbol = here.classes.get(dotted[len(module) + 1 :]) if here is not None else None

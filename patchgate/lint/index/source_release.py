@@ -16,7 +16,7 @@ from patchgate.lint.index.definitions import Node, defined, inside, parsed
 from patchgate.lint.index.read_function import read_function
 from patchgate.lint.index.read_module import read_module
 from patchgate.lint.index.records import Module
-from patchgate.lint.index.resolve import Found, resolve
+from patchgate.lint.index.resolve import Found, module_of, resolve
 
 
 class SourceRelease:
@@ -45,9 +45,7 @@ class SourceRelease:
 
     def _plainly(self, dotted: str) -> Found | None:
         """A function, or a method of a class or of its base in the same module, by the lines of those statements."""
-        module = dotted.rpartition(".")[0]
-        while module and module not in self._files:
-            module = module.rpartition(".")[0]
+        module = module_of(dotted, self._files)
         first, _, rest = dotted[len(module) + 1 :].partition(".")
         node = self._statement(module, first) if module else None
         if isinstance(node, ast.ClassDef):

@@ -9,10 +9,11 @@ import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from patchgate.lint.findings import Finding, Remark, Severity, lines_of, merged, show_releases
+from patchgate.lint.findings import Finding, Remark, Severity, lines_of, merged
 from patchgate.lint.index.sources import PROJECTS, Sources
 from patchgate.lint.interpret.references import Span
 from patchgate.model.records import Code
+from patchgate.model.versions import show_releases
 
 if TYPE_CHECKING:
     from packaging.specifiers import SpecifierSet

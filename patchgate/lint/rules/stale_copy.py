@@ -11,11 +11,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from patchgate.lint.findings import Remark, Severity, View, show_releases
+from patchgate.lint.findings import Remark, Severity, View
 from patchgate.lint.index.read_function import fingerprint
 from patchgate.lint.interpret.references import FunctionNode, Rebinding
 from patchgate.lint.similarity import COPY, body_of, edits_lost, likeness, three_way
 from patchgate.model.records import Code
+from patchgate.model.versions import show_releases
 
 BODY_CHANGED = Code(
     code="PG122",

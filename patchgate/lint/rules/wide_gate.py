@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from patchgate.lint.findings import Remark, View, show_releases
+from patchgate.lint.findings import Remark, View
 from patchgate.lint.interpret.references import Presence, Span
 from patchgate.lint.rules.missing_name import missing_references
 from patchgate.model.records import Code
+from patchgate.model.versions import show_releases
 
 WIDE_GATE = Code(
     code="PG121",

@@ -49,7 +49,7 @@ def test_list(run) -> None:  # type: ignore[no-untyped-def]
 def test_diff(run) -> None:  # type: ignore[no-untyped-def]
     assert run("diff", "2.6.0", "2.7.0").output == "torch.fx.a\n  ~ f(x) -> f(x, y)\n"
     assert run("diff", "2.6.0", "2.6.0").output == "no change from 2.6.0 to 2.6.0\n"
-    assert "did you mean 2.7.0?" in str(run("diff", "2.6.0", "2.7.1").exception)
+    assert "did you mean `2.7.0`?" in str(run("diff", "2.6.0", "2.7.1").exception)
     assert isinstance(run("diff", "2.6.0", "2.7.0", "torch.fx.absent").exception, UsageError)
 
 

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from toytorch import TORCHES
 
-from patchgate.lint.findings import show_releases
 from patchgate.lint.run import lint_source
+from patchgate.model.versions import show_releases
 
 KNOWN = ("2.8.0", "2.9.0", "2.9.1", "2.10.0", "2.11.0", "2.12.0", "2.12.1", "2.13.0")
 
