@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from patchgate.checks.codes import CODES
 from toytorch import TORCHES
 
+from patchgate.lint.rules import CODES
 from patchgate.lint.run import lint_source
 
 SEEDS = [
@@ -93,7 +93,7 @@ def renamed(seed: str, picks: list[int]) -> str:
 
 def assert_ends_in_findings(source: str) -> None:
     findings, _ = lint_source(source, "patch.py", TORCHES)
-    assert all(each.code in CODES for each in findings)
+    assert {each.code for each in findings} <= {code.code for code in CODES}
 
 
 TEXTS = st.builds(mutated, st.sampled_from(SEEDS), st.lists(EDIT, min_size=1, max_size=6))
