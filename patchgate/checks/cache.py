@@ -159,7 +159,8 @@ def judge_failure(case: Case, answers: Mapping[str, Answer]) -> Verdict | None:
     if not failures:
         return None
     name, failure = next(iter(failures.items()))
-    fault = fault_of(failures.get(UNPATCHED), None if name == UNPATCHED else failure)
+    unpatched = failures.pop(UNPATCHED, None)
+    fault = fault_of(unpatched, next(iter(failures.values()), None))
     assert fault is not None
     actual = f"{name}: {failure.cause.value}: {failure.signature}"
     code = "PG706" if fault is Fault.PATCH else "PG709"

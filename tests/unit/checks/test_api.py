@@ -1,25 +1,32 @@
 """Findings of the probe -> PG101 to PG105."""
 
+from __future__ import annotations
+
+from typing import Any
+
 import pytest
-from patchgate.checks.judge.surface import judge_surface
 
-from patchgate.model.records import Claims, Kind, Patch
+from patchgate.checks.api import judge_api
+from patchgate.model.records import Case, Claims, Kind, Patch, Verdict
+
+CASE = Case(torch="2.11.0", patch="mine")
 
 
-def judge(*findings, claim="patch.toml:5"):
+def judge(*findings: dict[str, Any], claim: str | None = "patch.toml:5") -> list[Verdict]:
     patch = Patch(id="mine", path="patch.py", source="", claims=Claims(title="Mine"))
-    return list(judge_surface("2.11.0", patch, {"findings": findings}, claim))
+    return list(judge_api(CASE, patch, {"findings": findings}, claim))
 
 
-def finding(code, line=3):
+def finding(code: str, line: int | None = 3) -> dict[str, Any]:
     return {"code": code, "subject": "target torch.a", "line": line, "expected": "exists", "actual": "no torch.a"}
 
 
 @pytest.mark.parametrize("code", ["PG101", "PG102", "PG103", "PG104"])
 def test_a_name_that_does_not_hold_is_red(code):
     (verdict,) = judge(finding(code))
-    assert (verdict.code, verdict.kind, verdict.check) == (code, Kind.REGRESSED, "surface")
+    assert (verdict.code, verdict.kind, verdict.check) == (code, Kind.REGRESSED, "api")
     assert (verdict.subject, verdict.expected, verdict.actual) == ("target torch.a", "exists", "no torch.a")
+    assert (verdict.case, verdict.item, verdict.fact) == (CASE, "target", "torch.a")
 
 
 def test_a_name_that_holds_is_green():

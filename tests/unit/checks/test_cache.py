@@ -1,7 +1,12 @@
-"""What processes that share a cache directory were given -> PG701 to PG709."""
+"""What processes that share a cache directory were given -> PG701 to PG709; and the void edit of PG703."""
+
+from __future__ import annotations
+
+from typing import Any
 
 import pytest
-from patchgate.checks.judge.cache import (
+
+from patchgate.checks.cache import (
     AGAIN,
     EDITED,
     PATCHED,
@@ -9,13 +14,15 @@ from patchgate.checks.judge.cache import (
     TAGGED,
     UNPATCHED,
     UNPATCHED_WARM,
+    edited,
     is_stale,
     judge_cache,
     judge_failure,
 )
+from patchgate.model.records import Case, Cause, Claims, Colour, Kind, Patch, Verdict
+from patchgate.model.serialization import Answer
 
-from patchgate.model.records import Cause, Claims, Colour, Kind, Patch
-
+CASE = Case(torch="2.11.0", device="cpu", workload="chain", patch="mine")
 PATCH = Patch(id="mine", path="patch.py", source="", claims=Claims(title="Mine"))
 NONE = {"hit": 0, "miss": 0, "bypass": 0, "autograd_hit": 0, "autograd_miss": 0, "autograd_bypass": 0}
 MISS = NONE | {"miss": 1, "autograd_miss": 1}
@@ -25,7 +32,7 @@ FAILURE = {"failure": {"cause": "raised", "stage": "compile", "signature": "Type
 OURS, THEIRS = ["a"], ["b"]
 
 
-def ran(code, answers):
+def ran(code: list[str], answers: dict[str, int]) -> Answer:
     return {"code": code, "answers": answers}
 
 
@@ -42,8 +49,8 @@ STALE = {PATCHED_WARM: ran(OURS, HIT), UNPATCHED_WARM: ran(THEIRS, HIT), TAGGED:
 SAME = {name: ran(OURS, HIT) for name in (PATCHED, PATCHED_WARM, UNPATCHED_WARM)}
 
 
-def judge(**changed):
-    return judge_cache("2.11.0", "chain.cpu", PATCH, KNOWN | changed)
+def judge(**changed: Answer) -> list[Verdict]:
+    return judge_cache(CASE, PATCH, KNOWN | changed)
 
 
 @pytest.mark.parametrize(
@@ -89,13 +96,17 @@ def test_a_stale_artifact_is_told_with_what_the_cache_said_and_a_remedy_that_was
         "the unpatched code ran (FX graphs: 1 hit, 0 miss, 0 bypass; AOTAutograd: 1 hit, 0 miss, 0 bypass)"
     )
     assert unpatched.actual.startswith("the patched code ran")
-    assert "cache_key_tag" in patched.next
-    assert "Tried on torch 2.11.0" in patched.next
+    assert "cache_key_tag" in patched.advice
+    assert "Tried on torch 2.11.0" in patched.advice
+    assert (patched.subject, unpatched.subject) == (
+        "chain.cpu patched after unpatched",
+        "chain.cpu unpatched after patched",
+    )
 
 
 @pytest.mark.parametrize("tagged", [FAILURE, ran(OURS, HIT), ran(THEIRS, HIT)])
 def test_a_remedy_that_does_not_work_here_is_not_recommended(tagged):
-    assert judge(**STALE | {TAGGED: tagged})[0].next.startswith("Give the patch a TORCHINDUCTOR_CACHE_DIR of its own")
+    assert judge(**STALE | {TAGGED: tagged})[0].advice.startswith("Give the patch a TORCHINDUCTOR_CACHE_DIR of its own")
 
 
 def test_code_of_neither_side_is_stale_too():
@@ -103,7 +114,7 @@ def test_code_of_neither_side_is_stale_too():
     assert verdict.actual.startswith("code of neither side ran")
 
 
-def failed(cause):
+def failed(cause: Cause) -> dict[str, Any]:
     return {"failure": FAILURE["failure"] | {"cause": cause.value}}
 
 
@@ -113,14 +124,55 @@ def failed(cause):
         ({PATCHED: failed(Cause.RAISED)}, "PG706", Colour.RED),
         ({PATCHED_WARM: failed(Cause.HUNG)}, "PG706", Colour.RED),
         ({PATCHED: failed(Cause.MACHINE)}, "PG709", Colour.GREY),
-        ({UNPATCHED: failed(Cause.RAISED)}, "PG709", Colour.GREY),
-        ({PATCHED: failed(Cause.RAISED), UNPATCHED: failed(Cause.RAISED)}, "PG709", Colour.GREY),
+        ({UNPATCHED: failed(Cause.MACHINE)}, "PG709", Colour.GREY),
+        ({UNPATCHED: failed(Cause.HUNG)}, "PG709", Colour.GREY),
+        ({UNPATCHED: failed(Cause.RAISED)}, "PG709", Colour.RED),
+        ({PATCHED: failed(Cause.RAISED), UNPATCHED: failed(Cause.RAISED)}, "PG709", Colour.RED),
     ],
 )
 def test_a_process_that_fails_is_the_patchs_fault_only_when_it_alone_does(failures, code, colour):
-    verdict = judge_failure("2.11.0", "chain.cpu", KNOWN | failures)
+    verdict = judge_failure(CASE, KNOWN | failures)
+    assert verdict is not None
     assert (verdict.code, verdict.colour, verdict.where) == (code, colour, "patch.py:3")
 
 
 def test_without_a_failure_there_is_no_verdict_of_one():
-    assert judge_failure("2.11.0", "chain.cpu", KNOWN) is None
+    assert judge_failure(CASE, KNOWN) is None
+
+
+SOURCE = '''
+"""A patch."""
+
+VALUE = 3  # a comment
+
+
+def f(x):
+    """Doubles."""
+    return x + x
+
+
+class Pass:
+    def uuid(self):
+        return "mine"
+
+    async def later(self):
+        return [value async for value in self.all()]
+'''
+
+
+def run(source: str) -> dict[str, Any]:
+    names: dict[str, Any] = {}
+    exec(source, names)
+    return names
+
+
+def test_an_edit_changes_every_function_and_no_result():
+    before, after = run(SOURCE), run(edited(SOURCE))
+    for one, other in ((before["f"], after["f"]), (before["Pass"].uuid, after["Pass"].uuid)):
+        assert one.__code__.co_code != other.__code__.co_code
+    assert (after["f"](2), after["f"].__doc__, after["Pass"]().uuid(), after["VALUE"]) == (4, "Doubles.", "mine", 3)
+
+
+def test_a_text_that_is_not_python_is_refused():
+    with pytest.raises(SyntaxError):
+        edited("def (")

@@ -1,23 +1,31 @@
 """Python calls of one compile -> PG601 to PG609."""
 
+from __future__ import annotations
+
+from typing import Any
+
 import pytest
-from patchgate.checks.judge.compilework import judge_calls
 
-from patchgate.model.records import Budget, Cause, Claims, Colour, Patch
+from patchgate.checks.compile_cost import judge_calls
+from patchgate.model.records import Budget, Case, Cause, Claims, Colour, Kind, Patch, Verdict
+from patchgate.model.serialization import Answer
 
+CASE = Case(torch="2.11.0", device="h200", workload="chain", patch="mine")
 CALLS = {"torch.fx.node": 60_000, "torch._inductor.ir": 40_000}
 
 
-def answer(moved=0, cause=None):
+def answer(moved: int = 0, cause: Cause | None = None) -> Answer:
     if cause:
         return {"failure": {"cause": cause.value, "stage": "compile", "signature": "boom", "where": None}}
     return {"calls": CALLS | {"torch.fx.node": CALLS["torch.fx.node"] + moved}}
 
 
-def judge(patched, unpatched=None, budget=None, costs=None):
+def judge(
+    patched: Answer, unpatched: Answer | None = None, budget: Budget | None = None, costs: Answer | None = None
+) -> Verdict:
     claims = Claims(title="Mine", budgets={"compile_calls": budget} if budget else {})
     patch = Patch(id="mine", path="patch.py", source="", claims=claims, manifest="patch.toml")
-    return judge_calls("2.11.0", "chain.h200", patch, unpatched or answer(), patched, costs)
+    return judge_calls(CASE, patch, unpatched or answer(), patched, costs)
 
 
 @pytest.mark.parametrize(
@@ -45,22 +53,24 @@ def test_no_call_at_all_is_not_a_count():
 
 
 @pytest.mark.parametrize(
-    ("unpatched", "patched", "code"),
+    ("unpatched", "patched", "code", "kind"),
     [
-        (None, Cause.RAISED, "PG608"),
-        (None, Cause.HUNG, "PG608"),
-        (None, Cause.MACHINE, "PG609"),
-        (Cause.RAISED, None, "PG609"),
-        (Cause.RAISED, Cause.RAISED, "PG609"),
+        (None, Cause.RAISED, "PG608", Kind.UNMEASURED),
+        (None, Cause.HUNG, "PG608", Kind.UNMEASURED),
+        (None, Cause.MACHINE, "PG609", Kind.INFRA),
+        (Cause.MACHINE, None, "PG609", Kind.INFRA),
+        (Cause.HUNG, Cause.HUNG, "PG609", Kind.INFRA),
+        (Cause.RAISED, None, "PG609", Kind.DRIFTED),
+        (Cause.RAISED, Cause.RAISED, "PG609", Kind.DRIFTED),
     ],
 )
-def test_a_side_that_does_not_compile_is_judged_elsewhere(unpatched, patched, code):
+def test_a_side_that_does_not_compile_is_judged_elsewhere(unpatched, patched, code, kind):
     verdict = judge(answer(cause=patched), answer(cause=unpatched))
-    assert (verdict.code, verdict.colour) == (code, Colour.GREY)
+    assert (verdict.code, verdict.kind) == (code, kind)
     assert verdict.actual.startswith("unpatched: " if unpatched else "patched: ")
 
 
-def costs(ratio, instructions):
+def costs(ratio: float, instructions: Any) -> Answer:
     return {"seconds": [[1.0 + n / 10, (1.0 + n / 10) * ratio] for n in range(4)], "instructions": instructions}
 
 

@@ -1,79 +1,97 @@
-"""What the cells of a run share: which questions are asked, and what is believed."""
+"""What the checks of a run share: which questions are asked, and what is believed."""
 
+from __future__ import annotations
+
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
+from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from expecttest import assert_expected_inline
 
-from patchgate.checks.context import Trial
+from patchgate.checks.api import ask_api
+from patchgate.checks.context import CheckContext
+from patchgate.checks.facts import fact_verdicts, judge_facts
+from patchgate.checks.graph import ask_graph
+from patchgate.checks.machine import preconditions
+from patchgate.checks.parity import outputs_of
+from patchgate.checks.registry import Instance, NothingToJudge
 from patchgate.model.errors import UsageError
 from patchgate.model.records import Case, Claims, Observation, Patch, Workload
 from patchgate.runner.run import Run
 
 COUNTS = {"facts": {"kernels.defined": 1}, "expected": {"kernels.defined": 1}}
 DOES_NOT = {"facts": {"kernels.defined": 0}, "expected": {"kernels.defined": 1}}
+CASE = Case(torch="2.11.0", device="h200", workload="stack", patch="mine")
+ON_CPU = replace(CASE, device="cpu")
 WORKLOADS = {"stack": Workload(name="stack", path="stack.py", dtype="bfloat16", dynamic=True)}
 
 
-class Asked(list):
+class Asked(list[SimpleNamespace]):
     """In place of a runner: gives one answer to every question and keeps what it was asked."""
 
     nightly = False
 
-    def __init__(self, answer, environment=None):
+    def __init__(self, answer: dict[str, Any]) -> None:
         super().__init__()
-        self.answer, self.environment = answer, environment or {}
+        self.answer = answer
 
-    def ask(self, torch, do, seconds=None, **request):
+    def ask(self, torch: str, do: str, seconds: float | None = None, **request: Any) -> dict[str, Any]:
         self.append(SimpleNamespace(torch=torch, do=do, seconds=seconds, **request))
         return self.answer
 
-    def observe(self, case, workload, patch, cover=False):
+    def observe(self, case: Case, workload: Workload, patch: Patch | None, cover: bool = False) -> Observation:
         self.append(SimpleNamespace(case=case, patch=patch, cover=cover))
         facts = {"loads.max": 4 if patch else 6}
-        return Observation(case=case, facts=facts, environment=self.environment, ran=(1, 2) if cover else ())
+        return Observation(case=case, facts=facts, ran=(1, 2) if cover else ())
+
+
+Make = Callable[..., tuple[CheckContext, Asked]]
 
 
 @pytest.fixture
-def made(folder):
-    """A trial of a patch below the working directory, and what it asked."""
+def made(folder: Path) -> Make:
+    """The context of a patch below the working directory, and what it asked."""
 
-    def make(answer=COUNTS, manifest=None, **given):
+    def make(answer: dict[str, Any] = COUNTS, manifest: str | None = None) -> tuple[CheckContext, Asked]:
         (folder / "mine.py").write_text("x = 1\n")
         if manifest is not None:
             (folder / "mine.toml").write_text(manifest)
         path = str(folder / "mine.toml") if manifest is not None else None
         claims = Claims(title="Mine", targets=("torch.a",))
         patch = Patch(id="mine", path=str(folder / "mine.py"), source="x = 1\n", claims=claims, manifest=path)
-        asked = Asked(answer, **given)
-        return Trial(Run(folder=str(folder / "out"), patch=patch.path, rows={}), patch, WORKLOADS, asked), asked
+        asked = Asked(answer)
+        run, runner = Run(folder=str(folder / "out"), patch=patch.path, rows={}), asked
+        return CheckContext(run, patch, dict(WORKLOADS), runner), asked  # type: ignore[arg-type]
 
     return make
 
 
-def test_the_command_that_repeats_a_trial_is_the_one_to_type(made):
-    assert made()[0].again == "patchgate gate mine.py --folder out"
+def test_the_command_that_repeats_a_run_is_the_one_to_type(made):
+    assert str(made()[0].run.again) == "patchgate gate mine.py --folder out"
 
 
 @pytest.mark.parametrize(("answer", "doubts"), [(COUNTS, []), (DOES_NOT, ["PG902"])])
 def test_nothing_is_believed_where_the_sentinel_does_not_count(made, answer, doubts):
-    trial, _ = made(answer)
-    assert [verdict.code for verdict in trial.doubt("2.11.0", "h200")] == doubts
+    context, _ = made(answer)
+    assert [verdict.code for verdict in preconditions(context, "2.11.0", "h200")] == doubts
 
 
 def test_nothing_is_asked_of_a_patch_that_does_not_run(made):
-    trial, asked = made()
-    trial.sentinel("2.11.0", "h200")
+    context, asked = made()
+    context.sentinel("2.11.0", "h200")
     asked.answer = {"failure": {"cause": "hung", "stage": "patch", "signature": "did not end"}}
-    assert [verdict.code for verdict in trial.doubt("2.11.0", "h200")] == ["PG210"]
+    assert [verdict.code for verdict in preconditions(context, "2.11.0", "h200")] == ["PG210"]
     assert [question.do for question in asked] == ["sentinel", "apply"]
 
 
 def test_the_sentinel_is_asked_once_for_each_torch_and_device(made):
-    trial, asked = made()
+    context, asked = made()
     for torch, device in [("2.11.0", "h200"), ("2.11.0", "cpu"), ("2.11.0", "h200"), ("2.12.1", "h200")]:
-        trial.sentinel(torch, device)
+        context.sentinel(torch, device)
     assert [(question.torch, question.profile["backend"]) for question in asked] == [
         ("2.11.0", "cuda"),
         ("2.11.0", "cpu"),
@@ -85,20 +103,20 @@ def test_the_sentinel_is_asked_once_for_each_torch_and_device(made):
     ("manifest", "where"), [(None, "mine.py:1"), ('title = "T"\ntargets = []\n', "mine.toml:2"), ("", "mine.toml:1")]
 )
 def test_a_claim_is_found_in_the_manifest_or_else_in_the_patch(made, manifest, where):
-    assert made(manifest=manifest)[0].claim("targets") == where
+    assert made(manifest=manifest)[0].manifest_location("targets") == where
 
 
 def test_a_patch_is_imported_on_a_simulated_device(made):
-    trial, asked = made()
-    trial.apply("2.11.0", version="2.12.0")
-    trial.inspect("2.11.0")
+    context, asked = made(COUNTS | {"findings": []})
+    context.apply("2.11.0", version="2.12.0")
+    list(ask_api(context, Instance(case=context.case("2.11.0"))))
     assert [question.profile["kind"] for question in asked] == ["simulated", "simulated"]
     assert (asked[0].version, asked[1].targets) == ("2.12.0", ["torch.a"])
 
 
 def test_both_sides_of_a_workload_are_observed(made):
-    trial, asked = made()
-    trial.observations("2.11.0", "h200", "stack")
+    context, asked = made()
+    context.observations(CASE)
     cases = [question.case for question in asked if hasattr(question, "case")]
     assert set(cases) == {
         Case(torch="2.11.0", device="h200", workload="stack"),
@@ -116,9 +134,9 @@ def test_both_sides_of_a_workload_are_observed(made):
 )
 def test_lines_are_traced_until_all_ran(made, replacements, lines, asked_for):
     """Tracing takes as long again as the compile."""
-    trial, asked = made(COUNTS | {"replacements": replacements, "functions": {"f:1": lines}})
+    context, asked = made(COUNTS | {"replacements": replacements, "functions": {"f:1": lines}})
     for device in ("h200", "cpu"):
-        trial.observations("2.11.0", device, "stack")
+        context.observations(replace(CASE, device=device))
     assert [one.cover for one in asked if hasattr(one, "case") and one.patch] == asked_for
 
 
@@ -135,19 +153,22 @@ mine.toml:2: no workload `stak`
 
 
 def test_facts_are_judged_by_the_check_that_they_belong_to(made):
-    trial, _ = made()
-    assert [verdict.code for verdict in trial.facts("kernels", "2.11.0", "h200", "stack")] == ["PG303"]
-    assert list(trial.facts("graph", "2.11.0", "h200", "stack")) == []
+    context, _ = made()
+    judged = {name: fact_verdicts(context, name, CASE, partial(judge_facts, name)) for name in ("kernels", "graph")}
+    assert [verdict.code for verdict in judged["kernels"]] == ["PG303"]
+    assert list(judged["graph"]) == []
+    with pytest.raises(NothingToJudge, match="judged by the kernels check"):
+        ask_graph(context, Instance(case=CASE))
 
 
 def test_what_a_patch_compiled_is_never_run_unpatched(made, folder):
-    trial, asked = made({})
-    for patch in (None, trial.patch):
-        trial.run_on("cpu", "2.11.0", "stack", patch, "outputs")
+    context, asked = made({})
+    for patch in (None, context.patch):
+        outputs_of(context, ON_CPU, "run", patch, Path("outputs"))
     unpatched, patched = (question.env["TORCHINDUCTOR_CACHE_DIR"] for question in asked)
     assert unpatched != patched
     assert {question.profile["backend"] for question in asked} == {"cpu"}
-    assert [question.patch for question in asked] == [None, trial.patch.path]
+    assert [question.patch for question in asked] == [None, context.patch.path]
     assert all(binaries.startswith(str(folder / "cpp" / "2.11.0")) for binaries in (unpatched, patched))
 
 
@@ -156,24 +177,24 @@ def test_what_a_patch_compiled_is_never_run_unpatched(made, folder):
     [((), False, False), ((), True, True), (("equivalence",), False, True)],
 )
 def test_small_inputs_are_tried_where_forms_are_and_at_night(made, checks, nightly, small):
-    trial, asked = made({})
+    context, asked = made({})
     asked.nightly = nightly
-    trial.workloads = {"stack": replace(WORKLOADS["stack"], checks=checks)}
-    trial.run_on("cpu", "2.11.0", "stack", None, "outputs")
+    context.workloads = {"stack": replace(WORKLOADS["stack"], checks=checks)}
+    outputs_of(context, ON_CPU, "run", None, Path("outputs"))
     assert asked[0].small is small
-    assert asked[0].seconds == trial.run.limits.seconds * (3 if small else 1)
+    assert asked[0].seconds == context.run.limits.seconds * (3 if small else 1)
 
 
 def test_a_workload_that_trains_has_the_time_of_two_graphs(made):
-    trial, asked = made({})
-    trial.workloads = {"stack": replace(WORKLOADS["stack"], training=True)}
-    trial.run_on("cpu", "2.11.0", "stack", None, "outputs")
-    assert (asked[0].training, asked[0].seconds) == (True, 2 * trial.run.limits.seconds)
+    context, asked = made({})
+    context.workloads = {"stack": replace(WORKLOADS["stack"], training=True)}
+    outputs_of(context, ON_CPU, "run", None, Path("outputs"))
+    assert (asked[0].training, asked[0].seconds) == (True, 2 * context.run.limits.seconds)
 
 
 def test_two_files_of_outputs_are_compared_on_the_cpu(made):
-    trial, asked = made({"metrics": {}})
-    assert trial.differ("2.11.0", "a", "b") == {"metrics": {}}
+    context, asked = made({"metrics": {}})
+    assert context.differences("2.11.0", "differ", Path("a"), Path("b")) == {"metrics": {}}
     assert (asked[0].unpatched, asked[0].patched, asked[0].do) == ("a", "b", "differ")
 
 
@@ -181,7 +202,7 @@ def test_two_files_of_outputs_are_compared_on_the_cpu(made):
     ("signature", "times"), [("ImportError: /x/c4v.main.so: file too short", 2), ("ImportError: no module x", 1)]
 )
 def test_half_a_library_that_somebody_left_is_nobody_s_fault(made, folder, signature, times):
-    trial, asked = made({"failure": {"cause": "raised", "stage": "run", "signature": signature}})
-    trial.run_on("cpu", "2.11.0", "stack", trial.patch, "outputs")
+    context, asked = made({"failure": {"cause": "raised", "stage": "run", "signature": signature}})
+    outputs_of(context, ON_CPU, "run", context.patch, Path("outputs"))
     caches = [question.env["TORCHINDUCTOR_CACHE_DIR"] for question in asked]
     assert (len(caches), len(set(caches))) == (times, times)

@@ -1,24 +1,28 @@
 """What importing a patch does besides replacing its targets: PG206 to PG209 and PG213 to PG219."""
 
+from __future__ import annotations
+
+from typing import Any
+
 import pytest
-from patchgate.checks.judge.effects import judge_effects, judge_outside
 
-from patchgate.model.records import Case, Cause, Claims, Failure, Kind, Observation, Patch
+from patchgate.checks.effects import judge_effects
+from patchgate.model.records import Case, Claims, Kind, Patch, Verdict
 
-TORCH = "2.11.0"
+CASE = Case(torch="2.11.0", patch="mine")
 
 
-def patch(**claims):
+def patch(**claims: Any) -> Patch:
     return Patch(id="mine", path="/p/patch.py", source="", claims=Claims(title="Mine", **claims))
 
 
-def effect(kind, name="X", line=7):
+def effect(kind: str, name: str = "X", line: int = 7) -> dict[str, Any]:
     return {"kind": kind, "name": name, "what": f"{name} changed", "line": line}
 
 
-def judged(claims=None, **answer):
+def judged(claims: dict[str, Any] | None = None, **answer: Any) -> list[Verdict]:
     told = {"changed": ["torch.a"], "nested": [], "effects": []} | answer
-    return list(judge_effects(TORCH, patch(**({"targets": ("torch.a",)} | (claims or {}))), told, "patch.toml:3"))
+    return list(judge_effects(CASE, patch(**({"targets": ("torch.a",)} | (claims or {}))), told, "patch.toml:3"))
 
 
 def test_a_patch_that_replaces_its_targets_once_is_green():
@@ -115,27 +119,3 @@ def test_an_option_that_other_threads_do_not_see_is_red_unless_one_thread_is_cla
     claims["effects"] = ("thread-local torch.config.tag",)
     (verdict,) = judged(claims, effects=[option], unseen=[option])
     assert (verdict.code, verdict.kind) == ("PG214", Kind.NOTE)
-
-
-def side(told):
-    """Facts, or the cause of a failure."""
-    case = Case(torch=TORCH, device="cpu", workload="stack")
-    if isinstance(told, Cause):
-        return Observation(case=case, failure=Failure(cause=told, stage="compile", signature="boom"))
-    return Observation(case=case, facts={"loads": told})
-
-
-@pytest.mark.parametrize(
-    ("unpatched", "left", "code", "actual"),
-    [
-        ((2, 1), (2, 1), "PG211", "2 facts as without it"),
-        ((2, 1), (2, 2), "PG219", "loads [2 1] -> [2 2]"),
-        ((2, 1), Cause.RAISED, "PG219", "compiles 1 -> 0"),
-        (Cause.RAISED, Cause.RAISED, "PG211", "1 facts as without it"),
-        ((2, 1), Cause.MACHINE, "PG905", "boom"),
-    ],
-)
-def test_a_compile_after_the_scope_is_one_without_the_patch(unpatched, left, code, actual):
-    verdict = judge_outside(TORCH, patch(scope="patched"), "patch.toml:4", side(unpatched), side(left))
-    assert (verdict.code, verdict.actual) == (code, actual)
-    assert verdict.subject == "outside patched stack.cpu"

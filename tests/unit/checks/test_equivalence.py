@@ -1,20 +1,23 @@
 """Forms that ought to agree -> PG507: bit for bit, or within the error that there is anyway."""
 
+from __future__ import annotations
+
 import pytest
-from patchgate.checks.judge.consistency import judge_forms
 
-from patchgate.model.records import Claims, Colour, Numerics, Patch
+from patchgate.checks.equivalence import judge_equivalence
+from patchgate.model.records import Case, Claims, Colour, Numerics, Patch, Verdict
 
+CASE = Case(torch="2.11.0", device="cpu", workload="chain", patch="mine")
 SAME = {"differing": 0.0, "distance": 0.0}
 ROUNDED = {"differing": 0.33, "distance": 0.003}
 FAR = {"differing": 0.33, "distance": 0.005}
 
 
-def judge(unpatched, patched, numerics, factor=1.0):
+def judge(unpatched: dict[str, float], patched: dict[str, float], numerics: Numerics, factor: float = 1.0) -> Verdict:
     claims = Claims(title="Mine", numerics=numerics, error_factor=factor)
     patch = Patch(id="mine", path="patch.py", source="", claims=claims, manifest="patch.toml")
     forms = {"batch and single rows": {"unpatched": unpatched, "patched": patched}}
-    (verdict,) = judge_forms("2.11.0", patch, "chain.cpu", {"forms": forms, "error": 0.004})
+    (verdict,) = judge_equivalence(CASE, patch, {"forms": forms, "error": 0.004})
     return verdict
 
 

@@ -1,36 +1,71 @@
 """Facts against golden: every code of PG3xx and PG4xx raised once, and what its verdict says."""
 
-import pytest
-from patchgate.checks.judge.facts import judge_facts
+from __future__ import annotations
 
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from patchgate.checks.facts import Compared, judge_facts
 from patchgate.model.facts import check_of
-from patchgate.model.records import Case, Cause, Expectation, Failure, Kind, Observation, Unmeasured
+from patchgate.model.records import (
+    Case,
+    Cause,
+    Command,
+    Expectation,
+    Facts,
+    FactValue,
+    Failure,
+    Kind,
+    Observation,
+    Unmeasured,
+    Verdict,
+)
 
 MISSING = Unmeasured(reason="no counter")
 
 
-def observation(facts=None, cause=None, patch=None, signature="TypeError: boom"):
+AGAIN = Command(name="gate", arguments=("mine.py",), when="then")
+Two = tuple[FactValue | None, FactValue | None]
+
+
+def observation(facts: Facts | None = None, cause: Cause | None = None, patch: str | None = None) -> Observation:
+    signature = "TypeError: boom"
     case = Case(torch="2.11.0", device="h200", workload="stack", patch=patch)
     failure = Failure(cause=cause, stage="compile", signature=signature, where="patch.py:3") if cause else None
     return Observation(case=case, facts=facts or {}, failure=failure, artifacts={"code": "code/stack.py"})
 
 
-def judge(check="kernels", *, held=(6, 4), now=(6, 4), known=None, fact="loads.max", causes=(None, None), release=""):
+def compared(
+    unpatched: Observation, patched: Observation, recorded: Facts, recorded_unpatched: Facts, **more: Any
+) -> Compared:
+    """Both sides of a case against what is recorded of them on the same release."""
+    return Compared(
+        unpatched=unpatched,
+        patched=patched,
+        recorded=Expectation(facts=recorded),
+        recorded_unpatched=Expectation(facts=recorded_unpatched),
+        **{"release": "2.11.0", "advice": "read the code", "commands": (AGAIN,)} | more,
+    )
+
+
+def judge(
+    check: str = "kernels",
+    *,
+    held: Two = (6, 4),
+    now: Two = (6, 4),
+    known: str | None = None,
+    fact: str = "loads.max",
+    causes: tuple[Cause | None, Cause | None] = (None, None),
+    release: str = "2.11.0",
+) -> list[Verdict]:
     """Verdicts for one fact: what is recorded and what is now, each (unpatched, patched)."""
-    facts = [{fact: value} if value is not None else {} for value in (*held, *now)]
+    facts: list[Facts] = [{fact: value} if value is not None else {} for value in (*held, *now)]
     unpatched = observation({} if causes[0] else facts[2], causes[0])
     patched = observation({} if causes[1] else facts[3], causes[1], "mine")
-    return list(
-        judge_facts(
-            check,
-            recorded=Expectation(facts=facts[1], known_failure=known),
-            recorded_unpatched=Expectation(facts=facts[0]),
-            unpatched=unpatched,
-            patched=patched,
-            next_step="read the code",
-            release=release,
-        )
-    )
+    both = compared(unpatched, patched, facts[1], facts[0], release=release)
+    return list(judge_facts(check, replace(both, recorded=replace(both.recorded, known_failure=known))))
 
 
 # codes of kernels, graph and options -> what raises it, and a neighbour that gives another.
@@ -103,39 +138,49 @@ def test_a_verdict_says_what_was_expected_and_what_is(state, expected, actual):
     assert (verdict.expected, verdict.actual) == (expected, actual)
 
 
+@pytest.mark.parametrize(
+    ("state", "values"),
+    [
+        ({}, ("6", "4", "4")),
+        ({"now": (5, (2, 1))}, ("5", "[2 1]", "4")),
+        ({"held": (None, None), "now": (None, "a b")}, (None, '"a b"', None)),
+        ({"now": (6, None)}, ("6", None, "4")),
+        ({"now": (6, MISSING)}, ("6", "unmeasured (no counter)", "4")),
+    ],
+)
+def test_a_verdict_carries_the_values_that_it_compares(state, values):
+    (verdict,) = judge(**state)
+    assert (verdict.before, verdict.after, verdict.recorded) == values
+    assert (verdict.item, verdict.fact) == ("stack.h200", "loads.max")
+
+
+def test_a_case_that_failed_has_no_values():
+    (verdict,) = judge(causes=(None, Cause.RAISED))
+    assert (verdict.before, verdict.after, verdict.recorded) == (None, None, None)
+
+
 @pytest.mark.parametrize(("now", "where"), [((6, 5), "code/stack.py"), ((6, 4), None), ((4, 4), None)])
 def test_the_generated_code_is_shown_where_it_explains_the_figure(now, where):
     assert judge(now=now)[0].where == where
 
 
-def test_only_a_regression_has_the_trials_own_next_step():
-    assert [judge(now=now)[0].next == "read the code" for now in ((6, 5), (5, 5), (4, 4))] == [True, False, False]
+def test_only_a_regression_has_the_next_step_of_its_case():
+    steps = [(verdict.advice, verdict.commands) for now in ((6, 5), (5, 5), (4, 4)) for verdict in judge(now=now)]
+    assert [step == ("read the code", (AGAIN,)) for step in steps] == [True, False, False]
 
 
 def test_facts_come_in_the_order_of_their_names():
     facts = {"stores": (1,), "bytes.read": 2, "loads": (1,)}
-    told = judge_facts(
-        "kernels",
-        recorded=Expectation(facts={"kernels.defined": 1}),
-        recorded_unpatched=Expectation(facts={"aten.ops": 1}),
-        unpatched=observation(facts),
-        patched=observation(facts, patch="mine"),
-        next_step="",
-    )
+    sides = observation(facts), observation(facts, patch="mine")
+    told = judge_facts("kernels", compared(*sides, {"kernels.defined": 1}, {"aten.ops": 1}))
     names = ["aten.ops", "bytes.read", "kernels.defined", "loads", "stores"]
     assert [verdict.subject for verdict in told] == [f"stack.h200 {name}" for name in names]
 
 
 def test_a_kernel_kind_that_appears_is_a_change_from_zero():
     held = {"loads": (1,)}
-    told = judge_facts(
-        "kernels",
-        recorded=Expectation(facts=held),
-        recorded_unpatched=Expectation(facts=held),
-        unpatched=observation(held),
-        patched=observation(held | {"kernels.kind.cpp": 2}, patch="mine"),
-        next_step="",
-    )
+    sides = observation(held), observation(held | {"kernels.kind.cpp": 2}, patch="mine")
+    told = judge_facts("kernels", compared(*sides, held, held))
     assert [(v.kind, v.expected, v.actual) for v in told] == [(Kind.REGRESSED, "0", "2"), (Kind.PASS, "[1]", "[1]")]
 
 

@@ -1,9 +1,16 @@
-"""Which cells a check gets, and which of them share a worker."""
+"""Which instances a check gets, which of them share a worker, and what is asked before any of them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
 
 import pytest
 
-from patchgate.checks.instances import cells_of
-from patchgate.model.records import Symptom, Workload
+from patchgate.checks.context import CheckContext
+from patchgate.checks.instances import instances_of, verdicts_of
+from patchgate.checks.registry import Check, Instance, all_checks
+from patchgate.model.records import Case, Claims, Kind, Patch, Symptom, Verdict, Workload
 from patchgate.runner.run import Run
 
 SYMPTOM = Symptom(workload="stack", device="h200", fact="loads.max", predicate="> 4")
@@ -15,68 +22,109 @@ TIMED = {
     "stack": Workload(name="stack", path="s.py", dtype="float32", checks=("latency",), tokens=(1, 64)),
     "mlp": Workload(name="mlp", path="m.py", dtype="float32", checks=("latency",)),
 }
+LATE = Workload(name="late", path="late.py", dtype="float32", checks=("kernels",), premerge=False)
+ONE = {"2.11.0": "python"}
+TWO = ONE | {"2.12.1": "python"}
 
 
-def cells(check, fixtures, symptom=None, **run):
-    made = Run(folder="f", patch="p", **({"rows": {"2.11.0": "python", "2.12.1": "python"}} | run))
-    return cells_of(check, fixtures, made, WORKLOADS, symptom)
+def instances(
+    check: str | Check,
+    symptom: Symptom | None = None,
+    scope: str | None = None,
+    known: dict[str, Workload] = WORKLOADS,
+    **run: Any,
+) -> list[Instance]:
+    """The instances of a check, by its name, for a run on two releases."""
+    patch = Patch(id="mine", path="p.py", source="", claims=Claims(title="Mine", symptom=symptom, scope=scope))
+    made = Run(folder="f", patch="p.py", **({"rows": TWO} | run))
+    runner: Any = None  # nothing is asked of torch to know what is to be asked
+    found = all_checks()[check] if isinstance(check, str) else check
+    return instances_of(found, CheckContext(made, patch, known, runner))
 
 
-def test_a_check_gets_the_product_of_the_axes_that_it_asks_for():
-    ids = [cell.id for cell in cells("kernels", {"torch", "device", "workload", "judge"})]
-    assert ids == [
+def ids(*given: Any, **options: Any) -> list[str]:
+    return [at.id for at in instances(*given, **options)]
+
+
+def test_a_check_gets_the_product_of_its_axes():
+    assert ids("kernels") == [
         f"{torch}-{device}-{workload}"
         for torch in ("2.11.0", "2.12.1")
         for device in ("h200", "cpu")
         for workload in ("stack", "mlp")
     ]
+    assert {at.case.patch for at in instances("kernels")} == {"mine"}
 
 
 @pytest.mark.parametrize(("check", "names"), [("kernels", {"stack", "mlp"}), ("parity", {"stack"})])
 def test_a_workload_is_run_by_the_checks_that_it_names(check, names):
-    assert {cell.values["workload"] for cell in cells(check, {"workload"})} == names
+    assert {at.case.workload for at in instances(check)} == names
 
 
 def test_a_run_may_name_its_workloads():
-    assert [cell.id for cell in cells("kernels", {"workload"}, workloads=("mlp",))] == ["mlp"]
+    assert ids("kernels", rows=ONE, devices=("cpu",), workloads=("mlp",)) == ["2.11.0-cpu-mlp"]
 
 
-def test_a_check_that_asks_for_no_axis_has_one_cell():
-    assert [cell.values for cell in cells("gate", {"judge"})] == [{}]
+def test_a_check_without_more_axes_has_one_instance_a_release():
+    assert [at.case for at in instances("versions")] == [Case(torch=torch, patch="mine") for torch in TWO]
+    assert ids("versions") == ["2.11.0", "2.12.1"]
 
 
 @pytest.mark.parametrize("missing", [{"rows": {}}, {"devices": ()}, {"workloads": ("none",)}])
-def test_an_empty_axis_leaves_no_cell(missing):
-    assert cells("kernels", {"torch", "device", "workload"}, **missing) == []
+def test_an_empty_axis_leaves_no_instance(missing):
+    assert instances("kernels", **missing) == []
 
 
-@pytest.mark.parametrize(("symptom", "ids"), [(None, []), (SYMPTOM, ["2.11.0-symptom", "2.12.1-symptom"])])
-def test_a_patch_without_a_symptom_has_no_symptom_cell(symptom, ids):
-    assert [cell.id for cell in cells("gate", {"torch", "symptom"}, symptom)] == ids
+@pytest.mark.parametrize(("symptom", "expected"), [(None, []), (SYMPTOM, ["2.11.0-h200-stack", "2.12.1-h200-stack"])])
+def test_a_patch_without_a_symptom_has_no_instance_of_it(symptom, expected):
+    assert ids("symptom", symptom) == expected
 
 
-def test_cells_that_share_an_observation_share_a_worker():
-    axes = {"torch", "device", "workload"}
-    kernels, graph = cells("kernels", axes), cells("graph", axes)
-    assert [cell.group for cell in kernels] == [cell.group for cell in graph]
-    assert {cell.group for cell in cells("gate", {"torch", "symptom"}, SYMPTOM)} <= {cell.group for cell in kernels}
+@pytest.mark.parametrize(("scope", "expected"), [(None, []), ("patched", ["2.11.0", "2.12.1"])])
+def test_a_patch_without_a_scope_has_no_instance_of_it(scope, expected):
+    assert ids("scope", scope=scope) == expected
+
+
+@pytest.mark.parametrize(("others", "expected"), [((), []), (("other.py",), ["2.11.0", "2.12.1"])])
+def test_a_run_without_another_patch_has_no_instance_of_both(others, expected):
+    assert ids("together", others=others) == expected
+
+
+def test_instances_that_share_an_observation_share_a_worker():
+    """A worker is chosen by the id."""
+    assert ids("kernels") == ids("graph")
+    assert set(ids("symptom", SYMPTOM)) <= set(ids("kernels"))
+
+
+def test_numbers_are_taken_on_the_cpu_and_on_real_devices_only():
+    devices = ("h200", "cuda")
+    assert ids("parity", rows=ONE, devices=devices) == ["2.11.0-cpu-stack", "2.11.0-cuda-stack"]
+    assert (
+        ids("tokens", rows=ONE, devices=devices)
+        == ids("ranks", rows=ONE, devices=devices)
+        == [
+            "2.11.0-cpu",
+            "2.11.0-cuda",
+        ]
+    )
+
+
+def test_time_is_modelled_where_a_profile_has_figures_of_speed():
+    assert {at.case.device for at in instances("modelled", devices=("h200", "cpu"))} == {"h200"}
 
 
 def test_time_is_taken_at_every_size_and_on_a_real_device_only():
-    run = Run(folder="f", patch="p", rows={"2.11.0": "python"}, devices=("h200", "cpu", "cuda"))
-    found = cells_of("latency", {"device", "workload", "size"}, run, TIMED, None)
-    assert [cell.id for cell in found] == ["cuda-stack-1", "cuda-stack-64", "cuda-mlp-full"]
+    devices = ("h200", "cpu", "cuda")
+    found = ids("latency", known=TIMED, rows=ONE, devices=devices)
+    assert found == ["2.11.0-cuda-stack-1", "2.11.0-cuda-stack-64", "2.11.0-cuda-mlp-full"]
 
 
 def test_the_cpu_is_timed_at_night_at_one_size_and_in_one_mode():
-    run = Run(folder="f", patch="p", rows={"2.11.0": "python"}, devices=("h200", "cpu", "cuda"), nightly=True)
     modes = {"fast": Workload(name="fast", path="f.py", dtype="float32", checks=("latency",), mode="reduce-overhead")}
-    found = [cell.id for cell in cells_of("latency", {"device", "workload", "size"}, run, TIMED | modes, None)]
-    assert [name for name in found if name.startswith("cpu")] == ["cpu-stack-small", "cpu-mlp-small"]
-    assert "cuda-fast-full" in found
-
-
-LATE = Workload(name="late", path="late.py", dtype="float32", checks=("kernels",), premerge=False)
+    devices = ("h200", "cpu", "cuda")
+    found = ids("latency", known=TIMED | modes, rows=ONE, devices=devices, nightly=True)
+    assert [name for name in found if "-cpu-" in name] == ["2.11.0-cpu-stack-small", "2.11.0-cpu-mlp-small"]
+    assert "2.11.0-cuda-fast-full" in found
 
 
 @pytest.mark.parametrize(
@@ -88,5 +136,42 @@ LATE = Workload(name="late", path="late.py", dtype="float32", checks=("kernels",
     ],
 )
 def test_a_workload_that_is_not_for_pre_merge_waits_for_the_night_or_its_name(run, names):
-    made = Run(folder="f", patch="p", rows={"2.11.0": "python"}, **run)
-    assert [cell.id for cell in cells_of("kernels", {"workload"}, made, WORKLOADS | {"late": LATE}, None)] == names
+    found = instances("kernels", known=WORKLOADS | {"late": LATE}, rows=ONE, devices=("cpu",), **run)
+    assert [at.case.workload for at in found] == names
+
+
+class Answering:
+    """In place of a runner: answers the sentinel, and that the patch was applied, or what it is told instead."""
+
+    def __init__(self, **answers: Any) -> None:
+        self.asked: list[tuple[str, str]] = []
+        self.answers = {"sentinel": {"facts": {}, "expected": {}}, "apply": {}} | answers
+
+    def ask(self, torch: str, do: str, seconds: float | None = None, **request: Any) -> Any:
+        self.asked.append((do, request["profile"]["backend"]))
+        return self.answers[do]
+
+
+GREEN = Verdict(code="PG300", kind=Kind.PASS, check="kernels", case=Case(torch="2.11.0"), item="stack.cpu")
+UNCOUNTED = {"sentinel": {"facts": {}, "expected": {"kernels.defined": 1}}}
+RAISES = {"apply": {"failure": {"cause": "raised", "stage": "patch", "signature": "boom"}}}
+
+
+@pytest.mark.parametrize(
+    ("changed", "answers", "codes", "asked"),
+    [
+        ({}, {}, ["PG300"], [("sentinel", "cpu"), ("apply", "cuda")]),
+        ({"believes": "h200"}, {}, ["PG300"], [("sentinel", "cuda"), ("apply", "cuda")]),
+        ({}, UNCOUNTED, ["PG902"], [("sentinel", "cpu")]),
+        ({}, RAISES, ["PG210"], [("sentinel", "cpu"), ("apply", "cuda")]),
+        ({"first": True}, UNCOUNTED | RAISES, ["PG300"], []),
+    ],
+)
+def test_what_must_hold_first_is_judged_in_place_of_a_check(changed, answers, codes, asked):
+    runner: Any = Answering(**answers)
+    patch = Patch(id="mine", path="p.py", source="", claims=Claims(title="Mine"))
+    context = CheckContext(Run(folder="f", patch="p.py", rows=ONE), patch, WORKLOADS, runner)
+    at = Instance(case=Case(torch="2.11.0", device="cpu", workload="stack", patch="mine"))
+    check = replace(all_checks()["kernels"], **{"ask": lambda context, at: [GREEN]} | changed)
+    assert [verdict.code for verdict in verdicts_of(check, at, context)] == codes
+    assert runner.asked == asked

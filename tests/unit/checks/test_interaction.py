@@ -1,42 +1,49 @@
 """Two patches in one process: PG811 to PG814."""
 
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
 import pytest
-from patchgate.checks.judge.together import judge_orders, judge_places
 
-from patchgate.model.records import Claims, Colour, Patch
+from patchgate.checks.interaction import judge_orders, judge_places
+from patchgate.model.records import Case, Claims, Colour, Patch, Verdict
 
-TORCH = "2.11.0"
+ALONE = Case(torch="2.11.0", patch="one")
+CASE = Case(torch="2.11.0", device="cpu", workload="w", patch="one")
 FAILED = {"failure": {"cause": "raised", "stage": "patch", "signature": "boom"}}
 
 
-def patch(name):
+def patch(name: str) -> Patch:
     return Patch(id=name, path=f"/p/{name}.py", source="", claims=Claims(title=name))
 
 
 ONE, OTHER = patch("one"), patch("other")
 
 
-def places(last=(), first=()):
-    return list(judge_places(TORCH, ONE, OTHER, ({"undone": list(last)}, {"undone": list(first)})))
+def places(last: Iterable[str] = (), first: Iterable[str] = ()) -> list[Verdict]:
+    return list(judge_places(ALONE, ONE, OTHER, ({"undone": list(last)}, {"undone": list(first)})))
 
 
-def orders(last, first):
-    return list(judge_orders(TORCH, ONE, OTHER, "w.cpu", (last, first)))
+def orders(last: dict[str, Any], first: dict[str, Any]) -> list[Verdict]:
+    return list(judge_orders(CASE, ONE, OTHER, (last, first)))
 
 
-def codes(verdicts):
+def codes(verdicts: Iterable[Verdict]) -> list[str]:
     return [verdict.code for verdict in verdicts]
 
 
 def test_patches_that_leave_each_other_in_place_get_along():
     (verdict,) = places()
-    assert (verdict.code, verdict.colour) == ("PG814", Colour.GREEN)
+    assert (verdict.code, verdict.colour, verdict.subject) == ("PG814", Colour.GREEN, "places beside other")
 
 
 @pytest.mark.parametrize(("last", "first", "gone"), [(["torch.a"], [], "other's"), ([], ["torch.a"], "one's")])
 def test_what_one_takes_away_from_the_other_is_named(last, first, gone):
     (verdict,) = places(last, first)
     assert (verdict.code, verdict.colour, verdict.actual.split(" ")[0]) == ("PG811", Colour.RED, gone)
+    assert (verdict.subject, verdict.where) == ("both torch.a", "/p/one.py:1")
 
 
 def test_facts_that_depend_on_the_order_are_red():
@@ -44,8 +51,10 @@ def test_facts_that_depend_on_the_order_are_red():
     assert codes(orders(facts, facts)) == ["PG814"]
     (verdict,) = orders(facts, {"facts": {"kernels.called": 2}})
     assert (verdict.code, verdict.actual) == ("PG812", "kernels.called 1 or 2")
+    assert (verdict.subject, verdict.case) == ("w.cpu beside other", CASE)
 
 
 def test_two_patches_that_fail_together_are_red():
-    assert codes(orders(FAILED, {"facts": {}})) == ["PG813"]
-    assert codes(judge_places(TORCH, ONE, OTHER, ({"undone": []}, FAILED))) == ["PG813"]
+    (verdict,) = orders(FAILED, {"facts": {}})
+    assert (verdict.code, verdict.colour, verdict.subject) == ("PG813", Colour.RED, "applied after other")
+    assert codes(judge_places(ALONE, ONE, OTHER, ({"undone": []}, FAILED))) == ["PG813"]

@@ -1,21 +1,24 @@
 """PG61x: every verdict seen, with its neighbour on the other side of the budget."""
 
+from __future__ import annotations
+
 from dataclasses import replace
 
 import pytest
-from patchgate.checks.judge.latency import Timing, is_settled, join, judge_timing, judge_untimed, timing_of
 
+from patchgate.checks.latency import Timing, is_settled, join, judge_timing, judge_untimed, timing_of
 from patchgate.model.errors import UsageError
-from patchgate.model.records import Budget, Cause, Claims, Colour, Failure, Kind, Patch
+from patchgate.model.records import Budget, Case, Cause, Claims, Colour, Failure, Kind, Patch, Verdict
 from patchgate.model.serialization import to_dict
 from patchgate.model.statistics import CONFIDENCE, LOOK_CONFIDENCE, LOOKS, Round
 
+CASE = Case(torch="2.11.0", device="cuda", workload="stack", patch="p")
 PATCH = Patch(
     id="p", path="patch.py", source="", claims=Claims(title="t", budgets={"latency": Budget(low=-0.01, high=0.01)})
 )
 
 
-def timing(ratio, spread=0.0001, memory=(1000, 1000)):
+def timing(ratio: float, spread: float = 0.0001, memory: tuple[int, int] = (1000, 1000)) -> Timing:
     """Eight rounds around `ratio`, `spread` apart."""
     made = [
         Round(unpatched=(100.0,) * 10, patched=(100.0 * (ratio + (spread if number % 2 else -spread)),) * 10)
@@ -28,8 +31,8 @@ def timing(ratio, spread=0.0001, memory=(1000, 1000)):
     )
 
 
-def judged(found):
-    return judge_timing("2.11.0", "stack.cuda 64", PATCH, found, "patch.toml:9")
+def judged(found: Timing) -> list[Verdict]:
+    return judge_timing(CASE, "64", PATCH, found, "patch.toml:9")
 
 
 @pytest.mark.parametrize(
@@ -120,8 +123,9 @@ def test_what_the_probe_told_of_a_look_is_read():
 @pytest.mark.parametrize(("cause", "kind"), [(Cause.MACHINE, Kind.INFRA), (Cause.RAISED, Kind.UNMEASURED)])
 def test_what_was_not_timed_is_grey(cause, kind):
     failure = Failure(cause=cause, stage="compile", signature="no device", where="patch.py:3")
-    found = judge_untimed("2.11.0", "stack.cuda 64", failure, "patch.toml:9")
+    found = judge_untimed(CASE, "64", failure, "patch.toml:9")
     assert (found.code, found.kind, found.colour, found.where) == ("PG619", kind, Colour.GREY, "patch.py:3")
+    assert found.subject == "stack.cuda 64 latency"
 
 
 def test_looks_share_the_error():

@@ -1,21 +1,32 @@
-"""Whether an environment counts at all: PG901, PG902, PG903, PG906."""
+"""Whether an environment counts at all: PG901 to PG904, PG906."""
+
+from __future__ import annotations
+
+from typing import Any
 
 import pytest
-from patchgate.checks.judge.machine import judge_row, judge_sentinel, judge_undeviced
 
-from patchgate.model.records import Colour, Kind
+from patchgate.checks.machine import judge_broken, judge_environment, judge_sentinel, judge_undeviced
+from patchgate.model.records import Case, Colour, Kind, Verdict
 
 EXPECTED = {"kernels.defined": 1, "loads": [2]}
 FAILURE = {"cause": "machine", "stage": "server", "signature": "did not answer"}
 
 
-def sentinel(**answer):
-    return judge_sentinel("2.11.0", "h200", {"expected": EXPECTED} | answer)
+def sentinel(**answer: Any) -> Verdict:
+    return judge_sentinel(Case(torch="2.11.0", device="h200", workload="sentinel"), {"expected": EXPECTED} | answer)
 
 
 def test_a_row_without_an_environment_is_not_judged():
-    verdict = judge_row("2.11.0", "no wheel")
+    verdict = judge_environment("2.11.0", "no wheel")
     assert (verdict.code, verdict.kind, verdict.actual) == ("PG901", Kind.INFRA, "no wheel")
+    assert (verdict.torch, verdict.subject, verdict.expected) == ("2.11.0", "environment", "a working torch")
+
+
+def test_what_ended_without_a_verdict_is_our_own_defect_and_grey():
+    verdict = judge_broken("test_check[kernels]", "a verdict", "OSError: no disk")
+    assert (verdict.code, verdict.kind, verdict.colour) == ("PG904", Kind.INFRA, Colour.GREY)
+    assert (verdict.torch, verdict.subject, verdict.actual) == ("", "test_check[kernels]", "OSError: no disk")
 
 
 def test_counters_that_count_are_green_whatever_else_they_count():
@@ -39,7 +50,11 @@ def test_counters_that_do_not_count_void_the_row(answer, actual):
 
 
 def test_what_no_simulation_can_tell_is_a_note_of_the_check_that_asked():
-    verdict = judge_undeviced("kernels", "2.11.0", "mlp_max_autotune.h200", "needs one: it runs candidates")
+    verdict = judge_undeviced(
+        "kernels", Case(torch="2.11.0", device="h200", workload="mlp_max_autotune"), "needs one: it runs candidates"
+    )
     assert (verdict.code, verdict.colour, verdict.check) == ("PG906", Colour.GREEN, "kernels")
     assert (verdict.expected, verdict.actual) == ("a real device", "needs one: it runs candidates")
-    assert judge_undeviced("parity", "2.11.0", "ranks", "this machine has 1", "2 GPUs").expected == "2 GPUs"
+    assert verdict.subject == "mlp_max_autotune.h200"
+    ranks = Case(torch="2.11.0", device="cuda", workload="two ranks")
+    assert judge_undeviced("parity", ranks, "this machine has 1", "2 GPUs").expected == "2 GPUs"

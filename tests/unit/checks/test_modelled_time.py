@@ -1,12 +1,14 @@
 """Modelled times against the budget: PG621 to PG623, and silence where nothing was modelled."""
 
+from __future__ import annotations
+
 import pytest
-from patchgate.checks.judge.modelled import judge_modelled
 
-from patchgate.model.records import Budget, Case, Claims, Colour, Observation, Patch
+from patchgate.checks.modelled_time import judge_modelled
+from patchgate.model.records import Budget, Case, Claims, Colour, Observation, Patch, Verdict
 
 
-def judge(before, after, **budgets):
+def judge(before: float | None, after: float | None, **budgets: Budget) -> list[Verdict]:
     patch = Patch(id="mine", path="p.py", source="", claims=Claims(title="t", budgets=budgets))
     sides = [
         Observation(

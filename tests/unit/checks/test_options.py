@@ -1,8 +1,10 @@
 """Options and modes: what moved is told one by one, what held or is new in one line."""
 
-from patchgate.checks.judge.options import judge_options
+from __future__ import annotations
 
-from patchgate.model.records import Case, Cause, Expectation, Failure, Observation
+from patchgate.checks.facts import Compared
+from patchgate.checks.options import judge_options
+from patchgate.model.records import Case, Cause, Expectation, Facts, Failure, Observation, Verdict
 
 FACTS = {
     "options.listed.cpp.threads": 1,
@@ -12,20 +14,18 @@ FACTS = {
 }
 
 
-def observation(facts, patch=None):
+def observation(facts: Facts, patch: str | None = None) -> Observation:
     return Observation(case=Case(torch="2.11.0", device="cpu", workload="options", patch=patch), facts=facts)
 
 
-def judge(recorded, unpatched, patched):
-    held = Expectation(facts=recorded)
-    told = judge_options(
-        recorded=held,
-        recorded_unpatched=held,
-        unpatched=observation(unpatched),
-        patched=observation(patched, "mine"),
-        next_step="read",
-    )
-    return [(verdict.code, verdict.subject, verdict.expected, verdict.actual) for verdict in told]
+def verdicts(held: Expectation, unpatched: Observation, patched: Observation) -> list[Verdict]:
+    both = Compared(unpatched=unpatched, patched=patched, recorded=held, recorded_unpatched=held, release="2.11.0")
+    return list(judge_options(both))
+
+
+def judge(recorded: Facts, unpatched: Facts, patched: Facts) -> list[tuple[str, str, str, str]]:
+    judged = verdicts(Expectation(facts=recorded), observation(unpatched), observation(patched, "mine"))
+    return [(verdict.code, verdict.subject, verdict.expected, verdict.actual) for verdict in judged]
 
 
 ALL = ("PG430", "options.cpu", "as recorded", "4 options and modes")
@@ -33,6 +33,8 @@ ALL = ("PG430", "options.cpu", "as recorded", "4 options and modes")
 
 def test_what_holds_is_one_line():
     assert judge(FACTS, FACTS, FACTS) == [ALL]
+    (verdict,) = verdicts(Expectation(facts=FACTS), observation(FACTS), observation(FACTS, "mine"))
+    assert (verdict.before, verdict.after, verdict.recorded) == (None, None, None)
 
 
 def test_what_a_release_without_a_record_has_is_one_line():
@@ -62,7 +64,4 @@ def test_what_cannot_be_listed_is_one_verdict():
         failure = Failure(cause=cause, stage="options", signature="boom")
         failed = Observation(case=Case(torch="2.11.0", device="cpu", workload="options", patch="m"), failure=failure)
         held = Expectation(facts=FACTS, known_failure=known)
-        told = judge_options(
-            recorded=held, recorded_unpatched=held, unpatched=observation(FACTS), patched=failed, next_step=""
-        )
-        assert [verdict.code for verdict in told] == [code]
+        assert [verdict.code for verdict in verdicts(held, observation(FACTS), failed)] == [code]

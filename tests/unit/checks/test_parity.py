@@ -1,10 +1,15 @@
 """Figures of a numeric comparison -> PG501 to PG509."""
 
+from __future__ import annotations
+
+from typing import Any
+
 import pytest
-from patchgate.checks.judge.parity import judge_failed, judge_numbers
 
-from patchgate.model.records import Cause, Claims, Colour, Failure, Kind, Numerics, Patch
+from patchgate.checks.parity import judge_failed, judge_numbers
+from patchgate.model.records import Case, Cause, Claims, Colour, Failure, Kind, Numerics, Patch, Verdict
 
+CASE = Case(torch="2.11.0", device="cpu", workload="w", patch="mine")
 SAME = {
     "differing": 0.0,
     "elements": 1000.0,
@@ -25,10 +30,10 @@ WORSE = {"differing": 0.624, "error_patched": 0.0080}
 NAN = float("nan")
 
 
-def judge(figures, numerics=Numerics.BIT_IDENTICAL, factor=1.0):
+def judge(figures: dict[str, Any], numerics: Numerics = Numerics.BIT_IDENTICAL, factor: float = 1.0) -> list[Verdict]:
     claims = Claims(title="Mine", numerics=numerics, error_factor=factor)
     patch = Patch(id="mine", path="patch.py", source="", claims=claims, manifest="patch.toml")
-    return judge_numbers("2.11.0", patch, "w.cpu", SAME | figures)
+    return judge_numbers(CASE, patch, SAME | figures)
 
 
 @pytest.mark.parametrize(
@@ -94,7 +99,7 @@ def test_gradients_are_judged_apart_from_outputs(gradients, codes):
     assert verdicts[2].subject == GRADIENTS
 
 
-def small(lost="", differing=0.0, ulps=0.0):
+def small(lost: str = "", differing: float = 0.0, ulps: float = 0.0) -> dict[str, Any]:
     return {"small": {"one row": {"lost": lost, "differing": differing, "ulps": ulps}}}
 
 
@@ -134,8 +139,10 @@ NO_COMPILER = "InvalidCxxCompiler: No working C++ compiler found"
         (None, Cause.RAISED, "boom", "PG504", Colour.RED),
         (None, Cause.HUNG, "boom", "PG504", Colour.RED),
         (None, Cause.MACHINE, "boom", "PG509", Colour.GREY),
-        (Cause.RAISED, None, "boom", "PG509", Colour.GREY),
-        (Cause.RAISED, Cause.RAISED, "boom", "PG509", Colour.GREY),
+        (Cause.MACHINE, None, "boom", "PG509", Colour.GREY),
+        (Cause.HUNG, None, "boom", "PG509", Colour.GREY),
+        (Cause.RAISED, None, "boom", "PG509", Colour.RED),
+        (Cause.RAISED, Cause.RAISED, "boom", "PG509", Colour.RED),
         (Cause.RAISED, Cause.RAISED, NO_COMPILER, "PG508", Colour.GREY),
     ],
 )
@@ -143,8 +150,8 @@ def test_a_side_that_did_not_run_is_the_patchs_fault_only_when_the_other_did(
     unpatched, patched, signature, code, colour
 ):
     failures = [c and Failure(cause=c, stage="run", signature=signature) for c in (unpatched, patched)]
-    verdict = judge_failed("2.11.0", "stack.cpu", *failures)
-    assert (verdict.code, verdict.colour, verdict.subject) == (code, colour, "stack.cpu")
+    verdict = judge_failed(CASE, *failures)
+    assert (verdict.code, verdict.colour, verdict.subject) == (code, colour, "w.cpu")
 
 
 def test_no_verdict_of_numbers_is_a_kind_that_hides_red():

@@ -1,31 +1,38 @@
 """Graphs compiled in several calls: which of them are too many."""
 
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
 import pytest
-from patchgate.checks.judge.recompiles import judge_recompiles
 
-from patchgate.model.records import Claims, Colour, Patch
+from patchgate.checks.recompile import judge_recompiles
+from patchgate.model.records import Case, Claims, Colour, Kind, Patch, Verdict
 
+CASE = Case(torch="2.11.0", device="cpu", workload="w", patch="mine")
 PATCH = Patch(id="mine", path="/p/patch.py", source="", claims=Claims(title="Mine"))
 STEPS = ("first call", "second call", "other instances", "another size")
 FAILURE = {"failure": {"cause": "raised", "stage": "compile", "signature": "boom", "where": None}}
+MACHINE = {"failure": FAILURE["failure"] | {"cause": "machine"}}
 
 
-def counts(*graphs, symbolic=(0, 0, 0, 0)):
+def counts(*graphs: int, symbolic: tuple[int, ...] = (0, 0, 0, 0)) -> dict[str, dict[str, int]]:
     return {step: {"graphs": n, "symbolic": s} for step, n, s in zip(STEPS, graphs, symbolic, strict=True)}
 
 
 PLAIN = {"counts": {"uncompiled": counts(0, 0, 0, 0), "compiled": counts(1, 0, 0, 1)}}
 
 
-def judged(patched, unpatched=PLAIN):
-    return list(judge_recompiles("2.11.0", PATCH, "w.cpu", unpatched, patched))
+def judged(patched: dict[str, Any], unpatched: dict[str, Any] = PLAIN) -> list[Verdict]:
+    return list(judge_recompiles(CASE, PATCH, unpatched, patched))
 
 
-def told(way, *graphs, **symbolic):
+def told(way: str, *graphs: int, **symbolic: tuple[int, ...]) -> dict[str, Any]:
     return {"counts": PLAIN["counts"] | {way: counts(*graphs, **symbolic)}}
 
 
-def codes(verdicts):
+def codes(verdicts: Iterable[Verdict]) -> list[str]:
     return [verdict.code for verdict in verdicts]
 
 
@@ -62,7 +69,8 @@ def test_symbolic_sizes_that_unpatched_has_too_are_none_of_the_patch():
     assert codes(judged(dynamic)) == ["PG412"]
 
 
-def test_a_failure_of_the_patch_alone_is_red_and_any_other_is_nobody_s():
+def test_a_failure_is_the_patchs_fault_only_when_it_alone_fails():
     (verdict,) = judged(FAILURE)
-    assert (verdict.code, verdict.colour, verdict.actual) == ("PG413", Colour.RED, "raised: boom")
+    assert (verdict.code, verdict.colour, verdict.actual) == ("PG413", Colour.RED, "patched: raised: boom")
     assert codes(judged(PLAIN, FAILURE)) == codes(judged(FAILURE, FAILURE)) == ["PG419"]
+    assert [judged(PLAIN, failed)[0].kind for failed in (FAILURE, MACHINE)] == [Kind.DRIFTED, Kind.INFRA]

@@ -1,68 +1,136 @@
-"""The catalogue: complete, well-formed, and one code for each kind of the comparison."""
+"""What the registry finds: every check by its module, every code once and explained, and the order of reports."""
 
+from __future__ import annotations
+
+import pkgutil
 import re
+from importlib import import_module
+from types import ModuleType
 
 import pytest
-from patchgate.checks.codes import (
-    CODES,
-    cache,
-    compilework,
-    gate,
-    graph,
-    kernels,
-    latency,
-    lint,
-    machine,
-    modelled,
-    options,
-    parity,
-    reach,
-    recompiles,
-    shapes,
-    surface,
-)
-from patchgate.checks.codes.facts import code_of, codes_of
 
-from patchgate.model.records import Kind
+from patchgate import checks
+from patchgate.checks import registry
+from patchgate.checks.facts import code_of, fact_codes
+from patchgate.checks.registry import AXES, all_checks, catalogue, families
+from patchgate.lint import codes as rules
+from patchgate.model.records import Case, Code, Command, Kind
 
-FAMILIES = {1: surface, 2: gate, 3: kernels, 4: graph, 5: parity, 6: compilework, 7: cache, 8: reach, 9: machine}
 METRICS = (Kind.OVER, Kind.UNDER, Kind.AMBIGUOUS)
 KINDS = [kind for kind in Kind if kind not in (Kind.NOTE, *METRICS)]
+CASE = Case(torch="2.11.0", device="cpu", workload="stack", patch="mine")
+# Family -> the digits with which its codes begin.
+DIGITS = {
+    "machine": {"PG9"},
+    "api": {"PG1"},
+    "gate": {"PG2"},
+    "kernels": {"PG3"},
+    "graph": {"PG40"},
+    "recompile": {"PG41"},
+    "shapes": {"PG42"},
+    "options": {"PG43"},
+    "parity": {"PG5"},
+    "compile": {"PG60"},
+    "latency": {"PG61"},
+    "modelled": {"PG62"},
+    "cache": {"PG7"},
+    "reach": {"PG80"},
+    "together": {"PG81"},
+}
 
 
-@pytest.mark.parametrize("code", CODES)
+def modules() -> list[ModuleType]:
+    return [import_module(f"{checks.__name__}.{found.name}") for found in pkgutil.iter_modules(checks.__path__)]
+
+
+def codes_of(module: ModuleType) -> tuple[Code, ...]:
+    return tuple(getattr(module, "CODES", ()))
+
+
+@pytest.mark.parametrize("code", catalogue())
 def test_a_code_is_listed_under_its_own_name_and_explained(code):
-    told = CODES[code]
-    assert told.code == code
+    listed = catalogue()[code]
+    assert listed.code == code
     assert re.fullmatch(r"PG\d{3}", code)
-    assert all((told.title, told.what, told.why, told.fix))
-    assert "{" not in told.title + told.what
+    assert all((listed.title, listed.what, listed.why, listed.fix))
+    assert "{" not in listed.title + listed.what
 
 
-@pytest.mark.parametrize(("digit", "family"), FAMILIES.items())
-def test_a_family_has_its_own_digit(digit, family):
-    assert {code.code[2] for code in family.CODES} == {str(digit)}
+def test_a_family_has_its_own_digits():
+    found: dict[str, set[str]] = {}
+    for module in modules():
+        for code in codes_of(module):
+            (digits,) = (one for one in DIGITS[module.FAMILY] if code.code.startswith(one))
+            found.setdefault(module.FAMILY, set()).add(digits)
+    assert found == DIGITS
 
 
 def test_no_code_is_given_twice():
-    listed = [
-        code.code
-        for family in (*FAMILIES.values(), lint, latency, modelled, options, recompiles, shapes)
-        for code in family.CODES
-    ]
-    assert sorted(listed) == sorted(CODES)
+    listed = [code.code for module in modules() for code in codes_of(module)] + [code.code for code in rules.CODES]
+    assert sorted(listed) == sorted(catalogue())
+    assert list(catalogue()) == sorted(catalogue())
 
 
+@pytest.mark.parametrize("family", ["graph", "options"])
 @pytest.mark.parametrize("kind", KINDS)
-def test_every_kind_of_the_comparison_has_a_code_in_both_families_of_facts(kind):
-    kernels_code, graph_code = code_of(30, kind), code_of(40, kind)
-    assert kernels_code[3:] == graph_code[3:]
-    assert {kernels_code, graph_code} <= CODES.keys()
+def test_every_kind_of_the_comparison_has_a_code_in_each_family_of_facts(kind, family):
+    codes = code_of("kernels", kind), code_of(family, kind)
+    assert codes[0][4:] == codes[1][4:]
+    assert set(codes) <= catalogue().keys()
+    # Facts of shapes are those of graphs, as sizes change.
+    assert code_of("shapes", kind) == code_of("graph", kind)
 
 
 def test_different_kinds_have_different_codes():
-    assert len({code_of(30, kind) for kind in KINDS}) == len(KINDS)
+    assert len({code_of("kernels", kind) for kind in KINDS}) == len(KINDS)
 
 
 def test_a_family_is_named_in_its_texts():
-    assert codes_of(30, "kernel")[0].title == "kernel facts as recorded"
+    assert fact_codes("kernels", noun="kernel")[0].title == "kernel facts as recorded"
+
+
+def test_a_module_with_a_family_is_a_check_by_being_there():
+    """A decorated function is all that a check needs; none is written down a second time."""
+    named = {module.__name__ for module in modules() if hasattr(module, "FAMILY")}
+    assert {check.ask.__module__ for check in all_checks().values()} == named
+
+
+@pytest.mark.parametrize("name", all_checks())
+def test_a_check_asks_the_first_line_of_its_module_for_combinations_of_the_axes(name):
+    check = all_checks()[name]
+    assert (check.name, check.question.count("?") > 0) == (name, True)
+    assert check.axes == tuple(axis for axis in AXES if axis in check.axes)
+    assert "torch" in check.axes
+    assert check.family in families()
+
+
+def test_only_the_sentinel_is_asked_whatever_else_holds_and_it_comes_first():
+    assert [name for name, check in all_checks().items() if check.first] == ["sentinel"]
+    assert next(iter(all_checks())) == "sentinel"
+
+
+def test_reports_list_the_machine_first_and_then_by_code():
+    assert families() == tuple(DIGITS)
+
+
+@pytest.mark.parametrize(
+    ("given", "advice", "commands"),
+    [
+        ({}, "fix", ("listed",)),
+        ({"advice": "mend it"}, "mend it", ()),
+        ({"advice": "mend it", "commands": ("own",)}, "mend it", ("own",)),
+        ({"advice": ""}, "", ()),
+    ],
+)
+def test_a_verdict_has_the_next_step_of_its_code_unless_a_better_one_is_known(monkeypatch, given, advice, commands):
+    made = {name: Command(name=name) for name in ("listed", "own")}
+    code = Code(code="PG999", title="t", what="w", why="because", fix="fix", commands=(made["listed"],))
+    monkeypatch.setattr(registry, "catalogue", lambda: {"PG999": code})
+    given = given | ({"commands": tuple(made[name] for name in given["commands"])} if "commands" in given else {})
+    verdict = registry.verdict("kernels", "PG999", Kind.NEW, CASE, "loads", "1", "2", "here:3", **given)
+    assert (verdict.why, verdict.advice, verdict.commands) == (
+        "because",
+        advice,
+        tuple(made[name] for name in commands),
+    )
+    assert (verdict.subject, verdict.torch, verdict.where) == ("stack.cpu loads", "2.11.0", "here:3")

@@ -1,9 +1,14 @@
 """A script of sizes: each of PG421 to PG423 once, one verdict for each way of compiling, and quiet neighbours."""
 
-import pytest
-from patchgate.checks.judge.shapes import judge_shapes
+from __future__ import annotations
 
-from patchgate.model.records import Case, Cause, Expectation, Failure, Observation
+from collections.abc import Iterable
+
+import pytest
+
+from patchgate.checks.facts import Compared
+from patchgate.checks.shapes import judge_shapes
+from patchgate.model.records import Case, Cause, Expectation, Facts, FactValue, Failure, Observation, Verdict
 
 FACTS = {
     "shapes.compiled.automatic": (1, 0, 1, 0),
@@ -14,29 +19,44 @@ FACTS = {
     "shapes.guard.automatic.TENSOR_MATCH": 4,
     "shapes.reason.automatic.1": "size mismatch",
 }
+HELD = Expectation(facts=FACTS)
 
 
-def observation(facts, patch=None, failure=None):
+def observation(facts: Facts, patch: str | None = None, failure: Failure | None = None) -> Observation:
     case = Case(torch="2.11.0", device="cpu", workload="stack_shapes", patch=patch)
     return Observation(case=case, facts=facts, failure=failure)
 
 
-def judge(*, recorded=None, unpatched=None, failure=None, **changed):
-    """Verdicts where the patch changes these facts (`compiled=(1, 1)` of automatic shapes)."""
-    named = {f"shapes.{name}.automatic": value for name, value in changed.items()}
-    patched = {} if failure else FACTS | named
-    return list(
-        judge_shapes(
-            recorded=Expectation(facts=FACTS | (recorded or {})),
-            recorded_unpatched=Expectation(facts=FACTS),
-            unpatched=observation(FACTS | (unpatched or {})),
-            patched=observation(patched, "mine", failure),
-            next_step="read",
-        )
+def compared(
+    patched: Observation,
+    unpatched: Facts = FACTS,
+    recorded: Expectation = HELD,
+    recorded_unpatched: Expectation = HELD,
+) -> Compared:
+    return Compared(
+        unpatched=observation(unpatched),
+        patched=patched,
+        recorded=recorded,
+        recorded_unpatched=recorded_unpatched,
+        release="2.11.0",
     )
 
 
-def red(verdicts):
+def judge(
+    *,
+    recorded: Facts | None = None,
+    unpatched: Facts | None = None,
+    failure: Failure | None = None,
+    **changed: FactValue,
+) -> list[Verdict]:
+    """Verdicts where the patch changes these facts (`compiled=(1, 1)` of automatic shapes)."""
+    named = {f"shapes.{name}.automatic": value for name, value in changed.items()}
+    patched = {} if failure else FACTS | named
+    held = Expectation(facts=FACTS | (recorded or {}))
+    return list(judge_shapes(compared(observation(patched, "mine", failure), FACTS | (unpatched or {}), recorded=held)))
+
+
+def red(verdicts: Iterable[Verdict]) -> list[Verdict]:
     return [verdict for verdict in verdicts if verdict.code != "PG400"]
 
 
@@ -57,11 +77,7 @@ def test_what_got_worse_names_the_verdict(changed, code):
 def test_what_follows_from_it_is_told_in_it():
     facts = {"shapes.reason.automatic.2": "Gt(s0, 12) (mlp.py:3)", "shapes.guard.automatic.SYMBOLIC": 3}
     patched = observation(FACTS | facts | {"shapes.compiled.automatic": (1, 0, 1, 1)}, "mine")
-    held = Expectation(facts=FACTS)
-    told = judge_shapes(
-        recorded=held, recorded_unpatched=held, unpatched=observation(FACTS), patched=patched, next_step=""
-    )
-    (verdict,) = red(told)
+    (verdict,) = red(judge_shapes(compared(patched)))
     assert verdict.expected == "compiled [1 0 1 0], breaks 0, eager 0, limit 0"
     assert verdict.actual == "compiled [1 0 1 1], breaks 0, eager 0, limit 0; Gt(s0, 12) (mlp.py:3)"
 
@@ -96,7 +112,5 @@ def test_a_patched_side_that_fails_has_one_verdict():
 def test_a_failure_that_is_known_is_not_news():
     known = Expectation(known_failure="TypeError: boom")
     failed = observation({}, "mine", Failure(cause=Cause.RAISED, stage="shapes", signature="TypeError: boom"))
-    told = judge_shapes(
-        recorded=known, recorded_unpatched=known, unpatched=observation(FACTS), patched=failed, next_step=""
-    )
+    told = judge_shapes(compared(failed, recorded=known, recorded_unpatched=known))
     assert [verdict.code for verdict in told] == ["PG407"]

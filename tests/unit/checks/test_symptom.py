@@ -1,27 +1,51 @@
 """Is the patch needed where it is gated out, and does it cure where it applies? PG203, PG204, PG205, PG212."""
 
+from __future__ import annotations
+
 import pytest
 from expecttest import assert_expected_inline
-from patchgate.checks.judge.gate import judge_symptom
 
-from patchgate.model.records import Case, Cause, Claims, Failure, Kind, Observation, Patch, Symptom, Unmeasured
+from patchgate.checks.symptom import judge_symptom
+from patchgate.model.records import (
+    Case,
+    Cause,
+    Claims,
+    Command,
+    FactValue,
+    Failure,
+    Kind,
+    Observation,
+    Patch,
+    Symptom,
+    Unmeasured,
+    Verdict,
+)
+from patchgate.report.commands import next_step
 
 SYMPTOM = Symptom(workload="stack", device="h200", fact="loads.max", predicate="> 4")
 MISSING = Unmeasured(reason="no counter")
+AGAIN = Command(name="gate", arguments=("patch.py",))
 CLAIMS = Claims(title="Mine", applies_to="==2.11.0", fixed_in="2.12")
 
 
-def side(value, patch=None):
+def side(value: FactValue | Cause | None, patch: str | None = None, torch: str = "2.11.0") -> Observation:
     """A side that tells `loads.max`, tells nothing (None), or failed (a cause)."""
-    case = Case(torch="2.11.0", device="h200", workload="stack", patch=patch)
+    case = Case(torch=torch, device="h200", workload="stack", patch=patch)
     if isinstance(value, Cause):
         return Observation(case=case, failure=Failure(cause=value, stage="compile", signature="boom"))
     return Observation(case=case, facts={} if value is None else {"loads.max": value, "loads": (2, 1)})
 
 
-def judge(before, after, torch="2.11.0", claims=CLAIMS):
+def judge(
+    before: FactValue | Cause | None,
+    after: FactValue | Cause | None,
+    torch: str = "2.11.0",
+    claims: Claims = CLAIMS,
+    symptom: Symptom = SYMPTOM,
+) -> Verdict:
     patch = Patch(id="mine", path="patch.py", source="", claims=claims)
-    return judge_symptom(torch, patch, SYMPTOM, side(before), side(after, "mine"), "patch.toml:3", "again")
+    sides = side(before, torch=torch), side(after, "mine", torch)
+    return judge_symptom(patch, symptom, *sides, "patch.toml:3", AGAIN)
 
 
 @pytest.mark.parametrize(
@@ -61,9 +85,10 @@ def test_what_was_measured_is_shown(before, after, actual):
     assert judge(before, after).actual == actual
 
 
-def test_a_gate_that_is_too_narrow_is_told_against_what_was_believed():
+def test_a_gate_that_is_too_narrow_is_told_against_what_was_believed(folder):
     verdict = judge(6, 6, "2.12.1")
-    told = f"{verdict.where}\n{verdict.subject}\n{verdict.expected}\n{verdict.actual}\n{verdict.next}"
+    told = f"{verdict.where}\n{verdict.subject}\n{verdict.expected}\n{verdict.actual}\n"
+    told += next_step(verdict.advice, verdict.commands)
     assert_expected_inline(
         told,
         """\
@@ -71,7 +96,7 @@ patch.toml:3
 symptom stack.h200 loads.max > 4
 absent where applies_to = ==2.11.0 gates the patch out (fixed_in = 2.12)
 loads.max 6 with and without the patch, loads [2 1] with and without the patch
-widen applies_to and the check in the patch to cover 2.12.1, or correct the claim; then: again""",
+widen applies_to and the check in the patch to cover 2.12.1, or correct the claim; then: patchgate gate patch.py""",
     )
 
 
@@ -91,9 +116,7 @@ COMPILES = Symptom(workload="stack", device="h200", fact="compiles", predicate="
     ],
 )
 def test_a_symptom_may_be_that_it_does_not_compile(torch, before, after, code):
-    patch = Patch(id="mine", path="patch.py", source="", claims=CLAIMS)
-    verdict = judge_symptom(torch, patch, COMPILES, side(before), side(after, "mine"), "patch.toml:3", "again")
-    assert verdict.code == code
+    assert judge(before, after, torch, symptom=COMPILES).code == code
 
 
 def test_a_patch_without_a_gate_claims_every_release():

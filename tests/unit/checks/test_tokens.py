@@ -1,18 +1,21 @@
 """Sampled tokens, unpatched against patched: the words, the interval and PG510."""
 
+from __future__ import annotations
+
 import pytest
-from patchgate.checks.judge.tokens import flips_within, judge_tokens
 
-from patchgate.model.records import Claims, Kind, Numerics, Patch
+from patchgate.checks.tokens import flips_within, judge_tokens
+from patchgate.model.records import Case, Claims, Kind, Numerics, Patch, Verdict
 
+CASE = Case(torch="2.11.0", device="cpu", workload="decoder", patch="mine")
 NONE = {"sequences": 64, "tokens": 4096, "changed_sequences": 0, "changed_tokens": 0, "drawn_alike": 4096}
 SOME = {"sequences": 64, "tokens": 4096, "changed_sequences": 3, "changed_tokens": 65, "drawn_alike": 4000}
 ALL = {"sequences": 64, "tokens": 4096, "changed_sequences": 64, "changed_tokens": 4096, "drawn_alike": 64}
 
 
-def judge(counts, numerics=Numerics.BIT_IDENTICAL):
+def judge(counts: dict[str, int], numerics: Numerics = Numerics.BIT_IDENTICAL) -> Verdict:
     patch = Patch(id="mine", path="patch.py", source="", claims=Claims(title="Mine", numerics=numerics))
-    (verdict,) = judge_tokens("2.11.0", patch, "cpu", {"greedy": counts})
+    (verdict,) = judge_tokens(CASE, patch, {"greedy": counts})
     return verdict
 
 

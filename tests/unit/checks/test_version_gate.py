@@ -1,30 +1,40 @@
 """Whether a patch applies exactly where claimed: PG201, PG202, PG210 and PG211."""
 
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
 import pytest
 from packaging.version import Version
-from patchgate.checks.judge.gate import does_not_run, judge_support, judge_versions, versions_around
 
-from patchgate.model.records import Cause, Claims, Colour, Failure, Kind, Patch
+from patchgate.checks.version_gate import does_not_run, judge_support, judge_versions, versions_around
+from patchgate.model.records import Case, Cause, Claims, Colour, Command, Failure, Kind, Patch, Verdict
+from patchgate.report.commands import next_step
 
 TORCH = "2.11.0"
+CASE = Case(torch=TORCH, patch="mine")
+AGAIN = Command(name="gate", arguments=("patch.py",))
 
 
-def patch(**claims):
+def patch(**claims: Any) -> Patch:
     return Patch(id="mine", path="/p/patch.py", source="", claims=Claims(title="Mine", **claims))
 
 
-def answers(applies, failing=()):
+def answers(applies: Callable[[str], bool], failing: Iterable[str] = ()) -> dict[str, dict[str, Any]]:
     """What running the patch under each faked version said; it applies where `applies` says so."""
-    told = {version: {"changed": ["torch.a"] if applies(version) else []} for version in versions_around(TORCH)}
+    told: dict[str, dict[str, Any]] = {
+        version: {"changed": ["torch.a"] if applies(version) else []} for version in versions_around(TORCH)
+    }
     failure = {"cause": "raised", "stage": "patch", "signature": "ImportError: no name"}
     return told | {version: {"failure": failure} for version in failing}
 
 
-def versions(applies, failing=(), **claims):
-    return list(judge_versions(TORCH, patch(**claims), answers(applies, failing), "patch.toml:2", "again"))
+def versions(applies: Callable[[str], bool], failing: Iterable[str] = (), **claims: Any) -> list[Verdict]:
+    return list(judge_versions(CASE, patch(**claims), answers(applies, failing), "patch.toml:2", AGAIN))
 
 
-def is_release(version):
+def is_release(version: str) -> bool:
     return version.startswith("2.11.0") and not any(word in version for word in ("a0", "rc", "dev"))
 
 
@@ -83,7 +93,7 @@ def test_without_a_claim_it_is_only_told_where_the_patch_applies():
 
 def test_without_a_claim_a_setting_counts_as_a_change():
     setting = {"changed": [], "effects": [{"kind": "config", "name": "torch.x"}]}
-    (verdict,) = judge_versions(TORCH, patch(), {TORCH: setting}, "patch.toml:2", "again")
+    (verdict,) = judge_versions(CASE, patch(), {TORCH: setting}, "patch.toml:2", AGAIN)
     assert verdict.actual == "changes torch or its settings on 2.11.0"
     (verdict,) = versions(lambda version: False)
     assert verdict.actual == "changes nothing of torch"
@@ -96,26 +106,26 @@ def test_a_faked_version_under_which_the_patch_does_not_run_is_noted_and_left_ou
     assert (verdict.code, verdict.actual) == ("PG201", "applies on 2.11.0.post1")
 
 
-def test_a_patch_that_does_not_run_under_its_own_version_has_one_verdict():
+def test_a_patch_that_does_not_run_under_its_own_version_has_one_verdict(folder):
     (verdict,) = versions(is_release, ("2.11.0", "2.12.0"), applies_to="==2.11.0")
-    assert (verdict.code, verdict.actual, verdict.next) == (
+    assert (verdict.code, verdict.actual, next_step(verdict.advice, verdict.commands)) == (
         "PG210",
         "raised: ImportError: no name",
-        "mend it, then: again",
+        "mend it; then: patchgate gate patch.py",
     )
 
 
 @pytest.mark.parametrize("cause", Cause)
 def test_a_patch_that_does_not_run_is_red_unless_the_machine_failed(cause):
     failure = Failure(cause=cause, stage="patch", signature="boom", where="patch.py:3")
-    verdict = does_not_run(TORCH, failure, patch(), "again")
+    verdict = does_not_run(CASE, failure, patch(), AGAIN)
     machine = cause is Cause.MACHINE
     assert (verdict.code, verdict.colour) == (("PG905", Colour.GREY) if machine else ("PG210", Colour.RED))
     assert (verdict.where, verdict.actual) == ("patch.py:3", f"{cause.value}: boom")
 
 
 def test_a_patch_for_releases_that_nobody_supports_is_red():
-    told = list(judge_support(TORCH, patch(applies_to="<2.10"), ["2.11.0", "2.12.1"], "patch.toml:2"))
+    told = list(judge_support(CASE, patch(applies_to="<2.10"), ["2.11.0", "2.12.1"], "patch.toml:2"))
     assert [(v.code, v.where) for v in told] == [("PG220", "patch.toml:2")]
 
 
@@ -123,10 +133,10 @@ def test_a_patch_may_apply_by_setting_an_option_only():
     option = "torch.config.tag"
     told = {"changed": [], "effects": [{"kind": "config", "name": option, "what": "", "line": 1}]}
     settings = dict.fromkeys(versions_around(TORCH), told)
-    (verdict,) = judge_versions(TORCH, patch(applies_to=">=2", targets=(option,)), settings, "patch.toml:2", "again")
+    (verdict,) = judge_versions(CASE, patch(applies_to=">=2", targets=(option,)), settings, "patch.toml:2", AGAIN)
     assert verdict.code == "PG211"
 
 
 @pytest.mark.parametrize("claims", [{}, {"applies_to": "==2.12.1"}, {"applies_to": ">=2.12"}])
 def test_a_patch_for_one_release_that_is_supported_is_not(claims):
-    assert list(judge_support(TORCH, patch(**claims), ["2.11.0", "2.12.1"], "patch.toml:2")) == []
+    assert list(judge_support(CASE, patch(**claims), ["2.11.0", "2.12.1"], "patch.toml:2")) == []

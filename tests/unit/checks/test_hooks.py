@@ -1,0 +1,41 @@
+"""Whether a user's hooks into the compiler are still called: PG804, PG806 and PG809."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from patchgate.checks.hooks import judge_hooks
+from patchgate.model.records import Case, Cause, Claims, Kind, Patch, Verdict
+
+CASE = Case(torch="2.11.0", patch="mine")
+PATCH = Patch(id="mine", path="/p/patch.py", source="", claims=Claims(title="Mine"))
+
+
+def hooks(unpatched: dict[str, Any], patched: dict[str, Any]) -> list[Verdict]:
+    return list(judge_hooks(CASE, PATCH, unpatched, patched))
+
+
+def failed(cause: Cause) -> dict[str, Any]:
+    return {"failure": {"cause": cause.value, "stage": "compile", "signature": "boom"}}
+
+
+def test_a_hook_that_is_no_longer_called_is_red():
+    (verdict,) = hooks({"called": {"a": 2, "b": 1}}, {"called": {"b": 1}})
+    assert (verdict.code, verdict.subject) == ("PG804", "hook a")
+    (verdict,) = hooks({"called": {"a": 2}}, {"called": {"a": 1}})
+    assert (verdict.code, verdict.subject) == ("PG806", "hooks")
+
+
+@pytest.mark.parametrize(
+    ("unpatched", "patched", "kind", "actual"),
+    [
+        ({"called": {}}, failed(Cause.RAISED), Kind.REGRESSED, "patched: raised: boom"),
+        (failed(Cause.RAISED), {"called": {}}, Kind.DRIFTED, "unpatched: raised: boom"),
+        ({"called": {}}, failed(Cause.MACHINE), Kind.INFRA, "patched: machine: boom"),
+    ],
+)
+def test_hooks_are_not_judged_where_a_side_failed(unpatched, patched, kind, actual):
+    (verdict,) = hooks(unpatched, patched)
+    assert (verdict.code, verdict.kind, verdict.subject, verdict.actual) == ("PG809", kind, "hooks", actual)

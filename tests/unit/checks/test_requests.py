@@ -1,0 +1,200 @@
+"""What the probe is asked: every question of every check says all of how a workload is compiled, and of the patch."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, ClassVar
+
+import pytest
+
+from patchgate.checks.context import CheckContext
+from patchgate.checks.registry import Instance, NothingToJudge, all_checks
+from patchgate.inputs.workloads import OPTIONS
+from patchgate.model.records import Case, Claims, Patch, Symptom, Workload
+from patchgate.runner.client import Runner
+from patchgate.runner.results import ResultStore
+from patchgate.runner.run import Limits, Run
+
+CHECKS = ("kernels", "parity", "consistency", "compile", "cache", "recompile", "shapes", "latency")
+WORKLOADS = {
+    one.name: one
+    for one in (
+        Workload(
+            name="mlp_training", path="mlp.py", dtype="float16", training=True, mode="max-autotune", checks=CHECKS
+        ),
+        Workload(
+            name="reader", path="r.py", dtype="float32", dynamic_dim=1, dynamic=True, reads=(2.0, 3.5), checks=CHECKS
+        ),
+    )
+}
+COMPILED = ("dtype", "dynamic", "dynamic_dim", "training", "mode", "reads")
+COUNTS = dict.fromkeys(("hit", "miss", "bypass", "autograd_hit", "autograd_miss", "autograd_bypass"), 0)
+STEP = {"graphs": 1, "symbolic": 0}
+STEPS = {"first call": STEP, "another size": STEP}
+SAME = {"differing": 0.0, "distance": 0.0}
+NUMBERS = {
+    **{"differing": 0.5, "elements": 10.0, "largest": 0.0, "ulps": 0.0, "special": {}, "small": {}},
+    "repeats": {"unpatched": True, "patched": True},
+    **{f"{kind}_{side}": 0.0 for kind in ("error", "worst") for side in ("eager", "unpatched", "patched")},
+}
+TIMES = {
+    "rounds": [{"unpatched": [1.0] * 10, "patched": [1.0] * 10}] * 8,
+    "peak_memory": {},
+    "first_call": {"unpatched": 1.0, "patched": 1.0},
+}
+# What each question is answered, so that a check goes on to its next one.
+ANSWERS: dict[str, dict[str, Any]] = {
+    "sentinel": {"facts": {}, "expected": {}},
+    "apply": {
+        **{"changed": ["torch.a"], "replacements": {"torch.a": [1]}, "holders": {}, "unreachable": []},
+        **{"nested": [], "effects": []},
+    },
+    "applies": {"changed": []},
+    "surface": {"findings": []},
+    "functions": {"functions": {"f:1": [1, 2]}, "outcomes": {}},
+    "observe": {"facts": {"loads": 1}, "environment": {}},
+    "options": {"facts": {}},
+    "shapes": {"facts": {}},
+    "hooks": {"called": {}},
+    "undone": {"undone": []},
+    "calls": {"calls": {"torch": 1}},
+    "costs": {"seconds": [[1.0, 1.0]] * 3, "instructions": [[1, 1]]},
+    "cached": {"answers": COUNTS},
+    "kernels": {},
+    "recompiles": {"counts": {"compiled": STEPS}},
+    "time": TIMES,
+    "differ": {"metrics": NUMBERS},
+    "differ forms": {"metrics": {"forms": {"a and b": {"unpatched": SAME, "patched": SAME}}, "error": 0.0}},
+    "differ traces": {"metrics": {"parted": "add_3"}},
+    "differ tokens": {"metrics": {}},
+}
+# What each check asks; those that are about a compile of a workload are in `ABOUT_A_WORKLOAD`.
+QUESTIONS = {
+    "sentinel": {"sentinel"},
+    "api": {"surface"},
+    "versions": {"apply", "applies"},
+    "symptom": {"apply", "functions", "observe"},
+    "effects": {"apply"},
+    "scope": {"observe"},
+    "kernels": {"apply", "functions", "observe"},
+    "graph": {"apply", "functions", "observe"},
+    "recompile": {"recompiles"},
+    "shapes": {"apply", "functions", "observe"},
+    "options": {"apply", "functions", "options"},
+    "parity": {"run", "differ", "trace", "differ traces"},
+    "consistency": {"forms", "differ forms"},
+    "ranks": {"ranks", "differ forms"},
+    "tokens": {"sample", "differ tokens"},
+    "compile": {"calls", "costs"},
+    "latency": {"time"},
+    "modelled": {"apply", "functions", "observe"},
+    "cache": {"cached"},
+    "triton_cache": {"kernels"},
+    "holders": {"apply"},
+    "called": {"apply", "functions", "observe", "cached"},
+    "hooks": {"hooks"},
+    "together": {"undone", "observe"},
+}
+ABOUT_A_WORKLOAD = {
+    *("observe", "options", "shapes", "cached", "kernels", "calls", "costs", "recompiles"),
+    *("run", "trace", "forms", "time"),
+}
+# Read as a text, and not run.
+_READ = "functions"
+
+
+class Recorder(Runner):
+    """A runner whose server gives canned answers. What was asked lies in `recorded`, as it went over the socket."""
+
+    recorded: ClassVar[list[dict[str, Any]]] = []
+
+    def _exchange(self, torch: str, message: bytes, seconds: float) -> dict[str, Any]:
+        request: dict[str, Any] = json.loads(message)
+        self.recorded.append(request)
+        do, patched = request["do"], request.get("patch") is not None
+        # The code of both sides differs, so that the cache is also asked after an edit.
+        differs = {"code": ["patched" if patched else "unpatched"], "kernels": {"a": str(patched)}}
+        return differs | ANSWERS.get(do, {})
+
+
+@pytest.fixture
+def requests_of(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[dict[str, Any]]]:
+    """The requests that a check sends for one workload: of one patch with a scope, and beside another with its own."""
+    for name in ("mine", "other"):
+        (folder / f"{name}.py").write_text("def f():\n    return 1\n")
+        (folder / f"{name}.toml").write_text(f'title = "T"\nscope = "{name}_scope"\n')
+
+    def requests(name: str, workload: str, device: str = "h200") -> list[dict[str, Any]]:
+        monkeypatch.setattr(Recorder, "recorded", [])
+        named = Symptom(workload=workload, device=device, fact="loads", predicate="> 4")
+        claims = Claims(title="T", scope="mine_scope", symptom=named if name == "symptom" else None)
+        patch = Patch(id="mine", path=str(folder / "mine.py"), source=(folder / "mine.py").read_text(), claims=claims)
+        run = Run(
+            folder=str(folder / "out"),
+            patch=patch.path,
+            rows={"2.11.0": "python"},
+            workloads=(workload,),
+            devices=(device,),
+            others=(str(folder / "other.py"),),
+            nightly=True,
+        )
+        runner = Recorder(
+            sockets={},
+            logs={},
+            store=ResultStore(folder / "observations" / name),
+            artifacts=folder / "code",
+            limits=Limits(),
+            nightly=True,
+        )
+        context = CheckContext(run, patch, WORKLOADS, runner)
+        check, case = all_checks()[name], Case(torch="2.11.0", device=device, workload=workload, patch="mine")
+        case = check.cases(patch, "2.11.0")[0] if check.cases else case
+        with contextlib.suppress(NothingToJudge):
+            list(check.ask(context, Instance(case=case, size="small")))
+        return Recorder.recorded
+
+    return requests
+
+
+def says(request: dict[str, Any], workload: Workload) -> dict[str, Any]:
+    """What a request says of how a workload is compiled that is not so; JSON has lists for tuples."""
+    expected = {"workload": workload.name, "workload_path": workload.path}
+    expected |= {name: json.loads(json.dumps(getattr(workload, name))) for name in COMPILED}
+    return {name: request.get(name, "nothing") for name, value in expected.items() if request.get(name) != value}
+
+
+@pytest.mark.parametrize("workload", WORKLOADS)
+@pytest.mark.parametrize("name", all_checks())
+def test_every_question_says_all_of_how_its_workload_is_compiled(requests_of, name, workload):
+    requests = requests_of(name, workload, "cpu" if name in ("parity", "consistency", "latency") else "h200")
+    assert {request["do"] for request in requests} == QUESTIONS[name]
+    known = OPTIONS if name == "options" else WORKLOADS[workload]
+    about = [request for request in requests if request["do"] in ABOUT_A_WORKLOAD]
+    assert [(request["do"], says(request, known)) for request in about if says(request, known)] == []
+    assert [request["do"] for request in requests if request not in about and "workload" in request] == []
+
+
+@pytest.mark.parametrize("workload", WORKLOADS)
+def test_patches_in_either_order_are_compiled_as_the_workload_says(requests_of, workload):
+    """PG812 and PG813 once compared a training workload as one of inference, and lost what `.item()` reads."""
+    last, first = (request for request in requests_of("together", workload) if request["do"] == "observe")
+    assert says(last, WORKLOADS[workload]) == says(first, WORKLOADS[workload]) == {}
+    names = [Path(path).name for path in (last["patch"], *last["after"], first["patch"], *first["after"])]
+    assert names == ["mine.py", "other.py", "other.py", "mine.py"]
+
+
+@pytest.mark.parametrize("name", all_checks())
+def test_every_question_of_a_patch_names_its_scope(requests_of, name):
+    scopes = {"mine.py": "mine_scope", "edited.py": "mine_scope", "other.py": "other_scope"}
+    requests = [request for request in requests_of(name, "reader") if request["do"] != _READ]
+    patched = [request for request in requests if request.get("patch")]
+    assert [request["scope"] for request in patched] == [scopes[Path(one["patch"]).name] for one in patched]
+    assert {request.get("scope") for request in requests if not request.get("patch")} <= {None}
+
+
+def test_a_workload_that_says_nothing_of_itself_is_compiled_as_it_is_by_default(requests_of):
+    (request, *_) = requests_of("sentinel", "reader")
+    assert not {"workload", *COMPILED} & request.keys()
