@@ -66,8 +66,8 @@ def test_a_run_may_name_its_workloads():
 
 
 def test_a_check_without_more_axes_has_one_instance_a_release():
-    assert [at.case for at in instances("versions")] == [Case(torch=torch, patch="mine") for torch in TWO]
-    assert ids("versions") == ["2.11.0", "2.12.1"]
+    assert [at.case for at in instances("version_gate")] == [Case(torch=torch, patch="mine") for torch in TWO]
+    assert ids("version_gate") == ["2.11.0", "2.12.1"]
 
 
 @pytest.mark.parametrize("missing", [{"rows": {}}, {"devices": ()}, {"workloads": ("none",)}])
@@ -87,7 +87,7 @@ def test_a_patch_without_a_scope_has_no_instance_of_it(scope, expected):
 
 @pytest.mark.parametrize(("others", "expected"), [((), []), (("other.py",), ["2.11.0", "2.12.1"])])
 def test_a_run_without_another_patch_has_no_instance_of_both(others, expected):
-    assert ids("together", others=others) == expected
+    assert ids("interaction", others=others) == expected
 
 
 def test_instances_that_share_an_observation_share_a_worker():
@@ -110,7 +110,7 @@ def test_numbers_are_taken_on_the_cpu_and_on_real_devices_only():
 
 
 def test_time_is_modelled_where_a_profile_has_figures_of_speed():
-    assert {at.case.device for at in instances("modelled", devices=("h200", "cpu"))} == {"h200"}
+    assert {at.case.device for at in instances("modelled_time", devices=("h200", "cpu"))} == {"h200"}
 
 
 def test_time_is_taken_at_every_size_and_on_a_real_device_only():

@@ -73,9 +73,9 @@ ANSWERS: dict[str, dict[str, Any]] = {
 }
 # What each check asks; those that are about a compile of a workload are in `ABOUT_A_WORKLOAD`.
 QUESTIONS = {
-    "sentinel": {"sentinel"},
+    "machine": {"sentinel"},
     "api": {"surface"},
-    "versions": {"apply", "applies"},
+    "version_gate": {"apply", "applies"},
     "symptom": {"apply", "functions", "observe"},
     "effects": {"apply"},
     "scope": {"observe"},
@@ -85,18 +85,18 @@ QUESTIONS = {
     "shapes": {"apply", "functions", "observe"},
     "options": {"apply", "functions", "options"},
     "parity": {"run", "differ", "trace", "differ traces"},
-    "consistency": {"forms", "differ forms"},
+    "equivalence": {"forms", "differ forms"},
     "ranks": {"ranks", "differ forms"},
     "tokens": {"sample", "differ tokens"},
-    "compile": {"calls", "costs"},
+    "compile_cost": {"calls", "costs"},
     "latency": {"time"},
-    "modelled": {"apply", "functions", "observe"},
+    "modelled_time": {"apply", "functions", "observe"},
     "cache": {"cached"},
     "triton_cache": {"kernels"},
     "holders": {"apply"},
-    "called": {"apply", "functions", "observe", "cached"},
+    "calls": {"apply", "functions", "observe", "cached"},
     "hooks": {"hooks"},
-    "together": {"undone", "observe"},
+    "interaction": {"undone", "observe"},
 }
 ABOUT_A_WORKLOAD = {
     *("observe", "options", "shapes", "cached", "kernels", "calls", "costs", "recompiles"),
@@ -169,7 +169,7 @@ def says(request: dict[str, Any], workload: Workload) -> dict[str, Any]:
 @pytest.mark.parametrize("workload", WORKLOADS)
 @pytest.mark.parametrize("name", all_checks())
 def test_every_question_says_all_of_how_its_workload_is_compiled(requests_of, name, workload):
-    requests = requests_of(name, workload, "cpu" if name in ("parity", "consistency", "latency") else "h200")
+    requests = requests_of(name, workload, "cpu" if name in ("parity", "equivalence", "latency") else "h200")
     assert {request["do"] for request in requests} == QUESTIONS[name]
     known = OPTIONS if name == "options" else WORKLOADS[workload]
     about = [request for request in requests if request["do"] in ABOUT_A_WORKLOAD]
@@ -180,7 +180,7 @@ def test_every_question_says_all_of_how_its_workload_is_compiled(requests_of, na
 @pytest.mark.parametrize("workload", WORKLOADS)
 def test_patches_in_either_order_are_compiled_as_the_workload_says(requests_of, workload):
     """PG812 and PG813 once compared a training workload as one of inference, and lost what `.item()` reads."""
-    last, first = (request for request in requests_of("together", workload) if request["do"] == "observe")
+    last, first = (request for request in requests_of("interaction", workload) if request["do"] == "observe")
     assert says(last, WORKLOADS[workload]) == says(first, WORKLOADS[workload]) == {}
     names = [Path(path).name for path in (last["patch"], *last["after"], first["patch"], *first["after"])]
     assert names == ["mine.py", "other.py", "other.py", "mine.py"]
@@ -196,5 +196,5 @@ def test_every_question_of_a_patch_names_its_scope(requests_of, name):
 
 
 def test_a_workload_that_says_nothing_of_itself_is_compiled_as_it_is_by_default(requests_of):
-    (request, *_) = requests_of("sentinel", "reader")
+    (request, *_) = requests_of("machine", "reader")
     assert not {"workload", *COMPILED} & request.keys()
