@@ -205,8 +205,8 @@ def _bits(case: Case, patch: Patch, fact: str, metrics: Mapping[str, Any], where
     expected = f'numerics = "{claims.numerics.value}"'
     actual = f"{metrics['differing']:.1%} of {metrics['elements']:.0f} elements differ bit for bit"
     actual += f", largest difference {metrics['largest']:.6g} ({metrics['ulps']:.3g} ulps)"
-    if metrics.get("parted"):
-        actual += f"; they part at {metrics['parted']}"
+    if metrics.get("diverges_at"):
+        actual += f"; they part at {metrics['diverges_at']}"
     code = _broken_claim(patch, metrics)
     if code == "PG505":
         expected += f", at most {claims.largest_ulps:g} ulps"
@@ -243,7 +243,7 @@ def _extremes(case: Case, patch: Patch, metrics: Mapping[str, Any], where: str) 
     yield _behaviour(case, "special inputs", expected, metrics["special"], lost, where)
     small = metrics["small"]
     if small:
-        lost = {name: figures["lost"] or _broken_text(patch, figures) for name, figures in small.items()}
+        lost = {name: figures["mismatch"] or _broken_text(patch, figures) for name, figures in small.items()}
         lost = {name: what for name, what in lost.items() if what}
         yield _behaviour(case, "small inputs", f"{expected}; numbers as claimed", small, lost, where)
 

@@ -46,10 +46,10 @@ def diverging_operation(unpatched: str, patched: str) -> dict[str, Any]:
     both = sorted(ours.keys() & theirs.keys())
     differing = [name for name in both if share_differing([ours[name]], [theirs[name]]) > 0]
     if not differing:
-        return {"parted": ""}
+        return {"diverges_at": ""}
     new = sorted(theirs.keys() - ours.keys())[:3]
     stores = f"; only the patched side stores {', '.join(map(_without_place, new))}" if new else ""
-    return {"parted": _without_place(differing[0]) + stores}
+    return {"diverges_at": _without_place(differing[0]) + stores}
 
 
 def _without_place(name: str) -> str:

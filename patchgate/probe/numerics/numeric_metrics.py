@@ -128,7 +128,7 @@ def _mismatch(ours: dict[str, Outcome], theirs: dict[str, Outcome]) -> str:
 def _small_metrics(ours: dict[str, Outcome], theirs: dict[str, Outcome]) -> dict[str, Any]:
     """The mismatch, and how far the outputs differ where both sides give some."""
     before, after = ours["compiled"], theirs.get("compiled", "nothing")
-    metrics: dict[str, Any] = {"lost": _mismatch(ours, theirs), "differing": 0.0, "ulps": 0.0}
+    metrics: dict[str, Any] = {"mismatch": _mismatch(ours, theirs), "differing": 0.0, "ulps": 0.0}
     if not isinstance(before, str) and not isinstance(after, str) and _same_layout(before, after):
         metrics |= {"differing": share_differing(before, after), "ulps": ulps(after, before)}
     return metrics

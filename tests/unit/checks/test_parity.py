@@ -99,8 +99,8 @@ def test_gradients_are_judged_apart_from_outputs(gradients, codes):
     assert verdicts[2].subject == GRADIENTS
 
 
-def small(lost: str = "", differing: float = 0.0, ulps: float = 0.0) -> dict[str, Any]:
-    return {"small": {"one row": {"lost": lost, "differing": differing, "ulps": ulps}}}
+def small(mismatch: str = "", differing: float = 0.0, ulps: float = 0.0) -> dict[str, Any]:
+    return {"small": {"one row": {"mismatch": mismatch, "differing": differing, "ulps": ulps}}}
 
 
 @pytest.mark.parametrize(
@@ -127,7 +127,7 @@ def test_a_side_whose_runs_differ_is_named_and_never_red():
 
 
 def test_where_the_sides_part_is_told():
-    assert judge(ROUNDED | {"parted": "add_3"})[0].actual.endswith("; they part at add_3")
+    assert judge(ROUNDED | {"diverges_at": "add_3"})[0].actual.endswith("; they part at add_3")
 
 
 NO_COMPILER = "InvalidCxxCompiler: No working C++ compiler found"
