@@ -7,8 +7,8 @@ import click
 from patchgate.checks.registry import catalogue
 from patchgate.model.errors import UsageError
 from patchgate.model.text import did_you_mean
-from patchgate.report.catalogue import render_catalogue
-from patchgate.report.terminal import show_code, to_stdout
+from patchgate.report.explain import render_catalogue, show_code
+from patchgate.report.terminal import to_stdout
 
 
 @click.command()

@@ -10,8 +10,8 @@ from typing import NoReturn
 import click
 
 from patchgate import __version__
-from patchgate.cli import pages
 from patchgate.cli.options import ABOVE_0, AT_LEAST_1, folder_option, problem_option, problems_of, row_option, rows_of
+from patchgate.cli.write_html import REPORT, SWEEP_HISTORY, write_html
 from patchgate.inputs.devices import load_profile
 from patchgate.inputs.patch import load_patch
 from patchgate.inputs.workloads import workloads_with
@@ -101,7 +101,7 @@ def _show(run: Run, verdicts: list[Verdict], html: Path | None = None) -> NoRetu
     """Print and write every report of a run, the page to `html` if it is given, and end with its exit code."""
     folder = Path(run.folder)
     make_folder(folder, "--folder")
-    make_folder((html or folder / pages.NAME).parent, "--html")
+    make_folder((html or folder / REPORT).parent, "--html")
     patch = load_patch(Path(run.patch))
     title = " ".join(filter(None, (patch.id, patch.claims.title, patch.claims.source)))
     shown_view = view(verdicts, run.torches)
@@ -117,9 +117,9 @@ def _show(run: Run, verdicts: list[Verdict], html: Path | None = None) -> NoRetu
         checkout = Path(os.environ.get("GITHUB_WORKSPACE", "")).resolve()
         click.echo("\n".join(render_annotations(shown_view, checkout)))
     code = exit_code(verdicts)
-    html = html or folder / pages.NAME
+    html = html or folder / REPORT
     judged = [results_of(run, patch, verdicts)]
-    pages.write_page(html, patch.id, judged, since=folder / VERDICTS, code=code, history=pages.HISTORY)
+    write_html(html, patch.id, judged, since=folder / VERDICTS, code=code, history=SWEEP_HISTORY)
     if code == 3:
         click.echo("nothing was judged: no workload, device or row was selected")
     click.echo(f"results: {shown(folder)}/verdicts.json, junit.xml, summary.md; {shown(html)}; exit code {code}")

@@ -14,14 +14,13 @@ from typing import NoReturn
 
 import click
 
-from patchgate.cli import pages
 from patchgate.cli.options import AT_LEAST_1, problem_option, problems_of, row_option, rows_of
+from patchgate.cli.write_html import REPORT, write_html
 from patchgate.model.errors import UsageError
 from patchgate.model.files import make_folder
 from patchgate.model.paths import ROOT, shown
 from patchgate.model.records import Command, exit_code
 from patchgate.report.history import render_regressions, render_series
-from patchgate.report.html.changes import news
 from patchgate.runner.environments import Environments
 from patchgate.runner.identity import read_environment
 from patchgate.runner.run import DEVICES, VERDICTS, save_verdicts
@@ -116,16 +115,16 @@ def sweep(
         regressions = regressions_in(history.recent(_RUNS))
     click.echo("\n".join(render_regressions(regressions)))
     code = exit_code(verdicts)
-    pages.write_page(
-        folder / pages.NAME,
+    write_html(
+        folder / REPORT,
         f"sweep {at}",
         swept.results(),
         since=folder / VERDICTS,
         code=code,
         history=folder / HISTORY,
-        news=news(regressions),
+        regressions=regressions,
     )
-    click.echo(f"results: {shown(folder)}/verdicts.json, {HISTORY}, {pages.NAME}; exit code {code}")
+    click.echo(f"results: {shown(folder)}/verdicts.json, {HISTORY}, {REPORT}; exit code {code}")
     sys.exit(code)
 
 

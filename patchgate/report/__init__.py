@@ -1,4 +1,1 @@
-"""Verdicts -> what a person or a pipeline reads: one module a form, all of them leaves.
-
-None of these judges; what they show together is decided once, in `view`.
-"""
+"""What a person or a pipeline reads of a run: one module a form. None of them judges; `view` decides what all show."""

@@ -1,6 +1,6 @@
 """Results of runs on other machines as one comment of a pull request.
 
-Decides that nothing in them is believed to be more than text: whoever wrote the patch may have written them.
+All of it is shown as text and nothing more: whoever wrote the patch may have written the results too.
 """
 
 from __future__ import annotations
@@ -19,8 +19,9 @@ from patchgate.report.markdown import render_markdown
 from patchgate.report.view import view
 from patchgate.runner.run import NAME, load_run, load_verdicts
 
-# GitHub finds its own comment again by this, and takes none that is longer than 65,536 characters.
+# By this the workflow finds its comment again.
 MARKER = "<!-- patchgate -->"
+# Characters of a comment (GitHub takes 65,536) and of one text in it.
 _LONGEST, _LONGEST_TEXT = 60_000, 300
 
 
@@ -29,14 +30,14 @@ def render_comment(folders: Sequence[Path]) -> str:
     verdicts: dict[str, list[Verdict]] = {}
     torches: dict[str, list[str]] = {}
     for folder in folders:
-        run, told = load_run(folder / NAME), load_verdicts(folder)
-        _refuse_foreign(folder, [*run.torches, *(v.torch or "0" for v in told)], [v.code for v in told])
+        run, judged = load_run(folder / NAME), load_verdicts(folder)
+        _refuse_foreign(folder, [*run.torches, *(v.torch or "0" for v in judged)], [v.code for v in judged])
         name = Path(run.patch).name
-        verdicts.setdefault(name, []).extend(told)
+        verdicts.setdefault(name, []).extend(judged)
         torches.setdefault(name, []).extend(run.torches)
     sections = [
-        render_markdown(name, view(list(dict.fromkeys(told)), sorted({*torches[name]})), quote=as_code)
-        for name, told in sorted(verdicts.items())
+        render_markdown(name, view(list(dict.fromkeys(judged)), sorted({*torches[name]})), quote=as_code)
+        for name, judged in sorted(verdicts.items())
     ]
     text = "\n".join([MARKER, *sections]) if sections else f"{MARKER}\nNothing was judged.\n"
     cut = "\n\nThe rest is in the artifacts of the run.\n"
@@ -44,6 +45,7 @@ def render_comment(folders: Sequence[Path]) -> str:
 
 
 def _refuse_foreign(folder: Path, torches: Sequence[str], codes: Sequence[str]) -> None:
+    """Raises UsageError for a release or a code that no run of ours gives."""
     for torch in torches:
         try:
             Version(torch)

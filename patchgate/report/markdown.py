@@ -8,14 +8,13 @@ from patchgate.model.records import Colour
 from patchgate.model.text import escape_control
 from patchgate.report.view import Block, MatrixCell, RunView
 
-# GitHub cuts a summary off at a megabyte; a reader long before.
-_LONGEST = 50
-_PLACES = 5
+# Entries and places of a block. GitHub cuts a summary off at a megabyte; a reader long before.
+_ENTRIES, _PLACES = 50, 5
 _MARKS = {Colour.GREEN: "ok", Colour.RED: "**RED**", Colour.GREY: "?"}
 
 
 def escape(text: str) -> str:
-    """Text that no table and no page takes for its own."""
+    """Text that neither a table nor HTML takes for markup."""
     return escape_control(" ".join(text.splitlines())).replace("|", "\\|").replace("<", "&lt;")
 
 
@@ -25,8 +24,8 @@ def render_markdown(title: str, view: RunView, quote: Callable[[str], str] = esc
     lines += [_row(["check", "item", *(f"torch {torch}" for torch in view.torches)])]
     lines += [_row(["---"] * (2 + len(view.torches)))]
     lines += [_row([quote(line.check), quote(line.item), *(_cell(cell) for cell in line.cells)]) for line in view.lines]
-    for heading, told in view.notes:
-        lines += ["", f"{heading[0].upper()}{heading[1:]}:", "", *(f"* {quote(line)}" for line in told)]
+    for heading, notes in view.notes:
+        lines += ["", f"{heading[0].upper()}{heading[1:]}:", "", *(f"* {quote(line)}" for line in notes)]
     for block in view.blocks:
         lines += ["", *_block(block, quote)]
     return "\n".join(lines) + "\n"
@@ -39,8 +38,8 @@ def _row(cells: list[str]) -> str:
 def _cell(cell: MatrixCell | None) -> str:
     if cell is None:
         return "-"
-    told = "" if cell.colour is Colour.GREEN else " " + " ".join(cell.codes)
-    return f"{_MARKS[cell.colour]} {cell.count}{told}"
+    codes = "" if cell.colour is Colour.GREEN else " " + " ".join(cell.codes)
+    return f"{_MARKS[cell.colour]} {cell.count}{codes}"
 
 
 def _block(block: Block, quote: Callable[[str], str]) -> Iterator[str]:
@@ -49,11 +48,10 @@ def _block(block: Block, quote: Callable[[str], str]) -> Iterator[str]:
     yield ""
     yield _row(["torch", quote(block.check), "expected", "actual"])
     yield _row(["---"] * 4)
-    for entry in block.entries[:_LONGEST]:
-        torches = ", ".join(entry.torches)
-        yield _row([torches, quote(entry.subject), quote(entry.expected), quote(entry.actual)])
-    if len(block.entries) > _LONGEST:
-        yield _row(["", f"and {len(block.entries) - _LONGEST} more, all in verdicts.json", "", ""])
+    for entry in block.entries[:_ENTRIES]:
+        yield _row([", ".join(entry.torches), quote(entry.subject), quote(entry.expected), quote(entry.actual)])
+    if len(block.entries) > _ENTRIES:
+        yield _row(["", f"and {len(block.entries) - _ENTRIES} more, all in verdicts.json", "", ""])
     fields = [*(("Where", place) for place in block.places[:_PLACES]), ("Why", block.why)]
     for name, text in (*fields, *(("Next", step) for step in block.next)):
         yield f"\n{name}: {quote(text)}"

@@ -1,6 +1,6 @@
-"""The view in a terminal: the matrix, then one block for each thing to act on.
+"""The view in a terminal: the matrix, then a block for each code to act on.
 
-Decides widths, colours and where a long list is cut. Greens are only counted.
+Long lists are cut and say so; greens are only counted.
 """
 
 from __future__ import annotations
@@ -17,21 +17,19 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from patchgate.model.records import Code, Colour
+from patchgate.model.records import Colour
 from patchgate.model.text import escape_control
-from patchgate.report.commands import next_step
 from patchgate.report.view import Block, MatrixCell, RunView
 
 _STYLES = {Colour.GREEN: "green", Colour.RED: "bold red", Colour.GREY: "yellow"}
-_LONGEST = 16
-_PLACES = 3
-_NAMES = 7
-# A log is not 80 columns wide.
-_LOG = 140
+# Entries and places of a block that are shown.
+_ENTRIES, _PLACES = 16, 3
+# Columns of a label, and of a log: it is not 80 wide.
+_LABEL, _LOG = 7, 140
 
 
 def to_stdout(show: Callable[[Console], None]) -> None:
-    """Show it in a terminal; in a file or a pipe as wide as COLUMNS says, and without blanks at the lines' ends."""
+    """Show it in a terminal; in a file or a pipe as wide as COLUMNS says, and without trailing blanks."""
     if sys.stdout.isatty():
         show(Console())
         return
@@ -46,19 +44,12 @@ def show_run(console: Console, title: str, view: RunView) -> None:
     console.print(Text(escape_control(title), style="bold"))
     console.print(_matrix(view))
     for heading, lines in view.notes:
-        told = Group(Text(heading, style="bold"), *(Text(escape_control(line)) for line in lines))
-        console.print(Padding(told, (0, 0, 1, 0)))
+        note = Group(Text(heading, style="bold"), *(Text(escape_control(line)) for line in lines))
+        console.print(Padding(note, (0, 0, 1, 0)))
     for block in view.blocks:
         console.print(Padding(Group(*_block(block)), (0, 0, 1, 0)))
     style = _STYLES[Colour.RED if view.counts[Colour.RED] else Colour.GREEN]
     console.print(Text(view.summary, style=style))
-
-
-def show_code(console: Console, code: Code) -> None:
-    """Print what a verdict code means: what, why, how to fix."""
-    console.print(Text(f"{code.code}  {code.title}", style="bold"))
-    for name, text in (("what", code.what), ("why", code.why), ("fix", next_step(code.fix, code.commands))):
-        console.print(_field(name, text))
 
 
 def _matrix(view: RunView) -> Table:
@@ -71,28 +62,28 @@ def _matrix(view: RunView) -> Table:
     for line in view.lines:
         check = line.check if line.check != before else ""
         before = line.check
-        table.add_row(Text(check), Text(escape_control(line.item)), *(_text(cell) for cell in line.cells))
+        table.add_row(Text(check), Text(escape_control(line.item)), *(_cell_text(cell) for cell in line.cells))
     return table
 
 
-def _text(cell: MatrixCell | None) -> Text:
+def _cell_text(cell: MatrixCell | None) -> Text:
     if cell is None:
         return Text("-", style="dim")
-    told = "ok" if cell.colour is Colour.GREEN else " ".join(cell.codes)
-    return Text(f"{told} {cell.count}", style=_STYLES[cell.colour])
+    codes = "ok" if cell.colour is Colour.GREEN else " ".join(cell.codes)
+    return Text(f"{codes} {cell.count}", style=_STYLES[cell.colour])
 
 
 def _block(block: Block) -> Iterator[RenderableType]:
     mark = "NOT JUDGED " if block.colour is Colour.GREY else ""
     yield Text(f"{mark}{block.code}  {block.title}", style=_STYLES[block.colour])
-    field = partial(_field, width=max(_NAMES, len(block.check)))
-    for entry in block.entries[:_LONGEST]:
+    field = partial(labelled, width=max(_LABEL, len(block.check)))
+    for entry in block.entries[:_ENTRIES]:
         on = f" on torch {', '.join(entry.torches)}" if entry.torches else ""
         yield field(block.check, f"{entry.subject}{on}")
         yield field("", f"expected {entry.expected}")
         yield field("", f"actual   {entry.actual}")
-    if len(block.entries) > _LONGEST:
-        yield field("", f"and {len(block.entries) - _LONGEST} more, all in verdicts.json")
+    if len(block.entries) > _ENTRIES:
+        yield field("", f"and {len(block.entries) - _ENTRIES} more, all in verdicts.json")
     for place in block.places[:_PLACES]:
         yield field("where", place)
     if len(block.places) > _PLACES:
@@ -103,9 +94,10 @@ def _block(block: Block) -> Iterator[RenderableType]:
     yield field("", f"patchgate explain {block.code}")
 
 
-def _field(name: str, text: str, width: int = _NAMES) -> RenderableType:
+def labelled(label: str, text: str, width: int = _LABEL) -> RenderableType:
+    """A label in a column of its own, and the text, folded."""
     table = Table.grid(padding=(0, 1))
     table.add_column(width=width, justify="right", style="dim")
     table.add_column(overflow="fold")
-    table.add_row(name, Text(escape_control(text)))
+    table.add_row(label, Text(escape_control(text)))
     return table

@@ -13,7 +13,7 @@ import pytest
 from patchgate.checks.registry import all_checks, catalogue
 from patchgate.cli.main import cli
 from patchgate.model.paths import ROOT
-from patchgate.report.catalogue import render_catalogue
+from patchgate.report.explain import render_catalogue
 
 
 def test_the_page_of_verdict_codes_is_up_to_date():

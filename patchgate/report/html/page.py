@@ -1,4 +1,4 @@
-"""Judged patches -> what the HTML page shows: tables for its script, and problems that are plain text in it.
+"""Results of patches -> what the HTML page shows: tables for its script, and a view of each patch as plain text.
 
 Equal rows and values are stored once, so that a sweep of a hundred thousand cells stays small.
 """
@@ -73,18 +73,18 @@ class Page:
         self._lines: dict[str, dict[tuple[str, str], dict[str, int]]] = {}
         self._verdicts: dict[str, list[Verdict]] = {}
 
-    def add(self, judged: RunResults) -> None:
+    def add(self, results: RunResults) -> None:
         """Take in one patch on some releases; the same patch may come again with others."""
-        patch = judged.patch
+        patch = results.patch
         self._patches.setdefault(patch.id, patch)
-        self._torches |= set(judged.torches)
-        self._verdicts.setdefault(patch.id, []).extend(judged.verdicts)
-        facts = {(v.torch, v.case.name, v.fact): v for v in judged.verdicts}
-        cases = {(one.case.torch, one.name): self._case(one, facts) for one in judged.compared}
+        self._torches |= set(results.torches)
+        self._verdicts.setdefault(patch.id, []).extend(results.verdicts)
+        facts = {(v.torch, v.case.name, v.fact): v for v in results.verdicts}
+        cases = {(case.case.torch, case.name): self._case(case, facts) for case in results.compared}
         lines = self._lines.setdefault(patch.id, {})
-        for (check, item, torch), verdicts in group_by_cell(judged.verdicts).items():
+        for (check, item, torch), verdicts in group_by_cell(results.verdicts).items():
             lines.setdefault((check, item), {})[torch] = self._cell(verdicts, torch, cases)
-        self.times += [(patch, timed) for timed in judged.times]
+        self.times += [(patch, ratio) for ratio in results.times]
 
     @property
     def torches(self) -> tuple[str, ...]:
@@ -160,32 +160,34 @@ class Page:
             commands=tuple(commands),
         )
 
-    def _case(self, one: ComparedCase, verdicts: Mapping[tuple[str, str, str], Verdict]) -> int:
-        environment = tuple(sorted({**one.patched.environment, "measured on": one.on}.items()))
+    def _case(self, compared: ComparedCase, verdicts: Mapping[tuple[str, str, str], Verdict]) -> int:
+        environment = tuple(sorted({**compared.patched.environment, "measured on": compared.on}.items()))
         return self._tables.place(
             "cases",
-            name=one.name,
-            torch=one.case.torch,
-            facts=self._tables.place("fact_lists", facts=tuple(self._facts(one, verdicts))),
-            unpatched_failure=self._value(_failure_text(one.unpatched)),
-            patched_failure=self._value(_failure_text(one.patched)),
+            name=compared.name,
+            torch=compared.case.torch,
+            facts=self._tables.place("fact_lists", facts=tuple(self._facts(compared, verdicts))),
+            unpatched_failure=self._value(_failure_text(compared.unpatched)),
+            patched_failure=self._value(_failure_text(compared.patched)),
             environment=self._tables.place("environments", pairs=environment),
-            diff=self._diff(one.code),
-            history=tuple(self._history(one)),
+            diff=self._diff(compared.code),
+            history=tuple(self._history(compared)),
         )
 
-    def _facts(self, one: ComparedCase, verdicts: Mapping[tuple[str, str, str], Verdict]) -> Iterator[int]:
+    def _facts(self, compared: ComparedCase, verdicts: Mapping[tuple[str, str, str], Verdict]) -> Iterator[int]:
         """The facts of a case, those of its kernels first; code and kind are empty where nothing judged it."""
-        before = one.unpatched.facts if one.unpatched else {}
-        names = {*before, *one.patched.facts, *one.golden.facts} - not_requested(one.golden.facts, one.patched.facts)
+        before = compared.unpatched.facts if compared.unpatched else {}
+        names = {*before, *compared.patched.facts, *compared.golden.facts} - not_requested(
+            compared.golden.facts, compared.patched.facts
+        )
         sides = {
-            "golden": one.golden.facts,
-            "golden_unpatched": one.golden_unpatched.facts,
+            "golden": compared.golden.facts,
+            "golden_unpatched": compared.golden_unpatched.facts,
             "unpatched": before,
-            "patched": one.patched.facts,
+            "patched": compared.patched.facts,
         }
         for name in sorted(names, key=lambda name: (check_of(name) != "kernels", name)):
-            verdict = verdicts.get((one.case.torch, one.name, name))
+            verdict = verdicts.get((compared.case.torch, compared.name, name))
             yield self._place_values(
                 "facts",
                 name=name,
@@ -208,12 +210,13 @@ class Page:
     def _diff_line(self, line: DiffLine) -> int:
         return self._tables.place("diff_lines", **vars(line))
 
-    def _history(self, one: ComparedCase) -> Iterator[int]:
+    def _history(self, compared: ComparedCase) -> Iterator[int]:
         """Values over time, unpatched and patched, of each fact that has those of several runs."""
-        past, line = self.past(one.case.workload, one.case.device), release_line(one.case.torch)
+        past, line = self.past(compared.case.workload, compared.case.device), release_line(compared.case.torch)
         for fact in sorted({fact for torch, _, fact in past if torch == line}):
             old, new = (
-                tuple(map(_past_text, past.get((line, side, fact), ()))) for side in (UNPATCHED, str(one.case.patch))
+                tuple(map(_past_text, past.get((line, side, fact), ())))
+                for side in (UNPATCHED, str(compared.case.patch))
             )
             if max(len(old), len(new)) > 1:
                 yield self._tables.place("histories", fact=fact, unpatched=old, patched=new)

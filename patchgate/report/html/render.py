@@ -1,8 +1,8 @@
 """A page as one HTML file that needs no network: template, style, script and data in it.
 
-Decides how text that is not ours gets in: escaped by the template, or as JSON that no `</script>` can end,
-under a policy that runs this one script and loads nothing. Jinja takes as long to import as the rest of the
-command: it waits until there is a page to write.
+Text that is not ours is escaped by the template, or is JSON that no `</script>` can end, under a policy that runs
+this one script and loads nothing. Jinja takes as long to import as the rest of the command: it waits until there
+is a page to write.
 """
 
 from __future__ import annotations
@@ -10,17 +10,18 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import cache
 from importlib import resources
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
+from patchgate.checks.registry import catalogue
 from patchgate.model.budgets import budget_of
 from patchgate.model.records import Colour
+from patchgate.model.results import Regressions, RunVerdicts, VerdictKey
 from patchgate.model.statistics import Interval
 from patchgate.report.commands import typed
-from patchgate.report.html.changes import News
 from patchgate.report.html.latency_plot import draw_latency
 from patchgate.report.html.page import Address, Page
 
@@ -31,21 +32,26 @@ _FILES = resources.files("patchgate.report.html") / "assets"
 # In the order in which they need each other.
 _SCRIPTS = ("elements.js", "records.js", "plots.js", "matrix.js", "evidence.js", "start.js")
 _MARKS = {Colour.GREEN: "✓", Colour.RED: "✗", Colour.GREY: "?"}
+# Of a cell over the last runs; "-" where it was not there.
+_LETTERS = {"green": "g", "grey": "?", "red": "r"}
+_WORST_LAST = "-g?r"
 
 
-def render_html(title: str, page: Page, *, at: str, code: int, news: News | None = None) -> str:
-    """The whole file; `at` is when it was judged, `code` the exit code. A sweep has news."""
+def render_html(title: str, page: Page, *, at: str, code: int, regressions: Regressions | None = None) -> str:
+    """The whole file; `at` is when it was judged, `code` the exit code. A sweep has regressions."""
     views = page.views
+    colours = colours_over_runs(regressions.runs) if regressions else {}
     return _template().render(
         title=title,
         at=at,
         code=code,
         views=views,
         marks=_MARKS,
-        news=news,
+        regressions=regressions,
         note=page.note,
         figures=list(_figures(page, with_patch=len(views) > 1)),
-        data=embedded({**page.data, "turns": _turns(news)}),
+        # Keyed by the address, its parts not escaped.
+        data=embedded({**page.data, "turns": {"\n".join(cell): marks for cell, marks in colours.items()}}),
     )
 
 
@@ -54,13 +60,13 @@ def _template() -> Template:
     """The page without its contents. Text is escaped unless the template says that it is ours (`safe`)."""
     from jinja2 import Environment, FunctionLoader, StrictUndefined
 
-    made = Environment(
+    environment = Environment(
         loader=FunctionLoader(_file), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
-    made.filters |= {"typed": typed, "address": address}
+    environment.filters |= {"typed": typed, "address": address, "cell_address": cell_address, "title_of": _title_of}
     style, script = _file("report.css"), _script()
-    made.globals |= {"style": style, "script": script, "policy": _policy(style, script)}
-    return made.get_template("report.html")
+    environment.globals |= {"style": style, "script": script, "policy": _policy(style, script)}
+    return environment.get_template("report.html")
 
 
 def _figures(page: Page, with_patch: bool) -> Iterator[str]:
@@ -75,10 +81,24 @@ def _figures(page: Page, with_patch: bool) -> Iterator[str]:
         yield draw_latency(ratios, title, budget_of(patches[patch_id].claims, "latency"), style="")
 
 
-def _turns(news: News | None) -> dict[str, str]:
-    """Colours over the last runs by the address of a cell, its parts not escaped."""
-    told = news.turns.items() if news else ()
-    return {"\n".join(cell): marks for cell, marks in told}
+def _title_of(code: str) -> str:
+    """Empty where a history knows a code that is gone."""
+    return catalogue()[code].title if code in catalogue() else ""
+
+
+def cell_address(key: VerdictKey) -> Address:
+    """The cell of the matrix that holds a verdict."""
+    return Address(key.patch, key.check, key.item, key.torch)
+
+
+def colours_over_runs(runs: Sequence[RunVerdicts]) -> dict[Address, str]:
+    """The colour of each cell run by run: "g", "r", "?" not judged, "-" not there. Left out where it never changes."""
+    colours: dict[Address, list[str]] = {}
+    for number, verdicts in enumerate(runs):
+        for key, verdict in verdicts.items():
+            marks = colours.setdefault(cell_address(key), ["-"] * len(runs))
+            marks[number] = max(marks[number], _LETTERS[verdict.colour], key=_WORST_LAST.index)
+    return {cell: "".join(marks) for cell, marks in colours.items() if len({*marks}) > 1}
 
 
 def address(cell: Address) -> str:

@@ -9,7 +9,6 @@ from selenium.webdriver.common.keys import Keys
 
 from patchgate.model.records import Case, Claims, Command, Expectation, Kind, Observation, Patch, Symptom
 from patchgate.model.results import ComparedCase, RunResults, VerdictKey, VerdictSummary
-from patchgate.report.html.changes import news
 from patchgate.report.html.page import Page
 from patchgate.report.html.render import render_html
 from patchgate.runs.history.regressions import regressions_in
@@ -63,7 +62,7 @@ def judged(name=NAME, items=3):
     patch = Patch(id=name, path="p.py", source="", claims=Claims(title=name, source=name, symptom=symptom))
     told = [
         verdict("2.11.0", "kernels", "stack.h200 loads.max", Kind.REGRESSED, "PG301", f"5 {NAME}"),
-        verdict("2.12.1", "kernels", "stack.h200", "loads.max"),
+        verdict("2.12.1", "kernels", "stack.h200 loads.max"),
         verdict("2.11.0", "parity", f"{NAME} bits", Kind.UNMEASURED, "PG508"),
         *(verdict(torch, "graph", f"item{n:05}.h200 x") for n in range(items) for torch in TORCHES),
     ]
@@ -86,7 +85,7 @@ def written(folder, *patches, told=None):
         made.add(one)
     path = folder / "report.html"
     title = "a report" if len(patches) > 1 else NAME
-    path.write_text(render_html(title, made, at="now", code=1, news=told), encoding="utf-8")
+    path.write_text(render_html(title, made, at="now", code=1, regressions=told), encoding="utf-8")
     return path
 
 
@@ -196,10 +195,10 @@ def test_on_a_phone_the_page_never_scrolls_sideways(browser, page):
     assert not browser.too_wide("dialog")
 
 
-def test_the_news_of_a_sweep_lead_to_their_cells(browser, tmp_path):
+def test_the_changes_of_a_sweep_lead_to_their_cells(browser, tmp_path):
     key = VerdictKey(NAME, "2.11.0", "kernels", "stack.h200", "loads.max")
     runs = [{key: VerdictSummary("green", "PG300", "4")}, {key: VerdictSummary("red", "PG301", "5")}]
-    told = news(regressions_in(runs))
+    told = regressions_in(runs)
     browser.open(written(tmp_path, judged(), judged("sound"), told=told))
     browser.one("section ul a").click()
     assert browser.one("#cell-title").text == f"{NAME} · kernels · stack.h200 · torch 2.11.0"

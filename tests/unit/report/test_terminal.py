@@ -7,7 +7,8 @@ from expecttest import assert_expected_inline
 from rich.console import Console
 
 from patchgate.model.records import Code
-from patchgate.report.terminal import show_code, show_run, to_stdout
+from patchgate.report.explain import show_code
+from patchgate.report.terminal import show_run, to_stdout
 from patchgate.report.view import view
 
 

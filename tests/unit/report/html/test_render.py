@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 from patchgate.model.records import Claims, Command, Kind, Patch
 from patchgate.model.results import RunResults, TimeRatio, VerdictKey, VerdictSummary
 from patchgate.model.statistics import Interval
-from patchgate.report.html.changes import news
 from patchgate.report.html.page import Page
 from patchgate.report.html.render import _FILES, _SCRIPTS, address, embedded, render_html
 from patchgate.runs.history.regressions import regressions_in
@@ -142,7 +141,7 @@ def test_news_of_a_sweep_are_links_into_the_page_and_escaped():
     page.add(RunResults(patch=patch, torches=("2.11.0",), verdicts=(verdict("stack.h200 x"),)))
     key = VerdictKey("mine", "2.11.0", "kernels", SCRIPT, "x")
     runs = [{key: VerdictSummary("green", "PG300", "4")}, {key: VerdictSummary("red", "PG301", SCRIPT)}]
-    told = render_html("sweep", page, at="now", code=1, news=news(regressions_in(runs)))
+    told = render_html("sweep", page, at="now", code=1, regressions=(regressions_in(runs)))
     assert told.count('href="#mine/kernels/%3Cscript%3Ealert%281%29%3C%2Fscript%3E@2.11.0"') == 2
     assert SCRIPT not in told
     assert "green -&gt; red (PG301)" in told

@@ -1,10 +1,23 @@
-"""Every check with its question and every verdict code with its texts, as one Markdown page: docs/verdicts.md."""
+"""What a verdict code means, in a terminal, and all checks and codes as the page docs/verdicts.md."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
+from rich.console import Console
+from rich.text import Text
+
 from patchgate.checks.registry import all_checks, catalogue
+from patchgate.model.records import Code
+from patchgate.report.commands import next_step
+from patchgate.report.terminal import labelled
+
+
+def show_code(console: Console, code: Code) -> None:
+    """Print what a verdict code means, why it matters, how to fix it."""
+    console.print(Text(f"{code.code}  {code.title}", style="bold"))
+    for label, text in (("what", code.what), ("why", code.why), ("fix", next_step(code.fix, code.commands))):
+        console.print(labelled(label, text))
 
 
 def render_catalogue() -> Iterator[str]:

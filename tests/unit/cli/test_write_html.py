@@ -4,7 +4,7 @@ import json
 import os
 import re
 
-from patchgate.cli.pages import write_page
+from patchgate.cli.write_html import write_html
 from patchgate.model.records import Case, Claims, Expectation, Observation, Patch
 from patchgate.model.results import ComparedCase, RunResults
 from patchgate.runs.history.store import History
@@ -34,7 +34,7 @@ def written(folder):
     (folder / "verdicts.json").write_text("")
     os.utime(folder / "verdicts.json", (0, 0))
     page, history = folder / "report.html", folder / "history.sqlite"
-    write_page(page, "mine", [judged()], since=folder / "verdicts.json", code=0, history=history)
+    write_html(page, "mine", [judged()], since=folder / "verdicts.json", code=0, history=history)
     text = page.read_text()
     return text, json.loads(re.search(r'id="data">(.*?)</script>', text, re.DOTALL)[1])
 
