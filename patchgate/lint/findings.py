@@ -1,13 +1,13 @@
-"""Remarks about single releases -> findings about ranges of them, worded and in order.
+"""What rules read (views of a file in single releases) and what they find, merged into ranges of releases.
 
-A rule gets views and yields remarks. What it says alike of several releases becomes one finding.
+What a rule says alike of several releases is one finding.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 
 from patchgate.lint.index.release import Release
@@ -24,17 +24,25 @@ class Severity(str, Enum):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Remark:
-    """What a rule says about one release. `evidence` and `detail` may differ between releases."""
+class Finding:
+    """One line of a file, one code, the releases for which it holds.
+
+    A rule gives one for each release; `merged` makes one of those that say the same, and fills in `path`, `line` (the
+    text of the line) and `shown_releases` (`releases` as ranges). From then on `span` counts characters.
+    """
 
     code: str
-    version: str
     span: Span
     message: str
     severity: Severity = Severity.RED
+    releases: tuple[str, ...] = ()
     fix: str = ""
+    #: What proves it, and what `--details` shows; both may differ between releases.
     evidence: str = ""
     detail: str = ""
+    path: str = ""
+    line: str = ""
+    shown_releases: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,7 +58,7 @@ class View:
     def version(self) -> str:
         return self.release.version
 
-    def remark(
+    def finding(
         self,
         code: Code,
         span: Span,
@@ -60,73 +68,39 @@ class View:
         fix: str = "",
         evidence: str = "",
         detail: str = "",
-    ) -> Remark:
-        """What a rule says about this release."""
-        return Remark(
+    ) -> Finding:
+        """What a rule says of this release."""
+        return Finding(
             code=code.code,
-            version=self.version,
             span=span,
             message=message,
             severity=severity,
+            releases=(self.version,),
             fix=fix,
             evidence=evidence,
             detail=detail,
         )
 
 
-@dataclass(frozen=True, kw_only=True)
-class Finding:
-    """What is reported: one line of a file, one code, the releases for which it holds.
-
-    `span` counts characters; `line` is the text of its line. `shown_releases` words `releases` as ranges.
-    """
-
-    code: str
-    severity: Severity
-    path: str
-    span: Span
-    message: str
-    releases: tuple[str, ...] = ()
-    shown_releases: str = ""
-    fix: str = ""
-    evidence: str = ""
-    detail: str = ""
-    line: str = ""
-
-
 def finding_in_file(code: Code, path: str, span: Span, message: str, source: str, fix: str = "") -> Finding:
     """A red finding about the file itself, of no release."""
     line = _line(lines_of(source), span)
-    return Finding(code=code.code, severity=Severity.RED, path=path, span=span, message=message, fix=fix, line=line)
+    return Finding(code=code.code, path=path, span=span, message=message, fix=fix, line=line)
 
 
-def merged(remarks: Iterable[Remark], path: str, known: Sequence[str], source: str) -> list[Finding]:
+def merged(findings: Iterable[Finding], path: str, known: Sequence[str], source: str) -> list[Finding]:
     """One finding for all releases in which a rule says the same about the same place."""
-    groups: dict[tuple[object, ...], dict[str, Remark]] = {}
-    for each in remarks:
-        key = (each.span, each.code, each.message, each.severity, each.fix)
-        groups.setdefault(key, {}).setdefault(each.version, each)
-    lines = lines_of(source)
-    findings = []
+    groups: dict[tuple[object, ...], dict[str, Finding]] = {}
+    for finding in findings:
+        key = (finding.span, finding.code, finding.message, finding.severity, finding.fix)
+        groups.setdefault(key, {}).setdefault(finding.releases[0], finding)
+    lines, result = lines_of(source), []
     for group in groups.values():
         releases = tuple(version for version in known if version in group)
         last = group[releases[-1]]
-        findings.append(
-            Finding(
-                code=last.code,
-                severity=last.severity,
-                path=path,
-                span=_in_characters(last.span, lines),
-                releases=releases,
-                shown_releases=show_releases(releases, known),
-                message=last.message,
-                fix=last.fix,
-                evidence=last.evidence,
-                detail=last.detail,
-                line=_line(lines, last.span),
-            )
-        )
-    return sorted(findings, key=lambda each: (each.span, each.code, each.releases, each.message))
+        span, line, text = _in_characters(last.span, lines), _line(lines, last.span), show_releases(releases, known)
+        result.append(replace(last, path=path, span=span, line=line, releases=releases, shown_releases=text))
+    return sorted(result, key=lambda each: (each.span, each.code, each.releases, each.message))
 
 
 def lines_of(source: str) -> list[str]:

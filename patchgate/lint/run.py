@@ -119,13 +119,13 @@ def lint_source(
             for release in releases
             if "torch" in source or "triton" in source
         ]
-        remarks = [remark for rule in RULES for remark in rule(views)]
+        by_release = [finding for rule in RULES for finding in rule(views)]
     except Unreadable as error:
         return [not_python(error.line, error.reason, path, source)], []
     except (RecursionError, MemoryError):
         return [not_python(1, "nested too deeply", path, source)], []
     known = [release.version for release in releases]
-    return apply_ignores(merged(remarks, path, known, source), source, path), views
+    return apply_ignores(merged(by_release, path, known, source), source, path), views
 
 
 def names_in(views: Sequence[View]) -> list[NamePresence]:

@@ -1,7 +1,7 @@
 """The rules of lint, one a file. A module in this folder is a rule by being there.
 
 Its codes are the `Code` records in it. A rule about Python patches has a function `check`, which reads what the patch
-does in each release and yields remarks; the others are called by name (diffs, ignore comments, unreadable files).
+does in each release and yields findings; the others are called by name (diffs, ignore comments, unreadable files).
 """
 
 from __future__ import annotations
@@ -10,10 +10,10 @@ from collections.abc import Callable, Iterator, Sequence
 from importlib import import_module
 from pkgutil import iter_modules
 
-from patchgate.lint.findings import Remark, View
+from patchgate.lint.findings import Finding, View
 from patchgate.model.records import Code
 
-Rule = Callable[[Sequence[View]], Iterator[Remark]]
+Rule = Callable[[Sequence[View]], Iterator[Finding]]
 
 _MODULES = [vars(import_module(f"{__name__}.{module.name}")) for module in iter_modules(__path__)]
 

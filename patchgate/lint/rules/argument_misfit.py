@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from patchgate.lint.findings import Remark, View
+from patchgate.lint.findings import Finding, View
 from patchgate.lint.index.signatures import misfit
 from patchgate.model.records import Code
 
@@ -17,11 +17,11 @@ MISFIT = Code(
 )
 
 
-def check(views: Sequence[View]) -> Iterator[Remark]:
+def check(views: Sequence[View]) -> Iterator[Finding]:
     for view in views:
         for call in view.usage.calls:
             parameters = call.function.parameters[1:] if call.bound else call.function.parameters
             problem = misfit(parameters, call.positional, call.keywords, starred=call.starred)
             if call.reachable and problem is not None:
                 name = ".".join(call.dotted.split(".")[-2:])
-                yield view.remark(MISFIT, call.span, f"`{name}` {problem}")
+                yield view.finding(MISFIT, call.span, f"`{name}` {problem}")

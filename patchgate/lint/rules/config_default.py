@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from patchgate.lint.findings import Remark, Severity, View
+from patchgate.lint.findings import Finding, Severity, View
 from patchgate.lint.interpret.references import Presence, Reference
 from patchgate.lint.interpret.torch_names import module_of
 from patchgate.model.records import Code
@@ -18,7 +18,7 @@ DEFAULT_DIFFERS = Code(
 )
 
 
-def check(views: Sequence[View]) -> Iterator[Remark]:
+def check(views: Sequence[View]) -> Iterator[Finding]:
     defaults: dict[str, dict[str, tuple[View, Reference, str]]] = {}
     for view in views:
         for reference in view.usage.references:
@@ -31,7 +31,7 @@ def check(views: Sequence[View]) -> Iterator[Remark]:
         if len({text for _, _, text in by_version.values()}) > 1:
             for view, reference, text in by_version.values():
                 message = f"default of `{dotted}` is `{text}`"
-                yield view.remark(DEFAULT_DIFFERS, reference.span, message, severity=Severity.NOTE)
+                yield view.finding(DEFAULT_DIFFERS, reference.span, message, severity=Severity.NOTE)
 
 
 def _default(view: View, reference: Reference) -> str | None:

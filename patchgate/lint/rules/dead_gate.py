@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from patchgate.lint.findings import Remark, Severity, View
+from patchgate.lint.findings import Finding, Severity, View
 from patchgate.lint.interpret.references import Gate, Span
 from patchgate.model.records import Code
 
@@ -21,7 +21,7 @@ DEAD_GATE = Code(
 )
 
 
-def check(views: Sequence[View]) -> Iterator[Remark]:
+def check(views: Sequence[View]) -> Iterator[Finding]:
     in_matrix = [view for view in views if view.in_matrix]
     judged, which = (in_matrix, "row of the matrix") if in_matrix else (views, "indexed release")
     gates: dict[Span, list[tuple[View, Gate]]] = {}
@@ -36,7 +36,7 @@ def check(views: Sequence[View]) -> Iterator[Remark]:
         severity = Severity.RED if span in blocking else Severity.NOTE
         for view, gate in evaluated:
             message = f"no {which} ({judged[0].version} to {judged[-1].version}) satisfies `{gate.text}`"
-            yield view.remark(DEAD_GATE, span, message, severity=severity)
+            yield view.finding(DEAD_GATE, span, message, severity=severity)
 
 
 def _blocking(views: Sequence[View]) -> set[Span]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from patchgate.lint.findings import Remark, Severity, View
+from patchgate.lint.findings import Finding, Severity, View
 from patchgate.lint.interpret.references import Rebinding
 from patchgate.lint.interpret.torch_names import module_of
 from patchgate.model.records import Code
@@ -22,7 +22,7 @@ HELD_BY_VALUE = Code(
 _SHOWN = 4
 
 
-def check(views: Sequence[View]) -> Iterator[Remark]:
+def check(views: Sequence[View]) -> Iterator[Finding]:
     for view in views:
         rebound = {rebinding.target for rebinding in view.usage.rebindings}
         for rebinding in view.usage.rebindings:
@@ -30,7 +30,7 @@ def check(views: Sequence[View]) -> Iterator[Remark]:
                 continue
             registries = view.release.registries(rebinding.origin)
             if registries:
-                yield view.remark(
+                yield view.finding(
                     HELD_BY_VALUE,
                     rebinding.span,
                     f"the original stays registered by {_listed(registries)}",
@@ -40,7 +40,7 @@ def check(views: Sequence[View]) -> Iterator[Remark]:
                 )
             holders = [holder for holder in _holders(view, rebinding, rebinding.origin) if holder not in rebound]
             if holders:
-                yield view.remark(
+                yield view.finding(
                     HELD_BY_VALUE,
                     rebinding.span,
                     f"the original stays in {_listed(holders)}",

@@ -9,7 +9,7 @@ import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from patchgate.lint.findings import Finding, Remark, Severity, lines_of, merged
+from patchgate.lint.findings import Finding, Severity, lines_of, merged
 from patchgate.lint.index.sources import PROJECTS, Sources
 from patchgate.lint.interpret.references import Span
 from patchgate.model.records import Code
@@ -54,10 +54,9 @@ def lint_diff(
     try:
         patch = PatchSet([f"{line}\n" for line in lines_of(text)])
     except UnidiffParseError as error:
-        message = f"not a diff: {error}"
-        remark = Remark(code=DOES_NOT_APPLY.code, version=known[-1], span=_START, message=message)
-        return merged([remark], path, known, text)
-    remarks: list[Remark] = []
+        code, message = DOES_NOT_APPLY.code, f"not a diff: {error}"
+        return merged([Finding(code=code, releases=(known[-1],), span=_START, message=message)], path, known, text)
+    findings: list[Finding] = []
     wanted = [version for version in known if claimed is None or claimed.contains(version, prereleases=True)]
     for file in patch:
         if not file.path.endswith(".py") or file.path.split("/")[0] not in PROJECTS:
@@ -68,16 +67,16 @@ def lint_diff(
         lines = {version: lines_of(text) if text else [] for version, text in texts.items() if text is not None}
         there = {version: found for version, found in lines.items() if found or not file.is_added_file}
         for hunk in file:
-            remarks += _hunk_remarks(hunk, file.path, there)
-    return merged(remarks, path, known, text)
+            findings += _hunk_findings(hunk, file.path, there)
+    return merged(findings, path, known, text)
 
 
-def _not_placed(versions: Sequence[str], path: str) -> Iterator[Remark]:
+def _not_placed(versions: Sequence[str], path: str) -> Iterator[Finding]:
     fix = f"patchgate lint --fetch {shlex.quote(path)}   (or --sources FOLDER, a site-packages with torch in it)"
     for version in versions:
-        yield Remark(
+        yield Finding(
             code=NOT_PLACED.code,
-            version=version,
+            releases=(version,),
             span=_START,
             message="cannot tell whether the hunks apply: no sources of a release at hand",
             severity=Severity.NOTE,
@@ -85,7 +84,7 @@ def _not_placed(versions: Sequence[str], path: str) -> Iterator[Remark]:
         )
 
 
-def _hunk_remarks(hunk: Hunk, path: str, lines: Mapping[str, Sequence[str]]) -> Iterator[Remark]:
+def _hunk_findings(hunk: Hunk, path: str, lines: Mapping[str, Sequence[str]]) -> Iterator[Finding]:
     """Nothing where the hunk applies as written. `lines`: version -> the lines of the file in that release."""
     span = Span(line=(hunk[0].diff_line_no or 2) - 1 if len(hunk) else 1, column=1, width=2)
     expected = [line.value.rstrip("\r\n") for line in hunk if line.is_context or line.is_removed]
@@ -95,11 +94,11 @@ def _hunk_remarks(hunk: Hunk, path: str, lines: Mapping[str, Sequence[str]]) -> 
         if offset is None:
             what = "does not apply to" if lines[version] else "has no file"
             message = f"hunk {what} `{path}`"
-            yield Remark(code=DOES_NOT_APPLY.code, version=version, span=span, message=message, evidence=evidence)
+            yield Finding(code=DOES_NOT_APPLY.code, releases=(version,), span=span, message=message, evidence=evidence)
         elif offset:
-            yield Remark(
+            yield Finding(
                 code=APPLIES_ELSEWHERE.code,
-                version=version,
+                releases=(version,),
                 span=span,
                 message=f"hunk applies to `{path}` at another line",
                 severity=Severity.NOTE,

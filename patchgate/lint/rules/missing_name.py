@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from patchgate.lint.findings import Remark, Severity, View
+from patchgate.lint.findings import Finding, Severity, View
 from patchgate.lint.interpret.references import Definition, Presence, Reachability, Reference
 from patchgate.model.records import Code
 
@@ -42,7 +42,7 @@ OPTION_MISSING = Code(
 )
 
 
-def check(views: Sequence[View]) -> Iterator[Remark]:
+def check(views: Sequence[View]) -> Iterator[Finding]:
     homes = _homes(views)
     for view, reference in missing_references(views):
         code, what, fix = NAME_MISSING, f"`{reference.name}` missing on `{reference.owner}`", ""
@@ -57,7 +57,7 @@ def check(views: Sequence[View]) -> Iterator[Remark]:
                 fix = f"import it from `{home.rpartition('.')[0]}` there"
         # Outside the gate a missing name is only worth knowing before someone widens the gate.
         severity, where = (Severity.RED, "") if reference.reachable else (Severity.NOTE, " (outside the gate)")
-        yield view.remark(code, reference.span, what + where, severity=severity, fix=fix)
+        yield view.finding(code, reference.span, what + where, severity=severity, fix=fix)
 
 
 def missing_references(views: Sequence[View]) -> Iterator[tuple[View, Reference]]:

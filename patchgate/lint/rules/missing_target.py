@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from patchgate.lint.findings import Remark, Severity, View
+from patchgate.lint.findings import Finding, Severity, View
 from patchgate.lint.interpret.references import Presence, Reachability
 from patchgate.lint.rules.missing_name import same_name
 from patchgate.model.records import Code
@@ -22,7 +22,7 @@ TARGET_MISSING = Code(
 )
 
 
-def check(views: Sequence[View]) -> Iterator[Remark]:
+def check(views: Sequence[View]) -> Iterator[Finding]:
     for view in views:
         for rebinding in view.usage.rebindings:
             if rebinding.presence is not Presence.MISSING or rebinding.function is None:
@@ -33,4 +33,4 @@ def check(views: Sequence[View]) -> Iterator[Remark]:
                 continue
             severity, where = (Severity.RED, "") if rebinding.reachable else (Severity.NOTE, " (outside the gate)")
             message = f"target `{rebinding.target}` missing{where}"
-            yield view.remark(TARGET_MISSING, rebinding.span, message, severity=severity)
+            yield view.finding(TARGET_MISSING, rebinding.span, message, severity=severity)

@@ -11,7 +11,7 @@ import ast
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from patchgate.lint.findings import Remark, Severity, View
+from patchgate.lint.findings import Finding, Severity, View
 from patchgate.lint.index.read_function import parameters_of
 from patchgate.lint.index.records import CallSite, Function, Parameter
 from patchgate.lint.index.signatures import accepts, misfit, written
@@ -74,22 +74,22 @@ class _Pair:
         return f"called so in {', '.join(places)}{more}"
 
 
-def check(views: Sequence[View]) -> Iterator[Remark]:
-    overrides: dict[Span, list[list[Remark]]] = {}
+def check(views: Sequence[View]) -> Iterator[Finding]:
+    overrides: dict[Span, list[list[Finding]]] = {}
     for view in views:
         for rebinding in (*view.usage.rebindings, *view.usage.overrides):
             if not rebinding.reachable or rebinding.original is None or rebinding.function is None:
                 continue
             pair = _pair(view, rebinding, rebinding.original, rebinding.function)
-            remarks = [*_form(pair), *_signature(pair), *_dropped(pair)]
+            findings = [*_form(pair), *_signature(pair), *_dropped(pair)]
             if rebinding.inherited:
-                overrides.setdefault(rebinding.span, []).append(remarks)
+                overrides.setdefault(rebinding.span, []).append(findings)
             else:
-                yield from remarks
+                yield from findings
     for by_release in overrides.values():
         if all(by_release):
             continue
-        yield from (remark for remarks in by_release for remark in remarks)
+        yield from (finding for findings in by_release for finding in findings)
 
 
 def _pair(view: View, rebinding: Rebinding, original: Function, function: FunctionNode) -> _Pair:
@@ -117,7 +117,7 @@ def _misfit(parameters: Sequence[Parameter], site: CallSite) -> str | None:
     return misfit(parameters, site.positional, site.keywords, starred=site.star)
 
 
-def _form(pair: _Pair) -> Iterator[Remark]:
+def _form(pair: _Pair) -> Iterator[Finding]:
     original, rebinding = pair.original, pair.rebinding
     wanted = original.form if original.form not in ("function", "method") else None
     same_kind = wanted == rebinding.form or {wanted, rebinding.form} == {"property", "cached-property"}
@@ -131,10 +131,10 @@ def _form(pair: _Pair) -> Iterator[Remark]:
     else:
         return
     fix = f"assign `{_WRAPPERS[wanted]}(...)`" if wanted in _WRAPPERS else ""
-    yield pair.view.remark(FORM_DRIFT, rebinding.span, f"`{rebinding.name}` {problem}", severity=severity, fix=fix)
+    yield pair.view.finding(FORM_DRIFT, rebinding.span, f"`{rebinding.name}` {problem}", severity=severity, fix=fix)
 
 
-def _signature(pair: _Pair) -> Iterator[Remark]:
+def _signature(pair: _Pair) -> Iterator[Finding]:
     if pair.original.form in ("property", "cached-property"):
         return
     lacking = [
@@ -158,10 +158,10 @@ def _signature(pair: _Pair) -> Iterator[Remark]:
     else:
         reason, severity, evidence = f"does not take {names}; no call passes it", Severity.NOTE, ""
     message, span = f"{pair.text} {reason}", pair.rebinding.span
-    yield pair.view.remark(SIGNATURE_DRIFT, span, message, severity=severity, fix=fix, evidence=evidence)
+    yield pair.view.finding(SIGNATURE_DRIFT, span, message, severity=severity, fix=fix, evidence=evidence)
 
 
-def _order(pair: _Pair) -> Iterator[Remark]:
+def _order(pair: _Pair) -> Iterator[Finding]:
     """Parameters that stand at another place than torch's callers put their arguments."""
     places = {p.name: at for at, p in enumerate(pair.ours) if p.kind.startswith("positional")}
     wanted = [(at, p.name) for at, p in enumerate(pair.theirs) if p.kind.startswith("positional")]
@@ -171,7 +171,7 @@ def _order(pair: _Pair) -> Iterator[Remark]:
     proof = [site for site in pair.sites if site.positional > moved[0][0] and not site.star]
     proof = [site for site in proof if _misfit(pair.theirs, site) is None]
     names = ", ".join(f"`{name}`" for _, name in moved)
-    yield pair.view.remark(
+    yield pair.view.finding(
         SIGNATURE_DRIFT,
         pair.rebinding.span,
         f"{pair.text} has {names} at another place, {'where' if proof else 'though no call in'} torch"
@@ -182,7 +182,7 @@ def _order(pair: _Pair) -> Iterator[Remark]:
     )
 
 
-def _dropped(pair: _Pair) -> Iterator[Remark]:
+def _dropped(pair: _Pair) -> Iterator[Finding]:
     """Parameters that torch passes, and that the replacement takes only to call the original without them."""
     mentioned = {node.id for node in ast.walk(pair.function) if isinstance(node, ast.Name)}
     taken = {p.name for p in pair.ours} - mentioned
@@ -200,4 +200,4 @@ def _dropped(pair: _Pair) -> Iterator[Remark]:
         for name in sorted(taken & passed - reached - set(call.keywords)):
             message = f"{pair.text} takes `{name}`, which torch passes, and calls the original without it"
             fix = f"pass `{name}={name}` on"
-            yield pair.view.remark(SIGNATURE_DRIFT, call.span, message, severity=Severity.NOTE, fix=fix)
+            yield pair.view.finding(SIGNATURE_DRIFT, call.span, message, severity=Severity.NOTE, fix=fix)

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from patchgate.lint.findings import Remark, Severity, View
+from patchgate.lint.findings import Finding, Severity, View
 from patchgate.lint.index.read_function import fingerprint
 from patchgate.lint.interpret.references import FunctionNode, Rebinding
 from patchgate.lint.similarity import COPY, body_of, edits_lost, likeness, three_way
@@ -61,7 +61,7 @@ class _Base:
     text: str | None
 
 
-def check(views: Sequence[View]) -> Iterator[Remark]:
+def check(views: Sequence[View]) -> Iterator[Finding]:
     by_target: dict[str, list[_Pair]] = {}
     for view in views:
         for each in view.usage.rebindings:
@@ -77,10 +77,10 @@ def check(views: Sequence[View]) -> Iterator[Remark]:
         if base is None:
             yield from _changed(applied)
         else:
-            yield from (remark for pair in applied if pair.body != base.body for remark in _stale(pair, base))
+            yield from (finding for pair in applied if pair.body != base.body for finding in _stale(pair, base))
 
 
-def _changed(applied: Sequence[_Pair]) -> Iterator[Remark]:
+def _changed(applied: Sequence[_Pair]) -> Iterator[Finding]:
     """The body is not a copy of torch's, as far as one can see: each change upstream deserves a look."""
     steps = [new.view.version for old, new in pairwise(applied) if old.body != new.body]
     if not steps:
@@ -88,7 +88,7 @@ def _changed(applied: Sequence[_Pair]) -> Iterator[Remark]:
     fix = "" if applied[-1].text() is not None else "`--fetch` tells whether the override is a copy that lost edits"
     for pair in applied:
         message = f"upstream body of `{pair.rebinding.short_target}` changes in {', '.join(steps)}"
-        yield pair.view.remark(BODY_CHANGED, pair.rebinding.span, message, severity=Severity.NOTE, fix=fix)
+        yield pair.view.finding(BODY_CHANGED, pair.rebinding.span, message, severity=Severity.NOTE, fix=fix)
 
 
 def _base(pairs: Sequence[_Pair], applied: Sequence[_Pair]) -> _Base | None:
@@ -112,7 +112,7 @@ def _base(pairs: Sequence[_Pair], applied: Sequence[_Pair]) -> _Base | None:
     return base(best) if best is not None and alike[best] >= COPY else None
 
 
-def _stale(pair: _Pair, base: _Base) -> Iterator[Remark]:
+def _stale(pair: _Pair, base: _Base) -> Iterator[Finding]:
     now, name = pair.text(), pair.rebinding.short_target
     message, detail = f"override of `{name}` is the body of {base.releases}, which is another one here", ""
     fix = "port the edits (`--fetch --details` shows them)"
@@ -125,4 +125,4 @@ def _stale(pair: _Pair, base: _Base) -> Iterator[Remark]:
         message = f"override of `{name}` copies the body of {base.releases} and lacks {edits}"
         detail = three_way(base.releases, base.text, pair.view.version, now, override, lost)
         fix = "port the edits (`--details` shows them)"
-    yield pair.view.remark(BODY_CHANGED, pair.rebinding.span, message, fix=fix, detail=detail)
+    yield pair.view.finding(BODY_CHANGED, pair.rebinding.span, message, fix=fix, detail=detail)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from patchgate.lint.findings import Remark, Severity, View
+from patchgate.lint.findings import Finding, Severity, View
 from patchgate.lint.interpret.references import Rebinding
 from patchgate.model.records import Code
 
@@ -19,7 +19,7 @@ UNCALLED_TARGET = Code(
 _DISPATCHED = ("__", "visit_", "codegen_", "_print_", "call_")
 
 
-def check(views: Sequence[View]) -> Iterator[Remark]:
+def check(views: Sequence[View]) -> Iterator[Finding]:
     called = {
         rebinding.target for view in views for rebinding in view.usage.rebindings if view.release.calls(rebinding.name)
     }
@@ -31,7 +31,7 @@ def check(views: Sequence[View]) -> Iterator[Remark]:
                 continue
             severity = Severity.RED if rebinding.target in called else Severity.NOTE
             message = f"nothing in torch calls `{rebinding.short_target}`"
-            yield view.remark(UNCALLED_TARGET, rebinding.span, message, severity=severity)
+            yield view.finding(UNCALLED_TARGET, rebinding.span, message, severity=severity)
 
 
 def _is_called_by_name(rebinding: Rebinding) -> bool:

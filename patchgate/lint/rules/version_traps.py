@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from patchgate.lint.findings import Remark, Severity, View
+from patchgate.lint.findings import Finding, Severity, View
 from patchgate.model.records import Code
 
 COMPARED_AS_TEXT = Code(
@@ -33,7 +33,7 @@ PRERELEASE = Code(
 )
 
 
-def check(views: Sequence[View]) -> Iterator[Remark]:
+def check(views: Sequence[View]) -> Iterator[Finding]:
     wrong = {each.span for view in views for each in view.usage.comparisons if each.traps.misorders}
     for view in views:
         for comparison in view.usage.comparisons:
@@ -41,12 +41,12 @@ def check(views: Sequence[View]) -> Iterator[Remark]:
             if traps.textual:
                 severity = Severity.RED if span in wrong else Severity.NOTE
                 fix = "compare `Version(...)` on both sides"
-                yield view.remark(COMPARED_AS_TEXT, span, f"{text} orders plain strings", severity=severity, fix=fix)
+                yield view.finding(COMPARED_AS_TEXT, span, f"{text} orders plain strings", severity=severity, fix=fix)
             if traps.local:
                 message = f"{text} gives another answer for builds with a local version (`+cu130`)"
                 fix = "compare `Version(torch.__version__).public`, or `.release`"
-                yield view.remark(LOCAL_VERSION, span, message, fix=fix)
+                yield view.finding(LOCAL_VERSION, span, message, fix=fix)
             if traps.nightly_below or traps.nightly_above:
                 side = "still counts nightlies as older" if traps.nightly_below else "leaves candidates out"
                 fix = "write the bound with `.dev0` when nightlies should count as the release"
-                yield view.remark(PRERELEASE, span, f"{text} {side}", severity=Severity.NOTE, fix=fix)
+                yield view.finding(PRERELEASE, span, f"{text} {side}", severity=Severity.NOTE, fix=fix)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from patchgate.lint.findings import Remark, View
+from patchgate.lint.findings import Finding, View
 from patchgate.lint.interpret.references import Presence, Span
 from patchgate.lint.rules.missing_name import missing_references
 from patchgate.model.records import Code
@@ -22,7 +22,7 @@ WIDE_GATE = Code(
 )
 
 
-def check(views: Sequence[View]) -> Iterator[Remark]:
+def check(views: Sequence[View]) -> Iterator[Finding]:
     missing: dict[Span, dict[str, set[str]]] = {}
     for view, reference in missing_references(views):
         if reference.reachable and reference.gates:
@@ -35,7 +35,7 @@ def check(views: Sequence[View]) -> Iterator[Remark]:
         fix = f"the names are there: {show_releases(good, known)}" if good else ""
         for view in views:
             if view.version in names_by_version:
-                yield view.remark(WIDE_GATE, gate, f"the gate admits releases without {shown}", fix=fix)
+                yield view.finding(WIDE_GATE, gate, f"the gate admits releases without {shown}", fix=fix)
 
 
 def _runs(view: View, gate: Span) -> bool:
