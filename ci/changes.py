@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
 
-from patchgate.inputs.golden import expectation, path_of, read_golden
+from patchgate.inputs.golden import expectation, golden_path, read_golden
 from patchgate.inputs.matrix import load_matrix
 from patchgate.inputs.workloads import OPTIONS, load_workloads
 from patchgate.model.facts import UNPATCHED, format_value
@@ -43,7 +43,7 @@ def page() -> str:
     releases = [row.torch for row in load_matrix()]
     lines, still = [], []
     for name in load_workloads():
-        section = read_golden(path_of(name, DEVICE), name, DEVICE)
+        section = read_golden(golden_path(name, DEVICE), name, DEVICE)
         if not section.sections.get(UNPATCHED):
             continue
         told = [expectation(section, Case(torch=torch, device=DEVICE, workload=name)).facts for torch in releases]
@@ -59,7 +59,7 @@ def page() -> str:
 
 def _options(releases: Sequence[str]) -> list[str]:
     """What each release gave torch.compile to know, and what it took away; modes are told with what they set."""
-    golden = read_golden(path_of(OPTIONS.name, "cpu"), OPTIONS.name, "cpu")
+    golden = read_golden(golden_path(OPTIONS.name, "cpu"), OPTIONS.name, "cpu")
     told = [expectation(golden, Case(torch=torch, device="cpu", workload=OPTIONS.name)).facts for torch in releases]
     lines = ["", "## Options and modes of torch.compile", "", "| | new | gone | of modes |", "|---|---|---|---|"]
     for torch, (before, after) in zip(releases[1:], pairwise(told), strict=True):

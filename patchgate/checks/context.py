@@ -11,7 +11,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from patchgate.inputs.devices import load_profile
-from patchgate.inputs.golden import GoldenFile, path_of, read_golden
+from patchgate.inputs.golden import GoldenFile, golden_path, read_golden
 from patchgate.inputs.toml import line_of
 from patchgate.inputs.workloads import OPTIONS
 from patchgate.model.errors import UsageError
@@ -20,7 +20,7 @@ from patchgate.model.records import Case, Observation, Patch, Workload
 from patchgate.model.serialization import Answer
 from patchgate.runner.cache import Cache
 from patchgate.runner.client import Runner, request_for
-from patchgate.runner.identity import key_of_question
+from patchgate.runner.identity import answer_key
 from patchgate.runner.run import Run
 
 # A patch is imported on a simulated GPU, so that none is needed and none is touched.
@@ -127,7 +127,7 @@ class CheckContext:
         if patch is not None or profile["kind"] == "real" or not self.run.shelf:
             return asked()
         request = {"do": question, **request_for(workload, profile, patch), **more}
-        key = key_of_question(request, self.runner.identities[torch])
+        key = answer_key(request, self.runner.identities[torch])
         cache, outputs = Cache(Path(self.run.shelf)), Path(more["outputs"]) if "outputs" in more else None
         known = cache.load(key, outputs) if key else None
         if known is not None:
@@ -203,4 +203,4 @@ class CheckContext:
 
 
 def _load_golden(workload: str, device: str) -> GoldenFile:
-    return read_golden(path_of(workload, device), workload, device)
+    return read_golden(golden_path(workload, device), workload, device)

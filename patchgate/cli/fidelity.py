@@ -22,7 +22,7 @@ from patchgate.inputs.patch import load_patch
 from patchgate.inputs.record_device import REAL
 from patchgate.inputs.workloads import load_workloads
 from patchgate.model.errors import UsageError
-from patchgate.model.files import make_emptied
+from patchgate.model.files import make_results_folder
 from patchgate.model.records import Case, Observation, Patch, Workload
 from patchgate.model.results import Fidelity
 from patchgate.report.fidelity import show_fidelity
@@ -70,7 +70,7 @@ def fidelity(
         raise UsageError("no torch to compare on", where="--row", got="none", next="nox -s fidelity")
     chosen = [known[name] for name in workloads or known]
     loaded = [None, *(load_patch(path) for path in patches)]
-    make_emptied(folder, "--folder", mark=NAME)
+    make_results_folder(folder, "--folder", mark=NAME)
     shutil.rmtree(folder, ignore_errors=True)
     run = Run(
         folder=str(folder.resolve()),

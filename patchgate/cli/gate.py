@@ -16,7 +16,7 @@ from patchgate.inputs.devices import load_profile
 from patchgate.inputs.patch import load_patch
 from patchgate.inputs.workloads import workloads_with
 from patchgate.model.errors import UsageError
-from patchgate.model.files import make_emptied, make_folder, write_atomically
+from patchgate.model.files import make_folder, make_results_folder, write_atomically
 from patchgate.model.paths import DEVICES, shown
 from patchgate.model.records import Verdict, exit_code
 from patchgate.model.text import did_you_mean
@@ -82,7 +82,7 @@ def gate(
     )
     for device in run.devices:
         load_profile(device)
-    make_emptied(Path(run.folder), "--folder", mark=NAME)
+    make_results_folder(Path(run.folder), "--folder", mark=NAME)
     torches = ", ".join(run.torches)
     click.echo(f"patchgate {__version__}: {loaded.id} on torch {torches}; devices {', '.join(run.devices)}")
     _show(run, judge_patch(run, workers=workers, quiet=False))

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from patchgate.inputs.patch import files_of
+from patchgate.inputs.patch import source_and_manifest
 from patchgate.model.errors import UsageError
 from patchgate.model.files import write_atomically
 from patchgate.model.paths import shown
@@ -26,7 +26,7 @@ def init(patch: Path, workflow: str | None, force: bool) -> None:
     """
     from patchgate.runs.init import inferred_manifest, workflows  # reads the index of every release
 
-    source, manifest = files_of(patch)
+    source, manifest = source_and_manifest(patch)
     command = gate_command(patch)
     texts = workflows(patch, source, workflow) if workflow else {}
     if workflow and manifest.exists():

@@ -13,9 +13,9 @@ from typing import NoReturn
 import click
 
 from patchgate.cli.init import gate_command
-from patchgate.inputs.patch import DIFFS, files_of
+from patchgate.inputs.patch import DIFFS, source_and_manifest
 from patchgate.inputs.source import Unreadable, read_source
-from patchgate.inputs.split_patches import Part, parts_of, text_of
+from patchgate.inputs.split_patches import Part, find_parts, source_of_part
 from patchgate.inputs.toml import read_toml
 from patchgate.model.errors import UsageError
 from patchgate.model.files import make_folder, write_atomically
@@ -34,7 +34,7 @@ def parts(patch: Path, options: tuple[str, ...], folder: Path) -> NoReturn:
 
     OPTIONS go to each `patchgate gate`.
     """
-    source, manifest = files_of(patch)
+    source, manifest = source_and_manifest(patch)
     text, found = _parts(source)
     make_folder(folder, "--folder")
     paths = [_write_part(part, found, text, folder / "patches", manifest) for part in found]
@@ -53,7 +53,7 @@ def parts(patch: Path, options: tuple[str, ...], folder: Path) -> NoReturn:
 def _parts(source: Path) -> tuple[str, list[Part]]:
     try:
         text = read_source(source)
-        found = [] if source.suffix in DIFFS else parts_of(text)
+        found = [] if source.suffix in DIFFS else find_parts(text)
     except (SyntaxError, Unreadable) as error:
         line, got = (error.line, error.reason) if isinstance(error, Unreadable) else (error.lineno, error.msg)
         where = f"{shown(source)}:{line}"
@@ -69,7 +69,7 @@ def _write_part(part: Part, parts: list[Part], text: str, folder: Path, manifest
     from patchgate.runs.init import inferred_manifest  # reads the index of every release
 
     path = folder / part.name
-    write_atomically(path / "patch.py", text_of(text, part, parts))
+    write_atomically(path / "patch.py", source_of_part(text, part, parts))
     claims = read_toml(manifest) if manifest.is_file() else {}
     inherited = [f"{key} = {claims[key]!r}\n" for key in _INHERITED if key in claims]
     inferred = inferred_manifest(path / "patch.py", path, gate_command(path))

@@ -1,4 +1,4 @@
-"""`patchgate record`: keep what a run observed on a real GPU, to compare simulation with."""
+"""`patchgate record`: keeps what a run observed on a real GPU, to compare simulation with."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import click
 from patchgate.cli.options import folder_option
 from patchgate.inputs.devices import load_profile
 from patchgate.inputs.matrix import load_matrix
-from patchgate.inputs.record_device import keep
+from patchgate.inputs.record_device import record_device
 from patchgate.model.paths import GOLDEN, shown
 from patchgate.runner.run import NAME, load_run
 
@@ -21,5 +21,5 @@ def record(profile: str, folder: str) -> None:
     """Keep what the last run observed on a real GPU (`gate --device cuda`) to compare simulation with."""
     run = load_run(Path(folder) / NAME)
     releases = [row.torch for row in load_matrix()]
-    for path in keep(run.store, profile, load_profile(profile)["name"], GOLDEN, releases):
+    for path in record_device(run.store, profile, load_profile(profile)["name"], GOLDEN, releases):
         click.echo(f"wrote {shown(path)}")

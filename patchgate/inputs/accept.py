@@ -1,19 +1,17 @@
 """Promotes what a run observed to golden; nothing is run again.
 
-Decides which files change and how that is shown before it is written. Only
-cases that were observed are touched: a partial run removes nothing.
+Only cases that were observed are touched: a partial run removes nothing.
 """
 
 from __future__ import annotations
 
 import difflib
-import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
 
-from patchgate.inputs.golden import fold, path_of, read_golden, write_golden
+from patchgate.inputs.golden import fold, format_golden, golden_path, read_golden
 from patchgate.inputs.record_device import REAL
 from patchgate.model.errors import UsageError
 from patchgate.model.files import write_atomically
@@ -21,16 +19,18 @@ from patchgate.model.paths import shown
 from patchgate.model.records import Cause, Command, Observation
 
 HISTORY = "HISTORY.md"
-# A baseline that hung or blew up says something of this machine, not of torch.
+# An unpatched case that hangs or crashes says something about this machine, not about torch.
 _NOT_A_RECORD = {Cause.MACHINE, Cause.HUNG, Cause.OUT_OF_MEMORY, Cause.CRASHED}
 
 
 @dataclass(frozen=True, kw_only=True)
 class Change:
-    """One golden file with its text before and after."""
+    """One golden file."""
 
     path: Path
+    #: Its text as it is; "" when there is no file.
     before: str
+    #: Its text once the change is accepted.
     after: str
 
     @property
@@ -41,7 +41,7 @@ class Change:
         return "\n".join(lines)
 
 
-def refuse_here(environment: dict[str, str]) -> None:
+def refuse_unattended(environment: Mapping[str, str]) -> None:
     """Raises UsageError where nobody reads the diff: under CI and inside a pytest-xdist worker."""
     for name in ("CI", "PYTEST_XDIST_WORKER"):
         if environment.get(name, "").lower() not in ("", "0", "false"):
@@ -53,7 +53,7 @@ def refuse_here(environment: dict[str, str]) -> None:
             )
 
 
-def plan(observations: Iterable[Observation], releases: Sequence[str], folder: Path) -> list[Change]:
+def plan_changes(observations: Iterable[Observation], releases: Sequence[str], folder: Path) -> list[Change]:
     """The files that promoting `observations` would change."""
     groups: dict[tuple[str, str], list[Observation]] = {}
     for observation in observations:
@@ -61,8 +61,8 @@ def plan(observations: Iterable[Observation], releases: Sequence[str], folder: P
             groups.setdefault((observation.case.workload, observation.case.device), []).append(observation)
     changes = []
     for (workload, device), observed in sorted(groups.items()):
-        path = path_of(workload, device, folder)
-        after = write_golden(fold(read_golden(path, workload, device), observed, releases))
+        path = golden_path(workload, device, folder)
+        after = format_golden(fold(read_golden(path, workload, device), observed, releases))
         before = path.read_text(encoding="utf-8") if path.is_file() else ""
         if after != before:
             changes.append(Change(path=path, before=before, after=after))
@@ -78,7 +78,7 @@ def _is_a_record(observation: Observation) -> bool:
     return failure.cause not in ({Cause.MACHINE} if observation.case.patch else _NOT_A_RECORD)
 
 
-def carry_out(changes: Sequence[Change], reason: str, folder: Path) -> None:
+def write_changes(changes: Sequence[Change], reason: str, folder: Path) -> None:
     """Write every change, and the reason into golden/HISTORY.md."""
     for change in changes:
         write_atomically(change.path, change.after)
@@ -88,7 +88,7 @@ def carry_out(changes: Sequence[Change], reason: str, folder: Path) -> None:
     write_atomically(history, before + f"- {date.today().isoformat()} {reason} ({names})\n")
 
 
-def reason_of(text: str | None) -> str:
+def parse_reason(text: str | None) -> str:
     """`text` on one line. Raises UsageError when there is none."""
     reason = " ".join((text or "").split())
     if not reason:
@@ -99,7 +99,3 @@ def reason_of(text: str | None) -> str:
             next=Command(name="accept", arguments=("--reason", "'torch 2.13 fuses the last norm'")),
         )
     return reason
-
-
-def here() -> dict[str, str]:
-    return dict(os.environ)

@@ -1,7 +1,6 @@
 """A unified diff of torch's Python sources -> a patch in Python that does the same to a torch in memory.
 
-Decides how a diff is written as hunks, and that it applies where it claims to:
-a diff has no version check of its own. Never runs it.
+A diff has no version check of its own: the patch applies it to the releases of its claims.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ if SpecifierSet({applies_to!r}).contains(str(torch.__version__), prereleases=Tru
 def write_patch(diff: Path, applies_to: str | None) -> Path:
     """The Python file that stands for `diff` as long as this process lives. Raises UsageError for a bad diff."""
     text = read_source(diff)
-    files = hunks_in(text, shown(diff))
+    files = parse_hunks(text, shown(diff))
     listed = "\n".join(f"    {path!r}: {hunks!r}," for path, hunks in files.items())
     source = _TEXT.format(hunks=f"{{\n{listed}\n}}", applies_to=applies_to or "", diff=shown(diff))
     digest = hashlib.sha256(source.encode()).hexdigest()[:16]
@@ -45,7 +44,7 @@ def write_patch(diff: Path, applies_to: str | None) -> Path:
     return path
 
 
-def hunks_in(text: str, where: str) -> dict[str, list[tuple[int, list[str], list[str], int]]]:
+def parse_hunks(text: str, where: str) -> dict[str, list[tuple[int, list[str], list[str], int]]]:
     """File -> (line, old lines, new lines, line in the diff) of its hunks. Raises UsageError for what cannot be."""
     from unidiff.errors import UnidiffParseError
     from unidiff.patch import PatchSet
@@ -57,13 +56,13 @@ def hunks_in(text: str, where: str) -> dict[str, list[tuple[int, list[str], list
         parsed = PatchSet(text)
     except UnidiffParseError as error:
         raise wrong("not a diff", str(error)) from None
-    found = {}
+    hunks = {}
     for file in parsed:
         if not file.path.startswith("torch/") or not file.path.endswith(".py"):
             raise wrong("only torch's Python sources can be changed", file.path)
         if file.is_added_file or file.is_removed_file:
             raise wrong("a file that comes or goes cannot be applied to a torch in memory", file.path)
-        found[file.path] = [
+        hunks[file.path] = [
             (
                 hunk.source_start,
                 [line.value.rstrip("\r\n") for line in hunk if line.is_context or line.is_removed],
@@ -72,9 +71,9 @@ def hunks_in(text: str, where: str) -> dict[str, list[tuple[int, list[str], list
             )
             for hunk in file
         ]
-    if text.strip() and not any(found.values()):
+    if text.strip() and not any(hunks.values()):
         raise wrong("not a diff", text.strip().splitlines()[0][:80])
-    return found
+    return hunks
 
 
 @functools.cache

@@ -1,8 +1,6 @@
-"""Where an expectation lives: one text file for each workload and device.
+"""Golden files: the recorded facts of one workload on one device, as text (docs/golden.md).
 
-Decides the format (docs/golden.md), reads it with file:line errors, and folds
-new observations into it. Refuses to judge. Written canonically: sorted, one
-fact a line with its range of releases, a blank line between blocks.
+The text is canonical: sorted, one fact a line with its range of releases, a blank line between blocks.
 """
 
 from __future__ import annotations
@@ -27,14 +25,16 @@ Section = dict[str, Ranges]
 
 @dataclass
 class GoldenFile:
-    """`sections` maps "unpatched" or a patch's id to fact -> range -> value."""
+    """The records of one file."""
 
     workload: str
+    #: The name of a profile.
     device: str
+    #: "unpatched", or a patch's id -> fact -> range of releases -> value. A patch has its differences alone.
     sections: dict[str, Section] = field(default_factory=dict)
 
 
-def path_of(workload: str, device: str, folder: Path = GOLDEN) -> Path:
+def golden_path(workload: str, device: str, folder: Path = GOLDEN) -> Path:
     return folder / f"{workload}.{device}.txt"
 
 
@@ -68,7 +68,7 @@ def read_golden(path: Path, workload: str, device: str) -> GoldenFile:
     return golden
 
 
-def write_golden(golden: GoldenFile) -> str:
+def format_golden(golden: GoldenFile) -> str:
     """The canonical text."""
     lines = [f"# {golden.workload} on {golden.device}", f"schema {SCHEMA}"]
     names = sorted(golden.sections, key=lambda name: (name != UNPATCHED, name))

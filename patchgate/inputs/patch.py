@@ -10,7 +10,7 @@ from pathlib import Path
 
 from patchgate.inputs.diff import write_patch
 from patchgate.inputs.manifest import load_claims
-from patchgate.inputs.source import read_anyhow
+from patchgate.inputs.source import read_lossy
 from patchgate.model.errors import UsageError
 from patchgate.model.paths import shown
 from patchgate.model.records import Claims, Command, Patch
@@ -25,7 +25,7 @@ def load_patch(path: Path) -> Patch:
     Raises UsageError when it is not there, or when its manifest does not hold together.
     A file that is not Python is a patch all the same: that it does not run is a verdict.
     """
-    source, manifest = files_of(path)
+    source, manifest = source_and_manifest(path)
     name = source.parent.name if path.is_dir() else source.stem
     identity = path.resolve().name if path.is_dir() else name
     if not _ID.fullmatch(identity):
@@ -38,14 +38,14 @@ def load_patch(path: Path) -> Patch:
     return Patch(
         id=identity,
         path=str(source.resolve()),
-        source=read_anyhow(source),
+        source=read_lossy(source),
         claims=claims,
         manifest=str(manifest.resolve()) if has_manifest else None,
         diff=str(diff.resolve()) if diff else None,
     )
 
 
-def files_of(path: Path) -> tuple[Path, Path]:
+def source_and_manifest(path: Path) -> tuple[Path, Path]:
     """The source of the patch at `path`, and where its manifest is or would be. Raises UsageError for no patch."""
     if not path.exists():
         raise UsageError(

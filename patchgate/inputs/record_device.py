@@ -1,7 +1,6 @@
 """Keeps what was observed on a real GPU, so that the simulation can be compared with it anywhere.
 
-Decides what a recording holds: golden's own format below golden/recorded, and
-beside it what the machine was. Refuses recordings of another device.
+A recording is a golden file below golden/recorded; MACHINES.md there lists the machines.
 """
 
 from __future__ import annotations
@@ -9,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
-from patchgate.inputs.golden import fold, path_of, read_golden, write_golden
+from patchgate.inputs.golden import fold, format_golden, golden_path, read_golden
 from patchgate.model.errors import UsageError
 from patchgate.model.files import write_atomically
 from patchgate.model.records import Case, Observation
@@ -18,7 +17,7 @@ REAL = "cuda"
 MACHINES = "MACHINES.md"
 
 
-def keep(
+def record_device(
     observations: Iterable[Observation], profile: str, name: str, golden: Path, releases: Sequence[str]
 ) -> Iterator[Path]:
     """Write recordings of `profile` from observations on a real device called `name`.
@@ -40,9 +39,9 @@ def keep(
         raise UsageError("another device", where="--profile", got=", ".join(others), next=f"{profile} is {name}")
     folder = golden / "recorded"
     for workload in sorted({o.case.workload for o in taken}):
-        path = path_of(workload, profile, folder)
+        path = golden_path(workload, profile, folder)
         mine = [_as(profile, o) for o in taken if o.case.workload == workload]
-        write_atomically(path, write_golden(fold(read_golden(path, workload, profile), mine, releases)))
+        write_atomically(path, format_golden(fold(read_golden(path, workload, profile), mine, releases)))
         yield path
     yield _machines(folder, taken)
 

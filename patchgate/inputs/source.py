@@ -1,7 +1,6 @@
 """The file of a patch -> its text and its syntax tree, as Python itself would read it.
 
-Decides the encoding (a byte order mark, a coding line, else UTF-8) and what counts as unreadable. Refuses to know
-what the text says.
+The encoding is that of a byte order mark or a coding line, else UTF-8.
 """
 
 from __future__ import annotations
@@ -35,8 +34,8 @@ def read_source(path: Path) -> str:
         raise Unreadable(data.count(b"\n", 0, error.start) + 1, str(error)) from None
 
 
-def read_anyhow(path: Path) -> str:
-    """The text of a patch for those who show it or tell it apart, with what cannot be read replaced."""
+def read_lossy(path: Path) -> str:
+    """The text of a patch to show or to compare, with what cannot be decoded replaced."""
     try:
         return read_source(path)
     except Unreadable:

@@ -1,7 +1,7 @@
-"""The gated patches that one file installs, told apart by its text.
+"""Splits a file that installs several gated patches.
 
-Decides what a part is: a statement of the module behind a condition, or a call of a function of its
-own, that writes into what was imported. What is not behind one belongs to every part.
+A part is a top-level statement behind a condition, or a call of a function of the file that has one, which assigns
+to something imported. All other lines belong to every part.
 """
 
 from __future__ import annotations
@@ -13,18 +13,18 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, kw_only=True)
 class Part:
-    """The lines `first` to `last`, named for the first thing that they replace; `own` are all of its lines.
+    """One gated patch of a file, with the functions of the file that it calls and that assign to something imported."""
 
-    Functions that it calls, and that write into what was imported, are part of it.
-    """
-
+    #: The last name of the first thing that it replaces.
     name: str
+    #: The first and the last line of the statement.
     first: int
     last: int
+    #: Its lines, those of the functions included.
     own: frozenset[int]
 
 
-def parts_of(text: str) -> list[Part]:
+def find_parts(text: str) -> list[Part]:
     """The parts of a patch, in order. Raises SyntaxError where the text is not Python."""
     tree = ast.parse(text)
     imported = set(_imported(tree))
@@ -40,7 +40,7 @@ def parts_of(text: str) -> list[Part]:
     return found
 
 
-def text_of(text: str, part: Part, parts: list[Part]) -> str:
+def source_of_part(text: str, part: Part, parts: list[Part]) -> str:
     """The file with this part alone: the lines of the others are empty, so that every line keeps its number."""
     gone = {line for other in parts for line in other.own} - part.own
     kept = ["" if number in gone else line for number, line in enumerate(text.splitlines(), 1)]

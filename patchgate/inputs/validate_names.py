@@ -8,7 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from patchgate.inputs.devices import device_names
-from patchgate.inputs.golden import path_of
+from patchgate.inputs.golden import golden_path
 from patchgate.inputs.structure import Invalid, nearest
 from patchgate.inputs.workloads import OPTIONS, load_workloads
 from patchgate.model.facts import COMPILES, HISTOGRAMS, ON_REQUEST
@@ -50,7 +50,7 @@ def validate_symptom(symptom: Symptom, own_workloads: Path) -> None:
     ):
         if name not in known:
             raise Invalid(f"no {key} `{name}`", path=("symptom", key), next=nearest(name, sorted(known)))
-    facts = _recorded_facts(path_of(symptom.workload, symptom.device, GOLDEN))
+    facts = _recorded_facts(golden_path(symptom.workload, symptom.device, GOLDEN))
     unlisted = symptom.workload in own or symptom.fact.startswith((*HISTOGRAMS, ON_REQUEST))
     if facts and not unlisted and symptom.fact not in facts | {COMPILES}:
         choices = sorted(fact for fact in facts if not fact.startswith(HISTOGRAMS))

@@ -12,8 +12,8 @@ from pathlib import Path
 from packaging.specifiers import SpecifierSet
 
 from patchgate.inputs.manifest import load_claims
-from patchgate.inputs.patch import DIFFS, files_of
-from patchgate.inputs.source import Unreadable, parse, read_anyhow, read_source
+from patchgate.inputs.patch import DIFFS, source_and_manifest
+from patchgate.inputs.source import Unreadable, parse, read_lossy, read_source
 from patchgate.lint.findings import Finding, Severity, View, merged
 from patchgate.lint.index.release import Release
 from patchgate.lint.index.sources import Sources
@@ -77,7 +77,7 @@ def lint(
         try:
             in_file, views = lint_source(read_source(file), name, releases, claimed=claimed, matrix=matrix)
         except Unreadable as error:
-            in_file, views = [not_python(error.line, error.reason, name, read_anyhow(file))], []
+            in_file, views = [not_python(error.line, error.reason, name, read_lossy(file))], []
         findings += in_file
         names += names_in(views)
     return Report(files=tuple(files), releases=known, findings=tuple(findings), names=tuple(names))
@@ -86,7 +86,7 @@ def lint(
 def patch_files(path: Path) -> list[Path]:
     """The patches at `path`: itself, a folder's patch.py or patch.diff, or all in it and its subfolders'."""
     if not path.is_dir():
-        return [files_of(path)[0]]
+        return [source_and_manifest(path)[0]]
     suffixes = (".py", *DIFFS)
     own = [path / f"patch{suffix}" for suffix in suffixes if (path / f"patch{suffix}").is_file()]
     below = [*path.glob("*"), *path.glob("*/patch.*")]

@@ -1,8 +1,4 @@
-"""How far a metric may move under a patch: the budgets that there are, how they are written, and what is over one.
-
-Decides the kind of a measured change, given as an interval. Refuses to know
-how the interval was measured.
-"""
+"""Budgets: how far a metric may move under a patch, how that is written, and whether a measured change is within."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ def make_folder(path: Path, where: str) -> None:
         raise UsageError("no folder that can be written to", where=where, got=got, next=f"another {where}") from None
 
 
-def make_emptied(path: Path, where: str, mark: str) -> None:
+def make_results_folder(path: Path, where: str, mark: str) -> None:
     """Make a folder whose contents a run will replace. Raises UsageError where it holds something, and no `mark`."""
     make_folder(path, where)
     found = sorted(each.name for each in path.iterdir())

@@ -1,7 +1,4 @@
-"""A predicate on one fact, as manifests and bisect write it: `> 4`, `== 13`, `contains 6`.
-
-Decides its grammar and its truth; a fact that was not measured satisfies nothing.
-"""
+"""A predicate on one fact, as manifests and bisect write it: `> 4`, `== 13`, `contains 6`."""
 
 from __future__ import annotations
 
@@ -25,7 +22,7 @@ _FORM = re.compile(r"\s*(<=|>=|==|!=|<|>|contains)\s*(-?\d+(?:\.\d+)?)\s*")
 
 
 def parse_predicate(text: str) -> Callable[[FactValue | float], bool]:
-    """The test that `text` describes. Raises ValueError when it does not parse."""
+    """The test that `text` describes; a fact that was not measured satisfies none. Raises ValueError."""
     match = _FORM.fullmatch(text)
     if match is None:
         raise ValueError(f"not a predicate: {text!r}; write one of {' '.join(_OPERATORS)} and a number")

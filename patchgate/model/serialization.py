@@ -1,7 +1,6 @@
 """Records to JSON-ready dicts and back.
 
-Decides the written form of a record (a missing fact is `{"unmeasured": why}`)
-and words what does not fit with its dotted path. Knows no file.
+A missing fact is `{"unmeasured": why}`. What does not fit is refused with its dotted path.
 """
 
 from __future__ import annotations

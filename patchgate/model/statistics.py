@@ -1,8 +1,7 @@
-"""What was measured or counted -> an interval: of the ratio patched / unpatched, and of a share.
+"""Confidence intervals of the ratio patched / unpatched, and of a share.
 
-Decides the statistics of a comparison: what one round says, how sure all rounds together are, and how
-often to look. Knows no budget and no device. Scipy takes a second to import, which every command
-would pay: it waits until there is something to compute.
+A comparison is group-sequential: after each look (a group of ROUNDS rounds of paired runs) it ends when the interval
+settles the budget, at the latest after LOOKS. Scipy takes a second to import, so it is imported where it computes.
 """
 
 from __future__ import annotations
@@ -34,9 +33,10 @@ class Round:
 
 @dataclass(frozen=True, kw_only=True)
 class Interval:
-    """A ratio and where it lies with the given confidence."""
+    """The ratio patched / unpatched."""
 
     ratio: float
+    #: Ends of the confidence interval of the ratio.
     low: float
     high: float
 

@@ -23,9 +23,9 @@ from patchgate.model.records import Case, Cause, Observation, Patch, Workload
 from patchgate.model.serialization import Answer, fact_from, failure_of, ran_of
 from patchgate.probe.protocol import PATIENCE, Failure
 from patchgate.runner.cache import Cache
-from patchgate.runner.identity import key_of
+from patchgate.runner.identity import observation_key
 from patchgate.runner.results import ResultStore
-from patchgate.runner.roofline import METRIC, modelled_time
+from patchgate.runner.roofline import METRIC, roofline_time
 from patchgate.runner.run import Limits
 
 WARM_UP_SECONDS = 180
@@ -120,7 +120,7 @@ class Runner:
             return stored
         shelf = self.shelf if self.reuse or patch is None else None
         asked_of = f"{self.identities.get(case.torch)} {'nightly' if self.nightly else 'premerge'} {cover}"
-        key = key_of(case, workload, patch, asked_of) if shelf else None
+        key = observation_key(case, workload, patch, asked_of) if shelf else None
         shelved = shelf.load_observation(key, self._code(case)) if shelf and key else None
         observation = shelved or self._measure(case, workload, patch, cover)
         self.store.save(observation)
@@ -141,7 +141,7 @@ class Runner:
             return self._placed(observation, request)
         speed = load_profile(case.device).get("speed")
         if speed and "launches" in answer:
-            return replace(observation, metrics={METRIC: modelled_time(answer["launches"], speed)})
+            return replace(observation, metrics={METRIC: roofline_time(answer["launches"], speed)})
         return observation
 
     def _placed(self, observation: Observation, request: dict[str, Any]) -> Observation:

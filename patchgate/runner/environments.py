@@ -1,7 +1,7 @@
-"""Torch environments for a search or a sweep: those that are there, others made when first asked for.
+"""Torch environments for a search or a sweep: those that are there, and others that are made on demand.
 
-Decides how one is made (uv, as nox does; a nightly from an index of its own; a commit as sources over a
-release) and that it is taken away again. Refuses to know what is run in it.
+uv makes one, as for nox: of a release, of a nightly build from its own index, or of a commit as sources over a
+release. What was made is deleted at the end.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from pathlib import Path
 from packaging.version import Version
 
 from patchgate.runner.identity import read_environment
-from patchgate.runner.overlay import lay_over
+from patchgate.runner.overlay import make_overlay
 
 # The package index that has nightly builds.
 NIGHTLY_INDEX = "PATCHGATE_NIGHTLY_INDEX"
@@ -68,7 +68,7 @@ class Environments:
         release, _, commit = torch.partition(_COMMIT)
         python = self.python(release)
         try:
-            return lay_over(python, self.home(release), self.checkout, commit, home)
+            return make_overlay(python, self.home(release), self.checkout, commit, home)
         except subprocess.CalledProcessError as error:
             raise NotInstallable(_said(error.stderr.decode(errors="replace")) or str(error)) from None
 
@@ -82,12 +82,12 @@ class Environments:
             self._folder.cleanup()
 
 
-def commit_on(release: str, commit: str) -> str:
+def commit_version(release: str, commit: str) -> str:
     """What a commit's sources over a release are called."""
     return f"{release}{_COMMIT}{commit[:12]}"
 
 
-def release_of(torch: str) -> str:
+def installed_release(torch: str) -> str:
     """The installed torch that a commit's sources are laid over; any other torch is its own."""
     return torch.partition(_COMMIT)[0]
 

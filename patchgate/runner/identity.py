@@ -1,7 +1,6 @@
-"""What a stored observation stands for: a key of everything that could make a new one differ.
+"""Content keys of the cache: digests of everything that could make a new measurement differ.
 
-Decides what goes into the key; nothing here starts torch. Inductor's options
-need no part: no variable that sets one reaches the probe, so the build decides them.
+Inductor's options are no part: no variable that sets one reaches the probe, so the build of torch decides them.
 """
 
 from __future__ import annotations
@@ -64,13 +63,13 @@ def _no_torch(what: str, got: str) -> UsageError:
     return UsageError(what, where="--row", got=got, next="--row TORCH=PYTHON with a Python that can `import torch`")
 
 
-def identity_of(python: str) -> str:
+def environment_digest(python: str) -> str:
     """A digest of an environment that is the same wherever the same torch is installed."""
     return _digest({name: value for name, value in read_environment(python).items() if name != "home"})
 
 
-def key_of(case: Case, workload: Workload, patch: Patch | None, identity: str) -> str | None:
-    """The content key of an observation; None on a real device, of which no text tells all that matters."""
+def observation_key(case: Case, workload: Workload, patch: Patch | None, identity: str) -> str | None:
+    """The content key of an observation; None on a real device, whose state no digest covers."""
     profile = load_profile(case.device)
     if profile["kind"] == "real":
         return None
@@ -86,8 +85,8 @@ def key_of(case: Case, workload: Workload, patch: Patch | None, identity: str) -
     )
 
 
-def key_of_question(request: Mapping[str, Any], identity: str) -> str | None:
-    """The content key of what torch answers unpatched on this CPU; None where the CPU does not tell what it is."""
+def answer_key(request: Mapping[str, Any], identity: str) -> str | None:
+    """The content key of what torch answers unpatched on this CPU; None where /proc/cpuinfo is not there."""
     try:
         text = Path("/proc/cpuinfo").read_text(encoding="utf-8")
     except OSError:

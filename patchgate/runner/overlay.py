@@ -1,7 +1,7 @@
-"""The Python sources of one commit of torch, laid over an installed release as an environment of its own.
+"""The Python sources of one commit of torch over an installed release, as an environment of its own.
 
-Decides which file is whose. The installed torch is linked to and never written;
-what is compiled is the release's, so a commit that needs other C++ does not import.
+The installed torch is linked to and never written. What is compiled is the release's, so a commit that needs other
+C++ does not import.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ SOURCES = ":(glob)torch/**/*.py"
 _BESIDE = "import site; site.addsitedir({beside!r})\n"
 
 
-def lay_over(python: str, installed: Path, checkout: Path, commit: str, home: Path) -> str:
+def make_overlay(python: str, installed: Path, checkout: Path, commit: str, home: Path) -> str:
     """An interpreter below `home` whose torch is that of `python`, installed in `installed`, with the commit's sources.
 
     Raises subprocess.CalledProcessError where there is no such commit, or no environment can be made.
@@ -28,23 +28,23 @@ def lay_over(python: str, installed: Path, checkout: Path, commit: str, home: Pa
     (place,) = home.glob("lib/python*/site-packages")
     with tarfile.open(fileobj=io.BytesIO(packed)) as archive:
         archive.extractall(place, filter="data")
-    link_the_rest(installed / "torch", place / "torch")
+    link_missing(installed / "torch", place / "torch")
     (place / "beside.pth").write_text(_BESIDE.format(beside=str(installed)), encoding="utf-8")
     return str(home / "bin" / "python")
 
 
-def link_the_rest(installed: Path, laid: Path) -> None:
+def link_missing(installed: Path, laid: Path) -> None:
     """Link all of `installed` that `laid` lacks or has alike; a folder without sources is one link."""
     for each in installed.iterdir():
         there = laid / each.name
         if there.is_dir():
-            link_the_rest(each, there)
+            link_missing(each, there)
         elif each.name != "__pycache__" and (not there.exists() or filecmp.cmp(each, there, shallow=False)):
             there.unlink(missing_ok=True)
             there.symlink_to(each)
 
 
-def commit_of(installed: Path) -> str | None:
+def built_commit(installed: Path) -> str | None:
     """The commit that an installed torch was built from, as its version.py says."""
     for line in (installed / "torch" / "version.py").read_text(encoding="utf-8").splitlines():
         name, _, value = line.partition("=")

@@ -1,8 +1,4 @@
-"""What a device would need at least for the kernels of one case: bytes, matmul operations and launches -> microseconds.
-
-A model, no measurement: every kernel at the device's peak, one after the other. Decides the sum; refuses to know
-where kernels or figures come from.
-"""
+"""The roofline of a case: the least time that a device needs for its kernels. A model, no measurement."""
 
 from __future__ import annotations
 
@@ -10,12 +6,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 METRIC = "modelled_time"
-# Bytes moved, operations of matrix products, and the dtype that they are done in ("" for none).
+#: Bytes moved, operations of matrix products, and the dtype of those ("" for none).
 Launch = Sequence[Any]
 
 
-def modelled_time(launches: Sequence[Launch], speed: Mapping[str, Any]) -> float:
-    """Microseconds by the figures of a profile's `[speed]`.
+def roofline_time(launches: Sequence[Launch], speed: Mapping[str, Any]) -> float:
+    """Microseconds by the figures of a profile's `[speed]`: every kernel at the device's peak, one after the other.
 
     Operations in a dtype that the profile has no figure for count nothing, as pointwise arithmetic does: the
     model stays a bound from below.

@@ -27,7 +27,7 @@ from patchgate.model.serialization import from_dict, to_dict
 from patchgate.model.text import escape_control
 from patchgate.runner.cache import Cache
 from patchgate.runner.client import Runner
-from patchgate.runner.identity import identity_of
+from patchgate.runner.identity import environment_digest
 from patchgate.runner.run import FOLDER, TIMES, Run, load_run, own_environment, save_run, save_verdicts
 from patchgate.runner.server import Server, start_server
 
@@ -92,7 +92,9 @@ class GatePlugin:
         return {
             "sockets": {server.torch: server.socket for server in self.servers},
             "logs": {server.torch: server.log for server in self.servers},
-            "identities": {torch: identity_of(python) for torch, python in self.run.rows.items() if self.run.shelf},
+            "identities": {
+                torch: environment_digest(python) for torch, python in self.run.rows.items() if self.run.shelf
+            },
         }
 
     @pytest.hookimpl(optionalhook=True)

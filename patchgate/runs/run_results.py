@@ -14,7 +14,7 @@ from pathlib import Path
 
 from patchgate.checks.latency import Timing, join, timing_of
 from patchgate.inputs.devices import load_profile, profile_of
-from patchgate.inputs.golden import GoldenFile, expectation, path_of, read_golden, release_for
+from patchgate.inputs.golden import GoldenFile, expectation, golden_path, read_golden, release_for
 from patchgate.model.errors import UsageError
 from patchgate.model.records import Case, Observation, Patch, Verdict
 from patchgate.model.results import ComparedCase, RunResults, TimeRatio
@@ -60,7 +60,7 @@ def _compared_cases(run: Run, patch: Patch) -> Iterator[ComparedCase]:
 
 @cache
 def _golden(workload: str, device: str) -> GoldenFile:
-    return read_golden(path_of(workload, device), workload, device)
+    return read_golden(golden_path(workload, device), workload, device)
 
 
 @cache

@@ -21,7 +21,7 @@ from patchgate.model.paths import DEVICES, GOLDEN, PACKAGE, SUITE, WORKLOADS
 from patchgate.model.records import Colour, Observation, Patch, Verdict
 from patchgate.model.results import RunResults
 from patchgate.runner.environments import Environments, NotInstallable
-from patchgate.runner.identity import files_digest, identity_of, patch_digest
+from patchgate.runner.identity import environment_digest, files_digest, patch_digest
 from patchgate.runner.run import NAME, VERDICTS, Limits, Run, load_run, load_verdicts
 from patchgate.runs.gate import judge_patch
 from patchgate.runs.history.store import History
@@ -156,7 +156,7 @@ class Sweep:
         patch = self._load(job.patch)
         content = [
             job.torch,
-            identity_of(python),
+            environment_digest(python),
             patch.id,
             patch_digest(patch),
             self.devices,

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from patchgate.inputs.devices import load_profile
-from patchgate.inputs.golden import read_golden, write_golden
+from patchgate.inputs.golden import format_golden, read_golden
 from patchgate.inputs.matrix import load_matrix
 from patchgate.inputs.patch import load_patch
 from patchgate.inputs.workloads import OPTIONS, load_workloads
@@ -92,7 +92,7 @@ def test_every_simulated_profile_has_the_same_properties():
 def test_a_golden_file_is_canonical_and_about_what_there_is(path):
     workload, device = path.stem.split(".")
     golden = read_golden(path, workload, device)
-    assert write_golden(golden) == path.read_text("utf-8")
+    assert format_golden(golden) == path.read_text("utf-8")
     assert (workload in {*WORKLOADS, OPTIONS.name}, device in PROFILES) == (True, True)
     assert golden.sections.keys() <= {UNPATCHED, *(folder.name for folder in PATCHES)}
 

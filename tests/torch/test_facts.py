@@ -6,7 +6,7 @@ import pytest
 from patchgate.checks.judge.machine import judge_sentinel
 
 from patchgate.inputs.devices import load_profile
-from patchgate.inputs.golden import expectation, path_of, read_golden
+from patchgate.inputs.golden import expectation, golden_path, read_golden
 from patchgate.inputs.patch import load_patch
 from patchgate.inputs.workloads import load_workloads
 from patchgate.model.facts import not_requested, value_in
@@ -34,7 +34,7 @@ PATCHED = {"2.11.0": load_patch(ROOT / "fixtures" / "patches" / "vllm-42686")}
 
 
 def recording(workload):
-    return path_of(workload, "h200", RECORDED)
+    return golden_path(workload, "h200", RECORDED)
 
 
 # Autotuned kernels are on record, and no simulation claims to know them.

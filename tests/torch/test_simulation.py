@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from patchgate.inputs.devices import load_profile
-from patchgate.inputs.golden import expectation, path_of, read_golden
+from patchgate.inputs.golden import expectation, golden_path, read_golden
 from patchgate.inputs.workloads import load_workloads
 from patchgate.model.facts import ON_REQUEST
 from patchgate.model.paths import PACKAGE
@@ -32,7 +32,7 @@ def facts_on(runner, torch, name, device="h200", **properties):
 
 
 def recorded_on(torch, name, device="h200"):
-    golden = read_golden(path_of(name, device), name, device)
+    golden = read_golden(golden_path(name, device), name, device)
     facts = expectation(golden, Case(torch=torch, device=device, workload=name)).facts
     return {fact: value for fact, value in facts.items() if not fact.startswith(ON_REQUEST)}
 

@@ -13,15 +13,15 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
-from patchgate.inputs.golden import expectation, path_of, read_golden
+from patchgate.inputs.golden import expectation, golden_path, read_golden
 from patchgate.inputs.matrix import load_matrix
 from patchgate.inputs.patch import load_patch
 from patchgate.model.errors import UsageError
 from patchgate.model.paths import shown
 from patchgate.model.records import Case, Patch
 from patchgate.model.results import Answer, CulpritsFound, MinimalSet, Outcome, Reading, TurnFound
-from patchgate.runner.environments import NIGHTLY_INDEX, commit_on, nightlies, release_of
-from patchgate.runner.overlay import SOURCES, commit_of
+from patchgate.runner.environments import NIGHTLY_INDEX, commit_version, installed_release, nightlies
+from patchgate.runner.overlay import SOURCES, built_commit
 from patchgate.runs.bisect import subjects
 from patchgate.runs.bisect.index import changes_around, changes_in_sources, known_releases, read_index, targets_of
 from patchgate.runs.bisect.measure import Instrument
@@ -135,7 +135,7 @@ def recorded_readings(question: Question, patch: str | None, releases: Sequence[
     """What golden says of a fact on each release that it was recorded for."""
     if question.kind is not QuestionKind.FACT:
         return {}
-    golden = read_golden(path_of(question.workload, question.device), question.workload, question.device)
+    golden = read_golden(golden_path(question.workload, question.device), question.workload, question.device)
     if patch is not None and patch not in golden.sections:
         return {}
     cases = {
@@ -213,7 +213,7 @@ class Bisection:
         last, first = outcome.last, outcome.first
         self.progress(f"commits of torch between {last} and {first}, as sources over {last}:")
         try:
-            commits = [commit_of(home) for home in self._homes(outcome)]
+            commits = [built_commit(home) for home in self._homes(outcome)]
             return self.over_upstream("..".join(map(str, commits)), last)
         except UsageError as error:
             return str(error).splitlines()[0]
@@ -225,7 +225,7 @@ class Bisection:
             raise UsageError(
                 "no checkout of torch", where="--upstream", got=text, next="... --checkout path/to/pytorch"
             )
-        commits = {commit_on(release, each): each for each in subjects.commits_in(text, checkout, SOURCES)}
+        commits = {commit_version(release, each): each for each in subjects.commits_in(text, checkout, SOURCES)}
         outcome = self._search(lambda torch: self.read(torch, self.applied)).turn(list(commits), {})
         sources = subjects.files_changed(commits[outcome.last], commits[outcome.first], checkout, SOURCES)
         return TurnFound(
@@ -312,7 +312,7 @@ class Bisection:
 
     def _ask_command(self, torch: str, patch: Path | None) -> str:
         """The one-line command that asks this of one torch and one patch."""
-        environments, release = self.instrument.environments, release_of(torch)
+        environments, release = self.instrument.environments, installed_release(torch)
         has_row, is_commit = release in environments.rows, torch != release
         words = [f"patchgate ask {self.question.option}"]
         words += [f"--workload {name}" for name in self.instrument.workloads]

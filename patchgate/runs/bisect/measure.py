@@ -27,7 +27,7 @@ from patchgate.model.serialization import failure_of
 from patchgate.runner.cache import Cache
 from patchgate.runner.client import Runner
 from patchgate.runner.environments import Environments, NotInstallable
-from patchgate.runner.identity import identity_of
+from patchgate.runner.identity import environment_digest
 from patchgate.runner.run import Run
 from patchgate.runner.server import Server, start_server
 from patchgate.runs.bisect.question import (
@@ -136,7 +136,7 @@ class Instrument:
             limits=run.limits,
             shelf=Cache(self.folder),
             reuse=True,
-            identities={torch: identity_of(python)},
+            identities={torch: environment_digest(python)},
         )
 
     def close(self) -> None:

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from packaging.version import InvalidVersion, Version
 
-from patchgate.inputs.diff import hunks_in
+from patchgate.inputs.diff import parse_hunks
 from patchgate.inputs.source import read_source
 from patchgate.model.errors import UsageError
 from patchgate.model.files import write_atomically
@@ -130,7 +130,7 @@ def diff_of(path: Path) -> Path:
 def hunks_of(diff: Path) -> list[str]:
     """`path:line` of each hunk. Raises UsageError."""
     text = read_source(diff)
-    return [f"{path}:{start}" for path, hunks in hunks_in(text, shown(diff)).items() for start, *_ in hunks]
+    return [f"{path}:{start}" for path, hunks in parse_hunks(text, shown(diff)).items() for start, *_ in hunks]
 
 
 def write_hunks(patch: Patch, diff: Path, names: Sequence[str], folder: Path) -> Path:

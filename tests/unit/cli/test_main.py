@@ -148,7 +148,7 @@ def test_bad_usage_ends_with_2_before_anything_is_run(command, folder, arguments
 @pytest.mark.parametrize("where", ["build/gate", "results", "/tmp/patchgate-no-such/results"])
 def test_what_later_runs_find_again_lies_below_build_wherever_the_results_go(command, folder, monkeypatch, where):
     launched = []
-    monkeypatch.setattr(cli, "make_emptied", lambda path, option, mark: None)
+    monkeypatch.setattr(cli, "make_results_folder", lambda path, option, mark: None)
     monkeypatch.setattr(cli, "launch", lambda run, **options: launched.append(run))
     monkeypatch.setattr(cli, "_show", lambda run, verdicts: sys.exit(0))
     assert command("gate", "mine.py", "--problem", "2.11.0=no", "--folder", where)[0] == 0

@@ -5,7 +5,7 @@ import os
 import pytest
 from expecttest import assert_expected_inline
 
-from patchgate.inputs.accept import HISTORY, Change, carry_out, plan, reason_of, refuse_here
+from patchgate.inputs.accept import HISTORY, Change, parse_reason, plan_changes, refuse_unattended, write_changes
 from patchgate.model.errors import UsageError
 from patchgate.model.records import Case, Cause, Failure, Observation
 
@@ -19,8 +19,8 @@ def seen(torch="2.11.0", patch=None, workload="stack", cause=None, **facts):
 
 
 def accept(folder, *observations, reason="why"):
-    changes = plan(observations, RELEASES, folder)
-    carry_out(changes, reason, folder)
+    changes = plan_changes(observations, RELEASES, folder)
+    write_changes(changes, reason, folder)
     return [change.path.name for change in changes]
 
 
@@ -28,18 +28,18 @@ def accept(folder, *observations, reason="why"):
 @pytest.mark.parametrize("value", ["1", "true", "gw0"])
 def test_it_is_refused_where_nobody_reads_the_diff(name, value):
     with pytest.raises(UsageError) as refused:
-        refuse_here({name: value, "HOME": "/"})
+        refuse_unattended({name: value, "HOME": "/"})
     assert (refused.value.where, refused.value.got) == (f"${name}", f"{name}={value}")
 
 
 @pytest.mark.parametrize("environment", [{}, {"CI": ""}, {"CI": "false"}, {"CI": "0", "PYTEST_XDIST_WORKER": ""}])
 def test_it_is_allowed_where_a_person_is(environment):
-    assert refuse_here(environment) is None
+    assert refuse_unattended(environment) is None
 
 
 def test_the_refusal_says_what_to_do_instead():
     with pytest.raises(UsageError) as refused:
-        refuse_here({"CI": "true"})
+        refuse_unattended({"CI": "true"})
     assert_expected_inline(
         str(refused.value),
         """\
@@ -65,11 +65,11 @@ loads  2.11.0  6
 
 def test_what_golden_already_says_is_no_change(folder):
     accept(folder, seen(loads=6))
-    assert plan([seen(loads=6)], RELEASES, folder) == []
+    assert plan_changes([seen(loads=6)], RELEASES, folder) == []
 
 
 def test_planning_writes_nothing(folder):
-    changes = plan([seen(loads=6)], RELEASES, folder)
+    changes = plan_changes([seen(loads=6)], RELEASES, folder)
     assert (len(changes), list(folder.iterdir())) == (1, [])
 
 
@@ -82,7 +82,7 @@ def test_only_files_that_were_observed_are_touched(folder):
 
 def test_the_diff_has_the_lines_that_moved_and_nothing_else(folder):
     accept(folder, seen(loads=6, stores=1), seen("2.12.1", loads=6, stores=1))
-    (change,) = plan([seen("2.12.1", loads=2, stores=1)], RELEASES, folder)
+    (change,) = plan_changes([seen("2.12.1", loads=2, stores=1)], RELEASES, folder)
     assert_expected_inline(
         change.diff,
         """\
@@ -112,7 +112,7 @@ def test_the_diff_has_the_lines_that_moved_and_nothing_else(folder):
 )
 def test_what_the_machine_did_is_no_record(folder, cause, patch, kept):
     accept(folder, seen(loads=6))
-    changes = plan([seen(patch=patch, cause=cause)], RELEASES, folder)
+    changes = plan_changes([seen(patch=patch, cause=cause)], RELEASES, folder)
     assert bool(changes) is kept
     assert all('failure  2.11.0  "boom"' in change.after for change in changes)
 
@@ -126,7 +126,7 @@ def test_a_golden_file_that_cannot_be_read_stops_everything(folder):
 
 def test_a_file_that_cannot_be_written_keeps_its_old_text(folder, monkeypatch):
     accept(folder, seen(loads=6))
-    (change,) = plan([seen(loads=7)], RELEASES, folder)
+    (change,) = plan_changes([seen(loads=7)], RELEASES, folder)
     before, history = change.path.read_text(), (folder / HISTORY).read_text()
 
     def full(*arguments):
@@ -134,7 +134,7 @@ def test_a_file_that_cannot_be_written_keeps_its_old_text(folder, monkeypatch):
 
     monkeypatch.setattr(os, "fsync", full)
     with pytest.raises(OSError, match="disk full"):
-        carry_out([Change(path=change.path, before=before, after="new")], "why", folder)
+        write_changes([Change(path=change.path, before=before, after="new")], "why", folder)
     assert (change.path.read_text(), (folder / HISTORY).read_text()) == (before, history)
 
 
@@ -149,7 +149,7 @@ def test_every_reason_is_kept_in_the_history(folder):
 @pytest.mark.parametrize("text", [None, "", " \n "])
 def test_a_reason_is_wanted(folder, text):
     with pytest.raises(UsageError) as refused:
-        reason_of(text)
+        parse_reason(text)
     assert_expected_inline(
         str(refused.value),
         """\
@@ -160,4 +160,4 @@ def test_a_reason_is_wanted(folder, text):
 
 
 def test_a_reason_is_put_on_one_line():
-    assert reason_of(" torch 2.13\n fuses   the norm ") == "torch 2.13 fuses the norm"
+    assert parse_reason(" torch 2.13\n fuses   the norm ") == "torch 2.13 fuses the norm"

@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from patchgate.inputs.diff import hunks_in, write_patch
+from patchgate.inputs.diff import parse_hunks, write_patch
 from patchgate.inputs.patch import load_patch
 from patchgate.model.errors import UsageError
 from patchgate.probe.patch.apply_diff import DoesNotApply, apply_hunks
@@ -124,4 +124,4 @@ def test_a_diff_is_loaded_as_a_patch_that_applies_where_it_claims_to(tmp_path):
 )
 def test_what_is_no_diff_of_torch_is_refused(text, told):
     with pytest.raises(UsageError, match=told):
-        hunks_in(text, "p.diff")
+        parse_hunks(text, "p.diff")

@@ -5,7 +5,7 @@ from expecttest import assert_expected_inline
 from hypothesis import given
 from hypothesis import strategies as st
 
-from patchgate.inputs.golden import GoldenFile, expectation, path_of, read_golden, release_for, write_golden
+from patchgate.inputs.golden import GoldenFile, expectation, format_golden, golden_path, read_golden, release_for
 from patchgate.model.errors import UsageError
 from patchgate.model.facts import facts_with_compiles, format_value, parse_value, value_in
 from patchgate.model.records import Case, Cause, Failure, Observation
@@ -45,13 +45,13 @@ def test_a_value_is_read_as_it_was_written(value):
 
 @given(goldens)
 def test_a_file_is_read_as_it_was_written(tmp_path, golden):
-    assert read(tmp_path, write_golden(golden)).sections == golden.sections
+    assert read(tmp_path, format_golden(golden)).sections == golden.sections
 
 
 @given(goldens)
 def test_reading_and_writing_again_changes_no_byte(tmp_path, golden):
-    text = write_golden(golden)
-    assert write_golden(read(tmp_path, text)) == text
+    text = format_golden(golden)
+    assert format_golden(read(tmp_path, text)) == text
 
 
 @given(goldens, st.randoms(use_true_random=False))
@@ -60,12 +60,12 @@ def test_the_order_of_insertion_leaves_no_trace(golden, random):
         return dict(random.sample(list(table.items()), len(table)))
 
     other = {name: shuffled({fact: shuffled(r) for fact, r in s.items()}) for name, s in golden.sections.items()}
-    assert write_golden(GoldenFile("stack", "h200", shuffled(other))) == write_golden(golden)
+    assert format_golden(GoldenFile("stack", "h200", shuffled(other))) == format_golden(golden)
 
 
 def test_the_canonical_text_has_unpatched_first_and_a_blank_line_between_stages():
     assert_expected_inline(
-        write_golden(small()),
+        format_golden(small()),
         """\
 # stack on h200
 schema 1
@@ -90,7 +90,7 @@ def test_a_missing_file_is_an_empty_one(tmp_path):
 
 
 def test_the_path_names_workload_and_device(tmp_path):
-    assert path_of("stack", "h200", tmp_path) == tmp_path / "stack.h200.txt"
+    assert golden_path("stack", "h200", tmp_path) == tmp_path / "stack.h200.txt"
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from patchgate.inputs.golden import GoldenFile, expectation, fold, write_golden
+from patchgate.inputs.golden import GoldenFile, expectation, fold, format_golden
 from patchgate.model.facts import FAILURE
 from patchgate.model.records import Case, Cause, Failure, Observation, Unmeasured
 
@@ -83,21 +83,21 @@ def test_patches_that_were_not_observed_keep_every_entry(before, observed):
 
 @given(observations(), observations())
 def test_folding_twice_is_folding_once(before, observed):
-    assert write_golden(folded(before, observed, observed)) == write_golden(folded(before, observed))
+    assert format_golden(folded(before, observed, observed)) == format_golden(folded(before, observed))
 
 
 @given(observations(), observations(), st.randoms(use_true_random=False))
 def test_the_order_of_observations_does_not_matter(before, observed, random):
     shuffled = random.sample(observed, len(observed))
-    assert write_golden(folded(before, shuffled)) == write_golden(folded(before, observed))
+    assert format_golden(folded(before, shuffled)) == format_golden(folded(before, observed))
 
 
 @given(observations(), observations())
 def test_folding_leaves_the_golden_that_it_was_given_alone(before, observed):
     old = folded(before)
-    text = write_golden(old)
+    text = format_golden(old)
     fold(old, observed, RELEASES)
-    assert write_golden(old) == text
+    assert format_golden(old) == text
 
 
 def ranges(golden, fact="loads.max", section="unpatched"):
@@ -114,7 +114,7 @@ def test_another_value_in_the_middle_splits_a_range_and_going_back_merges_it():
     whole = folded([seen(torch, loads_max=6) for torch in RELEASES[1:]])
     split = fold(whole, [seen("2.12.1", loads_max=2)], RELEASES)
     assert ranges(split) == {"2.11.0": 6, "2.12.1": 2, "2.13.0": 6}
-    assert write_golden(fold(split, [seen("2.12.1", loads_max=6)], RELEASES)) == write_golden(whole)
+    assert format_golden(fold(split, [seen("2.12.1", loads_max=6)], RELEASES)) == format_golden(whole)
 
 
 @pytest.mark.parametrize("torch", ["2.11.0", "2.11.5", "2.12.1"])
@@ -132,7 +132,7 @@ def test_a_patch_records_only_its_difference():
 def test_a_difference_that_is_gone_leaves_nothing_behind():
     unpatched = seen("2.11.0", loads_max=6)
     golden = folded([unpatched, seen("2.11.0", "a", loads_max=4)], [unpatched, seen("2.11.0", "a", loads_max=6)])
-    assert "[a]" not in write_golden(golden)
+    assert "[a]" not in format_golden(golden)
 
 
 def test_a_name_that_the_patch_takes_out_of_a_histogram_is_recorded_as_zero():
@@ -145,13 +145,13 @@ def test_a_fact_that_was_not_measured_keeps_its_record(patch):
     before = [seen("2.11.0", loads_max=6), seen("2.11.0", "a", loads_max=4)]
     now = [o for o in before if o.case.patch != patch]
     now.append(seen("2.11.0", patch, loads_max=Unmeasured(reason="no counter")))
-    assert write_golden(folded(before, now)) == write_golden(folded(before))
+    assert format_golden(folded(before, now)) == format_golden(folded(before))
 
 
 def test_an_unmeasured_baseline_does_not_turn_an_equal_fact_into_a_difference():
     before = [seen("2.11.0", loads_max=6), seen("2.11.0", "a", loads_max=6)]
     now = [seen("2.11.0", loads_max=Unmeasured(reason="no counter")), seen("2.11.0", "a", loads_max=6)]
-    assert write_golden(folded(before, now)) == write_golden(folded(before))
+    assert format_golden(folded(before, now)) == format_golden(folded(before))
 
 
 def test_a_failure_takes_the_place_of_the_facts_of_its_case():

@@ -4,7 +4,7 @@ import pytest
 from expecttest import assert_expected_inline
 
 from patchgate.inputs.golden import read_golden
-from patchgate.inputs.record_device import keep
+from patchgate.inputs.record_device import record_device
 from patchgate.model.errors import UsageError
 from patchgate.model.records import Case, Cause, Failure, Observation
 
@@ -17,7 +17,7 @@ def seen(torch="2.11.0", device="cuda", workload="stack", patch=None, name="NVID
 
 
 def kept(folder, *observations):
-    return [path.name for path in keep(observations, "h200", "NVIDIA H200", folder, RELEASES)]
+    return [path.name for path in record_device(observations, "h200", "NVIDIA H200", folder, RELEASES)]
 
 
 def refused(folder, *observations):

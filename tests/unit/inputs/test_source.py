@@ -7,7 +7,7 @@ import py_compile
 import pytest
 
 from patchgate.inputs.patch import load_patch
-from patchgate.inputs.source import Unreadable, parse, read_anyhow, read_source
+from patchgate.inputs.source import Unreadable, parse, read_lossy, read_source
 from patchgate.model.errors import UsageError
 
 TEXT = "# a comment\nname = 'gr\u00fc\u00df'\n"
@@ -46,7 +46,7 @@ def test_what_python_refuses_is_unreadable(folder, data, line, reason):
         parse(read_source(path))
     assert error.value.line == line
     assert reason in error.value.reason
-    assert load_patch(path).source == read_anyhow(path)  # that it does not run is a verdict
+    assert load_patch(path).source == read_lossy(path)  # that it does not run is a verdict
 
 
 def test_a_diff_has_no_coding_line(folder):

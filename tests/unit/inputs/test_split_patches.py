@@ -7,7 +7,7 @@ import pytest
 from patchgate.cli import main as cli
 from patchgate.cli import parts as parts_command
 from patchgate.inputs.patch import load_patch
-from patchgate.inputs.split_patches import parts_of, text_of
+from patchgate.inputs.split_patches import find_parts, source_of_part
 from patchgate.model.paths import ROOT
 
 THREE = ROOT / "fixtures" / "patches" / "three-in-one"
@@ -15,7 +15,7 @@ TEXT = (THREE / "patch.py").read_text("utf-8")
 
 
 def test_each_condition_that_writes_into_torch_is_a_part():
-    assert [part.name for part in parts_of(TEXT)] == ["should_realize_on_reuse", "can_fuse", "generate_return"]
+    assert [part.name for part in find_parts(TEXT)] == ["should_realize_on_reuse", "can_fuse", "generate_return"]
 
 
 @pytest.mark.parametrize(
@@ -30,23 +30,23 @@ def test_each_condition_that_writes_into_torch_is_a_part():
     ids=["no condition", "nothing written", "no condition in what is called", "a script", "of its own"],
 )
 def test_what_is_not_behind_a_condition_or_not_torch_s_is_no_part(text):
-    assert parts_of(text) == []
+    assert find_parts(text) == []
 
 
 def test_an_attribute_by_name_an_entry_and_the_same_name_again():
     conditions = "if a.x:\n    setattr(a.b, 'c', 1)\nif a.y:\n    a.table['d'] = 1\nif a.z:\n    setattr(a.b, 'c', 2)\n"
     text = f"import a\n\n{conditions}"
-    assert [part.name for part in parts_of(text)] == ["c", "entry", "c-7"]
+    assert [part.name for part in find_parts(text)] == ["c", "entry", "c-7"]
 
 
 def test_a_part_alone_keeps_its_lines_and_loses_those_of_the_others():
-    parts = parts_of(TEXT)
-    alone = text_of(TEXT, parts[1], parts)
+    parts = find_parts(TEXT)
+    alone = source_of_part(TEXT, parts[1], parts)
     assert len(alone.splitlines()) == len(TEXT.splitlines())
-    assert [part.name for part in parts_of(alone)] == ["can_fuse"]
-    assert parts_of(alone) == [parts[1]]
+    assert [part.name for part in find_parts(alone)] == ["can_fuse"]
+    assert find_parts(alone) == [parts[1]]
     assert "def count_returns" not in alone
-    assert "def count_returns" in text_of(TEXT, parts[2], parts)
+    assert "def count_returns" in source_of_part(TEXT, parts[2], parts)
 
 
 def test_every_part_is_judged_beside_the_others_and_then_all(monkeypatch, tmp_path, capsys):

@@ -6,7 +6,14 @@ import sys
 import pytest
 
 from patchgate.runner import environments
-from patchgate.runner.environments import NIGHTLY_INDEX, Environments, NotInstallable, commit_on, nightlies, release_of
+from patchgate.runner.environments import (
+    NIGHTLY_INDEX,
+    Environments,
+    NotInstallable,
+    commit_version,
+    installed_release,
+    nightlies,
+)
 
 BUILDS = ["2.13.0", "2.14.0.dev20260102+cu130", "2.14.0.dev20260101+cpu", "2.14.0", "2.15.0.dev20260401", "2.14.0rc1"]
 
@@ -64,8 +71,8 @@ def test_the_nightly_builds_between_two_releases_are_read_from_the_index(index, 
 
 
 def test_a_commit_is_named_with_the_release_that_it_is_laid_over():
-    assert commit_on("2.13.0", "0123456789abcdef") == "2.13.0+git0123456789ab"
-    assert (release_of("2.13.0+git0123456789ab"), release_of("2.13.0")) == ("2.13.0", "2.13.0")
+    assert commit_version("2.13.0", "0123456789abcdef") == "2.13.0+git0123456789ab"
+    assert (installed_release("2.13.0+git0123456789ab"), installed_release("2.13.0")) == ("2.13.0", "2.13.0")
 
 
 @pytest.mark.parametrize(("checkout", "told"), [(False, "--checkout"), (True, "bad revision|not a valid|Not a valid")])

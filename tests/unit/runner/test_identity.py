@@ -9,7 +9,7 @@ from patchgate.inputs.patch import load_patch
 from patchgate.inputs.workloads import load_workloads
 from patchgate.model.errors import UsageError
 from patchgate.model.records import Case
-from patchgate.runner.identity import key_of, key_of_question, read_environment
+from patchgate.runner.identity import answer_key, observation_key, read_environment
 
 CASE = Case(torch="2.11.0", device="h200", workload="pointwise", patch="mine")
 
@@ -23,32 +23,32 @@ def patch(folder):
 
 def test_a_key_is_of_the_content(patch, folder):
     workload = load_workloads()["pointwise"]
-    key = key_of(CASE, workload, patch, "here")
-    assert key == key_of(CASE, workload, load_patch(folder / "mine"), "here")
+    key = observation_key(CASE, workload, patch, "here")
+    assert key == observation_key(CASE, workload, load_patch(folder / "mine"), "here")
     others = [
-        key_of(CASE, workload, patch, "there"),
-        key_of(replace(CASE, device="cpu"), workload, patch, "here"),
-        key_of(CASE, load_workloads()["conv_stem"], patch, "here"),
-        key_of(CASE, workload, None, "here"),
+        observation_key(CASE, workload, patch, "there"),
+        observation_key(replace(CASE, device="cpu"), workload, patch, "here"),
+        observation_key(CASE, load_workloads()["conv_stem"], patch, "here"),
+        observation_key(CASE, workload, None, "here"),
     ]
     (folder / "mine" / "table.json").write_text("{}")  # a patch may read what lies beside it
-    others.append(key_of(CASE, workload, patch, "here"))
+    others.append(observation_key(CASE, workload, patch, "here"))
     assert len({key, *others}) == 6
 
 
 def test_a_real_device_has_no_key(patch):
-    assert key_of(replace(CASE, device="cuda"), load_workloads()["pointwise"], patch, "here") is None
+    assert observation_key(replace(CASE, device="cuda"), load_workloads()["pointwise"], patch, "here") is None
 
 
 def test_numbers_are_those_of_the_same_question_on_the_same_torch(tmp_path):
     path = tmp_path / "stack.py"
     path.write_text("a")
     asked = {"do": "run", "workload_path": str(path), "seeds": [0, 1], "env": {"A": "b"}, "outputs": "here"}
-    key = key_of_question(asked, "torch")
-    assert key == key_of_question(asked | {"env": {}, "outputs": "there"}, "torch")
-    others = {key_of_question(asked | {"seeds": [0]}, "torch"), key_of_question(asked, "another")}
+    key = answer_key(asked, "torch")
+    assert key == answer_key(asked | {"env": {}, "outputs": "there"}, "torch")
+    others = {answer_key(asked | {"seeds": [0]}, "torch"), answer_key(asked, "another")}
     path.write_text("b")
-    others.add(key_of_question(asked, "torch"))
+    others.add(answer_key(asked, "torch"))
     assert len(others | {key}) == 4
 
 

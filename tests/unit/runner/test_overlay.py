@@ -2,7 +2,7 @@
 
 import pytest
 
-from patchgate.runner.overlay import commit_of, link_the_rest
+from patchgate.runner.overlay import built_commit, link_missing
 
 
 @pytest.fixture
@@ -26,7 +26,7 @@ def test_what_the_commit_changes_is_its_own_and_all_else_is_linked(installed, tm
     (laid / "_inductor").mkdir(parents=True)
     for name, text in {"_inductor/ir.py": "new", "_inductor/same.py": "same", "_inductor/added.py": "new"}.items():
         (laid / name).write_text(text)
-    link_the_rest(installed, laid)
+    link_missing(installed, laid)
     assert {str(path.relative_to(laid)): path.is_symlink() for path in laid.rglob("*") if path.is_file()} == {
         "__init__.py": True,
         "version.py": True,
@@ -50,4 +50,4 @@ def test_what_the_commit_changes_is_its_own_and_all_else_is_linked(installed, tm
 )
 def test_the_commit_that_a_torch_was_built_from_is_read(installed, line, commit):
     (installed / "version.py").write_text(f"__version__ = '2.11.0'\n{line}\n")
-    assert commit_of(installed.parent) == commit
+    assert built_commit(installed.parent) == commit

@@ -4,7 +4,7 @@ import pytest
 
 from patchgate.inputs.devices import load_profile
 from patchgate.model.paths import DEVICES
-from patchgate.runner.roofline import modelled_time
+from patchgate.runner.roofline import roofline_time
 
 SPEED = {"bandwidth": 1e12, "launch": 2e-6, "matmul": {"bfloat16": 1e14}}
 MOVED, PRODUCT = (1_000_000, 0, ""), (1_000_000, 1_000_000_000, "bfloat16")
@@ -22,14 +22,14 @@ MOVED, PRODUCT = (1_000_000, 0, ""), (1_000_000, 1_000_000_000, "bfloat16")
     ],
 )
 def test_a_kernel_takes_as_long_as_its_bytes_or_its_products(launches, microseconds):
-    assert modelled_time(launches, SPEED) == pytest.approx(microseconds)
+    assert roofline_time(launches, SPEED) == pytest.approx(microseconds)
 
 
 def test_the_stack_is_modelled_below_what_the_h200_took():
     """docs/latency.md: 795.6 us; its kernels as Inductor's scheduler counts them on torch 2.11.0."""
     products = [(50_331_648, 34_359_738_368, "bfloat16")] * 12
     others = [(1_241_528_320 - 12 * 50_331_648) // 13] * 13
-    modelled = modelled_time([*products, *((moved, 0, "") for moved in others)], load_profile("h200")["speed"])
+    modelled = roofline_time([*products, *((moved, 0, "") for moved in others)], load_profile("h200")["speed"])
     assert modelled == pytest.approx(632, abs=1)
 
 

@@ -36,7 +36,7 @@ def patches(folder):
 def judged(folder, monkeypatch):
     """What was launched, instead of a pytest; each verdict names the patch's file and the results' folder."""
     launched = []
-    monkeypatch.setattr(module, "identity_of", lambda python: python)
+    monkeypatch.setattr(module, "environment_digest", lambda python: python)
     monkeypatch.setattr(module, "input_digests", lambda: ["digest"])
     monkeypatch.setattr(ray, "input_digests", lambda: ["digest"])
 

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from patchgate.inputs.golden import GoldenFile, path_of, write_golden
+from patchgate.inputs.golden import GoldenFile, format_golden, golden_path
 from patchgate.model.errors import UsageError
 from patchgate.model.records import Case, Claims, Observation, Patch
 from patchgate.model.versions import parse_range
@@ -21,8 +21,10 @@ def run(folder, monkeypatch):
     span = parse_range("2.11.0")
     golden = GoldenFile("stack", "h200", {"unpatched": {"loads.max": {span: 6}}, "mine": {"loads.max": {span: 4}}})
     (folder / "golden").mkdir()
-    path_of("stack", "h200", folder / "golden").write_text(write_golden(golden))
-    monkeypatch.setattr(run_results, "path_of", lambda workload, device: path_of(workload, device, folder / "golden"))
+    golden_path("stack", "h200", folder / "golden").write_text(format_golden(golden))
+    monkeypatch.setattr(
+        run_results, "golden_path", lambda workload, device: golden_path(workload, device, folder / "golden")
+    )
     run_results._golden.cache_clear()
     made = Run(folder=str(folder / "out"), patch="p.py", rows={"2.11.0": "python"})
     (folder / "out" / "code").mkdir(parents=True)

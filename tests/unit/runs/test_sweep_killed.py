@@ -40,7 +40,7 @@ def judge_patch(run, *, workers, quiet):
 
 @pytest.fixture
 def jobs(folder, monkeypatch):
-    monkeypatch.setattr(module, "identity_of", lambda python: python)
+    monkeypatch.setattr(module, "environment_digest", lambda python: python)
     monkeypatch.setattr(module, "input_digests", list)
     monkeypatch.setattr(module, "judge_patch", judge_patch)
     for name in "abcd":

@@ -125,7 +125,7 @@ def checkout(tmp_path):
 def test_then_the_commits_of_torch_between_both_sides_are_searched(bisection, checkout, homes, monkeypatch):
     path, commits = checkout
     built = {"2.13.0": commits[0], "2.14.0": commits[-1]}
-    monkeypatch.setattr(drive, "commit_of", lambda home: built[home.name])
+    monkeypatch.setattr(drive, "built_commit", lambda home: built[home.name])
     named = [f"2.13.0+git{commit[:12]}" for commit in commits]
     search = bisection(named[1], builds=0, checkout=path, order=["2.13.0", *named, "2.14.0"])
     lines = rendered(search).splitlines()
@@ -134,7 +134,7 @@ def test_then_the_commits_of_torch_between_both_sides_are_searched(bisection, ch
     assert first.endswith(" step 1")
     assert search.instrument.asked == ["2.13.0", "2.14.0", named[0], named[2], named[1]]
     assert lines[-1].endswith(f"--checkout {path} --row 2.13.0=python13 --torch {named[1]}")
-    monkeypatch.setattr(drive, "commit_of", lambda home: "0" * 40)
+    monkeypatch.setattr(drive, "built_commit", lambda home: "0" * 40)
     lines = rendered(search).splitlines()
     assert lines[-1].startswith("no commit of torch can be named; ")
 
