@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from pathlib import Path
 
 import click
@@ -11,8 +10,7 @@ from patchgate.inputs.patch import source_and_manifest
 from patchgate.model.errors import UsageError
 from patchgate.model.files import write_atomically
 from patchgate.model.paths import shown
-from patchgate.model.records import Command
-from patchgate.report.commands import typed
+from patchgate.report.commands import gate_command
 
 
 @click.command()
@@ -47,8 +45,3 @@ def init(patch: Path, workflow: str | None, force: bool) -> None:
             raise UsageError("cannot be written", where=shown(path), got=error.strerror or str(error)) from None
         click.echo(f"{'replaced' if path in existing else 'wrote'} {shown(path)}")
     click.echo(f"next: read the comments, then: {command}")
-
-
-def gate_command(patch: Path) -> str:
-    """The command that judges a patch, as it is typed here."""
-    return typed(Command(name="gate", arguments=(shlex.quote(shown(patch)),)))

@@ -12,7 +12,6 @@ from typing import NoReturn
 
 import click
 
-from patchgate.cli.init import gate_command
 from patchgate.inputs.patch import DIFFS, source_and_manifest
 from patchgate.inputs.source import Unreadable, read_source
 from patchgate.inputs.split_patches import Part, find_parts, source_of_part
@@ -20,6 +19,7 @@ from patchgate.inputs.toml import read_toml
 from patchgate.model.errors import UsageError
 from patchgate.model.files import make_folder, write_atomically
 from patchgate.model.paths import shown
+from patchgate.report.commands import gate_command
 
 # Claims of the whole file that hold for each part; where a part applies is read off its own text.
 _INHERITED = ("numerics", "error_factor", "largest_ulps")

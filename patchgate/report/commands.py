@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
+import shlex
 from collections.abc import Sequence
 from pathlib import Path
 
-from patchgate.model.paths import ROOT
+from patchgate.model.paths import ROOT, shown
 from patchgate.model.records import Command
 
 # Set by noxfile.py for the commands that it runs.
@@ -26,6 +27,11 @@ def typed(command: Command) -> str:
     if in_checkout and command.name in _SESSIONS:
         return " ".join(("nox", "-s", command.name, "--", *command.arguments))
     return str(command)
+
+
+def gate_command(patch: Path) -> str:
+    """The command that judges a patch, as the reader types it."""
+    return typed(Command(name="gate", arguments=(shlex.quote(shown(patch)),)))
 
 
 def next_step(advice: str, commands: Sequence[Command]) -> str:
