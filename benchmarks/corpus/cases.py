@@ -48,10 +48,8 @@ _FORM = '[[expect]] code = "PG113", torch = "2.13.0..2.15.0", at = "text of the 
 class Expected:
     """One verdict that a case must get."""
 
-    #: The code that must be red.
-    code: str
-    #: The releases on which it must be, as a range; all when None.
-    torch: str | None = None
+    code: str  #: the code that must be red
+    torch: str | None = None  #: the releases on which it must be, as a range; all when None
     #: file:line that the verdict must name; anywhere when None. The file has the text of that line.
     place: str | None = None
 
@@ -65,17 +63,13 @@ class CorpusCase:
 
     id: str = ""
     folder: str = ""
-    #: One of KINDS.
-    kind: str
+    kind: str  #: one of KINDS
     #: Cells of the gate that judge the case, as benchmarks/corpus/checks.py names them.
     cells: tuple[str, ...] = ("lint", "api", "effects")
     expected: tuple[Expected, ...] = ()
-    #: What is missing here to judge it.
-    needs: str = ""
-    #: Folders of patches that are applied with it.
-    others: tuple[str, ...] = ()
-    #: Time limit of a question to the probe.
-    seconds: float = 60.0
+    needs: str = ""  #: what is missing here to judge it
+    others: tuple[str, ...] = ()  #: folders of patches that are applied with it
+    seconds: float = 60.0  #: time limit of a question to the probe
 
     @property
     def sound(self) -> bool:

@@ -28,10 +28,8 @@ class Change:
     """One golden file."""
 
     path: Path
-    #: Its text as it is; "" when there is no file.
-    before: str
-    #: Its text once the change is accepted.
-    after: str
+    before: str  #: its text as it is; "" when there is no file
+    after: str  #: its text once the change is accepted
 
     @property
     def diff(self) -> str:

@@ -19,38 +19,26 @@ from patchgate.model.paths import DEVICES, shown
 class Speed:
     """Peak figures of a device, for the roofline (docs/simulation.md)."""
 
-    #: Where the figures come from.
-    source: str
-    #: Bytes a second to and from its memory.
-    bandwidth: float
-    #: Seconds that one kernel launch takes at least.
-    launch: float
-    #: Operations of matrix products a second, by dtype.
-    matmul: dict[str, float]
+    source: str  #: where the figures come from
+    bandwidth: float  #: bytes a second to and from its memory
+    launch: float  #: seconds that one kernel launch takes at least
+    matmul: dict[str, float]  #: operations of matrix products a second, by dtype
 
 
 @dataclass(frozen=True, kw_only=True)
 class Profile:
     """What a profile may say."""
 
-    #: The name by which the device calls itself.
-    name: str | None = None
+    name: str | None = None  #: the name by which the device calls itself
     kind: str | None = None
-    #: torch's device type.
-    backend: str | None = None
-    #: Where the figures come from.
-    source: str | None = None
-    #: As `torch.cuda.get_device_properties` has them on the device.
-    properties: dict[str, Any] | None = None
-    #: The most thread blocks that one multiprocessor holds at a time.
-    blocks_per_multiprocessor: int | None = None
+    backend: str | None = None  #: torch's device type
+    source: str | None = None  #: where the figures come from
+    properties: dict[str, Any] | None = None  #: as `torch.cuda.get_device_properties` has them on the device
+    blocks_per_multiprocessor: int | None = None  #: the most thread blocks that one multiprocessor holds at a time
     speed: Speed | None = None
-    #: Vector instruction set of the generated C++, as Inductor names it.
-    isa: str | None = None
-    #: Threads of the generated C++.
-    threads: int | None = None
-    #: Python file that makes the device known to torch, seen from the profile.
-    plugin: str | None = None
+    isa: str | None = None  #: vector instruction set of the generated C++, as Inductor names it
+    threads: int | None = None  #: threads of the generated C++
+    plugin: str | None = None  #: a Python file that makes the device known to torch, seen from the profile
 
 
 declare_keys(Profile, kind=Key(read=one_of(("simulated", "codegen", "real", "plugin"), "kind of device")))

@@ -28,8 +28,7 @@ class GoldenFile:
     """The records of one file."""
 
     workload: str
-    #: The name of a profile.
-    device: str
+    device: str  #: the name of a profile
     #: "unpatched", or a patch's id -> fact -> range of releases -> value. A patch has its differences alone.
     sections: dict[str, Section] = field(default_factory=dict)
 

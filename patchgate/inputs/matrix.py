@@ -17,16 +17,13 @@ class MatrixEntry:
     """One torch release."""
 
     torch: str
-    #: PEP 440 specifier of the interpreters that the release has wheels for and patchgate runs on.
-    python: str
-    #: "premerge": judged by `nox -s gate`; "nightly": by a sweep.
-    tags: tuple[str, ...]
+    python: str  #: PEP 440 specifier of the interpreters that the release has wheels for and patchgate runs on
+    tags: tuple[str, ...]  #: "premerge": judged by `nox -s gate`; "nightly": by a sweep
 
 
 @dataclass(frozen=True, kw_only=True)
 class _Matrix:
-    #: The entries, as the file has them.
-    row: tuple[MatrixEntry, ...] = ()
+    row: tuple[MatrixEntry, ...] = ()  #: the entries, as the file has them
 
 
 declare_keys(

@@ -15,13 +15,10 @@ from dataclasses import dataclass
 class Part:
     """One gated patch of a file, with the functions of the file that it calls and that assign to something imported."""
 
-    #: The last name of the first thing that it replaces.
-    name: str
-    #: The first and the last line of the statement.
-    first: int
-    last: int
-    #: Its lines, those of the functions included.
-    own: frozenset[int]
+    name: str  #: the last name of the first thing that it replaces
+    first: int  #: the first line of the statement
+    last: int  #: its last line
+    own: frozenset[int]  #: its lines, those of the functions included
 
 
 def find_parts(text: str) -> list[Part]:

@@ -38,12 +38,9 @@ class Invalid(ValueError):
 class Key:
     """What the name and the type of a field do not tell of its key."""
 
-    #: The key, where it is not the name of the field; None when no key sets the field.
-    name: str | None = ""
-    #: Takes the place of the field's type.
-    read: Reader | None = None
-    #: What to write instead of a value that does not fit.
-    example: str = ""
+    name: str | None = ""  #: the key, where it is not the name of the field; None when no key sets the field
+    read: Reader | None = None  #: takes the place of the field's type
+    example: str = ""  #: what to write instead of a value that does not fit
 
 
 _keys: dict[Any, Mapping[str, Key]] = {}

@@ -45,18 +45,12 @@ VARIANTS: dict[str, dict[str, Any]] = {
 class Constants:
     """The constants that a workload file may have; one that `Workload` has in small letters is copied there."""
 
-    #: Dtype of the inputs and weights in the plain variant, as torch names it.
-    DTYPE: str
-    #: Those of CHECKS that run it.
-    CHECKS: tuple[str, ...] = ()
-    #: Those of VARIANTS that it is compiled in.
-    VARIANTS: tuple[str, ...] = ("static",)
-    #: Those of its variants that are judged before a merge.
-    PREMERGE: tuple[str, ...] = ()
-    #: What `.item()` gives, call by call.
-    READS: tuple[float, ...] = ()
-    #: Numbers of tokens at which it is timed, in place of its full size.
-    TOKENS: tuple[int, ...] = ()
+    DTYPE: str  #: dtype of the inputs and weights in the plain variant, as torch names it
+    CHECKS: tuple[str, ...] = ()  #: those of CHECKS that run it
+    VARIANTS: tuple[str, ...] = ("static",)  #: those of VARIANTS that it is compiled in
+    PREMERGE: tuple[str, ...] = ()  #: those of its variants that are judged before a merge
+    READS: tuple[float, ...] = ()  #: what `.item()` gives, call by call
+    TOKENS: tuple[int, ...] = ()  #: numbers of tokens at which it is timed, in place of its full size
 
 
 declare_keys(

@@ -36,9 +36,8 @@ class Interval:
     """The ratio patched / unpatched."""
 
     ratio: float
-    #: Ends of the confidence interval of the ratio.
-    low: float
-    high: float
+    low: float  #: lower end of the confidence interval
+    high: float  #: upper end
 
     def __str__(self) -> str:
         return f"{self.ratio:.4f} [{self.low:.4f}, {self.high:.4f}]"

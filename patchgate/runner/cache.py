@@ -24,8 +24,7 @@ from patchgate.model.serialization import from_dict, to_dict
 class Cache:
     """A folder of entries; processes may share it."""
 
-    #: Made when the first entry is saved.
-    folder: Path
+    folder: Path  #: made when the first entry is saved
 
     def load(self, key: str, file: Path | None = None) -> dict[str, Any] | None:
         """The entry, or None. Its file, if it has one, is put at `file`."""

@@ -27,7 +27,7 @@ observations = st.builds(
     artifacts=tables,
 )
 verdicts = st.builds(
-    Verdict, code=text, kind=st.sampled_from(Kind), check=text, torch=text, subject=text, where=st.none() | text
+    Verdict, code=text, kind=st.sampled_from(Kind), check=text, case=cases, item=text, where=st.none() | text
 )
 runs = st.builds(Run, folder=text, patch=text, rows=tables, problems=tables, devices=st.lists(text).map(tuple))
 
@@ -64,10 +64,10 @@ def refused(kind, data):
 
 
 def test_each_path_that_does_not_fit_is_named():
-    case = {"torch": "2.11.0", "device": "h200", "colour": 1}
+    case = {"device": "h200", "colour": 1}
     told = refused(Observation, {"case": case, "facts": {"loads": 1.5}})
     paths = re.findall(r"@ ([^;\n]+)", told)
-    assert paths == ["observation.case.workload", "observation.case", "observation.facts['loads']"]
+    assert paths == ["observation.case.torch", "observation.case", "observation.facts['loads']"]
 
 
 @pytest.mark.parametrize("data", [[], None, 3, "text"])
