@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.corpus.checks import cell_names
-from patchgate.checks.registry import catalogue
+from patchgate.checks.codes import every_code
 from patchgate.inputs.structure import Invalid, Key, KeyPath, declare_keys, list_of, one_of, read_string
 from patchgate.inputs.toml import load_toml_record
 from patchgate.model.paths import shown
@@ -135,7 +135,7 @@ def _read_range(value: Any) -> str:
 
 
 def _read_code(value: Any) -> str:
-    if value not in catalogue():
+    if value not in every_code():
         raise Invalid(f"no such code `{value}`", next="patchgate explain   (lists all)")
     return str(value)
 

@@ -7,9 +7,9 @@ from functools import partial
 from typing import Any
 
 from patchgate.checks import registry
+from patchgate.checks.application import does_not_run
 from patchgate.checks.context import SIMULATED, CheckContext
 from patchgate.checks.registry import Instance, check
-from patchgate.checks.version_gate import does_not_run
 from patchgate.model.paths import shown
 from patchgate.model.records import Case, Code, Kind, Patch, Verdict
 from patchgate.model.serialization import failure_of

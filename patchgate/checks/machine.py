@@ -8,9 +8,9 @@ from functools import partial
 from typing import Any
 
 from patchgate.checks import registry
+from patchgate.checks.application import does_not_run
 from patchgate.checks.context import CheckContext
 from patchgate.checks.registry import Instance, check
-from patchgate.checks.version_gate import does_not_run
 from patchgate.model.records import Case, Code, Command, Kind, Verdict
 from patchgate.model.serialization import failure_of
 

@@ -14,13 +14,12 @@ from importlib import import_module
 from typing import Any
 
 from patchgate import checks
-from patchgate.checks.context import CheckContext
-from patchgate.lint import rules
 from patchgate.model.records import Case, Code, Command, Kind, Patch, Verdict
 from patchgate.runner.run import Run
 
-# What a check asks and judges of one case: the axes that it has not are empty in the case.
-Ask = Callable[[CheckContext, "Instance"], Iterable[Verdict]]
+# What a check asks and judges of one case: the axes that it has not are empty in the case. It takes the CheckContext,
+# which is not imported here: reports read this registry, and have no use for a runner.
+Ask = Callable[[Any, "Instance"], Iterable[Verdict]]
 AXES = ("torch", "device", "workload", "size")
 
 
@@ -113,9 +112,9 @@ def all_checks() -> dict[str, Check]:
 
 @cache
 def catalogue() -> dict[str, Code]:
-    """Every code, of checks and of lint's rules, in order."""
+    """The codes of all checks, in order."""
     codes = [code for module in _modules() for code in getattr(module, "CODES", ())]
-    return {code.code: code for code in sorted([*codes, *rules.CODES], key=lambda code: code.code)}
+    return {code.code: code for code in sorted(codes, key=lambda code: code.code)}
 
 
 @cache

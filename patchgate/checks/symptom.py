@@ -6,10 +6,10 @@ from collections.abc import Iterable
 from functools import partial
 
 from patchgate.checks import registry
+from patchgate.checks.application import is_claimed, then
 from patchgate.checks.blame import fault_of
 from patchgate.checks.context import CheckContext
 from patchgate.checks.registry import Instance, check
-from patchgate.checks.version_gate import is_claimed, then
 from patchgate.model.facts import facts_with_compiles, format_value
 from patchgate.model.predicates import parse_predicate
 from patchgate.model.records import (

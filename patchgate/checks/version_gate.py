@@ -6,16 +6,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from packaging.specifiers import SpecifierSet
 from packaging.version import Version
 
 from patchgate.checks import registry
-from patchgate.checks.blame import Fault, fault_of
+from patchgate.checks.application import does_not_run, is_claimed, replaced_names
 from patchgate.checks.context import SIMULATED, CheckContext
 from patchgate.checks.registry import Instance, check
 from patchgate.inputs.matrix import load_matrix
-from patchgate.model.paths import shown
-from patchgate.model.records import Case, Code, Command, Failure, Kind, Patch, Verdict
+from patchgate.model.records import Case, Code, Command, Kind, Patch, Verdict
 from patchgate.model.serialization import failure_of
 
 FAMILY = "gate"
@@ -35,13 +33,6 @@ CODES = (
         " parts of a version are the usual cause.",
         fix="Compare releases, not strings: `Version(torch.__version__).release`, or a SpecifierSet with"
         " `prereleases=True`.",
-    ),
-    Code(
-        code="PG210",
-        title="the patch does not run",
-        what="Running the patch's module raised, exited, hung, crashed or ran out of memory.",
-        why="Whatever imports it fails the same way, or never comes back.",
-        fix="Read the line that it points to. Time and memory limits: `--time-limit`, `--memory-limit`.",
     ),
     Code(
         code="PG211",
@@ -100,42 +91,6 @@ def versions_around(torch: str) -> tuple[str, ...]:
         f"{major}.{minor + 1}.0",
         f"{major}.{minor + 1}.0.dev20260101",
     )
-
-
-def is_claimed(patch: Patch, version: str) -> bool:
-    """Whether `applies_to` covers a version, by PEP 440 and with pre-releases allowed."""
-    return SpecifierSet(patch.claims.applies_to or "").contains(version, prereleases=True)
-
-
-def replaced_names(patch: Patch, answer: Mapping[str, Any]) -> list[str]:
-    """What running the patch changed; a config option counts when it is one of its targets."""
-    options = (effect["name"] for effect in answer.get("effects", ()) if effect["kind"] == "config")
-    return sorted([*answer["changed"], *(name for name in options if name in (patch.claims.targets or ()))])
-
-
-def does_not_run(case: Case, failure: Failure, patch: Patch, again: Command) -> Verdict:
-    """PG210, or PG905 when it was the machine that failed."""
-    place = shown(failure.where) if failure.where else shown(patch.path)
-    actual = f"{failure.cause.value}: {failure.signature}"
-    if fault_of(None, failure) is Fault.MACHINE:
-        return verdict("PG905", Kind.INFRA, case, "", "the module runs", actual, place, item="run")
-    return verdict(
-        "PG210",
-        Kind.REGRESSED,
-        case,
-        "",
-        "the module runs",
-        actual,
-        place,
-        item="run",
-        advice="mend it",
-        commands=(then(again),),
-    )
-
-
-def then(again: Command) -> Command:
-    """The command that repeats a run, as the last step."""
-    return Command(name=again.name, arguments=again.arguments, when="then")
 
 
 def judge_versions(case: Case, patch: Patch, answers: Answers, where: str, again: Command) -> Iterator[Verdict]:

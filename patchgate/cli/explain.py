@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from patchgate.checks.registry import catalogue
+from patchgate.checks.codes import every_code
 from patchgate.model.errors import UsageError
 from patchgate.model.text import did_you_mean
 from patchgate.report.explain import render_catalogue, show_code
@@ -16,7 +16,7 @@ from patchgate.report.terminal import to_stdout
 @click.option("--markdown", is_flag=True, help="All of them as a page: docs/verdicts.md.")
 def explain(code: str | None, markdown: bool) -> None:
     """Tell what a verdict code means, why it matters and how to fix it; without CODE, list all."""
-    codes = catalogue()
+    codes = every_code()
     if markdown:
         click.echo("\n".join(render_catalogue()))
         return

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from patchgate.model.records import Command
-
 
 class UsageError(Exception):
-    """Bad input. `where` is file:line or the option's name, `next` a command or an edit to make."""
+    """Bad input. `where` is file:line or the option's name, `next` a Command, or an edit in words."""
 
-    def __init__(self, what: str, *, where: str = "", got: str = "", next: str | Command = "") -> None:
+    def __init__(self, what: str, *, where: str = "", got: str = "", next: object = "") -> None:
         self.what, self.where, self.got, self.next = what, where, got, next
         super().__init__(str(self))
 

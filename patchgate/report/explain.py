@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from rich.console import Console
 from rich.text import Text
 
-from patchgate.checks.registry import all_checks, catalogue
+from patchgate.checks.codes import every_code
+from patchgate.checks.registry import all_checks
 from patchgate.model.records import Code
 from patchgate.report.commands import next_step
 from patchgate.report.terminal import labelled
@@ -31,6 +32,6 @@ def render_catalogue() -> Iterator[str]:
     yield "| --- | --- | --- |"
     for check in all_checks().values():
         yield f"| {check.family} | {check.name} | {check.question} |"
-    for code in catalogue().values():
+    for code in every_code().values():
         fix = "; ".join([code.fix, *map(str, code.commands)])
         yield from ("", f"## {code.code} {code.title}", "", code.what, "", f"Why: {code.why}", "", f"Fix: {fix}")

@@ -15,7 +15,7 @@ from packaging.version import Version
 
 from patchgate.lint.index.definitions import parsed
 from patchgate.lint.index.read_module import read_module
-from patchgate.lint.index.records import ReleaseRecords
+from patchgate.lint.index.records import ALONE, SCOPE, ReleaseRecords
 from patchgate.lint.index.release import Index, opened
 from patchgate.lint.index.write import write
 
@@ -24,24 +24,6 @@ if TYPE_CHECKING:
 
 # Project, specifier, which members -> those members of its wheel.
 Fetch = Callable[[str, str, Callable[[str], bool]], "Fetched"]
-SCOPE = (
-    "torch._inductor",
-    "torch._dynamo",
-    "torch._functorch",
-    "torch._subclasses",
-    "torch._higher_order_ops",
-    "torch.fx",
-    "torch.utils",
-    "torch.cuda",
-    "torch.compiler",
-    "torch._ops",
-    "torch.library",
-    "triton.runtime",
-    "triton.compiler",
-    "triton.backends",
-)
-# Of these only the package's own __init__, not what lies below it.
-ALONE = ("triton",)
 
 
 def in_scope(path: str) -> bool:

@@ -5,6 +5,25 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+SCOPE = (
+    "torch._inductor",
+    "torch._dynamo",
+    "torch._functorch",
+    "torch._subclasses",
+    "torch._higher_order_ops",
+    "torch.fx",
+    "torch.utils",
+    "torch.cuda",
+    "torch.compiler",
+    "torch._ops",
+    "torch.library",
+    "triton.runtime",
+    "triton.compiler",
+    "triton.backends",
+)
+# Of these only the package's own __init__, not what lies below it.
+ALONE = ("triton",)
+
 
 @dataclass(frozen=True, kw_only=True)
 class Parameter:

@@ -9,8 +9,7 @@ import ast
 from collections.abc import Callable
 from functools import lru_cache
 
-from patchgate.lint.index.build import ALONE, SCOPE
-from patchgate.lint.index.records import Class, Function, Module
+from patchgate.lint.index.records import ALONE, SCOPE, Class, Function, Module
 from patchgate.lint.index.release import Release
 from patchgate.lint.index.resolve import Found
 from patchgate.lint.interpret.references import Presence

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 from packaging.version import Version
 
-from patchgate.checks.version_gate import does_not_run, judge_support, judge_versions, versions_around
+from patchgate.checks.application import does_not_run
+from patchgate.checks.version_gate import judge_support, judge_versions, versions_around
 from patchgate.model.records import Case, Cause, Claims, Colour, Command, Failure, Kind, Patch, Verdict
 from patchgate.report.commands import next_step
 

@@ -7,8 +7,8 @@ import sys
 
 import pytest
 from expecttest import assert_expected_inline
-from patchgate.checks.codes import CODES
 
+from patchgate.checks.codes import CODES
 from patchgate.cli import main as cli
 from patchgate.model.records import Kind, Verdict
 from patchgate.runner.run import NAME, Run, save_run, save_verdicts
