@@ -1,6 +1,6 @@
-"""`patchgate corpus`: options, the table, and the exit code (0 all as expected, 1 a miss, 2 usage, 3 no case).
+"""`python -m benchmarks.corpus`: options, the table, and the exit code.
 
-Decides options only. The imports wait until they are needed: other commands must not pay for this one.
+0 all as expected, 1 a miss or a torch that was written to, 2 usage, 3 no case, 4 a sentinel that does not count.
 """
 
 from __future__ import annotations
@@ -8,16 +8,16 @@ from __future__ import annotations
 import fnmatch
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
+from benchmarks.corpus.cases import load_cases, with_gpu
+from benchmarks.corpus.integrity import Integrity
+from benchmarks.corpus.render import as_markdown, as_text, line_of_score
+from benchmarks.corpus.session import judge_cases, open_session, started_servers
 from patchgate.cli.options import AT_LEAST_1, rows_of
 from patchgate.model.files import write_atomically
 from patchgate.model.paths import CORPUS, shown
-
-if TYPE_CHECKING:
-    from benchmarks.corpus.score import Score
 
 
 @click.command()
@@ -38,11 +38,6 @@ def corpus(
     workers: int,
 ) -> None:
     """Judge every case of the corpus and compare with what it expects."""
-    from benchmarks.corpus.board import board, run_cases
-    from benchmarks.corpus.cases import load_cases, with_gpu
-    from benchmarks.corpus.render import as_markdown, as_text
-    from benchmarks.corpus.untouched import Untouched
-
     cases = load_cases(list(below) or list(CORPUS))
     cases = [case for case in cases if not only or any(fnmatch.fnmatch(case.id, pattern) for pattern in only)]
     cases = [with_gpu(case) for case in cases] if gpu else cases
@@ -50,23 +45,17 @@ def corpus(
         click.echo("no case is selected")
         raise SystemExit(3)
     pythons = rows_of(rows)
-    started, untouched = time.monotonic(), Untouched(pythons)
-    with board(pythons) as judges:
-        doubts = judges.sentinels()
-        if doubts:
-            click.echo("nothing is believed where the sentinel does not count:\n" + "\n".join(doubts), err=True)
+    started, integrity = time.monotonic(), Integrity(pythons)
+    with started_servers(pythons) as settings:
+        faults = open_session(settings).sentinel_faults()
+        if faults:
+            click.echo("nothing is believed where the sentinel does not count:\n" + "\n".join(faults), err=True)
             raise SystemExit(4)
-        scores = run_cases(judges, cases, workers=workers, told=_tell)
+        scores = judge_cases(settings, cases, workers=workers, done=lambda score: click.echo(line_of_score(score)))
     click.echo(as_text(scores, list(pythons), time.monotonic() - started))
     if write:
         write_atomically(write, as_markdown(scores, list(pythons)))
         click.echo(f"wrote {shown(write)}")
-    harmed = untouched.told(every_byte=every_byte)
-    click.echo("\n".join(harmed) or "torch is as it was installed, " + ("every byte" if every_byte else "every file"))
-    raise SystemExit(int(bool(harmed) or any(not each.right for each in scores)))
-
-
-def _tell(score: Score) -> None:
-    from benchmarks.corpus.render import line_of_score
-
-    click.echo(line_of_score(score))
+    changes = integrity.changes(every_byte=every_byte)
+    click.echo("\n".join(changes) or "torch is as it was installed, " + ("every byte" if every_byte else "every file"))
+    raise SystemExit(int(bool(changes) or any(not score.right for score in scores)))

@@ -1,7 +1,6 @@
-"""Scores of the corpus -> the table in the terminal and the one in docs/corpus.md.
+"""Scores of the corpus as text: the table in the terminal, and docs/corpus.md.
 
-Decides columns only. Times are shown in the terminal and left out of the
-document, which says the same on every machine.
+The page leaves times out: it is the same on every machine.
 """
 
 from __future__ import annotations

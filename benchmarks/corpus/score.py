@@ -1,43 +1,47 @@
-"""Expected against found -> which cases were caught for the right reason, and with what certainty that is known.
+"""What a case must get against what it got: caught for the right reason, missed, or a false alarm.
 
-Decides what counts as a miss and as a false alarm. Pure: knows no torch and
-prints nothing.
+And how certain the shares are: an interval for each.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from benchmarks.corpus.cases import FAULT, HOSTILE, SOUND, UNCHANGED, CorpusCase
 from patchgate.lint.rules import CODES
 from patchgate.model.statistics import share_interval
 
-# code -> the places where it was found
-Red = dict[str, set[str]]
-
 
 @dataclass(frozen=True, kw_only=True)
 class Found:
-    """What a case got: red codes by release, and why a cell could not be judged."""
+    """What a case got."""
 
-    red: Mapping[str, Red]
+    #: Release -> red code -> the places that its verdicts name.
+    red: Mapping[str, Mapping[str, tuple[str, ...]]]
+    #: Why a cell could not be judged.
     grey: tuple[str, ...] = ()
+    #: How long it took.
     seconds: float = 0.0
+    #: How many cells gave a verdict.
     judged: int = 0
 
 
 @dataclass(frozen=True, kw_only=True)
 class Score:
-    """One line of the scoreboard. `faults` is empty when everything came out as expected."""
+    """One line of the scoreboard."""
 
     case: CorpusCase
+    #: Codes, of all releases.
     expected: tuple[str, ...]
     found: tuple[str, ...]
+    #: What did not come out as expected.
     faults: tuple[str, ...] = ()
+    #: As in `Found`.
     seconds: float = 0.0
     judged: int = 0
-    outcome: str = field(default="right")
+    #: "caught", "quiet", "MISSED", "FALSE ALARM", "not on these rows" or "needs ..."
+    outcome: str = ""
 
     @property
     def right(self) -> bool:

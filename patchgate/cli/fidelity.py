@@ -1,16 +1,13 @@
-"""`patchgate fidelity`: every workload on the real GPU and in simulation, in one go.
+"""`patchgate fidelity`: every workload on the real GPU and in simulation.
 
-Decides options, what is observed at once, and the exit code. What is equal is decided elsewhere.
+The exit code is 1 where a fact differs, 4 where a case could not be compared, 3 where nothing was.
 """
 
 from __future__ import annotations
 
 import shutil
 import sys
-from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
-from itertools import product
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NoReturn
 
@@ -23,14 +20,11 @@ from patchgate.inputs.record_device import REAL
 from patchgate.inputs.workloads import load_workloads
 from patchgate.model.errors import UsageError
 from patchgate.model.files import make_results_folder
-from patchgate.model.records import Case, Observation, Patch, Workload
 from patchgate.model.results import Fidelity
 from patchgate.report.fidelity import show_fidelity
 from patchgate.report.terminal import to_stdout
-from patchgate.runner.client import Runner
-from patchgate.runner.run import NAME, Limits, Run, save_run
-from patchgate.runner.server import start_server
-from patchgate.runs.fidelity import compare_sides
+from patchgate.runner.run import NAME, Limits, Run
+from patchgate.runs.fidelity import compare_devices
 
 
 @click.command()
@@ -68,8 +62,8 @@ def fidelity(
     torches, broken = rows_of(rows), problems_of(problems)
     if not (torches or broken):
         raise UsageError("no torch to compare on", where="--row", got="none", next="nox -s fidelity")
-    chosen = [known[name] for name in workloads or known]
-    loaded = [None, *(load_patch(path) for path in patches)]
+    for path in patches:
+        load_patch(path)
     make_results_folder(folder, "--folder", mark=NAME)
     shutil.rmtree(folder, ignore_errors=True)
     run = Run(
@@ -80,46 +74,16 @@ def fidelity(
         nightly=True,
         limits=Limits(seconds=time_limit),
     )
-    save_run(run)
-    told = [Fidelity(torch=one, workload="-", patch=None, failed=reason) for one, reason in broken.items()]
-    told += _compare(run, chosen, loaded, workers)
-    to_stdout(lambda console: show_fidelity(console, told))
-    sys.exit(_code(told))
+    results = [Fidelity(torch=torch, workload="-", patch=None, failed=reason) for torch, reason in broken.items()]
+    results += compare_devices(run, workloads or list(known), patches, workers)
+    to_stdout(lambda console: show_fidelity(console, results))
+    sys.exit(exit_code(results))
 
 
-def _compare(
-    run: Run, workloads: Sequence[Workload], patches: Sequence[Patch | None], workers: int
-) -> Iterator[Fidelity]:
-    """One torch after the other: two warm ones would not fit into every machine."""
-    for torch, python in run.rows.items():
-        with ExitStack() as stack:
-            server = start_server(torch, python)
-            stack.callback(server.stop)
-            runner = Runner(
-                sockets={torch: server.socket},
-                logs={torch: server.log},
-                store=run.store,
-                artifacts=Path(run.folder) / "code",
-                limits=run.limits,
-                nightly=run.nightly,
-            )
-
-            def both(case: tuple[Workload, Patch | None], runner: Runner = runner, torch: str = torch) -> Fidelity:
-                return compare_sides(*(_observe(runner, torch, device, *case) for device in run.devices))
-
-            with ThreadPoolExecutor(workers) as pool:
-                yield from pool.map(both, product(workloads, patches))
-
-
-def _observe(runner: Runner, torch: str, device: str, workload: Workload, patch: Patch | None) -> Observation:
-    case = Case(torch=torch, device=device, workload=workload.name, patch=patch.id if patch else None)
-    return runner.observe(case, workload, patch)
-
-
-def _code(told: Sequence[Fidelity]) -> int:
-    """DESIGN's exit codes: a case that could not be compared is the machine's, and no proof of anything."""
-    if any(one.unlike for one in told):
+def exit_code(results: Sequence[Fidelity]) -> int:
+    """DESIGN's exit codes: a case that could not be compared is the machine's trouble, and no proof of anything."""
+    if any(result.unlike for result in results):
         return 1
-    if any(one.failed for one in told):
+    if any(result.failed for result in results):
         return 4
-    return 0 if any(one.compared for one in told) else 3
+    return 0 if any(result.compared for result in results) else 3

@@ -1,15 +1,73 @@
-"""The same case on a real device and on its simulation: which facts are equal, and which cannot be compared and why."""
+"""The same case on a real device and on its simulation: which facts are equal, and which cannot be compared and why.
+
+pytest-xdist spreads the cases over workers, which share the fork server of one torch.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
+from patchgate.inputs.patch import load_patch
+from patchgate.inputs.workloads import load_workloads
 from patchgate.model.facts import format_value, value_in
-from patchgate.model.records import FactValue, Observation, Unmeasured
+from patchgate.model.records import Case, FactValue, Observation, Unmeasured
 from patchgate.model.results import Difference, Fidelity
+from patchgate.model.serialization import from_dict, to_dict
+from patchgate.runner.client import Runner
+from patchgate.runner.run import Run, load_run, save_run
+from patchgate.runner.server import start_server
+from patchgate.runs.pool import Work, carry_out
 
 # Facts that one side cannot have, with the reason.
 EXCLUDED = {"resources.occupancy": "torch does not say how many blocks a multiprocessor of a real device holds"}
+
+
+def compare_devices(run: Run, workloads: Sequence[str], patches: Sequence[Path], workers: int) -> Iterator[Fidelity]:
+    """Every workload on both devices of a run, unpatched and with each patch.
+
+    One torch after the other: two warm ones would not fit into every machine.
+    """
+    path = save_run(run)
+    cases = [f"{name}:{patch}" for name in workloads for patch in ("", *(patch.resolve() for patch in patches))]
+    for torch, python in run.rows.items():
+        server = start_server(torch, python)
+        try:
+            settings = {"run": str(path), "torch": torch, "socket": server.socket, "log": server.log}
+            results = carry_out(__name__, settings, cases, workers=workers)
+        finally:
+            server.stop()
+        yield from (from_dict(Fidelity, results[case], where=case) for case in cases)
+
+
+def work_on(settings: dict[str, Any]) -> Work:
+    """In a worker: compares one case, `WORKLOAD:PATCH`."""
+    run, torch, workloads = load_run(Path(settings["run"])), settings["torch"], load_workloads()
+    runner = Runner(
+        sockets={torch: settings["socket"]},
+        logs={torch: settings["log"]},
+        store=run.store,
+        artifacts=Path(run.folder) / "code",
+        limits=run.limits,
+        nightly=run.nightly,
+    )
+
+    def compare(case: str) -> Any:
+        name, _, path = case.partition(":")
+        patch = load_patch(Path(path)) if path else None
+        sides = [
+            runner.observe(
+                Case(torch=torch, device=device, workload=name, patch=patch.id if patch else None),
+                workloads[name],
+                patch,
+            )
+            for device in run.devices
+        ]
+        return to_dict(compare_sides(*sides))
+
+    return compare
 
 
 def compare_sides(real: Observation, simulated: Observation) -> Fidelity:

@@ -29,6 +29,13 @@ def cluster():
 
 
 @pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """An empty folder that is the working directory."""
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
 def sweep(folder):
     history = History(folder / "sweep" / "history.sqlite")
     yield Sweep(folder / "sweep", Environments({}), history, lambda line: None, ("h200",), workers=1)

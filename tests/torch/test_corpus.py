@@ -2,9 +2,10 @@
 
 import pytest
 
-from benchmarks.corpus.board import Board
 from benchmarks.corpus.cases import load_case, load_cases
-from benchmarks.corpus.untouched import Untouched
+from benchmarks.corpus.integrity import Integrity
+from benchmarks.corpus.score import score
+from benchmarks.corpus.session import CorpusSession
 from patchgate.lint.index.release import load, releases
 from patchgate.model.paths import ROOT
 
@@ -12,24 +13,25 @@ SECRET = "PATCHGATE_SECRET"
 
 
 @pytest.fixture
-def board(torch, run, runner):
-    return Board(run.rows, runner, [load(version) for version in releases()])
+def session(torch, run, runner):
+    return CorpusSession(run.rows, runner, [load(version) for version in releases()])
 
 
-def test_a_new_case_takes_one_folder_and_no_code(board, tmp_path):
+def test_a_new_case_takes_one_folder_and_no_code(session, tmp_path):
     folder = tmp_path / "raises-at-import"
     folder.mkdir()
     (folder / "patch.py").write_text("import torch\n\nraise RuntimeError('no')\n")
     (folder / "corpus.toml").write_text('class = "gate"\n\n[[expect]]\ncode = "PG210"\nat = "raise RuntimeError"\n')
     (case,) = load_cases([tmp_path])
-    result = board.judge(case)
+    result = score(case, session.judge(case), session.rows)
     assert (result.outcome, result.found) == ("caught", ("PG210",)), result.faults
 
 
 @pytest.mark.parametrize("name", ["writes-into-torch", "reads-secrets", "kills-the-server", "deletes-temporary-files"])
-def test_a_hostile_patch_harms_nobody(board, run, torch, name, monkeypatch):
+def test_a_hostile_patch_harms_nobody(session, run, torch, name, monkeypatch):
     monkeypatch.setenv(SECRET, "not to be seen")
-    untouched = Untouched(run.rows)
-    result = board.judge(load_case(ROOT / "fixtures" / "hostile" / name))
+    integrity = Integrity(run.rows)
+    case = load_case(ROOT / "fixtures" / "hostile" / name)
+    result = score(case, session.judge(case), session.rows)
     assert result.right, result.faults
-    assert untouched.told() == []
+    assert integrity.changes() == []

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 from rich.console import Console
 
-from patchgate.cli.fidelity import _code
+from patchgate.cli.fidelity import exit_code
 from patchgate.cli.main import cli
 from patchgate.model.errors import UsageError
 from patchgate.model.records import Case, Cause, Failure, Observation, Unmeasured
@@ -34,14 +34,14 @@ def text_of(*told):
 def test_equal_facts():
     told = compare_sides(observed(loads=(2, 1), kernels__called=3), observed("h200", loads=(2, 1), kernels__called=3))
     assert (told.compared, told.unlike, told.failed) == (2, (), "")
-    assert _code([told]) == 0
+    assert exit_code([told]) == 0
     assert "2 of 2 facts equal in 1 cases" in text_of(told)
 
 
 def test_a_difference_is_told_with_both_values():
     told = compare_sides(observed(loads=(2, 1)), observed("h200", loads=(2, 3)))
     assert told.unlike == (Difference(fact="loads", real="[2 1]", simulated="[2 3]"),)
-    assert _code([told]) == 1
+    assert exit_code([told]) == 1
     assert "loads: [2 1], [2 3]" in text_of(told)
 
 
@@ -53,7 +53,7 @@ def test_a_fact_of_one_side_only_is_a_difference_unless_it_counts_something():
 def test_what_only_a_device_can_tell_is_left_out_with_the_reason():
     told = compare_sides(observed(loads=(2,)), observed("h200", loads=Unmeasured(reason="needs a real device")))
     assert (told.compared, told.excluded) == (0, {"loads": "needs a real device"})
-    assert _code([told]) == 3
+    assert exit_code([told]) == 3
     assert "not compared: loads of stack: needs a real device" in text_of(told)
 
 
@@ -73,7 +73,7 @@ def test_occupancy_has_nothing_to_be_compared_with():
 def test_a_case_that_failed_proves_nothing():
     told = compare_sides(failed("cuda"), observed("h200", loads=(2,)))
     assert told.failed == "real: RuntimeError: no [compile]"
-    assert _code([told]) == 4
+    assert exit_code([told]) == 4
     assert "1 cases could not be compared" in text_of(told)
 
 

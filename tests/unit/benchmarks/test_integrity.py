@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from benchmarks.corpus.untouched import altered, stats, unlike_record
+from benchmarks.corpus.integrity import altered, stats, unlike_record
 
 
 @pytest.fixture

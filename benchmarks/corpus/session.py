@@ -1,0 +1,171 @@
+"""Judges the cases of the corpus: pytest-xdist spreads them over workers, which share one fork server a torch.
+
+A check that raises is a fault of ours: the case is shown with it, never as green.
+"""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from benchmarks.corpus.cases import CorpusCase
+from benchmarks.corpus.checks import LINT, judge_cell
+from benchmarks.corpus.score import Found, Score, score
+from patchgate.checks.context import CheckContext
+from patchgate.checks.machine import judge_sentinel
+from patchgate.inputs.devices import load_profile
+from patchgate.inputs.patch import load_patch
+from patchgate.inputs.workloads import workloads_with
+from patchgate.lint.findings import Severity
+from patchgate.lint.index.release import Release, load, releases
+from patchgate.lint.run import lint
+from patchgate.model.paths import shown
+from patchgate.model.records import Case, Colour, Kind, Verdict
+from patchgate.model.serialization import from_dict, to_dict
+from patchgate.runner.cache import Cache
+from patchgate.runner.client import Runner
+from patchgate.runner.identity import identity_of
+from patchgate.runner.run import DEVICES, Limits, Run
+from patchgate.runner.server import start_server
+from patchgate.runs.pool import Work, carry_out
+
+# code -> the places that its red verdicts name
+Places = dict[str, set[str]]
+
+
+class CorpusSession:
+    """What judges one case after the other: the servers of the torches, and the index that lint judges by."""
+
+    def __init__(self, rows: dict[str, str], runner: Runner, index: list[Release]) -> None:
+        self.rows, self.runner, self.index = rows, runner, index
+
+    def sentinel_faults(self) -> list[str]:
+        """Why nothing may be believed here; empty when the counters of every torch count."""
+        faults = []
+        for torch in self.rows:
+            for device in DEVICES:
+                answer = self.runner.ask(torch, "sentinel", profile=load_profile(device))
+                verdict = judge_sentinel(Case(torch=torch, device=device, workload="sentinel"), answer)
+                if verdict.kind is not Kind.PASS:
+                    faults.append(f"{torch} {device}: {verdict.actual}")
+        return faults
+
+    def judge(self, case: CorpusCase) -> Found:
+        """The verdicts of one case on every torch; none where something that it needs is missing here."""
+        if case.needs:
+            return Found(red={})
+        started = time.monotonic()
+        red: dict[str, Places] = {torch: {} for torch in self.rows}
+        if LINT in case.cells:
+            red = self._lint(case) | {torch: {} for torch in self.rows if torch not in releases()}
+        grey: list[str] = []
+        judged = 0
+        for torch in self.rows:
+            context = self._context(case)
+            for cell in case.cells:
+                try:
+                    verdicts = judge_cell(cell, torch, context)
+                except Exception as error:
+                    grey.append(f"{torch}: {cell}: {type(error).__name__}: {error}")
+                    continue
+                judged += bool(verdicts)
+                grey += [f"{torch}: {cell}: {v.code} {v.actual}" for v in verdicts if v.colour is Colour.GREY]
+                _add_places(red.setdefault(torch, {}), verdicts)
+        return Found(
+            red={torch: {code: tuple(sorted(at)) for code, at in places.items()} for torch, places in red.items()},
+            grey=tuple(grey),
+            seconds=time.monotonic() - started,
+            judged=judged,
+        )
+
+    def _context(self, case: CorpusCase) -> CheckContext:
+        limits = replace(self.runner.limits, seconds=case.seconds)
+        folder = Path(self.runner.artifacts).parent
+        shelf = str(self.runner.shelf.folder) if self.runner.shelf else None
+        run = Run(folder=str(folder), patch=case.folder, rows=self.rows, others=case.others, limits=limits, shelf=shelf)
+        path = Path(case.folder)
+        return CheckContext(run, load_patch(path), workloads_with(path), replace(self.runner, limits=limits))
+
+    def _lint(self, case: CorpusCase) -> dict[str, Places]:
+        report = lint([Path(case.folder)], self.index)
+        red: dict[str, Places] = {release: {} for release in report.releases}
+        for finding in report.findings:
+            if finding.severity is Severity.RED:
+                for release in finding.releases or report.releases:
+                    red[release].setdefault(finding.code, set()).add(f"{finding.path}:{finding.span.line}")
+        return red
+
+
+def _add_places(red: Places, verdicts: list[Verdict]) -> None:
+    for verdict in verdicts:
+        if verdict.colour is Colour.RED:
+            red.setdefault(verdict.code, set()).update([shown(verdict.where)] if verdict.where else [])
+
+
+@contextmanager
+def started_servers(rows: dict[str, str]) -> Iterator[dict[str, Any]]:
+    """Settings of `work_on`: the servers that run meanwhile, and the folder of their results, which ends with them."""
+    with ExitStack() as stack:
+        # A run keeps compiled C++ beside its folder; here it is to end with the run.
+        folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="patchgate-"))
+        servers = [start_server(torch, python) for torch, python in rows.items()]
+        for server in servers:
+            stack.callback(server.stop)
+        yield {
+            "rows": rows,
+            "folder": folder,
+            "sockets": {server.torch: server.socket for server in servers},
+            "logs": {server.torch: server.log for server in servers},
+            "identities": {torch: identity_of(python) for torch, python in rows.items()},
+        }
+
+
+def open_session(settings: dict[str, Any]) -> CorpusSession:
+    """A session on servers that run. What torch does without a patch is measured once for all cases."""
+    folder = Path(settings["folder"])
+    run = Run(folder=str(folder / "gate"), patch="", rows=settings["rows"])
+    runner = Runner(
+        sockets=settings["sockets"],
+        logs=settings["logs"],
+        identities=settings["identities"],
+        store=run.store,
+        artifacts=folder / "gate" / "code",
+        limits=Limits(),
+        shelf=Cache(folder / "unpatched"),
+    )
+    return CorpusSession(settings["rows"], runner, [load(version) for version in releases()])
+
+
+def judge_cases(
+    settings: dict[str, Any], cases: list[CorpusCase], *, workers: int, done: Callable[[Score], None]
+) -> list[Score]:
+    """The score of every case; `done` gets each as soon as it is there.
+
+    Those with most cells first, so that none is left to run alone at the end.
+    """
+    by_folder = {case.folder: case for case in cases}
+    scores: dict[str, Score] = {}
+
+    def keep(folder: str, found: Any) -> None:
+        scores[folder] = score(by_folder[folder], from_dict(Found, found, where=folder), settings["rows"])
+        done(scores[folder])
+
+    ordered = sorted(by_folder, key=lambda folder: -len(by_folder[folder].cells))
+    plain = {folder: to_dict(case) for folder, case in by_folder.items()}
+    carry_out(__name__, settings | {"cases": plain}, ordered, workers=workers, done=keep)
+    return [scores[case.folder] for case in cases]
+
+
+def work_on(settings: dict[str, Any]) -> Work:
+    """In a worker: judges the case in a folder."""
+    session = open_session(settings)
+
+    def judge(folder: str) -> Any:
+        return to_dict(session.judge(from_dict(CorpusCase, settings["cases"][folder], where=folder)))
+
+    return judge
