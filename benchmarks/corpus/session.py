@@ -29,7 +29,7 @@ from patchgate.model.records import Case, Colour, Kind, Verdict
 from patchgate.model.serialization import from_dict, to_dict
 from patchgate.runner.cache import Cache
 from patchgate.runner.client import Runner
-from patchgate.runner.identity import identity_of
+from patchgate.runner.identity import environment_digest
 from patchgate.runner.run import DEVICES, Limits, Run
 from patchgate.runner.server import start_server
 from patchgate.runs.pool import Work, carry_out
@@ -121,7 +121,7 @@ def started_servers(rows: dict[str, str]) -> Iterator[dict[str, Any]]:
             "folder": folder,
             "sockets": {server.torch: server.socket for server in servers},
             "logs": {server.torch: server.log for server in servers},
-            "identities": {torch: identity_of(python) for torch, python in rows.items()},
+            "identities": {torch: environment_digest(python) for torch, python in rows.items()},
         }
 
 
