@@ -1,14 +1,17 @@
 """The words themselves: exit codes from colours, ids from cases, and a missing fact that equals nothing."""
 
+from __future__ import annotations
+
 import pytest
 
-from patchgate.model.records import COLOURS, Case, Colour, Kind, Unmeasured, Verdict, exit_code
+from patchgate.model.records import COLOURS, Case, Colour, Command, Kind, Unmeasured, Verdict, exit_code
 
 GREEN, RED, GREY = Kind.PASS, Kind.REGRESSED, Kind.INFRA
 
 
-def verdicts(*kinds):
-    return [Verdict(code="PG000", kind=kind, check="kernels", torch="2.11.0", subject="stack") for kind in kinds]
+def verdicts(*kinds: Kind) -> list[Verdict]:
+    case = Case(torch="2.11.0", workload="stack")
+    return [Verdict(code="PG000", kind=kind, check="kernels", case=case, item="stack") for kind in kinds]
 
 
 @pytest.mark.parametrize(
@@ -39,6 +42,19 @@ def test_only_what_could_not_be_judged_is_grey():
 @pytest.mark.parametrize(("patch", "told"), [(None, "stack.h200.2.11.0.unpatched"), ("mine", "stack.h200.2.11.0.mine")])
 def test_a_case_is_called_by_its_four_parts(patch, told):
     assert Case(torch="2.11.0", device="h200", workload="stack", patch=patch).id == told
+
+
+@pytest.mark.parametrize(
+    ("item", "fact", "subject"), [("stack.h200", "loads", "stack.h200 loads"), ("versions", "", "versions")]
+)
+def test_a_verdict_is_about_an_item_and_a_fact_of_it_on_the_torch_of_its_case(item, fact, subject):
+    case = Case(torch="2.11.0", device="h200", workload="stack")
+    verdict = Verdict(code="PG301", kind=RED, check="kernels", case=case, item=item, fact=fact)
+    assert (verdict.subject, verdict.torch, verdict.colour) == (subject, "2.11.0", Colour.RED)
+
+
+def test_a_command_is_typed_by_its_own_name():
+    assert str(Command(name="gate", arguments=("a.py", "--nightly"), when="then")) == "patchgate gate a.py --nightly"
 
 
 def test_a_missing_fact_equals_nothing_not_even_itself():

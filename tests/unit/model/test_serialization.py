@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from patchgate.model.errors import UsageError
-from patchgate.model.records import Case, Cause, Failure, Kind, Observation, Unmeasured, Verdict
+from patchgate.model.records import Case, Cause, Command, Failure, Kind, Observation, Unmeasured, Verdict
 from patchgate.model.serialization import fact_from, fact_to, failure_of, from_dict, to_dict
 from patchgate.runner.run import Run
 
@@ -26,8 +26,21 @@ observations = st.builds(
     environment=tables,
     artifacts=tables,
 )
+commands = st.builds(Command, name=text, arguments=st.lists(text, max_size=3).map(tuple), when=text)
 verdicts = st.builds(
-    Verdict, code=text, kind=st.sampled_from(Kind), check=text, case=cases, item=text, where=st.none() | text
+    Verdict,
+    code=text,
+    kind=st.sampled_from(Kind),
+    check=text,
+    case=cases,
+    item=text,
+    fact=text,
+    before=st.none() | text,
+    after=st.none() | text,
+    recorded=st.none() | text,
+    where=st.none() | text,
+    advice=text,
+    commands=st.lists(commands, max_size=2).map(tuple),
 )
 runs = st.builds(Run, folder=text, patch=text, rows=tables, problems=tables, devices=st.lists(text).map(tuple))
 
@@ -64,7 +77,7 @@ def refused(kind, data):
 
 
 def test_each_path_that_does_not_fit_is_named():
-    case = {"device": "h200", "colour": 1}
+    case = {"workload": "stack", "device": "h200", "colour": 1}
     told = refused(Observation, {"case": case, "facts": {"loads": 1.5}})
     paths = re.findall(r"@ ([^;\n]+)", told)
     assert paths == ["observation.case.torch", "observation.case", "observation.facts['loads']"]

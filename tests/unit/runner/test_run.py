@@ -1,19 +1,24 @@
 """What is written between the command, pytest and the report."""
 
+from __future__ import annotations
+
 import json
+from dataclasses import replace
 
 import pytest
 from expecttest import assert_expected_inline
-from patchgate.model.command_line import THROUGH
 
 from patchgate.inputs.matrix import load_matrix
 from patchgate.model.errors import UsageError
-from patchgate.model.records import Kind, Verdict
+from patchgate.model.records import Case, Command, Kind, Verdict
+from patchgate.report.commands import THROUGH, typed
 from patchgate.runner.run import NAME, VERDICTS, Limits, Run, load_run, load_verdicts, save_run, save_verdicts
 
 
-def verdict(subject="stack.h200 loads", torch="2.11.0", check="kernels", code="PG300"):
-    return Verdict(code=code, kind=Kind.PASS, check=check, torch=torch, subject=subject)
+def verdict(item: str = "stack.h200", torch: str = "2.11.0", check: str = "kernels", code: str = "PG300") -> Verdict:
+    case = Case(torch=torch, device="h200", workload="stack", patch="mine")
+    values = {"before": "6", "after": "4", "recorded": "4"}
+    return Verdict(code=code, kind=Kind.PASS, check=check, case=case, item=item, fact="loads", **values)
 
 
 def test_a_run_is_loaded_as_it_was_saved(tmp_path):
@@ -95,12 +100,13 @@ def test_the_command_that_repeats_a_run_works_where_it_is_shown(folder, monkeypa
     )
     rest = "--device h200 --workload residual_stack --with b.py --nightly --folder 'some where'"
     rows = "--row 2.12.1='/my envs/python' --problem 2.99.0='no wheel'"
-    assert run.again == f"patchgate gate 'my patches/<i>p.py' {rows} {rest}"
+    assert typed(run.again) == f"patchgate gate 'my patches/<i>p.py' {rows} {rest}"
     monkeypatch.setenv(THROUGH, "nox")
-    assert run.again == f"nox -s gate -- 'my patches/<i>p.py' --torch 2.12.1 --torch 2.99.0 {rest}"
+    run = replace(run, through_nox=True)
+    assert typed(run.again) == f"nox -s gate -- 'my patches/<i>p.py' --torch 2.12.1 --torch 2.99.0 {rest}"
     premerge = {row.torch: "python" for row in load_matrix() if "premerge" in row.tags}
-    plain = Run(folder="build/gate", patch="p.py", rows=premerge)
-    assert plain.again == "nox -s gate -- p.py"
+    plain = Run(folder="build/gate", patch="p.py", rows=premerge, through_nox=True)
+    assert typed(plain.again) == "nox -s gate -- p.py"
 
 
 @pytest.mark.parametrize(
@@ -113,11 +119,31 @@ def test_the_command_that_repeats_a_run_works_where_it_is_shown(folder, monkeypa
 )
 def test_what_is_accepted_is_what_this_run_observed(folder, monkeypatch, through, where, told):
     monkeypatch.setenv(THROUGH, through)
+    accept = Command(name="accept", arguments=("--reason", "'x'"))
+    explain = Command(name="explain", arguments=("PG301",))
+    case = Case(torch="2.11.0")
     verdict = Verdict(
-        code="PG301", kind=Kind.NEW, check="kernels", torch="2.11.0", subject="a",
-        next="record it: nox -s accept -- --reason 'x'",
-    )  # fmt: skip
+        code="PG301",
+        kind=Kind.NEW,
+        check="kernels",
+        case=case,
+        item="a",
+        advice="record it",
+        commands=(accept, explain),
+    )
     for _ in range(2):  # a sweep saves what a gate has saved
         save_verdicts(folder / where, [verdict])
         (verdict,) = load_verdicts(folder / where)
-    assert verdict.next == f"record it: {told}"
+    assert (verdict.advice, [typed(command) for command in verdict.commands]) == (
+        "record it",
+        [told, "patchgate explain PG301"],
+    )
+
+
+@pytest.mark.parametrize("where", ["out", "build/gate"])
+def test_the_command_that_accepts_a_run_names_its_folder_once(folder, where):
+    run = Run(folder=str(folder / where), patch="p.py", rows={})
+    save_verdicts(folder / where, [replace(verdict(), commands=(run.accept,))])
+    (saved,) = load_verdicts(folder / where)
+    assert saved.commands == (run.accept,)
+    assert typed(run.accept) == f"patchgate accept {'--folder out ' * (where == 'out')}--reason '...'"

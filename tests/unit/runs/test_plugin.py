@@ -1,43 +1,87 @@
-"""pytest's door: what a cell says, what is left when it says nothing, and how cells are made."""
+"""pytest's door: what an instance of a check says, what is left when it says nothing, and who is asked."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
-from patchgate.runner.run import Run, load_verdicts, save_run
+from patchgate.checks.context import CheckContext
+from patchgate.checks.registry import Check, Instance, NothingToJudge, all_checks
+from patchgate.model.paths import SUITE, shown
+from patchgate.model.records import Case, Kind, Verdict
+from patchgate.runner.run import TIMES, Run, load_verdicts, save_run
+from patchgate.runs import plugin
 
 pytest_plugins = ["pytester"]
 
-CELLS = """
-from patchgate.model.records import Kind, Verdict
+Ask = Callable[[CheckContext, Instance], Iterable[Verdict]]
+Judged = tuple[dict[str, int], list[Verdict]]
+ALONE = ("-p", "no:xdist", "-p", "no:cacheprovider")
+ROWS = {"2.11.0": "python"}
 
-def verdict(kind):
-    return Verdict(code="PG301", kind=kind, check="kernels", torch="2.11.0", subject=kind.value, actual="6")
-"""
+
+def verdict(kind: Kind, **more: Any) -> Verdict:
+    case = Case(torch="2.11.0", patch="mine")
+    given = {"code": "PG301", "check": "kernels", "item": kind.value, "actual": "6"} | more
+    return Verdict(kind=kind, case=case, **given)
+
+
+def says(*kinds: Kind) -> Ask:
+    """A check that says this of every instance."""
+    return lambda context, at: [verdict(kind) for kind in kinds]
+
+
+def made(ask: Ask) -> dict[str, Check]:
+    """One check of releases, which believes without a sentinel."""
+    return {"kernels": replace(all_checks()["kernels"], ask=ask, axes=("torch",), first=True)}
 
 
 @pytest.fixture
-def gate(pytester, monkeypatch):
-    """Runs a suite of one file as the gate does: pytest's outcomes, and the verdicts that were left."""
+def door(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> pytest.Pytester:
+    """A folder in which pytest judges with one check that passes, and starts no torch."""
     monkeypatch.delenv("PYTEST_ADDOPTS", raising=False)
+    monkeypatch.setattr(plugin, "all_checks", lambda: made(says(Kind.PASS)))
+    monkeypatch.setattr(
+        plugin,
+        "start_server",
+        lambda torch, python: SimpleNamespace(torch=torch, socket="socket", log="log", stop=lambda: None),
+    )
+    return pytester
 
-    def run(cells, problems=None, patch=("mine.py", "")):
-        path = pytester.path / patch[0]
+
+Gate = Callable[..., Judged]
+
+
+@pytest.fixture
+def gate(door: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Gate:
+    """Runs pytest as the gate does, over one check: its outcomes, and the verdicts that were left."""
+
+    def run(ask: Ask, patch: tuple[str, str] = ("mine.py", ""), suite: str = str(SUITE), **given: Any) -> Judged:
+        path = door.path / patch[0]
         path.write_text(patch[1])
-        made = Run(folder=str(pytester.path / "out"), patch=str(path), rows={}, problems=problems or {})
-        pytester.makepyfile(test_kernels=CELLS + cells)
-        options = ["-p", "no:xdist", "-p", "no:cacheprovider", "--patchgate-run", str(save_run(made))]
-        outcomes = pytester.runpytest_inprocess(*options).parseoutcomes()
-        return outcomes, load_verdicts(pytester.path / "out")
+        monkeypatch.setattr(plugin, "all_checks", lambda: made(ask))
+        run = Run(folder=str(door.path / "out"), patch=str(path), **({"rows": ROWS} | given))
+        outcomes = door.runpytest_inprocess(
+            *ALONE, "--tb=no", "-v", suite, "--patchgate-run", str(save_run(run))
+        ).parseoutcomes()
+        return outcomes, load_verdicts(door.path / "out")
 
     return run
 
 
 @pytest.mark.parametrize(
-    ("kind", "outcome"), [("PASS", "passed"), ("NOTE", "passed"), ("INFRA", "passed"), ("REGRESSED", "red")]
+    ("kind", "outcome"),
+    [(Kind.PASS, "passed"), (Kind.NOTE, "passed"), (Kind.INFRA, "passed"), (Kind.REGRESSED, "red")],
 )
-def test_a_cell_fails_when_one_of_its_verdicts_is_red(gate, kind, outcome):
-    outcomes, verdicts = gate(f"def test_cell(judge): judge([verdict(Kind.PASS), verdict(Kind.{kind})])")
+def test_an_instance_fails_when_one_of_its_verdicts_is_red(gate, kind, outcome):
+    outcomes, verdicts = gate(says(Kind.PASS, kind))
     assert outcomes == {outcome: 1}
-    assert {verdict.kind.name for verdict in verdicts} == {"PASS", kind}
+    assert {verdict.kind for verdict in verdicts} == {Kind.PASS, kind}
 
 
 DIFF = """\
@@ -50,67 +94,129 @@ DIFF = """\
 
 
 @pytest.mark.parametrize(
-    ("patch", "where", "told"),
+    ("patch", "place", "told"),
     [
-        (("mine.py", ""), "patch.path + ':3'", "mine.py:3"),
-        (("mine.diff", DIFF), "patch.path + ':3'", "mine.diff"),
-        (("mine.diff", DIFF), "'mine.toml:2'", "mine.toml:2"),
-        (("mine.diff", DIFF), "None", None),
+        (("mine.py", ""), "{}:3", "mine.py:3"),
+        (("mine.diff", DIFF), "{}:3", "mine.diff"),
+        (("mine.diff", DIFF), "mine.toml:2", "mine.toml:2"),
+        (("mine.diff", DIFF), None, None),
     ],
 )
-def test_a_place_in_what_stands_for_a_diff_is_told_as_the_diff(gate, patch, where, told):
-    cell = f"""
-from dataclasses import replace
-from patchgate.model.paths import shown
-def test_cell(judge, patch):
-    where = {where}
-    judge([replace(verdict(Kind.PASS), where=where and shown(where))])
-"""
-    _, (verdict,) = gate(cell, patch=patch)
-    assert verdict.where == told if told is None else verdict.where.endswith(told)
+def test_a_place_in_what_stands_for_a_diff_is_told_as_the_diff(gate, patch, place, told):
+    def ask(context: CheckContext, at: Instance) -> list[Verdict]:
+        return [verdict(Kind.PASS, where=place and shown(place.format(context.patch.path)))]
+
+    _, (judged,) = gate(ask, patch=patch)
+    assert judged.where == told if told is None else judged.where.endswith(told)
+
+
+def raises(error: BaseException) -> Ask:
+    def ask(context: CheckContext, at: Instance) -> list[Verdict]:
+        raise error
+
+    return ask
 
 
 @pytest.mark.parametrize(
-    ("cell", "told"),
+    ("ask", "told"),
     [
-        ("def test_cell(judge): judge([])", "a check that says nothing has judged nothing"),
-        ("def test_cell(judge): raise OSError('no disk')", "OSError"),
-        ("def test_cell(nobody): pass", "nobody"),
-        ("import nothing_at_all", None),
+        (says(), "a check that says nothing has judged nothing"),
+        (raises(OSError("no disk")), "E   OSError: no disk"),
+        (raises(SystemExit(3)), "E   SystemExit: 3"),
     ],
 )
-def test_a_cell_that_ends_without_a_verdict_is_never_green(gate, cell, told):
-    outcomes, verdicts = gate(cell)
+def test_an_instance_that_ends_without_a_verdict_is_never_green(gate, ask, told):
+    outcomes, (judged,) = gate(ask)
+    assert outcomes == {"failed": 1}
+    assert (judged.code, judged.kind, judged.subject) == ("PG904", Kind.INFRA, "test_check[kernels-2.11.0]")
+    assert judged.actual == told
+
+
+@pytest.mark.parametrize(
+    ("suite", "codes"), [("def test_check(nobody): pass", ["PG904"]), ("import nothing_at_all", [])]
+)
+def test_a_door_that_does_not_open_is_never_green(gate, door, suite, codes):
+    outcomes, verdicts = gate(says(Kind.PASS), suite=str(door.makepyfile(test_door=suite)))
     assert outcomes.keys() & {"failed", "error", "errors"} and "red" not in outcomes
-    assert told is None or [verdict.code for verdict in verdicts] == ["PG904"]
+    assert [verdict.code for verdict in verdicts] == codes
 
 
-def test_a_red_cell_is_not_told_twice(gate):
-    _, verdicts = gate("def test_cell(judge): judge([verdict(Kind.NEW)])")
+def test_what_another_check_tells_is_skipped_and_leaves_no_verdict(gate):
+    assert gate(raises(NothingToJudge("judged by the kernels check"))) == ({"skipped": 1}, [])
+
+
+def test_a_red_instance_is_not_told_twice(gate):
+    _, verdicts = gate(says(Kind.NEW))
     assert [verdict.code for verdict in verdicts] == ["PG301"]
 
 
+def test_a_verdict_that_two_instances_give_is_told_once(gate):
+    outcomes, verdicts = gate(says(Kind.PASS), rows=ROWS | {"2.12.1": "python"})
+    assert (outcomes, len(verdicts)) == ({"passed": 2}, 1)
+
+
 def test_what_is_red_is_said_at_once_and_what_is_green_is_not(gate, capsys):
-    gate("def test_cell(judge): judge([verdict(Kind.PASS), verdict(Kind.NEW)])\ndef test_next(): raise SystemExit")
+    def ask(context: CheckContext, at: Instance) -> list[Verdict]:
+        if at.case.torch == "2.12.1":
+            raise SystemExit
+        return [verdict(Kind.PASS), verdict(Kind.NEW)]
+
+    gate(ask, rows=ROWS | {"2.12.1": "python"})
     printed = capsys.readouterr().out
     line = "PG301 kernels new on torch 2.11.0: 6"
     assert line in printed.splitlines()
-    assert printed.index(line) < printed.index("SystemExit")
+    assert printed.index(line) < printed.index("[kernels-2.12.1]")
     assert "kernels pass" not in printed
 
 
-def test_a_check_without_rows_has_no_cell(gate):
-    outcomes, verdicts = gate("def test_cell(torch, device, judge): judge([])", {"2.11.0": "no wheel"})
+def test_what_is_said_at_once_cannot_recolour_or_turn_the_terminal(gate, capsys):
+    gate(lambda context, at: [verdict(Kind.NEW, actual="\x1b[2J\u202e\x07b")])
+    assert r"PG301 kernels new on torch 2.11.0: \x1b[2J\u202e\x07b" in capsys.readouterr().out.splitlines()
+
+
+def test_a_check_without_environments_has_no_instance(gate):
+    outcomes, verdicts = gate(says(), rows={}, problems={"2.11.0": "no wheel"})
     assert (outcomes, [verdict.code for verdict in verdicts]) == ({"skipped": 1}, ["PG901"])
 
 
-def test_without_a_run_the_plugin_stays_out_of_the_way(pytester):
-    # Named as a check of ours is: were the plugin in the way, it would ask for the cells of a run.
-    pytester.makepyfile(test_kernels="def test_cell(): pass")
-    assert pytester.runpytest_inprocess("-p", "no:xdist", "-p", "no:cacheprovider").parseoutcomes() == {"passed": 1}
+def test_what_an_instance_took_is_left_by_its_id(gate, door):
+    gate(says(Kind.PASS))
+    assert '"kernels-2.11.0"' in (door.path / "out" / TIMES).read_text()
 
 
-def test_what_is_said_at_once_cannot_recolour_or_turn_the_terminal(gate, capsys):
-    said = "'\\x1b[2J\\u202e\\x07b'"
-    gate(f"from dataclasses import replace\ndef test_cell(judge): judge([replace(verdict(Kind.NEW), actual={said})])")
-    assert r"PG301 kernels new on torch 2.11.0: \x1b[2J\u202e\x07b" in capsys.readouterr().out.splitlines()
+def test_instances_of_one_case_are_given_to_one_worker(door, monkeypatch):
+    """So that what both need is observed once."""
+    checks = {name: replace(made(says(Kind.PASS))["kernels"], name=name) for name in ("kernels", "graph")}
+    monkeypatch.setattr(plugin, "all_checks", lambda: checks)
+    (door.path / "mine.py").write_text("")
+    run = save_run(Run(folder=str(door.path / "out"), patch="mine.py", rows=ROWS | {"2.12.1": "python"}))
+    items, _ = door.inline_genitems(*ALONE, str(SUITE), "--patchgate-run", str(run))
+    groups = {item.name: item.get_closest_marker("xdist_group").args for item in items}
+    assert groups == {
+        f"test_check[{check}-{torch}]": (torch,) for check in ("kernels", "graph") for torch in ("2.11.0", "2.12.1")
+    }
+
+
+def test_without_a_run_the_plugin_stays_out_of_the_way(door):
+    # Named as the door is: were the plugin in the way, it would ask for the instances of a run.
+    door.makepyfile(test_checks="def test_check(): pass")
+    assert door.runpytest_inprocess(*ALONE).parseoutcomes() == {"passed": 1}
+
+
+@pytest.mark.parametrize(("rows", "outcome"), [(ROWS, "passed"), ({}, "skipped")])
+def test_pytest_judges_a_patch_by_itself_on_its_own_torch(door, monkeypatch, rows, outcome):
+    """The door is collected without being named, and the results lie where `patchgate report` looks for them."""
+    monkeypatch.setattr(plugin, "own_environment", lambda: rows)
+    (door.path / "mine.py").write_text("")
+    door.makepyfile(test_of_somebody="def test_of_somebody(): raise OSError")
+    assert door.runpytest_inprocess(*ALONE, "--patchgate", "mine.py").parseoutcomes() == {outcome: 1}
+    verdicts = load_verdicts(Path("build/gate"))
+    assert [(verdict.code, verdict.kind) for verdict in verdicts] == [("PG301", Kind.PASS)] * len(rows)
+
+
+def test_pytest_judges_a_patch_through_the_file_that_is_named(door, monkeypatch):
+    monkeypatch.setattr(plugin, "own_environment", lambda: ROWS)
+    (door.path / "mine.py").write_text("")
+    named = door.makepyfile(test_of_somebody="def test_of_somebody(): pass")
+    assert door.runpytest_inprocess(*ALONE, str(named), "--patchgate", "mine.py").parseoutcomes() == {"passed": 1}
+    assert load_verdicts(Path("build/gate")) == []
