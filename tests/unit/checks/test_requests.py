@@ -14,6 +14,7 @@ from patchgate.checks.context import CheckContext
 from patchgate.checks.registry import Instance, NothingToJudge, all_checks
 from patchgate.inputs.workloads import OPTIONS
 from patchgate.model.records import Case, Claims, Patch, Symptom, Workload
+from patchgate.probe.protocol import Questions, refusal
 from patchgate.runner.client import Runner
 from patchgate.runner.results import ResultStore
 from patchgate.runner.run import Limits, Run
@@ -28,6 +29,7 @@ WORKLOADS = {
         Workload(
             name="reader", path="r.py", dtype="float32", dynamic_dim=1, dynamic=True, reads=(2.0, 3.5), checks=CHECKS
         ),
+        Workload(name="sizes", path="s.py", dtype="bfloat16", dynamic=True, asks="shapes", checks=CHECKS),
     )
 }
 COMPILED = ("dtype", "dynamic", "dynamic_dim", "training", "mode", "reads")
@@ -71,39 +73,12 @@ ANSWERS: dict[str, dict[str, Any]] = {
     "differ traces": {"metrics": {"parted": "add_3"}},
     "differ tokens": {"metrics": {}},
 }
-# What each check asks; those that are about a compile of a workload are in `ABOUT_A_WORKLOAD`.
-QUESTIONS = {
-    "machine": {"sentinel"},
-    "api": {"surface"},
-    "version_gate": {"apply", "applies"},
-    "symptom": {"apply", "functions", "observe"},
-    "effects": {"apply"},
-    "scope": {"observe"},
-    "kernels": {"apply", "functions", "observe"},
-    "graph": {"apply", "functions", "observe"},
-    "recompile": {"recompiles"},
-    "shapes": {"apply", "functions", "observe"},
-    "options": {"apply", "functions", "options"},
-    "parity": {"run", "differ", "trace", "differ traces"},
-    "equivalence": {"forms", "differ forms"},
-    "ranks": {"ranks", "differ forms"},
-    "tokens": {"sample", "differ tokens"},
-    "compile_cost": {"calls", "costs"},
-    "latency": {"time"},
-    "modelled_time": {"apply", "functions", "observe"},
-    "cache": {"cached"},
-    "triton_cache": {"kernels"},
-    "holders": {"apply"},
-    "calls": {"apply", "functions", "observe", "cached"},
-    "hooks": {"hooks"},
-    "interaction": {"undone", "observe"},
-}
-ABOUT_A_WORKLOAD = {
-    *("observe", "options", "shapes", "cached", "kernels", "calls", "costs", "recompiles"),
-    *("run", "trace", "forms", "time"),
-}
+TYPES: dict[str, Any] = {do: handler.__args__[0] for do, handler in Questions.__annotations__.items()}
+ABOUT_A_WORKLOAD = {do for do, request in TYPES.items() if "workload" in request.__required_keys__}
 # Read as a text, and not run.
 _READ = "functions"
+# What a runner asks by itself where a workload did not compile.
+_AFTERWARDS = "failing stage"
 
 
 class Recorder(Runner):
@@ -113,6 +88,7 @@ class Recorder(Runner):
 
     def _exchange(self, torch: str, message: bytes, seconds: float) -> dict[str, Any]:
         request: dict[str, Any] = json.loads(message)
+        assert refusal(request) is None
         self.recorded.append(request)
         do, patched = request["do"], request.get("patch") is not None
         # The code of both sides differs, so that the cache is also asked after an edit.
@@ -170,11 +146,17 @@ def says(request: dict[str, Any], workload: Workload) -> dict[str, Any]:
 @pytest.mark.parametrize("name", all_checks())
 def test_every_question_says_all_of_how_its_workload_is_compiled(requests_of, name, workload):
     requests = requests_of(name, workload, "cpu" if name in ("parity", "equivalence", "latency") else "h200")
-    assert {request["do"] for request in requests} == QUESTIONS[name]
+    assert requests
     known = OPTIONS if name == "options" else WORKLOADS[workload]
     about = [request for request in requests if request["do"] in ABOUT_A_WORKLOAD]
     assert [(request["do"], says(request, known)) for request in about if says(request, known)] == []
     assert [request["do"] for request in requests if request not in about and "workload" in request] == []
+
+
+def test_every_question_of_the_protocol_is_looked_at(requests_of):
+    asked = {request["do"] for name in all_checks() for request in requests_of(name, "sizes")}
+    assert asked == TYPES.keys() - {_AFTERWARDS}
+    assert {"observe", "cached", "run", "trace", "time"} <= ABOUT_A_WORKLOAD
 
 
 @pytest.mark.parametrize("workload", WORKLOADS)
