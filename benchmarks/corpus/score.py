@@ -17,14 +17,10 @@ from patchgate.model.statistics import share_interval
 class Found:
     """What a case got."""
 
-    #: Release -> red code -> the places that its verdicts name.
-    red: Mapping[str, Mapping[str, tuple[str, ...]]]
-    #: Why a cell could not be judged.
-    grey: tuple[str, ...] = ()
-    #: How long it took.
-    seconds: float = 0.0
-    #: How many cells gave a verdict.
-    judged: int = 0
+    red: Mapping[str, Mapping[str, tuple[str, ...]]]  #: release -> red code -> the places that its verdicts name
+    grey: tuple[str, ...] = ()  #: why a cell could not be judged
+    seconds: float = 0.0  #: how long it took
+    judged: int = 0  #: how many cells gave a verdict
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,16 +28,12 @@ class Score:
     """One line of the scoreboard."""
 
     case: CorpusCase
-    #: Codes, of all releases.
-    expected: tuple[str, ...]
+    expected: tuple[str, ...]  #: codes, of all releases
     found: tuple[str, ...]
-    #: What did not come out as expected.
-    faults: tuple[str, ...] = ()
-    #: As in `Found`.
-    seconds: float = 0.0
+    faults: tuple[str, ...] = ()  #: what did not come out as expected
+    seconds: float = 0.0  #: as in `Found`
     judged: int = 0
-    #: "caught", "quiet", "MISSED", "FALSE ALARM", "not on these rows" or "needs ..."
-    outcome: str = ""
+    outcome: str = ""  #: "caught", "quiet", "MISSED", "FALSE ALARM", "not on these rows" or "needs ..."
 
     @property
     def right(self) -> bool:

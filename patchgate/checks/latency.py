@@ -16,7 +16,7 @@ from patchgate.inputs.devices import load_profile
 from patchgate.model.budgets import budget_of, judge_change, show_budget
 from patchgate.model.files import write_atomically
 from patchgate.model.records import Case, Code, Failure, Kind, Patch, Verdict
-from patchgate.model.serialization import Answer, failure_of, from_dict
+from patchgate.model.serialization import Answer, failure_of, from_dict, to_dict
 from patchgate.model.statistics import (
     LOOK_CONFIDENCE,
     LOOKS,
@@ -133,7 +133,8 @@ def _timing(context: CheckContext, at: Instance) -> Timing | Failure:
             return failure
         looks.append(timing_of(answer, where=f"times of {case.workload}"))
         name = f"{case.workload}.{case.device}.{at.size}.{case.torch}.{len(looks)}.json"
-        write_atomically(Path(context.run.folder) / "times" / name, json.dumps(answer, sort_keys=True) + "\n")
+        content = answer | {"case": to_dict(case), "size": at.size}
+        write_atomically(Path(context.run.folder) / "times" / name, json.dumps(content, sort_keys=True) + "\n")
     return join(looks)
 
 

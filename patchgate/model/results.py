@@ -23,18 +23,13 @@ Item = TypeVar("Item")
 class ComparedCase:
     """One patched case with everything that its verdicts compare."""
 
-    #: The patched case.
-    case: Case
-    #: What golden holds for the patched case and for the unpatched one.
-    golden: Expectation
-    golden_unpatched: Expectation
-    #: Both sides as they were observed; None where the unpatched side was not.
-    unpatched: Observation | None
+    case: Case  #: the patched case
+    golden: Expectation  #: what golden holds for the patched case
+    golden_unpatched: Expectation  #: and for the unpatched one
+    unpatched: Observation | None  #: None where that side was not observed
     patched: Observation
-    #: Generated code (unpatched, patched); None where a side's was not kept.
-    code: tuple[str, str] | None
-    #: The device: "real (NAME)" or "simulated (NAME)".
-    on: str
+    code: tuple[str, str] | None  #: generated code (unpatched, patched); None where a side's was not kept
+    on: str  #: the device: "real (NAME)" or "simulated (NAME)"
 
     @property
     def name(self) -> str:
@@ -46,13 +41,10 @@ class ComparedCase:
 class TimeRatio:
     """The time of one workload at one size, patched to unpatched."""
 
-    #: `residual_stack.cuda`
-    name: str
+    name: str  #: `residual_stack.cuda`
     torch: str
-    #: The size as it was asked for: a number of tokens, or "full".
-    size: str
-    #: The ratio with its interval: 1.02 is 2 % slower with the patch.
-    interval: Interval
+    size: str  #: the size as it was asked for: a number of tokens, or "full"
+    interval: Interval  #: the ratio with its interval: 1.02 is 2 % slower with the patch
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,14 +65,10 @@ class RunResults:
 class Point:
     """The value of one fact in one run."""
 
-    #: When the run was, in ISO 8601.
-    at: str
-    #: The line of releases: each nightly build continues the one before.
-    torch: str
-    #: The patch's id, or "unpatched".
-    patch: str
-    #: The value as JSON.
-    value: str
+    at: str  #: when the run was, in ISO 8601
+    torch: str  #: the line of releases: each nightly build continues the one before
+    patch: str  #: the patch's id, or "unpatched"
+    value: str  #: the value as JSON
 
 
 # Tuples, not dataclasses: the last ten runs of a large history have hundreds of thousands of them.
@@ -88,12 +76,10 @@ class VerdictKey(NamedTuple):
     """What a verdict is about, the same in every run."""
 
     patch: str
-    #: The line of releases, as in `Point`.
-    torch: str
+    torch: str  #: the line of releases, as in `Point`
     check: str
-    #: The line of a report's matrix, and what of it: as in `Verdict`.
-    item: str
-    fact: str
+    item: str  #: the line of a report's matrix, as in `Verdict`
+    fact: str  #: what of the item
 
     @property
     def subject(self) -> str:
@@ -103,11 +89,9 @@ class VerdictKey(NamedTuple):
 class VerdictSummary(NamedTuple):
     """The worst verdict on one subject; ordered from green to red."""
 
-    #: "green", "grey" or "red"
-    colour: str
+    colour: str  #: "green", "grey" or "red"
     code: str
-    #: What was found, as the verdict words it.
-    actual: str
+    actual: str  #: what was found, as the verdict words it
 
 
 #: The verdicts of one run.
@@ -134,27 +118,21 @@ class Transition:
 class FailureGroup:
     """Failures with one signature, which is taken for one cause."""
 
-    #: "new", "still", "newly silent" or "closed"
-    bucket: str
+    bucket: str  #: "new", "still", "newly silent" or "closed"
     code: str
-    #: The wording without figures and addresses.
-    signature: str
-    #: Its failures in the last run that had any.
-    keys: tuple[VerdictKey, ...]
+    signature: str  #: the wording without figures and addresses
+    keys: tuple[VerdictKey, ...]  #: its failures in the last run that had any
 
 
 @dataclass(frozen=True, kw_only=True)
 class Regressions:
     """What changed over the last runs."""
 
-    #: Oldest first.
-    runs: tuple[RunVerdicts, ...]
+    runs: tuple[RunVerdicts, ...]  #: oldest first
     #: From the run before to the last one; None where there is no run before.
     transitions: tuple[Transition, ...] | None
-    #: New ones first, closed ones last.
-    groups: tuple[FailureGroup, ...]
-    #: Subjects that changed colour again and again.
-    flaky: tuple[VerdictKey, ...]
+    groups: tuple[FailureGroup, ...]  #: new ones first, closed ones last
+    flaky: tuple[VerdictKey, ...]  #: subjects that changed colour again and again
 
 
 # -- bisect
@@ -177,10 +155,8 @@ class Reading:
     """What was measured for one item of a search."""
 
     answer: Answer
-    #: The value, or why there is none.
-    shown: str
-    #: All facts of the case, where the question is about a fact.
-    facts: Facts = field(default_factory=dict)
+    shown: str  #: the value, or why there is none
+    facts: Facts = field(default_factory=dict)  #: all facts of the case, where the question is about a fact
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -188,27 +164,20 @@ class MinimalSet(Generic[Item]):
     """Items that are bad together; without any one of them the answer is another."""
 
     items: tuple[Item, ...]
-    #: Those without which the answer is UNKNOWN.
-    doubtful: tuple[Item, ...] = ()
+    doubtful: tuple[Item, ...] = ()  #: those without which the answer is UNKNOWN
 
 
 @dataclass(frozen=True, kw_only=True)
 class Outcome:
     """Where the answer to a question turned along a sequence, in either direction."""
 
-    #: Whether the question holds from `first` on; if not, it held up to `last`.
-    holds: bool
-    #: The last item before the turn, and the first after it.
-    last: str
-    first: str
-    #: Items that cannot tell: the turn is at one of them or at `first`.
-    between: tuple[str, ...]
-    #: By item, for every item that was measured.
-    readings: Mapping[str, Reading]
-    #: How many items were measured.
-    asked: int
-    #: How often all known answers turn; more than once means that this is only the first turn.
-    turns: int = 1
+    holds: bool  #: whether the question holds from `first` on; if not, it held up to `last`
+    last: str  #: the last item before the turn
+    first: str  #: the first item after it
+    between: tuple[str, ...]  #: items that cannot tell: the turn is at one of them or at `first`
+    readings: Mapping[str, Reading]  #: by item, for every item that was measured
+    asked: int  #: how many items were measured
+    turns: int = 1  #: how often all known answers turn; more than once means that this is only the first turn
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -216,16 +185,12 @@ class TurnFound:
     """An outcome with what a reader needs to see both sides."""
 
     outcome: Outcome
-    #: What was searched: "release", "nightly build", "commit" or "commit of torch".
-    what: str
-    #: The question as it was typed.
-    question: str
-    #: How many items there were.
-    size: int
-    #: How a reader knows each item at the turn, and the one-line command that asks it.
-    labels: Mapping[str, str]
-    commands: Mapping[str, str]
-    notes: tuple[str, ...] = ()
+    what: str  #: what was searched: "release", "nightly build", "commit" or "commit of torch"
+    question: str  #: the question as it was typed
+    size: int  #: how many items there were
+    labels: Mapping[str, str]  #: how a reader knows each item at the turn
+    commands: Mapping[str, str]  #: the one-line command that asks each of them
+    notes: tuple[str, ...] = ()  #: on how the search went
     #: Lines on what else changed at the turn, by title.
     changes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     #: What a search of torch's commits between both sides found, or why there is none; None where nobody asked.
@@ -237,14 +202,10 @@ class CulpritsFound:
     """The fewest parts of a patch that turn an answer together."""
 
     minimal: MinimalSet[str]
-    #: "hunks" or "targets"
-    what: str
-    #: The question as it was typed.
-    question: str
-    #: How many parts there were.
-    size: int
-    #: The one-line commands that ask with these parts, and with all others.
-    commands: tuple[str, ...]
+    what: str  #: "hunks" or "targets"
+    question: str  #: the question as it was typed
+    size: int  #: how many parts there were
+    commands: tuple[str, ...]  #: the one-line commands that ask with these parts, and with all others
 
 
 # -- fidelity: the simulated device against the real one
@@ -265,13 +226,8 @@ class Fidelity:
 
     torch: str
     workload: str
-    #: The patch's id; None for unpatched.
-    patch: str | None
-    #: How many facts were compared.
-    compared: int = 0
-    #: Those that differ.
-    unlike: tuple[Difference, ...] = ()
-    #: Facts that were not compared, each with the reason.
-    excluded: Mapping[str, str] = field(default_factory=dict)
-    #: Why nothing was compared; empty when something was.
-    failed: str = ""
+    patch: str | None  #: the patch's id; None for unpatched
+    compared: int = 0  #: how many facts were compared
+    unlike: tuple[Difference, ...] = ()  #: those that differ
+    excluded: Mapping[str, str] = field(default_factory=dict)  #: facts that were not compared, each with the reason
+    failed: str = ""  #: why nothing was compared; empty when something was

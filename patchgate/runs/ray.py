@@ -37,12 +37,9 @@ class Task:
     """One shard: a torch and the patches to judge on it."""
 
     torch: str
-    #: Our name of each patch -> its files, by path.
-    patches: Mapping[str, Mapping[str, bytes]]
-    #: Our folder of results, as paths in the results shall name it.
-    folder: str
-    #: `input_digests` here: a worker with another patchgate refuses the task.
-    digests: list[str]
+    patches: Mapping[str, Mapping[str, bytes]]  #: our name of each patch -> its files, by path
+    folder: str  #: our folder of results, as paths in the results shall name it
+    digests: list[str]  #: `input_digests` here: a worker with another patchgate refuses the task
     devices: tuple[str, ...]
     #: The interpreter here, used where the worker has it too; otherwise the worker makes an environment.
     python: str | None = None
@@ -56,12 +53,9 @@ class Task:
 class TaskResult:
     """What a worker sends back."""
 
-    #: The folder of results as a zip file.
-    content: bytes = b""
-    #: In the order of the task's patches.
-    results: tuple[JobResult, ...] = ()
-    #: Why nothing could be judged; empty when something was.
-    problem: str = ""
+    content: bytes = b""  #: the folder of results as a zip file
+    results: tuple[JobResult, ...] = ()  #: in the order of the task's patches
+    problem: str = ""  #: why nothing could be judged; empty when something was
 
 
 # -- on a worker

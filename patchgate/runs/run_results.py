@@ -6,7 +6,6 @@ The folder may have been moved: what is not in it any more is left out.
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import cache
@@ -18,9 +17,8 @@ from patchgate.inputs.golden import GoldenFile, expectation, golden_path, read_g
 from patchgate.model.errors import UsageError
 from patchgate.model.records import Case, Observation, Patch, Verdict
 from patchgate.model.results import ComparedCase, RunResults, TimeRatio
+from patchgate.model.serialization import from_dict
 from patchgate.runner.run import Run
-
-_TIMES = re.compile(r"(?P<workload>[^.]+)\.(?P<device>[^.]+)\.(?P<size>[^.]+)\.(?P<torch>.+)\.\d+\.json")
 
 
 def results_of(run: Run, patch: Patch, verdicts: list[Verdict]) -> RunResults:
@@ -90,19 +88,13 @@ def _code(run: Run, observation: Observation | None) -> str | None:
 
 def _time_ratios(folder: Path) -> Iterator[TimeRatio]:
     """One ratio for each workload, size and torch, of all looks at it."""
-    looks: dict[tuple[str, str, str], list[Timing]] = {}
+    looks: dict[tuple[Case, str], list[Timing]] = {}
     for path in sorted(folder.glob("*.json")):
-        match = _TIMES.fullmatch(path.name)
-        if match:
-            key = f"{match['workload']}.{match['device']}", match["torch"], match["size"]
-            looks.setdefault(key, []).append(_timing(path))
-    for (name, torch, size), timings in looks.items():
-        yield TimeRatio(name=name, torch=torch, size=size, interval=join(timings).interval)
-
-
-def _timing(path: Path) -> Timing:
-    try:
-        answer = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise UsageError("not times", where=str(path), got=repr(error), next="run the gate again") from None
-    return timing_of(answer, where=str(path))
+        try:
+            answer = json.loads(path.read_text(encoding="utf-8"))
+            key = from_dict(Case, answer["case"], where=str(path)), str(answer["size"])
+        except (ValueError, TypeError, KeyError) as error:
+            raise UsageError("not times", where=str(path), got=repr(error), next="run the gate again") from None
+        looks.setdefault(key, []).append(timing_of(answer, where=str(path)))
+    for (case, size), timings in looks.items():
+        yield TimeRatio(name=case.name, torch=case.torch, size=size, interval=join(timings).interval)

@@ -20,8 +20,7 @@ class Shard:
 
     torch: str
     patches: tuple[str, ...]
-    #: Which of the shards of this torch it is: "1/2".
-    part: str
+    part: str  #: which of the shards of this torch it is: "1/2"
 
 
 def every_nth(jobs: Sequence[Job], number: int, count: int) -> list[Job]:

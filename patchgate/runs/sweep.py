@@ -35,8 +35,7 @@ class Job:
     """One patch on one torch."""
 
     torch: str
-    #: As it was given: a folder, or a file.
-    patch: Path
+    patch: Path  #: as it was given: a folder, or a file
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,31 +44,24 @@ class JobResult:
 
     job: Job
     verdicts: list[Verdict]
-    #: How long it took to judge; None for what was judged before.
-    seconds: float | None = None
-    #: Whether there is a folder of results; a torch without an environment has none.
-    has_results: bool = True
+    seconds: float | None = None  #: how long it took to judge; None for what was judged before
+    has_results: bool = True  #: whether there is a folder of results; a torch without an environment has none
 
 
 @dataclass
 class Sweep:
     """How jobs are judged, and where their results are kept."""
 
-    #: Holds what runs share (`shelf`), and each job's results with the mark that it is done (`jobs`).
-    folder: Path
+    folder: Path  #: holds what runs share (`shelf`), and each job's results with the mark that it is done (`jobs`)
     environments: Environments
     history: History
-    #: Gets a line for each job that is done.
-    progress: Callable[[str], None]
+    progress: Callable[[str], None]  #: gets a line for each job that is done
     devices: tuple[str, ...]
-    #: Only these workloads; all when empty.
-    workloads: tuple[str, ...] = ()
-    #: Every workload, not only those of pre-merge.
-    nightly: bool = False
+    workloads: tuple[str, ...] = ()  #: only these workloads; all when empty
+    nightly: bool = False  #: every workload, not only those of pre-merge
     limits: Limits = field(default_factory=Limits)
-    #: Cases run at the same time.
-    workers: int = 2
-    done: list[JobResult] = field(default_factory=list)
+    workers: int = 2  #: cases run at the same time
+    done: list[JobResult] = field(default_factory=list)  #: in the order of their end
     _load: Callable[[Path], Patch] = field(default_factory=lambda: cache(load_patch), init=False)
 
     def judge_all(self, jobs: Sequence[Job], run: str, at: str) -> list[Verdict]:

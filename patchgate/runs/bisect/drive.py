@@ -16,6 +16,7 @@ from pathlib import Path
 from patchgate.inputs.golden import expectation, golden_path, read_golden
 from patchgate.inputs.matrix import load_matrix
 from patchgate.inputs.patch import load_patch
+from patchgate.lint.index.release import releases
 from patchgate.model.errors import UsageError
 from patchgate.model.paths import shown
 from patchgate.model.records import Case, Patch
@@ -23,7 +24,7 @@ from patchgate.model.results import Answer, CulpritsFound, MinimalSet, Outcome, 
 from patchgate.runner.environments import NIGHTLY_INDEX, commit_version, installed_release, nightlies
 from patchgate.runner.overlay import SOURCES, built_commit
 from patchgate.runs.bisect import subjects
-from patchgate.runs.bisect.index import changes_around, changes_in_sources, known_releases, read_index, targets_of
+from patchgate.runs.bisect.index import changes_around, changes_in_sources, read_index, targets_of
 from patchgate.runs.bisect.measure import Instrument
 from patchgate.runs.bisect.question import Question, QuestionKind, inconclusive, negated, read_facts
 from patchgate.runs.bisect.search import Unbracketed, bracket, cached, first_bad, majority, minimise, turns_in
@@ -41,8 +42,7 @@ class Search:
     progress: Progress
     #: (needed, times): a flaky question is asked up to `times` times until `needed` answers agree.
     votes: tuple[int, int] = (1, 1)
-    #: What was measured, by item.
-    readings: dict[str, Reading] = field(default_factory=dict)
+    readings: dict[str, Reading] = field(default_factory=dict)  #: what was measured, by item
 
     def turn(self, items: Sequence[str], known: Mapping[str, Reading]) -> Outcome:
         """The first turn of the answer along `items`; what is `known` only narrows what is asked.
@@ -150,15 +150,12 @@ class Bisection:
     """A question, a patch, and what measures: everything that a search of any sort needs."""
 
     question: Question
-    #: What was given as PATCH: what is searched in, and around what changes of torch are shown.
-    patch: Path | None
-    #: The patch that the question is asked with; None for unpatched torch.
-    applied: Path | None
+    patch: Path | None  #: what was given as PATCH: what is searched in, and around what changes of torch are shown
+    applied: Path | None  #: the patch that the question is asked with; None for unpatched torch
     instrument: Instrument
     progress: Progress
     votes: tuple[int, int] = (1, 1)
-    #: More names around which changes of torch are shown.
-    about: tuple[str, ...] = ()
+    about: tuple[str, ...] = ()  #: more names around which changes of torch are shown
 
     def close(self) -> None:
         """Stop the server, and take away the environments that were made."""
@@ -177,7 +174,7 @@ class Bisection:
         `text` is a range, `2.10.0..2.15.0`. With `measure_all` golden does not narrow the search.
         """
         in_matrix, environments = [row.torch for row in load_matrix()], self.instrument.environments
-        items = subjects.releases_in(text, [*known_releases(), *in_matrix, *environments.rows])
+        items = subjects.releases_in(text, [*releases(), *in_matrix, *environments.rows])
         patch = load_patch(self.applied).id if self.applied else None
         known = {}
         if not measure_all:

@@ -20,11 +20,6 @@ from patchgate.model.results import Answer, Reading
 from patchgate.runs.bisect.question import Question, inconclusive
 
 
-def known_releases() -> tuple[str, ...]:
-    """The releases that the index has."""
-    return releases()
-
-
 def read_index(question: Question, torch: str) -> Reading:
     """Whether a release has a name, or a function a parameter."""
     if torch not in releases():

@@ -50,10 +50,8 @@ class Instrument:
     """Measures on environments, with one server at a time: two warm torches would not fit into every machine."""
 
     environments: Environments
-    #: Results of earlier measurements, by content.
-    folder: Path
-    #: Limits what a question for a verdict's code runs; all workloads when empty.
-    workloads: tuple[str, ...] = ()
+    folder: Path  #: results of earlier measurements, by content
+    workloads: tuple[str, ...] = ()  #: limits what a question for a verdict's code runs; all workloads when empty
     _server: Server | None = None
 
     @cached_property

@@ -36,12 +36,9 @@ class Question:
     """A question with the answer "holds" or "does not hold"."""
 
     kind: QuestionKind
-    #: As it was typed.
-    text: str
-    #: The fact, figure, code or dotted name that it is about.
-    name: str
-    #: Of a fact or a figure: `> 4`.
-    predicate: str = ""
+    text: str  #: as it was typed
+    name: str  #: the fact, figure, code or dotted name that it is about
+    predicate: str = ""  #: of a fact or a figure: `> 4`
     workload: str = ""
     device: str = ""
 

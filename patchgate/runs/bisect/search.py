@@ -30,8 +30,7 @@ class Turn(Generic[Item]):
 
     last_good: Item
     first_bad: Item
-    #: Items that cannot tell: the turn is at one of them or at `first_bad`.
-    between: tuple[Item, ...] = ()
+    between: tuple[Item, ...] = ()  #: items that cannot tell: the turn is at one of them or at `first_bad`
 
 
 def first_bad(sequence: Sequence[Item], ask: Ask[Item]) -> Turn[Item]:

@@ -7,6 +7,7 @@ import pytest
 from patchgate.inputs.golden import GoldenFile, format_golden, golden_path
 from patchgate.model.errors import UsageError
 from patchgate.model.records import Case, Claims, Observation, Patch
+from patchgate.model.serialization import to_dict
 from patchgate.model.versions import parse_range
 from patchgate.runner.run import Run
 from patchgate.runs import run_results
@@ -58,9 +59,10 @@ def test_code_that_is_gone_is_left_out(run, folder):
 def test_all_looks_at_one_size_are_one_ratio(run, folder):
     times = folder / "out" / "times"
     times.mkdir()
-    for name, ratio in (("64.2.11.0.1", 1.01), ("64.2.11.0.2", 1.01), ("full.2.11.0.1", 0.98)):
-        (times / f"stack.cuda.{name}.json").write_text(json.dumps(rounds(ratio)))
-    (times / "notes.json").write_text("{}")
+    case = Case(torch="2.11.0", device="cuda", workload="stack", patch="mine")
+    for number, (size, ratio) in enumerate((("64", 1.01), ("64", 1.01), ("full", 0.98))):
+        look = rounds(ratio) | {"case": to_dict(case), "size": size}
+        (times / f"{number}.json").write_text(json.dumps(look))
     found = results_of(run, PATCH, []).times
     assert [(t.name, t.torch, t.size, round(t.interval.ratio, 4)) for t in found] == [
         ("stack.cuda", "2.11.0", "64", 1.01),
@@ -68,7 +70,9 @@ def test_all_looks_at_one_size_are_one_ratio(run, folder):
     ]
 
 
-@pytest.mark.parametrize("text", ["{", "[]", "{}", '{"rounds": 1, "peak_memory": {}, "first_call": {}}'])
+@pytest.mark.parametrize(
+    "text", ["{", "[]", "{}", '{"case": {"torch": "2.11.0"}, "size": "64", "rounds": 1, "peak_memory": {}}']
+)
 def test_times_that_are_none_are_refused_with_their_file(run, folder, text):
     path = folder / "out" / "times" / "stack.cuda.64.2.11.0.1.json"
     path.parent.mkdir()
