@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from difflib import get_close_matches
+
 import click
 
 from patchgate.checks.codes import every_code
 from patchgate.model.errors import UsageError
-from patchgate.model.text import did_you_mean
+from patchgate.model.records import Command
 from patchgate.report.explain import render_catalogue, show_code
 from patchgate.report.terminal import to_stdout
 
@@ -25,6 +27,7 @@ def explain(code: str | None, markdown: bool) -> None:
             click.echo(f"{known.code}  {known.title}")
         return
     if code.upper() not in codes:
-        close = did_you_mean(code.upper(), codes)
-        raise UsageError("no such code", where="explain", got=code, next=close or "patchgate explain   (lists all)")
+        close = tuple(get_close_matches(code.upper(), codes, n=1))
+        step = Command(name="explain", arguments=close) if close else "patchgate explain   (lists all)"
+        raise UsageError("no such code", where="explain", got=code, next=step)
     to_stdout(lambda console: show_code(console, codes[code.upper()]))

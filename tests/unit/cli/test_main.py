@@ -1,223 +1,14 @@
-"""The command's door: exit codes, usage errors and `explain`."""
+"""The command's door: help, an interruption, next steps as they are typed, and `python -m`."""
 
-import importlib.metadata
 import os
 import subprocess
 import sys
 
 import pytest
-from expecttest import assert_expected_inline
 
-from patchgate.checks.codes import CODES
-from patchgate.cli import main as cli
-from patchgate.model.records import Kind, Verdict
-from patchgate.runner.run import NAME, Run, save_run, save_verdicts
-
-
-@pytest.fixture
-def command(folder, monkeypatch, capsys):
-    """Types a command: its exit code, what it printed, and what it said was wrong."""
-    for name in ("GITHUB_STEP_SUMMARY", "GITHUB_ACTIONS"):
-        monkeypatch.delenv(name, raising=False)
-    (folder / "mine.py").write_text("")
-
-    def run(*arguments):
-        monkeypatch.setattr(sys, "argv", ["patchgate", *arguments])
-        with pytest.raises(SystemExit) as ended:
-            cli.main()
-        return (ended.value.code, *capsys.readouterr())
-
-    return run
-
-
-@pytest.fixture
-def results(folder):
-    """Leaves the results of a run that found the given kinds."""
-
-    def leave(*kinds):
-        save_run(Run(folder=str(folder / "out"), patch=str(folder / "mine.py"), rows={"2.11.0": "python"}))
-        told = [
-            Verdict(code="PG301", kind=kind, check="kernels", torch="2.11.0", subject=f"stack.h200 {kind.value}")
-            for kind in kinds
-        ]
-        save_verdicts(folder / "out", told)
-
-    return leave
-
-
-@pytest.mark.parametrize(
-    ("kinds", "code"),
-    [
-        ([Kind.PASS], 0),
-        ([Kind.PASS, Kind.REGRESSED, Kind.INFRA], 1),
-        ([], 3),
-        ([Kind.PASS, Kind.INFRA], 4),
-    ],
-)
-def test_the_exit_code_is_that_of_the_verdicts(command, results, kinds, code):
-    results(*kinds)
-    status, printed, wrong = command("report", "--folder", "out")
-    assert (status, wrong) == (code, "")
-    assert (
-        printed.splitlines()[-1]
-        == f"results: out/verdicts.json, junit.xml, summary.md; out/report.html; exit code {code}"
-    )
-
-
-def test_a_run_that_judged_nothing_says_so(command, results):
-    results()
-    assert "nothing was judged: no workload, device or row was selected" in command("report", "--folder", "out")[1]
-
-
-def test_every_report_is_written(command, results, folder):
-    results(Kind.PASS)
-    command("report", "--folder", "out")
-    written = {path.name for path in (folder / "out").iterdir()}
-    assert written == {NAME, "verdicts.json", "junit.xml", "summary.md", "report.html"}
-
-
-def test_the_page_goes_where_it_is_told_to(command, results, folder):
-    results(Kind.PASS)
-    assert "; there/mine.html; exit code 0" in command("report", "--folder", "out", "--html", "there/mine.html")[1]
-    assert ("mine" in (folder / "there" / "mine.html").read_text(), (folder / "out" / "report.html").exists()) == (
-        True,
-        False,
-    )
-
-
-@pytest.mark.parametrize("page", ["mine.py/page.html", "/proc/patchgate/page.html"])
-def test_a_page_that_cannot_be_written_is_refused(command, results, page):
-    results(Kind.PASS)
-    status, printed, wrong = command("report", "--folder", "out", "--html", page)
-    assert (status, printed, wrong.splitlines()[0]) == (2, "", "error: --html: no folder that can be written to")
-
-
-def test_the_summary_of_a_pipeline_is_added_to(command, results, folder, monkeypatch):
-    (folder / "steps.md").write_text("before\n")
-    monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(folder / "steps.md"))
-    results(Kind.PASS)
-    command("report", "--folder", "out")
-    assert (folder / "steps.md").read_text() == "before\n" + (folder / "out" / "summary.md").read_text()
-
-
-def test_in_a_workflow_what_is_red_is_said_beside_the_line(command, results, monkeypatch):
-    monkeypatch.setenv("GITHUB_ACTIONS", "true")
-    results(Kind.REGRESSED)
-    assert "::error title=PG301 kernel facts changed::stack.h200" in command("report", "--folder", "out")[1]
-
-
-def test_a_comment_is_printed_of_results_elsewhere(command, results):
-    results(Kind.REGRESSED)
-    status, printed, _ = command("comment", "out", "out")
-    assert (status, printed.splitlines()[:4]) == (0, ["<!-- patchgate -->", "## ` mine.py `", "", "1 red, 0 green"])
-
-
-def test_a_report_without_a_run_is_refused(command):
-    status, printed, wrong = command("report", "--folder", "none")
-    assert (status, printed, wrong.splitlines()[0]) == (2, "", "error: none/run.json: no run to read")
-
-
-@pytest.mark.parametrize(
-    ("arguments", "told"),
-    [
-        (["none"], "error: none: no such patch"),
-        (["mine.py", "--row", "2.11.0"], "error: --row: not TORCH=VALUE"),
-        (["mine.py", "--row", "=python"], "error: --row: not TORCH=VALUE"),
-        (["mine.py", "--problem", "2.11.0="], "error: --problem: not TORCH=VALUE"),
-        (["mine.py", "--row", "2.11.0=python", "--device", "h20"], "error: --device: no device `h20`"),
-        (["mine.py", "--row", "2.11.0=python", "--workload", "x"], "error: --workload: no workload `x`"),
-        (["mine.py", "--colour"], "Usage: patchgate gate [OPTIONS] PATCH"),
-        (["mine.py", "-n", "many"], "Usage: patchgate gate [OPTIONS] PATCH"),
-        (
-            ["mine.py", "--problem", "2.11.0=no", "--folder", "mine.py/out"],
-            "error: --folder: no folder that can be written to",
-        ),
-        (["mine.py", "-n", "0"], "Usage: patchgate gate [OPTIONS] PATCH"),
-        (["mine.py", "--time-limit", "0"], "Usage: patchgate gate [OPTIONS] PATCH"),
-        (["mine.py", "--memory-limit", "-1"], "Usage: patchgate gate [OPTIONS] PATCH"),
-        (["mine.py", "--row", "2.11.0=/nowhere/python"], "error: --row: no interpreter that can be started"),
-        ([], "Usage: patchgate gate [OPTIONS] PATCH"),
-    ],
-)
-def test_bad_usage_ends_with_2_before_anything_is_run(command, folder, arguments, told):
-    status, printed, wrong = command("gate", *arguments)
-    assert (status, printed, wrong.splitlines()[0]) == (2, "", told)
-    assert [path.name for path in folder.iterdir()] == ["mine.py"]
-
-
-@pytest.mark.parametrize("where", ["build/gate", "results", "/tmp/patchgate-no-such/results"])
-def test_what_later_runs_find_again_lies_below_build_wherever_the_results_go(command, folder, monkeypatch, where):
-    launched = []
-    monkeypatch.setattr(cli, "make_results_folder", lambda path, option, mark: None)
-    monkeypatch.setattr(cli, "launch", lambda run, **options: launched.append(run))
-    monkeypatch.setattr(cli, "_show", lambda run, verdicts: sys.exit(0))
-    assert command("gate", "mine.py", "--problem", "2.11.0=no", "--folder", where)[0] == 0
-    (run,) = launched
-    assert (run.folder, run.shelf, run.binaries) == (
-        str(folder / where), str(folder / "build" / "unpatched"), str(folder / "build" / "cpp")
-    )  # fmt: skip
-
-
-def test_a_folder_of_somebody_is_not_emptied_for_results(command, folder, monkeypatch):
-    monkeypatch.setattr(cli, "launch", lambda run, **options: sys.exit(7))
-    status, _, wrong = command("gate", "mine.py", "--problem", "2.11.0=no", "--folder", ".")
-    assert (status, wrong.splitlines()[0]) == (2, "error: --folder: not results of a run, and would be deleted")
-    for earlier in (False, True):
-        if earlier:
-            save_run(Run(folder=str(folder / "out"), patch="mine.py", rows={}))
-        assert command("gate", "mine.py", "--problem", "2.11.0=no", "--folder", "out")[0] == 7
-
-
-def test_a_misspelt_device_is_told_its_neighbour(command):
-    _, _, wrong = command("gate", "mine.py", "--row", "2.11.0=python", "--device", "h20")
-    assert_expected_inline(
-        wrong,
-        """\
-error: --device: no device `h20`
-  got:  h20
-  next: did you mean `h200`?
-""",
-    )
-
-
-def test_without_rows_and_without_torch_there_is_nothing_to_judge_on(command, monkeypatch):
-    def missing(name):
-        raise importlib.metadata.PackageNotFoundError(name)
-
-    monkeypatch.setattr(importlib.metadata, "version", missing)
-    status, _, wrong = command("gate", "mine.py")
-    assert status == 2
-    assert_expected_inline(
-        wrong,
-        """\
-error: --row: no torch to judge on
-  got:  no row, and no torch beside this patchgate
-  next: --row 2.11.0=path/to/python; in a checkout of patchgate `nox -s gate` makes the pre-merge rows
-""",
-    )
-
-
-def test_a_code_is_explained_however_it_is_typed(command):
-    status, printed, _ = command("explain", "pg301")
-    assert (status, printed.splitlines()[0]) == (0, "PG301  kernel facts changed")
-
-
-def test_without_a_code_all_are_listed_in_order(command):
-    status, printed, _ = command("explain")
-    assert (status, [line[:5] for line in printed.splitlines()]) == (0, sorted(CODES))
-
-
-def test_an_unknown_code_is_told_its_neighbour(command):
-    status, _, wrong = command("explain", "PG3010")
-    assert status == 2
-    assert_expected_inline(
-        wrong,
-        """\
-error: explain: no such code
-  got:  PG3010
-  next: patchgate explain PG301
-""",
-    )
+from patchgate.cli import gate
+from patchgate.model.records import Kind
+from patchgate.report.commands import THROUGH
 
 
 @pytest.mark.parametrize("arguments", [["--help"], ["-h"], ["--version"], ["gate", "--help"]])
@@ -242,7 +33,7 @@ def test_an_interruption_is_no_verdict(command, monkeypatch):
     def interrupt(path):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(cli, "load_run", interrupt)
+    monkeypatch.setattr(gate, "load_run", interrupt)
     status, _, wrong = command("report")
     assert (status, wrong.lstrip()) == (
         130,
@@ -255,3 +46,16 @@ def test_the_module_is_the_command(folder):
         [sys.executable, "-m", "patchgate", "explain", "none"], capture_output=True, text=True, env=dict(os.environ)
     )
     assert (ended.returncode, ended.stderr.splitlines()[0]) == (2, "error: explain: no such code")
+
+
+@pytest.mark.parametrize(("through", "typed"), [("", "patchgate gate PATCH"), ("nox", "nox -s gate -- PATCH")])
+def test_the_next_step_of_an_error_is_typed_as_the_command_was(command, monkeypatch, through, typed):
+    monkeypatch.setenv(THROUGH, through)
+    status, printed, wrong = command("report", "--folder", "none")
+    assert (status, printed, wrong.splitlines()[-1]) == (2, "", f"  next: {typed}")
+
+
+def test_a_comment_is_printed_of_results_elsewhere(command, results):
+    results(Kind.REGRESSED)
+    status, printed, _ = command("comment", "out", "out")
+    assert (status, printed.splitlines()[:4]) == (0, ["<!-- patchgate -->", "## ` mine.py `", "", "1 red, 0 green"])

@@ -1,0 +1,28 @@
+"""`patchgate explain` as it is typed."""
+
+from expecttest import assert_expected_inline
+
+from patchgate.checks.codes import every_code
+
+
+def test_a_code_is_explained_however_it_is_typed(command):
+    status, printed, _ = command("explain", "pg301")
+    assert (status, printed.splitlines()[0]) == (0, "PG301  kernel facts changed")
+
+
+def test_without_a_code_all_are_listed_in_order(command):
+    status, printed, _ = command("explain")
+    assert (status, [line[:5] for line in printed.splitlines()]) == (0, sorted(every_code()))
+
+
+def test_an_unknown_code_is_told_its_neighbour(command):
+    status, _, wrong = command("explain", "PG3010")
+    assert status == 2
+    assert_expected_inline(
+        wrong,
+        """\
+error: explain: no such code
+  got:  PG3010
+  next: patchgate explain PG301
+""",
+    )
