@@ -20,13 +20,13 @@ def line_of_score(score: Score) -> str:
 def as_text(scores: Sequence[Score], torches: Sequence[str], seconds: float) -> str:
     """What stands below the table."""
     lines = ["", *(str(share) for share in shares(scores))]
-    unjudged = [each for each in scores if each.outcome.startswith("needs ")]
+    unjudged = [score for score in scores if score.outcome.startswith("needs ")]
     if unjudged:
-        lines.append("not judged here: " + "; ".join(f"{each.case.id} ({each.outcome})" for each in unjudged))
-    wrong = [each for each in scores if not each.right]
+        lines.append("not judged here: " + "; ".join(f"{score.case.id} ({score.outcome})" for score in unjudged))
+    wrong = [score for score in scores if not score.right]
     if wrong:
-        lines.append("wrong: " + ", ".join(each.case.id for each in wrong))
-    judged = sum(each.judged for each in scores)
+        lines.append("wrong: " + ", ".join(score.case.id for score in wrong))
+    judged = sum(score.judged for score in scores)
     lines.append(f"{len(scores)} cases, {judged} cells on torch {', '.join(torches)} in {seconds:.0f} s")
     return "\n".join(lines)
 
@@ -34,9 +34,9 @@ def as_text(scores: Sequence[Score], torches: Sequence[str], seconds: float) -> 
 def as_markdown(scores: Sequence[Score], torches: Sequence[str]) -> str:
     """docs/corpus.md: the same on every machine."""
     rows = [
-        f"| {each.case.id} | {each.case.kind} | {', '.join(each.expected) or '-'} |"
-        f" {', '.join(each.found) or '-'} | {each.outcome} |"
-        for each in scores
+        f"| {score.case.id} | {score.case.kind} | {', '.join(score.expected) or '-'} |"
+        f" {', '.join(score.found) or '-'} | {score.outcome} |"
+        for score in scores
     ]
     return "\n".join(
         [

@@ -14,7 +14,7 @@ from patchgate.model.statistics import share_interval
 
 
 @dataclass(frozen=True, kw_only=True)
-class Found:
+class CaseResult:
     """What a case got."""
 
     red: Mapping[str, Mapping[str, tuple[str, ...]]]  #: release -> red code -> the places that its verdicts name
@@ -31,7 +31,7 @@ class Score:
     expected: tuple[str, ...]  #: codes, of all releases
     found: tuple[str, ...]
     faults: tuple[str, ...] = ()  #: what did not come out as expected
-    seconds: float = 0.0  #: as in `Found`
+    seconds: float = 0.0  #: as in `CaseResult`
     judged: int = 0
     outcome: str = ""  #: "caught", "quiet", "MISSED", "FALSE ALARM", "not on these rows" or "needs ..."
 
@@ -40,30 +40,32 @@ class Score:
         return not self.faults
 
 
-def score(case: CorpusCase, found: Found, rows: Iterable[str]) -> Score:
+def score(case: CorpusCase, result: CaseResult, rows: Iterable[str]) -> Score:
     """`rows` are the releases that were run; static codes are expected on every release that lint knows."""
     if case.needs:
         return Score(case=case, expected=_codes(case), found=(), outcome=f"needs {case.needs}")
-    faults, ran = list(found.grey), set(rows)
+    faults, ran = list(result.grey), set(rows)
     seen: set[str] = set()
-    for torch, red in found.red.items():
+    for torch, red in result.red.items():
         static_only = torch not in ran
         wanted = [e for e in case.expected if e.covers(torch) and not (static_only and not is_static(e.code))]
-        seen |= {each.code for each in wanted}
-        for each in wanted:
-            if each.code not in red:
-                faults.append(f"{torch}: {each.code} missing")
-            elif each.place and each.place not in red[each.code]:
-                faults.append(f"{torch}: {each.code} at {', '.join(sorted(red[each.code]))}, not {each.place}")
-        for code in sorted(red.keys() - {each.code for each in wanted}):
+        seen |= {expected.code for expected in wanted}
+        for expected in wanted:
+            if expected.code not in red:
+                faults.append(f"{torch}: {expected.code} missing")
+            elif expected.place and expected.place not in red[expected.code]:
+                faults.append(
+                    f"{torch}: {expected.code} at {', '.join(sorted(red[expected.code]))}, not {expected.place}"
+                )
+        for code in sorted(red.keys() - {expected.code for expected in wanted}):
             faults.append(f"{torch}: {code} unexpected at {', '.join(sorted(red[code]))}")
     return Score(
         case=case,
         expected=_codes(case),
-        found=tuple(sorted({code for red in found.red.values() for code in red})),
+        found=tuple(sorted({code for red in result.red.values() for code in red})),
         faults=tuple(faults),
-        seconds=found.seconds,
-        judged=found.judged,
+        seconds=result.seconds,
+        judged=result.judged,
         outcome=_outcome(case, bool(seen), bool(faults)),
     )
 
@@ -74,7 +76,7 @@ def is_static(code: str) -> bool:
 
 
 def _codes(case: CorpusCase) -> tuple[str, ...]:
-    return tuple(sorted({each.code for each in case.expected}))
+    return tuple(sorted({expected.code for expected in case.expected}))
 
 
 def _outcome(case: CorpusCase, seen: bool, faulty: bool) -> str:
@@ -101,25 +103,25 @@ class Share:
 
 def shares(scores: Iterable[Score]) -> list[Share]:
     """Recall by class and over all public cases; false alarms; hostile patches; seeded faults and A/A."""
-    counted = [each for each in scores if each.outcome in ("caught", "MISSED", "quiet", "FALSE ALARM")]
+    counted = [score for score in scores if score.outcome in ("caught", "MISSED", "quiet", "FALSE ALARM")]
     by_kind: dict[str, list[Score]] = {}
-    for each in counted:
-        by_kind.setdefault(each.case.kind, []).append(each)
+    for score in counted:
+        by_kind.setdefault(score.case.kind, []).append(score)
     sound, hostile, faults, unchanged = (by_kind.pop(kind, []) for kind in (SOUND, HOSTILE, FAULT, UNCHANGED))
-    public = [each for found in by_kind.values() for each in found]
+    public = [score for of_kind in by_kind.values() for score in of_kind]
     return [
-        *(_recall(f"caught, {kind}", found) for kind, found in sorted(by_kind.items())),
+        *(_recall(f"caught, {kind}", of_kind) for kind, of_kind in sorted(by_kind.items())),
         _recall("caught, all classes", public),
-        Share(what="false alarms on sound patches", hits=sum(not each.right for each in sound), total=len(sound)),
+        Share(what="false alarms on sound patches", hits=sum(not score.right for score in sound), total=len(sound)),
         _recall("hostile patches with their own verdict", hostile),
         _recall("seeded faults detected", faults),
         Share(
             what="false alarms in unchanged cells",
-            hits=sum(len(each.faults) for each in unchanged),
-            total=sum(each.judged for each in unchanged),
+            hits=sum(len(score.faults) for score in unchanged),
+            total=sum(score.judged for score in unchanged),
         ),
     ]
 
 
 def _recall(what: str, scores: list[Score]) -> Share:
-    return Share(what=what, hits=sum(each.right for each in scores), total=len(scores))
+    return Share(what=what, hits=sum(score.right for score in scores), total=len(scores))

@@ -15,7 +15,7 @@ from typing import Any
 
 from benchmarks.corpus.cases import CorpusCase
 from benchmarks.corpus.checks import LINT, judge_cell
-from benchmarks.corpus.score import Found, Score, score
+from benchmarks.corpus.score import CaseResult, Score, score
 from patchgate.checks.context import CheckContext
 from patchgate.checks.machine import judge_sentinel
 from patchgate.inputs.devices import load_profile
@@ -55,10 +55,10 @@ class CorpusSession:
                     faults.append(f"{torch} {device}: {verdict.actual}")
         return faults
 
-    def judge(self, case: CorpusCase) -> Found:
+    def judge(self, case: CorpusCase) -> CaseResult:
         """The verdicts of one case on every torch; none where something that it needs is missing here."""
         if case.needs:
-            return Found(red={})
+            return CaseResult(red={})
         started = time.monotonic()
         red: dict[str, Places] = {torch: {} for torch in self.rows}
         if LINT in case.cells:
@@ -76,7 +76,7 @@ class CorpusSession:
                 judged += bool(verdicts)
                 grey += [f"{torch}: {cell}: {v.code} {v.actual}" for v in verdicts if v.colour is Colour.GREY]
                 _add_places(red.setdefault(torch, {}), verdicts)
-        return Found(
+        return CaseResult(
             red={torch: {code: tuple(sorted(at)) for code, at in places.items()} for torch, places in red.items()},
             grey=tuple(grey),
             seconds=time.monotonic() - started,
@@ -151,8 +151,8 @@ def judge_cases(
     by_folder = {case.folder: case for case in cases}
     scores: dict[str, Score] = {}
 
-    def keep(folder: str, found: Any) -> None:
-        scores[folder] = score(by_folder[folder], from_dict(Found, found, where=folder), settings["rows"])
+    def keep(folder: str, result: Any) -> None:
+        scores[folder] = score(by_folder[folder], from_dict(CaseResult, result, where=folder), settings["rows"])
         done(scores[folder])
 
     ordered = sorted(by_folder, key=lambda folder: -len(by_folder[folder].cells))

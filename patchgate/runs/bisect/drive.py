@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from patchgate.inputs.golden import expectation, golden_path, read_golden
 from patchgate.inputs.matrix import load_matrix
@@ -193,13 +194,10 @@ class Bisection:
             notes.append(f"no nightly build between in ${NIGHTLY_INDEX}")
         names = self._names(ends)
         api = changes_in_sources(names, *self._homes(outcome)) if inside else changes_around(names, *ends)
-        return TurnFound(
-            outcome=outcome,
-            what="nightly build" if inside else "release",
-            question=self.question.text,
-            size=size,
-            labels=_by_item(outcome, str),
-            commands=_by_item(outcome, self._command),
+        return self._turn_found(
+            outcome,
+            "nightly build" if inside else "release",
+            size,
             notes=tuple(notes),
             changes={_API: tuple(api)},
             commits=self._commits_between(outcome) if measured and environments.checkout else None,
@@ -225,13 +223,11 @@ class Bisection:
         commits = {commit_version(release, each): each for each in subjects.commits_in(text, checkout, SOURCES)}
         outcome = self._search(lambda torch: self.read(torch, self.applied)).turn(list(commits), {})
         sources = subjects.files_changed(commits[outcome.last], commits[outcome.first], checkout, SOURCES)
-        return TurnFound(
-            outcome=outcome,
-            what="commit of torch",
-            question=self.question.text,
-            size=len(commits),
-            labels=_by_item(outcome, lambda torch: subjects.title_of(commits[torch], checkout)),
-            commands=_by_item(outcome, self._command),
+        return self._turn_found(
+            outcome,
+            "commit of torch",
+            len(commits),
+            label=lambda torch: subjects.title_of(commits[torch], checkout),
             notes=(f"their sources over torch {release}",),
             changes={
                 _API: tuple(changes_in_sources(self._names((release,)), *self._homes(outcome))),
@@ -253,13 +249,12 @@ class Bisection:
 
         outcome = self._search(read).turn(items, {})
         ask = self._ask_command(torch, path)
-        return TurnFound(
-            outcome=outcome,
-            what="commit",
-            question=self.question.text,
-            size=len(items),
-            labels=_by_item(outcome, lambda commit: subjects.title_of(commit, repository)),
-            commands=_by_item(outcome, lambda commit: f"git checkout -q {commit[:12]} && {ask}"),
+        return self._turn_found(
+            outcome,
+            "commit",
+            len(items),
+            label=lambda commit: subjects.title_of(commit, repository),
+            command=lambda commit: f"git checkout -q {commit[:12]} && {ask}",
         )
 
     def over_parts(self, what: str, torch: str) -> CulpritsFound:
@@ -304,8 +299,26 @@ class Bisection:
         home = self.instrument.environments.home
         return home(outcome.last), home(outcome.first)
 
-    def _command(self, torch: str) -> str:
-        return self._ask_command(torch, self.applied)
+    def _turn_found(
+        self,
+        outcome: Outcome,
+        what: str,
+        size: int,
+        *,
+        label: Callable[[str], str] = str,
+        command: Callable[[str], str] | None = None,
+        **rest: Any,
+    ) -> TurnFound:
+        command = command or partial(self._ask_command, patch=self.applied)
+        return TurnFound(
+            outcome=outcome,
+            what=what,
+            question=self.question.text,
+            size=size,
+            labels={item: label(item) for item in (outcome.last, *outcome.between, outcome.first)},
+            commands={item: command(item) for item in (outcome.last, outcome.first)},
+            **rest,
+        )
 
     def _ask_command(self, torch: str, patch: Path | None) -> str:
         """The one-line command that asks this of one torch and one patch."""
@@ -318,8 +331,3 @@ class Bisection:
         words += [f"--torch {torch}"] if is_commit or not has_row else []
         words += [shlex.quote(shown(patch))] if patch else []
         return " ".join(words)
-
-
-def _by_item(outcome: Outcome, text: Callable[[str], str]) -> dict[str, str]:
-    """A text for each item at the turn."""
-    return {item: text(item) for item in (outcome.last, *outcome.between, outcome.first)}

@@ -3,7 +3,7 @@
 import pytest
 
 from benchmarks.corpus.cases import CorpusCase, Expected
-from benchmarks.corpus.score import Found, score, shares
+from benchmarks.corpus.score import CaseResult, score, shares
 
 ROWS = ("2.11.0", "2.13.0")
 LATE = Expected(code="PG201", torch="2.13.0..2.15.0", place="patch.py:3")
@@ -15,7 +15,7 @@ def case(*expected, kind="gate", needs=""):
 
 def told(red, *expected, kind="gate", **found):
     full = {torch: {} for torch in ROWS} | red
-    return score(case(*expected, kind=kind), Found(red=full, **found), ROWS)
+    return score(case(*expected, kind=kind), CaseResult(red=full, **found), ROWS)
 
 
 def test_the_expected_code_at_its_place_on_its_releases_only_is_a_catch():
@@ -59,7 +59,7 @@ def test_what_could_not_be_judged_is_not_green():
 
 
 def test_a_case_that_needs_a_gpu_counts_nowhere():
-    result = score(case(LATE, needs="a GPU"), Found(red={}), ROWS)
+    result = score(case(LATE, needs="a GPU"), CaseResult(red={}), ROWS)
     assert (result.outcome, [share.total for share in shares([result])]) == ("needs a GPU", [0] * 5)
 
 
