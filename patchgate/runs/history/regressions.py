@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from functools import cache
 from itertools import pairwise
 
 from patchgate.model.results import FailureGroup, Regressions, RunVerdicts, Transition, VerdictKey, VerdictSummary
@@ -22,6 +23,8 @@ _NUMBERS = re.compile(r"0x[0-9a-f]+|\d+(\.\d+)?")
 
 Signature = tuple[str, str]
 Check = tuple[str, str, str]
+# A check and a case, "" for all of them.
+CaseOfCheck = tuple[str, str, str, str]
 
 
 def regressions_in(runs: Sequence[RunVerdicts]) -> Regressions:
@@ -79,24 +82,26 @@ def failure_groups(runs: Sequence[RunVerdicts]) -> list[FailureGroup]:
     return sorted(groups, key=lambda g: (_BUCKETS.index(g.bucket), -len(g.keys), g.code, g.signature))
 
 
-def _was_judged(key: VerdictKey, run: RunVerdicts, cases: Mapping[VerdictKey, bool]) -> bool:
+def _was_judged(key: VerdictKey, run: RunVerdicts, cases: Mapping[CaseOfCheck, bool]) -> bool:
     """Whether a run judged a subject; one that exists only while it fails is judged with the rest of its case."""
-    return run[key].colour != "grey" if key in run else cases.get(_case_key(key), False)
+    return run[key].colour != "grey" if key in run else cases.get((*key[:3], _case_in(key.item)), False)
 
 
-def _judged_cases(run: RunVerdicts, checks: Collection[Check]) -> dict[VerdictKey, bool]:
+def _judged_cases(run: RunVerdicts, checks: Collection[Check]) -> dict[CaseOfCheck, bool]:
     """Whether all of a case was judged, by case and, with the case "", by whole check."""
-    judged: dict[VerdictKey, bool] = {}
+    judged: dict[CaseOfCheck, bool] = {}
     for key, verdict in run.items():
-        if key[:3] in checks:
-            for case in {_case_key(key), key._replace(item="", fact="")}:
-                judged[case] = judged.get(case, True) and verdict.colour != "grey"
+        check = key[:3]
+        if check in checks:
+            for case in {"", _case_in(key.item)}:
+                judged[(*check, case)] = judged.get((*check, case), True) and verdict.colour != "grey"
     return judged
 
 
-def _case_key(key: VerdictKey) -> VerdictKey:
-    """The key of a whole case, `stack.h200`; with the item "" where it is about no single case."""
-    return key._replace(item=key.item if _CASE.fullmatch(key.item) else "", fact="")
+@cache
+def _case_in(item: str) -> str:
+    """The item where it is a case, `stack.h200`; "" where it is about no single case."""
+    return item if _CASE.fullmatch(item) else ""
 
 
 def _failures_by_signature(run: RunVerdicts) -> dict[Signature, list[VerdictKey]]:

@@ -195,18 +195,13 @@ def _order(verdict: Verdict) -> tuple[str, ...]:
 def _worst_by_subject(check: _Check, verdicts: list[dict[str, str]]) -> RunVerdicts:
     worst: dict[VerdictKey, VerdictSummary] = {}
     for verdict in verdicts:
-        key = VerdictKey(*check, *_item_and_fact(verdict))
+        item, fact = verdict.get("item", ""), verdict.get("fact", "")
+        if "subject" in verdict:  # as older histories have both
+            item, _, fact = verdict["subject"].partition(" ")
+        key = VerdictKey(*check, item, fact)
         summary = VerdictSummary(verdict["colour"], verdict["code"], verdict["actual"])
         worst[key] = max(summary, worst.get(key, summary))
     return worst
-
-
-def _item_and_fact(verdict: dict[str, str]) -> tuple[str, str]:
-    """In older histories they are the first word of the verdict's subject and the rest."""
-    if "subject" in verdict:
-        item, _, fact = verdict["subject"].partition(" ")
-        return item, fact
-    return verdict["item"], verdict["fact"]
 
 
 def _save(file: sqlite3.Connection, content: Any) -> bytes:
