@@ -94,7 +94,8 @@ def _judged_cases(run: RunVerdicts, checks: Collection[Check]) -> dict[CaseOfChe
         check = key[:3]
         if check in checks:
             for case in {"", _case_in(key.item)}:
-                judged[(*check, case)] = judged.get((*check, case), True) and verdict.colour != "grey"
+                place = (*check, case)
+                judged[place] = judged.get(place, True) and verdict.colour != "grey"
     return judged
 
 
