@@ -19,7 +19,8 @@ from patchgate.cli.write_html import REPORT, write_html
 from patchgate.model.errors import UsageError
 from patchgate.model.files import make_folder
 from patchgate.model.paths import ROOT, shown
-from patchgate.model.records import Command, exit_code
+from patchgate.model.records import Command, Verdict, exit_code
+from patchgate.model.results import Regressions
 from patchgate.report.history import render_regressions, render_series
 from patchgate.runner.environments import Environments
 from patchgate.runner.identity import read_environment
@@ -113,11 +114,16 @@ def sweep(
             verdicts = swept.judge_all(jobs, run, at)
         save_verdicts(folder, verdicts)
         regressions = regressions_in(history.recent(_RUNS))
+    sys.exit(_show(swept, verdicts, regressions, f"sweep {at}"))
+
+
+def _show(swept: Sweep, verdicts: list[Verdict], regressions: Regressions, title: str) -> int:
+    """Print what changed and write the page; returns the exit code."""
+    folder, code = swept.folder, exit_code(verdicts)
     click.echo("\n".join(render_regressions(regressions)))
-    code = exit_code(verdicts)
     write_html(
         folder / REPORT,
-        f"sweep {at}",
+        title,
         swept.results(),
         since=folder / VERDICTS,
         code=code,
@@ -125,7 +131,7 @@ def sweep(
         regressions=regressions,
     )
     click.echo(f"results: {shown(folder)}/verdicts.json, {HISTORY}, {REPORT}; exit code {code}")
-    sys.exit(code)
+    return code
 
 
 def _shard(text: str) -> tuple[int, int]:
