@@ -27,6 +27,7 @@ from patchgate.runner.identity import read_environment
 from patchgate.runner.run import DEVICES, VERDICTS, save_verdicts
 from patchgate.runs.history.regressions import regressions_in
 from patchgate.runs.history.store import History
+from patchgate.runs.ray import sweep_on_cluster
 from patchgate.runs.scheduling import every_nth
 from patchgate.runs.sweep import Job, Sweep
 
@@ -82,19 +83,17 @@ def sweep(
     pythons = rows_of(rows) | {read_environment(python)["torch"]: python for python in own}
     broken = problems_of(problems)
     number, count = _shard(shard)
-    chosen = patches or tuple(sorted(path for path in PATCHES.iterdir() if path.is_dir()))
     if made and not cluster:
-        raise UsageError(
-            "only a cluster makes a row", where="--torch", got=made[0], next=f"nox -s sweep -- --torch {made[0]}"
-        )
+        advice = f"nox -s sweep -- --torch {made[0]}"
+        raise UsageError("only a cluster makes a row", where="--torch", got=made[0], next=advice)
     torches = dict.fromkeys([*pythons, *broken, *made])
     if not torches:
         click.echo("nothing was judged: no row was given\n  next: nox -s sweep, or --row 2.11.0=path/to/python")
         sys.exit(3)
+    chosen = patches or sorted(path for path in PATCHES.iterdir() if path.is_dir())
     jobs = every_nth([Job(torch=torch, patch=patch) for patch in chosen for torch in torches], number, count)
     make_folder(folder, "--folder")
     at = datetime.now(timezone.utc).isoformat(timespec="seconds")
-    run = name or f"{at} {shard}"
     with closing(History(folder / HISTORY)) as history:
         swept = Sweep(
             folder=folder,
@@ -106,12 +105,8 @@ def sweep(
             nightly=nightly,
             workers=workers,
         )
-        if cluster:
-            from patchgate.runs.ray import sweep_on_cluster
-
-            verdicts = swept.record(sweep_on_cluster(cluster, swept, jobs), len(jobs), run, at)
-        else:
-            verdicts = swept.judge_all(jobs, run, at)
+        results = sweep_on_cluster(cluster, swept, jobs) if cluster else map(swept.judge, jobs)
+        verdicts = swept.record(results, len(jobs), name or f"{at} {shard}", at)
         save_verdicts(folder, verdicts)
         regressions = regressions_in(history.recent(_RUNS))
     sys.exit(_show(swept, verdicts, regressions, f"sweep {at}"))
