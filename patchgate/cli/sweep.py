@@ -94,6 +94,7 @@ def sweep(
     jobs = every_nth([Job(torch=torch, patch=patch) for patch in chosen for torch in torches], number, count)
     make_folder(folder, "--folder")
     at = datetime.now(timezone.utc).isoformat(timespec="seconds")
+    run = name or f"{at} {shard}"
     with closing(History(folder / HISTORY)) as history:
         swept = Sweep(
             folder=folder,
@@ -105,8 +106,8 @@ def sweep(
             nightly=nightly,
             workers=workers,
         )
-        results = sweep_on_cluster(cluster, swept, jobs) if cluster else map(swept.judge, jobs)
-        verdicts = swept.record(results, len(jobs), name or f"{at} {shard}", at)
+        on_cluster = sweep_on_cluster(cluster, swept, jobs) if cluster else None
+        verdicts = swept.record(on_cluster, len(jobs), run, at) if on_cluster else swept.judge_all(jobs, run, at)
         save_verdicts(folder, verdicts)
         regressions = regressions_in(history.recent(_RUNS))
     sys.exit(_show(swept, verdicts, regressions, f"sweep {at}"))
