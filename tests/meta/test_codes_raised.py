@@ -1,33 +1,182 @@
-"""Every code of the catalogue is raised by some module or named by some test of a judge.
+"""Every code is defined in exactly one module, and raised by code of the checks, of lint or of the probe.
 
-The catalogue itself and its own tests do not count. The detector is also seen failing.
+Texts do not raise: docstrings, the definition itself, a look-up in the catalogue, a comparison. The detectors are also
+seen failing on a small made-up package.
 """
 
+from __future__ import annotations
+
+import ast
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
-from patchgate.checks.codes import CODES
+import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
-CATALOGUE = ("codes", "_shipped", "meta", "report")
+from patchgate.checks import blame, compare
+from patchgate.checks.codes import every_code
+from patchgate.checks.facts import code_of
+from patchgate.model.records import Kind
 
-
-def named_below(*folders):
-    """The codes in the text of every Python file that is no part of the catalogue."""
-    files = [path for folder in folders for path in folder.rglob("*.py") if not set(CATALOGUE) & set(path.parts)]
-    return {code for path in files for code in re.findall(r"\bPG\d{3}\b", path.read_text("utf-8"))}
-
-
-def test_every_code_is_raised_or_tested():
-    assert CODES.keys() - named_below(ROOT / "patchgate", ROOT / "tests") == set()
-
-
-def test_no_module_raises_a_code_that_is_not_in_the_catalogue():
-    assert named_below(ROOT / "patchgate") - CODES.keys() == set()
+PACKAGE = Path(__file__).resolve().parents[2] / "patchgate"
+# A finding of the probe has its code from there.
+ROOMS = ("checks", "lint", "probe")
+# Families whose codes are computed from a kind, by `fact_codes` and `code_of`.
+FACTS = ("kernels", "graph", "options")
+_SCOPES = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+Trees = dict[str, ast.Module]
 
 
-def test_a_code_that_only_the_catalogue_names_is_found(tmp_path):
-    for name, text in {"codes/gate.py": "PG201 PG202", "judge/gate.py": '"PG201"', "judge/near.py": "PG2021"}.items():
-        (tmp_path / name).parent.mkdir(exist_ok=True)
-        (tmp_path / name).write_text(text)
-    assert named_below(tmp_path) == {"PG201"}
+def trees_of(package: Path) -> Trees:
+    """Dotted name -> syntax tree, of each module of the rooms that raise codes."""
+    files = [path for room in ROOMS for path in package.glob(f"{room}/**/*.py")]
+    names = {path: ".".join(path.relative_to(package.parent).with_suffix("").parts) for path in files}
+    return {names[path].removesuffix(".__init__"): ast.parse(path.read_text("utf-8")) for path in files}
+
+
+def definitions(trees: Trees) -> dict[str, list[str]]:
+    """Code -> the modules with a `Code(code=...)` of it."""
+    found: dict[str, list[str]] = {}
+    for name, tree in trees.items():
+        for node in ast.walk(tree):
+            if _is_call(node, "Code"):
+                found.setdefault(_code_in(node), []).append(name)
+    return found
+
+
+def raised(trees: Trees) -> set[str]:
+    """The codes that code of these modules names, as a text or by the constant that holds a `Code`."""
+    constants = {
+        (name, target.id): _code_in(node.value)
+        for name, tree in trees.items()
+        for node in tree.body
+        if isinstance(node, ast.Assign) and _is_call(node.value, "Code")
+        for target in node.targets
+        if isinstance(target, ast.Name)
+    }
+    codes: set[str] = set()
+    for name, tree in trees.items():
+        known = {constant: code for (module, constant), code in constants.items() if module == name}
+        for node in ast.walk(tree):
+            if isinstance(node, ast.ImportFrom):
+                pairs = ((alias.asname or alias.name, (str(node.module), alias.name)) for alias in node.names)
+                known |= {local: constants[source] for local, source in pairs if source in constants}
+        for node in _speaking(tree):
+            if isinstance(node, ast.Constant) and isinstance(node.value, str) and re.fullmatch(r"PG\d{3}", node.value):
+                codes.add(node.value)
+            elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load) and node.id in known:
+                codes.add(known[node.id])
+    return codes
+
+
+def _speaking(node: ast.AST) -> Iterator[ast.AST]:
+    """The nodes below this one that can raise a code."""
+    yield node
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.Compare) or _is_call(child, "Code") or _is_catalogue(child):
+            continue
+        if isinstance(node, ast.Subscript) and child is node.slice:
+            continue
+        if isinstance(node, _SCOPES) and _is_text(child):
+            continue
+        yield from _speaking(child)
+
+
+def _is_call(node: ast.AST, name: str) -> bool:
+    return isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == name
+
+
+def _is_catalogue(node: ast.AST) -> bool:
+    targets = node.targets if isinstance(node, ast.Assign) else [node.target] if isinstance(node, ast.AnnAssign) else []
+    return [ast.unparse(target) for target in targets] == ["CODES"]
+
+
+def _is_text(node: ast.AST) -> bool:
+    """A docstring, or a text that stands below an assignment to say what it is."""
+    return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+
+
+def _code_in(call: ast.AST) -> str:
+    assert isinstance(call, ast.Call)
+    (code,) = (word.value for word in call.keywords if word.arg == "code")
+    # Of facts the code is computed.
+    return str(code.value) if isinstance(code, ast.Constant) else ast.unparse(code)
+
+
+def fact_codes_raised() -> set[str]:
+    """Those of the kinds that the comparison names, or the fault that it asks for."""
+    named = "".join(Path(str(module.__file__)).read_text("utf-8") for module in (compare, blame))
+    kinds = [kind for kind in Kind if f"Kind.{kind.name}" in named]
+    return {code_of(family, kind) for family in FACTS for kind in kinds}
+
+
+def test_every_code_belongs_to_exactly_one_module():
+    found = definitions(trees_of(PACKAGE))
+    computed = found.pop("code_of(check, kind)")
+    assert computed == ["patchgate.checks.facts"]
+    assert {code: modules for code, modules in found.items() if len(modules) > 1} == {}
+    computed_codes = every_code().keys() - found.keys()
+    assert found.keys() <= every_code().keys()
+    assert computed_codes == {code_of(family, kind) for family in FACTS for kind in Kind if _has_code(kind)}
+
+
+def _has_code(kind: Kind) -> bool:
+    try:
+        code_of(FACTS[0], kind)
+    except ValueError:
+        return False
+    return True
+
+
+def test_every_code_is_raised():
+    assert every_code().keys() - raised(trees_of(PACKAGE)) - fact_codes_raised() == set()
+
+
+def test_no_module_raises_a_code_that_is_not_defined():
+    assert raised(trees_of(PACKAGE)) - every_code().keys() == set()
+
+
+@pytest.mark.parametrize(
+    ("text", "codes"),
+    [
+        ('yield verdict("PG201", kind)', {"PG201"}),
+        ('_CODES = {Kind.OVER: "PG201"}', {"PG201"}),
+        ('code = "PG201" if worse else "PG202"', {"PG201", "PG202"}),
+        ('GONE = Code(code="PG201")\nyield view.finding(GONE, span)', {"PG201"}),
+        ("from patchgate.lint.other import OTHER as GONE\nreport(GONE)", {"PG209"}),
+        ("def f():\n    from patchgate.lint.other import OTHER\n    return OTHER", {"PG209"}),
+        # What only speaks of a code does not raise it.
+        ('"""PG201 where it is so."""', set()),
+        ('def f():\n    "PG201"', set()),
+        ('CODES = (Code(code="PG201"),)', set()),
+        ('GONE = Code(code="PG201")', set()),
+        ('GONE = Code(code="PG201")\nCODES = (GONE,)', set()),
+        ('CODES: tuple[Code, ...] = ("PG201",)', set()),
+        ('fix = catalogue()["PG201"].fix', set()),
+        ('if verdict.code == "PG201": pass', set()),
+        ('if verdict.code in ("PG201", "PG202"): pass', set()),
+        ('say("see PG201")', set()),
+        ("from patchgate.lint.other import OTHER", set()),
+        ('say("PG2011")', set()),
+    ],
+)
+def test_what_raises_a_code_is_told_from_what_speaks_of_it(tmp_path, text, codes):
+    for name, source in {
+        "lint/one.py": text,
+        "lint/other.py": 'OTHER = Code(code="PG209")',
+        "report/x.py": '"PG203"',
+    }.items():
+        path = tmp_path / "patchgate" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(source)
+    assert raised(trees_of(tmp_path / "patchgate")) == codes
+
+
+def test_a_code_of_two_modules_is_found(tmp_path):
+    for name in ("checks/one.py", "lint/rules/two.py"):
+        path = tmp_path / "patchgate" / name
+        path.parent.mkdir(parents=True)
+        path.write_text('CODES = (Code(code="PG201"),)')
+    assert definitions(trees_of(tmp_path / "patchgate")) == {
+        "PG201": ["patchgate.checks.one", "patchgate.lint.rules.two"]
+    }

@@ -3,7 +3,10 @@
 Each rule is also seen failing on a small made-up text.
 """
 
+from __future__ import annotations
+
 import ast
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
@@ -13,19 +16,23 @@ ENGINE = [path for path in sorted(ROOT.glob("patchgate/**/*.py")) if "_shipped" 
 TESTS = sorted(ROOT.glob("tests/**/*.py"))
 LONGEST = 400
 SAYS_NOTHING = {"utils", "util", "common", "base", "manager", "helper", "helpers", "misc"}
-ASSERTING = ("assert", "raises", "warns", "fail", "judge")
+LONGEST_FUNCTION = 50
+# Calls that fail by themselves, besides those whose name begins with `assert`.
+FAILING = {"pytest.fail", "pytest.raises", "pytest.warns"}
+# The fixture of pytest's door, which fails by itself where a verdict is red.
+DOOR = "judge"
 
 
-def docstring_fault(text):
+def docstring_fault(text: str) -> str | None:
     lines = (ast.get_docstring(ast.parse(text)) or "").splitlines()
     return None if 1 <= len(lines) <= 5 else f"a docstring of {len(lines)} lines, not 1 to 5"
 
 
-def says_nothing(path):
+def says_nothing(path: Path) -> bool:
     return bool(SAYS_NOTHING.intersection(path.stem.strip("_").split("_")))
 
 
-def silent_tests(text):
+def silent_tests(text: str) -> list[str]:
     """The tests that assert nothing: no `assert`, and no call that is known to fail by itself."""
     return [
         node.name
@@ -34,15 +41,29 @@ def silent_tests(text):
     ]
 
 
-def _asserts(function):
-    return any(
-        isinstance(node, ast.Assert)
-        or (isinstance(node, ast.Call) and ast.unparse(node.func).rpartition(".")[2].startswith(ASSERTING))
-        for node in ast.walk(function)
+def _asserts(function: ast.FunctionDef) -> bool:
+    fixtures = {argument.arg for argument in function.args.args}
+    called = {ast.unparse(node.func) for node in ast.walk(function) if isinstance(node, ast.Call)}
+    return (
+        any(isinstance(node, ast.Assert) for node in ast.walk(function))
+        or bool(called & (FAILING | ({DOOR} & fixtures)))
+        or any(name.rpartition(".")[2].startswith("assert") for name in called)
     )
 
 
-def shown(paths):
+def long_functions(text: str) -> dict[str, int]:
+    """The functions of more lines than are allowed, from the first decorator or `def` to the end."""
+    found = {}
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            first = min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)])
+            lines = (node.end_lineno or first) - first + 1
+            if lines > LONGEST_FUNCTION:
+                found[node.name] = lines
+    return found
+
+
+def shown(paths: Iterable[Path]) -> list[str]:
     return [str(path.relative_to(ROOT)) for path in paths]
 
 
@@ -61,6 +82,11 @@ def test_no_module_has_a_name_that_says_nothing():
 
 def test_no_file_is_long():
     assert shown(path for path in ENGINE + TESTS if len(path.read_text("utf-8").splitlines()) > LONGEST) == []
+
+
+def test_no_function_of_the_engine_is_long():
+    found = {str(path.relative_to(ROOT)): long_functions(path.read_text("utf-8")) for path in ENGINE}
+    assert {name: functions for name, functions in found.items() if functions} == {}
 
 
 def test_every_test_asserts():
@@ -104,8 +130,32 @@ def test_the_rule_for_names_tells_good_from_bad(name, bad):
         ("with pytest.raises(ValueError): f()", False),
         ("assert_expected_inline(x, '')", False),
         ("self.assertEqual(1, 1)", False),
-        ("judge(verdicts)", False),
+        ("pytest.fail('never')", False),
+        ("judge(check, instance)", False),
+        ("judge_facts(check, compared)", True),
+        ("verdicts.judge(check)", True),
+        ("failure_of(answer)", True),
+        ("self.fails()", True),
     ],
 )
 def test_the_rule_for_assertions_tells_good_from_bad(body, silent):
-    assert silent_tests(f"def test_x():\n    {body}\n") == (["test_x"] if silent else [])
+    assert silent_tests(f"def test_x(judge):\n    {body}\n") == (["test_x"] if silent else [])
+
+
+def test_a_function_that_is_named_as_the_door_is_not_it():
+    assert silent_tests("def test_x():\n    judge(verdicts)\n") == ["test_x"]
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("def f():\n" + "    x = 1\n" * 49, {}),
+        ("def f():\n" + "    x = 1\n" * 50, {"f": 51}),
+        ("async def f():\n" + "    x = 1\n" * 50, {"f": 51}),
+        ("@one\n@two\ndef f():\n" + "    x = 1\n" * 48, {"f": 51}),
+        ("class C:\n" + "    x = 1\n" * 60 + "    def f(self): pass\n", {}),
+        ("class C:\n    def f(self):\n" + "        x = 1\n" * 50, {"f": 51}),
+    ],
+)
+def test_the_rule_for_functions_tells_good_from_bad(text, found):
+    assert long_functions(text) == found
