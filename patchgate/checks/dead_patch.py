@@ -28,7 +28,8 @@ CODES = (
 verdict = partial(registry.verdict, FAMILY, item="changes")
 
 
-@check(believes=SIMULATED)
+# What a scope puts in place may show in a compile only, as a handler does.
+@check(believes=SIMULATED, wanted=lambda run, patch: not patch.claims.scope)
 def ask_dead_patch(context: CheckContext, at: Instance) -> Iterable[Verdict]:
     """Asked once a run, of all its releases."""
     first, *_ = context.run.rows

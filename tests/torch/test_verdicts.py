@@ -1,149 +1,142 @@
 """Every fixture below fixtures/verdicts is named for the code that it causes, and causes no other red one."""
 
-import importlib.util
+from __future__ import annotations
+
+import contextlib
+import sys
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
-from patchgate.checks.judge.reach import judge_holders, judge_hooks
 
-from patchgate.checks.context import Trial
+from patchgate.checks.context import CheckContext
+from patchgate.checks.registry import Check, Instance, NothingToJudge, all_checks
 from patchgate.inputs.patch import load_patch
 from patchgate.inputs.workloads import load_workloads
-from patchgate.model.paths import ROOT, SUITE
-from patchgate.model.records import Colour
-from patchgate.runner.run import Limits
+from patchgate.model.paths import ROOT
+from patchgate.model.records import Case, Colour, Verdict
+from patchgate.runner.client import Runner
+from patchgate.runner.run import Limits, Run
 
 # Times are never asserted on a machine that others use: test_timing and the judge's own tests show PG61x.
 VERDICTS = sorted(p for p in (ROOT / "fixtures" / "verdicts").glob("*.py") if not p.name.startswith("PG61"))
+UNTIMED = [name for name, check in all_checks().items() if check.family != "latency"]
 HARMLESS = ROOT / "fixtures" / "patches" / "harmless"
 WORKLOAD = "pointwise"
 CHAIN = "residual_chain"
-# Patches of ReLU change the code of the first, #42686 that of the second.
-CACHED = (WORKLOAD, CHAIN)
+# What a check is asked of, where it is not the workload above: patches of ReLU change the code of that, #42686 that of
+# the chain, and the harmless patch is called in a larger model only.
+WORKLOADS = {
+    "calls": (WORKLOAD, "prenorm_mlp"),
+    "cache": (WORKLOAD, CHAIN),
+    "compile_cost": (CHAIN,),
+    "recompile": ("prenorm_mlp",),
+    "shapes": (f"{WORKLOAD}_shapes",),
+    "scope": (CHAIN,),
+    "triton_cache": (CHAIN,),
+}
 GREEN = ("PG211", "PG511", "PG705", "PG708")
-# What a fixture needs to be seen on, where it is not the workload above.
+# What a fixture needs to be seen on.
 ON = {
     "PG501-only-in-half": "prenorm_mlp_float16",
     "PG502-worse-gradients": "prenorm_mlp_training",
     "PG507-looks-for-attention": "opaque_attention",
 }
+# What importing a patch does is judged by all checks of this family, which must not contradict each other.
+GATE, GATE_CODES = "gate", "PG2"
+# A check whose verdicts have the code of another's, because both compare the same figures.
+ALSO = {"PG507": ("ranks",)}
+# A scope is compiled on the CPU: everything else where its figures are taken.
+SCOPED = "scope"
 
 
-def cells(name):
-    """The functions of one file of the suite."""
-    spec = importlib.util.spec_from_file_location(f"suite_{name}", SUITE / f"test_{name}.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+def checks_with(code: str) -> list[Check]:
+    """The checks that raise a code: that of the module that defines it; of importing a patch, the whole family."""
+    if code.startswith(GATE_CODES):
+        return [check for check in all_checks().values() if check.family == GATE]
+    return [check for name, check in all_checks().items() if code in codes_of(check) or name in ALSO.get(code, ())]
 
 
-def judged(code, torch, trial, folder, workload=WORKLOAD):
-    """The verdicts of the check that a code belongs to."""
-    patch, symptom, family = trial.patch, trial.patch.claims.symptom, code[2]
-    if code == "PG507":
-        return consistent(torch, patch, trial, folder, workload)
-    if code == "PG510":
-        return cells("tokens").sampled(torch, "cpu", patch, trial, folder)
-    if code.startswith("PG41"):
-        return cells("recompile").recompiled(torch, "prenorm_mlp", patch, trial)
-    if family == "1":
-        return list(cells("surface").inspected(torch, patch, trial))
-    if family == "2":
-        shown = [cells("gate").shown(torch, symptom, patch, trial)] if symptom else []
-        outside = cells("gate").outside(torch, patch, trial, [(CHAIN, "cpu")]) if patch.claims.scope else []
-        return [*cells("gate").applied(torch, patch, trial), *shown, *outside]
-    if code.startswith("PG42"):
-        return list(trial.facts("shapes", torch, "cpu", f"{WORKLOAD}_shapes"))
-    if code.startswith("PG43"):
-        return list(trial.facts("options", torch, "cpu", "options"))
-    if family == "5":
-        return cells("parity").compared(torch, "cpu", workload, patch, trial, folder)
-    if code.startswith("PG62"):
-        return trial.modelled(torch, "h200", WORKLOAD)
-    if family == "6":
-        return [cells("compile").counted(torch, CHAIN, patch, trial)]
-    if code in ("PG707", "PG708"):
-        return cells("cache").built(torch, CHAIN, patch, trial, folder)
-    if family == "7":
-        return [v for name in CACHED for v in cells("cache").shared(torch, name, patch, trial, folder / name)]
-    if family == "8":
-        return reach(code, torch, patch, trial)
-    return list(trial.facts({"3": "kernels", "4": "graph"}[family], torch, "h200", WORKLOAD))
+def codes_of(check: Check) -> list[str]:
+    return [code.code for code in getattr(sys.modules[check.ask.__module__], "CODES", ())]
 
 
-def consistent(torch, patch, trial, folder, workload):
-    forms, ranks = folder / "forms", folder / "ranks"
-    forms.mkdir()
-    ranks.mkdir()
-    verdicts = cells("consistency").compared(torch, "cpu", workload, patch, trial, forms)
-    return [*verdicts, *cells("ranks").compared(torch, "cpu", patch, trial, ranks)]
-
-
-def reach(code, torch, patch, trial):
-    if code == "PG803":
-        return list(cells("reach").called(torch, patch, trial, [(WORKLOAD, "h200")]))
-    if code == "PG804":
-        return list(judge_hooks(torch, patch, *trial.hooks(torch)))
-    return list(judge_holders(torch, patch, trial.apply(torch, version=torch)))
+Ask = Callable[..., list[Verdict]]
 
 
 @pytest.fixture
-def on_trial(run, runner):
-    def make(path, seconds=60.0, nightly=False):
+def ask(torch: str, run: Run, runner: Runner) -> Ask:
+    """The verdicts of some checks on a patch."""
+
+    def verdicts(
+        path: Path,
+        checks: Sequence[Check],
+        workload: str | None = None,
+        seconds: float = 60.0,
+        nightly: bool = False,
+    ) -> list[Verdict]:
         patch = load_patch(path)
         # At night also inputs of one row and of none.
         limited = replace(runner, limits=Limits(seconds=seconds, bytes=runner.limits.bytes), nightly=nightly)
-        return Trial(replace(run, patch=str(path)), patch, load_workloads(), limited)
+        found, contexts = [], dict[tuple[tuple[str, ...], ...], CheckContext]()
+        for check in checks:
+            names = (workload,) if workload else WORKLOADS.get(check.name, (WORKLOAD,))
+            devices = ("cpu",) if check.name == SCOPED else ("h200",)
+            given = replace(run, patch=str(path), workloads=names, devices=devices)
+            if check.wanted(given, patch):
+                # One context for all that are asked of the same: the patch is imported once.
+                key = (names, devices)
+                context = contexts.setdefault(key, CheckContext(given, patch, load_workloads(), limited))
+                for at in instances(check, context, torch, names):
+                    with contextlib.suppress(NothingToJudge):
+                        found += check.ask(context, at)
+        return found
 
-    return make
+    return verdicts
+
+
+def instances(check: Check, context: CheckContext, torch: str, workloads: Sequence[str]) -> list[Instance]:
+    """Those of the check on these workloads, also where they do not name it."""
+    cases = check.cases(context.patch, torch) if check.cases else [
+        Case(torch=torch, device=device, workload=workload, patch=context.patch.id)
+        for device in (check.devices(context.run) if "device" in check.axes else [""])
+        for workload in (workloads if "workload" in check.axes else [""])
+    ]  # fmt: skip
+    return [Instance(case=case) for case in cases]
 
 
 @pytest.mark.parametrize("path", VERDICTS, ids=lambda path: path.stem)
-def test_fixture_causes_the_verdict_that_it_is_named_for(torch, path, on_trial, tmp_path):
+def test_fixture_causes_the_verdict_that_it_is_named_for(ask, path):
     code = path.name[:5]
-    trial = on_trial(path, seconds=5.0 if "hangs" in path.name else 60.0, nightly=code == "PG506")
-    verdicts = judged(code, torch, trial, tmp_path, ON.get(path.stem, WORKLOAD))
+    checks, seconds = checks_with(code), 5.0 if "hangs" in path.name else 60.0
+    assert checks
+    verdicts = ask(path, checks, ON.get(path.stem), seconds, nightly=code == "PG506")
     red = {verdict.code for verdict in verdicts if verdict.colour is Colour.RED}
     assert red == (set() if code in GREEN else {code}), [v for v in verdicts if v.colour is Colour.RED]
     assert code in {verdict.code for verdict in verdicts}
 
 
-CELLS = (
-    "PG101",
-    "PG201",
-    "PG301",
-    "PG401",
-    "PG411",
-    "PG421",
-    "PG431",
-    "PG501",
-    "PG507",
-    "PG510",
-    "PG601",
-    "PG621",
-    "PG701",
-    "PG801",
-    "PG804",
-)
-
-
-@pytest.mark.parametrize("code", CELLS)
-def test_harmless_patch_is_all_green(torch, code, on_trial, tmp_path):
-    verdicts = judged(code, torch, on_trial(HARMLESS), tmp_path)
-    assert verdicts
-    assert {verdict.colour for verdict in verdicts} == {Colour.GREEN}
+@pytest.mark.parametrize("name", UNTIMED)
+def test_harmless_patch_is_all_green(ask, name):
+    check = all_checks()[name]
+    verdicts = ask(HARMLESS, [check])
+    patch, run = load_patch(HARMLESS), Run(folder="", patch=str(HARMLESS), rows={})
+    asked = check.wanted(run, patch) and (check.cases is None or check.cases(patch, "2.11.0"))
+    assert bool(verdicts) is bool(asked)
+    assert {verdict.colour for verdict in verdicts} <= {Colour.GREEN}
 
 
 @pytest.mark.parametrize("workload", [WORKLOAD, "prenorm_mlp_float16", "prenorm_mlp_training"])
-def test_harmless_patch_keeps_all_numbers(torch, workload, on_trial, tmp_path):
-    verdicts = judged("PG501", torch, on_trial(HARMLESS, nightly=True), tmp_path, workload)
+def test_harmless_patch_keeps_all_numbers(ask, workload):
+    verdicts = ask(HARMLESS, [all_checks()["parity"]], workload, nightly=True)
     assert {verdict.colour for verdict in verdicts} == {Colour.GREEN}
     assert [v for v in verdicts if "gradients" in v.subject] or "training" not in workload
     assert [v for v in verdicts if v.subject.endswith("small inputs")]
 
 
-def test_harmless_patch_keeps_attention_opaque_eager_or_open_as_equal_as_it_was(torch, on_trial, tmp_path):
-    verdicts = judged("PG507", torch, on_trial(HARMLESS), tmp_path, "opaque_attention")
+def test_harmless_patch_keeps_attention_opaque_eager_or_open_as_equal_as_it_was(ask):
+    verdicts = ask(HARMLESS, [all_checks()["equivalence"]], "opaque_attention")
     assert {verdict.colour for verdict in verdicts} == {Colour.GREEN}
-    subjects = {verdict.subject.partition(" ")[2] for verdict in verdicts}
-    assert {"opaque and eager attention", "opaque and open attention", "whole graph and pieces"} <= subjects
+    facts = {verdict.fact for verdict in verdicts}
+    assert {"opaque and eager attention", "opaque and open attention", "whole graph and pieces"} <= facts

@@ -1,0 +1,87 @@
+"""A patch that changes nothing on any release: PG221, once a run, and its neighbours that are green."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from patchgate.checks.context import CheckContext
+from patchgate.checks.dead_patch import ask_dead_patch, judge_changes
+from patchgate.checks.registry import Instance, NothingToJudge, all_checks
+from patchgate.model.records import Case, Claims, Kind, Patch, Verdict
+from patchgate.runner.run import Run
+
+CASE = Case(torch="2.11.0", patch="mine")
+NOTHING: dict[str, Any] = {"changed": [], "effects": []}
+CHANGED = NOTHING | {"changed": ["torch.a"]}
+SETTING = NOTHING | {"effects": [{"kind": "config", "name": "X"}]}
+SOURCE = "import torch\n\n\ndef helper():\n    pass\n\n\ndef apply():\n    helper()\n"
+
+
+def judge(source: str = SOURCE, applies_to: str | None = None, **answers: dict[str, Any]) -> Verdict:
+    """The verdict on what running the patch changed, by release (`v2_11_0=`)."""
+    patch = Patch(id="mine", path="/p/patch.py", source=source, claims=Claims(title="Mine", applies_to=applies_to))
+    return judge_changes(CASE, patch, {name[1:].replace("_", "."): answer for name, answer in answers.items()})
+
+
+def test_what_changes_nothing_anywhere_is_red_at_the_function_that_nothing_calls():
+    verdict = judge(v2_11_0=NOTHING, v2_12_1=NOTHING)
+    assert (verdict.code, verdict.kind, verdict.where) == ("PG221", Kind.REGRESSED, "/p/patch.py:8")
+    assert verdict.actual == "nothing on 2.11.0, 2.12.1; nothing in the file calls its function `apply`"
+
+
+def test_what_calls_all_its_functions_is_red_at_its_first_line():
+    verdict = judge(SOURCE + "\n\napply()\n", v2_11_0=NOTHING)
+    assert (verdict.code, verdict.where, verdict.actual) == ("PG221", "/p/patch.py:1", "nothing on 2.11.0")
+
+
+@pytest.mark.parametrize("answer", [CHANGED, SETTING])
+def test_a_change_on_one_release_is_enough(answer):
+    verdict = judge(v2_11_0=NOTHING, v2_12_1=answer)
+    assert (verdict.code, verdict.kind, verdict.actual) == ("PG211", Kind.PASS, "on 2.12.1")
+
+
+@pytest.mark.parametrize(
+    ("applies_to", "code"), [(None, "PG221"), (">=2.13", "PG211"), (">=2.12", "PG221"), ("==2.11.0", "PG221")]
+)
+def test_a_patch_that_is_gated_out_everywhere_is_not_dead(applies_to, code):
+    assert judge(applies_to=applies_to, v2_11_0=NOTHING, v2_12_1=NOTHING).code == code
+
+
+@pytest.mark.parametrize(("scope", "asked"), [(None, True), ("patched", False)])
+def test_a_scope_is_judged_by_its_own_check(scope, asked):
+    """What it puts in place may show in a compile only."""
+    patch = Patch(id="mine", path="p.py", source="", claims=Claims(title="Mine", scope=scope))
+    assert all_checks()["dead_patch"].wanted(Run(folder="f", patch="p.py", rows={}), patch) is asked
+
+
+class Answering:
+    """In place of a runner: an answer to `apply` for each release."""
+
+    def __init__(self, **answers: dict[str, Any]) -> None:
+        self.answers = {name[1:].replace("_", "."): answer for name, answer in answers.items()}
+
+    def ask(self, torch: str, do: str, seconds: float | None = None, **request: Any) -> dict[str, Any]:
+        assert do == "apply"
+        return self.answers[torch]
+
+
+FAILED = {"failure": {"cause": "raised", "stage": "patch", "signature": "boom"}}
+
+
+def ask(torch: str, **answers: dict[str, Any]) -> list[Verdict]:
+    runner: Any = Answering(**answers)
+    patch = Patch(id="mine", path="p.py", source="", claims=Claims(title="Mine"))
+    run = Run(folder="f", patch="p.py", rows=dict.fromkeys(runner.answers, "python"))
+    context = CheckContext(run, patch, {}, runner)
+    return list(ask_dead_patch(context, Instance(case=Case(torch=torch, patch="mine"))))
+
+
+def test_it_is_asked_once_a_run_of_the_releases_on_which_the_patch_runs():
+    (verdict,) = ask("2.11.0", v2_11_0=FAILED, v2_12_1=NOTHING)
+    assert (verdict.code, verdict.actual) == ("PG221", "nothing on 2.12.1")
+    with pytest.raises(NothingToJudge, match=r"with torch 2\.11\.0"):
+        ask("2.12.1", v2_11_0=NOTHING, v2_12_1=NOTHING)
+    with pytest.raises(NothingToJudge, match="does not run"):
+        ask("2.11.0", v2_11_0=FAILED, v2_12_1=FAILED)
