@@ -24,9 +24,9 @@ from patchgate.runner.run import Limits
 from patchgate.runner.server import start_server
 
 # The cells that compare numbers; they may add so many seconds to a gate on two cores.
-NUMBERS, ALLOWED = ("parity", "consistency", "ranks", "tokens"), 60
+NUMBERS, ALLOWED = ("parity", "equivalence", "ranks", "tokens"), 60
 # Beside the folder of the gate, so that the compiled C++ of its runs is found again.
-FOLDER = Path("build", "bench")
+FOLDER = Path(".patchgate", "bench")
 
 
 def main(arguments: list[str]) -> None:
@@ -53,7 +53,7 @@ def main(arguments: list[str]) -> None:
 
 def _shares(spent: dict[str, float]) -> dict[str, float]:
     """Seconds by part. Cells of a case share one observation, and whichever runs first pays for it."""
-    parts = {"kernels": "facts", "graph": "facts", "symptom": "facts", "sentinel": "torch warms up"}
+    parts = {"kernels": "facts", "graph": "facts", "symptom": "facts", "machine": "torch warms up"}
     shares: dict[str, float] = defaultdict(float)
     for cell, seconds in spent.items():
         check = cell.partition("-")[0]

@@ -10,7 +10,7 @@ mapfile -t more < <(printf '%s' "${ARGUMENTS:-}")
 mkdir -p "$RESULTS"
 worst=0
 
-verdicts="$CHECKOUT/build/$SESSION/verdicts.json"
+verdicts="$CHECKOUT/.patchgate/$SESSION/verdicts.json"
 judge() { # keeps the worst of what nox ended with: red (1) outweighs trouble with the machine (4)
   rm -f "$verdicts" # of the patch before
   python -m nox --non-interactive -f "$CHECKOUT/noxfile.py" -s "$SESSION" -- "$@"
@@ -23,10 +23,10 @@ judge() { # keeps the worst of what nox ended with: red (1) outweighs trouble wi
 if [ "$SESSION" = gate ]; then
   for patch in "${patches[@]}"; do
     judge "${more[@]}" "$WORKSPACE/$patch"
-    [ ! -f "$verdicts" ] || cp -r "$CHECKOUT/build/gate" "$RESULTS/$(basename "$patch")"
+    [ ! -f "$verdicts" ] || cp -r "$CHECKOUT/.patchgate/gate" "$RESULTS/$(basename "$patch")"
   done
 else
   judge "${more[@]}" "${patches[@]/#/$WORKSPACE/}"
-  [ "$SESSION" != sweep ] || [ ! -f "$verdicts" ] || cp "$CHECKOUT"/build/sweep/{history.sqlite,verdicts.json,report.html} "$RESULTS"
+  [ "$SESSION" != sweep ] || [ ! -f "$verdicts" ] || cp "$CHECKOUT"/.patchgate/sweep/{history.sqlite,verdicts.json,report.html} "$RESULTS"
 fi
 exit "$worst"

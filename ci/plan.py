@@ -1,6 +1,6 @@
 """Prints which machine judges what, as JSON for a pipeline: rows of ci/matrix.toml, shared by measured cost.
 
-`python ci/plan.py --tag nightly --machines 8 --history build/sweep/history.sqlite PATCH...`; without patches,
+`python ci/plan.py --tag nightly --machines 8 --history .patchgate/sweep/history.sqlite PATCH...`; without patches,
 all below fixtures/patches. Costs are those of the history; without one, all jobs count the same.
 """
 

@@ -21,8 +21,8 @@ CODES = (
         title="changes nothing on any release",
         what="On every release that was judged, running the patch replaced no name of torch and had no effect.",
         why="A patch that does nothing passes every other check, and whoever installs it believes to be cured.",
-        fix="Call the function that installs it when the module is imported; or, if it is meant for other releases,"
-        " claim them in `applies_to`.",
+        fix='Call the function that installs it at import, or name it in the manifest: `apply = "install"`;'
+        " if the patch is meant for other releases, claim them in `applies_to`.",
     ),
 )
 verdict = partial(registry.verdict, FAMILY, item="changes")

@@ -71,8 +71,12 @@ def installed(context: CheckContext, torch: str, cases: Sequence[Case]) -> Itera
 
 
 def _both_orders(context: CheckContext, torch: str, question: str, device: str, other: Patch, **more: Any) -> Orders:
-    last = context.ask(torch, question, device, patch=context.patch, after=[other.path], **more)
-    return last, context.ask(torch, question, device, patch=other, after=[context.patch.path], **more)
+    last = context.ask(torch, question, device, patch=context.patch, after=[_beside(other)], **more)
+    return last, context.ask(torch, question, device, patch=other, after=[_beside(context.patch)], **more)
+
+
+def _beside(patch: Patch) -> dict[str, str | None]:
+    return {"patch": patch.path, "install": patch.claims.apply}
 
 
 def judge_places(case: Case, patch: Patch, other: Patch, orders: Orders) -> Iterator[Verdict]:

@@ -105,9 +105,15 @@ def _modules() -> tuple[Any, ...]:
 
 @cache
 def all_checks() -> dict[str, Check]:
-    """Every check by name, the sentinel first and then in the order of their codes."""
+    """Every check by name: the machine's first, then in the order of their codes, whatever was imported first."""
     _modules()
-    return dict(sorted(_CHECKS.items(), key=lambda item: families().index(item[1].family)))
+    return dict(sorted(_CHECKS.items(), key=lambda item: (families().index(item[1].family), _first_code(item[1]))))
+
+
+def _first_code(check: Check) -> tuple[str, str]:
+    """The lowest code of its module, which one without codes of its own follows."""
+    codes = getattr(sys.modules[check.ask.__module__], "CODES", ())
+    return min((code.code for code in codes), default="~"), check.name
 
 
 @cache

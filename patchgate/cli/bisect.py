@@ -52,7 +52,7 @@ _OPTIONS = (
     row_option,
     click.option("--checkout", type=click.Path(path_type=Path, exists=True), help="A git checkout of torch."),
     click.option("--workload", "workloads", multiple=True, metavar="NAME", help="What --code runs."),
-    click.option("--folder", default="build/bisect", show_default=True, type=click.Path(path_type=Path)),
+    click.option("--folder", default=".patchgate/bisect", show_default=True, type=click.Path(path_type=Path)),
 )
 
 

@@ -24,7 +24,6 @@ from patchgate.model.results import Fidelity
 from patchgate.report.fidelity import show_fidelity
 from patchgate.report.terminal import to_stdout
 from patchgate.runner.run import NAME, Limits, Run
-from patchgate.runs.fidelity import compare_devices
 
 
 @click.command()
@@ -37,7 +36,7 @@ from patchgate.runs.fidelity import compare_devices
 @click.option("-n", "workers", default=2, show_default=True, type=AT_LEAST_1, help="Cases run at the same time.")
 @click.option(
     "--folder",
-    default="build/fidelity",
+    default=".patchgate/fidelity",
     show_default=True,
     type=click.Path(path_type=Path, file_okay=False),
     help="Where the observations are left, for `patchgate record`.",
@@ -74,6 +73,8 @@ def fidelity(
         nightly=True,
         limits=Limits(seconds=time_limit),
     )
+    from patchgate.runs.fidelity import compare_devices  # which imports pytest
+
     results = [Fidelity(torch=torch, workload="-", patch=None, failed=reason) for torch, reason in broken.items()]
     results += compare_devices(run, workloads or list(known), patches, workers)
     to_stdout(lambda console: show_fidelity(console, results))

@@ -10,7 +10,17 @@ from typing import NoReturn
 import click
 
 from patchgate import __version__
-from patchgate.cli.options import ABOVE_0, AT_LEAST_1, folder_option, problem_option, problems_of, row_option, rows_of
+from patchgate.cli.options import (
+    ABOVE_0,
+    AT_LEAST_1,
+    environments_of,
+    folder_option,
+    problem_option,
+    problems_of,
+    row_option,
+    rows_of,
+    torch_option,
+)
 from patchgate.cli.write_html import REPORT, SWEEP_HISTORY, write_html
 from patchgate.inputs.devices import load_profile
 from patchgate.inputs.patch import load_patch
@@ -26,16 +36,17 @@ from patchgate.report.junit import render_junit
 from patchgate.report.markdown import render_markdown
 from patchgate.report.terminal import show_run, to_stdout
 from patchgate.report.view import view
-from patchgate.runner.run import NAME, VERDICTS, Limits, Run, load_run, load_verdicts, own_environment
+from patchgate.runner.run import NAME, VERDICTS, Limits, Run, load_run, load_verdicts
 from patchgate.runs.gate import judge_patch
 from patchgate.runs.run_results import results_of
 
 # What later runs find again: below the folder that the command is typed in, wherever the results go.
-_KEPT = Path("build")
+_KEPT = Path(".patchgate")
 
 
 @click.command()
 @click.argument("patch", type=click.Path())
+@torch_option
 @row_option
 @problem_option
 @click.option("--device", "devices", multiple=True, metavar="NAME", help="Device profiles; default: h200 and cpu.")
@@ -48,6 +59,7 @@ _KEPT = Path("build")
 @folder_option
 def gate(
     patch: str,
+    torches: tuple[str, ...],
     rows: tuple[str, ...],
     problems: tuple[str, ...],
     devices: tuple[str, ...],
@@ -59,32 +71,40 @@ def gate(
     workers: int,
     folder: str,
 ) -> NoReturn:
-    """Judge PATCH (a folder with patch.py and patch.toml, or a bare .py).
+    """Judge PATCH: a .py file, a diff of torch, or a folder with patch.py and patch.toml.
 
-    Without --row the torch of this interpreter is used; `nox -s gate` makes the pre-merge rows.
+    The releases of --torch, by default those that are judged before a merge, are installed once, in the user's cache.
 
     Exit codes: 0 nothing red, 1 red, 2 usage, 3 nothing judged, 4 only trouble with the machine (try again).
     """
     loaded = load_patch(Path(patch))
+    known_devices = [file.stem for file in DEVICES.glob("*.toml")]
+    devices = _known(devices, known_devices, "device") or ("h200", "cpu")
+    workloads = _known(workloads, list(workloads_with(Path(patch))), "workload")
+    environments, missing = rows_of(rows), problems_of(problems)  # asked last: it starts interpreters
+    made = not (environments or missing)
+    if made:
+        environments, missing = environments_of(torches)
     run = Run(
         folder=str(Path(folder).resolve()),
         patch=str(Path(patch).resolve()),
-        problems=problems_of(problems),
-        devices=_known(devices, [file.stem for file in DEVICES.glob("*.toml")], "device") or ("h200", "cpu"),
-        workloads=_known(workloads, list(workloads_with(Path(patch))), "workload"),
-        rows=rows_of(rows) or ({} if problems else own_environment()),  # asked last: it starts interpreters
+        problems=missing,
+        devices=devices,
+        workloads=workloads,
+        rows=environments,
         others=tuple(str(Path(other).resolve()) for other in others),
         nightly=nightly,
         limits=Limits(seconds=time_limit, bytes=memory_limit << 20),
         shelf=str(_KEPT.resolve() / "unpatched"),
         binaries=str(_KEPT.resolve() / "cpp"),
-        through_nox=is_through_nox(),
+        by_release=is_through_nox() or made,
     )
     for device in run.devices:
         load_profile(device)
     make_results_folder(Path(run.folder), "--folder", mark=NAME)
-    torches = ", ".join(run.torches)
-    click.echo(f"patchgate {__version__}: {loaded.id} on torch {torches}; devices {', '.join(run.devices)}")
+    click.echo(
+        f"patchgate {__version__}: {loaded.id} on torch {', '.join(run.torches)}; devices {', '.join(run.devices)}"
+    )
     _show(run, judge_patch(run, workers=workers, quiet=False))
 
 

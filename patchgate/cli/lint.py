@@ -64,13 +64,14 @@ def _sources(folders: tuple[Path, ...], fetch: bool) -> Sources | None:
     if not folders and not fetch:
         return None
     from patchgate.lint.index.release import FOLDER, opened
-    from patchgate.lint.index.sources import Sources, cache_folder
+    from patchgate.lint.index.sources import Sources
+    from patchgate.model.paths import user_cache
 
     if not fetch:
         return Sources(folders)
     from patchgate.lint.index.wheel import open_wheel
 
-    return Sources(folders, open_wheel=open_wheel, triton=opened(FOLDER).triton, cache=cache_folder())
+    return Sources(folders, open_wheel=open_wheel, triton=opened(FOLDER).triton, cache=user_cache("sources"))
 
 
 def _releases(spec: str, sources: Sources | None) -> list[Release]:

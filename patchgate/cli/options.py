@@ -1,26 +1,31 @@
-"""Which rows a command is given, `--row TORCH=PYTHON` and `--problem TORCH=REASON`, and how much at once.
+"""Options that several commands have: on which torch, with how many processes, and where the results go.
 
-Decides what a row must be before anything runs on it: an interpreter that answers, with that very torch.
-Refuses to make one.
+An interpreter that is given must answer, with the very torch of its label, before anything runs on it.
 """
 
 from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import click
 from packaging.version import InvalidVersion, Version
 
+from patchgate.inputs.matrix import load_matrix
 from patchgate.model.errors import UsageError
+from patchgate.model.paths import shown
+from patchgate.runner.environments import NotInstallable, cached_environment, cached_home
 from patchgate.runner.identity import read_environment
 from patchgate.runner.run import FOLDER
 
 _FORM = "--row 2.11.0=path/to/python"
 AT_LEAST_1 = click.IntRange(1)
 ABOVE_0 = click.FloatRange(0, min_open=True)
+torch_option = click.option(
+    "--torch", "torches", multiple=True, metavar="RELEASE", help="Judge on this release, which is installed if need be."
+)
 row_option = click.option(
     "--row", "rows", multiple=True, metavar="TORCH=PYTHON", help="A torch release and its interpreter."
 )
@@ -40,6 +45,22 @@ folder_option = click.option(
     type=click.Path(file_okay=False),
     help="Where a run leaves its results.",
 )
+
+
+def environments_of(torches: Sequence[str]) -> tuple[dict[str, str], dict[str, str]]:
+    """(interpreters, why there is none) by release; without any, the releases that are judged before a merge."""
+    environments, missing = {}, {}
+    for torch in torches or [release.torch for release in load_matrix() if "premerge" in release.tags]:
+        if _public(torch) is None:
+            raise UsageError("not a release of torch", where="--torch", got=torch, next="--torch 2.12.1")
+        home = cached_home(torch)
+        if not (home / "complete").is_file():
+            click.echo(f"installing torch {torch} in {shown(home)}, once for every project")
+        try:
+            environments[torch] = cached_environment(torch)
+        except NotInstallable as error:
+            missing[torch] = str(error)
+    return environments, missing
 
 
 def rows_of(given: Iterable[str]) -> dict[str, str]:

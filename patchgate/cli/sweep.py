@@ -38,7 +38,7 @@ _RUNS = 10
 _SWEEP = Command(name="sweep", arguments=("PATCH",))
 folder_option = click.option(
     "--folder",
-    default="build/sweep",
+    default=".patchgate/sweep",
     show_default=True,
     type=click.Path(path_type=Path, file_okay=False),
     help="Where a sweep keeps what it has done, and its history.",

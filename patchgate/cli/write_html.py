@@ -17,7 +17,7 @@ from patchgate.runs.history.store import History
 
 REPORT = "report.html"
 # Where a sweep keeps its history; a gate in the same checkout shows it too.
-SWEEP_HISTORY = Path("build/sweep/history.sqlite")
+SWEEP_HISTORY = Path(".patchgate/sweep/history.sqlite")
 # Values of a fact that a sparkline shows.
 _RUNS = 30
 

@@ -5,7 +5,9 @@ Every key may be left out. README.md shows them all.
 
 from __future__ import annotations
 
+import ast
 import math
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -41,6 +43,28 @@ def _read_specifier(value: Any) -> str:
     return str(value)
 
 
+def _read_call(value: Any) -> str:
+    owner, _, call = read_string(value).rpartition(":")
+    if not re.fullmatch(r"([A-Za-z_]\w*(\.[A-Za-z_]\w*)*)?", owner) or not _is_literal_call(call):
+        raise Invalid("not a function of the patch, nor `module:function(literals)`")
+    return str(value)
+
+
+def _is_literal_call(text: str) -> bool:
+    """Whether it is a dotted name, or a call of one whose arguments are literals."""
+    try:
+        node = ast.parse(text, mode="eval").body
+        if isinstance(node, ast.Call):
+            for argument in (*node.args, *(word.value for word in node.keywords)):
+                ast.literal_eval(argument)
+            node = node.func
+    except (SyntaxError, ValueError):
+        return False
+    while isinstance(node, ast.Attribute):
+        node = node.value
+    return isinstance(node, ast.Name)
+
+
 def _read_predicate(value: Any) -> str:
     parse_predicate(read_string(value))
     return str(value)
@@ -73,6 +97,7 @@ declare_keys(
     applies_to=Key(read=_read_specifier, example='applies_to = ">=2.11,<2.14"'),
     fixed_in=Key(read=read_version, example='fixed_in = "2.12"'),
     targets=Key(example='targets = ["torch._inductor..."]'),
+    apply=Key(read=_read_call, example='apply = "install"   (or "package.module:install(True)")'),
     error_factor=Key(read=_read_factor, example="error_factor = 1.1"),
     largest_ulps=Key(read=_read_factor, example="largest_ulps = 8.1"),
     symptom=Key(

@@ -127,6 +127,7 @@ class Claims:
     largest_ulps: float = 8.0
     symptom: Symptom | None = None
     scope: str | None = None
+    apply: str | None = None  #: what installs it once it is imported: `function`, `module:function(arguments)`
     effects: tuple[str, ...] = ()
     budgets: dict[str, Budget] = field(default_factory=dict)
 

@@ -53,12 +53,20 @@ class OnDevice(Question):
     profile: Profile
 
 
+class OtherPatch(TypedDict):
+    """A patch that is installed beside the one that is judged."""
+
+    patch: str  #: Its path.
+    install: str | None  #: As in `Patched`.
+
+
 class Patched(OnDevice, total=False):
     """A question that is answered with or without a patch."""
 
     patch: str | None  #: Path of the patch; without it the unpatched torch answers.
     scope: str | None  #: Name of the patch's context manager; entered once the patch is imported.
-    after: list[str]  #: Paths of patches that are run first.
+    install: str | None  #: What installs the patch once it is imported: `function`, or `module:function(arguments)`.
+    after: list[OtherPatch]  #: Patches that are run first.
     left: bool  #: Leave the scope again before anything is compiled.
 
 
@@ -129,6 +137,7 @@ class ReadPatch(Question):
 
 class _RunPatch(ReadPatch, total=False):
     scope: str | None  #: As in `Patched`.
+    install: str | None  #: As in `Patched`.
 
 
 class Apply(_RunPatch):
@@ -143,7 +152,7 @@ class InspectSurface(_RunPatch):
 
 class FindUndone(_RunPatch):
     profile: Profile
-    after: list[str]  #: Paths of the patches that are run first.
+    after: list[OtherPatch]  #: Patches that are run first.
 
 
 class Failure(TypedDict):

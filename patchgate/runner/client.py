@@ -40,7 +40,9 @@ def request_for(workload: Workload | None, profile: dict[str, Any], patch: Patch
         compiled = ("dtype", "dynamic", "dynamic_dim", "training", "mode", "reads")
         request |= {"workload": workload.name, "workload_path": workload.path}
         request |= {name: getattr(workload, name) for name in compiled}
-    return request | {"patch": patch.path if patch else None, "scope": patch.claims.scope if patch else None}
+    if patch is None:
+        return request | {"patch": None, "scope": None, "install": None}
+    return request | {"patch": patch.path, "scope": patch.claims.scope, "install": patch.claims.apply}
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,12 +1,15 @@
-"""Torch environments for a search or a sweep: those that are there, and others that are made on demand.
+"""Torch environments: those that are there, the user's own that every project shares, and others made on demand.
 
 uv makes one, as for nox: of a release, of a nightly build from its own index, or of a commit as sources over a
-release. What was made is deleted at the end.
+release. What a search or a sweep made is deleted at the end.
 """
 
 from __future__ import annotations
 
+import fcntl
+import hashlib
 import os
+import platform
 import re
 import shutil
 import subprocess
@@ -17,6 +20,7 @@ from pathlib import Path
 
 from packaging.version import Version
 
+from patchgate.model.paths import user_cache
 from patchgate.runner.identity import read_environment
 from patchgate.runner.overlay import make_overlay
 
@@ -80,6 +84,27 @@ class Environments:
         """Take away what was made."""
         if self._folder is not None:
             self._folder.cleanup()
+
+
+def cached_home(torch: str) -> Path:
+    """The folder of the user's environment with this release, which is there once its file `complete` is."""
+    content = (platform.python_version(), f"torch=={torch}", *BESIDE_TORCH)
+    digest = hashlib.sha256("\n".join(content).encode()).hexdigest()[:12]
+    return user_cache("environments") / f"torch-{torch}-{digest}"
+
+
+def cached_environment(torch: str) -> str:
+    """The interpreter of that environment, which is made once for every project. Raises NotInstallable."""
+    home = cached_home(torch)
+    home.parent.mkdir(parents=True, exist_ok=True)
+    complete = home / "complete"
+    with open(home.with_name(f"{home.name}.lock"), "w", encoding="utf-8") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # of two gates that start at once one makes it
+        if not complete.is_file():
+            shutil.rmtree(home, ignore_errors=True)  # what an interrupted gate has left
+            _install(torch, home)
+            complete.touch()
+    return str(home / "bin" / "python")
 
 
 def commit_version(release: str, commit: str) -> str:

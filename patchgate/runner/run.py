@@ -20,7 +20,7 @@ from patchgate.model.records import Command, Verdict
 from patchgate.model.serialization import from_dict, to_dict
 from patchgate.runner.results import ResultStore
 
-FOLDER = "build/gate"
+FOLDER = ".patchgate/gate"
 DEVICES = ("h200", "cpu")
 NAME = "run.json"
 VERDICTS = "verdicts.json"
@@ -51,7 +51,7 @@ class Run:
     shelf: str | None = None  #: folder of what runs of the same content share; None: everything is measured
     binaries: str | None = None  #: folder where compiled C++ is found again; None: beside the results
     reuse: bool = False  #: what torch did with the patch is shared too
-    through_nox: bool = False  #: started by a nox session, which makes the environments by itself
+    by_release: bool = False  #: the environments are found by their releases: by nox, or in the user's cache
 
     @property
     def torches(self) -> tuple[str, ...]:
@@ -63,9 +63,9 @@ class Run:
 
     @property
     def again(self) -> Command:
-        """The command that repeats this run. nox gives the interpreters by itself."""
+        """The command that repeats this run."""
         words = [_quoted(self.patch)]
-        if not self.through_nox:
+        if not self.by_release:
             words += [f"--row {torch}={shlex.quote(python)}" for torch, python in self.rows.items()]
             words += [f"--problem {torch}={shlex.quote(why)}" for torch, why in self.problems.items()]
         elif set(self.torches) != {row.torch for row in load_matrix() if "premerge" in row.tags}:

@@ -12,7 +12,7 @@ NOX = """\
 #!/bin/bash
 name=$(basename "${@: -1}")
 case "$name" in uninstallable*) exit 1 ;; misused*) exit 2 ;; esac
-mkdir -p build/gate && echo "$name" >build/gate/verdicts.json
+mkdir -p .patchgate/gate && echo "$name" >.patchgate/gate/verdicts.json
 case "$name" in red*) exit 1 ;; tired*) exit 4 ;; esac
 """
 

@@ -6,7 +6,6 @@ The index has fingerprints of bodies only, so a lint that shows bodies, lines of
 from __future__ import annotations
 
 import contextlib
-import os
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path, PurePosixPath
@@ -85,12 +84,6 @@ def _version_of(folder: Path) -> str:
         advice = "--sources ENVIRONMENT/lib/python3.12/site-packages"
         raise UsageError("no torch in it", where=shown(folder), got="no torch/version.py", next=advice)
     return version
-
-
-def cache_folder() -> Path:
-    """Where the user keeps what can be fetched again."""
-    home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(home) / "patchgate" / "sources"
 
 
 def _read(file: Path) -> str | None:

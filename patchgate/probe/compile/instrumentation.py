@@ -23,10 +23,8 @@ from torch._inductor import compile_fx as inductor
 from torch._inductor import ir, pattern_matcher, scheduler
 from torch._inductor.fx_passes import joint_graph, post_grad
 
-from patchgate.probe.patch.snapshot import MODULE
+from patchgate.probe.patch.snapshot import is_patch_module
 
-# Dynamo also guards the names that a function of the patch looks up in the patch's module; those are not counted.
-_PATCH_GUARD = f"G['__import_{MODULE}"
 # What a StorageBox holds once its value is stored.
 _BUFFERS = (ir.ComputedBuffer, ir.InputsKernel, ir.InputBuffer, ir.ReinterpretView)
 
@@ -75,7 +73,8 @@ def _count_guards(original: Callable[..., Any], trace: CompileTrace) -> Callable
     @functools.wraps(original)
     def init(self: Any, code: Any, output: Any, *args: Any, **kwargs: Any) -> None:
         # Those with a name: the nameless ones guard the process and are the same for every frame.
-        named = [guard for guard in output.guards if guard.name and not guard.name.startswith(_PATCH_GUARD)]
+        # Nor those of what a function of the patch looks up in the patch's module.
+        named = [guard for guard in output.guards if guard.name and not is_patch_module(guard.name)]
         trace.guards.update(guard.create_fn_name() for guard in named)
         trace.symbolic_guards += len(output.shape_env.guards)
         original(self, code, output, *args, **kwargs)

@@ -10,6 +10,7 @@ from collections.abc import Iterable
 
 from patchgate.probe.patch import effects, env_vars, line_coverage, reachability
 from patchgate.probe.patch.snapshot import (
+    AGAIN,
     MODULE,
     AppliedPatch,
     changes,
@@ -19,7 +20,7 @@ from patchgate.probe.patch.snapshot import (
     run_patch,
     take_snapshot,
 )
-from patchgate.probe.protocol import Applied, Apply, Changes, FindUndone, Request, Stage, Undone
+from patchgate.probe.protocol import Applied, Apply, Changes, FindUndone, OtherPatch, Request, Stage, Undone
 from patchgate.probe.simulate.fake_device import fake_device
 
 
@@ -33,14 +34,14 @@ def apply_patch(request: Request, stage: Stage) -> None:
         simulated = request["profile"]["kind"] == "simulated"
         with fake_device(request["profile"]) if simulated else contextlib.nullcontext():
             _run_first(request.get("after", ()))
-            patched = run_patch(request["patch"], scope=request.get("scope"))
+            patched = run_patch(request["patch"], scope=request.get("scope"), install=request.get("install"))
             if request.get("left"):
                 patched.leave()
 
 
-def _run_first(paths: Iterable[str]) -> None:
-    for number, path in enumerate(paths):
-        run_patch(path, f"{MODULE}_{number}")
+def _run_first(patches: Iterable[OtherPatch]) -> None:
+    for number, other in enumerate(patches):
+        run_patch(other["patch"], f"{MODULE}_{number}", install=other["install"])
 
 
 def undone(request: FindUndone, stage: Stage) -> Undone:
@@ -50,7 +51,7 @@ def undone(request: FindUndone, stage: Stage) -> Undone:
         stage("patch")
         _run_first(request["after"])
         first = changes(before, take_snapshot())
-        run_patch(request["patch"], scope=request.get("scope"))
+        run_patch(request["patch"], scope=request.get("scope"), install=request.get("install"))
         last = changes(before, take_snapshot())
     gone = [
         name
@@ -62,13 +63,13 @@ def undone(request: FindUndone, stage: Stage) -> Undone:
 
 def apply(request: Apply, stage: Stage) -> Applied:
     """Run the patch twice under a faked version, on a fake device: what it changed, and what the second run adds."""
-    path, scope = request["patch"], request.get("scope")
+    path, scope, install = request["patch"], request.get("scope"), request.get("install")
     recorder = effects.Recorder(path)
     with fake_device(request["profile"], recorder), faked_version(request["version"]):
         before, settings = take_snapshot(), effects.Settings()
         stage("patch")
         with recorder.recording():
-            module = import_patch(path)
+            module = import_patch(path, install=install)
         patched = AppliedPatch(module, scope)
         stage("compare")
         after = take_snapshot()
@@ -90,7 +91,7 @@ def apply(request: Apply, stage: Stage) -> Applied:
         }
         stage("patch again")
         values = effects.set_by_user(written)
-        second = run_patch(path, f"{MODULE}_again", scope=scope)
+        second = run_patch(path, AGAIN, scope=scope, install=install)
         again = changes(before, take_snapshot())
         second.leave()
         answer["overwritten"] = effects.overwritten(written, values)
@@ -104,6 +105,6 @@ def applies(request: Apply, stage: Stage) -> Changes:
     with fake_device(request["profile"]), faked_version(request["version"]):
         before, settings = take_snapshot(), effects.Settings()
         stage("patch")
-        run_patch(request["patch"], scope=request.get("scope"))
+        run_patch(request["patch"], scope=request.get("scope"), install=request.get("install"))
         effects.Settings().note_changes(settings, recorder)
         return {"changed": sorted(changes(before, take_snapshot())), "effects": recorder.effects()}

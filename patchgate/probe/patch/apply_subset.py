@@ -23,10 +23,10 @@ def name_of(dotted: str, key: Any) -> str:
     return _ADDRESS.sub("[]", name)
 
 
-def run_subset(path: str, kept: Collection[str], scope: str | None = None) -> None:
+def run_subset(path: str, kept: Collection[str], scope: str | None = None, install: str | None = None) -> None:
     """Run the patch at `path` and enter its scope; only those changes to torch stay that are named in `kept`."""
     before = take_snapshot()
-    run_patch(path, "patchgate_subset", scope)
+    run_patch(path, "patchgate_subset", scope, install)
     after = take_snapshot()
     # Entries of containers first: reverting the container itself would lose those that stay.
     for dotted in sorted(before.keys() & after.keys(), key=lambda name: not name.endswith("[]")):

@@ -28,7 +28,7 @@ def inspect_surface(request: InspectSurface, stage: Stage) -> Surface:
     with fake_device(request["profile"]):
         before = take_snapshot()
         stage("patch")
-        run_patch(request["patch"], scope=request.get("scope"))
+        run_patch(request["patch"], scope=request.get("scope"), install=request.get("install"))
         changed = changes(before, take_snapshot())
     stage("surface")
     for name, (original, replacement) in sorted(changed.items()):

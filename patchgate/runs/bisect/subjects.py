@@ -26,7 +26,7 @@ _SUBSET = '''"""{title}: only these changes of it, for a search. Content {digest
 
 from patchgate.probe.patch.apply_subset import run_subset
 
-run_subset({path!r}, {{{names}}}, {scope!r})
+run_subset({path!r}, {{{names}}}, {scope!r}, {install!r})
 '''
 
 
@@ -109,11 +109,12 @@ def write_targets(patch: Patch, names: Sequence[str], folder: Path) -> Path:
         path=patch.path,
         names=", ".join(map(repr, names)) or "*()",
         scope=patch.claims.scope,
+        install=patch.claims.apply,
     )
     written = _write_patch(patch, text, "patch.py", folder)
-    if patch.claims.scope:  # entered by the text above
+    if patch.claims.scope or patch.claims.apply:  # entered and called by the text above
         manifest = written / "patch.toml"
-        write_atomically(manifest, re.sub(r"(?m)^scope\b.*$", "", manifest.read_text(encoding="utf-8")))
+        write_atomically(manifest, re.sub(r"(?m)^(scope|apply)\b.*$", "", manifest.read_text(encoding="utf-8")))
     return written
 
 

@@ -1,14 +1,15 @@
 """`patchgate gate` and `report` as they are typed: exit codes, reports, and bad usage."""
 
-import importlib.metadata
 import sys
+from pathlib import Path
 
 import pytest
 from expecttest import assert_expected_inline
 
 from patchgate.cli import gate
 from patchgate.model.records import Kind
-from patchgate.runner.run import NAME, Run, save_run
+from patchgate.runner.environments import NotInstallable
+from patchgate.runner.run import NAME, Run, save_run, save_verdicts
 
 
 @pytest.mark.parametrize(
@@ -105,7 +106,7 @@ def test_bad_usage_ends_with_2_before_anything_is_run(command, folder, arguments
     assert [path.name for path in folder.iterdir()] == ["mine.py"]
 
 
-@pytest.mark.parametrize("where", ["build/gate", "results", "/tmp/patchgate-no-such/results"])
+@pytest.mark.parametrize("where", [".patchgate/gate", "results", "/tmp/patchgate-no-such/results"])
 def test_what_later_runs_find_again_lies_below_build_wherever_the_results_go(command, folder, monkeypatch, where):
     launched = []
     monkeypatch.setattr(gate, "make_results_folder", lambda path, option, mark: None)
@@ -114,7 +115,7 @@ def test_what_later_runs_find_again_lies_below_build_wherever_the_results_go(com
     assert command("gate", "mine.py", "--problem", "2.11.0=no", "--folder", where)[0] == 0
     (run,) = launched
     assert (run.folder, run.shelf, run.binaries) == (
-        str(folder / where), str(folder / "build" / "unpatched"), str(folder / "build" / "cpp")
+        str(folder / where), str(folder / ".patchgate" / "unpatched"), str(folder / ".patchgate" / "cpp")
     )  # fmt: skip
 
 
@@ -140,18 +141,30 @@ error: --device: no device `h20`
     )
 
 
-def test_without_rows_and_without_torch_there_is_nothing_to_judge_on(command, monkeypatch):
-    def missing(name):
-        raise importlib.metadata.PackageNotFoundError(name)
+def test_without_rows_the_releases_of_pre_merge_are_made_and_one_that_cannot_be_is_shown(
+    command, monkeypatch, tmp_path
+):
+    def make(torch):
+        if torch == "2.12.1":
+            raise NotInstallable("no wheel for this machine")
+        return f"{torch}/bin/python"
 
-    monkeypatch.setattr(importlib.metadata, "version", missing)
-    status, _, wrong = command("gate", "mine.py")
-    assert status == 2
-    assert_expected_inline(
-        wrong,
-        """\
-error: --row: no torch to judge on
-  got:  no row, and no torch beside this patchgate
-  next: --row 2.11.0=path/to/python; in a checkout of patchgate, nox -s gate makes the environments
-""",
-    )
+    def judge(run, **_):
+        runs.append(run)
+        save_verdicts(Path(run.folder), [])
+        return []
+
+    runs = []
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr("patchgate.cli.options.cached_environment", make)
+    monkeypatch.setattr("patchgate.cli.gate.judge_patch", judge)
+    _, printed, _ = command("gate", "mine.py")
+    (run,) = runs
+    assert (run.rows, run.problems) == ({"2.11.0": "2.11.0/bin/python"}, {"2.12.1": "no wheel for this machine"})
+    assert run.by_release
+    assert "installing torch 2.11.0 in " in printed
+
+
+def test_a_release_that_is_none_is_refused_before_anything_is_made(command):
+    status, _, wrong = command("gate", "mine.py", "--torch", "new")
+    assert (status, wrong.splitlines()[0]) == (2, "error: --torch: not a release of torch")

@@ -42,6 +42,11 @@ largest_ulps = 4.5
     assert claims.budgets == {"compile_calls": Budget(low=-0.002, high=0.002), "latency": Budget(low=-0.08, high=0.0)}
 
 
+@pytest.mark.parametrize("call", ["install", "Patches.install(True, name='cost')", "engine.late:install()"])
+def test_what_installs_a_patch_is_a_function_with_literals(folder, call):
+    assert load_claims(manifest(folder, f'apply = "{call}"\n')).apply == call
+
+
 WRONG = [
     'aplies_to = "==2.11.0"',
     "colour = 1",
@@ -61,6 +66,8 @@ WRONG = [
     SYMPTOM + "predicate = 4",
     SYMPTOM + 'predicate = "at least 4"',
     SYMPTOM + 'predicate = "> 4"\nwhen = "always"',
+    'apply = "install(torch)"',
+    'apply = "a b:install"',
     "budgets = 3",
     '[budgets]\nlatncy = "1 %"',
     '[budgets]\nlatency = "5 ms"',
@@ -78,7 +85,7 @@ patch.toml:2: `aplies_to`: unknown key
   next: did you mean `applies_to`?
 patch.toml:2: `colour`: unknown key
   got:  colour = 1
-  next: known keys: applies_to, budgets, effects, error_factor, fixed_in, largest_ulps, numerics, scope, source, symptom, targets, title
+  next: known keys: applies_to, apply, budgets, effects, error_factor, fixed_in, largest_ulps, numerics, scope, source, symptom, targets, title
 patch.toml:2: `title`: not a string
   got:  title = 3
   next: title = "..."
@@ -127,6 +134,12 @@ patch.toml:6: `symptom.predicate`: not a predicate: 'at least 4'; write one of <
 patch.toml:7: `symptom.when`: unknown key
   got:  when = 'always'
   next: known keys: device, fact, predicate, workload
+patch.toml:2: `apply`: not a function of the patch, nor `module:function(literals)`
+  got:  apply = 'install(torch)'
+  next: apply = "install"   (or "package.module:install(True)")
+patch.toml:2: `apply`: not a function of the patch, nor `module:function(literals)`
+  got:  apply = 'a b:install'
+  next: apply = "install"   (or "package.module:install(True)")
 patch.toml:2: `budgets`: not a table
   got:  budgets = 3
   next: compile_calls = "0.1 %"   (or "-2 % .. 0.1 %")

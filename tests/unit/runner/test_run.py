@@ -102,10 +102,10 @@ def test_the_command_that_repeats_a_run_works_where_it_is_shown(folder, monkeypa
     rows = "--row 2.12.1='/my envs/python' --problem 2.99.0='no wheel'"
     assert typed(run.again) == f"patchgate gate 'my patches/<i>p.py' {rows} {rest}"
     monkeypatch.setenv(THROUGH, "nox")
-    run = replace(run, through_nox=True)
+    run = replace(run, by_release=True)
     assert typed(run.again) == f"nox -s gate -- 'my patches/<i>p.py' --torch 2.12.1 --torch 2.99.0 {rest}"
     premerge = {row.torch: "python" for row in load_matrix() if "premerge" in row.tags}
-    plain = Run(folder="build/gate", patch="p.py", rows=premerge, through_nox=True)
+    plain = Run(folder=".patchgate/gate", patch="p.py", rows=premerge, by_release=True)
     assert typed(plain.again) == "nox -s gate -- p.py"
 
 
@@ -114,7 +114,7 @@ def test_the_command_that_repeats_a_run_works_where_it_is_shown(folder, monkeypa
     [
         ("", "out", "patchgate accept --folder out --reason 'x'"),
         ("nox", "out", "nox -s accept -- --folder out --reason 'x'"),
-        ("nox", "build/gate", "nox -s accept -- --reason 'x'"),
+        ("nox", ".patchgate/gate", "nox -s accept -- --reason 'x'"),
     ],
 )
 def test_what_is_accepted_is_what_this_run_observed(folder, monkeypatch, through, where, told):
@@ -140,7 +140,7 @@ def test_what_is_accepted_is_what_this_run_observed(folder, monkeypatch, through
     )
 
 
-@pytest.mark.parametrize("where", ["out", "build/gate"])
+@pytest.mark.parametrize("where", ["out", ".patchgate/gate"])
 def test_the_command_that_accepts_a_run_names_its_folder_once(folder, where):
     run = Run(folder=str(folder / where), patch="p.py", rows={})
     save_verdicts(folder / where, [replace(verdict(), commands=(run.accept,))])

@@ -210,7 +210,7 @@ def test_pytest_judges_a_patch_by_itself_on_its_own_torch(door, monkeypatch, row
     (door.path / "mine.py").write_text("")
     door.makepyfile(test_of_somebody="def test_of_somebody(): raise OSError")
     assert door.runpytest_inprocess(*ALONE, "--patchgate", "mine.py").parseoutcomes() == {outcome: 1}
-    verdicts = load_verdicts(Path("build/gate"))
+    verdicts = load_verdicts(Path(".patchgate/gate"))
     assert [(verdict.code, verdict.kind) for verdict in verdicts] == [("PG301", Kind.PASS)] * len(rows)
 
 
@@ -219,4 +219,4 @@ def test_pytest_judges_a_patch_through_the_file_that_is_named(door, monkeypatch)
     (door.path / "mine.py").write_text("")
     named = door.makepyfile(test_of_somebody="def test_of_somebody(): pass")
     assert door.runpytest_inprocess(*ALONE, str(named), "--patchgate", "mine.py").parseoutcomes() == {"passed": 1}
-    assert load_verdicts(Path("build/gate")) == []
+    assert load_verdicts(Path(".patchgate/gate")) == []

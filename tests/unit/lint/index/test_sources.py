@@ -10,9 +10,10 @@ from toyserver import serving, wheel_of
 
 from patchgate.lint.index import release as index
 from patchgate.lint.index.definitions import call_line, function_text
-from patchgate.lint.index.sources import Sources, cache_folder
+from patchgate.lint.index.sources import Sources
 from patchgate.lint.index.wheel import open_wheel
 from patchgate.model.errors import UsageError
+from patchgate.model.paths import user_cache
 
 IR = """
 import abc
@@ -107,9 +108,9 @@ def test_a_cache_that_cannot_be_written_is_no_trouble(tmp_path: Path) -> None:
 
 def test_the_cache_is_where_the_user_wants_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", "/some/where")
-    assert cache_folder() == Path("/some/where/patchgate/sources")
+    assert user_cache("sources") == Path("/some/where/patchgate/sources")
     monkeypatch.delenv("XDG_CACHE_HOME")
-    assert cache_folder() == Path.home() / ".cache" / "patchgate" / "sources"
+    assert user_cache("sources") == Path.home() / ".cache" / "patchgate" / "sources"
 
 
 @pytest.mark.parametrize(
