@@ -3,8 +3,8 @@
 from dataclasses import replace
 
 import pytest
-from patchgate.checks.judge.machine import judge_sentinel
 
+from patchgate.checks.machine import judge_sentinel
 from patchgate.inputs.devices import load_profile
 from patchgate.inputs.golden import expectation, golden_path, read_golden
 from patchgate.inputs.patch import load_patch
@@ -67,7 +67,7 @@ def observe(runner, torch, name, device="h200", patch=None):
 @pytest.mark.parametrize("device", ["h200", "cpu"])
 def test_sentinel_counts(torch, runner, device):
     answer = runner.ask(torch, "sentinel", profile=load_profile(device))
-    assert judge_sentinel(torch, device, answer).kind is Kind.PASS
+    assert judge_sentinel(Case(torch=torch, device=device, workload="sentinel"), answer).kind is Kind.PASS
 
 
 @pytest.mark.parametrize(("patch", "known"), [(None, STACK), (CORRECTED, STACK_PATCHED)], ids=["unpatched", "patched"])

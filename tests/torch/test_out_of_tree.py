@@ -5,7 +5,7 @@ from pathlib import Path
 from patchgate.inputs.devices import load_profile
 from patchgate.inputs.workloads import load_workloads
 from patchgate.model.serialization import failure_of
-from patchgate.runner.client import asked
+from patchgate.runner.client import request_for
 
 TOY = """
 name = "toy"
@@ -21,7 +21,7 @@ def test_a_private_device_is_observed_through_its_plugin(torch, runner, tmp_path
     (tmp_path / "toy.toml").write_text(TOY.format(plugin=plugin))
     profile = load_profile("toy", tmp_path)
     workload = load_workloads()["pointwise"]
-    answer = runner.ask(torch, "observe", **asked(workload), profile=profile, patch=None)
+    answer = runner.ask(torch, "observe", **request_for(workload, profile, None))
     assert failure_of(answer) is None, answer
     assert "# generated for toy" in answer["code"][0]
     facts = answer["facts"]

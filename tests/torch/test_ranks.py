@@ -1,20 +1,25 @@
 """Two ranks on real torch: sound patches are quiet, and a rank that fails in any way is told and leaves nothing."""
 
-import importlib.util
+from __future__ import annotations
+
 import subprocess
 import time
+from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
-from patchgate.checks.context import Trial
+from patchgate.checks.context import CheckContext
+from patchgate.checks.registry import Instance, all_checks
 from patchgate.inputs.devices import load_profile
 from patchgate.inputs.patch import load_patch
 from patchgate.inputs.workloads import load_workloads
-from patchgate.model.paths import ROOT, SUITE
-from patchgate.model.records import Cause, Colour
+from patchgate.model.paths import ROOT
+from patchgate.model.records import Case, Cause, Colour, Verdict
 from patchgate.model.serialization import failure_of
-from patchgate.runner.run import Limits
+from patchgate.runner.client import Runner
+from patchgate.runner.run import Limits, Run
 
 # A replaced lowering whose second rank does what stands in its middle.
 REPLACED = """import ctypes, os, subprocess, time
@@ -38,28 +43,26 @@ QUIET = ("vllm-42686-corrected", "vllm-42686")
 
 
 @pytest.fixture
-def ranks(torch, run, runner):
-    """The verdicts of the cell for a patch on a device."""
-    spec = importlib.util.spec_from_file_location("suite_ranks", SUITE / "test_ranks.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
+def ranks(torch: str, run: Run, runner: Runner) -> Callable[[Path, str], list[Verdict]]:
+    """The verdicts of the check for a patch on a device."""
 
-    def judged(path, device, folder):
-        trial = Trial(replace(run, patch=str(path)), load_patch(path), load_workloads(), runner)
-        return module.compared(torch, device, trial.patch, trial, folder)
+    def judged(path: Path, device: str) -> list[Verdict]:
+        context = CheckContext(replace(run, patch=str(path)), load_patch(path), load_workloads(), runner)
+        case = Case(torch=torch, device=device, patch=context.patch.id)
+        return list(all_checks()["ranks"].ask(context, Instance(case=case)))
 
     return judged
 
 
 @pytest.mark.parametrize("name", QUIET)
-def test_a_patch_that_changes_both_forms_alike_is_quiet(ranks, name, tmp_path):
-    verdicts = ranks(ROOT / "fixtures" / "patches" / name, "cpu", tmp_path)
+def test_a_patch_that_changes_both_forms_alike_is_quiet(ranks, name):
+    verdicts = ranks(ROOT / "fixtures" / "patches" / name, "cpu")
     assert [(verdict.code, verdict.colour) for verdict in verdicts] == [("PG503", Colour.GREEN)] * 2
     assert verdicts[0].subject == "two ranks.cpu tensor-parallel and sequence-parallel"
 
 
-def test_without_two_gpus_nothing_is_guessed(ranks, tmp_path):
-    (verdict,) = ranks(ROOT / "fixtures" / "patches" / "harmless", "cuda", tmp_path)
+def test_without_two_gpus_nothing_is_guessed(ranks):
+    (verdict,) = ranks(ROOT / "fixtures" / "patches" / "harmless", "cuda")
     assert (verdict.code, verdict.expected, verdict.actual) == ("PG906", "two GPUs", "this machine has 0")
 
 
@@ -79,6 +82,6 @@ def test_how_a_rank_ends_is_told(torch, runner, does, tmp_path):
     assert any(not running(mark) or time.sleep(0.1) for _ in range(100))
 
 
-def running(mark):
+def running(mark: str) -> list[str]:
     listed = subprocess.run(["ps", "-eo", "stat,args"], capture_output=True, text=True, check=True).stdout
     return [line for line in listed.splitlines() if mark in line and not line.startswith("Z")]

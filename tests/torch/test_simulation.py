@@ -1,8 +1,11 @@
 """What stands in for a device does as the device does, and a stand-in that lies is caught."""
 
+from __future__ import annotations
+
 import json
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,15 +15,15 @@ from patchgate.inputs.workloads import load_workloads
 from patchgate.model.facts import ON_REQUEST
 from patchgate.model.paths import PACKAGE
 from patchgate.model.records import Case, Observation
-from patchgate.model.serialization import fact_from, failure_of
-from patchgate.runner.client import asked
+from patchgate.model.serialization import Answer, fact_from, failure_of
+from patchgate.runner.client import Runner, request_for
 from patchgate.runs.fidelity import compare_sides
 
 WORKLOADS = load_workloads()
 
 
-def ask(runner, torch, name, profile, **more):
-    return runner.ask(torch, "observe", **asked(WORKLOADS[name]) | more, profile=profile, patch=None)
+def ask(runner: Runner, torch: str, name: str, profile: dict[str, Any], **more: Any) -> Answer:
+    return runner.ask(torch, "observe", **request_for(WORKLOADS[name], profile, None) | more)
 
 
 def facts_on(runner, torch, name, device="h200", **properties):
@@ -116,7 +119,8 @@ def test_a_failure_names_the_stage_of_the_compiler(torch, runner, tmp_path, prep
         "def build(device, dtype, scale):\n"
         f"    return (lambda x: {source}), (torch.ones(4, device=device),)\n"
     )
-    request = asked(WORKLOADS["pointwise"]) | {"workload_path": str(path), "trace": str(tmp_path)}
-    answer = runner.ask(torch, "failing stage", **request, profile=load_profile("cpu"), patch=None)
+    request = request_for(WORKLOADS["pointwise"], load_profile("cpu"), None)
+    request |= {"workload_path": str(path), "trace": str(tmp_path)}
+    answer = runner.ask(torch, "failing stage", **request)
     assert answer.get("stage") == stage, answer
     assert list(tmp_path.glob("*.log")), "torch's structured trace, for tlparse"

@@ -3,14 +3,14 @@
 from dataclasses import replace
 
 import pytest
-from patchgate.checks.judge.latency import judge_timing
 
-from patchgate.checks.context import Trial
+from patchgate.checks.context import CheckContext
+from patchgate.checks.registry import Instance, all_checks
 from patchgate.inputs.devices import load_profile
 from patchgate.inputs.patch import load_patch
 from patchgate.inputs.workloads import load_workloads
 from patchgate.model.paths import ROOT
-from patchgate.model.records import Kind
+from patchgate.model.records import Case, Kind
 
 SLOWER = ROOT / "fixtures" / "verdicts" / "PG611-slower.py"
 BUSY_US = 2000
@@ -57,7 +57,8 @@ def test_only_the_patched_side_is_busy_for_longer(timed):
 
 def test_what_takes_many_times_as_long_is_over_on_the_cpu(run, runner, torch):
     patch = load_patch(SLOWER)
-    trial = Trial(replace(run, patch=str(SLOWER)), patch, load_workloads(), runner)
-    timing = trial.timing(torch, "cpu", "residual_chain", "small")
-    (verdict,) = judge_timing(torch, "residual_chain.cpu small", patch, timing, "patch.py:1")
+    context = CheckContext(replace(run, patch=str(SLOWER)), patch, load_workloads(), runner)
+    case = Case(torch=torch, device="cpu", workload="residual_chain", patch=patch.id)
+    (verdict,) = all_checks()["latency"].ask(context, Instance(case=case, size="small"))
+    assert verdict.subject == "residual_chain.cpu small latency"
     assert (verdict.code, verdict.kind) == ("PG611", Kind.OVER), verdict.actual

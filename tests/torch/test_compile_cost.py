@@ -1,14 +1,20 @@
 """Calls of a compile repeat: unpatched against unpatched is never over the budget. What else it costs is paired."""
 
+from __future__ import annotations
+
 import os
+from collections.abc import Callable
+from typing import Any
 
 import pytest
-from patchgate.checks.judge.compilework import judge_calls
 
+from patchgate.checks.compile_cost import judge_calls
 from patchgate.inputs.devices import load_profile
 from patchgate.inputs.workloads import load_workloads
 from patchgate.model.paths import ROOT
-from patchgate.model.records import Claims, Kind, Patch
+from patchgate.model.records import Case, Claims, Kind, Patch
+from patchgate.model.serialization import Answer
+from patchgate.runner.client import Runner, request_for
 
 NOTHING = Patch(id="nothing", path="patch.py", source="", claims=Claims(title="Nothing"))
 WALKS = ROOT / "fixtures" / "verdicts" / "PG601-walks-the-graph.py"
@@ -17,19 +23,9 @@ PAIRS = int(os.environ.get("PATCHGATE_PAIRS", "2"))
 
 
 @pytest.fixture
-def calls(torch, runner):
-    def count(name, do="calls", **more):
-        workload = load_workloads()[name]
-        return runner.ask(
-            torch,
-            do,
-            workload=workload.name,
-            workload_path=workload.path,
-            dtype=workload.dtype,
-            dynamic=workload.dynamic,
-            profile=load_profile("h200"),
-            **({"patch": None} | more),
-        )
+def calls(torch: str, runner: Runner) -> Callable[..., Answer]:
+    def count(name: str, do: str = "calls", **more: Any) -> Answer:
+        return runner.ask(torch, do, **request_for(load_workloads()[name], load_profile("h200"), None) | more)
 
     return count
 
@@ -37,7 +33,8 @@ def calls(torch, runner):
 # Those of the compile check. Dynamic shapes have none: once in a few pairs, sympy's own work was 0.5 % more.
 @pytest.mark.parametrize("workload", ["residual_chain", "pointwise"])
 def test_a_side_against_itself_is_within_budget(torch, calls, workload):
-    verdicts = [judge_calls(torch, workload, NOTHING, calls(workload), calls(workload)) for _ in range(PAIRS)]
+    case = Case(torch=torch, device="h200", workload=workload)
+    verdicts = [judge_calls(case, NOTHING, calls(workload), calls(workload)) for _ in range(PAIRS)]
     assert {verdict.kind for verdict in verdicts} == {Kind.PASS}, [v.actual for v in verdicts]
 
 
