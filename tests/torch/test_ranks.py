@@ -12,14 +12,13 @@ import pytest
 
 from patchgate.checks.context import CheckContext
 from patchgate.checks.registry import Instance, all_checks
-from patchgate.inputs.devices import load_profile
 from patchgate.inputs.patch import load_patch
 from patchgate.inputs.workloads import load_workloads
 from patchgate.model.paths import ROOT
 from patchgate.model.records import Case, Cause, Colour, Verdict
 from patchgate.model.serialization import failure_of
 from patchgate.runner.client import Runner
-from patchgate.runner.run import Limits, Run
+from patchgate.runner.run import Run
 
 # A replaced lowering whose second rank does what stands in its middle.
 REPLACED = """import ctypes, os, subprocess, time
@@ -43,11 +42,23 @@ QUIET = ("vllm-42686-corrected", "vllm-42686")
 
 
 @pytest.fixture
-def ranks(torch: str, run: Run, runner: Runner) -> Callable[[Path, str], list[Verdict]]:
+def context_of(run: Run, runner: Runner) -> Callable[..., CheckContext]:
+    """What the checks of a patch share; `seconds` limits one case."""
+
+    def make(path: Path, seconds: float = runner.limits.seconds) -> CheckContext:
+        limits = replace(runner.limits, seconds=seconds)
+        patched = replace(run, patch=str(path), limits=limits)
+        return CheckContext(patched, load_patch(path), load_workloads(), replace(runner, limits=limits))
+
+    return make
+
+
+@pytest.fixture
+def ranks(torch: str, context_of: Callable[..., CheckContext]) -> Callable[[Path, str], list[Verdict]]:
     """The verdicts of the check for a patch on a device."""
 
     def judged(path: Path, device: str) -> list[Verdict]:
-        context = CheckContext(replace(run, patch=str(path)), load_patch(path), load_workloads(), runner)
+        context = context_of(path)
         case = Case(torch=torch, device=device, patch=context.patch.id)
         return list(all_checks()["ranks"].ask(context, Instance(case=case)))
 
@@ -67,14 +78,14 @@ def test_without_two_gpus_nothing_is_guessed(ranks):
 
 
 @pytest.mark.parametrize("does", FAILING)
-def test_how_a_rank_ends_is_told(torch, runner, does, tmp_path):
+def test_how_a_rank_ends_is_told(torch, context_of, does, tmp_path):
     cause, signature, line = FAILING[does]
     mark = f"patchgate-rank-{tmp_path}"  # the whole path: another worker has folders of the same name
     path, outputs = tmp_path / "patch.py", tmp_path / "out"
     path.write_text(REPLACED.format(f"subprocess.Popen(['sh', '-c', 'sleep 600; : {mark}']); {does}"))
-    limited = replace(runner, limits=Limits(seconds=30 if cause is Cause.HUNG else 60, bytes=runner.limits.bytes))
-    profile = load_profile("cpu")
-    failure = failure_of(limited.ask(torch, "ranks", patch=str(path), outputs=str(outputs), profile=profile))
+    context = context_of(path, seconds=30 if cause is Cause.HUNG else 60)
+    answer = context.ask_building(torch, "ranks", "cpu", patch=context.patch, outputs=str(outputs))
+    failure = failure_of(answer)
     assert failure.cause is cause, failure
     assert failure.signature.startswith(signature)
     assert failure.where == (f"{path}:{line}" if line else None), failure.detail

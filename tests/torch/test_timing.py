@@ -6,33 +6,34 @@ import pytest
 
 from patchgate.checks.context import CheckContext
 from patchgate.checks.registry import Instance, all_checks
-from patchgate.inputs.devices import load_profile
 from patchgate.inputs.patch import load_patch
 from patchgate.inputs.workloads import load_workloads
 from patchgate.model.paths import ROOT
 from patchgate.model.records import Case, Kind
+from patchgate.runner.client import Runner
+from patchgate.runner.run import Run
 
 SLOWER = ROOT / "fixtures" / "verdicts" / "PG611-slower.py"
 BUSY_US = 2000
 SIDES = {"unpatched", "patched"}
 
 
+@pytest.fixture
+def context(run: Run, runner: Runner) -> CheckContext:
+    return CheckContext(replace(run, patch=str(SLOWER)), load_patch(SLOWER), load_workloads(), runner)
+
+
 @pytest.fixture(params=["default", "reduce-overhead"])
-def timed(runner, torch, request, tmp_path):
-    workload = load_workloads()["residual_chain"]
-    answer = runner.ask(
+def timed(context, torch, request, tmp_path):
+    answer = context.ask_building(
         torch,
         "time",
-        workload=workload.name,
-        workload_path=workload.path,
-        dtype=workload.dtype,
-        dynamic=workload.dynamic,
+        "cpu",
+        workload=replace(load_workloads()["residual_chain"], mode=request.param),
+        patch=context.patch,
         size="small",
-        mode=request.param,
-        built=str(tmp_path),
-        tuned=None,
-        profile=load_profile("cpu"),
-        patch=str(SLOWER),
+        built=str(tmp_path / "triton"),
+        tuned=str(tmp_path / "tuned"),
         rounds=4,
         for_seconds=0.4,
         seed=0,
@@ -55,10 +56,8 @@ def test_only_the_patched_side_is_busy_for_longer(timed):
     assert "blocks" in timed["warm_up"]
 
 
-def test_what_takes_many_times_as_long_is_over_on_the_cpu(run, runner, torch):
-    patch = load_patch(SLOWER)
-    context = CheckContext(replace(run, patch=str(SLOWER)), patch, load_workloads(), runner)
-    case = Case(torch=torch, device="cpu", workload="residual_chain", patch=patch.id)
+def test_what_takes_many_times_as_long_is_over_on_the_cpu(context, torch):
+    case = Case(torch=torch, device="cpu", workload="residual_chain", patch=context.patch.id)
     (verdict,) = all_checks()["latency"].ask(context, Instance(case=case, size="small"))
     assert verdict.subject == "residual_chain.cpu small latency"
     assert (verdict.code, verdict.kind) == ("PG611", Kind.OVER), verdict.actual
