@@ -82,7 +82,7 @@ def fidelity(
 
 
 def exit_code(results: Sequence[Fidelity]) -> int:
-    """DESIGN's exit codes: a case that could not be compared is the machine's trouble, and no proof of anything."""
+    """The exit code: a case that could not be compared is the machine's trouble, and no proof of anything."""
     if any(result.unlike for result in results):
         return 1
     if any(result.failed for result in results):

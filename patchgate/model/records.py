@@ -30,7 +30,7 @@ class Cause(Enum):
 
 
 class Kind(Enum):
-    """What a comparison found: of facts, the rows of DESIGN's table in this order; of metrics, OVER to AMBIGUOUS."""
+    """What a comparison found: of facts, in the order of `compare`; of metrics, OVER to AMBIGUOUS."""
 
     INFRA = "infra"
     KNOWN = "known"
@@ -283,7 +283,7 @@ class Code:
 
 
 def exit_code(verdicts: list[Verdict]) -> int:
-    """0 nothing red, 1 red, 3 nothing measured, 4 only trouble with the machine (DESIGN, "Exit codes")."""
+    """0 nothing red, 1 red, 3 nothing measured, 4 only trouble with the machine."""
     colours = {verdict.colour for verdict in verdicts}
     if Colour.RED in colours:
         return 1

@@ -13,7 +13,7 @@ from patchgate.model.facts import not_requested, value_in
 from patchgate.model.paths import GOLDEN, ROOT
 from patchgate.model.records import Case, Kind
 
-# DESIGN, measured fact 1: the same on the real device and in simulation.
+# Measured: the same on the real device and in simulation.
 STACK = {
     "kernels.called": 13,
     "kernels.distinct": 7,

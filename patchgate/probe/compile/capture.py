@@ -75,7 +75,7 @@ def _never_run(args: Any) -> Any:
 
 @contextlib.contextmanager
 def no_caches() -> Iterator[None]:
-    """Compiler caches off: a hit would hide the patch (DESIGN fact 8)."""
+    """Compiler caches off: a hit would hide the patch."""
     # Not force_disable_caches: it also throws away compiled C++, which is found by its own source text
     # and so cannot hide anything.
     with (

@@ -1,6 +1,7 @@
 """The facts of one compile, made of what was captured.
 
-Names are flat and dotted, by stage; docs/golden.md lists them, and golden files hold them.
+Names are flat and dotted, by stage; docs/golden.md lists them. What a fact counts is read elsewhere: generated code in
+`kernels`, Inductor's graph in `lowered`, the compiler's stages in `instrumentation`.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from patchgate.probe.protocol import Facts
 
 
 def facts_of(captured: Captured, *, triton: bool) -> Facts:
-    """Every fact of one compile (DESIGN facts 1, 11 and 12); `triton` adds what is read off Triton code only."""
+    """Every fact of one compile; `triton` adds what is read off Triton code only."""
     lowered = captured.lowered
     kernels = [kernel for graph in lowered for kernel in graph.wrapper.distinct]
     facts = _graph_facts(captured) | _lowering_facts(captured) | _kernel_facts(lowered, kernels)

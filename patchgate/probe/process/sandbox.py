@@ -1,14 +1,22 @@
-"""Confines a process by Linux's Landlock, so that it writes only below given folders.
+"""What a child that runs a patch may do: the folders that it may write to, by Linux's Landlock, and its limits.
 
-The kernel enforces the rules, against C code too. Where it has no Landlock nothing is confined, and `confine` says so.
+The kernel enforces both, against C code too. Where it has no Landlock nothing is confined, and `confine` says so. Which
+environment variables reach a child at all is decided in `runner/server.py`.
 """
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import os
+import resource
 import struct
+import tempfile
 
+from patchgate.probe.protocol import Limits, Request
+
+# Bytes of the largest file that a child may write: what a patch prints goes to a file.
+_FILE_BYTES = 512 << 20
 #: Environment variables that name the caches of torch and of Triton.
 CACHES = ("TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR")
 # System calls, flags and access rights of linux/landlock.h and linux/prctl.h.
@@ -69,3 +77,43 @@ def _call(number: int, *arguments: object) -> int:
     call = _libc().syscall
     call.restype = ctypes.c_long
     return int(call(ctypes.c_long(number), *arguments))
+
+
+def limit_resources(limits: Limits) -> None:
+    """What a child may use: no core dump, files of a bounded size, private memory on top of the server's."""
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (_FILE_BYTES, _FILE_BYTES))
+    if limits["bytes"]:
+        # Private memory that this process may add to what it inherited from the server.
+        allowed = _private_bytes() + limits["bytes"]
+        resource.setrlimit(resource.RLIMIT_DATA, (allowed, allowed))
+
+
+def confine_child(request: Request, folder: str) -> None:
+    """Put temporary files into the child's folder, and allow writing only there, in caches and to outputs.
+
+    Nothing is confined on a real device: its driver writes files in places of its own.
+    """
+    if request.get("profile", {}).get("kind") == "real":
+        return
+    import torch._inductor.codecache as codecache
+
+    os.environ["TMPDIR"] = tempfile.tempdir = f"{folder}/tmp"
+    os.mkdir(tempfile.tempdir)
+    caches = [os.environ[name] for name in CACHES if name in os.environ]
+    # Precompiled headers are shared by all cache folders of a machine. The unpatched side runs first and makes them;
+    # a patch may wait for their lock, and not write them.
+    caches.append(codecache._HEADER_LOCK_DIR if request.get("patch") else codecache._HEADER_DIR)
+    for cache in caches:
+        os.makedirs(cache, exist_ok=True)
+    outputs = [os.path.dirname(request["outputs"])] if "outputs" in request else []
+    outputs += [request["trace"]] if "trace" in request else []
+    confine([folder, *caches, *outputs])
+
+
+def _private_bytes() -> int:
+    with contextlib.suppress(OSError), open("/proc/self/status", encoding="ascii") as status:
+        for line in status:
+            if line.startswith("VmData:"):
+                return int(line.split()[1]) * 1024
+    return 0

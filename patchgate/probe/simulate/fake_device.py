@@ -1,6 +1,6 @@
 """A simulated CUDA device, so that Inductor generates kernels for a GPU that is not there.
 
-All that torch and Triton learn of the device comes from its profile. DESIGN's measured facts 2 and 4 list what has
+All that torch and Triton learn of the device comes from its profile. docs/simulation.md tells what has
 to be replaced on torch 2.10 to 2.15.
 """
 

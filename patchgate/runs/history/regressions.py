@@ -1,6 +1,6 @@
 """What changed over the last runs: transitions, flaky subjects, and failures grouped by their cause.
 
-DESIGN's fact 17: signatures are compared, not names; what the machine kept from being judged is no baseline; a failure
+Signatures are compared, not names; what the machine kept from being judged is no baseline; a failure
 is closed after two silent runs, not after one.
 """
 

@@ -1,4 +1,4 @@
-"""The comparison as a whole: every combination of states against DESIGN's table, written down again."""
+"""The comparison as a whole: every combination of states against the table, written down again."""
 
 from itertools import product
 
@@ -28,7 +28,7 @@ TABLE = list(product(RECORDS, RAN + FAILED, RAN + FAILED))
 
 
 def oracle(record, unpatched, patched):
-    """DESIGN's table, row by row; the first that fits wins."""
+    """The table, row by row; the first that fits wins."""
     held_unpatched, held_patched, known = RECORDS[record]
     unpatched_failed, patched_failed = isinstance(unpatched, tuple), isinstance(patched, tuple)
     rows = [
