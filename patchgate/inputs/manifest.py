@@ -12,14 +12,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from packaging.specifiers import InvalidSpecifier, SpecifierSet
-
-from patchgate.inputs.structure import Invalid, Key, declare_keys, nearest, read_string, read_version
+from patchgate.inputs.project import BUDGETS, read_specifier
+from patchgate.inputs.structure import Invalid, Key, declare_keys, read_string, read_version
 from patchgate.inputs.toml import load_toml_record
 from patchgate.inputs.validate_names import validate_effects, validate_symptom
-from patchgate.model.budgets import DEFAULTS, parse_budget
 from patchgate.model.predicates import parse_predicate
-from patchgate.model.records import Budget, Claims, Symptom
+from patchgate.model.records import Claims, Symptom
 
 
 def load_claims(manifest: Path) -> Claims:
@@ -33,14 +31,6 @@ def load_claims(manifest: Path) -> Claims:
     title = manifest.parent.name
     claims = load_toml_record(Claims, manifest, check, defaults={"title": title})
     return claims if claims.title else replace(claims, title=title)
-
-
-def _read_specifier(value: Any) -> str:
-    try:
-        SpecifierSet(read_string(value))
-    except InvalidSpecifier:
-        raise Invalid("not a PEP 440 specifier") from None
-    return str(value)
 
 
 def _read_call(value: Any) -> str:
@@ -76,35 +66,19 @@ def _read_factor(value: Any) -> float:
     return float(value)
 
 
-def _read_budgets(value: Any) -> dict[str, Budget]:
-    if not isinstance(value, dict):
-        raise Invalid("not a table")
-    budgets = {}
-    for name, text in value.items():
-        if name not in DEFAULTS:
-            raise Invalid("unknown key", path=(name,), next=nearest(name, sorted(DEFAULTS), "known keys"))
-        try:
-            budgets[name] = parse_budget(text if isinstance(text, str) else repr(text))
-        except ValueError as error:
-            raise Invalid(str(error), path=(name,)) from None
-    return budgets
-
-
 _SYMPTOM = '[symptom] workload = "residual_stack", device = "h200", fact = "loads.max", predicate = "> 4"'
 declare_keys(
     Claims,
     title=Key(example='title = "..."'),
-    applies_to=Key(read=_read_specifier, example='applies_to = ">=2.11,<2.14"'),
+    applies_to=Key(read=read_specifier, example='applies_to = ">=2.11,<2.14"'),
     fixed_in=Key(read=read_version, example='fixed_in = "2.12"'),
     targets=Key(example='targets = ["torch._inductor..."]'),
     apply=Key(read=_read_call, example='apply = "install"   (or "package.module:install(True)")'),
     error_factor=Key(read=_read_factor, example="error_factor = 1.1"),
     largest_ulps=Key(read=_read_factor, example="largest_ulps = 8.1"),
-    symptom=Key(
-        example='[symptom] workload = "residual_stack", device = "h200", fact = "loads.max", predicate = "> 4"'
-    ),
+    symptom=Key(example=_SYMPTOM),
     effects=Key(example='effects = ["environment NAME", "compile"]'),
-    budgets=Key(read=_read_budgets, example='compile_calls = "0.1 %"   (or "-2 % .. 0.1 %")'),
+    budgets=BUDGETS,
 )
 declare_keys(
     Symptom,

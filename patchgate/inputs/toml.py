@@ -48,21 +48,26 @@ def load_toml_record(
     path: Path,
     check: Callable[[Record], None] | None = None,
     defaults: Mapping[str, Any] | None = None,
+    below: tuple[str, ...] = (),
 ) -> Record:
-    """The record that the file describes. Raises UsageError with file:line for the first thing that is wrong.
+    """The record that the file describes, or its table `below`.
+
+    Raises UsageError with file:line for the first thing that is wrong.
 
     `check` raises `Invalid` for what no single key can tell: names in other files, keys that contradict each other.
     `defaults` are values of keys that the file may leave out, beside those of the record.
     """
-    table = read_toml(path)
+    table = value_at(read_toml(path), below)
     try:
+        if not isinstance(table, dict):
+            raise Invalid(f"`{'.'.join(below)}`: not a table", next=f"[{'.'.join(below)}]")
         record = structure(kind, {**(defaults or {}), **table})
         if check:
             check(record)
     except Invalid as fault:
         where, got = shown(path), fault.got
         if fault.path:
-            where += f":{line_of(path.read_text(encoding='utf-8'), fault.path)}"
+            where += f":{line_of(path.read_text(encoding='utf-8'), (*below, *fault.path))}"
             got = got or shorten(f"{fault.path[-1]} = {value_at(table, fault.path)!r}", _SHOWN)
         raise UsageError(fault.what, where=where, got=got, next=fault.next) from None
     return record

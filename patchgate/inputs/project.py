@@ -1,0 +1,179 @@
+"""The project around a patch: the table `[tool.patchgate]` of its pyproject.toml, or its patchgate.toml.
+
+Each key has a default, so a folder without a table is a project too. docs/project.md shows them all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from glob import has_magic
+from pathlib import Path, PurePath
+from typing import Any
+
+from packaging.requirements import InvalidRequirement, Requirement
+from packaging.specifiers import InvalidSpecifier, SpecifierSet
+
+from patchgate.inputs.structure import Invalid, Key, declare_keys, list_of, nearest, read_string, read_version
+from patchgate.inputs.toml import line_of, load_toml_record, read_toml
+from patchgate.model.budgets import DEFAULTS, parse_budget
+from patchgate.model.errors import UsageError
+from patchgate.model.paths import shown
+from patchgate.model.records import Budget
+
+PYPROJECT, OWN_FILE = "pyproject.toml", "patchgate.toml"
+_TABLE = ("tool", "patchgate")
+_RELEASES = 'releases = ["2.11.0", "2.12.1"]'
+# What stands at the root of a project that has no table.
+_MARKS = (".git", PYPROJECT, "setup.py", "setup.cfg")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Project:
+    """What a project says once for all of its patches. Paths are relative to `root`."""
+
+    root: str = "."  #: the folder of the table
+    table: str | None = None  #: the file that has the table
+    releases: tuple[str, ...] = ()  #: torch releases to judge on; those of pre-merge when empty
+    torch_range: str = ""  #: PEP 440 specifier of the torch that the project supports; any when empty
+    patches: tuple[str, ...] = ()  #: files, folders and patterns of them
+    workloads: tuple[str, ...] = ()  #: the project's own files of workloads, or folders of them; names of ours choose
+    golden: str = "patchgate/golden"  #: folder of the facts that are accepted
+    devices: tuple[str, ...] = ()  #: names of profiles, or the project's own profile files; h200 and cpu when empty
+    budgets: dict[str, Budget] = field(default_factory=dict)  #: of every patch whose manifest has no other
+    requires: tuple[str, ...] = ()  #: what is installed beside torch, as pip takes it
+    install: str = ""  #: folder of a package that is installed beside torch, with what it depends on
+    path: tuple[str, ...] = ()  #: folders to import from
+    gpu_runner: str = ""  #: label of the pipeline's machines with a GPU; none when empty
+
+    def at(self, name: str) -> Path:
+        """The path of a file or folder of the project."""
+        return Path(self.root, name)
+
+    def where(self, key: str) -> str:
+        """file:line of a key, for a message."""
+        if self.table is None:
+            return shown(self.root)
+        table, text = Path(self.table), Path(self.table).read_text(encoding="utf-8")
+        return f"{shown(table)}:{line_of(text, (*_table_of(table), key))}"
+
+    def fault(self, key: str, what: str, got: str, next: str) -> UsageError:
+        """An error that names the line of `key`."""
+        return UsageError(what, where=self.where(key), got=got, next=next)
+
+    def patch_paths(self) -> list[Path]:
+        """What `patches` names, each once. Raises UsageError for an entry that names nothing."""
+        found: dict[Path, None] = {}
+        for entry in self.patches:
+            paths = sorted(Path(self.root).glob(entry)) if has_magic(entry) else [self.at(entry)]
+            if not paths or not paths[0].exists():
+                raise self.fault("patches", "no such patch", entry, f"a path or a pattern below {shown(self.root)}")
+            found |= dict.fromkeys(paths)
+        return list(found)
+
+
+def find_project(*places: Path) -> Project:
+    """The project with a table around the first of `places` that has one, else the folder of the first, without."""
+    for place in places:
+        for folder in _folders_around(place):
+            table = _table_in(folder)
+            if table:
+                return _load(table)
+            if (folder / ".git").exists():
+                break
+    around = list(_folders_around(places[0]))
+    root = next((folder for folder in around if any((folder / mark).exists() for mark in _MARKS)), around[0])
+    return Project(root=str(root))
+
+
+def _folders_around(place: Path) -> Iterator[Path]:
+    place = place.resolve()
+    if place.is_dir():
+        yield place
+    yield from place.parents
+
+
+def _table_in(folder: Path) -> Path | None:
+    """The file of a folder that has the table. Raises UsageError where both have one."""
+    found = [path for path in (folder / OWN_FILE, folder / PYPROJECT) if path.is_file() and _has_table(path)]
+    if len(found) > 1:
+        got, advice = f"[tool.patchgate] in {PYPROJECT} and {OWN_FILE} beside it", "keep one of the two"
+        raise UsageError("two tables of one project", where=shown(found[0]), got=got, next=advice)
+    return found[0] if found else None
+
+
+def _has_table(path: Path) -> bool:
+    """A pyproject.toml that does not speak of patchgate is not parsed: it may be broken, or somebody's template."""
+    if path.name == OWN_FILE:
+        return True
+    text = path.read_text(encoding="utf-8", errors="replace")
+    return "patchgate" in text and "patchgate" in read_toml(path).get("tool", {})
+
+
+def _load(table: Path) -> Project:
+    project = load_toml_record(Project, table, below=_table_of(table))
+    return replace(project, root=str(table.parent), table=str(table))
+
+
+def _table_of(table: Path) -> tuple[str, ...]:
+    return () if table.name == OWN_FILE else _TABLE
+
+
+def _read_path(value: Any) -> str:
+    path = PurePath(read_string(value))
+    if path.is_absolute() or ".." in path.parts or not value:
+        raise Invalid("not a path below the folder of the table")
+    return path.as_posix()
+
+
+def _read_requirement(value: Any) -> str:
+    try:
+        name = Requirement(read_string(value)).name
+    except InvalidRequirement:
+        raise Invalid("not a requirement as pip takes it") from None
+    if name.lower() == "torch":
+        raise Invalid("torch is what varies, and no requirement", next=_RELEASES)
+    return str(value)
+
+
+def read_specifier(value: Any) -> str:
+    """The text of a PEP 440 specifier. Raises Invalid."""
+    try:
+        SpecifierSet(read_string(value))
+    except InvalidSpecifier:
+        raise Invalid("not a PEP 440 specifier") from None
+    return str(value)
+
+
+def read_budgets(value: Any) -> dict[str, Budget]:
+    """Budgets by the name of their metric. Raises Invalid for a metric that there is not, or no budget."""
+    if not isinstance(value, dict):
+        raise Invalid("not a table")
+    budgets = {}
+    for name, text in value.items():
+        if name not in DEFAULTS:
+            raise Invalid("unknown key", path=(name,), next=nearest(name, sorted(DEFAULTS), "known keys"))
+        try:
+            budgets[name] = parse_budget(text if isinstance(text, str) else repr(text))
+        except ValueError as error:
+            raise Invalid(str(error), path=(name,)) from None
+    return budgets
+
+
+BUDGETS = Key(read=read_budgets, example='compile_calls = "0.1 %"   (or "-2 % .. 0.1 %")')
+declare_keys(
+    Project,
+    root=Key(name=None),
+    table=Key(name=None),
+    releases=Key(read=list_of(read_version), example=_RELEASES),
+    torch_range=Key(read=read_specifier, example='torch_range = ">=2.9"'),
+    patches=Key(read=list_of(_read_path), example='patches = ["my_package/torch_patches/*.py"]'),
+    workloads=Key(read=list_of(_read_path), example='workloads = ["patchgate/workloads"]'),
+    golden=Key(read=_read_path, example='golden = "patchgate/golden"'),
+    devices=Key(read=list_of(_read_path), example='devices = ["h200", "cpu", "patchgate/devices/npu.toml"]'),
+    budgets=BUDGETS,
+    requires=Key(read=list_of(_read_requirement), example='requires = ["transformers>=4.50"]'),
+    install=Key(read=_read_path, example='install = "."'),
+    path=Key(read=list_of(_read_path), example='path = ["src"]'),
+    gpu_runner=Key(example='gpu_runner = "gpu"'),
+)

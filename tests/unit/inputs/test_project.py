@@ -1,0 +1,117 @@
+"""The table of a project: where it is looked for, what it may say, and what each wrong key is answered."""
+
+import pytest
+from expecttest import assert_expected_inline
+
+from patchgate.inputs.project import Project, find_project
+from patchgate.model.errors import UsageError
+
+
+@pytest.fixture
+def repository(folder):
+    """A git repository with a package, and a function that writes its table."""
+    for name in (".git", "src/engine/patches", "elsewhere"):
+        (folder / name).mkdir(parents=True)
+    (folder / "src/engine/patches/one.py").write_text("")
+
+    def write(text, file="pyproject.toml", below="."):
+        (folder / below / file).write_text(text)
+        return folder
+
+    return write
+
+
+def refusal(folder, place="src/engine/patches/one.py"):
+    with pytest.raises(UsageError) as error:
+        find_project(folder / place)
+    return str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("file", "head"), [("pyproject.toml", "[project]\nname = 'engine'\n[tool.patchgate]\n"), ("patchgate.toml", "")]
+)
+def test_the_table_is_found_from_a_patch_far_below(repository, file, head):
+    folder = repository(f'{head}releases = ["2.11.0"]\nbudgets.latency = "1 %"\n', file)
+    project = find_project(folder / "src/engine/patches/one.py")
+    assert (project.root, project.table) == (str(folder), str(folder / file))
+    assert (project.releases, project.budgets["latency"].high) == (("2.11.0",), 0.01)
+    assert project.where("releases") == f"{file}:{1 + head.count(chr(10))}"
+
+
+@pytest.mark.parametrize("text", ["", "[project]\nname = 'x'\n", "[tool.ruff]\n", "this {is no TOML"])
+def test_without_a_table_the_project_is_the_repository_with_every_default(repository, text):
+    folder = repository(text)
+    assert find_project(folder / "src/engine/patches/one.py") == Project(root=str(folder))
+
+
+def test_a_folder_that_is_no_repository_is_its_own_project(folder):
+    (folder / "one.py").write_text("")
+    (folder / "deep").mkdir()
+    assert find_project(folder / "one.py").table is None
+    assert find_project(folder / "deep", folder).at(".").is_dir()
+
+
+def test_the_table_nearest_to_the_patch_counts_and_then_the_one_nearest_to_the_command(repository):
+    folder = repository('[tool.patchgate]\nreleases = ["2.11.0"]\n')
+    repository('releases = ["2.12.1"]\n', "patchgate.toml", "src")
+    (folder / "elsewhere/.git").mkdir()  # another repository, without a table
+    inner, outer, other = "src/engine/patches/one.py", "src", "elsewhere"
+    assert find_project(folder / inner, folder).releases == ("2.12.1",)
+    assert find_project(folder / other, folder).releases == ("2.11.0",)
+    assert find_project(folder / other, folder / outer).releases == ("2.12.1",)
+    assert find_project(folder / other).table is None
+
+
+def test_patches_are_paths_and_patterns_each_once(repository):
+    folder = repository("[tool.patchgate]\npatches = ['src/engine/patches/*.py', 'src/engine/patches/one.py']\n")
+    assert find_project(folder).patch_paths() == [folder / "src/engine/patches/one.py"]
+
+
+@pytest.mark.parametrize("entry", ["src/none.py", "src/none/*.py"])
+def test_an_entry_that_names_no_patch_is_refused_at_its_line(repository, entry):
+    project = find_project(repository(f"[tool.patchgate]\npatches = ['{entry}']\n"))
+    with pytest.raises(UsageError) as error:
+        project.patch_paths()
+    assert (error.value.where, error.value.got) == ("pyproject.toml:2", entry)
+
+
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        ("rleases = ['2.11.0']", "unknown key"),
+        ("root = '/etc'", "unknown key"),
+        ("releases = '2.11.0'", "not a list of strings"),
+        ("releases = ['newest']", "not a version"),
+        ("torch_range = '2.9'", "not a PEP 440 specifier"),
+        ("patches = ['../other/patch.py']", "not a path below the folder of the table"),
+        ("golden = '/golden'", "not a path below the folder of the table"),
+        ("golden = ''", "not a path below the folder of the table"),
+        ("requires = ['torch==2.9']", "torch is what varies"),
+        ("requires = ['a b']", "not a requirement"),
+        ("install = true", "not a string"),
+        ("budgets = '1 %'", "not a table"),
+        ("budgets.latency = '-1 %'", "a budget with a sign is a range"),
+        ("budgets.latencey = '1 %'", "unknown key"),
+    ],
+)
+def test_a_wrong_key_is_refused_at_its_line_with_what_to_write(repository, line, told):
+    folder = repository(f"[project]\n[tool.patchgate]\n{line}\n")
+    message = refusal(folder).splitlines()
+    assert message[0].startswith("pyproject.toml:")
+    assert (told in message[0], [each[:7] for each in message[1:]]) == (True, ["  got: ", "  next:"])
+
+
+def test_two_tables_of_one_folder_are_refused(repository):
+    repository("[tool.patchgate]\n")
+    assert_expected_inline(
+        refusal(repository("", "patchgate.toml")),
+        """\
+patchgate.toml: two tables of one project
+  got:  [tool.patchgate] in pyproject.toml and patchgate.toml beside it
+  next: keep one of the two""",
+    )
+
+
+@pytest.mark.parametrize("text", ["[tool.patchgate\n", "[tool.patchgate]\nreleases = [\n", "[tool]\npatchgate = 3\n"])
+def test_a_broken_table_is_refused(repository, text):
+    assert refusal(repository(text)).startswith("pyproject.toml")
