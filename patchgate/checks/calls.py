@@ -52,8 +52,8 @@ CODES = (
     Code(
         code="PG809",
         title="reach could not be judged",
-        what="The child that was asked failed without the patch, or nothing could be observed.",
-        why="Not known is not green.",
+        what="The child that was asked failed without the patch too, or through the machine, or no workload compiled.",
+        why="Not known is not green. That torch fails by itself is red: it needs a look. What the machine did is not.",
         fix="See the failure; run the gate again.",
     ),
 )

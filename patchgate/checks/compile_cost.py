@@ -52,7 +52,8 @@ CODES = (
         code="PG609",
         title="torch or the machine failed, not the patch",
         what="The unpatched side of this comparison failed (then torch has changed underneath), or the machine did.",
-        why="It is never held against the patch.",
+        why="Without an unpatched side the patch is not judged. That torch fails by itself is red all the same: it"
+        " needs a look. What the machine did is not.",
         fix="Run again; if it stays, run the workload without the patch, and look at disk, memory and limits.",
     ),
 )

@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any
 
 from patchgate.checks import registry
-from patchgate.checks.blame import failure_text, fault_of
+from patchgate.checks.blame import Fault, failure_text, fault_of
 from patchgate.checks.context import CheckContext
 from patchgate.checks.registry import Instance, check
 from patchgate.model.paths import shown
@@ -23,26 +23,35 @@ CODES = (
         why="The user's pass is switched off without a word.",
         fix="Call what you replace, or apply only where no hook is set.",
     ),
+    Code(
+        code="PG808",
+        title="does not compile where hooks of the user's are set",
+        what="With custom passes set in Inductor's config a small graph compiles without the patch and fails with it.",
+        why="Whoever has a pass of his own cannot install the patch.",
+        fix="Read the failure; pass on what you are given, and expect an option to be set already.",
+    ),
 )
 verdict = partial(registry.verdict, FAMILY)
 
 
 @check(believes="cpu")
 def ask_hooks(context: CheckContext, at: Instance) -> Iterable[Verdict]:
-    unpatched, patched = (context.ask(at.case.torch, "hooks", "cpu", patch=patch) for patch in (None, context.patch))
+    unpatched, patched = (
+        context.ask_once(at.case.torch, "hooks", "cpu", patch=patch) for patch in (None, context.patch)
+    )
     return judge_hooks(at.case, context.patch, unpatched, patched)
 
 
 def judge_hooks(
     case: Case, patch: Patch, unpatched: Mapping[str, Any], patched: Mapping[str, Any]
 ) -> Iterator[Verdict]:
-    """PG804 for each hook that is called without the patch and not with it."""
+    """PG804 for each hook that is called without the patch and not with it, PG808 where only the patched side fails."""
     failures = failure_of(dict(unpatched)), failure_of(dict(patched))
     fault = fault_of(*failures)
     if fault:
         failure = failures[0] or failures[1]
-        where = failure.where if failure else None
-        yield verdict("PG809", fault.kind, case, "", "an answer", failure_text(*failures), where, item="hooks")
+        where, code = failure.where if failure else None, "PG808" if fault is Fault.PATCH else "PG809"
+        yield verdict(code, fault.kind, case, "", "an answer", failure_text(*failures), where, item="hooks")
         return
     lost = sorted(set(unpatched["called"]) - set(patched["called"]))
     for name in lost:

@@ -76,7 +76,7 @@ def _both_orders(context: CheckContext, torch: str, question: str, device: str, 
 
 
 def _beside(patch: Patch) -> dict[str, str | None]:
-    return {"patch": patch.path, "install": patch.claims.apply}
+    return {"patch": patch.path, "scope": patch.claims.scope, "install": patch.claims.apply}
 
 
 def judge_places(case: Case, patch: Patch, other: Patch, orders: Orders) -> Iterator[Verdict]:

@@ -51,8 +51,8 @@ CODES = (
     Code(
         code="PG419",
         title="recompiles could not be counted",
-        what="The unpatched workload failed, or the machine did.",
-        why="Not known is not green.",
+        what="The unpatched workload failed (then torch has changed underneath), or the machine did.",
+        why="Not known is not green. That torch fails by itself is red: it needs a look. What the machine did is not.",
         fix="See the failure; run the gate again.",
     ),
 )
@@ -65,7 +65,7 @@ FIRST, SIZE = "first call", "another size"
 def ask_recompile(context: CheckContext, at: Instance) -> Iterable[Verdict]:
     workload = context.workload(at.case.workload)
     unpatched, patched = (
-        context.ask(at.case.torch, "recompiles", "cpu", workload=workload, patch=patch)
+        context.ask_once(at.case.torch, "recompiles", "cpu", workload=workload, patch=patch)
         for patch in (None, context.patch)
     )
     return judge_recompiles(at.case, context.patch, unpatched, patched)

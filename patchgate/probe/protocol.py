@@ -57,6 +57,7 @@ class OtherPatch(TypedDict):
     """A patch that is installed beside the one that is judged."""
 
     patch: str  #: Its path.
+    scope: str | None  #: As in `Patched`.
     install: str | None  #: As in `Patched`.
 
 

@@ -41,7 +41,7 @@ def apply_patch(request: Request, stage: Stage) -> None:
 
 def _run_first(patches: Iterable[OtherPatch]) -> None:
     for number, other in enumerate(patches):
-        run_patch(other["patch"], f"{MODULE}_{number}", install=other["install"])
+        run_patch(other["patch"], f"{MODULE}_{number}", scope=other["scope"], install=other["install"])
 
 
 def undone(request: FindUndone, stage: Stage) -> Undone:

@@ -29,13 +29,14 @@ def test_a_hook_that_is_no_longer_called_is_red():
 
 
 @pytest.mark.parametrize(
-    ("unpatched", "patched", "kind", "actual"),
+    ("unpatched", "patched", "code", "kind", "actual"),
     [
-        ({"called": {}}, failed(Cause.RAISED), Kind.REGRESSED, "patched: raised: boom"),
-        (failed(Cause.RAISED), {"called": {}}, Kind.DRIFTED, "unpatched: raised: boom"),
-        ({"called": {}}, failed(Cause.MACHINE), Kind.INFRA, "patched: machine: boom"),
+        ({"called": {}}, failed(Cause.RAISED), "PG808", Kind.REGRESSED, "patched: raised: boom"),
+        (failed(Cause.RAISED), {"called": {}}, "PG809", Kind.DRIFTED, "unpatched: raised: boom"),
+        (failed(Cause.RAISED), failed(Cause.RAISED), "PG809", Kind.DRIFTED, "unpatched: raised: boom"),
+        ({"called": {}}, failed(Cause.MACHINE), "PG809", Kind.INFRA, "patched: machine: boom"),
     ],
 )
-def test_hooks_are_not_judged_where_a_side_failed(unpatched, patched, kind, actual):
+def test_hooks_are_not_judged_where_a_side_failed(unpatched, patched, code, kind, actual):
     (verdict,) = hooks(unpatched, patched)
-    assert (verdict.code, verdict.kind, verdict.subject, verdict.actual) == ("PG809", kind, "hooks", actual)
+    assert (verdict.code, verdict.kind, verdict.subject, verdict.actual) == (code, kind, "hooks", actual)
