@@ -74,7 +74,7 @@ class CorpusSession:
                     grey.append(f"{torch}: {cell}: {type(error).__name__}: {error}")
                     continue
                 judged += bool(verdicts)
-                grey += [f"{torch}: {cell}: {v.code} {v.actual}" for v in verdicts if v.colour is Colour.GREY]
+                grey += [f"{torch}: {cell}: {v.code} {v.actual}" for v in verdicts if not v.is_judged]
                 _add_places(red.setdefault(torch, {}), verdicts)
         return CaseResult(
             red={torch: {code: tuple(sorted(at)) for code, at in places.items()} for torch, places in red.items()},

@@ -44,10 +44,10 @@ def compare(recorded: Recorded, unpatched: Side, patched: Side) -> Kind:
         return Kind.STALE
     if isinstance(patched.value, Unmeasured) or isinstance(unpatched.value, Unmeasured):
         return Kind.UNMEASURED  # before NEW: there would be nothing to accept
-    if recorded.is_empty:
-        return Kind.NEW
-    differs = recorded.patched != recorded.unpatched
     same = unpatched.failure is None and patched.value == unpatched.value
+    if recorded.is_empty:
+        return Kind.NEW if same else Kind.CHANGED
+    differs = recorded.patched != recorded.unpatched
     if patched.value == recorded.patched:
         return Kind.ABSORBED if differs and same else Kind.PASS
     if unpatched.value != recorded.unpatched:

@@ -20,7 +20,9 @@ from patchgate.model.records import Case, Code, Command, Expectation, FactValue,
 
 _ACCEPT = Command(name="accept", arguments=("--reason", "'...'"))
 # Where reading the generated code explains the figure.
-_SHOW_CODE = {Kind.REGRESSED, Kind.DRIFTED, Kind.INERT}
+_SHOW_CODE = {Kind.REGRESSED, Kind.CHANGED, Kind.DRIFTED, Kind.INERT}
+# Kinds without a text of their own, each with the kind whose code it has.
+_SAME_CODE = {Kind.CHANGED: Kind.REGRESSED, Kind.UNRECORDED: Kind.NEW}
 _RANGES = {"kernels": 30, "graph": 40, "shapes": 40, "options": 43}
 Judge = Callable[["Compared"], Iterator[Verdict]]
 
@@ -34,6 +36,7 @@ class Compared:
     recorded: Expectation  #: of the patched case
     recorded_unpatched: Expectation
     release: str  #: whose record it is; another torch than the case's for a nightly build
+    strict: bool = False  #: what has no record is red
     advice: str = ""  #: where to look, when a fact has changed
     commands: tuple[Command, ...] = ()  #: what to type then
 
@@ -56,6 +59,7 @@ def fact_verdicts(context: CheckContext, check: str, case: Case, judge: Judge) -
             recorded=expectation(golden, replace(case, torch=release)),
             recorded_unpatched=expectation(golden, replace(case, torch=release, patch=None)),
             release=release,
+            strict=context.run.strict_new,
             advice=f"compare the generated code below {shown(context.run.folder)}/code",
             commands=(
                 replace(context.run.accept, when="if the change is meant"),
@@ -66,10 +70,10 @@ def fact_verdicts(context: CheckContext, check: str, case: Case, judge: Judge) -
 
 
 def judge_facts(check: str, compared: Compared) -> Iterator[Verdict]:
-    """One verdict a fact that belongs to `check`.
+    """One verdict for each fact that belongs to `check`, and one for all facts that are equal and not recorded.
 
-    A case whose patched side failed, or the machine below either, gets a single verdict; of one that kernels and graph
-    share, in the kernels check.
+    A case of which a side failed, so that no fact can be compared, gets a single verdict; where the kernels and the
+    graph check share the case, the kernels check gives it.
     """
     unpatched, patched, recorded = compared.unpatched, compared.patched, compared.recorded
     before, after = Side(failure=unpatched.failure), Side(failure=patched.failure)
@@ -77,8 +81,14 @@ def judge_facts(check: str, compared: Compared) -> Iterator[Verdict]:
         if check != "graph":
             yield _failed(check, compare(Recorded(known_failure=recorded.known_failure), before, after), compared)
         return
+    if unpatched.failure and not (recorded.recorded or compared.recorded_unpatched.recorded):
+        if check != "graph":
+            expected = f"fails as it does without the patch: {unpatched.failure.signature}"
+            yield _verdict(check, Kind.CHANGED, compared, "compiles", expected, "compiles")
+        return
     names = {*unpatched.facts, *patched.facts, *recorded.facts, *compared.recorded_unpatched.facts}
     names -= not_requested(names, patched.facts)
+    unrecorded = 0
     for fact in sorted(name for name in names if check_of(name) == check):
         held = Recorded(
             unpatched=value_in(compared.recorded_unpatched.facts, fact),
@@ -87,6 +97,9 @@ def judge_facts(check: str, compared: Compared) -> Iterator[Verdict]:
         )
         old, new = value_in(unpatched.facts, fact), value_in(patched.facts, fact)
         kind = compare(held, Side(value=old, failure=unpatched.failure), Side(value=new))
+        if kind is Kind.NEW:
+            unrecorded += 1
+            continue
         expected = _expected(kind, held, old)
         if compared.release != patched.case.torch:
             expected += f" (by the record of {compared.release})"
@@ -99,6 +112,11 @@ def judge_facts(check: str, compared: Compared) -> Iterator[Verdict]:
             after=after_text,
             recorded=recorded_text,
         )
+    if unrecorded:
+        kind = Kind.UNRECORDED if compared.strict else Kind.NEW
+        facts = f"{unrecorded} fact{'s' * (unrecorded > 1)}"
+        actual = f"{facts}, the same with and without the patch: accept to record"
+        yield _verdict(check, kind, compared, "", f"a record for torch {compared.release}", actual)
 
 
 def _text(value: FactValue | None) -> str:
@@ -106,8 +124,8 @@ def _text(value: FactValue | None) -> str:
 
 
 def _expected(kind: Kind, held: Recorded, before: FactValue | None) -> str:
-    if kind is Kind.NEW:
-        return f"a record (unpatched now: {_text(before)})"
+    if kind is Kind.CHANGED:
+        return f"{_text(before)}, as without the patch (nothing is recorded)"
     if kind is Kind.DRIFTED:
         return f"{_text(held.patched)} (unpatched recorded {_text(held.unpatched)}, now {_text(before)})"
     if held.patched != held.unpatched:
@@ -127,14 +145,14 @@ def _verdict(check: str, kind: Kind, compared: Compared, fact: str, expected: st
     patched = compared.patched
     where = patched.artifacts.get("code") if kind in _SHOW_CODE else None
     made = registry.verdict(check, code_of(check, kind), kind, patched.case, fact, expected, actual, where)
-    if kind is Kind.REGRESSED:
+    if kind in (Kind.REGRESSED, Kind.CHANGED):
         return replace(made, advice=compared.advice, commands=compared.commands)
     return made
 
 
 def code_of(check: str, kind: Kind) -> str:
     """The stable code of a kind in a check of facts: PG301 for `kernels` and REGRESSED."""
-    return f"PG{_RANGES[check]}{list(_TEXTS).index(kind)}"
+    return f"PG{_RANGES[check]}{list(_TEXTS).index(_SAME_CODE.get(kind, kind))}"
 
 
 def fact_codes(check: str, noun: str) -> tuple[Code, ...]:
@@ -162,10 +180,10 @@ _TEXTS: dict[Kind, tuple[str, str, str, str] | tuple[str, str, str, str, Command
     ),
     Kind.REGRESSED: (
         "{noun} facts changed",
-        "With the patch, a {noun} fact is neither what golden records nor what torch does without it; or the"
-        " patch alone fails to compile.",
+        "With the patch, a {noun} fact is not what golden records; where nothing is recorded, not what torch does"
+        " without the patch. Or only the patched side fails to compile.",
         "A change that nobody has read is how worse kernels are merged.",
-        "Read the facts. If the change is not meant, mend the patch; if it is, record it.",
+        "Read the facts. If you did not intend the change, correct the patch; if you did, accept it.",
         _ACCEPT,
     ),
     Kind.DRIFTED: (
@@ -177,9 +195,10 @@ _TEXTS: dict[Kind, tuple[str, str, str, str] | tuple[str, str, str, str, Command
     ),
     Kind.NEW: (
         "nothing recorded",
-        "Golden has no value of this {noun} fact for this torch release.",
-        "The first value is a decision, not a test result.",
-        "Read it, then record it.",
+        "Golden has no {noun} facts of this case for this torch release. With and without the patch they are equal."
+        " The verdict is grey, and red with `--strict-new`.",
+        "Until they are recorded, only the patch can be judged: a change that torch makes by itself is not seen.",
+        "Accept them to record them.",
         _ACCEPT,
     ),
     Kind.ABSORBED: (

@@ -12,8 +12,6 @@ from patchgate.model.records import Case, Kind, Patch, Verdict
 
 FAMILY = "options"
 CODES = fact_codes(FAMILY, noun="option")
-# Hundreds of options that hold are one line, and so are those of a new release.
-_TOGETHER = (Kind.PASS, Kind.NEW)
 
 
 def _cases(patch: Patch, torch: str) -> list[Case]:
@@ -28,11 +26,8 @@ def ask_options(context: CheckContext, at: Instance) -> Iterable[Verdict]:
 def judge_options(compared: Compared) -> Iterator[Verdict]:
     """One verdict for each option or mode that moved, one for all that did not."""
     verdicts = list(judge_facts(FAMILY, compared))
-    yield from (verdict for verdict in verdicts if verdict.kind not in _TOGETHER)
-    for kind in _TOGETHER:
-        alike = [verdict for verdict in verdicts if verdict.kind is kind]
-        if alike:
-            actual = f"{len(alike)} options and modes"
-            yield replace(
-                alike[0], fact="", expected="as recorded", actual=actual, before=None, after=None, recorded=None
-            )
+    alike = [verdict for verdict in verdicts if verdict.kind is Kind.PASS]  # hundreds of them are one line
+    yield from (verdict for verdict in verdicts if verdict.kind is not Kind.PASS)
+    if alike:
+        actual = f"{len(alike)} options and modes"
+        yield replace(alike[0], fact="", expected="as recorded", actual=actual, before=None, after=None, recorded=None)

@@ -59,7 +59,7 @@ def judge_shapes(compared: Compared) -> Iterator[Verdict]:
     summed = set()
     for verdict in judge_facts(FAMILY, compared):
         mode = _mode(verdict.fact)
-        if verdict.kind is not Kind.REGRESSED or mode not in worse:
+        if verdict.kind not in (Kind.REGRESSED, Kind.CHANGED) or mode not in worse:
             yield verdict
         elif mode not in summed:
             summed.add(mode)

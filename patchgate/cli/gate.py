@@ -52,6 +52,7 @@ _KEPT = Path(".patchgate")
 @click.option("--device", "devices", multiple=True, metavar="NAME", help="Device profiles; default: h200 and cpu.")
 @click.option("--workload", "workloads", multiple=True, metavar="NAME", help="Only these workloads.")
 @click.option("--with", "others", multiple=True, type=click.Path(exists=True), help="A patch installed beside PATCH.")
+@click.option("--strict-new", is_flag=True, help="Red where no facts are recorded yet; otherwise a grey note.")
 @click.option("--nightly", is_flag=True, help="Every workload, not only those of pre-merge; kernels are compiled too.")
 @click.option("--time-limit", default=60.0, show_default=True, type=ABOVE_0, help="Seconds that one case may take.")
 @click.option("--memory-limit", default=1024, show_default=True, type=AT_LEAST_1, help="MiB one case may add to torch.")
@@ -65,6 +66,7 @@ def gate(
     devices: tuple[str, ...],
     workloads: tuple[str, ...],
     others: tuple[str, ...],
+    strict_new: bool,
     nightly: bool,
     time_limit: float,
     memory_limit: int,
@@ -78,8 +80,7 @@ def gate(
     Exit codes: 0 nothing red, 1 red, 2 usage, 3 nothing judged, 4 only trouble with the machine (try again).
     """
     loaded = load_patch(Path(patch))
-    known_devices = [file.stem for file in DEVICES.glob("*.toml")]
-    devices = _known(devices, known_devices, "device") or ("h200", "cpu")
+    devices = _known(devices, [file.stem for file in DEVICES.glob("*.toml")], "device") or ("h200", "cpu")
     workloads = _known(workloads, list(workloads_with(Path(patch))), "workload")
     environments, missing = rows_of(rows), problems_of(problems)  # asked last: it starts interpreters
     made = not (environments or missing)
@@ -93,6 +94,7 @@ def gate(
         workloads=workloads,
         rows=environments,
         others=tuple(str(Path(other).resolve()) for other in others),
+        strict_new=strict_new,
         nightly=nightly,
         limits=Limits(seconds=time_limit, bytes=memory_limit << 20),
         shelf=str(_KEPT.resolve() / "unpatched"),

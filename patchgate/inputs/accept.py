@@ -5,18 +5,18 @@ Only cases that were observed are touched: a partial run removes nothing.
 
 from __future__ import annotations
 
-import difflib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
 
-from patchgate.inputs.golden import fold, format_golden, golden_path, read_golden
+from patchgate.inputs.golden import GoldenFile, fold, format_golden, golden_path, read_golden
 from patchgate.inputs.record_device import REAL
 from patchgate.model.errors import UsageError
+from patchgate.model.facts import format_value
 from patchgate.model.files import write_atomically
-from patchgate.model.paths import shown
-from patchgate.model.records import Cause, Command, Observation
+from patchgate.model.records import Cause, Command, FactValue, Observation
+from patchgate.model.versions import gather, spread
 
 HISTORY = "HISTORY.md"
 # An unpatched case that hangs or crashes says something about this machine, not about torch.
@@ -28,15 +28,8 @@ class Change:
     """One golden file."""
 
     path: Path
-    before: str  #: its text as it is; "" when there is no file
     after: str  #: its text once the change is accepted
-
-    @property
-    def diff(self) -> str:
-        """Unified, without context: every line is a fact that moved."""
-        name = shown(self.path)
-        lines = difflib.unified_diff(self.before.splitlines(), self.after.splitlines(), name, name, n=0, lineterm="")
-        return "\n".join(lines)
+    facts: tuple[str, ...]  #: a line for each fact that is new, another one, or gone: `mine  loads  2.11.0  6 -> 4`
 
 
 def refuse_unattended(environment: Mapping[str, str]) -> None:
@@ -60,11 +53,29 @@ def plan_changes(observations: Iterable[Observation], releases: Sequence[str], f
     changes = []
     for (workload, device), observed in sorted(groups.items()):
         path = golden_path(workload, device, folder)
-        after = format_golden(fold(read_golden(path, workload, device), observed, releases))
-        before = path.read_text(encoding="utf-8") if path.is_file() else ""
-        if after != before:
-            changes.append(Change(path=path, before=before, after=after))
+        before = read_golden(path, workload, device)
+        after = fold(before, observed, releases)
+        if not path.is_file() or format_golden(after) != path.read_text(encoding="utf-8"):
+            facts = tuple(_changed_facts(before, after, releases))
+            changes.append(Change(path=path, after=format_golden(after), facts=facts))
     return changes
+
+
+def _changed_facts(before: GoldenFile, after: GoldenFile, releases: Sequence[str]) -> Iterator[str]:
+    for section in sorted({*before.sections, *after.sections}):
+        old, new = before.sections.get(section, {}), after.sections.get(section, {})
+        for fact in sorted({*old, *new}):
+            sides = [spread(one.get(fact, {}), releases) for one in (old, new)]
+            values = {torch: (sides[0].get(torch), sides[1].get(torch)) for torch in {**sides[0], **sides[1]}}
+            moved = {torch: pair for torch, pair in values.items() if pair[0] != pair[1]}
+            for span, (was, now) in gather(moved, releases).items():
+                yield f"{section}  {fact}  {span}  {_change_text(was, now)}"
+
+
+def _change_text(was: FactValue | None, now: FactValue | None) -> str:
+    if was is None and now is not None:
+        return format_value(now)
+    return " -> ".join("nothing" if value is None else format_value(value) for value in (was, now))
 
 
 def _is_a_record(observation: Observation) -> bool:

@@ -30,7 +30,10 @@ class Cause(Enum):
 
 
 class Kind(Enum):
-    """What a comparison found: of facts, in the order of `compare`; of metrics, OVER to AMBIGUOUS."""
+    """What a comparison found: of facts, in the order of `compare`; of metrics, OVER to ESTIMATE.
+
+    UNRECORDED is a NEW fact in a run that wants everything recorded. ESTIMATE is a change that a model predicts.
+    """
 
     INFRA = "infra"
     KNOWN = "known"
@@ -38,6 +41,8 @@ class Kind(Enum):
     REGRESSED = "regressed"
     STALE = "stale"
     NEW = "new"
+    UNRECORDED = "unrecorded"
+    CHANGED = "changed"
     ABSORBED = "absorbed"
     PASS = "pass"
     INERT = "inert"
@@ -45,11 +50,12 @@ class Kind(Enum):
     OVER = "over"
     UNDER = "under"
     AMBIGUOUS = "ambiguous"
+    ESTIMATE = "estimate"
     NOTE = "note"
 
 
 class Colour(Enum):
-    """What a verdict means for the exit code: RED blocks, GREY says the machine could not judge."""
+    """What a verdict means for a merge: RED blocks it; GREY is for a reader, and blocks nothing."""
 
     GREEN = "green"
     RED = "red"
@@ -60,18 +66,23 @@ COLOURS = {
     Kind.INFRA: Colour.GREY,
     Kind.UNMEASURED: Colour.GREY,
     Kind.AMBIGUOUS: Colour.GREY,
+    Kind.NEW: Colour.GREY,
+    Kind.ESTIMATE: Colour.GREY,
     Kind.KNOWN: Colour.GREEN,
     Kind.PASS: Colour.GREEN,
     Kind.NOTE: Colour.GREEN,
     Kind.DRIFTED: Colour.RED,
     Kind.REGRESSED: Colour.RED,
     Kind.STALE: Colour.RED,
-    Kind.NEW: Colour.RED,
+    Kind.UNRECORDED: Colour.RED,
+    Kind.CHANGED: Colour.RED,
     Kind.ABSORBED: Colour.RED,
     Kind.INERT: Colour.RED,
     Kind.OVER: Colour.RED,
     Kind.UNDER: Colour.RED,
 }
+# Kinds that are no judgement: another run, or another machine, may give one.
+_NOT_JUDGED = {Kind.INFRA, Kind.UNMEASURED, Kind.AMBIGUOUS}
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -262,6 +273,11 @@ class Verdict:
         return COLOURS[self.kind]
 
     @property
+    def is_judged(self) -> bool:
+        """Whether the question was answered: the machine, or a missing figure, kept nothing back."""
+        return self.kind not in _NOT_JUDGED
+
+    @property
     def torch(self) -> str:
         return self.case.torch
 
@@ -284,9 +300,8 @@ class Code:
 
 def exit_code(verdicts: list[Verdict]) -> int:
     """0 nothing red, 1 red, 3 nothing measured, 4 only trouble with the machine."""
-    colours = {verdict.colour for verdict in verdicts}
-    if Colour.RED in colours:
+    if any(verdict.colour is Colour.RED for verdict in verdicts):
         return 1
-    if Colour.GREY in colours:
+    if not all(verdict.is_judged for verdict in verdicts):
         return 4
-    return 0 if colours else 3
+    return 0 if verdicts else 3

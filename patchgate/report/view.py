@@ -78,6 +78,7 @@ class RunView:
     changes: tuple[str, ...]  #: a line for each case that is changed as recorded
     blocks: tuple[Block, ...]  #: red before grey
     counts: dict[Colour, int]  #: verdicts by colour
+    unjudged: int  #: how many of the grey ones are no judgement
 
     @property
     def colour(self) -> Colour:
@@ -93,8 +94,9 @@ class RunView:
     @property
     def summary(self) -> str:
         judged = f"{self.counts[Colour.RED]} red, {self.counts[Colour.GREEN]} green"
-        grey = self.counts[Colour.GREY]
-        return f"{judged}, {grey} not judged" if grey else judged
+        notes = self.counts[Colour.GREY] - self.unjudged
+        grey = ((self.unjudged, "not judged"), (notes, "grey note" + "s" * (notes > 1)))
+        return ", ".join([judged, *(f"{count} {what}" for count, what in grey if count)])
 
 
 def view(verdicts: Sequence[Verdict], torches: Sequence[str]) -> RunView:
@@ -113,6 +115,7 @@ def view(verdicts: Sequence[Verdict], torches: Sequence[str]) -> RunView:
         changes=tuple(_changes(verdicts)),
         blocks=tuple(_blocks(verdicts, columns)),
         counts={colour: counts[colour] for colour in Colour},
+        unjudged=sum(not v.is_judged for v in verdicts),
     )
 
 

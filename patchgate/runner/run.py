@@ -46,6 +46,7 @@ class Run:
     devices: tuple[str, ...] = DEVICES  #: names of profiles
     workloads: tuple[str, ...] = ()  #: only these; empty: all
     others: tuple[str, ...] = ()  #: patches that are installed beside this one
+    strict_new: bool = False  #: what has no record is red
     nightly: bool = False  #: every workload, and what each kernel needs once compiled; otherwise those of pre-merge
     limits: Limits = field(default_factory=Limits)
     shelf: str | None = None  #: folder of what runs of the same content share; None: everything is measured
@@ -73,7 +74,7 @@ class Run:
         words += [f"--device {name}" for name in self.devices if self.devices != DEVICES]
         words += [f"--workload {name}" for name in self.workloads]
         words += [f"--with {_quoted(other)}" for other in self.others]
-        words += ["--nightly"] * self.nightly
+        words += ["--strict-new"] * self.strict_new + ["--nightly"] * self.nightly
         words += [] if self.reuse else _elsewhere(Path(self.folder))
         return Command(name="gate", arguments=tuple(words))
 

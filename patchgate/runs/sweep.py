@@ -126,7 +126,7 @@ class Sweep:
             reuse=True,
         )
         verdicts = judge_patch(run, workers=self.workers, quiet=True)
-        if not any(verdict.colour is Colour.GREY for verdict in verdicts):
+        if all(verdict.is_judged for verdict in verdicts):
             # What the machine kept from being judged is tried again next time.
             write_atomically(self._mark(job), self._key(job, python))
         return JobResult(job=job, verdicts=verdicts, seconds=time.monotonic() - began)

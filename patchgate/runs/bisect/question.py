@@ -132,9 +132,9 @@ def read_verdicts(question: Question, verdicts: list[Verdict]) -> Reading:
     match = next((v for v in verdicts if v.code == question.name and v.colour is Colour.RED), None)
     if match:
         return Reading(answer=Answer.BAD, shown=f"{match.code} {match.subject}: {match.actual}")
-    grey = next((v for v in verdicts if v.colour is Colour.GREY), None)
-    if grey or not verdicts:
-        return inconclusive(f"{grey.code} {grey.actual}" if grey else "nothing was judged")
+    missing = next((v for v in verdicts if not v.is_judged), None)
+    if missing or not verdicts:
+        return inconclusive(f"{missing.code} {missing.actual}" if missing else "nothing was judged")
     return Reading(answer=Answer.GOOD, shown=f"no {question.name}")
 
 

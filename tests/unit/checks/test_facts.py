@@ -12,6 +12,7 @@ from patchgate.model.facts import check_of
 from patchgate.model.records import (
     Case,
     Cause,
+    Colour,
     Command,
     Expectation,
     Facts,
@@ -73,7 +74,7 @@ RAISED = {
     ("PG300", "PG400", "PG430"): {},
     ("PG301", "PG401", "PG431"): {"now": (6, 5)},
     ("PG302", "PG402", "PG432"): {"now": (5, 5)},
-    ("PG303", "PG403", "PG433"): {"held": (None, None)},
+    ("PG303", "PG403", "PG433"): {"held": (None, None), "now": (4, 4)},
     ("PG304", "PG404", "PG434"): {"now": (4, 4)},
     ("PG305", "PG405", "PG435"): {"now": (6, 6)},
     ("PG306", "PG406", "PG436"): {"known": "TypeError: boom"},
@@ -127,7 +128,7 @@ def test_the_patched_facts_are_judged_although_the_unpatched_side_failed(now, co
         ({"held": (6, 6), "now": (6, 6)}, "6", "6"),
         ({"now": (6, 5)}, "4 (unpatched 6)", "5"),
         ({"now": (5, 5)}, "4 (unpatched recorded 6, now 5)", "5"),
-        ({"held": (None, None)}, "a record (unpatched now: 6)", "4"),
+        ({"held": (None, None)}, "6, as without the patch (nothing is recorded)", "4"),
         ({"now": (6, None)}, "4 (unpatched 6)", "absent"),
         ({"now": (6, MISSING)}, "4 (unpatched 6)", "unmeasured (no counter)"),
         ({"held": ((2, 6), (2, 4)), "now": ((2, 6), (2,))}, "[2 4] (unpatched [2 6])", "[2]"),
@@ -144,6 +145,7 @@ def test_a_verdict_says_what_was_expected_and_what_is(state, expected, actual):
         ({}, ("6", "4", "4")),
         ({"now": (5, (2, 1))}, ("5", "[2 1]", "4")),
         ({"held": (None, None), "now": (None, "a b")}, (None, '"a b"', None)),
+        ({"held": (None, None), "now": (4, 4)}, (None, None, None)),
         ({"now": (6, None)}, ("6", None, "4")),
         ({"now": (6, MISSING)}, ("6", "unmeasured (no counter)", "4")),
     ],
@@ -151,7 +153,7 @@ def test_a_verdict_says_what_was_expected_and_what_is(state, expected, actual):
 def test_a_verdict_carries_the_values_that_it_compares(state, values):
     (verdict,) = judge(**state)
     assert (verdict.before, verdict.after, verdict.recorded) == values
-    assert (verdict.item, verdict.fact) == ("stack.h200", "loads.max")
+    assert (verdict.item, verdict.fact) == ("stack.h200", "" if verdict.kind is Kind.NEW else "loads.max")
 
 
 def test_a_case_that_failed_has_no_values():
@@ -169,10 +171,50 @@ def test_only_a_regression_has_the_next_step_of_its_case():
     assert [step == ("read the code", (AGAIN,)) for step in steps] == [True, False, False]
 
 
+@pytest.mark.parametrize(("strict", "colour"), [(False, Colour.GREY), (True, Colour.RED)])
+def test_equal_facts_without_a_record_are_one_verdict_which_only_a_strict_run_makes_red(strict, colour):
+    facts: Facts = {"loads": (1,), "stores": (2,), "bytes.total": 3}
+    sides = observation(facts), observation(facts, patch="mine")
+    (verdict,) = judge_facts("kernels", compared(*sides, {}, {}, strict=strict))
+    assert (verdict.code, verdict.colour, verdict.subject) == ("PG303", colour, "stack.h200")
+    assert verdict.actual == "3 facts, the same with and without the patch: accept to record"
+
+
+def test_without_a_record_the_facts_that_the_patch_changes_are_red_and_the_others_one_grey_verdict():
+    facts: Facts = {"loads": (1,), "stores": (2,), "bytes.total": 3}
+    sides = observation(facts), observation(facts | {"loads": (4,)}, patch="mine")
+    changed, new = judge_facts("kernels", compared(*sides, {}, {}))
+    assert (changed.code, changed.kind, changed.fact, changed.where) == (
+        "PG301",
+        Kind.CHANGED,
+        "loads",
+        "code/stack.py",
+    )
+    assert (changed.advice, changed.commands) == ("read the code", (AGAIN,))
+    assert (new.kind, new.actual.partition(",")[0]) == (Kind.NEW, "2 facts")
+
+
+def test_a_fact_that_golden_does_not_have_yet_is_new_beside_those_that_it_has():
+    held: Facts = {"loads": (1,)}
+    facts: Facts = held | {"registers": 3}
+    told = judge_facts("kernels", compared(observation(facts), observation(facts, patch="mine"), held, held))
+    assert [verdict.kind for verdict in told] == [Kind.PASS, Kind.NEW]
+
+
+@pytest.mark.parametrize("check", ["kernels", "graph"])
+def test_a_patch_that_makes_a_workload_compile_is_one_change_where_nothing_is_recorded(check):
+    sides = observation(cause=Cause.RAISED), observation({"loads": (1,), "stores": (2,)}, patch="mine")
+    unrecorded = Expectation(recorded=False)
+    both = replace(compared(*sides, {}, {}), recorded=unrecorded, recorded_unpatched=unrecorded)
+    told = [(verdict.kind, verdict.fact, verdict.actual) for verdict in judge_facts(check, both)]
+    assert told == ([(Kind.CHANGED, "compiles", "compiles")] if check == "kernels" else [])
+
+
 def test_facts_come_in_the_order_of_their_names():
     facts = {"stores": (1,), "bytes.read": 2, "loads": (1,)}
     sides = observation(facts), observation(facts, patch="mine")
-    told = judge_facts("kernels", compared(*sides, {"kernels.defined": 1}, {"aten.ops": 1}))
+    held: Facts = dict.fromkeys((*facts, "kernels.defined"), 0)
+    told = judge_facts("kernels", compared(*sides, held, held | {"aten.ops": 1}))
     names = ["aten.ops", "bytes.read", "kernels.defined", "loads", "stores"]
     assert [verdict.subject for verdict in told] == [f"stack.h200 {name}" for name in names]
 

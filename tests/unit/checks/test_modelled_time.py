@@ -30,6 +30,14 @@ def test_the_budget_has_two_sides(after, code):
     assert (verdict.colour is Colour.GREEN) is (verdict.where is None) is (code == "PG623")
 
 
+@pytest.mark.parametrize("after", [900.0, 1100.0])
+def test_a_change_is_red_against_a_budget_that_is_claimed_and_a_grey_note_otherwise(after):
+    budget = Budget(low=-0.005, high=0.005)
+    told = [(v.code, v.colour) for given in ({}, {"modelled_time": budget}) for v in judge(1000.0, after, **given)]
+    code = "PG621" if after > 1000 else "PG622"
+    assert told == [(code, Colour.GREY), (code, Colour.RED)]
+
+
 def test_a_change_that_is_budgeted_is_within_it_and_none_is_not():
     claimed = {"modelled_time": Budget(low=-0.02, high=-0.01)}
     assert [judge(1000.0, after, **claimed)[0].code for after in (985.0, 1000.0)] == ["PG623", "PG621"]

@@ -21,23 +21,17 @@ def observed(folder, monkeypatch):
     return folder
 
 
-def accept(*arguments):
-    return CliRunner().invoke(cli, ["accept", "--folder", "out", "--golden", "golden", *arguments])
+def accept(*arguments, typed=None):
+    return CliRunner().invoke(cli, ["accept", "--folder", "out", "--golden", "golden", *arguments], input=typed)
 
 
-def test_the_diff_is_shown_before_the_reason_is_asked_for(observed):
+def test_every_fact_is_shown_before_the_reason_is_asked_for(observed):
     result = accept()
     assert_expected_inline(
         result.output,
         """\
---- golden/stack.h200.txt
-+++ golden/stack.h200.txt
-@@ -0,0 +1,5 @@
-+# stack on h200
-+schema 1
-+
-+[unpatched]
-+loads  2.11.0  6
+golden/stack.h200.txt
+  unpatched  loads  2.11.0  6
 """,
     )
     assert isinstance(result.exception, UsageError)
@@ -46,14 +40,26 @@ def test_the_diff_is_shown_before_the_reason_is_asked_for(observed):
 
 
 def test_with_a_reason_golden_and_its_history_are_written(observed):
-    result = accept("--reason", "first")
+    result = accept("--reason", "first", "--yes")
     assert result.exit_code == 0
-    assert result.output.splitlines()[-1] == "1 files below golden changed; read the diff, then commit them"
+    assert result.output.splitlines()[-1] == "1 facts in 1 files written below golden; commit them"
     assert {path.name for path in (observed / "golden").iterdir()} == {"stack.h200.txt", "HISTORY.md"}
 
 
+@pytest.mark.parametrize(("typed", "written"), [("y\n", True), ("n\n", False), ("", False)])
+def test_a_person_is_asked_before_anything_is_written(observed, monkeypatch, typed, written):
+    monkeypatch.setattr("patchgate.cli.accept.has_terminal", lambda: True)
+    assert "write 1 facts in 1 files? [y/N]" in accept("--reason", "first", typed=typed).output
+    assert (observed / "golden").exists() is written
+
+
+def test_where_nobody_can_be_asked_nothing_is_written_without_yes(observed):
+    result = accept("--reason", "first")
+    assert (result.exception.where, (observed / "golden").exists()) == ("--yes", False)
+
+
 def test_accepting_twice_changes_nothing_the_second_time(observed):
-    accept("--reason", "first")
+    accept("--reason", "first", "--yes")
     assert accept("--reason", "second").output == "golden already says what the last run observed\n"
 
 

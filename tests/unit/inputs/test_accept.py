@@ -80,18 +80,16 @@ def test_only_files_that_were_observed_are_touched(folder):
     assert (folder / "mlp.h200.txt").read_text() == before
 
 
-def test_the_diff_has_the_lines_that_moved_and_nothing_else(folder):
+def test_each_fact_that_changes_is_one_line_with_its_releases(folder):
     accept(folder, seen(loads=6, stores=1), seen("2.12.1", loads=6, stores=1))
     (change,) = plan_changes([seen("2.12.1", loads=2, stores=1)], RELEASES, folder)
-    assert_expected_inline(
-        change.diff,
-        """\
---- stack.h200.txt
-+++ stack.h200.txt
-@@ -5 +5,2 @@
--loads  2.11.0..2.12.1  6
-+loads  2.11.0  6
-+loads  2.12.1  2""",
+    assert change.facts == ("unpatched  loads  2.12.1  6 -> 2",)
+    both = [seen("2.12.1", loads=6, kinds=(1, 2)), seen("2.12.1", "mine", loads=4, kinds=(1, 2))]
+    (change,) = plan_changes(both, RELEASES, folder)
+    assert change.facts == (
+        "mine  loads  2.12.1  4",
+        "unpatched  kinds  2.12.1  [1 2]",
+        "unpatched  stores  2.12.1  1 -> nothing",
     )
 
 
@@ -134,7 +132,7 @@ def test_a_file_that_cannot_be_written_keeps_its_old_text(folder, monkeypatch):
 
     monkeypatch.setattr(os, "fsync", full)
     with pytest.raises(OSError, match="disk full"):
-        write_changes([Change(path=change.path, before=before, after="new")], "why", folder)
+        write_changes([Change(path=change.path, after="new", facts=())], "why", folder)
     assert (change.path.read_text(), (folder / HISTORY).read_text()) == (before, history)
 
 

@@ -23,6 +23,10 @@ def verdicts(*kinds: Kind) -> list[Verdict]:
         ([GREEN, RED, GREY], 1),
         ([], 3),
         ([GREY], 4),
+        ([Kind.NEW], 0),
+        ([GREEN, Kind.ESTIMATE], 0),
+        ([Kind.NEW, GREY], 4),
+        ([Kind.UNRECORDED, GREY], 1),
         ([GREEN, GREY], 4),
     ],
 )
@@ -34,9 +38,11 @@ def test_every_kind_has_a_colour():
     assert COLOURS.keys() == set(Kind)
 
 
-def test_only_what_could_not_be_judged_is_grey():
+def test_what_is_grey_could_not_be_judged_or_is_for_a_reader():
     grey = {kind for kind, colour in COLOURS.items() if colour is Colour.GREY}
-    assert grey == {Kind.INFRA, Kind.UNMEASURED, Kind.AMBIGUOUS}
+    assert grey == {Kind.INFRA, Kind.UNMEASURED, Kind.AMBIGUOUS, Kind.NEW, Kind.ESTIMATE}
+    unjudged = {kind for kind in Kind if not verdicts(kind)[0].is_judged}
+    assert unjudged == {Kind.INFRA, Kind.UNMEASURED, Kind.AMBIGUOUS}
 
 
 @pytest.mark.parametrize(("patch", "told"), [(None, "stack.h200.2.11.0.unpatched"), ("mine", "stack.h200.2.11.0.mine")])

@@ -39,7 +39,7 @@ def test_where_nothing_was_judged_there_is_no_cell(verdicts):
     [
         ([Kind.PASS, Kind.PASS], Colour.GREEN, 2),
         ([Kind.PASS, Kind.INFRA], Colour.GREY, 1),
-        ([Kind.PASS, Kind.INFRA, Kind.NEW, Kind.STALE], Colour.RED, 2),
+        ([Kind.PASS, Kind.INFRA, Kind.CHANGED, Kind.STALE], Colour.RED, 2),
     ],
 )
 def test_a_cell_says_its_worst_colour_and_how_often(kinds, colour, count):
@@ -48,8 +48,8 @@ def test_a_cell_says_its_worst_colour_and_how_often(kinds, colour, count):
 
 
 def test_a_cell_has_the_codes_of_its_worst_colour_only():
-    told = [one(Kind.PASS), one(Kind.NEW, "PG303"), one(Kind.STALE, "PG306"), one(Kind.NEW, "PG303")]
-    assert view(told, ["2.9.0"]).lines[0].cells[0].codes == ("PG303", "PG306")
+    told = [one(Kind.NEW, "PG303"), one(Kind.CHANGED, "PG301"), one(Kind.STALE, "PG306"), one(Kind.CHANGED, "PG301")]
+    assert view(told, ["2.9.0"]).lines[0].cells[0].codes == ("PG301", "PG306")
 
 
 def test_blocks_are_red_first_and_then_in_reading_order(verdicts):
@@ -90,7 +90,8 @@ def test_a_verdict_without_a_release_is_in_no_column_but_in_a_block():
     ("kinds", "summary"),
     [
         ([], "0 red, 0 green"),
-        ([Kind.PASS, Kind.NEW, Kind.NEW], "2 red, 1 green"),
+        ([Kind.PASS, Kind.STALE, Kind.STALE], "2 red, 1 green"),
+        ([Kind.PASS, Kind.NEW, Kind.ESTIMATE, Kind.INFRA], "0 red, 1 green, 1 not judged, 2 grey notes"),
         ([Kind.PASS, Kind.INFRA], "0 red, 1 green, 1 not judged"),
     ],
 )

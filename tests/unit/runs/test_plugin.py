@@ -146,7 +146,7 @@ def test_what_another_check_tells_is_skipped_and_leaves_no_verdict(gate):
 
 
 def test_a_red_instance_is_not_told_twice(gate):
-    _, verdicts = gate(says(Kind.NEW))
+    _, verdicts = gate(says(Kind.STALE))
     assert [verdict.code for verdict in verdicts] == ["PG301"]
 
 
@@ -159,19 +159,19 @@ def test_what_is_red_is_said_at_once_and_what_is_green_is_not(gate, capsys):
     def ask(context: CheckContext, at: Instance) -> list[Verdict]:
         if at.case.torch == "2.12.1":
             raise SystemExit
-        return [verdict(Kind.PASS), verdict(Kind.NEW)]
+        return [verdict(Kind.PASS), verdict(Kind.STALE)]
 
     gate(ask, rows=ROWS | {"2.12.1": "python"})
     printed = capsys.readouterr().out
-    line = "PG301 kernels new on torch 2.11.0: 6"
+    line = "PG301 kernels stale on torch 2.11.0: 6"
     assert line in printed.splitlines()
     assert printed.index(line) < printed.index("[kernels-2.12.1]")
     assert "kernels pass" not in printed
 
 
 def test_what_is_said_at_once_cannot_recolour_or_turn_the_terminal(gate, capsys):
-    gate(lambda context, at: [verdict(Kind.NEW, actual="\x1b[2J\u202e\x07b")])
-    assert r"PG301 kernels new on torch 2.11.0: \x1b[2J\u202e\x07b" in capsys.readouterr().out.splitlines()
+    gate(lambda context, at: [verdict(Kind.STALE, actual="\x1b[2J\u202e\x07b")])
+    assert r"PG301 kernels stale on torch 2.11.0: \x1b[2J\u202e\x07b" in capsys.readouterr().out.splitlines()
 
 
 def test_a_check_without_environments_has_no_instance(gate):
