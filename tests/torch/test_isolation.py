@@ -72,6 +72,15 @@ def test_a_reply_cannot_be_forged_by_printing(apply):
     assert apply('import os\nos.write(1, b\'{"changed": ["everything"]}\\n\')', seconds=60)["changed"] == []
 
 
+def test_bytecode_is_written_by_the_server_and_not_by_a_patch(torch, apply, tmp_path):
+    (tmp_path / "beside.py").write_text("answer = 42\n")
+    tell = "import sys, torch._inductor.ir as ir\nraise ValueError(ir.__cached__)"
+    cached = failure_of(apply(tell, seconds=60)).signature.removeprefix("ValueError: ")
+    assert os.path.isfile(cached)
+    apply(f"import sys\nsys.path.insert(0, {str(tmp_path)!r})\nimport beside", seconds=60)
+    assert not list(tmp_path.rglob("*.pyc"))
+
+
 def test_what_a_patch_leaves_running_ends_with_it(apply, tmp_path):
     mark = f"patchgate-leftover-{tmp_path.name}"
     apply(f"import subprocess; subprocess.Popen(['sh', '-c', 'sleep 600; : {mark}'])", seconds=60)

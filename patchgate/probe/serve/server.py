@@ -18,6 +18,7 @@ import signal
 import socket
 import sys
 import tempfile
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -35,6 +36,20 @@ _PR_SET_CHILD_SUBREAPER = 36
 _TRACEBACK_SECONDS = 5
 
 
+@contextlib.contextmanager
+def _keeping_bytecode() -> Iterator[None]:
+    """Within it, what is imported is compiled once for every later server of this environment.
+
+    uv installs torch without bytecode, and to compile its sources takes more than half of the time of a warm-up.
+    """
+    unchanged, sys.dont_write_bytecode = sys.dont_write_bytecode, False
+    try:
+        yield
+    finally:
+        sys.dont_write_bytecode = unchanged
+
+
+@_keeping_bytecode()
 def warm_up() -> None:
     """Import what a compile imports and generate code for one small CPU graph."""
     # NVML answers without creating a context, which a forked child could not use.
