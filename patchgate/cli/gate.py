@@ -31,6 +31,7 @@ from patchgate.model.paths import DEVICES, shown
 from patchgate.model.records import Verdict, exit_code
 from patchgate.model.text import did_you_mean
 from patchgate.report.commands import is_through_nox
+from patchgate.report.coverage import answer_lines
 from patchgate.report.github import render_annotations
 from patchgate.report.junit import render_junit
 from patchgate.report.markdown import render_markdown
@@ -127,7 +128,10 @@ def _show(run: Run, verdicts: list[Verdict], html: Path | None = None) -> NoRetu
     patch = load_patch(Path(run.patch))
     title = " ".join(filter(None, (patch.id, patch.claims.title, patch.claims.source)))
     shown_view = view(verdicts, run.torches)
-    to_stdout(lambda console: show_run(console, title, shown_view))
+    code, html = exit_code(verdicts), html or folder / REPORT
+    answer = answer_lines(run, verdicts, shown_view, workloads_with(Path(run.patch)), code)
+    answer.insert(-1, f"results: {shown(folder)}/verdicts.json, junit.xml, summary.md; {shown(html)}")
+    to_stdout(lambda console: show_run(console, title, shown_view, answer))
     write_atomically(folder / "junit.xml", render_junit(verdicts))
     markdown = render_markdown(title, shown_view)
     write_atomically(folder / "summary.md", markdown)
@@ -138,13 +142,8 @@ def _show(run: Run, verdicts: list[Verdict], html: Path | None = None) -> NoRetu
     if os.environ.get("GITHUB_ACTIONS") == "true":
         checkout = Path(os.environ.get("GITHUB_WORKSPACE", "")).resolve()
         click.echo("\n".join(render_annotations(shown_view, checkout)))
-    code = exit_code(verdicts)
-    html = html or folder / REPORT
     judged = [results_of(run, patch, verdicts)]
     write_html(html, patch.id, judged, since=folder / VERDICTS, code=code, history=SWEEP_HISTORY)
-    if code == 3:
-        click.echo("nothing was judged: no workload, device or row was selected")
-    click.echo(f"results: {shown(folder)}/verdicts.json, junit.xml, summary.md; {shown(html)}; exit code {code}")
     sys.exit(code)
 
 

@@ -21,6 +21,12 @@ def escape(text: str) -> str:
 def render_markdown(title: str, view: RunView, quote: Callable[[str], str] = escape) -> str:
     """Title, summary, matrix and blocks; `quote` makes plain text of what a patch or torch has said."""
     lines = [f"## {quote(title)}", "", view.summary, ""]
+    for number, group in enumerate(view.causes, 1):
+        first = group.evidence
+        on = f" on torch {first.torch}" if first.torch else ""
+        evidence = f"{first.code} {quote(first.subject)}{on}: {quote(first.actual)}"
+        lines += [f"{number}. **{group.cause.sentence}**", f"   {evidence}"]
+    lines += [""] if view.causes else []
     lines += [_row(["check", "item", *(f"torch {torch}" for torch in view.torches)])]
     lines += [_row(["---"] * (2 + len(view.torches)))]
     lines += [_row([quote(line.check), quote(line.item), *(_cell(cell) for cell in line.cells)]) for line in view.lines]
@@ -43,7 +49,7 @@ def _cell(cell: MatrixCell | None) -> str:
 
 
 def _block(block: Block, quote: Callable[[str], str]) -> Iterator[str]:
-    judged = "" if block.colour is Colour.RED else " (not judged)"
+    judged = " (not judged)" if block.unjudged else ""
     yield f"### {block.code} {block.title}{judged}"
     yield ""
     yield _row(["torch", quote(block.check), "expected", "actual"])

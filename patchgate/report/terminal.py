@@ -1,4 +1,4 @@
-"""The view in a terminal: the matrix, then a block for each code to act on.
+"""The view in a terminal: the checks that are not green, what the patch does, the causes, and the answer as last lines.
 
 Long lists are cut and say so; greens are only counted.
 """
@@ -8,22 +8,26 @@ from __future__ import annotations
 import io
 import os
 import sys
-from collections.abc import Callable, Iterator
-from functools import partial
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from textwrap import shorten
 
 from rich.box import SIMPLE_HEAD
-from rich.console import Console, Group, RenderableType
-from rich.padding import Padding
+from rich.console import Console, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from patchgate.model.records import Colour
+from patchgate.model.records import Colour, Verdict
 from patchgate.model.text import escape_control
-from patchgate.report.view import Block, MatrixCell, RunView
+from patchgate.report.causes import CauseGroup
+from patchgate.report.commands import next_step, typed
+from patchgate.report.view import Block, MatrixCell, MatrixLine, RunView
 
 _STYLES = {Colour.GREEN: "green", Colour.RED: "bold red", Colour.GREY: "yellow"}
-# Entries and places of a block that are shown.
-_ENTRIES, _PLACES = 16, 3
+# Rows of the matrix, notes of a kind and entries of a grey block that are shown.
+_ROWS, _NOTES, _GREY = 16, 4, 3
+# Characters of a text, and of the names of checks without a row of their own.
+_LONG, _NAMES = 280, 60
 # Columns of a label, and of a log: it is not 80 wide.
 _LABEL, _LOG = 7, 140
 
@@ -39,31 +43,63 @@ def to_stdout(show: Callable[[Console], None]) -> None:
         print(line.rstrip())
 
 
-def show_run(console: Console, title: str, view: RunView) -> None:
-    """Print a run: title, matrix, blocks, summary."""
+def show_run(console: Console, title: str, view: RunView, answer: Sequence[str] = ()) -> None:
+    """Print a run: title, matrix, notes, grey blocks, causes, and the lines of the answer."""
     console.print(Text(escape_control(title), style="bold"))
     console.print(_matrix(view))
     for heading, lines in view.notes:
-        note = Group(Text(heading, style="bold"), *(Text(escape_control(line)) for line in lines))
-        console.print(Padding(note, (0, 0, 1, 0)))
+        for at, line in enumerate(_cut(lines, _NOTES)):
+            label = f"{heading}: " if at == 0 else " " * (len(heading) + 2)
+            print_line(console, label + line)
     for block in view.blocks:
-        console.print(Padding(Group(*_block(block)), (0, 0, 1, 0)))
-    style = _STYLES[Colour.RED if view.counts[Colour.RED] else Colour.GREEN]
-    console.print(Text(view.summary, style=style))
+        if block.colour is Colour.GREY:
+            _show_grey(console, block)
+    for number, group in enumerate(view.causes, 1):
+        _show_cause(console, number, group)
+    console.print()
+    for line in answer[:-1]:
+        console.print(Text(escape_control(line)))
+    console.print(Text(answer[-1] if answer else view.summary, style=_STYLES[view.colour]))
+
+
+def print_line(console: Console, text: str, style: str = "") -> None:
+    """Print one line, cut where the terminal ends."""
+    line = Text(escape_control(" ".join(text.splitlines())), style=style)
+    console.print(line, no_wrap=True, overflow="ellipsis", crop=True)
+
+
+def _cut(lines: Sequence[str], most: int) -> Iterator[str]:
+    yield from lines[:most]
+    if len(lines) > most:
+        yield f"and {len(lines) - most} more, in the report"
 
 
 def _matrix(view: RunView) -> Table:
-    table = Table(box=SIMPLE_HEAD, pad_edge=False)
+    """The items that are red or not judged, and a row of counts for all others."""
+    table = Table(box=SIMPLE_HEAD, pad_edge=False, show_edge=False)
     table.add_column("check", no_wrap=True)
     table.add_column("item", overflow="fold")  # the only one that may give way
     for torch in view.torches:
         table.add_column(torch, no_wrap=True)
+    opened = [line for line in view.lines if _is_open(line)]
     before = ""
-    for line in view.lines:
+    for line in opened[:_ROWS]:
         check = line.check if line.check != before else ""
         before = line.check
         table.add_row(Text(check), Text(escape_control(line.item)), *(_cell_text(cell) for cell in line.cells))
+    if len(opened) > _ROWS:
+        table.add_row(Text("..."), Text(f"{len(opened) - _ROWS} more rows, in the report"))
+    rest = [line for line in view.lines if not _is_open(line)]
+    if rest:
+        checks = shorten(", ".join(dict.fromkeys(line.check for line in rest)), _NAMES, placeholder=" ...")
+        cells = [_sum_text([line.cells[at] for line in rest]) for at in range(len(view.torches))]
+        table.add_row(Text("others" if opened else "all"), Text(escape_control(checks)), *cells)
     return table
+
+
+def _is_open(line: MatrixLine) -> bool:
+    """Whether a line is worth a row of its own: something of it is red, or could not be judged."""
+    return any(cell and (cell.colour is Colour.RED or cell.unjudged) for cell in line.cells)
 
 
 def _cell_text(cell: MatrixCell | None) -> Text:
@@ -73,25 +109,66 @@ def _cell_text(cell: MatrixCell | None) -> Text:
     return Text(f"{codes} {cell.count}", style=_STYLES[cell.colour])
 
 
-def _block(block: Block) -> Iterator[RenderableType]:
-    mark = "NOT JUDGED " if block.colour is Colour.GREY else ""
-    yield Text(f"{mark}{block.code}  {block.title}", style=_STYLES[block.colour])
-    field = partial(labelled, width=max(_LABEL, len(block.check)))
-    for entry in block.entries[:_ENTRIES]:
-        on = f" on torch {', '.join(entry.torches)}" if entry.torches else ""
-        yield field(block.check, f"{entry.subject}{on}")
-        yield field("", f"expected {entry.expected}")
-        yield field("", f"actual   {entry.actual}")
-    if len(block.entries) > _ENTRIES:
-        yield field("", f"and {len(block.entries) - _ENTRIES} more, all in verdicts.json")
-    for place in block.places[:_PLACES]:
-        yield field("where", place)
-    if len(block.places) > _PLACES:
-        yield field("", f"and {len(block.places) - _PLACES} more")
-    yield field("why", block.why)
-    for step in block.next:
-        yield field("next", step)
-    yield field("", f"patchgate explain {block.code}")
+def _sum_text(cells: Sequence[MatrixCell | None]) -> Text:
+    """`1274 ok, 2 grey`."""
+    counts = Counter[Colour]()
+    for cell in cells:
+        if cell:
+            counts[cell.colour] += cell.count
+    words = ((Colour.GREEN, "ok"), (Colour.GREY, "grey"))
+    texts = [Text(f"{counts[colour]} {word}", style=_STYLES[colour]) for colour, word in words if counts[colour]]
+    return Text(", ").join(texts) if texts else Text("-", style="dim")
+
+
+def _show_grey(console: Console, block: Block) -> None:
+    """A line for each entry, and the command to type."""
+    mark = "not judged: " if block.unjudged else ""
+    print_line(console, f"{mark}{block.code} {block.title}", style=_STYLES[block.colour])
+    entries = [f"{entry.subject}{_on(entry.torches)}: {entry.actual}" for entry in block.entries]
+    for line in _cut(entries, _GREY):
+        print_line(console, f"  {line}")
+    advice, commands = block.steps[0]
+    if commands or block.unjudged:
+        print_line(console, f"  next: {typed(commands[0]) if commands else advice}")
+
+
+def _show_cause(console: Console, number: int, group: CauseGroup) -> None:
+    """What happened, the strongest evidence, what to do, and the other verdicts."""
+    evidence = group.evidence
+    console.print()
+    console.print(Text(f"{number}. {group.cause.sentence}", style=_STYLES[Colour.RED]))
+    fields = (
+        (evidence.code, shorten(verdict_text(evidence), _LONG, placeholder=" ...")),
+        ("", f"expected: {evidence.expected}" if evidence.expected else ""),
+        ("where", evidence.where or ""),
+        ("do", _step_text(evidence)),
+    )
+    for label, text in fields:
+        if text:
+            console.print(labelled(label, text))
+    others = defaultdict(list)
+    for verdict in group.verdicts[1:]:
+        others[verdict.code].append(verdict)
+    for code, verdicts in others.items():
+        times = f" ({len(verdicts)} times)" if verdicts[1:] else ""
+        print_line(console, f"{'also':>{_LABEL}} {code}{times} {verdict_text(verdicts[0])}")
+
+
+def _step_text(verdict: Verdict) -> str:
+    """The next step; of long advice the first sentence, and where the rest is."""
+    if len(verdict.advice) <= _LONG:
+        return next_step(verdict.advice, verdict.commands)
+    first, _, _ = verdict.advice.partition(". ")
+    return next_step(f"{first} (more: patchgate explain {verdict.code})", verdict.commands)
+
+
+def verdict_text(verdict: Verdict) -> str:
+    """What was judged and what came out, without the code."""
+    return f"{verdict.check} {verdict.subject}{_on([verdict.torch])}: {verdict.actual}"
+
+
+def _on(torches: Sequence[str]) -> str:
+    return f" on torch {', '.join(torches)}" if any(torches) else ""
 
 
 def labelled(label: str, text: str, width: int = _LABEL) -> RenderableType:

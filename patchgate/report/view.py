@@ -13,6 +13,7 @@ from packaging.version import Version
 
 from patchgate.checks.registry import catalogue, families
 from patchgate.model.records import Colour, Command, Verdict
+from patchgate.report.causes import CauseGroup, cause_of, count_text, group_by_cause
 from patchgate.report.commands import next_step
 
 # Facts that sum up what a patch changes, where golden records a change.
@@ -27,6 +28,7 @@ class MatrixCell:
     colour: Colour  #: the worst of its verdicts
     count: int  #: how many have that colour
     codes: tuple[str, ...]  #: of those
+    unjudged: bool  #: one of its verdicts is no judgement
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,11 +52,13 @@ class Entry:
 
 @dataclass(frozen=True, kw_only=True)
 class Block:
-    """The verdicts of one check with one code that is not green."""
+    """The verdicts of one check with one code and one cause that are not green."""
 
     code: str
     title: str
     colour: Colour
+    cause: str  #: the name of the cause; empty where it is not red
+    unjudged: bool  #: some of its verdicts are no judgement
     check: str
     cell: tuple[str, str] | None  #: item and torch of the first verdict that has a place in the matrix
     entries: tuple[Entry, ...]
@@ -76,7 +80,8 @@ class RunView:
     lines: tuple[MatrixLine, ...]  #: in reading order
     replaces: tuple[str, ...]  #: what running the patch does, where nothing is wrong with that; a line for each effect
     changes: tuple[str, ...]  #: a line for each case that is changed as recorded
-    blocks: tuple[Block, ...]  #: red before grey
+    causes: tuple[CauseGroup, ...]  #: what the red verdicts share, in reading order
+    blocks: tuple[Block, ...]  #: red ones in the order of their causes, then grey ones
     counts: dict[Colour, int]  #: verdicts by colour
     unjudged: int  #: how many of the grey ones are no judgement
 
@@ -87,13 +92,13 @@ class RunView:
 
     @property
     def notes(self) -> tuple[tuple[str, tuple[str, ...]], ...]:
-        """What the patch does, besides its verdicts: (heading, lines)."""
-        both = (("what the patch replaces", self.replaces), ("what the patch changes, as recorded", self.changes))
+        """What the patch does, besides its verdicts: (label, lines)."""
+        both = (("replaces", self.replaces), ("changes, as recorded", self.changes))
         return tuple((heading, lines) for heading, lines in both if lines)
 
     @property
     def summary(self) -> str:
-        judged = f"{self.counts[Colour.RED]} red, {self.counts[Colour.GREEN]} green"
+        judged = f"{count_text(self.causes)}, {self.counts[Colour.GREEN]} green"
         notes = self.counts[Colour.GREY] - self.unjudged
         grey = ((self.unjudged, "not judged"), (notes, "grey note" + "s" * (notes > 1)))
         return ", ".join([judged, *(f"{count} {what}" for count, what in grey if count)])
@@ -102,6 +107,7 @@ class RunView:
 def view(verdicts: Sequence[Verdict], torches: Sequence[str]) -> RunView:
     """The view of a run over `torches`; verdicts may come in any order."""
     columns = tuple(sorted(torches, key=Version))
+    causes = group_by_cause(verdicts)
     cells = {place: cell_of(group) for place, group in group_by_cell(verdicts).items()}
     lines = tuple(
         MatrixLine(check=check, item=item, cells=tuple(cells.get((check, item, torch)) for torch in columns))
@@ -113,7 +119,8 @@ def view(verdicts: Sequence[Verdict], torches: Sequence[str]) -> RunView:
         lines=lines,
         replaces=tuple(_replaces(verdicts)),
         changes=tuple(_changes(verdicts)),
-        blocks=tuple(_blocks(verdicts, columns)),
+        causes=causes,
+        blocks=tuple(_blocks(verdicts, columns, [group.cause.name for group in causes])),
         counts={colour: counts[colour] for colour in Colour},
         unjudged=sum(not v.is_judged for v in verdicts),
     )
@@ -142,7 +149,8 @@ def cell_of(verdicts: Sequence[Verdict]) -> MatrixCell:
     """What these verdicts of one cell say together; there is at least one."""
     worst = min((v.colour for v in verdicts), key=_WORST_FIRST.index)
     codes = [v.code for v in verdicts if v.colour is worst]
-    return MatrixCell(colour=worst, count=len(codes), codes=tuple(sorted({*codes})))
+    unjudged = not all(v.is_judged for v in verdicts)
+    return MatrixCell(colour=worst, count=len(codes), codes=tuple(sorted({*codes})), unjudged=unjudged)
 
 
 def _replaces(verdicts: Sequence[Verdict]) -> Iterator[str]:
@@ -168,16 +176,19 @@ def _with_commas(value: str) -> str:
     return f"{int(value):,}" if value.isdecimal() else value
 
 
-def _blocks(verdicts: Sequence[Verdict], torches: Collection[str]) -> list[Block]:
+def _blocks(verdicts: Sequence[Verdict], torches: Collection[str], causes: Sequence[str]) -> list[Block]:
     groups = defaultdict(list)
     for verdict in verdicts:
         if verdict.colour is not Colour.GREEN:
-            groups[verdict.check, verdict.code].append(verdict)
+            cause = cause_of(verdict).name if verdict.colour is Colour.RED else ""
+            groups[verdict.check, verdict.code, verdict.colour, cause].append(verdict)
     blocks = [
         Block(
             code=code,
             title=catalogue()[code].title,
-            colour=group[0].colour,
+            colour=colour,
+            cause=cause,
+            unjudged=not all(v.is_judged for v in group),
             check=check,
             cell=_first_cell(group, torches),
             entries=tuple(_entries(group)),
@@ -185,9 +196,10 @@ def _blocks(verdicts: Sequence[Verdict], torches: Collection[str]) -> list[Block
             why=group[0].why,
             steps=tuple(dict.fromkeys((v.advice, v.commands) for v in group)),
         )
-        for (check, code), group in groups.items()
+        for (check, code, colour, cause), group in groups.items()
     ]
-    return sorted(blocks, key=lambda b: (b.colour is not Colour.RED, _rank(b.check), b.code))
+    order = [*causes, ""]
+    return sorted(blocks, key=lambda b: (order.index(b.cause), _rank(b.check), b.code))
 
 
 def _first_cell(verdicts: Sequence[Verdict], torches: Collection[str]) -> tuple[str, str] | None:

@@ -15,7 +15,12 @@ def test_a_run_is_a_summary_a_matrix_and_blocks(verdicts):
         """\
 ## mine: a title
 
-4 red, 3 green, 1 not judged
+2 causes, 4 red verdicts, 3 green, 1 not judged
+
+1. **The patch applies on other releases than its manifest claims.**
+   PG201 versions on torch 2.9.0: a\\|b &lt;c>
+2. **The patch changes the graph or the generated code, and nobody has accepted that.**
+   PG301 stack.h200 loads on torch 2.12.1: [2 6]
 
 | check | item | torch 2.9.0 | torch 2.12.1 |
 | --- | --- | --- | --- |
@@ -67,7 +72,7 @@ def test_a_run_without_verdicts_is_an_empty_matrix():
         """\
 ## mine
 
-0 red, 0 green
+nothing red, 0 green
 
 | check | item | torch 2.9.0 |
 | --- | --- | --- |

@@ -6,7 +6,7 @@ from dataclasses import replace
 from expecttest import assert_expected_inline
 from rich.console import Console
 
-from patchgate.model.records import Code
+from patchgate.model.records import Code, Kind
 from patchgate.report.explain import show_code
 from patchgate.report.terminal import show_run, to_stdout
 from patchgate.report.view import view
@@ -20,75 +20,68 @@ def printed(show, *arguments, width=100):
     )
 
 
-def test_a_run_is_a_matrix_and_a_block_for_each_thing_to_act_on(verdicts):
+def test_a_run_is_what_is_not_green_the_causes_and_the_answer(verdicts):
     assert_expected_inline(
         printed(show_run, "mine: a title", view(verdicts, ["2.9.0", "2.12.1"])),
         """\
 mine: a title
+check     item             2.9.0     2.12.1
+--------------------------------------------
+gate      versions         PG201 1   -
+kernels   stack.h200       PG301 2   PG301 1
+parity    stack.cpu        PG508 1   -
+others    machine, graph   2 ok      -
+not judged: PG508 parity could not be measured
+  stack.cpu on torch 2.9.0: no g++
+  next: install g++
 
- check     item            2.9.0     2.12.1
- -------------------------------------------
- machine   sentinel.h200   ok 1      -
- gate      versions        PG201 1   -
- kernels   stack.h200      PG301 2   PG301 1
- graph     stack.h200      ok 1      -
- parity    stack.cpu       PG508 1   -
+1. The patch applies on other releases than its manifest claims.
+  PG201 gate versions on torch 2.9.0: a|b <c>
+        expected: ==2.9.0
+     do tighten
 
-PG201  applies where it is not claimed
-   gate versions on torch 2.9.0
-        expected ==2.9.0
-        actual   a|b <c>
-    why untested
-   next tighten
-        patchgate explain PG201
-
-PG301  kernel facts changed
-kernels stack.h200 loads on torch 2.9.0, 2.12.1
-        expected [2 4]
-        actual   [2 6]
-kernels stack.h200 loads.max on torch 2.9.0
-        expected 4
-        actual   6
+2. The patch changes the graph or the generated code, and nobody has accepted that.
+  PG301 kernels stack.h200 loads on torch 2.12.1: [2 6]
+        expected: [2 4]
   where code/stack.py
-    why worse kernels are merged
-   next mend the patch
-        patchgate explain PG301
+     do mend the patch
+   also PG301 (2 times) kernels stack.h200 loads on torch 2.9.0: [2 6]
 
-NOT JUDGED PG508  parity could not be measured
- parity stack.cpu on torch 2.9.0
-        expected runs
-        actual   no g++
-    why nobody looked
-   next install g++
-        patchgate explain PG508
-
-4 red, 3 green, 1 not judged""",
+2 causes, 4 red verdicts, 3 green, 1 not judged""",
     )
 
 
-def test_a_green_run_has_no_blocks(verdicts):
+def test_a_green_run_is_one_row(verdicts):
     green = [verdict for verdict in verdicts if verdict.colour.value == "green"]
     assert_expected_inline(
         printed(show_run, "mine", view(green, ["2.9.0"])),
         """\
 mine
+check   item                      2.9.0
+---------------------------------------
+all     machine, kernels, graph   2 ok
 
- check     item            2.9.0
- -------------------------------
- machine   sentinel.h200   ok 1
- kernels   stack.h200      -
- graph     stack.h200      ok 1
-
-0 red, 3 green""",
+nothing red, 3 green""",
     )
 
 
-def test_a_long_block_is_cut_and_says_so(verdicts):
-    many = [replace(verdicts[0], fact=f"fact{n:02}", where=f"code/{n}.py") for n in range(20)]
+def test_long_lists_are_cut_and_say_so(verdicts):
+    many = [replace(verdicts[0], fact=f"fact{n:02}", item=f"w{n:02}.cpu") for n in range(20)]
     told = printed(show_run, "mine", view(many, ["2.12.1"]))
-    assert "and 4 more, all in verdicts.json" in told
-    assert "and 17 more" in told
-    assert ("fact15" in told, "fact16" in told, "code/2.py" in told, "code/3.py" in told) == (True, False) * 2
+    assert "4 more rows, in the report" in told
+    assert ("w15" in told, "w16" in told) == (True, False)
+    assert "also PG301 (19 times) kernels w01.cpu fact01" in told
+    grey = [replace(one, kind=Kind.UNMEASURED, actual="word " * 90) for one in many]
+    told = printed(show_run, "mine", view(grey, ["2.12.1"]))
+    assert "and 17 more, in the report" in told
+    assert [line for line in told.splitlines() if len(line) > 100] == []
+
+
+def test_long_advice_is_cut_after_its_first_sentence_and_leads_to_the_rest(verdicts):
+    advice = f"Do this first. {'Then that. ' * 40}"
+    told = printed(show_run, "mine", view([replace(verdicts[0], advice=advice)], ["2.12.1"]))
+    assert "do Do this first (more: patchgate explain PG301)" in told
+    assert "Then that" not in told
 
 
 def test_text_of_a_patch_is_never_taken_for_markup(verdicts):
@@ -110,7 +103,7 @@ PG000  a title
 
 def test_in_a_pipe_it_is_as_wide_as_columns_says_without_blanks_at_the_ends(verdicts, capsys, monkeypatch):
     widest = {}
-    verdicts = [replace(one, why="word " * 60) for one in verdicts]
+    verdicts = [replace(one, actual="word " * 50) for one in verdicts]
     for columns in ("60", "90", None):
         monkeypatch.setenv("COLUMNS", columns) if columns else monkeypatch.delenv("COLUMNS")
         to_stdout(lambda console: show_run(console, "mine", view(verdicts, ["2.9.0"])))
@@ -126,4 +119,4 @@ def test_the_name_of_a_check_is_never_cut(verdicts):
         for at, one in enumerate(verdicts)
     ]
     shown = printed(show_run, "mine", view(long, ["2.9.0", "2.12.1"]), width=50)
-    assert "\u2026" not in shown and "\nmodelled a_workload" in shown
+    assert "\nmodelled   a_workload" in shown

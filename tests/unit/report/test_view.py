@@ -47,6 +47,13 @@ def test_a_cell_says_its_worst_colour_and_how_often(kinds, colour, count):
     assert (line.cells[0].colour, line.cells[0].count) == (colour, count)
 
 
+@pytest.mark.parametrize(("kind", "unjudged"), [(Kind.INFRA, True), (Kind.NEW, False), (Kind.PASS, False)])
+def test_a_cell_and_a_block_say_whether_something_was_not_judged(kind, unjudged):
+    shown = view([one(Kind.PASS), one(kind, "PG309")], ["2.9.0"])
+    assert shown.lines[0].cells[0].unjudged is unjudged
+    assert [block.unjudged for block in shown.blocks] == [unjudged] * (kind is not Kind.PASS)
+
+
 def test_a_cell_has_the_codes_of_its_worst_colour_only():
     told = [one(Kind.NEW, "PG303"), one(Kind.CHANGED, "PG301"), one(Kind.STALE, "PG306"), one(Kind.CHANGED, "PG301")]
     assert view(told, ["2.9.0"]).lines[0].cells[0].codes == ("PG301", "PG306")
@@ -89,10 +96,10 @@ def test_a_verdict_without_a_release_is_in_no_column_but_in_a_block():
 @pytest.mark.parametrize(
     ("kinds", "summary"),
     [
-        ([], "0 red, 0 green"),
-        ([Kind.PASS, Kind.STALE, Kind.STALE], "2 red, 1 green"),
-        ([Kind.PASS, Kind.NEW, Kind.ESTIMATE, Kind.INFRA], "0 red, 1 green, 1 not judged, 2 grey notes"),
-        ([Kind.PASS, Kind.INFRA], "0 red, 1 green, 1 not judged"),
+        ([], "nothing red, 0 green"),
+        ([Kind.PASS, Kind.STALE, Kind.STALE], "1 cause, 2 red verdicts, 1 green"),
+        ([Kind.PASS, Kind.NEW, Kind.ESTIMATE, Kind.INFRA], "nothing red, 1 green, 1 not judged, 2 grey notes"),
+        ([Kind.PASS, Kind.INFRA], "nothing red, 1 green, 1 not judged"),
     ],
 )
 def test_the_summary_counts_by_colour(kinds, summary):
@@ -110,7 +117,7 @@ def test_what_the_patch_replaces_is_told_once_for_releases_on_which_it_is_the_sa
     verdicts = [one(Kind.PASS, code="PG211", torch=torch, subject="effects", actual=told[torch]) for torch in told]
     shown = view([*verdicts, one(Kind.PASS, code="PG211", subject="versions", actual="12 versions")], tuple(told))
     assert shown.replaces == ("2.9.0, 2.12.1: torch.a", "2.13.0: nothing (gated out)")
-    assert shown.notes == (("what the patch replaces", shown.replaces),)
+    assert shown.notes == (("replaces", shown.replaces),)
 
 
 def test_what_the_patch_changes_as_recorded_is_told_in_a_line():

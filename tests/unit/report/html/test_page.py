@@ -179,10 +179,10 @@ def test_history_is_told_where_there_is_more_than_one_run():
 @pytest.mark.parametrize(
     ("kinds", "colour", "summary"),
     [
-        ([Kind.PASS], "green", "0 red, 1 green"),
-        ([Kind.PASS, Kind.INFRA], "grey", "0 red, 1 green, 1 not judged"),
-        ([Kind.INFRA, Kind.STALE, Kind.PASS], "red", "1 red, 1 green, 1 not judged"),
-        ([Kind.NEW, Kind.PASS], "grey", "0 red, 1 green, 1 grey note"),
+        ([Kind.PASS], "green", "nothing red, 1 green"),
+        ([Kind.PASS, Kind.INFRA], "grey", "nothing red, 1 green, 1 not judged"),
+        ([Kind.INFRA, Kind.STALE, Kind.PASS], "red", "1 cause, 1 red verdict, 1 green, 1 not judged"),
+        ([Kind.NEW, Kind.PASS], "grey", "nothing red, 1 green, 1 grey note"),
     ],
 )
 def test_a_patch_has_the_colour_of_its_worst_verdict(kinds, colour, summary):

@@ -1,0 +1,188 @@
+"""Red verdicts -> the causes that they share.
+
+A cause has one sentence of what happened, and an order of evidence. All of it is decided by the table below.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from patchgate.checks.registry import catalogue
+from patchgate.model.records import Colour, Kind, Verdict
+
+# The first percentage of a text: how much it is.
+_SHARE = re.compile(r"([\d.]+) ?%")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cause:
+    """What red verdicts have in common."""
+
+    name: str  #: the same in every run: `numbers`
+    sentence: str  #: what happened
+    codes: tuple[str, ...] = ()  #: the strongest evidence first
+    kinds: tuple[Kind, ...] = ()  #: kinds that have this cause whatever their code
+
+
+@dataclass(frozen=True, kw_only=True)
+class CauseGroup:
+    """The red verdicts of one run that share a cause."""
+
+    cause: Cause
+    verdicts: tuple[Verdict, ...]  #: the strongest evidence first
+
+    @property
+    def evidence(self) -> Verdict:
+        return self.verdicts[0]
+
+
+_DOES_NOT_COMPILE = "does not compile"
+# In reading order: what makes the causes after it meaningless comes first.
+CAUSES = (
+    Cause(name="does not run", sentence="The patch does not run.", codes=("PG210",)),
+    Cause(
+        name=_DOES_NOT_COMPILE,
+        sentence="With the patch, a workload no longer compiles or runs.",
+        codes=("PG301", "PG504", "PG706", "PG413", "PG808", "PG401", "PG431"),
+    ),
+    Cause(
+        name="does not fit",
+        sentence="The patch uses private names that this torch does not have, or that take other arguments.",
+        codes=("PG101", "PG104", "PG103", "PG102"),
+    ),
+    Cause(
+        name="changes nothing",
+        sentence="The patch does nothing.",
+        codes=("PG221",),
+        kinds=(Kind.INERT,),
+    ),
+    Cause(
+        name="gate too narrow",
+        sentence="The gate is too narrow: the defect is present on a release where the patch does not apply.",
+        codes=("PG203",),
+    ),
+    Cause(
+        name="gate",
+        sentence="The patch applies on other releases than its manifest claims.",
+        codes=("PG202", "PG201", "PG220"),
+    ),
+    Cause(
+        name="needless",
+        sentence="Torch does without the patch what the patch is for.",
+        codes=("PG204",),
+        kinds=(Kind.ABSORBED,),
+    ),
+    Cause(name="no cure", sentence="The patch does not cure the defect that its manifest names.", codes=("PG205",)),
+    Cause(
+        name="numbers",
+        sentence="The patch changes the numbers by more than its manifest claims.",
+        codes=("PG510", "PG502", "PG505", "PG506", "PG501", "PG507"),
+    ),
+    Cause(
+        name="code",
+        sentence="The patch changes the graph or the generated code, and nobody has accepted that.",
+        codes=("PG301", "PG401", "PG431"),
+    ),
+    Cause(
+        name="side effects",
+        sentence="Importing the patch changes more than its manifest declares.",
+        codes=("PG207", "PG213", "PG214", "PG215", "PG208", "PG216", "PG217", "PG218", "PG206", "PG209", "PG219"),
+    ),
+    Cause(
+        name="unreached",
+        sentence="Part of torch does not call what the patch puts in place.",
+        codes=("PG803", "PG802", "PG801", "PG804"),
+    ),
+    Cause(
+        name="recompiles",
+        sentence="With the patch, torch compiles more often or gives up compiling when sizes or instances change.",
+        codes=("PG423", "PG421", "PG422", "PG412", "PG411"),
+    ),
+    Cause(
+        name="cache",
+        sentence="A compile cache that patched and unpatched processes share does not distinguish them.",
+        codes=("PG701", "PG707", "PG703", "PG704", "PG702"),
+    ),
+    Cause(
+        name="compile cost",
+        sentence="The work of one compile is outside its budget.",
+        codes=("PG601", "PG602"),
+    ),
+    Cause(
+        name="time",
+        sentence="Run time or peak memory on the device is outside its budget.",
+        codes=("PG611", "PG612"),
+    ),
+    Cause(
+        name="modelled time",
+        sentence="The time by a model of the device, which is no measurement, is outside the budget of the manifest.",
+        codes=("PG621", "PG622"),
+    ),
+    Cause(
+        name="other patches",
+        sentence="The patch does not work together with another one.",
+        codes=("PG811", "PG813", "PG812"),
+    ),
+    Cause(
+        name="torch changed",
+        sentence="Without any patch, torch no longer does what is recorded.",
+        kinds=(Kind.DRIFTED, Kind.STALE),
+    ),
+    Cause(
+        name="unrecorded",
+        sentence="Nothing is recorded, and this run is strict about it (`--strict-new`).",
+        kinds=(Kind.UNRECORDED,),
+    ),
+)
+_BY_NAME = {cause.name: cause for cause in CAUSES}
+_BY_KIND = {kind: cause for cause in CAUSES for kind in cause.kinds}
+# Facts of a compile have the same codes where there is no compile: the later cause is that of the facts.
+_BY_CODE = {code: cause for cause in CAUSES for code in cause.codes}
+
+
+def cause_of(verdict: Verdict) -> Cause:
+    """The cause of a red verdict; a code that the table does not name is a cause of its own."""
+    if verdict.kind in _BY_KIND:
+        return _BY_KIND[verdict.kind]
+    if verdict.fact == "compiles" and verdict.kind is Kind.REGRESSED:
+        return _BY_NAME[_DOES_NOT_COMPILE]
+    known = _BY_CODE.get(verdict.code)
+    if known:
+        return known
+    title = catalogue()[verdict.code].title if verdict.code in catalogue() else verdict.code
+    return Cause(name=verdict.code, sentence=f"{title[0].upper()}{title[1:]}.", codes=(verdict.code,))
+
+
+def group_by_cause(verdicts: Iterable[Verdict]) -> tuple[CauseGroup, ...]:
+    """The causes of the red verdicts, in reading order."""
+    groups = defaultdict(list)
+    for verdict in verdicts:
+        if verdict.colour is Colour.RED:
+            groups[cause_of(verdict)].append(verdict)
+    order = [cause.name for cause in CAUSES]
+    return tuple(
+        CauseGroup(cause=cause, verdicts=tuple(_strongest_first(cause, groups[cause])))
+        for cause in sorted(groups, key=lambda c: (c.name not in order, order.index(c.name) if c.name in order else 0))
+    )
+
+
+def _strongest_first(cause: Cause, verdicts: Sequence[Verdict]) -> list[Verdict]:
+    """By the cause's order of codes, then by the share that the text names, then by subject and release."""
+
+    def strength(verdict: Verdict) -> tuple[int, float, str, str]:
+        rank = cause.codes.index(verdict.code) if verdict.code in cause.codes else len(cause.codes)
+        share = _SHARE.search(verdict.actual)
+        return rank, -float(share[1]) if share else 0.0, verdict.subject, verdict.torch
+
+    return sorted(verdicts, key=strength)
+
+
+def count_text(groups: Sequence[CauseGroup]) -> str:
+    """`4 causes, 12 red verdicts`; `nothing red` where there is no cause."""
+    red = sum(len(group.verdicts) for group in groups)
+    if not red:
+        return "nothing red"
+    return f"{len(groups)} cause{'s' * (len(groups) > 1)}, {red} red verdict{'s' * (red > 1)}"

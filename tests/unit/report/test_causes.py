@@ -1,0 +1,90 @@
+"""Which red verdicts share a cause, in which order causes are read, and which verdict is the evidence."""
+
+from __future__ import annotations
+
+import pytest
+from samples import verdict
+
+from patchgate.checks.registry import catalogue
+from patchgate.model.records import Kind
+from patchgate.report.causes import CAUSES, cause_of, count_text, group_by_cause
+
+RED, CHANGED = Kind.REGRESSED, Kind.CHANGED
+
+# What a red verdict is -> the name of its cause.
+TABLE = [
+    (RED, "PG210", "", "does not run"),
+    (RED, "PG301", "compiles", "does not compile"),
+    (CHANGED, "PG301", "compiles", "code"),  # it compiles with the patch only
+    (RED, "PG301", "loads", "code"),
+    (CHANGED, "PG401", "fx.ops", "code"),
+    (RED, "PG504", "", "does not compile"),
+    (RED, "PG706", "", "does not compile"),
+    (RED, "PG413", "", "does not compile"),
+    (RED, "PG103", "", "does not fit"),
+    (RED, "PG221", "", "changes nothing"),
+    (Kind.INERT, "PG305", "loads", "changes nothing"),
+    (RED, "PG203", "", "gate too narrow"),
+    (RED, "PG201", "", "gate"),
+    (Kind.ABSORBED, "PG204", "", "needless"),
+    (Kind.ABSORBED, "PG304", "loads", "needless"),
+    (RED, "PG205", "", "no cure"),
+    (RED, "PG501", "bits", "numbers"),
+    (RED, "PG507", "", "numbers"),
+    (RED, "PG510", "", "numbers"),
+    (RED, "PG208", "", "side effects"),
+    (RED, "PG803", "", "unreached"),
+    (RED, "PG421", "", "recompiles"),
+    (RED, "PG411", "", "recompiles"),
+    (RED, "PG701", "", "cache"),
+    (Kind.OVER, "PG601", "", "compile cost"),
+    (Kind.UNDER, "PG612", "", "time"),
+    (Kind.OVER, "PG621", "", "modelled time"),
+    (RED, "PG811", "", "other patches"),
+    (Kind.DRIFTED, "PG302", "loads", "torch changed"),
+    (Kind.DRIFTED, "PG509", "", "torch changed"),
+    (Kind.STALE, "PG306", "loads", "torch changed"),
+    (Kind.UNRECORDED, "PG303", "", "unrecorded"),
+    (RED, "PG999", "", "PG999"),
+]
+
+
+@pytest.mark.parametrize(("kind", "code", "fact", "name"), TABLE)
+def test_the_cause_of_a_red_verdict(kind, code, fact, name):
+    assert cause_of(verdict(kind, code, subject=f"stack.h200 {fact}")).name == name
+
+
+def test_the_table_reaches_every_cause():
+    assert {cause.name for cause in CAUSES} <= {name for *_, name in TABLE}
+
+
+def test_every_code_of_a_cause_exists():
+    assert {code for cause in CAUSES for code in cause.codes} <= catalogue().keys()
+
+
+def test_a_code_that_the_table_does_not_name_is_a_cause_of_its_own_with_its_title():
+    assert cause_of(verdict(RED, "PG212")).sentence == "The symptom could not be measured."
+
+
+def test_causes_are_read_in_the_order_of_the_table_and_unknown_ones_come_last():
+    told = [verdict(RED, code) for code in ("PG999", "PG701", "PG501", "PG203", "PG510")]
+    groups = group_by_cause([*told, verdict(Kind.PASS), verdict(Kind.NEW, "PG303")])
+    assert [group.cause.name for group in groups] == ["gate too narrow", "numbers", "cache", "PG999"]
+    assert count_text(groups) == "4 causes, 5 red verdicts"
+
+
+def test_the_evidence_is_the_strongest_code_and_of_that_the_largest_share():
+    told = [
+        verdict(RED, "PG501", "parity", actual="62.4% of 8 elements"),
+        verdict(RED, "PG510", "parity", actual="0.1% of 4096 tokens"),
+        verdict(RED, "PG510", "parity", torch="2.12.1", actual="1.6% of 4096 tokens"),
+        verdict(RED, "PG507", "parity"),
+    ]
+    (group,) = group_by_cause(told)
+    assert group.evidence == told[2]
+    assert [one.code for one in group.verdicts] == ["PG510", "PG510", "PG501", "PG507"]
+
+
+@pytest.mark.parametrize(("count", "text"), [(0, "nothing red"), (1, "1 cause, 1 red verdict")])
+def test_the_count_is_a_phrase(count, text):
+    assert count_text(group_by_cause([verdict(RED, "PG501")] * count)) == text

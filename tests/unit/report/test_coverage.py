@@ -1,0 +1,65 @@
+"""The last lines of a run: what was judged, what was not, and the answer."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from samples import verdict
+
+from patchgate.model.records import Kind, Workload
+from patchgate.report.coverage import answer_lines
+from patchgate.report.view import view
+from patchgate.runner.run import Run
+
+WORKLOADS = {name: Workload(name=name, path="", dtype="float32") for name in ("stack", "chain", "mlp")}
+
+
+def answer(*kinds: Kind, code: int = 0, **given: Any) -> list[str]:
+    verdicts = [verdict(kind, code="PG501" if kind is Kind.REGRESSED else "PG300") for kind in kinds]
+    run = Run(folder="out", patch="mine.py", rows={"2.9.0": "python"}, **given)
+    return answer_lines(run, verdicts, view(verdicts, run.torches), WORKLOADS, code)
+
+
+def test_a_green_run_says_what_was_judged_and_what_was_not():
+    assert answer(Kind.PASS) == [
+        "judged: 1 workload on h200 (simulated), cpu (codegen); torch 2.9.0",
+        "not judged: time and memory on a GPU (`--device cuda`); 2 workloads that only `--nightly` judges",
+        "nothing red, 1 green; exit code 0",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("given", "missing"),
+    [
+        ({"nightly": True}, "not judged: time and memory on a GPU (`--device cuda`)"),
+        ({"devices": ("cuda",)}, "not judged: 2 workloads that only `--nightly` judges"),
+        (
+            {"devices": ("cuda",), "workloads": ("stack",)},
+            "not judged: 2 other workloads (this run has `--workload`)",
+        ),
+        (
+            {"devices": ("cuda",), "nightly": True, "problems": {"2.12.1": "no wheel"}},
+            "not judged: torch 2.12.1, which could not be installed",
+        ),
+    ],
+)
+def test_what_was_not_judged_depends_on_the_run(given, missing):
+    assert answer(Kind.PASS, **given)[1] == missing
+
+
+def test_where_everything_was_judged_nothing_is_said_to_be_missing():
+    told = answer(Kind.PASS, nightly=True, devices=("cuda",))
+    assert [line.partition(":")[0] for line in told] == ["judged", "nothing red, 1 green; exit code 0"]
+
+
+@pytest.mark.parametrize(
+    ("kinds", "code", "last"),
+    [
+        ([Kind.REGRESSED, Kind.REGRESSED], 1, "1 cause, 2 red verdicts, 0 green; exit code 1"),
+        ([Kind.PASS, Kind.INFRA], 4, "nothing red, 1 green, 1 not judged; exit code 4"),
+        ([], 3, "nothing was judged: no workload, device or release was selected; exit code 3"),
+    ],
+)
+def test_the_last_line_is_the_answer(kinds, code, last):
+    assert answer(*kinds, code=code)[-1] == last
