@@ -15,6 +15,7 @@ from patchgate.inputs.patch import load_patch
 from patchgate.model.paths import shown
 from patchgate.model.records import Case, Code, Kind, Patch, Verdict
 from patchgate.model.serialization import failure_of
+from patchgate.runner.client import loading
 
 FAMILY = "together"
 CODES = (
@@ -71,12 +72,8 @@ def installed(context: CheckContext, torch: str, cases: Sequence[Case]) -> Itera
 
 
 def _both_orders(context: CheckContext, torch: str, question: str, device: str, other: Patch, **more: Any) -> Orders:
-    last = context.ask(torch, question, device, patch=context.patch, after=[_beside(other)], **more)
-    return last, context.ask(torch, question, device, patch=other, after=[_beside(context.patch)], **more)
-
-
-def _beside(patch: Patch) -> dict[str, str | None]:
-    return {"patch": patch.path, "scope": patch.claims.scope, "install": patch.claims.apply}
+    last = context.ask(torch, question, device, patch=context.patch, after=[loading(other)], **more)
+    return last, context.ask(torch, question, device, patch=other, after=[loading(context.patch)], **more)
 
 
 def judge_places(case: Case, patch: Patch, other: Patch, orders: Orders) -> Iterator[Verdict]:

@@ -8,12 +8,13 @@ from __future__ import annotations
 import ast
 import math
 import re
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from patchgate.inputs.project import BUDGETS, read_specifier
-from patchgate.inputs.structure import Invalid, Key, declare_keys, read_string, read_version
+from patchgate.inputs.structure import Invalid, Key, declare_keys, list_of, read_string, read_version
 from patchgate.inputs.toml import load_toml_record
 from patchgate.inputs.validate_names import validate_effects, validate_symptom
 from patchgate.model.predicates import parse_predicate
@@ -31,6 +32,20 @@ def load_claims(manifest: Path) -> Claims:
     title = manifest.parent.name
     claims = load_toml_record(Claims, manifest, check, defaults={"title": title})
     return claims if claims.title else replace(claims, title=title)
+
+
+def _read_calls(value: Any) -> tuple[str, ...]:
+    """One call, or a list of them."""
+    return tuple(map(_read_call, value if isinstance(value, list) else [value]))
+
+
+def _read_module(value: Any) -> str:
+    first, *rest = read_string(value).split(".")
+    if not all(map(str.isidentifier, (first, *rest))):
+        raise Invalid("not the dotted name of a module")
+    if first in {"torch", "triton", *sys.stdlib_module_names}:
+        raise Invalid("a stub is for what is not installed", next="a module of a dependency, or of the project")
+    return str(value)
 
 
 def _read_call(value: Any) -> str:
@@ -73,7 +88,8 @@ declare_keys(
     applies_to=Key(read=read_specifier, example='applies_to = ">=2.11,<2.14"'),
     fixed_in=Key(read=read_version, example='fixed_in = "2.12"'),
     targets=Key(example='targets = ["torch._inductor..."]'),
-    apply=Key(read=_read_call, example='apply = "install"   (or "package.module:install(True)")'),
+    apply=Key(read=_read_calls, example='apply = "install"   (or ["install", "package.module:other(True)"])'),
+    stubs=Key(read=list_of(_read_module), example='stubs = ["my_package._C"]'),
     error_factor=Key(read=_read_factor, example="error_factor = 1.1"),
     largest_ulps=Key(read=_read_factor, example="largest_ulps = 8.1"),
     symptom=Key(example=_SYMPTOM),

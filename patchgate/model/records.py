@@ -138,7 +138,8 @@ class Claims:
     largest_ulps: float = 8.0
     symptom: Symptom | None = None
     scope: str | None = None
-    apply: str | None = None  #: what installs it once it is imported: `function`, `module:function(arguments)`
+    apply: tuple[str, ...] = ()  #: what installs it once it is imported: `function`, `module:function(arguments)`
+    stubs: tuple[str, ...] = ()  #: modules that a stub stands for, installed or not
     effects: tuple[str, ...] = ()
     budgets: dict[str, Budget] = field(default_factory=dict)
 
@@ -153,6 +154,7 @@ class Patch:
     claims: Claims
     manifest: str | None = None
     diff: str | None = None
+    paths: tuple[str, ...] = ()  #: folders of its project to import from, absolute
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -53,20 +53,25 @@ class OnDevice(Question):
     profile: Profile
 
 
-class OtherPatch(TypedDict):
+class Loading(TypedDict, total=False):
+    """How a patch is imported and installed."""
+
+    scope: str | None  #: Name of the patch's context manager; entered once the patch is installed.
+    install: list[str]  #: What installs it once it is imported, in order: `function`, `module:function(arguments)`.
+    stubs: list[str]  #: Modules that a stub stands for.
+    paths: list[str]  #: Folders to import from, before all others.
+
+
+class OtherPatch(Loading):
     """A patch that is installed beside the one that is judged."""
 
     patch: str  #: Its path.
-    scope: str | None  #: As in `Patched`.
-    install: str | None  #: As in `Patched`.
 
 
-class Patched(OnDevice, total=False):
+class Patched(OnDevice, Loading, total=False):
     """A question that is answered with or without a patch."""
 
     patch: str | None  #: Path of the patch; without it the unpatched torch answers.
-    scope: str | None  #: Name of the patch's context manager; entered once the patch is imported.
-    install: str | None  #: What installs the patch once it is imported: `function`, or `module:function(arguments)`.
     after: list[OtherPatch]  #: Patches that are run first.
     left: bool  #: Leave the scope again before anything is compiled.
 
@@ -136,22 +141,17 @@ class ReadPatch(Question):
     patch: str  #: Path of the patch.
 
 
-class _RunPatch(ReadPatch, total=False):
-    scope: str | None  #: As in `Patched`.
-    install: str | None  #: As in `Patched`.
-
-
-class Apply(_RunPatch):
+class Apply(ReadPatch, Loading):
     profile: Profile
     version: str  #: What the patch reads as torch's version.
 
 
-class InspectSurface(_RunPatch):
+class InspectSurface(ReadPatch, Loading):
     profile: Profile
     targets: list[str]  #: Dotted names that the patch claims to replace.
 
 
-class FindUndone(_RunPatch):
+class FindUndone(ReadPatch, Loading):
     profile: Profile
     after: list[OtherPatch]  #: Patches that are run first.
 
@@ -185,6 +185,7 @@ class ShapeFacts(OptionFacts, Coverage):
 
 class Observed(ShapeFacts, total=False):
     code: list[str]  #: Generated code, a text a graph.
+    stubbed: list[StubUse]  #: Names of stubs that were used until the workload was compiled.
     launches: list[tuple[int, int, str]]  #: Of each kernel: bytes moved, operations of a matrix product, its dtype.
 
 
@@ -260,9 +261,18 @@ class Effect(TypedDict):
     old: str  #: repr of a setting's value before.
 
 
+class StubUse(TypedDict):
+    """A name that was used of a stub."""
+
+    name: str  #: Dotted, from the stub's module on.
+    where: str  #: file:line, the patch's where it used the name.
+    by_patch: bool  #: Whether the patch's own file did.
+
+
 class Changes(TypedDict):
     changed: list[str]  #: Dotted names that lead to another object now; an entry of a registry is `name[key]`.
     effects: list[Effect]
+    stubbed: list[StubUse]
 
 
 class Applied(Changes):

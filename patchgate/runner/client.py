@@ -40,9 +40,14 @@ def request_for(workload: Workload | None, profile: dict[str, Any], patch: Patch
         compiled = ("dtype", "dynamic", "dynamic_dim", "training", "mode", "reads")
         request |= {"workload": workload.name, "workload_path": workload.path}
         request |= {name: getattr(workload, name) for name in compiled}
-    if patch is None:
-        return request | {"patch": None, "scope": None, "install": None}
-    return request | {"patch": patch.path, "scope": patch.claims.scope, "install": patch.claims.apply}
+    return request | (loading(patch) if patch else {"patch": None})
+
+
+def loading(patch: Patch) -> dict[str, Any]:
+    """A patch as a request has it: its path, and how it is imported and installed."""
+    claims = patch.claims
+    how = {"scope": claims.scope, "install": claims.apply, "stubs": claims.stubs, "paths": patch.paths}
+    return {"patch": patch.path, **how}
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -23,7 +23,7 @@ from torch._inductor import compile_fx as inductor
 from torch._inductor import ir, pattern_matcher, scheduler
 from torch._inductor.fx_passes import joint_graph, post_grad
 
-from patchgate.probe.patch.snapshot import is_patch_module
+from patchgate.probe.patch.load import is_patch_module
 
 # What a StorageBox holds once its value is stored.
 _BUFFERS = (ir.ComputedBuffer, ir.InputsKernel, ir.InputBuffer, ir.ReinterpretView)

@@ -23,6 +23,7 @@ from patchgate.probe.compile.kernels import Kernel
 from patchgate.probe.compile.resources import machine_code, resource_facts
 from patchgate.probe.patch.apply import apply_patch
 from patchgate.probe.patch.line_coverage import LinesRun, tracing
+from patchgate.probe.patch.stubs import uses
 from patchgate.probe.protocol import (
     Compile,
     Facts,
@@ -131,6 +132,7 @@ def observe(request: Observe, stage: Stage) -> Observed:
         "environment": environment() | {"device": device_name(profile)},
         "code": captured.code,
         "launches": [launch for graph in captured.lowered for launch in graph.launches],
+        "stubbed": uses(),
         **ran.coverage(covered),
     }
 

@@ -7,20 +7,13 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterable
+from typing import cast
 
 from patchgate.probe.patch import effects, env_vars, line_coverage, reachability
-from patchgate.probe.patch.snapshot import (
-    AGAIN,
-    MODULE,
-    AppliedPatch,
-    changes,
-    faked_version,
-    import_patch,
-    reaches,
-    run_patch,
-    take_snapshot,
-)
-from patchgate.probe.protocol import Applied, Apply, Changes, FindUndone, OtherPatch, Request, Stage, Undone
+from patchgate.probe.patch.load import AGAIN, MODULE, AppliedPatch, faked_version, import_patch, run_patch
+from patchgate.probe.patch.snapshot import changes, reaches, take_snapshot
+from patchgate.probe.patch.stubs import uses
+from patchgate.probe.protocol import Applied, Apply, Changes, FindUndone, Loading, OtherPatch, Request, Stage, Undone
 from patchgate.probe.simulate.fake_device import fake_device
 
 
@@ -34,14 +27,14 @@ def apply_patch(request: Request, stage: Stage) -> None:
         simulated = request["profile"]["kind"] == "simulated"
         with fake_device(request["profile"]) if simulated else contextlib.nullcontext():
             _run_first(request.get("after", ()))
-            patched = run_patch(request["patch"], scope=request.get("scope"), install=request.get("install"))
+            patched = run_patch(request["patch"], cast(Loading, request))
             if request.get("left"):
                 patched.leave()
 
 
 def _run_first(patches: Iterable[OtherPatch]) -> None:
     for number, other in enumerate(patches):
-        run_patch(other["patch"], f"{MODULE}_{number}", scope=other["scope"], install=other["install"])
+        run_patch(other["patch"], other, f"{MODULE}_{number}")
 
 
 def undone(request: FindUndone, stage: Stage) -> Undone:
@@ -51,7 +44,7 @@ def undone(request: FindUndone, stage: Stage) -> Undone:
         stage("patch")
         _run_first(request["after"])
         first = changes(before, take_snapshot())
-        run_patch(request["patch"], scope=request.get("scope"), install=request.get("install"))
+        run_patch(request["patch"], request)
         last = changes(before, take_snapshot())
     gone = [
         name
@@ -63,13 +56,13 @@ def undone(request: FindUndone, stage: Stage) -> Undone:
 
 def apply(request: Apply, stage: Stage) -> Applied:
     """Run the patch twice under a faked version, on a fake device: what it changed, and what the second run adds."""
-    path, scope, install = request["patch"], request.get("scope"), request.get("install")
+    path, scope = request["patch"], request.get("scope")
     recorder = effects.Recorder(path)
     with fake_device(request["profile"], recorder), faked_version(request["version"]):
         before, settings = take_snapshot(), effects.Settings()
         stage("patch")
         with recorder.recording():
-            module = import_patch(path, install=install)
+            module = import_patch(path, request)
         patched = AppliedPatch(module, scope)
         stage("compare")
         after = take_snapshot()
@@ -79,6 +72,7 @@ def apply(request: Apply, stage: Stage) -> Applied:
         answer: Applied = {
             "changed": sorted(changed),
             "effects": recorder.effects(),
+            "stubbed": uses(),
             "holders": reachability.holders(changed, after),
             "unreachable": reachability.unreachable(changed),
             "replacements": line_coverage.replacements(changed, path),
@@ -91,7 +85,7 @@ def apply(request: Apply, stage: Stage) -> Applied:
         }
         stage("patch again")
         values = effects.set_by_user(written)
-        second = run_patch(path, AGAIN, scope=scope, install=install)
+        second = run_patch(path, request, AGAIN)
         again = changes(before, take_snapshot())
         second.leave()
         answer["overwritten"] = effects.overwritten(written, values)
@@ -105,6 +99,7 @@ def applies(request: Apply, stage: Stage) -> Changes:
     with fake_device(request["profile"]), faked_version(request["version"]):
         before, settings = take_snapshot(), effects.Settings()
         stage("patch")
-        run_patch(request["patch"], scope=request.get("scope"), install=request.get("install"))
+        run_patch(request["patch"], request)
         effects.Settings().note_changes(settings, recorder)
-        return {"changed": sorted(changes(before, take_snapshot())), "effects": recorder.effects()}
+        changed = sorted(changes(before, take_snapshot()))
+        return {"changed": changed, "effects": recorder.effects(), "stubbed": uses()}

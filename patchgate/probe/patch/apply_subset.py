@@ -10,7 +10,9 @@ import sys
 from collections.abc import Collection
 from typing import Any
 
-from patchgate.probe.patch.snapshot import run_patch, take_snapshot
+from patchgate.probe.patch.load import run_patch
+from patchgate.probe.patch.snapshot import take_snapshot
+from patchgate.probe.protocol import Loading
 
 _ABSENT = object()
 # A snapshot names the items of lists and sets by their address, which differs between processes.
@@ -23,10 +25,10 @@ def name_of(dotted: str, key: Any) -> str:
     return _ADDRESS.sub("[]", name)
 
 
-def run_subset(path: str, kept: Collection[str], scope: str | None = None, install: str | None = None) -> None:
+def run_subset(path: str, kept: Collection[str], how: Loading) -> None:
     """Run the patch at `path` and enter its scope; only those changes to torch stay that are named in `kept`."""
     before = take_snapshot()
-    run_patch(path, "patchgate_subset", scope, install)
+    run_patch(path, how, "patchgate_subset")
     after = take_snapshot()
     # Entries of containers first: reverting the container itself would lose those that stay.
     for dotted in sorted(before.keys() & after.keys(), key=lambda name: not name.endswith("[]")):

@@ -15,7 +15,8 @@ from typing import Any
 
 from torch.utils._config_module import ConfigModule
 
-from patchgate.probe.patch.snapshot import changes, run_patch, take_snapshot
+from patchgate.probe.patch.load import run_patch
+from patchgate.probe.patch.snapshot import changes, take_snapshot
 from patchgate.probe.protocol import Finding, InspectSurface, Stage, Surface
 from patchgate.probe.simulate.fake_device import fake_device
 
@@ -28,7 +29,7 @@ def inspect_surface(request: InspectSurface, stage: Stage) -> Surface:
     with fake_device(request["profile"]):
         before = take_snapshot()
         stage("patch")
-        run_patch(request["patch"], scope=request.get("scope"), install=request.get("install"))
+        run_patch(request["patch"], request)
         changed = changes(before, take_snapshot())
     stage("surface")
     for name, (original, replacement) in sorted(changed.items()):

@@ -1,35 +1,21 @@
-"""Runs a patch's module, and compares snapshots of torch for what it changed.
+"""Compares snapshots of torch for what a patch changed.
 
 Identity is compared, never equality: a replaced function that does the same is still replaced.
 """
 
 from __future__ import annotations
 
-import ast
 import contextlib
 import functools
-import importlib
-import importlib.metadata
-import importlib.util
 import inspect
-import os
 import re
 import sys
 import types
 from collections.abc import Iterator
 from typing import Any
-from unittest import mock
 
-import torch
-import torch.version
-from torch.torch_version import TorchVersion
 from torch.utils._config_module import ConfigModule
 
-#: Name of the module as which a patch that lies in no package is run, and the one as which it is run again.
-MODULE = "patchgate_patch"
-AGAIN = f"{MODULE}_again"
-# Dotted names of the patches that lie in packages.
-_PATCH_MODULES: set[str] = set()
 _IGNORED = {"__warningregistry__", "__builtins__", "__annotations__", "__doc__", "__file__", "__cached__"}
 # Generated code finds a name among the builtins too.
 _CHANGEABLE = {"torch", "triton", "builtins"}
@@ -47,120 +33,11 @@ _BOOKKEEPING = {
 # Operators by name; one in a namespace of its own replaces none.
 _OPERATORS = ("torch.library._defs[]", "torch.library._impls[]")
 _ABSENT = object()
-# A context manager that nobody holds is collected, and a scope that is collected is left.
-_ENTERED: list[contextlib.AbstractContextManager[Any]] = []
 
 #: Dotted name of a module, class or container (`name[]`) -> its attributes or items.
 Snapshot = dict[str, dict[Any, Any]]
 #: Dotted name -> (object before, object after); None where there was none.
 Changes = dict[str, tuple[Any, Any]]
-
-
-class AppliedPatch:
-    """A patch that was run, and its scope entered when it has one."""
-
-    def __init__(self, module: types.ModuleType, scope: str | None) -> None:
-        self._imported = take_snapshot() if scope else {}
-        self._scope: contextlib.AbstractContextManager[Any] | None = getattr(module, scope)() if scope else None
-        if self._scope is not None:
-            self._scope.__enter__()
-            _ENTERED.append(self._scope)
-
-    def leave(self) -> None:
-        if self._scope is not None:
-            self._scope.__exit__(None, None, None)
-
-    def leaks(self, before: Snapshot) -> list[str]:
-        """Leave the scope. The names that the patch changes outside it: by its import, or still after it."""
-        if self._scope is None:
-            return []
-        self.leave()
-        return sorted({**changes(before, self._imported), **changes(before, take_snapshot())})
-
-
-def run_patch(path: str, name: str = MODULE, scope: str | None = None, install: str | None = None) -> AppliedPatch:
-    """Import the patch, call what installs it and enter its scope; raises whatever it raises."""
-    return AppliedPatch(import_patch(path, name, install), scope)
-
-
-def import_patch(path: str, name: str = MODULE, install: str | None = None) -> types.ModuleType:
-    """Run the file, and call `install` if it is given; raises whatever they raise.
-
-    A file in a package is imported under its own dotted name, so that whoever imports it, its package included, gets
-    the one module; again, it is reloaded. Any other file is run as module `name`.
-    """
-    sys.dont_write_bytecode = True
-    dotted, root = place_in_package(path)
-    if dotted is None:
-        module = _run_file(path, name)
-    else:
-        if root not in sys.path:
-            sys.path.insert(0, root)
-        is_there = dotted in sys.modules
-        module = importlib.import_module(dotted)
-        if is_there and name == AGAIN:
-            module = importlib.reload(module)
-        _PATCH_MODULES.add(dotted)
-    if install:
-        _call_installer(module, install)
-    return module
-
-
-def place_in_package(path: str) -> tuple[str | None, str]:
-    """(dotted name of the file's module, folder from which it is imported); no name where it is in no package."""
-    folder, file = os.path.split(os.path.abspath(path))
-    stem = os.path.splitext(file)[0]
-    names = [] if stem == "__init__" else [stem]
-    if not os.path.isfile(os.path.join(folder, "__init__.py")):
-        return None, folder
-    while os.path.isfile(os.path.join(folder, "__init__.py")):
-        folder, package = os.path.split(folder)
-        names.insert(0, package)
-    return ".".join(names), folder
-
-
-def is_patch_module(guarded: str) -> bool:
-    """Whether Dynamo's name of a guard is about the globals of a module that was run as a patch."""
-    names = (name.replace("_", "__").replace(".", "_dot_") for name in _PATCH_MODULES)
-    return guarded.startswith((f"G['__import_{MODULE}", *(f"G['__import_{name}'" for name in names)))
-
-
-def _call_installer(module: types.ModuleType, install: str) -> None:
-    """Call `function`, or `package.module:function(arguments)`; arguments are literals."""
-    owner, _, call = install.rpartition(":")
-    node = ast.parse(call, mode="eval").body
-    function: Any = importlib.import_module(owner) if owner else module
-    arguments: list[Any] = []
-    keywords: dict[str, Any] = {}
-    if isinstance(node, ast.Call):
-        arguments = [ast.literal_eval(argument) for argument in node.args]
-        keywords = {word.arg: ast.literal_eval(word.value) for word in node.keywords if word.arg}
-        node = node.func
-    for name in ast.unparse(node).split("."):
-        function = getattr(function, name)
-    function(*arguments, **keywords)
-
-
-def _run_file(path: str, name: str) -> types.ModuleType:
-    spec = importlib.util.spec_from_file_location(name, path)
-    if spec is None or spec.loader is None:
-        raise ImportError(f"not a Python file: {path}")
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module
-    spec.loader.exec_module(module)
-    return module
-
-
-@contextlib.contextmanager
-def faked_version(version: str) -> Iterator[None]:
-    """Replace torch's version by `version` wherever a patch can read it."""
-    real = importlib.metadata.version
-    with (
-        mock.patch.object(torch, "__version__", TorchVersion(version)),
-        mock.patch.object(torch.version, "__version__", version),
-        mock.patch.object(importlib.metadata, "version", lambda name: version if name == "torch" else real(name)),
-    ):
-        yield
 
 
 def _owners() -> Iterator[tuple[str, Any]]:

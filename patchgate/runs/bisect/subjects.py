@@ -20,14 +20,17 @@ from patchgate.model.errors import UsageError
 from patchgate.model.files import write_atomically
 from patchgate.model.paths import shown
 from patchgate.model.records import Patch
+from patchgate.runner.client import loading
 from patchgate.runner.identity import patch_digest
 
 _SUBSET = '''"""{title}: only these changes of it, for a search. Content {digest}."""
 
 from patchgate.probe.patch.apply_subset import run_subset
 
-run_subset({path!r}, {{{names}}}, {scope!r}, {install!r})
+run_subset({path!r}, {{{names}}}, {how!r})
 '''
+# The keys of a manifest that say what is called or entered, a list over several lines included.
+_CALLED = re.compile(r"(?m)^(scope|apply)\s*=\s*(\[([^]\"']|\"[^\"]*\"|'[^']*')*\]|.*)$")
 
 
 def releases_in(text: str, known: Sequence[str]) -> list[str]:
@@ -108,13 +111,12 @@ def write_targets(patch: Patch, names: Sequence[str], folder: Path) -> Path:
         digest=patch_digest(patch),
         path=patch.path,
         names=", ".join(map(repr, names)) or "*()",
-        scope=patch.claims.scope,
-        install=patch.claims.apply,
+        how=loading(patch),
     )
     written = _write_patch(patch, text, "patch.py", folder)
     if patch.claims.scope or patch.claims.apply:  # entered and called by the text above
         manifest = written / "patch.toml"
-        write_atomically(manifest, re.sub(r"(?m)^(scope|apply)\b.*$", "", manifest.read_text(encoding="utf-8")))
+        write_atomically(manifest, _CALLED.sub("", manifest.read_text(encoding="utf-8")))
     return written
 
 

@@ -1,0 +1,60 @@
+"""What does the patch use of the modules that a stub stands for?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+from patchgate.checks import registry
+from patchgate.checks.context import SIMULATED, CheckContext
+from patchgate.checks.registry import Instance, check
+from patchgate.model.paths import shown
+from patchgate.model.records import Case, Code, Kind, Patch, Verdict
+
+FAMILY = "stubs"
+CODES = (
+    Code(
+        code="PG230",
+        title="used a name of a stub",
+        what="The patch used a name of a module that a stub stands for, when it was installed or in a compile.",
+        why="A stub has no behaviour: what follows from that name was not judged.",
+        fix="Install the module in the environments (`requires` or `install` in the project's table), or read the line"
+        " and see that nothing of torch depends on it.",
+    ),
+    Code(
+        code="PG231",
+        title="stubs were not used by the patch",
+        what="Modules are stubs, and the patch itself used no name of theirs.",
+        why="What other files of the project ask of them decides nothing of the patch.",
+        fix="Nothing to do.",
+    ),
+)
+verdict = partial(registry.verdict, FAMILY)
+
+
+@check(believes=SIMULATED, wanted=lambda run, patch: bool(patch.claims.stubs))
+def ask_stubs(context: CheckContext, at: Instance) -> Iterable[Verdict]:
+    torch = at.case.torch
+    answers = [context.apply(torch, version=torch)]
+    answers += [{"stubbed": context.observations(case)[1].stubbed} for case in context.observed_cases(torch)]
+    return judge_stubs(at.case, context.patch, answers)
+
+
+def judge_stubs(case: Case, patch: Patch, answers: Sequence[Mapping[str, Any]]) -> list[Verdict]:
+    """PG230 for each name that the patch used of a stub; PG231 where it used none."""
+    uses = {use["name"]: use for answer in answers for use in answer["stubbed"]}
+    own = {name: use["where"] for name, use in sorted(uses.items()) if use["by_patch"]}
+    verdicts = [
+        verdict("PG230", Kind.ASSUMED, case, "", "a module that is installed", "a stub", shown_place(where), item=name)
+        for name, where in own.items()
+    ]
+    others = f"{len(uses)} names used by other files" if uses else "no name used"
+    item = ", ".join(patch.claims.stubs)
+    return verdicts or [verdict("PG231", Kind.PASS, case, "", "not used by the patch", others, item=item)]
+
+
+def shown_place(where: str) -> str:
+    """file:line as the user would type it."""
+    file, _, line = where.rpartition(":")
+    return f"{shown(file)}:{line}"
