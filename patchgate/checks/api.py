@@ -67,6 +67,8 @@ def ask_api(context: CheckContext, at: Instance) -> Iterable[Verdict]:
 
 def judge_api(case: Case, patch: Patch, answer: Mapping[str, Any], where: str | None) -> Iterator[Verdict]:
     """One verdict a name: PG105 where it holds, else the code that the probe gave. `where` is the claim's place."""
+    if not answer["findings"]:
+        yield verdict("PG105", Kind.NOTE, case, "", "names of torch", "the patch's own text names none", item="names")
     for finding in answer["findings"]:
         code, line = finding["code"], finding["line"]
         kind = Kind.PASS if code == "PG105" else Kind.REGRESSED

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from packaging.specifiers import SpecifierSet
@@ -52,8 +54,19 @@ def does_not_run(case: Case, failure: Failure, patch: Patch, again: Command) -> 
         actual,
         place,
         item="run",
-        advice="mend it",
+        advice=_advice(failure, patch),
         commands=(then(again),),
+    )
+
+
+def _advice(failure: Failure, patch: Patch) -> str:
+    missing = re.search(r"^ModuleNotFoundError: No module named '([\w.]+)'", failure.signature)
+    if missing is None or missing[1].split(".")[0] in ("torch", "triton"):
+        return "mend it"
+    manifest = shown(patch.manifest or Path(patch.path).with_suffix(".toml"))
+    return (
+        "if it is the project's, or needed: `path`, `requires` or `install` in the project's table; if not:"
+        f' stubs = ["{missing[1]}"] in {manifest}'
     )
 
 

@@ -52,7 +52,7 @@ _KEPT = Path(".patchgate")
 @problem_option
 @click.option("--device", "devices", multiple=True, metavar="NAME", help="Device profiles; default: h200 and cpu.")
 @click.option("--workload", "workloads", multiple=True, metavar="NAME", help="Only these workloads.")
-@click.option("--with", "others", multiple=True, type=click.Path(exists=True), help="A patch installed beside PATCH.")
+@click.option("--with", "others", multiple=True, type=click.Path(), help="A patch installed beside PATCH.")
 @click.option("--strict-new", is_flag=True, help="Red where no facts are recorded yet; otherwise a grey note.")
 @click.option("--nightly", is_flag=True, help="Every workload, not only those of pre-merge; kernels are compiled too.")
 @click.option("--time-limit", default=60.0, show_default=True, type=ABOVE_0, help="Seconds that one case may take.")
@@ -76,11 +76,13 @@ def gate(
 ) -> NoReturn:
     """Judge PATCH: a .py file, a diff of torch, or a folder with patch.py and patch.toml.
 
+    PATCH::FUNCTION is a patch that is installed by a call: path/to/patch.py::"install(True)".
+
     The releases of --torch, by default those that are judged before a merge, are installed once, in the user's cache.
 
     Exit codes: 0 nothing red, 1 red, 2 usage, 3 nothing judged, 4 only trouble with the machine (try again).
     """
-    loaded = load_patch(Path(patch))
+    loaded, *_ = [load_patch(Path(each)) for each in (patch, *others)]
     devices = _known(devices, [file.stem for file in DEVICES.glob("*.toml")], "device") or ("h200", "cpu")
     workloads = _known(workloads, list(workloads_with(Path(patch))), "workload")
     environments, missing = rows_of(rows), problems_of(problems)  # asked last: it starts interpreters

@@ -1,10 +1,11 @@
-"""`patchgate parts`: a file that installs several gated patches, judged patch by patch.
+"""`patchgate parts`: a file that installs several gated patches, or by several calls, judged patch by patch.
 
 Each part is judged with all the others as `--with`: alone, with each of them, in both orders. Then the whole file.
 """
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -12,7 +13,7 @@ from typing import NoReturn
 
 import click
 
-from patchgate.inputs.patch import DIFFS, source_and_manifest
+from patchgate.inputs.patch import DIFFS, load_patch, source_and_manifest
 from patchgate.inputs.source import Unreadable, read_source
 from patchgate.inputs.split_patches import Part, find_parts, source_of_part
 from patchgate.inputs.toml import read_toml
@@ -30,24 +31,35 @@ _INHERITED = ("numerics", "error_factor", "largest_ulps")
 @click.argument("options", nargs=-1, type=click.UNPROCESSED)
 @click.option("--folder", default="build/parts", show_default=True, type=click.Path(file_okay=False, path_type=Path))
 def parts(patch: Path, options: tuple[str, ...], folder: Path) -> NoReturn:
-    """Judge each of the gated patches that PATCH installs: alone, beside the others, in both orders.
+    """Judge each of the patches that PATCH installs: alone, beside the others, in both orders.
 
+    Those are the calls that `apply` lists in its manifest, else what stands behind a condition of its own.
     OPTIONS go to each `patchgate gate`.
     """
     source, manifest = source_and_manifest(patch)
-    text, found = _parts(source)
+    calls = load_patch(patch).claims.apply
+    parts = {call: f"{patch}::{call}" for call in calls} if len(calls) > 1 else _gated_parts(source, manifest, folder)
     make_folder(folder, "--folder")
-    paths = [_write_part(part, found, text, folder / "patches", manifest) for part in found]
     codes = {}
-    for part, path in zip(found, paths, strict=True):
-        others = [argument for other in paths if other != path for argument in ("--with", str(other))]
-        click.echo(f"\npart {part.name}, lines {part.first} to {part.last} of {shown(source)}")
-        codes[part.name] = _gate([str(path), *others, *options], folder / part.name)
+    for name, path in parts.items():
+        others = [argument for other in parts.values() if other != path for argument in ("--with", other)]
+        click.echo(f"\npart {name} of {shown(source)}")
+        codes[name] = _gate([path, *others, *options], folder / re.sub(r"\W+", "-", name))
     click.echo(f"\nall of {shown(source)}")
     codes["all together"] = _gate([str(patch), *options], folder / "all")
     click.echo("\n" + "\n".join(f"{name:40} exit code {code}" for name, code in codes.items()))
     # Red before trouble with the machine, and that before nothing judged.
     sys.exit(next((code for code in (1, 2, 4, 3) if code in codes.values()), max(codes.values())))
+
+
+def _gated_parts(source: Path, manifest: Path, folder: Path) -> dict[str, str]:
+    """The patches behind conditions of their own, each written as a patch: its name -> its path."""
+    text, found = _parts(source)
+    paths = {}
+    for part in found:
+        click.echo(f"{part.name}: lines {part.first} to {part.last} of {shown(source)}")
+        paths[part.name] = str(_write_part(part, found, text, folder / "patches", manifest))
+    return paths
 
 
 def _parts(source: Path) -> tuple[str, list[Part]]:
@@ -59,7 +71,7 @@ def _parts(source: Path) -> tuple[str, list[Part]]:
         where = f"{shown(source)}:{line}"
         raise UsageError("not readable as Python", where=where, got=got, next="mend the file first") from None
     if len(found) < 2:
-        got = f"{len(found)} patches behind a condition of their own"
+        got = f"one call, or none, in `apply`, and {len(found)} patches behind a condition of their own"
         raise UsageError("nothing to part", where=shown(source), got=got, next=f"patchgate gate {shown(source)}")
     return text, found
 

@@ -36,7 +36,7 @@ def load_claims(manifest: Path) -> Claims:
 
 def _read_calls(value: Any) -> tuple[str, ...]:
     """One call, or a list of them."""
-    return tuple(map(_read_call, value if isinstance(value, list) else [value]))
+    return tuple(map(read_call, value if isinstance(value, list) else [value]))
 
 
 def _read_module(value: Any) -> str:
@@ -48,7 +48,8 @@ def _read_module(value: Any) -> str:
     return str(value)
 
 
-def _read_call(value: Any) -> str:
+def read_call(value: Any) -> str:
+    """A call that installs a patch. Raises Invalid where it is no name, nor a call with literals."""
     owner, _, call = read_string(value).rpartition(":")
     if not re.fullmatch(r"([A-Za-z_]\w*(\.[A-Za-z_]\w*)*)?", owner) or not _is_literal_call(call):
         raise Invalid("not a function of the patch, nor `module:function(literals)`")

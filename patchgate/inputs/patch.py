@@ -6,13 +6,16 @@ The patch is read, never run.
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 from patchgate.inputs.diff import write_patch
-from patchgate.inputs.manifest import load_claims
+from patchgate.inputs.manifest import load_claims, read_call
+from patchgate.inputs.project import find_project
 from patchgate.inputs.source import read_lossy
+from patchgate.inputs.structure import Invalid
 from patchgate.model.errors import UsageError
-from patchgate.model.paths import shown
+from patchgate.model.paths import shown, split_entry
 from patchgate.model.records import Claims, Command, Patch
 
 DIFFS = (".diff", ".patch")
@@ -22,19 +25,24 @@ _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
 def load_patch(path: Path) -> Patch:
     """The patch at `path`: a folder with `patch.py` or `patch.diff`, or a bare Python file or diff.
 
-    Raises UsageError when it is not there, or when its manifest does not hold together.
-    A file that is not Python is a patch all the same: that it does not run is a verdict.
+    `PATH::function` is the part of it that this function installs. Raises UsageError when it is not there, or when its
+    manifest does not hold together. A file that is not Python is a patch all the same: it does not run, which is a
+    verdict.
     """
+    path, entry = split_entry(path)
     source, manifest = source_and_manifest(path)
     name = source.parent.name if path.is_dir() else source.stem
     identity = path.resolve().name if path.is_dir() else name
     if not _ID.fullmatch(identity):
-        identity = re.sub(r"[^A-Za-z0-9_-]+", "-", identity).strip("-") or "patch"
+        identity = _as_id(identity)
     has_manifest = manifest.is_file()
     claims = load_claims(manifest) if has_manifest else Claims(title=f"{name} (no manifest: strict claims)")
     diff = source if source.suffix in DIFFS else None
     if diff:
         source = write_patch(diff, claims.applies_to)
+    project = find_project(path)
+    if entry:
+        claims, identity = _claims_of_part(claims, entry), f"{identity}-{_as_id(entry)}"
     return Patch(
         id=identity,
         path=str(source.resolve()),
@@ -42,7 +50,26 @@ def load_patch(path: Path) -> Patch:
         claims=claims,
         manifest=str(manifest.resolve()) if has_manifest else None,
         diff=str(diff.resolve()) if diff else None,
+        paths=tuple(str(project.at(folder).resolve()) for folder in project.path),
     )
+
+
+def _as_id(name: str) -> str:
+    return re.sub(r"[^A-Za-z0-9_-]+", "-", name).strip("-") or "patch"
+
+
+def _claims_of_part(claims: Claims, entry: str) -> Claims:
+    """What a manifest claims of one of its entry points. What all of them do together, no single one need do."""
+    try:
+        call = read_call(entry)
+    except Invalid as fault:
+        raise UsageError(
+            fault.what, where="PATCH::FUNCTION", got=entry, next='path/to/patch.py::"install(True)"'
+        ) from None
+    if claims.apply in ((), (call,)):
+        return replace(claims, apply=(call,))
+    alone = replace(claims, apply=(call,), title=f"{claims.title}: {call}")
+    return replace(alone, applies_to=None, fixed_in=None, targets=None, symptom=None)
 
 
 def source_and_manifest(path: Path) -> tuple[Path, Path]:

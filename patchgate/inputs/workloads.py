@@ -14,7 +14,7 @@ from typing import Any
 from patchgate.inputs.source import Unreadable, parse
 from patchgate.inputs.structure import Invalid, Key, declare_keys, list_of, one_of, structure
 from patchgate.model.errors import UsageError
-from patchgate.model.paths import PACKAGE, WORKLOADS, shown
+from patchgate.model.paths import PACKAGE, WORKLOADS, shown, split_entry
 from patchgate.model.records import Workload
 
 #: The options of torch.compile: facts of no workload, but of the compiler itself.
@@ -72,6 +72,7 @@ def load_workloads(folder: Path = WORKLOADS) -> dict[str, Workload]:
 
 def workloads_with(patch: Path) -> dict[str, Workload]:
     """Ours, and those that a patch brings along: `workloads` in its folder, or beside its file."""
+    patch, _ = split_entry(patch)
     return load_workloads() | load_workloads((patch if patch.is_dir() else patch.parent) / "workloads")
 
 

@@ -27,6 +27,12 @@ def shown(path: Path | str) -> str:
         return str(path)
 
 
+def split_entry(path: Path) -> tuple[Path, str]:
+    """`pkg/patch.py::install(True)`, as pytest names a test of a file -> its two sides; no entry without the colons."""
+    file, _, entry = str(path).partition("::")
+    return Path(file), entry
+
+
 def user_cache(part: str) -> Path:
     """The folder where the user keeps what can be fetched or made again, for every project."""
     home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"

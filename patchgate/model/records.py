@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import Enum
+from typing import Any
 
 
 class Numerics(Enum):
@@ -33,6 +34,7 @@ class Kind(Enum):
     """What a comparison found: of facts, in the order of `compare`; of metrics, OVER to ESTIMATE.
 
     UNRECORDED is a NEW fact in a run that wants everything recorded. ESTIMATE is a change that a model predicts.
+    ASSUMED is what was not judged because it lies outside of what can be run or seen here.
     """
 
     INFRA = "infra"
@@ -51,6 +53,7 @@ class Kind(Enum):
     UNDER = "under"
     AMBIGUOUS = "ambiguous"
     ESTIMATE = "estimate"
+    ASSUMED = "assumed"
     NOTE = "note"
 
 
@@ -68,6 +71,7 @@ COLOURS = {
     Kind.AMBIGUOUS: Colour.GREY,
     Kind.NEW: Colour.GREY,
     Kind.ESTIMATE: Colour.GREY,
+    Kind.ASSUMED: Colour.GREY,
     Kind.KNOWN: Colour.GREEN,
     Kind.PASS: Colour.GREEN,
     Kind.NOTE: Colour.GREEN,
@@ -216,7 +220,8 @@ class Observation:
     """All that was measured for one case: `facts` are compared exactly, `metrics` are figures with an error.
 
     `environment` is shown and refuses unlike comparisons, `artifacts` are paths that nothing ever compares.
-    `ran` are the lines of the patch that ran meanwhile, `took` how its conditions came out.
+    `ran` are the lines of the patch that ran meanwhile, `took` how its conditions came out, `stubbed` the names that
+    were used of stubs (`StubUse`).
     """
 
     case: Case
@@ -227,6 +232,7 @@ class Observation:
     artifacts: dict[str, str] = field(default_factory=dict)
     ran: tuple[int, ...] = ()
     took: tuple[tuple[int, str], ...] = ()
+    stubbed: tuple[dict[str, Any], ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -61,9 +61,9 @@ def from_dict(kind: type[Record], data: object, *, where: str) -> Record:
 
 
 def ran_of(answer: Answer) -> dict[str, Any]:
-    """The lines that ran and the outcomes that were taken, as an `Observation` has them."""
+    """The lines that ran, the outcomes that were taken and the stubs that were used, as an `Observation` has them."""
     took = tuple((line, word) for line, word in answer.get("took", ()))
-    return {"ran": tuple(answer.get("ran", ())), "took": took}
+    return {"ran": tuple(answer.get("ran", ())), "took": took, "stubbed": tuple(answer.get("stubbed", ()))}
 
 
 def failure_of(answer: Answer) -> Failure | None:

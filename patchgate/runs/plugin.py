@@ -72,6 +72,8 @@ class GatePlugin:
         self.servers: list[Server] = []
         self.verdicts: list[Verdict] = []
         self.times: dict[str, float] = {}
+        self.given: set[Verdict] = set()  # by the instances that this process has judged
+        self.shown: set[Verdict] = set()  # in the terminal of the controller
         self._config = config
         self.shared = getattr(config, "workerinput", {}).get("patchgate") or self._start_servers()
         runner = Runner(
@@ -129,8 +131,9 @@ class GatePlugin:
         terminal = self._config.get_terminal_writer()
         if terminal.width_of_current_line:
             terminal.line()
-        for verdict in verdicts:
-            if verdict.colour is Colour.RED:
+        for verdict in dict.fromkeys(verdicts):
+            if verdict.colour is Colour.RED and verdict not in self.shown:
+                self.shown.add(verdict)
                 place = f"{verdict.check} {verdict.subject}" + (f" on torch {verdict.torch}" if verdict.torch else "")
                 line = shorten(f"{verdict.code} {place}: {verdict.actual}", _LINE, placeholder=" ...")
                 terminal.line(escape_control(line), red=True)
@@ -174,6 +177,9 @@ def judge(request: pytest.FixtureRequest) -> Callable[[Check, Instance], None]:
             pytest.skip(str(reason))
         if not verdicts:
             pytest.fail("a check that says nothing has judged nothing", pytrace=False)
+        if plugin.given.issuperset(verdicts):
+            pytest.skip("nothing new: what must hold first does not")
+        plugin.given.update(verdicts)
         for verdict in verdicts:
             request.node.user_properties.append((_VERDICT, to_dict(verdict)))
         red = [f"{v.code} {v.subject}: {v.actual}" for v in verdicts if v.colour is Colour.RED]

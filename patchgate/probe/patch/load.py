@@ -11,11 +11,9 @@ import contextlib
 import importlib
 import importlib.metadata
 import importlib.util
-import itertools
-import os
 import sys
 import types
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 from unittest import mock
 
@@ -23,6 +21,7 @@ import torch
 import torch.version
 from torch.torch_version import TorchVersion
 
+from patchgate.probe.patch.module_name import place_in_package
 from patchgate.probe.patch.snapshot import Snapshot, changes, take_snapshot
 from patchgate.probe.patch.stubs import install_stubs
 from patchgate.probe.protocol import Loading
@@ -30,8 +29,6 @@ from patchgate.probe.protocol import Loading
 #: Name of the module as which a patch that lies in no package is run, and the one as which it is run again.
 MODULE = "patchgate_patch"
 AGAIN = f"{MODULE}_again"
-# What stands in the folder of a project; a package reaches no higher.
-_PROJECT = ("pyproject.toml", "setup.py", "setup.cfg", ".git")
 # Path of each patch that was run -> its module.
 _MODULES: dict[str, types.ModuleType] = {}
 # A context manager that nobody holds is collected, and a scope that is collected is left.
@@ -87,66 +84,6 @@ def import_patch(path: str, how: Loading, name: str = MODULE) -> types.ModuleTyp
     for installer in installers:
         _call_installer(module, installer)
     return module
-
-
-def place_in_package(path: str, paths: Sequence[str] = ()) -> tuple[str | None, str]:
-    """(dotted name of the file's module, folder from which it is imported); no name where it is in no package.
-
-    A folder of `paths` around the file says what its name is. Else every folder around it with an `__init__.py`
-    belongs to it, and so do namespaces: folders without one that the file itself imports from, or that its relative
-    imports need.
-    """
-    path = os.path.abspath(path)
-    folder = os.path.dirname(path)
-    below = [root for root in map(os.path.abspath, paths) if path.startswith(f"{root}{os.sep}")]
-    if below:
-        root = max(below, key=len)
-        return _dotted(path, root), root
-    root = folder
-    while os.path.isfile(os.path.join(root, "__init__.py")):
-        root = os.path.dirname(root)
-    root = _namespace_root(path, root) or root
-    return (None, folder) if root == folder else (_dotted(path, root), root)
-
-
-def _dotted(path: str, root: str) -> str:
-    names = os.path.splitext(os.path.relpath(path, root))[0].split(os.sep)
-    return ".".join(names[:-1] if names[-1] == "__init__" else names)
-
-
-def _namespace_root(path: str, root: str) -> str | None:
-    """The folder from which a file is imported whose top folder, below `root`, is in a namespace; None for no such."""
-    names, level = _imports(path)
-    around = [root]
-    while not any(os.path.exists(os.path.join(around[-1], mark)) for mark in _PROJECT):
-        if around[-1] == os.path.dirname(around[-1]):
-            break
-        around.append(os.path.dirname(around[-1]))
-    for inner, outer in itertools.pairwise(around):
-        name = os.path.basename(inner)
-        if name in names and not os.path.exists(os.path.join(root, name)) and importlib.util.find_spec(name) is None:
-            return outer
-    folder = os.path.dirname(path)
-    if not level or root != folder:
-        return None
-    for _ in range(level):
-        folder = os.path.dirname(folder)
-    has_project = around[-1] != os.path.dirname(around[-1])
-    source = next((each for each in around if os.path.basename(each) == "src"), around[-1] if has_project else folder)
-    return source if source != root else None
-
-
-def _imports(path: str) -> tuple[set[str], int]:
-    """First names of what a file imports, and how far up its relative imports reach; nothing where it is no Python."""
-    try:
-        with open(path, "rb") as file:
-            nodes = list(ast.walk(ast.parse(file.read())))
-    except SyntaxError:
-        return set(), 0
-    origins = [node for node in nodes if isinstance(node, ast.ImportFrom)]
-    names = {alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names}
-    names |= {node.module for node in origins if node.module and not node.level}
-    return {name.split(".")[0] for name in names}, max((node.level for node in origins), default=0)
 
 
 def is_patch_module(guarded: str) -> bool:

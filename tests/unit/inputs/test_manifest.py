@@ -44,7 +44,13 @@ largest_ulps = 4.5
 
 @pytest.mark.parametrize("call", ["install", "Patches.install(True, name='cost')", "engine.late:install()"])
 def test_what_installs_a_patch_is_a_function_with_literals(folder, call):
-    assert load_claims(manifest(folder, f'apply = "{call}"\n')).apply == call
+    assert load_claims(manifest(folder, f'apply = "{call}"\n')).apply == (call,)
+
+
+def test_several_functions_may_install_a_patch_and_stubs_stand_for_modules(folder):
+    claims = load_claims(manifest(folder, 'apply = ["first", "a.b:second(1)"]\nstubs = ["a._C", "flash_attn"]\n'))
+    assert claims.apply == ("first", "a.b:second(1)")
+    assert claims.stubs == ("a._C", "flash_attn")
 
 
 WRONG = [
@@ -68,6 +74,10 @@ WRONG = [
     SYMPTOM + 'predicate = "> 4"\nwhen = "always"',
     'apply = "install(torch)"',
     'apply = "a b:install"',
+    'apply = ["install", 3]',
+    'stubs = ["a-b"]',
+    'stubs = ["torch._C"]',
+    'stubs = "a._C"',
     "budgets = 3",
     '[budgets]\nlatncy = "1 %"',
     '[budgets]\nlatency = "5 ms"',
@@ -85,7 +95,7 @@ patch.toml:2: `aplies_to`: unknown key
   next: did you mean `applies_to`?
 patch.toml:2: `colour`: unknown key
   got:  colour = 1
-  next: known keys: applies_to, apply, budgets, effects, error_factor, fixed_in, largest_ulps, numerics, scope, source, symptom, targets, title
+  next: known keys: applies_to, apply, budgets, effects, error_factor, fixed_in, largest_ulps, numerics, scope, source, stubs, symptom, targets, title
 patch.toml:2: `title`: not a string
   got:  title = 3
   next: title = "..."
@@ -136,10 +146,22 @@ patch.toml:7: `symptom.when`: unknown key
   next: known keys: device, fact, predicate, workload
 patch.toml:2: `apply`: not a function of the patch, nor `module:function(literals)`
   got:  apply = 'install(torch)'
-  next: apply = "install"   (or "package.module:install(True)")
+  next: apply = "install"   (or ["install", "package.module:other(True)"])
 patch.toml:2: `apply`: not a function of the patch, nor `module:function(literals)`
   got:  apply = 'a b:install'
-  next: apply = "install"   (or "package.module:install(True)")
+  next: apply = "install"   (or ["install", "package.module:other(True)"])
+patch.toml:2: `apply`: not a string
+  got:  apply = ['install', 3]
+  next: apply = "install"   (or ["install", "package.module:other(True)"])
+patch.toml:2: `stubs`: not the dotted name of a module
+  got:  stubs = ['a-b']
+  next: stubs = ["my_package._C"]
+patch.toml:2: `stubs`: a stub is for what is not installed
+  got:  stubs = ['torch._C']
+  next: a module of a dependency, or of the project
+patch.toml:2: `stubs`: not a list of strings
+  got:  stubs = 'a._C'
+  next: stubs = ["my_package._C"]
 patch.toml:2: `budgets`: not a table
   got:  budgets = 3
   next: compile_calls = "0.1 %"   (or "-2 % .. 0.1 %")

@@ -1,6 +1,7 @@
 """One file with several gated patches: where each is, and what is left of the file when it stands alone."""
 
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -8,6 +9,7 @@ from patchgate.cli import main as cli
 from patchgate.cli import parts as parts_command
 from patchgate.inputs.patch import load_patch
 from patchgate.inputs.split_patches import find_parts, source_of_part
+from patchgate.model.errors import UsageError
 from patchgate.model.paths import ROOT
 
 THREE = ROOT / "fixtures" / "patches" / "three-in-one"
@@ -70,6 +72,36 @@ def test_every_part_is_judged_beside_the_others_and_then_all(monkeypatch, tmp_pa
     assert claims.targets == ("torch._inductor.scheduler.Scheduler.can_fuse",)
     assert claims.applies_to is not None
     assert "can_fuse                                 exit code 1" in capsys.readouterr().out
+
+
+def test_each_call_that_a_manifest_lists_is_a_part(monkeypatch, tmp_path):
+    (tmp_path / "late.py").write_text("def first(): ...\ndef second(level): ...\n")
+    (tmp_path / "late.toml").write_text(
+        'apply = ["first", "second(\'a/b\')"]\ntargets = ["torch.a"]\nnumerics = "rounding"\n'
+    )
+    judged = []
+    monkeypatch.setattr(parts_command, "_gate", lambda arguments, folder: judged.append((arguments, folder.name)) or 0)
+    patch = str(tmp_path / "late.py")
+    monkeypatch.setattr(sys, "argv", ["patchgate", "parts", patch, "--folder", str(tmp_path / "parts")])
+    with pytest.raises(SystemExit) as ended:
+        cli.main()
+    assert ended.value.code == 0
+    one, two = f"{patch}::first", f"{patch}::second('a/b')"
+    assert [arguments for arguments, _ in judged] == [[one, "--with", two], [two, "--with", one], [patch]]
+    part = load_patch(Path(two))
+    assert (part.claims.apply, part.claims.targets, part.claims.numerics.value) == (
+        ("second('a/b')",),
+        None,
+        "rounding",
+    )
+    assert part.id == "late-second-a-b"
+    assert load_patch(Path(patch)).claims.apply == ("first", "second('a/b')")
+
+
+def test_a_part_that_is_no_call_is_refused(tmp_path):
+    (tmp_path / "late.py").write_text("")
+    with pytest.raises(UsageError, match="not a function of the patch"):
+        load_patch(Path(f"{tmp_path / 'late.py'}::install(torch)"))
 
 
 def test_a_single_patch_is_not_parted(monkeypatch, capsys):

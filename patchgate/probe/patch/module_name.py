@@ -1,0 +1,80 @@
+"""Finds the name under which a project imports a file, and the folder that it is imported from.
+
+Reads file names and the file's own imports, and runs nothing.
+"""
+
+from __future__ import annotations
+
+import ast
+import importlib.util
+import itertools
+import os
+from collections.abc import Sequence
+
+# What stands in the folder of a project; a package reaches no higher.
+_PROJECT = ("pyproject.toml", "setup.py", "setup.cfg", ".git")
+
+
+def place_in_package(path: str, paths: Sequence[str] = ()) -> tuple[str | None, str]:
+    """(dotted name of the file's module, folder from which it is imported); no name where it is in no package.
+
+    A folder of `paths` around the file says what its name is. Else every folder around it with an `__init__.py`
+    belongs to it, and so do namespaces: folders without one that the file itself imports from, or that its relative
+    imports need.
+    """
+    path = os.path.abspath(path)
+    folder = os.path.dirname(path)
+    below = [root for root in map(os.path.abspath, paths) if path.startswith(f"{root}{os.sep}")]
+    if below and all(map(str.isidentifier, _dotted(path, max(below, key=len)).split("."))):
+        root = max(below, key=len)
+        return _dotted(path, root), root
+    root = folder
+    while os.path.isfile(os.path.join(root, "__init__.py")):
+        root = os.path.dirname(root)
+    root = _namespace_root(path, root) or root
+    return (None, folder) if root == folder else (_dotted(path, root), root)
+
+
+def _dotted(path: str, root: str) -> str:
+    names = os.path.splitext(os.path.relpath(path, root))[0].split(os.sep)
+    return ".".join(names[:-1] if names[-1] == "__init__" else names)
+
+
+def _namespace_root(path: str, root: str) -> str | None:
+    """The folder from which a file is imported whose top folder, below `root`, is in a namespace; None for no such."""
+    names, level = _imports(path)
+    around = [root]
+    while not any(os.path.exists(os.path.join(around[-1], mark)) for mark in _PROJECT):
+        if around[-1] == os.path.dirname(around[-1]):
+            break
+        around.append(os.path.dirname(around[-1]))
+    for inner, outer in itertools.pairwise(around):
+        name = os.path.basename(inner)
+        if name in names and not os.path.exists(os.path.join(root, name)) and not _is_installed(name):
+            return outer
+    folder = os.path.dirname(path)
+    if not level or root != folder:
+        return None
+    for _ in range(level):
+        folder = os.path.dirname(folder)
+    has_project = around[-1] != os.path.dirname(around[-1])
+    source = next((each for each in around if os.path.basename(each) == "src"), around[-1] if has_project else folder)
+    return source if source != root else None
+
+
+def _is_installed(name: str) -> bool:
+    spec = importlib.util.find_spec(name)
+    return spec is not None and spec.origin is not None
+
+
+def _imports(path: str) -> tuple[set[str], int]:
+    """First names of what a file imports, and how far up its relative imports reach; nothing where it is no Python."""
+    try:
+        with open(path, "rb") as file:
+            nodes = list(ast.walk(ast.parse(file.read())))
+    except SyntaxError:
+        return set(), 0
+    origins = [node for node in nodes if isinstance(node, ast.ImportFrom)]
+    names = {alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names}
+    names |= {node.module for node in origins if node.module and not node.level}
+    return {name.split(".")[0] for name in names}, max((node.level for node in origins), default=0)

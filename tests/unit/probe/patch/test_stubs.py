@@ -1,0 +1,80 @@
+"""A stub stands for a module that is not there, and every name that is used of it is known."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from textwrap import dedent
+
+from patchgate.model.paths import PACKAGE
+
+PATCH = """
+import acme._C as ext
+from flash import attention
+from acme.helper import seen
+
+@attention.register
+def kept(x):
+    return isinstance(x, ext.Tensor) or seen
+
+class Sub(ext.Base):
+    pass
+
+with ext.guard(3) as guard:
+    rows = [row for row in ext.table["a"]]
+"""
+
+
+def run(folder: Path, code: str) -> list[str]:
+    """Lines printed by code that has installed the stubs; the import system of this process stays as it is."""
+    (folder / "acme").mkdir()
+    (folder / "acme" / "__init__.py").write_text("raise RuntimeError('the package was run')\n")
+    (folder / "acme" / "helper.py").write_text("import flash\nseen = flash.version\n")
+    (folder / "acme" / "patch.py").write_text(PATCH)
+    before = f"""
+    import sys
+    sys.path[:0] = [{str(PACKAGE.parent)!r}, {str(folder)!r}]
+    from patchgate.probe.patch.stubs import install_stubs, uses
+    patch = {str(folder / "acme" / "patch.py")!r}
+    install_stubs(["acme", "acme._C", "flash"], patch, ["acme", "patch"], {str(folder)!r})
+    """
+    ended = subprocess.run([sys.executable, "-c", dedent(before) + dedent(code)], capture_output=True, text=True)
+    assert ended.returncode == 0, ended.stderr
+    return ended.stdout.splitlines()
+
+
+def test_every_use_is_recorded_with_its_line_and_who_made_it(tmp_path: Path) -> None:
+    code = """
+    import acme.patch
+    for use in uses():
+        print(use["name"], use["where"].rpartition("/")[2], use["by_patch"])
+    acme.patch.kept(1)
+    print(*[use["name"] for use in uses()][-1:], [use["name"] for use in uses() if "Tensor" in use["name"]])
+    """
+    assert run(tmp_path, code) == [
+        "acme._C patch.py:2 True",
+        "acme._C.Base patch.py:10 True",
+        "acme._C.guard patch.py:13 True",
+        "acme._C.guard() patch.py:13 True",
+        "acme._C.table patch.py:14 True",
+        "flash patch.py:3 True",
+        "flash.attention patch.py:3 True",
+        "flash.attention.register patch.py:6 True",
+        "flash.version helper.py:2 False",
+        "flash.version ['acme._C.Tensor']",
+    ]
+
+
+def test_a_stub_decorates_nothing_and_is_no_type_of_anything(tmp_path: Path) -> None:
+    code = """
+    import acme.patch as patch
+    print(patch.kept.__name__, patch.Sub.__mro__ == (patch.Sub, object), patch.rows)
+    import importlib.util
+    print(importlib.util.find_spec("numpy_that_is_not_there"))
+    try:
+        patch.ext.__version__
+    except AttributeError as error:
+        print(error)
+    """
+    assert run(tmp_path, code) == ["kept True []", "None", "a stub has no acme._C.__version__"]
