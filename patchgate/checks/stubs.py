@@ -12,7 +12,7 @@ from patchgate.checks.registry import Instance, check
 from patchgate.model.paths import shown
 from patchgate.model.records import Case, Code, Kind, Patch, Verdict
 
-FAMILY = "stubs"
+FAMILY = "gate"
 CODES = (
     Code(
         code="PG230",

@@ -74,9 +74,7 @@ def gate(
     workers: int,
     folder: str,
 ) -> NoReturn:
-    """Judge PATCH: a .py file, a diff of torch, or a folder with patch.py and patch.toml.
-
-    PATCH::FUNCTION is a patch that is installed by a call: path/to/patch.py::"install(True)".
+    """Judge PATCH: a .py file, a diff of torch, or a folder with patch.py and patch.toml. FILE::FUNCTION calls it.
 
     The releases of --torch, by default those that are judged before a merge, are installed once, in the user's cache.
 

@@ -72,7 +72,7 @@ class GatePlugin:
         self.servers: list[Server] = []
         self.verdicts: list[Verdict] = []
         self.times: dict[str, float] = {}
-        self.given: set[Verdict] = set()  # by the instances that this process has judged
+        self.given: set[Verdict] = set()  # red, by the instances that this process has judged
         self.shown: set[Verdict] = set()  # in the terminal of the controller
         self._config = config
         self.shared = getattr(config, "workerinput", {}).get("patchgate") or self._start_servers()
@@ -177,14 +177,14 @@ def judge(request: pytest.FixtureRequest) -> Callable[[Check, Instance], None]:
             pytest.skip(str(reason))
         if not verdicts:
             pytest.fail("a check that says nothing has judged nothing", pytrace=False)
-        if plugin.given.issuperset(verdicts):
-            pytest.skip("nothing new: what must hold first does not")
-        plugin.given.update(verdicts)
         for verdict in verdicts:
             request.node.user_properties.append((_VERDICT, to_dict(verdict)))
-        red = [f"{v.code} {v.subject}: {v.actual}" for v in verdicts if v.colour is Colour.RED]
+        red = {v: f"{v.code} {v.subject}: {v.actual}" for v in verdicts if v.colour is Colour.RED}
+        if red and plugin.given.issuperset(red):
+            pytest.skip("as another instance says: what must hold first does not")
+        plugin.given.update(red)
         if red:
-            pytest.fail("\n".join(red), pytrace=False)
+            pytest.fail("\n".join(red.values()), pytrace=False)
 
     return judge_instance
 

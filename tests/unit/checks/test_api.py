@@ -33,6 +33,11 @@ def test_a_name_that_holds_is_green():
     assert [verdict.kind for verdict in judge(finding("PG105"))] == [Kind.PASS]
 
 
+def test_a_patch_that_names_nothing_of_torch_has_a_verdict_too():
+    (verdict,) = judge()
+    assert (verdict.code, verdict.kind, verdict.actual) == ("PG105", Kind.NOTE, "the patch's own text names none")
+
+
 @pytest.mark.parametrize(
     ("line", "claim", "where"),
     [(3, "patch.toml:5", "patch.py:3"), (None, "patch.toml:5", "patch.toml:5"), (None, None, None)],

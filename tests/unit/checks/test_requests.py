@@ -52,7 +52,7 @@ ANSWERS: dict[str, dict[str, Any]] = {
     "sentinel": {"facts": {}, "expected": {}},
     "apply": {
         **{"changed": ["torch.a"], "replacements": {"torch.a": [1]}, "holders": {}, "unreachable": []},
-        **{"nested": [], "effects": []},
+        **{"nested": [], "effects": [], "stubbed": []},
     },
     "applies": {"changed": []},
     "surface": {"findings": []},

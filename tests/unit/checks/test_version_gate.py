@@ -141,3 +141,16 @@ def test_a_patch_may_apply_by_setting_an_option_only():
 @pytest.mark.parametrize("claims", [{}, {"applies_to": "==2.12.1"}, {"applies_to": ">=2.12"}])
 def test_a_patch_for_one_release_that_is_supported_is_not(claims):
     assert list(judge_support(CASE, patch(**claims), ["2.11.0", "2.12.1"], "patch.toml:2")) == []
+
+
+@pytest.mark.parametrize(
+    ("module", "advice"),
+    [
+        ("acme.ext", 'stubs = ["acme.ext"]'),
+        ("torch._inductor.gone", "mend it"),
+    ],
+)
+def test_a_module_that_is_not_there_may_be_installed_or_stood_for(module, advice):
+    signature = f"ModuleNotFoundError: No module named '{module}'"
+    failure = Failure(cause=Cause.RAISED, stage="patch", signature=signature)
+    assert advice in does_not_run(CASE, failure, patch(), AGAIN).advice

@@ -155,6 +155,13 @@ def test_a_verdict_that_two_instances_give_is_told_once(gate):
     assert (outcomes, len(verdicts)) == ({"passed": 2}, 1)
 
 
+def test_a_red_verdict_that_another_instance_gave_is_said_once(gate, capsys):
+    same = [replace(verdict(Kind.STALE), case=Case(torch="2.11.0"))]
+    outcomes, verdicts = gate(lambda context, at: same, rows=ROWS | {"2.12.1": "python"})
+    assert (outcomes, verdicts) == ({"red": 1, "skipped": 1}, same)
+    assert capsys.readouterr().out.count("PG301 kernels stale") == 1
+
+
 def test_what_is_red_is_said_at_once_and_what_is_green_is_not(gate, capsys):
     def ask(context: CheckContext, at: Instance) -> list[Verdict]:
         if at.case.torch == "2.12.1":
