@@ -21,24 +21,30 @@ from patchgate.model.paths import CORPUS, shown
 
 
 @click.command()
+@click.argument(
+    "folders", nargs=-1, metavar="[FOLDER]...", type=click.Path(exists=True, file_okay=False, path_type=Path)
+)
 @click.option("--row", "rows", multiple=True, metavar="TORCH=PYTHON", required=True, help="A torch release.")
 @click.option("--only", multiple=True, metavar="PATTERN", help="Only cases whose id fits; may be repeated.")
-@click.option("--below", multiple=True, type=click.Path(exists=True, file_okay=False, path_type=Path))
 @click.option("--write", type=click.Path(dir_okay=False, path_type=Path), help="Also write the table as Markdown.")
 @click.option("--gpu", is_flag=True, help="Also judge what needs a GPU: this machine has one.")
 @click.option("--every-byte", is_flag=True, help="Afterwards hash all of torch, not only what was touched.")
 @click.option("-n", "workers", default=2, show_default=True, type=AT_LEAST_1, help="Cases run at the same time.")
 def corpus(
+    folders: tuple[Path, ...],
     rows: tuple[str, ...],
     only: tuple[str, ...],
-    below: tuple[Path, ...],
     write: Path | None,
     gpu: bool,
     every_byte: bool,
     workers: int,
 ) -> None:
-    """Judge every case of the corpus and compare with what it expects."""
-    cases = load_cases(list(below) or list(CORPUS))
+    """Judge every case and compare with what it expects.
+
+    Without a FOLDER those of the checkout: the seen set, which the checks were made with. With one, the cases below it,
+    each a folder with patch.py and corpus.toml, written by anybody: a fresh set.
+    """
+    cases, name = load_cases(list(folders or CORPUS)), "fresh" if folders else "seen"
     cases = [case for case in cases if not only or any(fnmatch.fnmatch(case.id, pattern) for pattern in only)]
     cases = [with_gpu(case) for case in cases] if gpu else cases
     if not cases:
@@ -52,10 +58,10 @@ def corpus(
             click.echo("nothing is believed where the sentinel does not count:\n" + "\n".join(faults), err=True)
             raise SystemExit(4)
         scores = judge_cases(settings, cases, workers=workers, done=lambda score: click.echo(line_of_score(score)))
-    click.echo(as_text(scores, list(pythons), time.monotonic() - started))
+    click.echo(as_text(scores, list(pythons), time.monotonic() - started, name))
     if write:
-        write_atomically(write, as_markdown(scores, list(pythons)))
+        write_atomically(write, as_markdown(scores, list(pythons), name))
         click.echo(f"wrote {shown(write)}")
     changes = integrity.changes(every_byte=every_byte)
     click.echo("\n".join(changes) or "torch is as it was installed, " + ("every byte" if every_byte else "every file"))
-    raise SystemExit(int(bool(changes) or any(not score.right for score in scores)))
+    raise SystemExit(int(bool(changes) or any(not score.settled for score in scores)))

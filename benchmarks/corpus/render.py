@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from benchmarks.corpus.score import Score, shares
+from benchmarks.corpus.score import ClassShares, Score, by_class, shares
 
 
 def line_of_score(score: Score) -> str:
@@ -17,13 +17,18 @@ def line_of_score(score: Score) -> str:
     return "\n".join([line, *(f"    {fault}" for fault in score.faults)])
 
 
-def as_text(scores: Sequence[Score], torches: Sequence[str], seconds: float) -> str:
-    """What stands below the table."""
-    lines = ["", *(str(share) for share in shares(scores))]
+def as_text(scores: Sequence[Score], torches: Sequence[str], seconds: float, name: str) -> str:
+    """What stands below the list of cases; `name` is that of the set."""
+    rows = [_HEADER, *map(_cells, by_class(scores))]
+    widths = [max(len(row[column]) for row in rows) for column in range(len(_HEADER))]
+    lines = ["", f"{name} set", *("  ".join(map(str.ljust, row, widths)).rstrip() for row in rows)]
+    lines += [f"{what}: {share}" for what, share in shares(scores).items() if share.total]
     unjudged = [score for score in scores if score.outcome.startswith("needs ")]
     if unjudged:
         lines.append("not judged here: " + "; ".join(f"{score.case.id} ({score.outcome})" for score in unjudged))
-    wrong = [score for score in scores if not score.right]
+    known = [score for score in scores if score.case.known and not score.right]
+    lines += [f"known to be wrong: {score.case.id}: {score.case.known}" for score in known]
+    wrong = [score for score in scores if not score.settled]
     if wrong:
         lines.append("wrong: " + ", ".join(score.case.id for score in wrong))
     judged = sum(score.judged for score in scores)
@@ -31,13 +36,21 @@ def as_text(scores: Sequence[Score], torches: Sequence[str], seconds: float) -> 
     return "\n".join(lines)
 
 
-def as_markdown(scores: Sequence[Score], torches: Sequence[str]) -> str:
+_HEADER = ("class", "caught", "by lint", "by the gate", "false alarms of lint", "false alarms of the gate")
+
+
+def _cells(row: ClassShares) -> tuple[str, ...]:
+    return row.kind, *map(str, (row.caught, *row.by.values(), *row.alarms.values()))
+
+
+def as_markdown(scores: Sequence[Score], torches: Sequence[str], name: str) -> str:
     """docs/corpus.md: the same on every machine."""
     rows = [
         f"| {score.case.id} | {score.case.kind} | {', '.join(score.expected) or '-'} |"
-        f" {', '.join(score.found) or '-'} | {score.outcome} |"
+        f" {', '.join(score.found) or '-'} | {score.outcome}{' (known)' if score.case.known else ''} |"
         for score in scores
     ]
+    classes = map(_cells, by_class(scores))
     return "\n".join(
         [
             "# The corpus",
@@ -48,10 +61,14 @@ def as_markdown(scores: Sequence[Score], torches: Sequence[str]) -> str:
             "`nox -s corpus -- --all --write docs/corpus.md`. What of the public record is not here:",
             "[fixtures/patches](../fixtures/patches/README.md).",
             "",
-            f"Judged on torch {', '.join(torches)}, without a GPU. *caught*: exactly the expected codes were red,",
-            "on exactly the expected releases, at the expected line. *quiet*: nothing was red.",
+            f"The {name} set, judged on torch {', '.join(torches)}, without a GPU. *caught*: the expected codes were",
+            "red, on the expected releases, at the expected line; *and more*: others too. *quiet*: nothing was red.",
+            "With each share stands its 95 % interval. A false alarm is counted in the class of the patch that was",
+            "corrected.",
             "",
-            *(f"* {share}" for share in shares(scores)),
+            *(f"| {' | '.join(cells)} |" for cells in (_HEADER, ("---",) * len(_HEADER), *classes)),
+            "",
+            *(f"* {what}: {share}" for what, share in shares(scores).items()),
             "",
             "| case | class | expected | found | |",
             "| --- | --- | --- | --- | --- |",

@@ -1,15 +1,15 @@
 """What a case must get against what it got: caught for the right reason, missed, or a false alarm.
 
-And how certain the shares are: an interval for each.
+And the shares, of lint and of the gate, by class, with how certain each is: Wilson's 95 % interval.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from benchmarks.corpus.cases import FAULT, HOSTILE, SOUND, UNCHANGED, CorpusCase
-from patchgate.lint.rules import CODES
+from benchmarks.corpus.cases import FAULT, GATE, HOSTILE, SOUND, UNCHANGED, CorpusCase, Expected, tool_of
+from benchmarks.corpus.checks import LINT
 from patchgate.model.statistics import share_interval
 
 
@@ -30,98 +30,150 @@ class Score:
     case: CorpusCase
     expected: tuple[str, ...]  #: codes, of all releases
     found: tuple[str, ...]
+    #: Tool -> whether all that it must see was seen; without a tool that must see nothing on these rows.
+    met: Mapping[str, bool] = field(default_factory=dict)
     faults: tuple[str, ...] = ()  #: what did not come out as expected
     seconds: float = 0.0  #: as in `CaseResult`
     judged: int = 0
-    outcome: str = ""  #: "caught", "quiet", "MISSED", "FALSE ALARM", "not on these rows" or "needs ..."
+    #: "caught", "caught, and more", "quiet", "MISSED", "FALSE ALARM", "not on these rows" or "needs ..."
+    outcome: str = ""
 
     @property
     def right(self) -> bool:
         return not self.faults
 
+    @property
+    def settled(self) -> bool:
+        """Right, or wrong as its corpus.toml says; one that has come right since is to lose that line."""
+        return self.right is not bool(self.case.known) or self.outcome.startswith(("needs", "not on"))
+
+    def alarms(self, tool: str) -> bool:
+        """Whether the tool was red."""
+        return any(tool_of(code) == tool for code in self.found)
+
 
 def score(case: CorpusCase, result: CaseResult, rows: Iterable[str]) -> Score:
-    """`rows` are the releases that were run; static codes are expected on every release that lint knows."""
+    """`rows` are the releases that were run; what lint must see is expected on every release that it knows."""
     if case.needs:
         return Score(case=case, expected=_codes(case), found=(), outcome=f"needs {case.needs}")
     faults, ran = list(result.grey), set(rows)
-    seen: set[str] = set()
+    met: dict[str, bool] = {}
     for torch, red in result.red.items():
-        static_only = torch not in ran
-        wanted = [e for e in case.expected if e.covers(torch) and not (static_only and not is_static(e.code))]
-        seen |= {expected.code for expected in wanted}
+        wanted = [e for e in case.expected if e.covers(torch) and (torch in ran or e.tool == LINT)]
         for expected in wanted:
-            if expected.code not in red:
-                faults.append(f"{torch}: {expected.code} missing")
-            elif expected.place and expected.place not in red[expected.code]:
-                faults.append(
-                    f"{torch}: {expected.code} at {', '.join(sorted(red[expected.code]))}, not {expected.place}"
-                )
-        for code in sorted(red.keys() - {expected.code for expected in wanted}):
+            fault = _fault(expected, red)
+            met[expected.tool] = met.get(expected.tool, True) and not fault
+            faults += [f"{torch}: {fault}"] if fault else []
+        for code in sorted(red.keys() - {code for expected in wanted for code in expected.codes}):
             faults.append(f"{torch}: {code} unexpected at {', '.join(sorted(red[code]))}")
     return Score(
         case=case,
         expected=_codes(case),
         found=tuple(sorted({code for red in result.red.values() for code in red})),
+        met=met,
         faults=tuple(faults),
         seconds=result.seconds,
         judged=result.judged,
-        outcome=_outcome(case, bool(seen), bool(faults)),
+        outcome=_outcome(case, met, bool(faults)),
     )
 
 
-def is_static(code: str) -> bool:
-    """Whether lint finds it, on every release of the API index."""
-    return code in {known.code for known in CODES}
+def _fault(expected: Expected, red: Mapping[str, tuple[str, ...]]) -> str:
+    """Why what a release got is not what is expected there; empty when it is."""
+    places = {code: red[code] for code in expected.codes if code in red}
+    if not places:
+        return f"{' or '.join(expected.codes)} missing"
+    if expected.place and not any(expected.place in at for at in places.values()):
+        at = ", ".join(sorted({place for at in places.values() for place in at}))
+        return f"{', '.join(places)} at {at}, not {expected.place}"
+    return ""
 
 
 def _codes(case: CorpusCase) -> tuple[str, ...]:
-    return tuple(sorted({expected.code for expected in case.expected}))
+    return tuple(sorted({code for expected in case.expected for code in expected.codes}))
 
 
-def _outcome(case: CorpusCase, seen: bool, faulty: bool) -> str:
+def _outcome(case: CorpusCase, met: Mapping[str, bool], faulty: bool) -> str:
+    if case.sound:
+        return "FALSE ALARM" if faulty else "quiet"
+    if met and all(met.values()):
+        return "caught, and more" if faulty else "caught"
     if faulty:
-        return "FALSE ALARM" if case.sound else "MISSED"
-    if case.sound or (case.kind == HOSTILE and not case.expected):
-        return "quiet"
-    return "caught" if seen else "not on these rows"
+        return "MISSED"
+    return "quiet" if case.kind == HOSTILE and not case.expected else "not on these rows"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Share:
     """`hits` of `total`, with its interval."""
 
-    what: str
     hits: int
     total: int
 
     def __str__(self) -> str:
-        low, high = share_interval(self.hits, self.total) if self.total else (0.0, 1.0)
-        share = self.hits / self.total if self.total else 0.0
-        return f"{self.what}: {self.hits} of {self.total} ({share:.0%}, 95 % interval {low:.0%} to {high:.0%})"
+        if not self.total:
+            return "-"
+        low, high = share_interval(self.hits, self.total)
+        return f"{self.hits} of {self.total} ({low:.0%} to {high:.0%})"
 
 
-def shares(scores: Iterable[Score]) -> list[Share]:
-    """Recall by class and over all public cases; false alarms; hostile patches; seeded faults and A/A."""
-    counted = [score for score in scores if score.outcome in ("caught", "MISSED", "quiet", "FALSE ALARM")]
-    by_kind: dict[str, list[Score]] = {}
+@dataclass(frozen=True, kw_only=True)
+class ClassShares:
+    """One class: its broken patches that were caught, and their sound forms that were red."""
+
+    kind: str
+    caught: Share  #: by whoever must see it
+    by: Mapping[str, Share]  #: tool -> caught, of those that it must see
+    alarms: Mapping[str, Share]  #: tool -> red, of the sound ones that it judged
+
+
+def by_class(scores: Iterable[Score]) -> list[ClassShares]:
+    """A line for each class, then one for all. A sound patch is counted with the broken one that it corrects."""
+    counted = [score for score in scores if score.outcome in _COUNTED]
+    kinds = {score.case.id: score.case.kind for score in counted if score.case.kind not in _APART}
+    groups: dict[str, list[Score]] = {}
     for score in counted:
-        by_kind.setdefault(score.case.kind, []).append(score)
-    sound, hostile, faults, unchanged = (by_kind.pop(kind, []) for kind in (SOUND, HOSTILE, FAULT, UNCHANGED))
-    public = [score for of_kind in by_kind.values() for score in of_kind]
-    return [
-        *(_recall(f"caught, {kind}", of_kind) for kind, of_kind in sorted(by_kind.items())),
-        _recall("caught, all classes", public),
-        Share(what="false alarms on sound patches", hits=sum(not score.right for score in sound), total=len(sound)),
-        _recall("hostile patches with their own verdict", hostile),
-        _recall("seeded faults detected", faults),
-        Share(
-            what="false alarms in unchanged cells",
-            hits=sum(len(score.faults) for score in unchanged),
-            total=sum(score.judged for score in unchanged),
+        if score.case.kind == SOUND:
+            groups.setdefault(kinds.get(score.case.id.removesuffix("-fixed"), "no broken form"), []).append(score)
+        elif score.case.id in kinds:
+            groups.setdefault(score.case.kind, []).append(score)
+    rows = [_class_shares(kind, groups[kind]) for kind in sorted(groups)]
+    return [*rows, _class_shares("all", [score for group in groups.values() for score in group])]
+
+
+_COUNTED = ("caught", "caught, and more", "MISSED", "quiet", "FALSE ALARM")
+_APART = (SOUND, HOSTILE, FAULT, UNCHANGED)
+
+
+def _class_shares(kind: str, scores: list[Score]) -> ClassShares:
+    broken = [score for score in scores if score.case.kind != SOUND]
+    sound = [score for score in scores if score.case.kind == SOUND]
+    judges = {tool: [score for score in sound if tool in _judges(score.case)] for tool in (LINT, GATE)}
+    by = {tool: [score.met[tool] for score in broken if tool in score.met] for tool in (LINT, GATE)}
+    return ClassShares(
+        kind=kind,
+        caught=Share(hits=sum(score.outcome.startswith("caught") for score in broken), total=len(broken)),
+        by={tool: Share(hits=sum(met), total=len(met)) for tool, met in by.items()},
+        alarms={tool: Share(hits=sum(s.alarms(tool) for s in of), total=len(of)) for tool, of in judges.items()},
+    )
+
+
+def _judges(case: CorpusCase) -> set[str]:
+    return {LINT if cell == LINT else GATE for cell in case.cells}
+
+
+def shares(scores: Iterable[Score]) -> dict[str, Share]:
+    """What is no public patch: hostile ones, seeded faults, and cells in which nothing was changed."""
+    counted = [score for score in scores if score.outcome in _COUNTED]
+    of = {kind: [score for score in counted if score.case.kind == kind] for kind in (HOSTILE, FAULT, UNCHANGED)}
+    return {
+        "hostile patches with their own verdict": _right(of[HOSTILE]),
+        "seeded faults detected": _right(of[FAULT]),
+        "false alarms in unchanged cells": Share(
+            hits=sum(len(score.faults) for score in of[UNCHANGED]), total=sum(score.judged for score in of[UNCHANGED])
         ),
-    ]
+    }
 
 
-def _recall(what: str, scores: list[Score]) -> Share:
-    return Share(what=what, hits=sum(score.right for score in scores), total=len(scores))
+def _right(scores: list[Score]) -> Share:
+    return Share(hits=sum(score.right for score in scores), total=len(scores))

@@ -3,19 +3,21 @@
 import pytest
 
 from benchmarks.corpus.cases import CorpusCase, Expected
-from benchmarks.corpus.score import CaseResult, score, shares
+from benchmarks.corpus.render import as_markdown, as_text
+from benchmarks.corpus.score import CaseResult, Share, by_class, score, shares
 
 ROWS = ("2.11.0", "2.13.0")
-LATE = Expected(code="PG201", torch="2.13.0..2.15.0", place="patch.py:3")
+LATE = Expected(codes=("PG201",), torch="2.13.0..2.15.0", place="patch.py:3")
 
 
-def case(*expected, kind="gate", needs=""):
-    return CorpusCase(id="mine", folder="/p", kind=kind, cells=("lint",), expected=expected, needs=needs)
+def case(*expected, **fields):
+    own = {"id": "mine", "folder": "/p", "kind": "gate", "cells": ("lint", "api"), **fields}
+    return CorpusCase(**own, expected=expected)
 
 
-def told(red, *expected, kind="gate", **found):
+def told(red, *expected, grey=(), **fields):
     full = {torch: {} for torch in ROWS} | red
-    return score(case(*expected, kind=kind), CaseResult(red=full, **found), ROWS)
+    return score(case(*expected, **fields), CaseResult(red=full, grey=grey), ROWS)
 
 
 def test_the_expected_code_at_its_place_on_its_releases_only_is_a_catch():
@@ -28,25 +30,56 @@ def test_the_expected_code_at_its_place_on_its_releases_only_is_a_catch():
     [
         ({}, "2.13.0: PG201 missing"),
         ({"2.13.0": {"PG201": {"patch.py:9"}}}, "2.13.0: PG201 at patch.py:9, not patch.py:3"),
+    ],
+)
+def test_a_verdict_that_is_not_there_or_elsewhere_is_a_miss_and_says_why(red, fault):
+    result = told(red, LATE)
+    assert (result.outcome, result.faults, result.met) == ("MISSED", (fault,), {"gate": False})
+
+
+@pytest.mark.parametrize(
+    ("red", "fault"),
+    [
         ({"2.13.0": {"PG201": {"patch.py:3"}, "PG301": {"x"}}}, "2.13.0: PG301 unexpected at x"),
         ({"2.11.0": {"PG201": {"y"}}, "2.13.0": {"PG201": {"patch.py:3"}}}, "2.11.0: PG201 unexpected at y"),
     ],
 )
-def test_anything_else_is_a_miss_and_says_why(red, fault):
+def test_what_is_red_besides_is_a_fault_and_no_miss(red, fault):
     result = told(red, LATE)
-    assert (result.outcome, result.faults) == ("MISSED", (fault,))
+    assert (result.outcome, result.faults, result.met) == ("caught, and more", (fault,), {"gate": True})
+    assert not result.settled
+
+
+def test_one_of_several_codes_is_enough():
+    either = Expected(codes=("PG208", "PG219"), torch="2.13.0")
+    assert told({"2.13.0": {"PG219": {"x"}}}, either).outcome == "caught"
+    assert told({}, either).faults == ("2.13.0: PG208 or PG219 missing",)
+
+
+def test_lint_and_the_gate_are_scored_apart():
+    static = Expected(codes=("PG113",), torch="2.15.0")
+    result = told({"2.15.0": {"PG113": {"x"}}}, static, LATE)
+    assert (result.outcome, result.met) == ("MISSED", {"lint": True, "gate": False})
+
+
+def test_a_known_miss_is_no_catch_and_no_fault_until_it_is_caught():
+    missed = told({}, LATE, known="nobody looks there")
+    assert (missed.outcome, missed.settled) == ("MISSED", True)
+    assert not told({"2.13.0": {"PG201": {"patch.py:3"}}}, LATE, known="nobody looks there").settled
+    assert not told({}, LATE).settled
 
 
 def test_a_code_that_needs_a_torch_is_not_expected_where_none_was_run():
     red = {"2.13.0": {"PG201": {"patch.py:3"}}, "2.15.0": {}}
     assert told(red, LATE).right
-    assert not told({"2.15.0": {}}, Expected(code="PG113", torch="2.15.0")).right
+    assert not told({"2.15.0": {}}, Expected(codes=("PG113",), torch="2.15.0")).right
 
 
 def test_a_case_for_other_releases_is_not_counted():
-    result = told({}, Expected(code="PG201", torch="2.15.0"))
+    result = told({}, Expected(codes=("PG201",), torch="2.15.0"))
     assert (result.right, result.outcome) == (True, "not on these rows")
-    assert [share.total for share in shares([result])] == [0] * 5
+    assert result.settled
+    assert by_class([result])[-1].caught.total == 0
 
 
 def test_a_sound_case_is_quiet_or_a_false_alarm():
@@ -60,17 +93,46 @@ def test_what_could_not_be_judged_is_not_green():
 
 def test_a_case_that_needs_a_gpu_counts_nowhere():
     result = score(case(LATE, needs="a GPU"), CaseResult(red={}), ROWS)
-    assert (result.outcome, [share.total for share in shares([result])]) == ("needs a GPU", [0] * 5)
+    assert (result.outcome, by_class([result])[-1].caught.total) == ("needs a GPU", 0)
 
 
-def test_shares_are_by_class_then_over_all_then_false_alarms():
-    caught = told({"2.13.0": {"PG201": {"patch.py:3"}}}, LATE)
-    found = shares([caught, told({}, LATE), told({}, kind="sound")])
-    assert [str(share).split(" (")[0] for share in found] == [
-        "caught, gate: 1 of 2",
-        "caught, all classes: 1 of 2",
-        "false alarms on sound patches: 0 of 1",
-        "hostile patches with their own verdict: 0 of 0",
-        "seeded faults detected: 0 of 0",
-        "false alarms in unchanged cells: 0 of 0",
+def test_shares_are_by_class_and_tool_then_over_all():
+    static = Expected(codes=("PG113",), torch="2.15.0")
+    scores = [
+        told({"2.13.0": {"PG201": {"patch.py:3"}}}, LATE),
+        told({"2.15.0": {}}, LATE, static, id="other"),
+        told({"2.15.0": {"PG113": {"x"}}}, static, id="drift", kind="signature"),
+        told({"2.11.0": {"PG801": {"x"}}}, id="mine-fixed", kind="sound"),
+        told({}, id="alone", kind="sound"),
+        told({}, id="attack", kind="hostile"),
     ]
+    counts = {
+        row.kind: [(share.hits, share.total) for share in (row.caught, *row.by.values(), *row.alarms.values())]
+        for row in by_class(scores)
+    }
+    # Caught, by lint, by the gate; false alarms of lint, of the gate.
+    assert counts == {
+        "gate": [(1, 2), (0, 1), (1, 2), (0, 1), (1, 1)],
+        "no broken form": [(0, 0), (0, 0), (0, 0), (0, 1), (0, 1)],
+        "signature": [(1, 1), (1, 1), (0, 0), (0, 0), (0, 0)],
+        "all": [(2, 3), (1, 2), (1, 2), (0, 2), (1, 2)],
+    }
+    assert {what: (share.hits, share.total) for what, share in shares(scores).items()} == {
+        "hostile patches with their own verdict": (1, 1),
+        "seeded faults detected": (0, 0),
+        "false alarms in unchanged cells": (0, 0),
+    }
+
+
+def test_a_share_says_how_certain_it_is():
+    assert str(Share(hits=10, total=20)) == "10 of 20 (30% to 70%)"
+    assert str(Share(hits=0, total=0)) == "-"
+
+
+def test_the_page_names_its_set_and_what_is_known_to_be_wrong():
+    scores = [told({}, LATE, known="nobody looks there")]
+    text, page = as_text(scores, ROWS, 1.0, "fresh"), as_markdown(scores, ROWS, "fresh")
+    assert "fresh set" in text
+    assert "known to be wrong: mine: nobody looks there" in text
+    assert "The fresh set" in page
+    assert "| mine | gate | PG201 | - | MISSED (known) |" in page
