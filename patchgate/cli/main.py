@@ -3,23 +3,12 @@
 from __future__ import annotations
 
 import sys
+from importlib import import_module
 from typing import NoReturn
 
 import click
 
 from patchgate import __version__
-from patchgate.cli.accept import accept
-from patchgate.cli.bisect import ask, bisect
-from patchgate.cli.comment import comment
-from patchgate.cli.explain import explain
-from patchgate.cli.fidelity import fidelity
-from patchgate.cli.gate import gate, report
-from patchgate.cli.index import index_group
-from patchgate.cli.init import init
-from patchgate.cli.lint import lint
-from patchgate.cli.parts import parts
-from patchgate.cli.record import record
-from patchgate.cli.sweep import history_command, sweep
 from patchgate.model.errors import UsageError
 from patchgate.model.records import Command
 from patchgate.model.text import escape_control
@@ -49,28 +38,32 @@ def end_by_exit_code(command: click.Command, name: str) -> NoReturn:
     sys.exit(0)
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+# Command -> where it is: a module of this package, and a function of it where the two names differ.
+_COMMANDS = {
+    **{name: name for name in ("gate", "explain", "accept", "record", "comment", "init", "parts", "fidelity", "lint")},
+    **{name: name for name in ("bisect", "sweep")},
+    "report": "gate:report",
+    "ask": "bisect:ask",
+    "history": "sweep:history_command",
+    "index": "index:index_group",
+}
+
+
+class _Commands(click.Group):
+    """Imports a command when it is typed: `lint` must not wait for what a bisect needs."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return sorted(_COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        module, _, function = _COMMANDS.get(cmd_name, "").partition(":")
+        if not module:
+            return None
+        command: click.Command = getattr(import_module(f"patchgate.cli.{module}"), function or cmd_name)
+        return command
+
+
+@click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__)
 def cli() -> None:
     """The gate that every patch to the PyTorch compiler passes before merge."""
-
-
-COMMANDS = (
-    gate,
-    report,
-    explain,
-    accept,
-    record,
-    comment,
-    init,
-    parts,
-    fidelity,
-    lint,
-    bisect,
-    ask,
-    sweep,
-    history_command,
-    index_group,
-)
-for one in COMMANDS:
-    cli.add_command(one)

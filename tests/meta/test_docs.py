@@ -32,6 +32,7 @@ def test_a_code_whose_text_changed_would_be_seen(monkeypatch):
 
 
 PAGES = [*(ROOT / name for name in ("README.md", "CONTRIBUTING.md")), *sorted((ROOT / "docs").glob("*.md"))]
+CONTEXT = click.Context(cli)
 SESSIONS = set(re.findall(r"^def (\w+)\(session", (ROOT / "noxfile.py").read_text("utf-8"), re.M))
 
 
@@ -82,7 +83,7 @@ def fault(command):
         words = [word for at, word in enumerate(words) if word != "--torch" and words[at - 1] != "--torch"]
         if own[-1] == "corpus":
             words = [word for word in words if word != "--all"]
-        if own[-1] not in cli.commands:
+        if own[-1] not in cli.list_commands(CONTEXT):
             return None
     if words[:1] != ["patchgate"] or len(words) < 2 or words[1].startswith("-"):
         return None
@@ -90,9 +91,10 @@ def fault(command):
     for word in words[1:]:
         if not isinstance(found, click.Group):
             break
-        if word not in found.commands:
+        command = found.get_command(CONTEXT, word)
+        if command is None:
             return f"no command {word}"
-        found = found.commands[word]
+        found = command
     options = {name for each in found.params for name in (*each.opts, *each.secondary_opts)}
     unknown = [word for word in words if word.startswith("--") and word.partition("=")[0] not in {*options, "--"}]
     return f"no option {unknown[0]} of {found.name}" if unknown else None

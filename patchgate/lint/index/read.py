@@ -28,6 +28,7 @@ class IndexFiles:
         self.triton = {version: (rest or [""])[0] for version, *rest in lines}
         self.sets = ReleaseSets(list(self.triton))
         self.module_file = cache(self._module_file)
+        self._api = cache(lambda module: self._text(f"api/{module}.txt"))
         self.imports_of = cache(self._imports_of)
         self.bindings = cache(self._bindings)
         self.calls_of = cache(self._calls_of)
@@ -51,7 +52,12 @@ class IndexFiles:
         return dict(_ended(line, self.sets.all, self.sets) for line in self._text("modules.txt").splitlines())
 
     def _module_file(self, name: str) -> ModuleFile:
-        return ModuleFile(self._text(f"api/{name}.txt"), self.sets)
+        return ModuleFile(self._api(name), self.sets)
+
+    def definers(self, name: str) -> list[str]:
+        """Modules that had a function or a class of that name in some release."""
+        defined = re.compile(rf"^(?:class |(?:\w+ )*def ){re.escape(name)}(?!\w)", re.M)
+        return [module for module in self.modules if name in self._api(module) and defined.search(self._api(module))]
 
     @cached_property
     def _imports(self) -> dict[str, str]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable
 from dataclasses import replace
+from functools import lru_cache
 from typing import Any
 
 from patchgate.lint.index.records import Class, Function
@@ -224,7 +225,7 @@ def _inline(function: LocalFunction, arguments: list[Value], state: State) -> Va
     node = function.node
     if state.inlined >= _MAX_INLINED or isinstance(node, (ast.Lambda, ast.AsyncFunctionDef)):
         return UNKNOWN
-    if sum(1 for _ in ast.walk(node)) > _MAX_INLINED_NODES or len(arguments) > len(node.args.args):
+    if _size(node) > _MAX_INLINED_NODES or len(arguments) > len(node.args.args):
         return UNKNOWN
     inner = replace(
         state,
@@ -240,6 +241,12 @@ def _inline(function: LocalFunction, arguments: list[Value], state: State) -> Va
     execute_block(node.body, inner)
     results = inner.returned
     return results[0] if results and all(result == results[0] for result in results) else UNKNOWN
+
+
+@lru_cache(maxsize=4096)
+def _size(node: ast.AST) -> int:
+    """How many nodes there are in a function; each release asks again."""
+    return sum(1 for _ in ast.walk(node))
 
 
 def _call_torch(node: ast.Call, callee: Symbol, state: State) -> Value:

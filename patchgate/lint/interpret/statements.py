@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 from collections import Counter
 from dataclasses import replace
+from functools import lru_cache
 
 from patchgate.lint.index.release import Release
 from patchgate.lint.interpret import branches, calls, expressions  # noqa: F401  # they register what they know
@@ -72,9 +73,15 @@ def _mentions(state: State) -> Counter[str]:
     """In how many other functions each name stands."""
     counts: Counter[str] = Counter()
     for node in state.pending:
-        names = {each.id for each in ast.walk(node) if isinstance(each, ast.Name)}
-        counts.update(names - {getattr(node, "name", "")})
+        counts.update(_names_in(node))
     return counts
+
+
+@lru_cache(maxsize=4096)
+def _names_in(node: ast.AST) -> frozenset[str]:
+    """The names in a function, without its own; each release asks again."""
+    names = {each.id for each in ast.walk(node) if isinstance(each, ast.Name)}
+    return frozenset(names - {getattr(node, "name", "")})
 
 
 def _assign_parameters(function: LocalFunction, state: State) -> None:

@@ -106,7 +106,7 @@ def _new_home(view: View, reference: Reference, candidates: set[str]) -> str | N
             return dotted
     package = ".".join(reference.owner.split(".")[:2])
     places = []
-    for name in view.release.modules():
+    for name in view.release.index.definers(reference.name):
         module = view.release.module(name) if name.startswith(package) else None
         if module is not None and (reference.name in module.functions or reference.name in module.classes):
             places.append(f"{name}.{reference.name}")

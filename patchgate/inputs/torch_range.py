@@ -1,0 +1,149 @@
+"""Which torch releases a project supports: what its own files require, read and never run.
+
+The nearest folder above a path whose files name torch decides, and of its files the first kind that does.
+"""
+
+from __future__ import annotations
+
+import ast
+import configparser
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from packaging.requirements import InvalidRequirement, Requirement
+from packaging.specifiers import SpecifierSet
+
+from patchgate.inputs.toml import read_toml
+from patchgate.model.errors import UsageError
+from patchgate.model.paths import shown
+
+_TORCH = re.compile(r"torch\s*(?![\w.\[-])")
+_COMMENT = re.compile(r"(^|\s)#.*|\s--hash.*")
+
+# Requirements of torch, and the file that has them.
+Stated = Iterator[tuple[Iterable[object], Path]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class TorchRange:
+    """The releases that one of these specifiers allows; all of them without any. `where` is the file that says so."""
+
+    specifiers: tuple[str, ...] = ()
+    where: str = ""
+
+    def __contains__(self, release: str) -> bool:
+        allowed = (SpecifierSet(each) for each in self.specifiers)
+        return not self.specifiers or any(each.contains(release, prereleases=True) for each in allowed)
+
+    def __str__(self) -> str:
+        return f"torch{' or '.join(self.specifiers)} in {self.where}" if self.specifiers else ""
+
+
+def torch_range(path: Path) -> TorchRange:
+    """What the project around a file or folder requires of torch; everything where it requires nothing."""
+    place = path.resolve()
+    return _around(place if place.is_dir() else place.parent, "")
+
+
+@cache
+def _around(folder: Path, package: str) -> TorchRange:
+    """The range that a folder or one above it states. `package` is the folder below from which the walk came."""
+    for stated in (_dependencies(folder), _requirements(folder), _extras(folder), _metadata(folder, package)):
+        found = [(each, file) for requirements, file in stated for each in _specifiers(requirements)]
+        if found:
+            # A bare `torch` beside a bounded one allows all.
+            bounds = () if any(not each for each, _ in found) else tuple(dict.fromkeys(each for each, _ in found))
+            return TorchRange(specifiers=bounds, where=shown(found[0][1]))
+    if (folder / ".git").exists() or folder.parent == folder:
+        return TorchRange()
+    return _around(folder.parent, folder.name)
+
+
+def _specifiers(requirements: Iterable[object]) -> Iterator[str]:
+    """The specifiers of torch, without local parts: `==2.11.0+cpu` asks for 2.11.0."""
+    for text in requirements:
+        if isinstance(text, str) and _TORCH.match(text):
+            try:
+                yield re.sub(r"\+[\w.]+", "", str(Requirement(text).specifier))
+            except InvalidRequirement:
+                continue
+
+
+def _dependencies(folder: Path) -> Stated:
+    """What an installation needs."""
+    project = _table(folder).get("project")
+    if isinstance(project, dict):
+        yield _strings(project.get("dependencies")), folder / "pyproject.toml"
+    config, setup = folder / "setup.cfg", folder / "setup.py"
+    if config.is_file():
+        parser = configparser.ConfigParser(interpolation=None, strict=False)
+        try:
+            parser.read_string(_text(config))
+            yield parser.get("options", "install_requires", fallback="").splitlines(), config
+        except configparser.Error:
+            pass
+    if setup.is_file():
+        try:
+            tree = ast.parse(_text(setup))
+        except (SyntaxError, ValueError, RecursionError):
+            return
+        # Every bounded requirement that is written out; a bare "torch" may be the name of anything.
+        yield [text for node in ast.walk(tree) if (text := _string(node)) and text.strip() != "torch"], setup
+
+
+def _requirements(folder: Path) -> Stated:
+    for file in sorted((*folder.glob("requirements*.txt"), *folder.glob("requirements/*.txt"))):
+        yield [_COMMENT.sub("", line).strip() for line in _text(file).splitlines()], file
+
+
+def _extras(folder: Path) -> Stated:
+    """What an extra, a group of dependencies or the build needs."""
+    table = _table(folder)
+    project, build = table.get("project"), table.get("build-system")
+    groups = [project.get("optional-dependencies") if isinstance(project, dict) else None]
+    groups += [table.get("dependency-groups"), {"": build.get("requires")} if isinstance(build, dict) else None]
+    for group in groups:
+        for requirements in group.values() if isinstance(group, dict) else ():
+            yield _strings(requirements), folder / "pyproject.toml"
+
+
+def _metadata(folder: Path, package: str) -> Stated:
+    """What an unpacked distribution says of itself: a PKG-INFO, or the METADATA beside an installed package."""
+    files = sorted((*folder.glob("PKG-INFO"), *folder.glob("*.dist-info/METADATA")))
+    own = [file for file in files if _normal(file.parent.name).startswith(f"{_normal(package)}-")] if package else []
+    for file in own or (files if len(files) == 1 else ()):
+        lines = _text(file).partition("\n\n")[0].splitlines()
+        yield [line.partition(":")[2].strip() for line in lines if line.startswith("Requires-Dist:")], file
+
+
+def _normal(name: str) -> str:
+    return name.lower().replace("_", "-").replace(".", "-")
+
+
+@cache
+def _table(folder: Path) -> dict[str, Any]:
+    """The tables of a folder's pyproject.toml; none where it is not there, or broken."""
+    file = folder / "pyproject.toml"
+    try:
+        return read_toml(file) if file.is_file() else {}
+    except UsageError:
+        return {}
+
+
+def _strings(value: object) -> list[object]:
+    return value if isinstance(value, list) else []
+
+
+def _string(node: ast.AST) -> str:
+    return node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else ""
+
+
+def _text(file: Path) -> str:
+    try:
+        return file.read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return ""
