@@ -96,8 +96,9 @@ class CorpusSession:
         red: dict[str, Places] = {release: {} for release in report.releases}
         for finding in report.findings:
             if finding.severity is Severity.RED:
+                at = {f"{finding.path}:{span.line}" for span in (finding.span, *finding.also)}
                 for release in finding.releases or report.releases:
-                    red[release].setdefault(finding.code, set()).add(f"{finding.path}:{finding.span.line}")
+                    red[release].setdefault(finding.code, set()).update(at)
         return red
 
 

@@ -1,4 +1,4 @@
-"""`patchgate lint`: does a patch bind on every known torch release?
+"""`patchgate lint` and `patchgate usage`: does a patch bind on the torch releases, and on which names does it stand?
 
 Imports wait until they are needed: half of the second that it takes is Python's own start.
 """
@@ -17,12 +17,20 @@ if TYPE_CHECKING:
     from patchgate.lint.index.sources import Sources
 
 
+_PATHS = click.argument("paths", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="PATH...")
+_TORCH = click.option(
+    "--torch",
+    "spec",
+    metavar="SPEC",
+    help='These releases, e.g. ">=2.9,<2.13", instead of those that the project requires and the manifest claims.',
+)
+
+
 @click.command()
-@click.argument("paths", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="PATCH...")
+@_PATHS
 @click.option("--format", "form", type=click.Choice(["text", "json", "github", "sarif"]), default="text")
-@click.option("--torch", "spec", default="", metavar="SPEC", help='Only these releases, e.g. ">=2.9,<2.13".')
-@click.option("--details", is_flag=True, help="Three-way views and full lists of holders.")
-@click.option("--names", is_flag=True, help="Also list every name of torch that is touched, with its releases.")
+@_TORCH
+@click.option("--details", is_flag=True, help="Three-way views, full lists of holders and of names.")
 @click.option(
     "--sources",
     multiple=True,
@@ -31,9 +39,9 @@ if TYPE_CHECKING:
 )
 @click.option("--fetch", is_flag=True, help="Read the sources of other releases from their wheels; kept in a cache.")
 def lint(
-    paths: tuple[Path, ...], form: str, spec: str, details: bool, names: bool, sources: tuple[Path, ...], fetch: bool
+    paths: tuple[Path, ...], form: str, spec: str | None, details: bool, sources: tuple[Path, ...], fetch: bool
 ) -> None:
-    """Does PATCH still bind on every known torch release? Needs no torch.
+    """Does PATH, a patch or a whole package, still bind on every torch release that it supports? Needs no torch.
 
     Exit codes: 0 nothing red, 1 red, 2 usage, 3 nothing to lint.
     """
@@ -45,18 +53,44 @@ def lint(
     try:
         available = _sources(sources, fetch)
         in_matrix = frozenset(row.torch for row in load_matrix()) if MATRIX.is_file() else frozenset()
-        report = lint_patches(paths, _releases(spec, available), available, in_matrix)
+        report = lint_patches(paths, _releases(spec, available), available, in_matrix, whole=spec is not None)
     except UsageError as error:
         click.echo(str(error), err=True)
         raise SystemExit(2) from None
     if available is not None and available.trouble:
         click.echo(f"no sources, bodies are compared by fingerprint: {available.trouble}", err=True)
-    if not report.files:
+    if not report.files and not report.walked:
         got = "no .py, .diff or .patch file"
         advice = "a folder with patch.py or patch.diff, a .py file, or a .diff file"
         click.echo(str(UsageError("nothing to lint", where=", ".join(map(str, paths)), got=got, next=advice)), err=True)
-    click.echo(render_findings(report, form, details=details, names=names), nl=False)
+    if report.files and not report.releases:
+        got, advice = (
+            "; ".join(report.ranges),
+            'patchgate lint --torch ">=2.6" ...   (patchgate index list: what is known)',
+        )
+        click.echo(str(UsageError("no indexed release in the project's range", got=got, next=advice)), err=True)
+    click.echo(render_findings(report, form, details=details), nl=False)
     raise SystemExit(report.exit_code)
+
+
+@click.command()
+@_PATHS
+@click.option("--format", "form", type=click.Choice(["text", "json"]), default="text")
+@_TORCH
+def usage(paths: tuple[Path, ...], form: str, spec: str | None) -> None:
+    """Which private names of torch does PATH, a patch or a whole package, stand on, and which releases have them?
+
+    Exit codes: 0 whatever is listed, 2 usage.
+    """
+    from patchgate.lint.usage import usage as usage_of
+    from patchgate.report.lint import render_usage
+
+    try:
+        report = usage_of(paths, _releases(None, None), _releases(spec, None) if spec is not None else None)
+    except UsageError as error:
+        click.echo(str(error), err=True)
+        raise SystemExit(2) from None
+    click.echo(render_usage(report, form), nl=False)
 
 
 def _sources(folders: tuple[Path, ...], fetch: bool) -> Sources | None:
@@ -74,13 +108,14 @@ def _sources(folders: tuple[Path, ...], fetch: bool) -> Sources | None:
     return Sources(folders, open_wheel=open_wheel, triton=opened(FOLDER).triton, cache=user_cache("sources"))
 
 
-def _releases(spec: str, sources: Sources | None) -> list[Release]:
+def _releases(spec: str | None, sources: Sources | None) -> list[Release]:
+    """The indexed releases that `spec` allows, all of them without one."""
     from packaging.specifiers import InvalidSpecifier, SpecifierSet
 
     from patchgate.lint.index.release import load, releases
 
     try:
-        wanted = SpecifierSet(spec)
+        wanted = SpecifierSet(spec or "")
     except InvalidSpecifier:
         got, advice = f"--torch {spec}", '--torch ">=2.9,<2.13"'
         raise UsageError("not a PEP 440 specifier", where="--torch", got=got, next=advice) from None

@@ -46,6 +46,7 @@ _COMMANDS = {
     "ask": "bisect:ask",
     "history": "sweep:history_command",
     "index": "index:index_group",
+    "usage": "lint:usage",
 }
 
 

@@ -8,15 +8,15 @@ from __future__ import annotations
 import ast
 import configparser
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 from typing import Any
 
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.specifiers import SpecifierSet
 
+from patchgate.inputs.project import find_project
 from patchgate.inputs.toml import read_toml
 from patchgate.model.errors import UsageError
 from patchgate.model.paths import shown
@@ -35,21 +35,34 @@ class TorchRange:
     specifiers: tuple[str, ...] = ()
     where: str = ""
 
-    def __contains__(self, release: str) -> bool:
-        allowed = (SpecifierSet(each) for each in self.specifiers)
-        return not self.specifiers or any(each.contains(release, prereleases=True) for each in allowed)
+    def of(self, known: Sequence[str]) -> list[str]:
+        """Of these releases the ones that are allowed; where a pin allows none, the other patches of its minor."""
+        if not self.specifiers:
+            return list(known)
+        allowed = [SpecifierSet(each) for each in self.specifiers]
+        return [torch for torch in known if any(each.contains(torch, prereleases=True) for each in allowed)] or [
+            torch for torch in known if any(each.contains(patch) for each in allowed for patch in _patches(torch))
+        ]
 
     def __str__(self) -> str:
         return f"torch{' or '.join(self.specifiers)} in {self.where}" if self.specifiers else ""
 
 
+def _patches(torch: str) -> Iterator[str]:
+    """The releases of one minor version."""
+    major, minor = torch.split(".")[:2]
+    return (f"{major}.{minor}.{micro}" for micro in range(10))
+
+
 def torch_range(path: Path) -> TorchRange:
     """What the project around a file or folder requires of torch; everything where it requires nothing."""
     place = path.resolve()
+    project = find_project(place)
+    if project.torch_range:
+        return TorchRange(specifiers=(project.torch_range,), where=project.where("torch_range").rpartition(":")[0])
     return _around(place if place.is_dir() else place.parent, "")
 
 
-@cache
 def _around(folder: Path, package: str) -> TorchRange:
     """The range that a folder or one above it states. `package` is the folder below from which the walk came."""
     for stated in (_dependencies(folder), _requirements(folder), _extras(folder), _metadata(folder, package)):
@@ -124,7 +137,6 @@ def _normal(name: str) -> str:
     return name.lower().replace("_", "-").replace(".", "-")
 
 
-@cache
 def _table(folder: Path) -> dict[str, Any]:
     """The tables of a folder's pyproject.toml; none where it is not there, or broken."""
     file = folder / "pyproject.toml"

@@ -11,9 +11,12 @@ from dataclasses import dataclass, replace
 from enum import Enum
 
 from patchgate.lint.index.release import Release
-from patchgate.lint.interpret.references import Span, Usage
+from patchgate.lint.interpret.references import Call, Rebinding, Reference, Span, Usage
 from patchgate.model.records import Code
 from patchgate.model.versions import show_releases
+
+# Names that one folded note shows.
+_SHOWN = 4
 
 
 class Severity(str, Enum):
@@ -43,6 +46,13 @@ class Finding:
     path: str = ""
     line: str = ""
     shown_releases: str = ""
+    #: The name of torch that it is about, and the innermost version check around the place.
+    name: str = ""
+    gate: Span | None = None
+    #: The gate keeps the line from running in these releases.
+    outside: bool = False
+    #: Other places in the file of which the same holds.
+    also: tuple[Span, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,8 +78,10 @@ class View:
         fix: str = "",
         evidence: str = "",
         detail: str = "",
+        of: Reference | Rebinding | Call | None = None,
     ) -> Finding:
-        """What a rule says of this release."""
+        """What a rule says of this release; `of` is the piece of the patch that it is about."""
+        name = "" if of is None else of.target if isinstance(of, Rebinding) else of.dotted
         return Finding(
             code=code.code,
             span=span,
@@ -79,6 +91,9 @@ class View:
             fix=fix,
             evidence=evidence,
             detail=detail,
+            name=name,
+            gate=of.gates[-1] if of is not None and of.gates else None,
+            outside=of is not None and not of.reachable,
         )
 
 
@@ -101,6 +116,43 @@ def merged(findings: Iterable[Finding], path: str, known: Sequence[str], source:
         span, line, text = _in_characters(last.span, lines), _line(lines, last.span), show_releases(releases, known)
         result.append(replace(last, path=path, span=span, line=line, releases=releases, shown_releases=text))
     return sorted(result, key=lambda each: (each.span, each.code, each.releases, each.message))
+
+
+def folded(findings: Sequence[Finding], source: str) -> list[Finding]:
+    """One finding for all places of a file of which the same is said, and one note for all that a gate keeps out."""
+    by_gate: dict[Span, list[Finding]] = {}
+    alike: dict[tuple[object, ...], list[Finding]] = {}
+    for each in findings:
+        if each.gate is not None and each.severity is Severity.NOTE and each.outside:
+            by_gate.setdefault(each.gate, []).append(each)
+        else:
+            key = (each.code, each.message, each.severity, each.fix, each.releases)
+            alike.setdefault(key, []).append(each)
+    result = [replace(same[0], also=tuple(each.span for each in same[1:])) for same in alike.values()]
+    for gate, behind in by_gate.items():
+        result += behind if len(behind) == 1 else [_behind(gate, behind, source)]
+    return sorted(result, key=lambda each: (each.span, each.code, each.releases, each.message))
+
+
+def _behind(gate: Span, notes: Sequence[Finding], source: str) -> Finding:
+    lines = lines_of(source)
+    releases: dict[str, list[str]] = {}
+    for each in notes:
+        releases.setdefault(each.name or each.message, []).append(each.shown_releases)
+    shown = [f"`{name}` [{', '.join(dict.fromkeys(spans))}]" for name, spans in releases.items()]
+    more = f" and {len(shown) - _SHOWN} more" if len(shown) > _SHOWN else ""
+    return replace(
+        notes[0],
+        span=_in_characters(gate, lines),
+        line=_line(lines, gate),
+        releases=(),
+        shown_releases="",
+        message=f"the gate keeps out releases without {', '.join(shown[:_SHOWN])}{more}",
+        fix="",
+        evidence="",
+        detail="\n".join(shown),
+        name="",
+    )
 
 
 def lines_of(source: str) -> list[str]:

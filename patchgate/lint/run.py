@@ -6,45 +6,40 @@ A file that cannot be read is a finding of its own. Diffs are judged hunk by hun
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from packaging.specifiers import SpecifierSet
-
-from patchgate.inputs.manifest import load_claims
-from patchgate.inputs.patch import DIFFS, source_and_manifest
+from patchgate.inputs.patch import DIFFS
 from patchgate.inputs.source import Unreadable, parse, read_lossy, read_source
-from patchgate.lint.findings import Finding, Severity, View, merged
+from patchgate.lint.findings import Finding, Severity, View, folded, merged
 from patchgate.lint.index.release import Release
 from patchgate.lint.index.sources import Sources
-from patchgate.lint.interpret.references import Presence
 from patchgate.lint.interpret.statements import interpret
 from patchgate.lint.rules import RULES
+from patchgate.lint.rules.dead_gate import DEAD_GATE
 from patchgate.lint.rules.misplaced_hunk import NOT_PLACED, lint_diff
-from patchgate.lint.rules.not_python import not_python
+from patchgate.lint.rules.not_python import NOT_PYTHON, not_python
 from patchgate.lint.rules.unused_ignore import apply_ignores
-from patchgate.model.paths import shown
+from patchgate.lint.walk import Place, walk
 from patchgate.model.versions import show_releases
 
-
-@dataclass(frozen=True, kw_only=True)
-class NamePresence:
-    """One name of torch that a patch needs, and the ranges of releases in which it is there, may be, or is not."""
-
-    name: str
-    present: str
-    maybe: str
-    missing: str
+if TYPE_CHECKING:
+    from packaging.specifiers import SpecifierSet
 
 
 @dataclass(frozen=True, kw_only=True)
 class Report:
-    """What lint has to say: the files and releases that it read, findings in the order of the files, names."""
+    """What lint has to say: the files and releases that it read, findings in the order of the files.
+
+    `walked` counts the files that were looked at, where a folder was given; `ranges` are what projects require.
+    """
 
     files: tuple[str, ...]
     releases: tuple[str, ...]
     findings: tuple[Finding, ...]
-    names: tuple[NamePresence, ...] = ()
+    walked: int = 0
+    ranges: tuple[str, ...] = ()
 
     @property
     def exit_code(self) -> int:
@@ -52,7 +47,8 @@ class Report:
         if any(each.severity is Severity.RED for each in self.findings):
             return 1
         not_judged = {each.path for each in self.findings if each.code == NOT_PLACED.code}
-        return 0 if set(self.files) - not_judged else 3
+        judged = set(self.files) - not_judged if self.files else self.walked
+        return 0 if judged and (self.releases or not self.files) else 3
 
 
 def lint(
@@ -60,43 +56,51 @@ def lint(
     releases: Sequence[Release],
     sources: Sources | None = None,
     matrix: Collection[str] = (),
+    *,
+    whole: bool = False,
 ) -> Report:
     """Findings for every patch at `paths`; `matrix` has the releases that it runs on.
 
+    A patch is judged on the releases that its project supports and its manifest claims, on all where `whole`.
     Raises UsageError for a path that is not there.
     """
-    known = tuple(release.version for release in releases)
-    files, findings, names = [], [], []
-    for file in [file for path in paths for file in patch_files(path)]:
-        name = shown(file)
-        files.append(name)
-        claimed = _claimed(file)
-        if file.suffix in DIFFS:
-            findings += lint_diff(read_source(file), name, known, sources or Sources(), claimed)
-            continue
-        try:
-            in_file, views = lint_source(read_source(file), name, releases, claimed=claimed, matrix=matrix)
-        except Unreadable as error:
-            in_file, views = [not_python(error.line, error.reason, name, read_lossy(file))], []
-        findings += in_file
-        names += names_in(views)
-    return Report(files=tuple(files), releases=known, findings=tuple(findings), names=tuple(names))
+    found = walk(paths, releases, whole=whole)
+    findings = [each for place in found.places for each in _lint_place(place, sources or Sources(), matrix)]
+    return Report(
+        files=tuple(place.name for place in found.places),
+        releases=tuple(found.versions),
+        findings=tuple(findings),
+        walked=found.files if any(place.walked for place in found.places) or not found.places else 0,
+        ranges=tuple(found.ranges),
+    )
 
 
-def patch_files(path: Path) -> list[Path]:
-    """The patches at `path`: itself, a folder's patch.py or patch.diff, or all in it and its subfolders'."""
-    if not path.is_dir():
-        return [source_and_manifest(path)[0]]
-    suffixes = (".py", *DIFFS)
-    own = [path / f"patch{suffix}" for suffix in suffixes if (path / f"patch{suffix}").is_file()]
-    below = [*path.glob("*"), *path.glob("*/patch.*")]
-    return own or sorted(file for file in below if file.is_file() and file.suffix in suffixes)
+def _lint_place(place: Place, sources: Sources, matrix: Collection[str]) -> list[Finding]:
+    name, known = place.name, [release.version for release in place.releases]
+    if not known:
+        return []
+    if place.file.suffix in DIFFS:
+        return lint_diff(read_source(place.file), name, known, sources, place.claimed)
+    try:
+        source = read_source(place.file)
+        findings, _ = lint_source(source, name, place.releases, claimed=place.claimed, matrix=matrix, place=place)
+    except Unreadable as error:
+        findings = [not_python(error.line, error.reason, name, read_lossy(place.file))]
+    findings = [replace(each, severity=Severity.NOTE) if _left_over(each, place) else each for each in findings]
+    if place.walked:  # a template, or an example of what does not parse
+        findings = [
+            replace(each, severity=Severity.NOTE) if each.code == NOT_PYTHON.code else each for each in findings
+        ]
+    return findings
 
 
-def _claimed(file: Path) -> SpecifierSet | None:
-    manifest = file.with_suffix(".toml")
-    claims = load_claims(manifest) if manifest.is_file() else None
-    return SpecifierSet(claims.applies_to) if claims is not None and claims.applies_to else None
+def _left_over(finding: Finding, place: Place) -> bool:
+    """Whether a dead gate holds on a release that the project does not support: it is no mistake then."""
+    if finding.code != DEAD_GATE.code or finding.severity is not Severity.RED:
+        return False
+    tree, file = parse(read_source(place.file)), place.file.resolve()
+    gates = (gate for release in reversed(place.others) for gate in interpret(tree, release, file, place.own).gates)
+    return any(gate.span.line == finding.span.line and gate.holds is not False for gate in gates)
 
 
 def lint_source(
@@ -105,47 +109,56 @@ def lint_source(
     releases: Sequence[Release],
     claimed: SpecifierSet | None = None,
     matrix: Collection[str] = (),
+    place: Place | None = None,
 ) -> tuple[list[Finding], list[View]]:
-    """The findings of one Python file, ignores applied, and what it does in each release."""
+    """The findings of one Python file, ignores applied, and what it does in each release.
+
+    With `place`, names that it imports from its project's other files are followed.
+    """
     try:
-        tree = parse(source)
-        views = [
-            View(
-                release=release,
-                usage=interpret(tree, release),
-                claimed=claimed is None or claimed.contains(release.version, prereleases=True),
-                in_matrix=release.version in matrix,
-            )
-            for release in releases
-            if "torch" in source or "triton" in source
-        ]
+        views = views_of(source, releases, claimed, matrix, place)
         by_release = [finding for rule in RULES for finding in rule(views)]
     except Unreadable as error:
         return [not_python(error.line, error.reason, path, source)], []
     except (RecursionError, MemoryError):
         return [not_python(1, "nested too deeply", path, source)], []
     known = [release.version for release in releases]
-    return apply_ignores(merged(by_release, path, known, source), source, path), views
+    outside = {view.version for view in views if not view.claimed}
+    findings = merged((each for each in by_release if each.releases[0] not in outside), path, known, source)
+    beyond = merged((each for each in by_release if each.releases[0] in outside), path, known, source)
+    findings += _beyond_the_claims([each for each in beyond if each.severity is Severity.RED], known)
+    return folded(apply_ignores(findings, source, path), source), views
 
 
-def names_in(views: Sequence[View]) -> list[NamePresence]:
-    """For each name that a patch refers to: where it is, where an owner may answer for it, where it is not."""
-    by_name: dict[str, dict[str, Presence]] = {}
-    for view in views:
-        for reference in view.usage.references:
-            by_name.setdefault(reference.dotted, {}).setdefault(view.version, reference.presence)
-    known = [view.version for view in views]
+def _beyond_the_claims(red: Sequence[Finding], known: Sequence[str]) -> list[Finding]:
+    """One note for all that is wrong only on releases that the manifest does not claim."""
+    if not red:
+        return []
+    versions = [version for version in known if any(version in each.releases for each in red)]
+    more = f", and {len(red) - 1} more such" if len(red) > 1 else ""
+    message = f"{red[0].message}{more}, where the manifest claims nothing"
+    text = show_releases(versions, known)
+    return [replace(red[0], severity=Severity.NOTE, message=message, releases=tuple(versions), shown_releases=text)]
 
-    def ranges(by_version: dict[str, Presence], wanted: Presence) -> str:
-        versions = [version for version, presence in by_version.items() if presence is wanted]
-        return show_releases(versions, known) if versions else ""
 
+def views_of(
+    source: str,
+    releases: Sequence[Release],
+    claimed: SpecifierSet | None = None,
+    matrix: Collection[str] = (),
+    place: Place | None = None,
+) -> list[View]:
+    """What a Python file does in each release. Raises Unreadable."""
+    tree = parse(source)
+    if place is None and "torch" not in source and "triton" not in source:
+        return []
+    file, own = (place.file.resolve(), place.own) if place is not None else (None, None)
     return [
-        NamePresence(
-            name=name,
-            present=ranges(by_version, Presence.PRESENT),
-            maybe=ranges(by_version, Presence.MAYBE),
-            missing=ranges(by_version, Presence.MISSING),
+        View(
+            release=release,
+            usage=interpret(tree, release, file, own),
+            claimed=claimed is None or claimed.contains(release.version, prereleases=True),
+            in_matrix=release.version in matrix,
         )
-        for name, by_version in sorted(by_name.items())
+        for release in releases
     ]

@@ -1,19 +1,22 @@
-"""Findings of lint as text, JSON, SARIF 2.1.0 and GitHub annotations.
+"""Findings of lint as text, JSON, SARIF 2.1.0 and GitHub annotations; the names that a package uses.
 
-All four word a finding the same: its message, the releases for which it holds, the fix.
+All word a finding the same: its message, the releases for which it holds, the fix.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from dataclasses import asdict
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, replace
 from pathlib import Path
 
 from patchgate.lint.findings import Finding, Severity
+from patchgate.lint.interpret.references import Span
 from patchgate.lint.rules import CODES
-from patchgate.lint.run import NamePresence, Report
+from patchgate.lint.run import Report
+from patchgate.lint.usage import UsageReport, UsedName
 from patchgate.model.text import escape_control
+from patchgate.model.versions import show_releases
 from patchgate.report.github import annotation
 
 # Grows when a field of the JSON changes its meaning.
@@ -23,12 +26,13 @@ _SARIF_SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 _AROUND = 100
 
 
-def render_findings(report: Report, form: str, *, details: bool = False, names: bool = False) -> str:
-    """`form` is text, json, github or sarif; `details` and `names` add to the text only."""
+def render_findings(report: Report, form: str, *, details: bool = False) -> str:
+    """`form` is text, json, github or sarif; `details` adds to the text only."""
     if form == "text":
-        return _text(report, details, names)
+        return _text(report, details)
     if form == "github":
-        return "".join(f"{_annotation(finding)}\n" for finding in report.findings)
+        places = [replace(each, span=span) for each in report.findings for span in (each.span, *each.also)]
+        return "".join(f"{_annotation(finding)}\n" for finding in places)
     return json.dumps(_json(report) if form == "json" else _sarif(report), indent=1) + "\n"
 
 
@@ -37,17 +41,65 @@ def _message(finding: Finding) -> str:
     return finding.message + releases + (f"; {finding.fix}" if finding.fix else "")
 
 
-def _text(report: Report, details: bool, names: bool) -> str:
-    """One line a finding, then the source line with a caret below; a summary at the end."""
+def _text(report: Report, details: bool) -> str:
+    """One line a finding, then the source line with a caret below; of a folder a table of what breaks; a summary."""
     lines = [line for finding in report.findings for line in _finding_lines(finding, details)]
-    if names:
-        lines += ["", *map(_name_line, report.names)]
-    red = sum(finding.severity is Severity.RED for finding in report.findings)
-    notes = len(report.findings) - red
+    red = [finding for finding in report.findings if finding.severity is Severity.RED]
+    if report.walked and red:
+        lines += ["", *_table(["file", "name", "breaks on"], _breaks(red))]
+    lines += [f"releases: {each}; --torch SPEC judges others" for each in report.ranges]
+    notes = len(report.findings) - len(red)
     releases = f"{report.releases[0]} to {report.releases[-1]}" if report.releases else "no releases"
-    counts = f"{red} red, {notes} note" + "s" * (notes != 1)
-    lines.append(f"{len(report.files)} linted against {len(report.releases)} ({releases}): {counts}")
+    walked = f" of {report.walked} files" if report.walked else ""
+    counts = f"{len(red)} red, {notes} note" + "s" * (notes != 1)
+    lines.append(f"{len(report.files)}{walked} linted against {len(report.releases)} ({releases}): {counts}")
     return escape_control("\n".join(lines)) + "\n"
+
+
+def _breaks(red: Sequence[Finding]) -> list[list[str]]:
+    """File, name of torch (where a finding has none: what is wrong) and releases, each pair once."""
+    titles = {code.code: code.title for code in CODES}
+    rows: dict[tuple[str, str], list[str]] = {}
+    for each in red:
+        spans = rows.setdefault((each.path, each.name or titles[each.code]), [])
+        spans += [each.shown_releases] if each.shown_releases not in spans else []
+    return [[path, name, "; ".join(spans)] for (path, name), spans in rows.items()]
+
+
+def _table(heads: list[str], rows: Sequence[list[str]]) -> Iterator[str]:
+    widths = [max(map(len, column)) for column in zip(heads, *rows, strict=True)]
+    for row in (heads, *rows):
+        yield "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+
+
+def render_usage(report: UsageReport, form: str) -> str:
+    """Every private name, the releases that have it and where it is used; `form` is text or json."""
+    if form == "json":
+        return json.dumps({"schema": _JSON_SCHEMA, **asdict(report)}, indent=1) + "\n"
+    rows = [
+        [
+            each.name,
+            each.since,
+            each.until,
+            show_releases(each.lacking, report.releases) if each.lacking else "",
+            _places(each),
+        ]
+        for each in report.names
+    ]
+    lines = list(_table(["name", "since", "until", "lacking in", "used at"], rows)) if rows else []
+    lines += [f"releases: {each}; --torch SPEC judges others" for each in report.ranges]
+    broken = sum(bool(each.ungated) for each in report.names)
+    releases = f"{report.releases[0]} to {report.releases[-1]}" if report.releases else "no releases"
+    lines.append(
+        f"{len(rows)} private names in {len(report.files)} of {report.walked} files; {broken} used where one of"
+        f" {len(report.releases)} releases ({releases}) lacks them"
+    )
+    return escape_control("\n".join(lines)) + "\n"
+
+
+def _places(name: UsedName) -> str:
+    first, *others = name.ungated or name.places
+    return first + (f" and {len(others)} more" if others else "") + (" (runs there)" if name.ungated else "")
 
 
 def _finding_lines(finding: Finding, details: bool) -> Iterator[str]:
@@ -56,6 +108,9 @@ def _finding_lines(finding: Finding, details: bool) -> Iterator[str]:
     yield f"{finding.path}:{span.line}:{span.column}: {finding.code} {note}{_message(finding)}"
     if finding.line.strip():
         yield from _source_lines(finding.line.expandtabs(1), span.column - 1, span.width)
+    if finding.also:
+        lines = ", ".join(dict.fromkeys(str(span.line) for span in finding.also))
+        yield f"    the same at line{'s' * (',' in lines)} {lines}"
     if finding.evidence:
         yield f"    {finding.evidence}"
     if details and finding.detail:
@@ -70,11 +125,6 @@ def _source_lines(line: str, start: int, width: int) -> Iterator[str]:
     after = escape_control(line[end : end + _AROUND]) + (" ..." if end + _AROUND < len(line) else "")
     yield f"    {before}{marked}{after}"
     yield f"    {' ' * len(before)}{'^' * max(1, len(marked))}"
-
-
-def _name_line(name: NamePresence) -> str:
-    parts = [("present", name.present), ("maybe", name.maybe), ("missing", name.missing)]
-    return f"{name.name}: " + "; ".join(f"{word} {releases}" for word, releases in parts if releases)
 
 
 def _annotation(finding: Finding) -> str:
@@ -93,7 +143,9 @@ def _json(report: Report) -> dict[str, object]:
                 "code": finding.code,
                 "severity": finding.severity.value,
                 "path": finding.path,
+                "name": finding.name,
                 **asdict(finding.span),
+                "also": [asdict(span) for span in finding.also],
                 "releases": list(finding.releases),
                 "range": finding.shown_releases,
                 "message": finding.message,
@@ -103,7 +155,7 @@ def _json(report: Report) -> dict[str, object]:
             }
             for finding in report.findings
         ],
-        "names": [asdict(name) for name in report.names],
+        "ranges": list(report.ranges),
     }
 
 
@@ -126,12 +178,15 @@ def _sarif(report: Report) -> dict[str, object]:
 
 
 def _sarif_result(finding: Finding) -> dict[str, object]:
-    span = finding.span
-    region = {"startLine": span.line, "startColumn": span.column, "endColumn": span.column + span.width}
-    location = {"artifactLocation": {"uri": Path(finding.path).as_posix()}, "region": region}
     return {
         "ruleId": finding.code,
         "level": "error" if finding.severity is Severity.RED else "note",
         "message": {"text": _message(finding)},
-        "locations": [{"physicalLocation": location}],
+        "locations": [_location(finding.path, finding.span)],
+        "relatedLocations": [_location(finding.path, span) for span in finding.also],
     }
+
+
+def _location(path: str, span: Span) -> dict[str, object]:
+    region = {"startLine": span.line, "startColumn": span.column, "endColumn": span.column + span.width}
+    return {"physicalLocation": {"artifactLocation": {"uri": Path(path).as_posix()}, "region": region}}

@@ -4,8 +4,13 @@ import tempfile
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 from hypothesis import HealthCheck, settings
 from hypothesis.configuration import set_hypothesis_home_dir
+from toytorch import TORCHES
+
+from patchgate.cli.lint import lint
+from patchgate.lint.index import release as index
 
 # Tables that hypothesis keeps between runs do not belong into a checkout.
 set_hypothesis_home_dir(Path(tempfile.gettempdir()) / "patchgate-hypothesis")
@@ -25,3 +30,13 @@ def folder(tmp_path, monkeypatch):
     """An empty folder that is the working directory: paths in messages are relative to it."""
     monkeypatch.chdir(tmp_path)
     return tmp_path
+
+
+@pytest.fixture
+def run(tmp_path, monkeypatch):
+    """`patchgate lint` (or `usage`) in an empty folder, against the three small releases of toytorch."""
+    monkeypatch.chdir(tmp_path)
+    by_version = {each.version: each for each in TORCHES}
+    monkeypatch.setattr(index, "releases", lambda: tuple(by_version))
+    monkeypatch.setattr(index, "load", lambda version, sources=None: by_version[version])
+    return lambda *arguments, command=lint: CliRunner().invoke(command, list(arguments))

@@ -8,12 +8,15 @@ from __future__ import annotations
 import ast
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 
 from patchgate.lint.index.records import Function
+from patchgate.lint.interpret.own_files import OwnFiles
 from patchgate.lint.interpret.references import Presence, Reachability, Rebinding, Reference, Span, Usage
-from patchgate.lint.interpret.state import State, read
+from patchgate.lint.interpret.state import State, execute_block, read
 from patchgate.lint.interpret.torch_names import look_up, module_of, promised
 from patchgate.lint.interpret.values import (
+    PRESENCE,
     UNKNOWN,
     VERSION,
     External,
@@ -22,15 +25,23 @@ from patchgate.lint.interpret.values import (
     LocalClass,
     LocalFunction,
     Method,
+    OwnFunction,
+    OwnModule,
+    OwnName,
+    Scope,
     Symbol,
+    Unknown,
     Value,
     element_of,
+    unknown,
 )
 from patchgate.lint.interpret.version_gates import TorchVersion, field_of, fold, spellings
 
 _VERSION_SOURCES = frozenset({"torch.__version__", "torch.version.__version__", "torch.torch_version.__version__"})
 _FORMS = {"staticmethod": "static", "classmethod": "class", "property": "property"}
 _FORMS |= {"cached_property": "cached-property", "functools.cached_property": "cached-property"}
+# What tells how a function is made: a test on it asks what torch has.
+_INTROSPECTION = frozenset({"__code__", "__defaults__", "__doc__", "__kwdefaults__", "__signature__"})
 # Functions that say nothing of their first argument when they come out true.
 _HARMLESS = frozenset({"len", "bool", "any", "all", "callable", "getattr", "print"})
 
@@ -62,6 +73,8 @@ def attribute(owner: Value, name: str, span: Span, state: State, *, guarded: boo
     """`owner.name`, noted as a reference when `owner` belongs to torch."""
     if isinstance(owner, External):
         return _external(f"{owner.dotted}.{name}", state)
+    if isinstance(owner, OwnModule):
+        return own_value(OwnName(file=owner.file, name=name, dotted=f"{owner.dotted}.{name}"), state)
     if isinstance(owner, Known):
         return fold(lambda value: field_of(value, name), owner) or Method(owner=owner, name=name)
     if isinstance(owner, LocalClass):
@@ -70,7 +83,9 @@ def attribute(owner: Value, name: str, span: Span, state: State, *, guarded: boo
             state.use(member)
         return member
     if not isinstance(owner, (Symbol, Instance)):
-        return UNKNOWN
+        return unknown(owner)
+    if name in _INTROSPECTION:
+        return Unknown(frozenset({PRESENCE}))
     if isinstance(owner, Symbol) and f"{owner.dotted}.{name}" in _VERSION_SOURCES:
         return _external(f"{owner.dotted}.{name}", state)
     presence, value, holder = look_up(state.release, owner, name)
@@ -107,12 +122,59 @@ def _is_config(dotted: str, state: State) -> bool:
     return module is not None and bool(module.config)
 
 
+def own_value(own: OwnName, state: State) -> Value:
+    """What a name of another file of the project stands for; nothing of that file is noted.
+
+    A function is read for its value only. What says nothing of torch stays a name: its spelling may tell.
+    """
+    known, key = state.own, (own.file, own.name, state.release.version)
+    if known is None:
+        return External(dotted=own.dotted)
+    if key not in known.values:
+        known.values[key] = External(dotted=own.dotted)  # where a circle of imports ends
+        known.values[key] = _own_value(own, known, state)
+    return known.values[key]
+
+
+def _own_value(own: OwnName, files: OwnFiles, state: State) -> Value:
+    scope = _own_scope(own.file, files, state)
+    value = scope.names.get(own.name) if scope is not None else None
+    if isinstance(value, LocalFunction):
+        return OwnFunction(function=value)
+    if isinstance(value, OwnName):
+        return own_value(value, state)
+    if value is not None and not isinstance(value, LocalClass):
+        return value
+    for each in files.imported(own.file, own.name) if value is None else ():
+        file = files.file_of(each.module, each.level, own.file)
+        if file is not None:
+            name = own.name if each.name == "*" else each.name
+            found = own_value(OwnName(file=file, name=name, dotted=own.dotted), state)
+            if found != External(dotted=own.dotted):
+                return found
+    below = files.below(own.file, own.name)
+    return OwnModule(file=below, dotted=own.dotted) if below is not None else External(dotted=own.dotted)
+
+
+def _own_scope(file: Path, files: OwnFiles, state: State) -> Scope | None:
+    """What the top level of a file comes to in this release; None for a file that knows nothing of torch."""
+    tree, key = files.tree(file), (file, state.release.version)
+    if tree is None:
+        return None
+    if key not in files.scopes:
+        scope = files.scopes[key] = Scope(file=file)
+        execute_block(tree.body, State(release=state.release, own=files, scope=scope))
+    return files.scopes[key]
+
+
 def promised_by(annotation: ast.expr | None, state: State) -> Value:
     """What an annotation of the patch promises; nothing is noted."""
 
     def resolve(name: str) -> Value:
         first, *rest = name.split(".")
         value = state.scope.lookup(first)
+        if isinstance(value, OwnName):
+            value = own_value(value, state)
         for part in rest:
             value = look_up(state.release, value, part)[1] if isinstance(value, Symbol) else None
         return value if value is not None else UNKNOWN

@@ -13,7 +13,16 @@ from dataclasses import replace
 from patchgate.lint.interpret.bindings import bind, narrow
 from patchgate.lint.interpret.references import Gate, Reachability, Span
 from patchgate.lint.interpret.state import Attempt, End, State, execute, execute_block, read
-from patchgate.lint.interpret.values import UNKNOWN, VERSION, Known, Snapshot, Value, element_of
+from patchgate.lint.interpret.values import (
+    UNKNOWN,
+    VERSION,
+    Known,
+    Snapshot,
+    Value,
+    because_of,
+    element_of,
+    truth_of,
+)
 
 _MISSING = frozenset({"ImportError", "ModuleNotFoundError", "AttributeError", "NameError"})
 _CATCHERS = _MISSING | {"TypeError", "Exception", "BaseException"}
@@ -22,9 +31,9 @@ _CATCHERS = _MISSING | {"TypeError", "Exception", "BaseException"}
 @execute.register(ast.If)
 def execute_if(node: ast.If, state: State) -> End | None:
     test = read(node.test, state)
-    truth = test.truth if isinstance(test, Known) else None
-    is_gate = isinstance(test, Known) and VERSION in test.because
-    if is_gate:
+    truth, because = truth_of(test), because_of(test)
+    is_gate = VERSION in because
+    if is_gate and isinstance(test, Known):
         text = ast.unparse(node.test)
         gate = Gate(span=Span.of(node.test), text=text, holds=truth, reachability=state.reachability)
         state.usage.gates.append(gate)
@@ -37,10 +46,14 @@ def execute_if(node: ast.If, state: State) -> End | None:
     outcomes = []
     for branch, way in ((node.body, True), (node.orelse, False)):
         state.scope.restore(before)
-        excluded = truth is not None and truth is not way
+        reachability = state.reachability
+        if truth is not None and truth is not way:
+            reachability = state.excluded_by(test)
+        elif truth is None and because:
+            reachability = state.undecided()
         here = replace(
             state,
-            reachability=state.excluded_by(test) if excluded else state.reachability,
+            reachability=reachability,
             gates=gates,
             path=(*state.path, node.lineno, way) if truth is None else state.path,
         )
@@ -56,15 +69,17 @@ def _after_if(
     if truth is not None:
         end, scope = outcomes[0 if truth else 1]
         state.scope.restore(scope)
-        return None if end is None else End(state.excluded_by(test))
-    going_on = [scope for end, scope in outcomes if end is None]
+        return end if end is None or end.open else End(state.excluded_by(test))
+    going_on = [scope for end, scope in outcomes if end is None or end.open]
     if not going_on:
         state.scope.restore(outcomes[1][1])
         return End(Reachability.GUARDED)
     state.scope.restore(going_on[0])
     for other in going_on[1:]:
-        state.scope.merge(other)
-    return None
+        state.scope.merge(other, because_of(test))
+    ended = [end for end, _ in outcomes if end is not None]
+    may_end = bool(ended) if because_of(test) else len(ended) == len(outcomes)
+    return End(Reachability.UNDECIDED) if may_end else None
 
 
 @execute.register(ast.While)
@@ -113,9 +128,10 @@ def execute_with(node: ast.With | ast.AsyncWith, state: State) -> End | None:
 @execute.register(ast.Try)
 def execute_try(node: ast.Try, state: State) -> End | None:
     """Where nothing was missing in the body, handlers that run for no other reason do not run."""
-    catches = any(handler.type is None or _names(handler.type) & _CATCHERS for handler in node.handlers)
+    caught = frozenset[str]().union(*(_names(each.type) if each.type else {"Exception"} for each in node.handlers))
+    catches = bool(caught & _CATCHERS)
     before = state.scope.snapshot()
-    attempt = Attempt() if catches else None
+    attempt = Attempt(any_call=bool(caught & _CATCHERS - _MISSING)) if catches else None
     end = _execute_attempt(node.body, replace(state, attempt=attempt or state.attempt))
     failed = attempt is not None and attempt.failed
     for handler in node.handlers:

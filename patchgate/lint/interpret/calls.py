@@ -12,8 +12,9 @@ from functools import lru_cache
 from typing import Any
 
 from patchgate.lint.index.records import Class, Function
+from patchgate.lint.index.signatures import misfit
 from patchgate.lint.interpret.bindings import attribute, dotted_value, note_reference, promised_by, rebind
-from patchgate.lint.interpret.references import Call, Presence, Reachability, Span, Usage
+from patchgate.lint.interpret.references import Call, Comparison, Presence, Reachability, Span, Usage
 from patchgate.lint.interpret.state import State, execute_block, read
 from patchgate.lint.interpret.torch_names import covered, look_up, returned
 from patchgate.lint.interpret.values import (
@@ -25,24 +26,35 @@ from patchgate.lint.interpret.values import (
     Known,
     LocalFunction,
     Method,
+    OwnFunction,
     Scope,
     Symbol,
+    Unknown,
     Value,
+    unknown,
 )
 from patchgate.lint.interpret.version_gates import (
     HELPERS,
+    PURE_FUNCTIONS,
     NotKnown,
+    ParameterNames,
+    argument_of_helper,
+    as_known,
     attempt,
     call_method,
     fold,
     pure_function,
     spellings,
+    traps_of_helper,
 )
 
 _PATCHERS = frozenset({"unittest.mock.patch", "mock.patch"})
 _OBJECT_PATCHERS = frozenset({"unittest.mock.patch.object", "mock.patch.object"})
 _TRANSPARENT = frozenset({"staticmethod", "classmethod", "property", "functools.cache", "functools.cached_property"})
 _METADATA = frozenset({"importlib.metadata.version", "importlib_metadata.version"})
+_SIGNATURES = frozenset({"inspect.signature", "inspect.getfullargspec", "inspect.getargspec"})
+# What else asks how torch is made.
+_ASKING = frozenset({"callable", "dir", "vars"})
 # A function of the patch is read for its value only where it is as small as version helpers are.
 _MAX_INLINED = 3
 _MAX_INLINED_NODES = 120
@@ -50,7 +62,7 @@ _MAX_INLINED_NODES = 120
 
 @read.register(ast.Call)
 def read_call(node: ast.Call, state: State) -> Value:
-    callee = read(node.func, state)
+    callee = _callee(node.func, state)
     if isinstance(node.func, ast.Attribute) and node.func.attr == "setattr" and not isinstance(callee, Symbol):
         callee = External(dotted="monkeypatch.setattr")
     elif isinstance(callee, Symbol) and pure_function(callee.dotted) is not None:
@@ -61,18 +73,41 @@ def read_call(node: ast.Call, state: State) -> Value:
             return special
     arguments = [read(each.value if isinstance(each, ast.Starred) else each, state) for each in node.args]
     keywords = {each.arg: read(each.value, state) for each in node.keywords}
+    value: Value = UNKNOWN
     match callee:
         case Symbol(kind="config-method"):
             _patch_options(callee, node, state)
         case Symbol():
-            return _call_torch(node, callee, state)
+            value = _call_torch(node, callee, state)
+        case Known():
+            value = _call_known(callee, arguments)
         case Method():
-            return _call_method(callee, arguments, keywords)
-        case LocalFunction():
-            return _call_local(callee, arguments, state)
+            value = _call_method(callee, arguments, keywords)
+        case LocalFunction() | OwnFunction():
+            function = callee.function if isinstance(callee, OwnFunction) else callee
+            value = _call_local(node, function, arguments, keywords, state)
         case External():
-            return _call_external(callee, arguments, state)
-    return UNKNOWN
+            value = _call_external(node, callee, arguments, state)
+    # What is computed from the version, or from what torch has, is no more known than they are.
+    computed = value == UNKNOWN and not isinstance(callee, Symbol)
+    return unknown(callee, *arguments, *keywords.values()) if computed else value
+
+
+def _callee(node: ast.expr, state: State) -> Value:
+    """What is called. A function of the patch that is called in a `try` fails there, and nowhere else."""
+    value = state.scope.lookup(node.id) if isinstance(node, ast.Name) and node.id not in state.scope.narrowed else None
+    if not isinstance(value, LocalFunction):
+        return read(node, state)
+    state.use(value, called=True)
+    return value
+
+
+def _call_known(callee: Known, arguments: list[Value]) -> Value:
+    """A call of what a table of operators has."""
+    known = [each for each in arguments if isinstance(each, Known)]
+    if len(known) != len(arguments) or not all(value in PURE_FUNCTIONS for value in callee.values):
+        return UNKNOWN
+    return fold(lambda function, *given: function(*given), callee, *known) or UNKNOWN
 
 
 def _special(dotted: str, node: ast.Call, state: State) -> Value | None:
@@ -94,7 +129,21 @@ def _special(dotted: str, node: ast.Call, state: State) -> Value | None:
         return Known(values=(first in state.release.modules(),) * 4, because=frozenset({PRESENCE}))
     if dotted in _METADATA and texts == ["torch"]:
         return Known(values=spellings(state.release.version), because=frozenset({VERSION}))
+    if dotted in _SIGNATURES and len(node.args) == 1:
+        return _parameter_names(read(node.args[0], state), state)
     return None
+
+
+def _parameter_names(function: Value, state: State) -> Value:
+    """What `inspect.signature` tells of a function of torch: the names of its parameters."""
+    found = state.release.resolve(function.dotted) if isinstance(function, Symbol) else None
+    symbol = found.symbol if found is not None else None
+    if isinstance(symbol, Class):
+        symbol = symbol.functions.get("__init__")
+    if not isinstance(symbol, Function):
+        return Unknown(frozenset({PRESENCE}))
+    names = ParameterNames(parameter.name for parameter in symbol.parameters)
+    return Known(values=(names,) * 4, because=frozenset({PRESENCE}))
 
 
 def _by_name(function: str, node: ast.Call, name: str, state: State) -> Value:
@@ -104,12 +153,19 @@ def _by_name(function: str, node: ast.Call, name: str, state: State) -> Value:
     for rest in node.args[2:]:
         read(rest, state)
     if function == "getattr":
-        return attribute(owner, name, Span.of(node.args[1]), state, guarded=len(node.args) > 2)
+        value = attribute(owner, name, Span.of(node.args[1]), state, guarded=len(node.args) > 2)
+        default = node.args[2] if len(node.args) > 2 and isinstance(owner, (Symbol, Instance)) else None
+        if not isinstance(default, ast.Constant):
+            return value
+        missing = look_up(state.release, owner, name)[0] is Presence.MISSING
+        return Known(values=(default.value,) * 4, because=frozenset({PRESENCE})) if missing else value
     if not isinstance(owner, (Symbol, Instance)):
-        return UNKNOWN
+        return unknown(owner)
     presence, _, _ = look_up(state.release, owner, name)
     if presence is Presence.MAYBE:
-        return UNKNOWN
+        # Of a function it asks for a mark that the patch left there itself.
+        marked = name.startswith("__") or (isinstance(owner, Symbol) and owner.kind == "function")
+        return UNKNOWN if marked else Unknown(frozenset({PRESENCE}))
     return Known(values=(presence is Presence.PRESENT,) * 4, because=frozenset({PRESENCE}))
 
 
@@ -177,50 +233,63 @@ def _call_method(callee: Method, arguments: list[Value], keywords: dict[str | No
     return fold(call, callee.owner, *known, *options.values()) or UNKNOWN
 
 
-def _call_external(callee: External, arguments: list[Value], state: State) -> Value:
+def _call_external(node: ast.Call, callee: External, arguments: list[Value], state: State) -> Value:
     if callee.dotted in _TRANSPARENT and arguments:
         return arguments[0] if isinstance(arguments[0], LocalFunction) else UNKNOWN
     helper = HELPERS.get(callee.dotted.rpartition(".")[2])
     if helper is not None:
-        return _call_version_helper(helper, arguments, state)
-    function = pure_function(callee.dotted)
-    if function is None:
-        return UNKNOWN
+        return _call_version_helper(node, helper, arguments, state)
     # `map(int, ...)`: a function may be an argument too.
-    operands = [_as_known(each) for each in arguments]
-    known = [each for each in operands if each is not None]
-    return (len(known) == len(arguments) and fold(function, *known)) or UNKNOWN
+    function, operands = pure_function(callee.dotted), [as_known(each) for each in arguments]
+    known = [each for each in operands if isinstance(each, Known)]
+    if function is not None:
+        return (len(known) == len(arguments) and fold(function, *known)) or UNKNOWN
+    asks = callee.dotted in _ASKING or callee.dotted.startswith("inspect.")
+    about_torch = asks and any(isinstance(each, (Symbol, Instance)) for each in arguments)
+    return Unknown(frozenset({PRESENCE})) if about_torch else UNKNOWN
 
 
-def _as_known(argument: Value) -> Known | None:
-    if isinstance(argument, External):
-        function = pure_function(argument.dotted)
-        return Known(values=(function,) * 4) if function else None
-    return argument if isinstance(argument, Known) else None
-
-
-def _call_version_helper(helper: Callable[..., Callable[[str], bool]], arguments: list[Value], state: State) -> Value:
-    texts = [str(each.values[0]) for each in arguments if isinstance(each, Known)]
+def _call_version_helper(
+    node: ast.Call, helper: Callable[..., Callable[[str], bool]], arguments: list[Value], state: State
+) -> Value:
+    given = [argument_of_helper(each) for each in arguments]
+    texts = [each for each in given if each is not None]
     if not texts or len(texts) != len(arguments):
-        return UNKNOWN
+        return Unknown(frozenset({VERSION}))
     try:
         values = tuple(attempt(helper(*texts), each) for each in spellings(state.release.version))
     except (NotKnown, TypeError):
-        return UNKNOWN
+        return Unknown(frozenset({VERSION}))
+    _note_traps(node, values, state)
     return Known(values=values, because=frozenset({VERSION}))
 
 
-def _call_local(callee: LocalFunction, arguments: list[Value], state: State) -> Value:
-    value = _inline(callee, arguments, state)
+def _note_traps(node: ast.Call, values: tuple[Any, ...], state: State) -> None:
+    """A helper that says something else of a nightly, a candidate or a local build than of the release."""
+    traps = traps_of_helper(values)
+    if traps:
+        text = ast.unparse(node)
+        state.usage.comparisons.append(
+            Comparison(span=Span.of(node), text=text, traps=traps, reachability=state.reachability)
+        )
+
+
+def _call_local(
+    node: ast.Call, callee: LocalFunction, arguments: list[Value], keywords: dict[str | None, Value], state: State
+) -> Value:
+    value = _inline(callee, arguments, keywords, state)
     if isinstance(value, Known):
+        if VERSION in value.because:
+            _note_traps(node, value.values, state)
         return value
     helper = HELPERS.get(getattr(callee.node, "name", ""))
-    if helper is not None:
-        return _call_version_helper(helper, arguments, state)
-    return promised_by(getattr(callee.node, "returns", None), replace(state, scope=callee.scope))
+    if helper is not None and not keywords:
+        return _call_version_helper(node, helper, arguments, state)
+    promised = promised_by(getattr(callee.node, "returns", None), replace(state, scope=callee.scope))
+    return promised if promised != UNKNOWN else unknown(value)
 
 
-def _inline(function: LocalFunction, arguments: list[Value], state: State) -> Value:
+def _inline(function: LocalFunction, arguments: list[Value], keywords: dict[str | None, Value], state: State) -> Value:
     """What a small function of the patch returns, when only the torch version decides it."""
     node = function.node
     if state.inlined >= _MAX_INLINED or isinstance(node, (ast.Lambda, ast.AsyncFunctionDef)):
@@ -236,11 +305,35 @@ def _inline(function: LocalFunction, arguments: list[Value], state: State) -> Va
         attempt=None,
         inlined=state.inlined + 1,
     )
-    for parameter, value in zip(node.args.args, arguments, strict=False):
-        inner.scope.assign(parameter.arg, value)
+    _assign_arguments(node.args, arguments, keywords, inner, replace(inner, scope=function.scope))
     execute_block(node.body, inner)
     results = inner.returned
-    return results[0] if results and all(result == results[0] for result in results) else UNKNOWN
+    if results and all(result == results[0] for result in results):
+        return results[0]
+    return unknown(*results, because=frozenset({VERSION}) if inner.usage.gates else frozenset())
+
+
+def _assign_arguments(
+    parameters: ast.arguments,
+    arguments: list[Value],
+    keywords: dict[str | None, Value],
+    inner: State,
+    outside: State,
+) -> None:
+    """What the parameters of a function stand for in one call: what is passed, else their defaults."""
+    positional = [*parameters.posonlyargs, *parameters.args]
+    last = positional[len(positional) - len(parameters.defaults) :]
+    defaults = [*zip(last, parameters.defaults, strict=True)]
+    defaults += [
+        (each, value) for each, value in zip(parameters.kwonlyargs, parameters.kw_defaults, strict=True) if value
+    ]
+    for each in (*positional, *parameters.kwonlyargs):
+        inner.scope.assign(each.arg, keywords.get(each.arg, UNKNOWN))
+    for each, default in defaults:
+        if each.arg not in keywords:
+            inner.scope.assign(each.arg, read(default, outside))
+    for each, value in zip(positional, arguments, strict=False):
+        inner.scope.assign(each.arg, value)
 
 
 @lru_cache(maxsize=4096)
@@ -266,18 +359,25 @@ def _call_torch(node: ast.Call, callee: Symbol, state: State) -> Value:
 
 def _note_call(node: ast.Call, dotted: str, function: Function, state: State, *, bound: bool) -> None:
     positional = sum(not isinstance(each, ast.Starred) for each in node.args)
-    state.usage.calls.append(
-        Call(
-            span=Span.of(node.func),
-            dotted=dotted,
-            function=function,
-            bound=bound,
-            positional=positional,
-            keywords=tuple(each.arg for each in node.keywords if each.arg),
-            starred=positional < len(node.args) or any(each.arg is None for each in node.keywords),
-            reachability=state.reachability,
-        )
+    call = Call(
+        span=Span.of(node.func),
+        dotted=dotted,
+        function=function,
+        bound=bound,
+        positional=positional,
+        keywords=tuple(each.arg for each in node.keywords if each.arg),
+        starred=positional < len(node.args) or any(each.arg is None for each in node.keywords),
+        reachability=state.reachability,
     )
+    if state.attempt is not None and state.attempt.any_call and state.reachable and _raises(call):
+        state.attempt.failed = True
+        call = replace(call, reachability=Reachability.GUARDED)
+    state.usage.calls.append(call)
+
+
+def _raises(call: Call) -> bool:
+    parameters = call.function.parameters[1:] if call.bound else call.function.parameters
+    return misfit(parameters, call.positional, call.keywords, starred=call.starred) is not None
 
 
 def _keyword(node: ast.Call, *names: str) -> ast.expr | None:

@@ -10,10 +10,11 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from patchgate.lint.interpret.bindings import attribute, bind, chain, narrow
+from patchgate.lint.interpret.bindings import attribute, bind, chain, narrow, own_value
 from patchgate.lint.interpret.references import Comparison, Span
 from patchgate.lint.interpret.state import State, read
 from patchgate.lint.interpret.values import (
+    PRESENCE,
     UNKNOWN,
     VERSION,
     Container,
@@ -21,10 +22,15 @@ from patchgate.lint.interpret.values import (
     Instance,
     Known,
     LocalFunction,
+    OwnName,
+    Symbol,
     Value,
+    because_of,
     element_of,
+    truth_of,
+    unknown,
 )
-from patchgate.lint.interpret.version_gates import fold, traps_in
+from patchgate.lint.interpret.version_gates import as_known, fold, traps_in
 from patchgate.model.predicates import ORDER
 
 _OPERATORS: dict[type[ast.cmpop], str] = {
@@ -42,6 +48,10 @@ _IDENTITIES: dict[type[ast.cmpop], Callable[[Any, Any], bool]] = {
     ast.IsNot: lambda left, right: left is not right,
 }
 
+_NONE = Known(values=(None,) * 4)
+# A name of torch, beside None.
+_IS_THERE = Known(values=(True,) * 4, because=frozenset({PRESENCE}))
+
 
 @read.register(ast.Constant)
 def read_constant(node: ast.Constant, state: State) -> Value:
@@ -56,7 +66,7 @@ def read_name(node: ast.Name, state: State) -> Value:
     if value is None:
         return External(dotted=node.id)
     state.use(value)
-    return value
+    return own_value(value, state) if isinstance(value, OwnName) else value
 
 
 @read.register(ast.Attribute)
@@ -87,12 +97,14 @@ def read_comparison(node: ast.Compare, state: State) -> Value:
     because: frozenset[str] = frozenset()
     total: tuple[bool, ...] = (True,) * 4
     for operator, left, right in zip(node.ops, operands, operands[1:], strict=False):
+        if isinstance(left, Symbol) and isinstance(operator, (ast.Is, ast.IsNot)) and right == _NONE:
+            left = _IS_THERE
         if not isinstance(left, Known) or not isinstance(right, Known):
-            return UNKNOWN
+            return unknown(*operands)
         symbol = _OPERATORS.get(type(operator))
         result = fold(ORDER[symbol] if symbol else _IDENTITIES[type(operator)], left, right)
         if result is None:
-            return UNKNOWN
+            return unknown(left, right)
         because |= result.because
         if symbol and VERSION in result.because:
             traps = traps_in(symbol, left.values, right.values, result.values)
@@ -110,8 +122,10 @@ def read_and_or(node: ast.BoolOp, state: State) -> Value:
     stops = isinstance(node.op, ast.Or)
     saved = state.scope.snapshot()
     known: list[Known] = []
+    values: list[Value] = []
     for operand in node.values:
         value = read(operand, state)
+        values.append(value)
         if isinstance(value, Known):
             known.append(value)
             if value.truth is stops:
@@ -125,7 +139,8 @@ def read_and_or(node: ast.BoolOp, state: State) -> Value:
         combine = any if stops else all
         rows = zip(*(value.values for value in known), strict=True)
         return Known(values=tuple(combine(map(bool, row)) for row in rows), because=_because(known))
-    return UNKNOWN
+    # Of what is known no part decides: the rest does.
+    return unknown(*(value for value in values if not isinstance(value, Known) or value.truth is None))
 
 
 def _because(operands: list[Known]) -> frozenset[str]:
@@ -139,23 +154,25 @@ def read_unary(node: ast.UnaryOp, state: State) -> Value:
         return Known(values=tuple(not each for each in value.values), because=value.because)
     if isinstance(node.op, ast.USub) and isinstance(value, Known):
         return fold(lambda number: -number, value) or UNKNOWN
-    return UNKNOWN
+    return unknown(value)
 
 
 @read.register(ast.IfExp)
 def read_conditional(node: ast.IfExp, state: State) -> Value:
     test = read(node.test, state)
-    truth = test.truth if isinstance(test, Known) else None
+    truth = truth_of(test)
     saved = state.scope.snapshot()
     results = []
     for branch, way in ((node.body, True), (node.orelse, False)):
         excluded = truth is not None and truth is not way
         here = state.at(state.excluded_by(test)) if excluded else state
+        if truth is None and because_of(test):
+            here = state.at(state.undecided())
         narrow(node.test, way, here)
         results.append(read(branch, here))
         state.scope.restore(saved)
     if truth is None:
-        return results[0] if results[0] == results[1] else UNKNOWN
+        return results[0] if results[0] == results[1] else unknown(test, *results)
     return results[0 if truth else 1]
 
 
@@ -165,9 +182,23 @@ def read_sequence(node: ast.Tuple | ast.List, state: State) -> Value:
     items = [read(item, state) for item in node.elts]
     known = [item for item in items if isinstance(item, Known)]
     if len(known) < len(items):
-        return UNKNOWN
+        return unknown(*items)
     make = tuple if isinstance(node, ast.Tuple) else list
     return Known(values=tuple(make(item.values[at] for item in known) for at in range(4)), because=_because(known))
+
+
+@read.register(ast.Dict)
+def read_dictionary(node: ast.Dict, state: State) -> Value:
+    """A table of what is known, as version helpers have of operators."""
+    keys = [read(key, state) for key in node.keys]
+    values = [as_known(read(value, state)) for value in node.values]
+    known = [each for each in (*keys, *values) if isinstance(each, Known)]
+    if len(known) < 2 * len(node.values) or not all(isinstance(key, ast.Constant) for key in node.keys):
+        return unknown(*keys)
+    rows = zip(*(each.values for each in known), strict=True) if known else [()] * 4
+    count = len(keys)
+    tables = tuple(dict(zip(row[:count], row[count:], strict=True)) for row in rows)
+    return Known(values=tables, because=_because(known))
 
 
 @read.register(ast.Subscript)
@@ -182,8 +213,8 @@ def read_subscript(node: ast.Subscript, state: State) -> Value:
         return owner if isinstance(owner, Container) else UNKNOWN
     index = read(node.slice, state)
     if isinstance(owner, Known) and isinstance(index, Known):
-        return fold(lambda value, at: value[at], owner, index) or UNKNOWN
-    return element_of(owner)
+        return fold(lambda value, at: value[at], owner, index) or unknown(owner)
+    return element_of(owner) if isinstance(owner, Container) else unknown(owner)
 
 
 @read.register(ast.ListComp)
@@ -196,7 +227,7 @@ def read_comprehension(node: ast.ListComp | ast.SetComp | ast.GeneratorExp, stat
             return _element_by_element(node, items, state)
     inner = _after_generators(node.generators, state)
     element = read(node.elt, inner)
-    return Container(element=element) if isinstance(element, Instance) else UNKNOWN
+    return Container(element=element) if isinstance(element, Instance) else unknown(element)
 
 
 def _element_by_element(node: ast.ListComp | ast.SetComp | ast.GeneratorExp, items: Known, state: State) -> Value:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import ast
 from dataclasses import dataclass, field
 from enum import Enum
+from pathlib import Path
 
 from patchgate.lint.index.records import Function
 
@@ -22,6 +23,8 @@ class Reachability(Enum):
     GATED = "gated"
     #: It cannot run, or fails without harm (`hasattr`, `try`).
     GUARDED = "guarded"
+    #: A check of the version, or of what torch has, lies before it, and its outcome is not known.
+    UNDECIDED = "undecided"
 
 
 class Presence(Enum):
@@ -69,6 +72,15 @@ class Use:
     @property
     def reachable(self) -> bool:
         return self.reachability is Reachability.REACHABLE
+
+    @property
+    def why_not(self) -> str:
+        """Behind a message: why the line may not run in this release."""
+        texts = {
+            Reachability.GATED: " (outside the gate)",
+            Reachability.UNDECIDED: " (behind a check not decided here)",
+        }
+        return texts.get(self.reachability, "")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -172,6 +184,13 @@ class Gate(Use):
     holds: bool | None
 
 
+@dataclass(frozen=True, kw_only=True)
+class Import(Use):
+    """An import of another file of the project."""
+
+    file: Path
+
+
 @dataclass(kw_only=True)
 class Usage:
     """All that one file does to and needs of one torch release, in the order in which it was found."""
@@ -183,6 +202,7 @@ class Usage:
     comparisons: list[Comparison] = field(default_factory=list)
     gates: list[Gate] = field(default_factory=list)
     definitions: list[Definition] = field(default_factory=list)
+    imports: list[Import] = field(default_factory=list)
 
     def define(self, owner: str, name: str, path: tuple[int, ...]) -> None:
         self.definitions.append(Definition(owner=owner, name=name, after=len(self.references), path=path))

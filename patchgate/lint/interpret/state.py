@@ -12,25 +12,31 @@ from dataclasses import dataclass, field, replace
 from functools import singledispatch
 
 from patchgate.lint.index.release import Release
+from patchgate.lint.interpret.own_files import OwnFiles
 from patchgate.lint.interpret.references import Reachability, Span, Usage
 from patchgate.lint.interpret.values import (
     PRESENCE,
     UNKNOWN,
     VERSION,
-    Known,
     LocalClass,
     LocalFunction,
     Scope,
     Value,
+    because_of,
+    unknown,
 )
 
-_STRENGTH = {Reachability.REACHABLE: 2, Reachability.GATED: 1, Reachability.GUARDED: 0}
+_STRENGTH = [Reachability.GUARDED, Reachability.GATED, Reachability.UNDECIDED, Reachability.REACHABLE]
 
 
 @dataclass(eq=False)
 class Attempt:
-    """A `try` (or `suppress`) that catches what a missing name raises. `failed`: one was missing."""
+    """A `try` (or `suppress`) that catches what a missing name raises. `failed`: one was missing.
 
+    `any_call`: it also catches what a call raises whose arguments do not fit.
+    """
+
+    any_call: bool = True
     failed: bool = False
 
 
@@ -41,6 +47,8 @@ class PendingFunction:
     function: LocalFunction
     reachability: Reachability | None = None
     gates: tuple[Span, ...] = ()
+    #: Each reference so far is a call in a `try` that catches what a missing name raises.
+    attempted: bool = True
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -51,6 +59,8 @@ class State:
     """
 
     release: Release
+    #: The other files of the project; None where only the one file is read.
+    own: OwnFiles | None = None
     usage: Usage = field(default_factory=Usage)
     scope: Scope = field(default_factory=Scope)
     reachability: Reachability = Reachability.REACHABLE
@@ -76,15 +86,19 @@ class State:
         """What becomes of code here that `test` keeps from running."""
         if not self.reachable:
             return self.reachability
-        gated = isinstance(test, Known) and VERSION in test.because and PRESENCE not in test.because
-        return Reachability.GATED if gated else Reachability.GUARDED
+        because = because_of(test)
+        return Reachability.GATED if VERSION in because and PRESENCE not in because else Reachability.GUARDED
+
+    def undecided(self) -> Reachability:
+        """What becomes of code here behind a check of torch whose outcome is not known."""
+        return Reachability.UNDECIDED if self.reachable else self.reachability
 
     def define(self, function: LocalFunction) -> None:
         """Put the body of `function` on the list of what is still to be walked."""
         if not self.inlined:
             self.pending.setdefault(function.node, PendingFunction(function))
 
-    def use(self, value: Value) -> None:
+    def use(self, value: Value, *, called: bool = False) -> None:
         """The patch uses a function or class of its own here: its bodies run at least as often as this line."""
         if isinstance(value, LocalClass):
             for member in value.members.values():
@@ -95,8 +109,11 @@ class State:
         pending = self.pending.get(value.node)
         if pending is None:
             return
-        if pending.reachability is None or _STRENGTH[self.reachability] > _STRENGTH[pending.reachability]:
+        attempted = called and self.attempt is not None and pending.attempted
+        before = -1 if pending.reachability is None else _STRENGTH.index(pending.reachability)
+        if _STRENGTH.index(self.reachability) > before:
             pending.reachability, pending.gates = self.reachability, self.gates
+        pending.attempted = attempted
 
 
 @dataclass(frozen=True)
@@ -105,14 +122,16 @@ class End:
 
     rest: Reachability
 
+    @property
+    def open(self) -> bool:
+        """Whether what follows may run all the same: a check that is not decided ends the block, or does not."""
+        return self.rest is Reachability.UNDECIDED
+
 
 @singledispatch
 def read(node: ast.AST | None, state: State) -> Value:
     """The value of an expression; every name of torch in it is noted."""
-    if node is not None:
-        for child in ast.iter_child_nodes(node):
-            read(child, state)
-    return UNKNOWN
+    return UNKNOWN if node is None else unknown(*[read(child, state) for child in ast.iter_child_nodes(node)])
 
 
 @singledispatch

@@ -10,30 +10,42 @@ import ast
 from collections import Counter
 from dataclasses import replace
 from functools import lru_cache
+from pathlib import Path
 
 from patchgate.lint.index.release import Release
 from patchgate.lint.interpret import branches, calls, expressions  # noqa: F401  # they register what they know
 from patchgate.lint.interpret.bindings import attribute, bind, narrow, note_reference, override, promised_by
-from patchgate.lint.interpret.references import Presence, Reachability, Span, Usage
-from patchgate.lint.interpret.state import End, PendingFunction, State, execute, execute_block, read
+from patchgate.lint.interpret.own_files import OwnFiles
+from patchgate.lint.interpret.references import Import, Presence, Reachability, Span, Usage
+from patchgate.lint.interpret.state import Attempt, End, PendingFunction, State, execute, execute_block, read
 from patchgate.lint.interpret.torch_names import covered, look_up
 from patchgate.lint.interpret.values import (
     UNKNOWN,
+    VERSION,
     External,
     Instance,
     LocalClass,
     LocalFunction,
+    OwnModule,
+    OwnName,
     Scope,
     Symbol,
     Value,
+    unknown,
 )
 
 _TORCH = ("torch", "triton")
 
 
-def interpret(tree: ast.Module, release: Release) -> Usage:
-    """What the file does in one release."""
-    state = State(release=release)
+def interpret(
+    tree: ast.Module,
+    release: Release,
+    file: Path | None = None,
+    own: OwnFiles | None = None,
+    reachability: Reachability = Reachability.REACHABLE,
+) -> Usage:
+    """What a file does in one release. With `own`, names that it imports from its project's files are followed."""
+    state = State(release=release, own=own, scope=Scope(file=file), reachability=reachability)
     execute_block(tree.body, state)
     _execute_functions(state)
     return state.usage
@@ -53,6 +65,7 @@ def _execute_functions(state: State) -> None:
             reachability=first.reachability or Reachability.REACHABLE,
             gates=first.gates,
             path=(count,),
+            attempt=Attempt() if first.reachability is not None and first.attempted else None,
         )
         _assign_parameters(first.function, here)
         node = first.function.node
@@ -66,7 +79,7 @@ def _turn(pending: PendingFunction, mentions: Counter[str]) -> int:
     """The lower, the sooner the body is walked."""
     if pending.reachability is None:
         return 3 if mentions[getattr(pending.function.node, "name", "")] else 1
-    return {Reachability.REACHABLE: 0, Reachability.GATED: 2, Reachability.GUARDED: 4}[pending.reachability]
+    return {Reachability.REACHABLE: 0, Reachability.GUARDED: 4}.get(pending.reachability, 2)
 
 
 def _mentions(state: State) -> Counter[str]:
@@ -104,7 +117,10 @@ def execute_import(node: ast.Import, state: State) -> None:
         name = alias.asname or first
         target = alias.name if alias.asname else first
         if first not in _TORCH:
-            state.scope.assign(name, External(dotted=target))
+            file = _own_file(alias.name, 0, node.lineno, state)
+            bound = _own_file(target, 0, node.lineno, state) if file is not None else None
+            whole = OwnModule(file=bound, dotted=target) if bound is not None else External(dotted=target)
+            state.scope.assign(name, whole)
         else:
             known = there or alias.asname is None
             state.scope.assign(name, Symbol(dotted=target, kind="module") if known else UNKNOWN)
@@ -115,12 +131,35 @@ def execute_import_from(node: ast.ImportFrom, state: State) -> None:
     module = node.module or ""
     if node.level or module.split(".")[0] not in _TORCH:
         for alias in node.names:
-            state.scope.assign(alias.asname or alias.name, External(dotted=f"{module}.{alias.name}"))
+            value = _imported_own(node, module, alias.name, state)
+            state.scope.assign(alias.asname or alias.name, value)
         return
     there = _import_module(module, Span.of(node.names[0]), state)
     for alias in node.names:
         value = _imported(Symbol(dotted=module, kind="module"), alias, state) if there else UNKNOWN
         state.scope.assign(alias.asname or alias.name, value)
+
+
+def _imported_own(node: ast.ImportFrom, module: str, name: str, state: State) -> Value:
+    """A name from another file of the project, looked at when it is used; from elsewhere it is only a name."""
+    dotted = f"{module}.{name}".lstrip(".")
+    below = _own_file(dotted, node.level, node.lineno, state)
+    file = _own_file(module, node.level, node.lineno, state)
+    if file is not None:
+        return OwnName(file=file, name=name, dotted=dotted)
+    return OwnModule(file=below, dotted=dotted) if below is not None else External(dotted=dotted)
+
+
+def _own_file(module: str, level: int, line: int, state: State) -> Path | None:
+    """The file of the project that an import means; it runs as often as this line."""
+    importer = state.scope.home()
+    if state.own is None or importer is None:
+        return None
+    file = state.own.file_of(module, level, importer)
+    if file is not None and not state.inlined:
+        span = Span(line=line, column=1)
+        state.usage.imports.append(Import(span=span, reachability=state.reachability, gates=state.gates, file=file))
+    return file
 
 
 def _import_module(dotted: str, span: Span, state: State) -> bool:
@@ -179,6 +218,8 @@ def execute_return(node: ast.Return, state: State) -> End:
     value = read(node.value, state)
     if state.inlined and state.reachable:
         state.returned.append(value)
+    elif state.inlined and state.reachability is Reachability.UNDECIDED:
+        state.returned.append(unknown(value, because=frozenset({VERSION})))
     return End(Reachability.GUARDED)
 
 

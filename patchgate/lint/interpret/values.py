@@ -6,8 +6,10 @@ A `Scope` holds the values of names, and what tests have shown about longer expr
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 #: Why a value is known: it was computed from the torch version, or by asking whether torch has a name.
@@ -15,9 +17,17 @@ VERSION = "version"
 PRESENCE = "presence"
 
 
+# The last name of something that other projects compute from the version of torch.
+_VERSION_CHECK = re.compile(
+    r"(?i)version|(torch|triton).*(equal|new|old|great|least|less|before|after|since|_[gl][et]|min|max|major|minor|\d)"
+)
+
+
 @dataclass(frozen=True)
 class Unknown:
-    """Anything; nothing is ever reported about it."""
+    """Anything; nothing is ever reported about it. `because` as Known has it: what it was computed from."""
+
+    because: frozenset[str] = frozenset()
 
 
 UNKNOWN = Unknown()
@@ -69,6 +79,23 @@ class External:
     dotted: str
 
 
+@dataclass(frozen=True, kw_only=True)
+class OwnName:
+    """A name that is imported from another file of the patch's project; `dotted` is what it was imported as."""
+
+    file: Path
+    name: str
+    dotted: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class OwnModule:
+    """Another file of the patch's project."""
+
+    file: Path
+    dotted: str
+
+
 @dataclass(eq=False)
 class LocalFunction:
     """A function or lambda of the patch. `scope` is where its free names live."""
@@ -77,6 +104,13 @@ class LocalFunction:
     scope: Scope
     #: Classes of torch of which it was made a method: what its first parameter is.
     receivers: set[str] = field(default_factory=set)
+
+
+@dataclass(frozen=True, kw_only=True)
+class OwnFunction:
+    """A function of another file of the project: it is read for its value only."""
+
+    function: LocalFunction
 
 
 @dataclass(eq=False)
@@ -94,7 +128,10 @@ class Method:
     name: str
 
 
-Value = Unknown | Symbol | Instance | Container | Known | External | LocalFunction | LocalClass | Method
+Value = (
+    Unknown | Symbol | Instance | Container | Known | External | LocalFunction | LocalClass | Method
+    | OwnName | OwnModule | OwnFunction
+)  # fmt: skip
 Snapshot = tuple[dict[str, Value], dict[str, Value], frozenset[str]]
 
 
@@ -109,6 +146,8 @@ class Scope:
     #: Expressions that `hasattr` has found.
     guarded: frozenset[str] = frozenset()
     is_class: bool = False
+    #: The file of a module's own scope, where relative imports start.
+    file: Path | None = None
 
     def lookup(self, name: str) -> Value | None:
         scope: Scope | None = self
@@ -119,6 +158,13 @@ class Scope:
             while scope is not None and scope.is_class:
                 scope = scope.parent
         return None
+
+    def home(self) -> Path | None:
+        """The file around this scope."""
+        scope = self
+        while scope.parent is not None:
+            scope = scope.parent
+        return scope.file
 
     def inner(self) -> Scope:
         """A scope inside this one, for a comprehension."""
@@ -143,16 +189,16 @@ class Scope:
     def restore(self, saved: Snapshot) -> None:
         self.names, self.narrowed, self.guarded = dict(saved[0]), dict(saved[1]), saved[2]
 
-    def merge(self, other: Snapshot) -> None:
-        """Keep what holds on both ways to this point."""
+    def merge(self, other: Snapshot, because: frozenset[str] = frozenset()) -> None:
+        """Keep what holds on both ways to this point; `because` is what decides between them."""
         names, narrowed, guarded = other
         for name in {*self.names, *names}:
-            self.names[name] = joined(self.names.get(name), names.get(name))
+            self.names[name] = joined(self.names.get(name), names.get(name), because)
         self.narrowed = {key: value for key, value in self.narrowed.items() if narrowed.get(key) == value}
         self.guarded &= guarded
 
 
-def joined(first: Value | None, second: Value | None) -> Value:
+def joined(first: Value | None, second: Value | None, because: frozenset[str] = frozenset()) -> Value:
     """A value that is one or the other. A name bound on one way only keeps its value."""
     if first is None or second is None:
         return first or second or UNKNOWN
@@ -160,7 +206,28 @@ def joined(first: Value | None, second: Value | None) -> Value:
         return first
     if isinstance(first, Instance) and isinstance(second, Instance):
         return either([first, second])
-    return UNKNOWN
+    return unknown(first, second, because=because)
+
+
+def unknown(*parts: Value, because: frozenset[str] = frozenset()) -> Unknown:
+    """What is computed from these, where that cannot be known."""
+    because = because.union(*map(because_of, parts))
+    return Unknown(because) if because else UNKNOWN
+
+
+def because_of(value: Value) -> frozenset[str]:
+    """Whether the version of torch, or the presence of a name, decides the value."""
+    if isinstance(value, (Known, Unknown)):
+        return value.because
+    if isinstance(value, Method):
+        return value.owner.because
+    dotted = value.dotted if isinstance(value, (External, OwnName)) else ""
+    return frozenset({VERSION}) if dotted and _VERSION_CHECK.search(dotted.rpartition(".")[2]) else frozenset()
+
+
+def truth_of(value: Value) -> bool | None:
+    """Whether a test comes out true; None where that is not known."""
+    return value.truth if isinstance(value, Known) else None
 
 
 def either(values: Iterable[Value]) -> Value:

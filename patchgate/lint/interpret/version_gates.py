@@ -14,7 +14,7 @@ from packaging.specifiers import SpecifierSet
 from packaging.version import InvalidVersion, Version
 
 from patchgate.lint.interpret.references import Traps
-from patchgate.lint.interpret.values import Known
+from patchgate.lint.interpret.values import External, Known, Value
 from patchgate.model.predicates import ORDER
 
 Operator = Callable[[Any, Any], Any]
@@ -79,14 +79,35 @@ def _ordered(symbol: str, target: str) -> Callable[[str], bool]:
     return lambda torch: bool(ORDER[symbol](Version(torch), Version(target)))
 
 
-# Helpers that projects write again and again, known by name where their source is not in the patch.
+def _compared(package: str, symbol: str, target: str) -> Callable[[str], bool]:
+    """Lightning's `compare_version("torch", operator.ge, "2.1")`."""
+    if package != "torch":
+        raise NotKnown
+    return _ordered(symbol, target)
+
+
+# Helpers that projects write again and again, known by name where their source is not in the project.
 HELPERS: dict[str, Callable[..., Callable[[str], bool]]] = {
     "is_torch_equal": _exactly,
-    "is_torch_equal_or_newer": at_least,
-    "is_torch_greater_or_equal": at_least,
+    **dict.fromkeys(
+        (
+            "is_torch_equal_or_newer", "is_torch_greater_or_equal", "torch_version_at_least", "is_torch_min_version",
+            "is_torch_version_at_least", "is_torch_version_greater_or_equal", "torch_version_ge",
+        ),
+        at_least,
+    ),
     "is_torch_version": _ordered,
-    "torch_version_at_least": at_least,
-    "is_torch_version_at_least": at_least,
+    "compare_version": _compared,
+    "compare_versions": _compared,
+}  # fmt: skip
+
+_SYMBOLS = {
+    operator.lt: "<",
+    operator.le: "<=",
+    operator.gt: ">",
+    operator.ge: ">=",
+    operator.eq: "==",
+    operator.ne: "!=",
 }
 
 # What a gate may call without leaving the world of versions, by the callee's dotted name.
@@ -97,6 +118,7 @@ _VERSION_MAKERS = frozenset(
         "pkg_resources.parse_version",
         "pkg_resources.packaging.version.parse",
         "distutils.version.LooseVersion",
+        "looseversion.LooseVersion",
     }
 )
 _PURE: dict[str, Callable[..., Any]] = {
@@ -112,8 +134,22 @@ _PURE: dict[str, Callable[..., Any]] = {
     "packaging.specifiers.Specifier": SpecifierSet,
     "torch.torch_version.TorchVersion": lambda value: TorchVersion(str(value)),
     **dict.fromkeys(_VERSION_MAKERS, lambda value: Version(str(value))),
+    **{f"operator.{function.__name__}": function for function in _SYMBOLS},
 }
+PURE_FUNCTIONS = frozenset(_PURE.values())
+
+
+class ParameterNames(tuple[str, ...]):
+    """The parameters of a function of torch, as a test on its signature asks for them."""
+
+    __slots__ = ()
+
+    def keys(self) -> tuple[str, ...]:
+        return self
+
+
 _METHODS: dict[type, frozenset[str]] = {
+    ParameterNames: frozenset({"keys"}),
     str: frozenset({"split", "startswith", "endswith", "strip", "partition", "rpartition", "rsplit", "replace"}),
     SpecifierSet: frozenset({"contains"}),
 }
@@ -133,6 +169,10 @@ def field_of(value: object, name: str) -> Any:
     """`value.name` for a version. Raises NotKnown for anything else."""
     if isinstance(value, Version) and name in _FIELDS:
         return getattr(value, name)
+    if isinstance(value, Version) and name in ("version", "vstring"):  # of a LooseVersion
+        return str(value) if name == "vstring" else list(value.release)
+    if isinstance(value, ParameterNames) and name in ("parameters", "args"):
+        return value
     raise NotKnown
 
 
@@ -164,6 +204,33 @@ def attempt(function: Callable[..., Any], *arguments: Any, **keywords: Any) -> A
     if isinstance(value, (str, tuple, list)) and len(value) > _MAX_TEXT:
         raise NotKnown
     return value
+
+
+def as_known(argument: Value) -> Value:
+    """A value that a gate may compute with: what is known, and functions that it may call."""
+    function = pure_function(argument.dotted) if isinstance(argument, External) else None
+    return Known(values=(function,) * 4) if function else argument
+
+
+def argument_of_helper(argument: Value) -> str | None:
+    """What a version helper is given: a version, or an operator by its function."""
+    known = as_known(argument)
+    if not isinstance(known, Known):
+        return None
+    value = known.values[FINAL]
+    return _SYMBOLS.get(value) if callable(value) else str(value)
+
+
+def traps_of_helper(results: tuple[Any, ...]) -> Traps:
+    """The traps that a helper falls into, given its answers for each spelling."""
+    final = results[FINAL]
+    if not isinstance(final, bool):
+        return Traps()
+    return Traps(
+        local=final != bool(results[LOCAL]),
+        nightly_below=not final and bool(results[NIGHTLY]),
+        nightly_above=final and not results[CANDIDATE],
+    )
 
 
 def traps_in(symbol: str, left: tuple[Any, ...], right: tuple[Any, ...], results: tuple[Any, ...]) -> Traps:

@@ -24,4 +24,4 @@ def check(views: Sequence[View]) -> Iterator[Finding]:
             problem = misfit(parameters, call.positional, call.keywords, starred=call.starred)
             if call.reachable and problem is not None:
                 name = ".".join(call.dotted.split(".")[-2:])
-                yield view.finding(MISFIT, call.span, f"`{name}` {problem}")
+                yield view.finding(MISFIT, call.span, f"`{name}` {problem}", of=call)

@@ -46,6 +46,7 @@ def check(views: Sequence[View]) -> Iterator[Finding]:
                     f"the original stays in {_listed(holders)}",
                     fix="assign the replacement there too",
                     detail="\n".join(holders),
+                    of=rebinding,
                 )
 
 

@@ -56,8 +56,9 @@ def check(views: Sequence[View]) -> Iterator[Finding]:
                 code, what = NAME_MOVED, f"`{reference.name}` moved to `{home}`"
                 fix = f"import it from `{home.rpartition('.')[0]}` there"
         # Outside the gate a missing name is only worth knowing before someone widens the gate.
-        severity, where = (Severity.RED, "") if reference.reachable else (Severity.NOTE, " (outside the gate)")
-        yield view.finding(code, reference.span, what + where, severity=severity, fix=fix)
+        severity = Severity.RED if reference.reachable else Severity.NOTE
+        message = what + reference.why_not
+        yield view.finding(code, reference.span, message, severity=severity, fix=fix, of=reference)
 
 
 def missing_references(views: Sequence[View]) -> Iterator[tuple[View, Reference]]:

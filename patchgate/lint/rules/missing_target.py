@@ -31,6 +31,6 @@ def check(views: Sequence[View]) -> Iterator[Finding]:
             read = any(same_name(view, reference, owner, rebinding.name) for reference in view.usage.references)
             if read or rebinding.reachability is Reachability.GUARDED:
                 continue
-            severity, where = (Severity.RED, "") if rebinding.reachable else (Severity.NOTE, " (outside the gate)")
-            message = f"target `{rebinding.target}` missing{where}"
-            yield view.finding(TARGET_MISSING, rebinding.span, message, severity=severity)
+            severity = Severity.RED if rebinding.reachable else Severity.NOTE
+            message = f"target `{rebinding.target}` missing{rebinding.why_not}"
+            yield view.finding(TARGET_MISSING, rebinding.span, message, severity=severity, of=rebinding)

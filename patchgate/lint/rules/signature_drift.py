@@ -131,7 +131,9 @@ def _form(pair: _Pair) -> Iterator[Finding]:
     else:
         return
     fix = f"assign `{_WRAPPERS[wanted]}(...)`" if wanted in _WRAPPERS else ""
-    yield pair.view.finding(FORM_DRIFT, rebinding.span, f"`{rebinding.name}` {problem}", severity=severity, fix=fix)
+    yield pair.view.finding(
+        FORM_DRIFT, rebinding.span, f"`{rebinding.name}` {problem}", severity=severity, fix=fix, of=rebinding
+    )
 
 
 def _signature(pair: _Pair) -> Iterator[Finding]:
@@ -158,7 +160,9 @@ def _signature(pair: _Pair) -> Iterator[Finding]:
     else:
         reason, severity, evidence = f"does not take {names}; no call passes it", Severity.NOTE, ""
     message, span = f"{pair.text} {reason}", pair.rebinding.span
-    yield pair.view.finding(SIGNATURE_DRIFT, span, message, severity=severity, fix=fix, evidence=evidence)
+    yield pair.view.finding(
+        SIGNATURE_DRIFT, span, message, severity=severity, fix=fix, evidence=evidence, of=pair.rebinding
+    )
 
 
 def _order(pair: _Pair) -> Iterator[Finding]:
@@ -179,6 +183,7 @@ def _order(pair: _Pair) -> Iterator[Finding]:
         severity=Severity.RED if proof else Severity.NOTE,
         fix=f"take `{written(pair.theirs)}`",
         evidence=pair.evidence(proof) if proof else "",
+        of=pair.rebinding,
     )
 
 

@@ -125,4 +125,4 @@ def _stale(pair: _Pair, base: _Base) -> Iterator[Finding]:
         message = f"override of `{name}` copies the body of {base.releases} and lacks {edits}"
         detail = three_way(base.releases, base.text, pair.view.version, now, override, lost)
         fix = "port the edits (`--details` shows them)"
-    yield pair.view.finding(BODY_CHANGED, pair.rebinding.span, message, fix=fix, detail=detail)
+    yield pair.view.finding(BODY_CHANGED, pair.rebinding.span, message, fix=fix, detail=detail, of=pair.rebinding)

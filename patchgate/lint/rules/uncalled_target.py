@@ -31,7 +31,7 @@ def check(views: Sequence[View]) -> Iterator[Finding]:
                 continue
             severity = Severity.RED if rebinding.target in called else Severity.NOTE
             message = f"nothing in torch calls `{rebinding.short_target}`"
-            yield view.finding(UNCALLED_TARGET, rebinding.span, message, severity=severity)
+            yield view.finding(UNCALLED_TARGET, rebinding.span, message, severity=severity, of=rebinding)
 
 
 def _is_called_by_name(rebinding: Rebinding) -> bool:

@@ -5,38 +5,23 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner, Result
-from toytorch import TORCHES
+from click.testing import Result
 
-from patchgate.cli.lint import lint
+from patchgate.cli.lint import usage
 from patchgate.lint.findings import Finding, Severity
-from patchgate.lint.index import release as index
 from patchgate.lint.interpret.references import Span
 from patchgate.lint.run import Report
 from patchgate.report.lint import render_findings
 
+Run = Callable[..., Result]
 RED = "import torch._inductor.old\n"
 
 
-@pytest.fixture
-def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):  # type: ignore[no-untyped-def]
-    monkeypatch.chdir(tmp_path)
-    toys = {each.version: each for each in TORCHES}
-    monkeypatch.setattr(index, "releases", lambda: tuple(toys))
-    monkeypatch.setattr(
-        index, "load", lambda version, sources=None: next(each for each in TORCHES if each.version == version)
-    )
-
-    def run(*arguments: str) -> Result:
-        return CliRunner().invoke(lint, list(arguments))
-
-    return run
-
-
-def test_text_points_at_the_place(run, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+def test_text_points_at_the_place(run: Run, tmp_path: Path) -> None:
     (tmp_path / "p.py").write_text("from torch._inductor.ir import Box\nBox.absent\n")
     result = run("p.py")
     assert result.exit_code == 1
@@ -48,7 +33,7 @@ def test_text_points_at_the_place(run, tmp_path: Path) -> None:  # type: ignore[
     )
 
 
-def test_what_nobody_sees_is_shown_and_a_long_line_cut(run, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+def test_what_nobody_sees_is_shown_and_a_long_line_cut(run: Run, tmp_path: Path) -> None:
     line = f"x = '\u202e\x07'; Box.absent; y = '{'z' * 9000}'\n"
     (tmp_path / "p.py").write_text(f"from torch._inductor.ir import Box\n{line}")
     _, shown, caret, told = run("p.py").output.splitlines()
@@ -72,7 +57,7 @@ def test_one_is_no_plural(notes: int, told: str) -> None:
     assert render_findings(report, "text").endswith(f" 0 red, {told}\n")
 
 
-def test_exit_codes(run, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+def test_exit_codes(run: Run, tmp_path: Path) -> None:
     (tmp_path / "quiet.py").write_text("import torch\n")
     (tmp_path / "empty").mkdir()
     (tmp_path / "x.txt").write_text("")
@@ -84,16 +69,15 @@ def test_exit_codes(run, tmp_path: Path) -> None:  # type: ignore[no-untyped-def
     assert run("quiet.py", "--torch", ">9").exit_code == 2
 
 
-def test_only_some_releases(run, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+def test_only_some_releases(run: Run, tmp_path: Path) -> None:
     (tmp_path / "p.py").write_text(RED)
     assert run("p.py", "--torch", "<2.11").exit_code == 0
 
 
-def test_formats(run, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+def test_formats(run: Run, tmp_path: Path) -> None:
     folder = tmp_path / "some" / "mine"
     folder.mkdir(parents=True)
     (folder / "patch.py").write_text(RED)
-    (folder / "patch.toml").write_text('title = "t"\napplies_to = "==2.10.0"\n')
     data = json.loads(run("some", "--format", "json").output)
     assert [each["code"] for each in data["findings"]] == ["PG110"]
     assert data["findings"][0]["releases"] == ["2.11.0", "2.13.0"]
@@ -108,10 +92,73 @@ def test_formats(run, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
     assert result["locations"][0]["physicalLocation"]["region"]["startLine"] == 1
 
 
-def test_names_are_told_per_release(run, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
-    (tmp_path / "p.py").write_text("from torch._inductor.virtualized import V\nV.graph.sizevars.size_hint\n")
-    told = run("p.py", "--names").output
-    assert "torch._inductor.sizevars.SizeVarAllocator.size_hint: present 2.10 and before; missing from 2.11\n" in told
+def test_what_a_manifest_does_not_claim_is_one_note(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "patch.py").write_text(RED)
+    (tmp_path / "patch.toml").write_text('applies_to = "==2.10.0"\n')
+    result = run("patch.py")
+    assert (result.exit_code, result.output.count("PG1")) == (0, 1)
+    assert "PG110 note: module `torch._inductor.old` missing, where the manifest claims" in result.output
+    assert run("patch.py", "--torch", ">=2.10").exit_code == 1
+
+
+def test_the_project_says_which_releases_are_judged(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "pyproject.toml").write_text('[project]\ndependencies = ["torch<2.11"]\n')
+    (tmp_path / "p.py").write_text(RED)
+    result = run("p.py")
+    assert result.exit_code == 0
+    assert result.output.splitlines() == [
+        "releases: torch<2.11 in pyproject.toml; --torch SPEC judges others",
+        "1 linted against 1 (2.10.0 to 2.10.0): 0 red, 0 notes",
+    ]
+    assert run("p.py", "--torch", ">=2.10").exit_code == 1
+    (tmp_path / "pyproject.toml").write_text('[project]\ndependencies = ["torch>=2.12"]\n')
+    assert "PG110 module `torch._inductor.old` missing [2.13]" in run("p.py").output
+    (tmp_path / "pyproject.toml").write_text('[project]\ndependencies = ["torch>=9"]\n')
+    result = run("p.py")
+    assert (result.exit_code, result.output.splitlines()[0]) == (3, "no indexed release in the project's range")
+
+
+def test_a_folder_ends_in_one_table(run: Run, tmp_path: Path) -> None:
+    package = tmp_path / "pkg"
+    (package / ".hidden").mkdir(parents=True)
+    (package / ".hidden" / "bad.py").write_text(RED)
+    (package / "quiet.py").write_text("import torch\nx = torch.nn.Linear\n")
+    (package / "template.py").write_text("import torch._inductor.ir\n{{ cookiecutter }} = \n")
+    (package / "bad.py").write_text(f"from torch._inductor.ir import Box\n{RED}Box.absent\nBox.absent\n")
+    result = run("pkg")
+    assert result.exit_code == 1
+    assert result.output.splitlines()[-5:] == [
+        "",
+        "file        name                           breaks on",
+        "pkg/bad.py  torch._inductor.old            from 2.11",
+        "pkg/bad.py  torch._inductor.ir.Box.absent  every release",
+        "2 of 3 files linted against 3 (2.10.0 to 2.13.0): 2 red, 1 note",
+    ]
+    assert "    the same at line 4\n" in result.output
+    assert "pkg/template.py:2:1: PG140 note: " in result.output or "pkg/template.py:2:4: PG140 note: " in result.output
+    (package / "bad.py").unlink()
+    (package / "template.py").unlink()
+    assert (run("pkg").exit_code, run("pkg").output) == (
+        0,
+        "0 of 1 files linted against 0 (no releases): 0 red, 0 notes\n",
+    )
+
+
+def test_usage_lists_private_names_with_the_releases_that_have_them(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "p.py").write_text(
+        "from torch._inductor.virtualized import V\n"
+        "if hasattr(V.graph.sizevars, 'size_hint'):\n    V.graph.sizevars.size_hint\nimport torch.nn\n"
+        "V.graph.sizevars.optimization_hint\n"
+    )
+    result = run("p.py", command=usage)
+    assert result.exit_code == 0
+    rows = {line.split()[0].rpartition(".")[2]: " ".join(line.split()[1:]) for line in result.output.splitlines()[1:-1]}
+    assert rows["size_hint"] == "2.10.0 from 2.11 p.py:3"
+    assert rows["optimization_hint"] == "2.11.0 2.10 and before p.py:5 (runs there)"
+    assert "nn" not in rows
+    data = json.loads(run("p.py", "--format", "json", command=usage).output)
+    [hint] = [each for each in data["names"] if each["name"].endswith(".size_hint")]
+    assert (hint["since"], hint["until"], hint["lacking"], hint["ungated"]) == ("", "2.10.0", ["2.11.0", "2.13.0"], [])
 
 
 def test_the_command_starts_without_what_only_others_need() -> None:
@@ -121,7 +168,7 @@ def test_the_command_starts_without_what_only_others_need() -> None:
     assert {"numpy", "scipy", "pip", "unidiff", "pytest", "torch"}.intersection(done.stdout.split()) == set()
 
 
-def test_a_file_is_read_as_python_reads_it(run, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+def test_a_file_is_read_as_python_reads_it(run: Run, tmp_path: Path) -> None:
     (tmp_path / "marked.py").write_bytes(b"\xef\xbb\xbf" + RED.encode())
     assert "marked.py:1:8: PG110" in run("marked.py").output
     (tmp_path / "uncoded.py").write_bytes(b"import torch\n# gr\xfc\xdfe\n")
@@ -130,7 +177,7 @@ def test_a_file_is_read_as_python_reads_it(run, tmp_path: Path) -> None:  # type
     assert run("coded.py").exit_code == 0
 
 
-def test_every_patch_of_a_folder_is_linted(run, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+def test_every_patch_of_a_folder_is_linted(run: Run, tmp_path: Path) -> None:
     (tmp_path / "ours" / "own").mkdir(parents=True)
     for name in ("one.py", "two.py", "own/patch.py"):
         (tmp_path / "ours" / name).write_text(RED)
@@ -144,7 +191,7 @@ def test_every_patch_of_a_folder_is_linted(run, tmp_path: Path) -> None:  # type
     assert run("ours").output.startswith("1 linted")
 
 
-def test_what_is_no_patch_is_told_with_what_to_do(run, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+def test_what_is_no_patch_is_told_with_what_to_do(run: Run, tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     assert run("empty").output.startswith(
         "empty: nothing to lint\n  got:  no .py, .diff or .patch file\n  next: a folder with patch.py"
@@ -152,7 +199,7 @@ def test_what_is_no_patch_is_told_with_what_to_do(run, tmp_path: Path) -> None: 
     assert run("/dev/null").output.startswith("/dev/null: not a patch\n  got:  neither a file nor a folder\n  next: ")
 
 
-def test_the_manifest_of_a_bare_file_is_read_too(run, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+def test_the_manifest_of_a_bare_file_is_read_too(run: Run, tmp_path: Path) -> None:
     (tmp_path / "mine.py").write_text("import torch\n")
     (tmp_path / "mine.toml").write_text('effects = ["confg foo"]\n')
     result = run("mine.py")

@@ -3,34 +3,17 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import Result
 from packaging.specifiers import SpecifierSet
-from toytorch import TORCHES
 
-from patchgate.cli.lint import lint
-from patchgate.lint.index import release as index
 from patchgate.lint.index.sources import Sources
 from patchgate.lint.rules.misplaced_hunk import lint_diff, offset_of
 
-
-@pytest.fixture
-def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):  # type: ignore[no-untyped-def]
-    monkeypatch.chdir(tmp_path)
-    toys = {each.version: each for each in TORCHES}
-    monkeypatch.setattr(index, "releases", lambda: tuple(toys))
-    monkeypatch.setattr(
-        index, "load", lambda version, sources=None: next(each for each in TORCHES if each.version == version)
-    )
-
-    def run(*arguments: str) -> Result:
-        return CliRunner().invoke(lint, list(arguments))
-
-    return run
-
-
+Run = Callable[..., Result]
 DIFF = """--- a/torch/_inductor/ir.py
 +++ b/torch/_inductor/ir.py
 @@ -2,2 +2,2 @@ def f():
@@ -44,7 +27,7 @@ DIFF = """--- a/torch/_inductor/ir.py
     ("text", "code"),
     [("a\nb = 2\nc = 3\n", None), ("x\na\nb = 2\nc = 3\n", "PG128"), ("b = 2\n", "PG127"), (None, "PG127")],
 )
-def test_hunks(run, tmp_path: Path, text: str | None, code: str | None) -> None:  # type: ignore[no-untyped-def]
+def test_hunks(run: Run, tmp_path: Path, text: str | None, code: str | None) -> None:
     site = tmp_path / "site"
     (site / "torch" / "_inductor").mkdir(parents=True)
     (site / "torch" / "version.py").write_text("__version__ = '2.11.0+cu130'\n")
@@ -57,7 +40,7 @@ def test_hunks(run, tmp_path: Path, text: str | None, code: str | None) -> None:
     assert result.exit_code == (code == "PG127")
 
 
-def test_a_diff_without_sources_says_so(run, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+def test_a_diff_without_sources_says_so(run: Run, tmp_path: Path) -> None:
     (tmp_path / "p.diff").write_text(DIFF)
     result = run("p.diff")
     assert result.exit_code == 3
@@ -95,7 +78,7 @@ def test_what_holds_for_all_releases_is_told_together() -> None:
     assert [each.detail for each in findings if each.detail] == ["2.11.0: +1 lines"]
 
 
-def test_releases_that_the_manifest_does_not_claim_are_not_judged(run, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+def test_releases_that_the_manifest_does_not_claim_are_not_judged(run: Run, tmp_path: Path) -> None:
     texts = {"2.9.0": "b = 2\n", "2.10.0": "a\nb = 2\nc = 3\n"}
     assert [each.code for each in lint_diff(DIFF, "p.diff", list(texts), Texts(texts))] == ["PG127"]
     assert lint_diff(DIFF, "p.diff", list(texts), Texts(texts), SpecifierSet(">=2.10")) == []
@@ -128,7 +111,7 @@ def test_the_nearest_place(lines: str, start: int, offset: int | None) -> None:
     assert offset_of(list("abc"), start, list(lines)) == offset
 
 
-def test_a_folder_without_torch_is_no_source(run, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+def test_a_folder_without_torch_is_no_source(run: Run, tmp_path: Path) -> None:
     (tmp_path / "p.diff").write_text(DIFF)
     (tmp_path / "bare").mkdir()
     result = run("p.diff", "--sources", "bare")

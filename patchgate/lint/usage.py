@@ -1,0 +1,126 @@
+"""Every private name of torch that patches or a whole package stand on, and the releases that have it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from patchgate.inputs.patch import DIFFS
+from patchgate.inputs.source import Unreadable, read_source
+from patchgate.lint.findings import View
+from patchgate.lint.index.release import Release
+from patchgate.lint.interpret.references import Presence, Reference
+from patchgate.lint.interpret.torch_names import look_up
+from patchgate.lint.interpret.values import Instance, Symbol, Value
+from patchgate.lint.run import views_of
+from patchgate.lint.walk import walk
+
+
+@dataclass(frozen=True, kw_only=True)
+class UsedName:
+    """One private name of torch.
+
+    `since` and `until` are the first and the last release that has it, "" where that is the oldest or the newest
+    known; `lacking` are the releases of the project that do not have it, `maybe` those where a `__getattr__` or a
+    subclass may answer. `places` are file:line, `ungated` those that run on a release that lacks it.
+    """
+
+    name: str
+    kind: str
+    since: str
+    until: str
+    lacking: tuple[str, ...]
+    maybe: tuple[str, ...]
+    places: tuple[str, ...]
+    ungated: tuple[str, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class UsageReport:
+    """The names in alphabetical order, the files that have them, and the releases that the projects support."""
+
+    names: tuple[UsedName, ...]
+    files: tuple[str, ...]
+    releases: tuple[str, ...]
+    walked: int
+    ranges: tuple[str, ...]
+
+
+def usage(paths: Iterable[Path], known: Sequence[Release], chosen: Sequence[Release] | None = None) -> UsageReport:
+    """The private names behind the patches at `paths`, on `chosen` releases or those that their projects support.
+
+    Raises UsageError for a path that is not there.
+    """
+    found = walk(paths, known if chosen is None else chosen, whole=chosen is not None)
+    uses: dict[str, list[tuple[str, View, Reference]]] = {}
+    files = []
+    for place in found.places:
+        if place.file.suffix in DIFFS:
+            continue
+        try:
+            views = views_of(read_source(place.file), place.releases, place=place)
+        except (Unreadable, RecursionError, MemoryError):
+            continue
+        private = [(view, each) for view in views for each in view.usage.references if is_private(each.dotted)]
+        files += [place.name] if private else []
+        for view, each in private:
+            uses.setdefault(each.dotted, []).append((place.name, view, each))
+    return UsageReport(
+        names=tuple(_used(name, uses[name], known, found.versions) for name in sorted(uses)),
+        files=tuple(files),
+        releases=tuple(found.versions),
+        walked=found.files,
+        ranges=tuple(found.ranges),
+    )
+
+
+def is_private(dotted: str) -> bool:
+    """Whether a part of the name says that nobody outside may use it."""
+    return any(part.startswith("_") and not part.endswith("__") for part in dotted.split("."))
+
+
+def _used(
+    name: str, uses: Sequence[tuple[str, View, Reference]], releases: Sequence[Release], supported: Sequence[str]
+) -> UsedName:
+    example = uses[0][2]
+    seen = {view.version: each.presence for _, view, each in uses}
+    presence = {each.version: seen.get(each.version) or _presence(each, example) for each in releases}
+    having = [version for version, there in presence.items() if there is not Presence.MISSING] or [""]
+    lacking = tuple(version for version in supported if presence[version] is Presence.MISSING)
+    ungated = {_at(file, each) for file, view, each in uses if each.reachable and view.version in lacking}
+    return UsedName(
+        name=name,
+        kind=example.kind,
+        since=having[0] if having[0] != releases[0].version else "",
+        until=having[-1] if having[-1] != releases[-1].version else "",
+        lacking=lacking,
+        maybe=tuple(version for version in supported if presence[version] is Presence.MAYBE),
+        places=_sorted({_at(file, each) for file, _, each in uses}),
+        ungated=_sorted(ungated),
+    )
+
+
+def _presence(release: Release, reference: Reference) -> Presence:
+    """Whether a release has a name that is not referred to when the patch runs there."""
+    if reference.kind == "module":
+        return Presence.PRESENT if reference.dotted in release.modules() else Presence.MISSING
+    on_module = reference.owner in release.modules()
+    owner: Value = Symbol(dotted=reference.owner, kind="module")
+    if not on_module:
+        if release.resolve(reference.owner) is None:
+            return Presence.MISSING
+        owner = Instance(classes=(reference.owner,))
+    return look_up(release, owner, reference.name)[0]
+
+
+def _at(file: str, reference: Reference) -> str:
+    return f"{file}:{reference.span.line}"
+
+
+def _sorted(places: Iterable[str]) -> tuple[str, ...]:
+    def key(place: str) -> tuple[str, int]:
+        file, _, line = place.rpartition(":")
+        return file, int(line)
+
+    return tuple(sorted(places, key=key))

@@ -1,0 +1,167 @@
+"""Paths -> the patches at them, each with the releases on which it is judged.
+
+Of a folder every file is looked at, and only what has to do with torch's compiler is a place to judge.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from packaging.specifiers import SpecifierSet
+
+from patchgate.inputs.patch import DIFFS, source_and_manifest
+from patchgate.inputs.source import read_lossy
+from patchgate.inputs.torch_range import TorchRange, torch_range
+from patchgate.lint.index.records import SCOPE
+from patchgate.lint.index.release import Release
+from patchgate.lint.interpret.own_files import OwnFiles
+from patchgate.lint.interpret.version_gates import HELPERS
+from patchgate.model.paths import shown
+from patchgate.model.versions import in_order
+
+_BELOW = {
+    root: "|".join(each.split(".")[1] for each in SCOPE if each.startswith(f"{root}.")) for root in ("torch", "triton")
+}
+# A file without any of these says nothing that lint could judge.
+_TOUCHES = re.compile(
+    "|".join(
+        [
+            *(rf"\b{root}\.(?:{below})\b" for root, below in _BELOW.items()),
+            *(rf"\bfrom {root} import[^\n]*(?:\(|\b(?:{below})\b)" for root, below in _BELOW.items()),
+            r"\bimport torch as\b|\btorch\.(?:version\.)?__version__",
+            rf"\b(?:{'|'.join(HELPERS)})\(",
+        ]
+    )
+)
+_FROM_TORCH = re.compile(
+    r"^\s*from (?:torch|triton)[\w.]* import (\([^)]*\)|[^\n]*)|^\s*import torch[\w.]+ as (\w+)", re.M
+)
+_FROM = re.compile(r"^\s*from ([\w.]+) import (\([^)]*\)|[^\n]*)", re.M)
+_NAME = re.compile(r"[A-Za-z_]\w*")
+_DIFF_OF_TORCH = re.compile(r"^\+\+\+ (?:b/)?(?:torch|triton)/", re.M)
+_SKIPPED = frozenset({"__pycache__", "node_modules"})
+
+
+# Words that only a manifest of a patch has, where a folder's other tables lie beside its files.
+_OF_A_MANIFEST = re.compile(r"^\s*(applies_to|targets|numerics|symptom|fixed_in)\s*=", re.M)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Place:
+    """A file to judge, on the releases that its project supports."""
+
+    file: Path
+    releases: Sequence[Release]
+    own: OwnFiles
+    #: Known releases that its project does not support.
+    others: Sequence[Release] = ()
+    #: The specifier of its manifest.
+    claimed: SpecifierSet | None = None
+    #: It was come upon in a folder, and not asked for by itself.
+    walked: bool = False
+
+    @property
+    def name(self) -> str:
+        return shown(self.file)
+
+
+@dataclass(kw_only=True)
+class Walk:
+    """What is at some paths. `files` counts what was looked at; `ranges` are the projects' own, in words."""
+
+    places: list[Place] = field(default_factory=list)
+    files: int = 0
+    ranges: list[str] = field(default_factory=list)
+
+    @property
+    def versions(self) -> list[str]:
+        """Each release on which something is judged."""
+        return in_order(release.version for place in self.places for release in place.releases)
+
+
+def walk(paths: Iterable[Path], releases: Sequence[Release], *, whole: bool = False) -> Walk:
+    """Every patch at `paths`, to be judged on the releases that its project supports; on all of them where `whole`.
+
+    Raises UsageError for a path that is not there.
+    """
+    result = Walk()
+    for path in paths:
+        allowed = TorchRange() if whole else torch_range(path)
+        judged = allowed.of([each.version for each in releases])
+        if str(allowed) not in ("", *result.ranges):
+            result.ranges.append(str(allowed))
+        files, own = patch_files(path), OwnFiles()
+        result.files += len(files)
+        walked = path.is_dir() and files[:1] != _patches_in(path)[:1]
+        for file in _touching(files) if walked else files:
+            place = Place(
+                file=file,
+                releases=[each for each in releases if each.version in judged],
+                others=[each for each in releases if each.version not in judged],
+                own=own,
+                claimed=None if whole else _claimed(file, walked),
+                walked=walked,
+            )
+            result.places.append(place)
+    return result
+
+
+def patch_files(path: Path) -> list[Path]:
+    """The patches at `path`: itself, a folder's patch.py or patch.diff, or every Python file and diff below it."""
+    if not path.is_dir():
+        return [source_and_manifest(path)[0]]
+    return _patches_in(path) or sorted(_files_below(path))
+
+
+def _patches_in(folder: Path) -> list[Path]:
+    return [file for suffix in (".py", *DIFFS) if (file := folder / f"patch{suffix}").is_file()]
+
+
+def _files_below(folder: Path) -> Iterator[Path]:
+    for where, folders, names in os.walk(folder):
+        here = Path(where)
+        folders[:] = [
+            each
+            for each in folders
+            if not each.startswith(".") and each not in _SKIPPED and not (here / each / "pyvenv.cfg").exists()
+        ]
+        yield from (here / name for name in names if name.endswith((".py", *DIFFS)))
+
+
+def _touching(files: Sequence[Path]) -> list[Path]:
+    """The files that have to do with torch's compiler, and those that import such names from them."""
+    texts = {file: read_lossy(file) for file in files}
+    touching = {
+        file for file, text in texts.items() if (_DIFF_OF_TORCH if file.suffix in DIFFS else _TOUCHES).search(text)
+    }
+    names = {file: frozenset(_names(_FROM_TORCH, texts[file])) for file in touching}
+    by_module: dict[str, set[str]] = {}
+    for file, brought in names.items():
+        by_module.setdefault(file.parent.name if file.stem == "__init__" else file.stem, set()).update(brought)
+    for file, text in texts.items():
+        if file not in touching and file.suffix == ".py":
+            for module, brought in _FROM.findall(text):
+                if by_module.get(module.rpartition(".")[2], set()).intersection(_NAME.findall(brought)):
+                    touching.add(file)
+                    break
+    return [file for file in files if file in touching]
+
+
+def _names(pattern: re.Pattern[str], text: str) -> Iterator[str]:
+    for found in pattern.findall(text):
+        yield from _NAME.findall(" ".join(found) if isinstance(found, tuple) else found)
+
+
+def _claimed(file: Path, walked: bool) -> SpecifierSet | None:
+    """What the manifest beside a patch claims; in a folder any other table may lie there."""
+    manifest = file.with_suffix(".toml")
+    if not manifest.is_file() or (walked and not _OF_A_MANIFEST.search(read_lossy(manifest))):
+        return None
+    from patchgate.inputs.manifest import load_claims  # only for who has one: it takes a tenth of a second
+
+    claims = load_claims(manifest)
+    return SpecifierSet(claims.applies_to) if claims.applies_to else None
