@@ -5,6 +5,7 @@ A file that cannot be read is a finding of its own. Diffs are judged hunk by hun
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -13,9 +14,13 @@ from typing import TYPE_CHECKING
 from patchgate.inputs.patch import DIFFS
 from patchgate.inputs.source import Unreadable, parse, read_lossy, read_source
 from patchgate.lint.findings import Finding, Severity, View, folded, merged
-from patchgate.lint.index.release import Release
+from patchgate.lint.index.release import Question, Release
 from patchgate.lint.index.sources import Sources
+from patchgate.lint.interpret.bindings import same_own_values
+from patchgate.lint.interpret.own_files import OwnFiles
+from patchgate.lint.interpret.references import Usage
 from patchgate.lint.interpret.statements import interpret
+from patchgate.lint.interpret.values import OwnName
 from patchgate.lint.rules import RULES
 from patchgate.lint.rules.dead_gate import DEAD_GATE
 from patchgate.lint.rules.misplaced_hunk import NOT_PLACED, lint_diff
@@ -152,13 +157,31 @@ def views_of(
     tree = parse(source)
     if place is None and "torch" not in source and "triton" not in source:
         return []
-    file, own = (place.file.resolve(), place.own) if place is not None else (None, None)
+    usages = _usages(tree, releases, place)
     return [
         View(
             release=release,
-            usage=interpret(tree, release, file, own),
+            usage=usages[release.version],
             claimed=claimed is None or claimed.contains(release.version, prereleases=True),
             in_matrix=release.version in matrix,
         )
         for release in releases
     ]
+
+
+def _usages(tree: ast.Module, releases: Sequence[Release], place: Place | None) -> dict[str, Usage]:
+    """By release. Where all that was asked of one release has the same answers in the next, the reading is the same."""
+    file, own = (place.file.resolve(), place.own) if place is not None else (None, OwnFiles())
+    usages: dict[str, Usage] = {}
+    read: list[tuple[Release, set[Question], set[OwnName]]] = []
+    for release in releases:
+        for first, questions, names in reversed(read):
+            if first.answers_as(release, questions) and same_own_values(names, own, first, release):
+                usages[release.version] = usages[first.version]
+                break
+        else:
+            release.asked, own.asked = set(), set()
+            usages[release.version] = interpret(tree, release, file, own)
+            read.append((release, release.asked, own.asked))
+            release.asked, own.asked = None, set()
+    return usages

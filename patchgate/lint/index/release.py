@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Hashable, Iterable
 from functools import cache, cached_property, lru_cache
 from pathlib import Path
+from typing import Any, TypeVar
 
 from patchgate.lint.index.read import IndexFiles
 from patchgate.lint.index.records import CallSite, Module, ReleaseRecords
@@ -12,6 +14,9 @@ from patchgate.lint.index.sources import Sources
 from patchgate.model.paths import GOLDEN
 
 FOLDER = GOLDEN / "surface"
+Answer = TypeVar("Answer")
+#: A function of a release and of what else it is given.
+Question = tuple[Callable[..., Any], tuple[Hashable, ...]]
 
 
 def releases() -> tuple[str, ...]:
@@ -47,6 +52,23 @@ class Release:
     def __init__(self, index: IndexFiles, version: str, sources: Sources | None = None) -> None:
         self.index, self.version, self._sources = index, version, sources
         self._bit = index.sets.bits[version]
+        self._answers: dict[Question, Any] = {}
+        #: What is asked meanwhile, where somebody wants to know on what a reading depends.
+        self.asked: set[Question] | None = None
+
+    def ask(self, question: Callable[..., Answer], *about: Hashable) -> Answer:
+        """`question(release, *about)`, answered once."""
+        key = (question, about)
+        if self.asked is not None:
+            self.asked.add(key)
+        if key not in self._answers:
+            self._answers[key] = question(self, *about)
+        answer: Answer = self._answers[key]
+        return answer
+
+    def answers_as(self, other: Release, questions: Iterable[Question]) -> bool:
+        """Whether all of these have the same answer in both releases."""
+        return all(self.ask(question, *about) == other.ask(question, *about) for question, about in questions)
 
     def records(self) -> ReleaseRecords:
         """All of the release, as it was built."""

@@ -6,15 +6,16 @@ A replacement is noted in whatever way it is written; setting an option of a con
 from __future__ import annotations
 
 import ast
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from functools import lru_cache
 from pathlib import Path
 
-from patchgate.lint.index.records import Function
+from patchgate.lint.index.release import Release
 from patchgate.lint.interpret.own_files import OwnFiles
 from patchgate.lint.interpret.references import Presence, Reachability, Rebinding, Reference, Span, Usage
 from patchgate.lint.interpret.state import State, execute_block, read
-from patchgate.lint.interpret.torch_names import look_up, module_of, promised
+from patchgate.lint.interpret.torch_names import definition_of, has_options, look_up, promised
 from patchgate.lint.interpret.values import (
     PRESENCE,
     UNKNOWN,
@@ -88,10 +89,10 @@ def attribute(owner: Value, name: str, span: Span, state: State, *, guarded: boo
         return Unknown(frozenset({PRESENCE}))
     if isinstance(owner, Symbol) and f"{owner.dotted}.{name}" in _VERSION_SOURCES:
         return _external(f"{owner.dotted}.{name}", state)
-    presence, value, holder = look_up(state.release, owner, name)
+    presence, value, holder = state.release.ask(look_up, owner, name)
     if isinstance(owner, Instance) or owner.kind in ("module", "class"):
         late = isinstance(owner, Instance) or owner.kind == "class"
-        kind = "config" if _is_config(holder, state) else "attribute" if late else "name"
+        kind = "config" if state.release.ask(has_options, holder) else "attribute" if late else "name"
         note_reference(kind, holder, name, presence, span, state, guarded=guarded)
     return value
 
@@ -107,19 +108,21 @@ def dotted_value(path: str, span: Span, state: State) -> Value:
 
 def _external(dotted: str, state: State) -> Value:
     if dotted in _VERSION_SOURCES:
-        texts = tuple(TorchVersion(text) for text in spellings(state.release.version))
+        texts = tuple(TorchVersion(text) for text in version_spellings(state))
         return Known(values=texts, because=frozenset({VERSION}))
     if dotted in ("torch.version.cuda", "torch.version.hip"):
         return UNKNOWN
     return External(dotted=dotted)
 
 
-def _is_config(dotted: str, state: State) -> bool:
-    """Whether `dotted` is a module of options, or a group of them inside one."""
-    if "config" not in dotted:
-        return False
-    module = state.release.module(module_of(state.release, dotted))
-    return module is not None and bool(module.config)
+def version_spellings(state: State) -> tuple[str, ...]:
+    """How builds of this release call themselves; whatever is made of it is made for this release alone."""
+    state.release.ask(_version)
+    return spellings(state.release.version)
+
+
+def _version(release: Release) -> str:
+    return release.version
 
 
 def own_value(own: OwnName, state: State) -> Value:
@@ -130,10 +133,38 @@ def own_value(own: OwnName, state: State) -> Value:
     known, key = state.own, (own.file, own.name, state.release.version)
     if known is None:
         return External(dotted=own.dotted)
+    known.asked.add(own)
     if key not in known.values:
         known.values[key] = External(dotted=own.dotted)  # where a circle of imports ends
         known.values[key] = _own_value(own, known, state)
     return known.values[key]
+
+
+def same_own_values(own: Iterable[OwnName], files: OwnFiles, first: Release, second: Release) -> bool:
+    """Whether names of the project's other files stand for the same in both releases."""
+    here, there = State(release=first, own=files), State(release=second, own=files)
+    return all(_same(own_value(each, here), own_value(each, there)) for each in own)
+
+
+def _same(first: Value, second: Value) -> bool:
+    """Functions are the same where what they read of their own file is."""
+    if not isinstance(first, OwnFunction) or not isinstance(second, OwnFunction):
+        return first == second
+    if first.function.node is not second.function.node:
+        return False
+    before, after = first.function.scope.names, second.function.scope.names
+    plain = (Known, Unknown, External, Symbol, Instance)
+    todo, seen = {first.function.node}, set[ast.AST]()
+    while todo:
+        node = todo.pop()
+        seen.add(node)
+        for name in names_in(node) & after.keys():
+            value = after[name]
+            if isinstance(value, LocalFunction) and value.node not in seen:
+                todo.add(value.node)
+            elif isinstance(value, plain) and value != before.get(name):
+                return False
+    return True
 
 
 def _own_value(own: OwnName, files: OwnFiles, state: State) -> Value:
@@ -176,7 +207,7 @@ def promised_by(annotation: ast.expr | None, state: State) -> Value:
         if isinstance(value, OwnName):
             value = own_value(value, state)
         for part in rest:
-            value = look_up(state.release, value, part)[1] if isinstance(value, Symbol) else None
+            value = state.release.ask(look_up, value, part)[1] if isinstance(value, Symbol) else None
         return value if value is not None else UNKNOWN
 
     return promised(annotation, resolve) if annotation is not None else UNKNOWN
@@ -209,12 +240,12 @@ def rebind(owner: Value, name: str, value: Value, source: ast.expr | None, span:
         state.usage.define(owner.classes[0], name, state.path)
     if not isinstance(owner, Symbol) or owner.kind not in ("class", "module"):
         return
-    presence, _, _ = look_up(state.release, owner, name)
-    if _is_config(owner.dotted, state):
+    presence, _, _ = state.release.ask(look_up, owner, name)
+    if state.release.ask(has_options, owner.dotted):
         note_reference("config", owner.dotted, name, presence, span, state)
         return
     on_class, target = owner.kind == "class", f"{owner.dotted}.{name}"
-    answer = state.release.member(owner.dotted, name) if on_class else state.release.resolve(target)
+    origin, original = state.release.ask(definition_of, owner, name)
     form = _form_of(source, value)
     if isinstance(value, LocalFunction) and on_class and form != "static":
         value.receivers.add(owner.dotted)
@@ -225,8 +256,8 @@ def rebind(owner: Value, name: str, value: Value, source: ast.expr | None, span:
             target=target,
             on_class=on_class,
             presence=presence,
-            origin=answer.origin if answer is not None else None,
-            original=answer.symbol if answer is not None and isinstance(answer.symbol, Function) else None,
+            origin=origin,
+            original=original,
             function=value.node if isinstance(value, LocalFunction) else None,
             reachability=state.reachability,
             form=form,
@@ -240,8 +271,8 @@ def override(bases: Sequence[Value], name: str, function: LocalFunction, state: 
     for base in bases:
         if not isinstance(base, Symbol) or base.kind != "class" or isinstance(function.node, ast.Lambda):
             continue
-        answer = state.release.member(base.dotted, name)
-        if answer is None or not isinstance(answer.symbol, Function):
+        origin, original = state.release.ask(definition_of, base, name)
+        if original is None:
             continue
         state.usage.overrides.append(
             Rebinding(
@@ -249,8 +280,8 @@ def override(bases: Sequence[Value], name: str, function: LocalFunction, state: 
                 target=f"{base.dotted}.{name}",
                 on_class=True,
                 presence=Presence.PRESENT,
-                origin=answer.origin,
-                original=answer.symbol,
+                origin=origin,
+                original=original,
                 function=function.node,
                 reachability=state.reachability,
                 form=_form_of(None, function),
@@ -320,6 +351,12 @@ def _instances(node: ast.expr, state: State) -> Value:
                 return UNKNOWN
             classes.append(value.dotted)
     return Instance(classes=tuple(dict.fromkeys(classes))) if classes else UNKNOWN
+
+
+@lru_cache(maxsize=4096)
+def names_in(node: ast.AST) -> frozenset[str]:
+    """The names in a piece of a patch; each release asks again."""
+    return frozenset(each.id for each in ast.walk(node) if isinstance(each, ast.Name))
 
 
 def chain(node: ast.expr) -> str:

@@ -9,6 +9,7 @@ import ast
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import lru_cache
 
 from patchgate.lint.interpret.bindings import bind, narrow
 from patchgate.lint.interpret.references import Gate, Reachability, Span
@@ -107,9 +108,15 @@ def execute_for(node: ast.For | ast.AsyncFor, state: State) -> None:
 
 def _forget_stored(loop: ast.AST, state: State) -> None:
     """A name that a loop assigns may hold anything from its second turn on."""
-    for node in ast.walk(loop):
-        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
-            state.scope.assign(node.id, UNKNOWN)
+    for name in _stored(loop):
+        state.scope.assign(name, UNKNOWN)
+
+
+@lru_cache(maxsize=4096)
+def _stored(loop: ast.AST) -> tuple[str, ...]:
+    """The names that a loop assigns; each release asks again."""
+    names = (each.id for each in ast.walk(loop) if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store))
+    return tuple(dict.fromkeys(names))
 
 
 @execute.register(ast.With)

@@ -11,12 +11,19 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
-from patchgate.lint.index.records import Class, Function
+from patchgate.lint.index.records import Function
 from patchgate.lint.index.signatures import misfit
-from patchgate.lint.interpret.bindings import attribute, dotted_value, note_reference, promised_by, rebind
+from patchgate.lint.interpret.bindings import (
+    attribute,
+    dotted_value,
+    note_reference,
+    promised_by,
+    rebind,
+    version_spellings,
+)
 from patchgate.lint.interpret.references import Call, Comparison, Presence, Reachability, Span, Usage
 from patchgate.lint.interpret.state import State, execute_block, read
-from patchgate.lint.interpret.torch_names import covered, look_up, returned
+from patchgate.lint.interpret.torch_names import callable_behind, covered, has_module, look_up, returned
 from patchgate.lint.interpret.values import (
     PRESENCE,
     UNKNOWN,
@@ -44,7 +51,6 @@ from patchgate.lint.interpret.version_gates import (
     call_method,
     fold,
     pure_function,
-    spellings,
     traps_of_helper,
 )
 
@@ -125,10 +131,10 @@ def _special(dotted: str, node: ast.Call, state: State) -> Value | None:
         return _patch_path(dotted, node, first, state)
     if dotted == "importlib.import_module" and first is not None:
         return _import_module(node, first, state)
-    if dotted == "importlib.util.find_spec" and first is not None and covered(state.release, first):
-        return Known(values=(first in state.release.modules(),) * 4, because=frozenset({PRESENCE}))
+    if dotted == "importlib.util.find_spec" and first is not None and state.release.ask(covered, first):
+        return Known(values=(state.release.ask(has_module, first),) * 4, because=frozenset({PRESENCE}))
     if dotted in _METADATA and texts == ["torch"]:
-        return Known(values=spellings(state.release.version), because=frozenset({VERSION}))
+        return Known(values=version_spellings(state), because=frozenset({VERSION}))
     if dotted in _SIGNATURES and len(node.args) == 1:
         return _parameter_names(read(node.args[0], state), state)
     return None
@@ -136,13 +142,10 @@ def _special(dotted: str, node: ast.Call, state: State) -> Value | None:
 
 def _parameter_names(function: Value, state: State) -> Value:
     """What `inspect.signature` tells of a function of torch: the names of its parameters."""
-    found = state.release.resolve(function.dotted) if isinstance(function, Symbol) else None
-    symbol = found.symbol if found is not None else None
-    if isinstance(symbol, Class):
-        symbol = symbol.functions.get("__init__")
-    if not isinstance(symbol, Function):
+    known = state.release.ask(callable_behind, function.dotted)[1] if isinstance(function, Symbol) else None
+    if known is None:
         return Unknown(frozenset({PRESENCE}))
-    names = ParameterNames(parameter.name for parameter in symbol.parameters)
+    names = ParameterNames(parameter.name for parameter in known.parameters)
     return Known(values=(names,) * 4, because=frozenset({PRESENCE}))
 
 
@@ -157,11 +160,11 @@ def _by_name(function: str, node: ast.Call, name: str, state: State) -> Value:
         default = node.args[2] if len(node.args) > 2 and isinstance(owner, (Symbol, Instance)) else None
         if not isinstance(default, ast.Constant):
             return value
-        missing = look_up(state.release, owner, name)[0] is Presence.MISSING
+        missing = state.release.ask(look_up, owner, name)[0] is Presence.MISSING
         return Known(values=(default.value,) * 4, because=frozenset({PRESENCE})) if missing else value
     if not isinstance(owner, (Symbol, Instance)):
         return unknown(owner)
-    presence, _, _ = look_up(state.release, owner, name)
+    presence, _, _ = state.release.ask(look_up, owner, name)
     if presence is Presence.MAYBE:
         # Of a function it asks for a mark that the patch left there itself.
         marked = name.startswith("__") or (isinstance(owner, Symbol) and owner.kind == "function")
@@ -195,9 +198,9 @@ def _needed_by_mock(dotted: str, node: ast.Call, owner: Value, name: str, span: 
 
 def _import_module(node: ast.Call, path: str, state: State) -> Value:
     module = Symbol(dotted=path, kind="module")
-    if not covered(state.release, path):
+    if not state.release.ask(covered, path):
         return module if path.split(".")[0] == "torch" else UNKNOWN
-    presence = Presence.PRESENT if path in state.release.modules() else Presence.MISSING
+    presence = Presence.PRESENT if state.release.ask(has_module, path) else Presence.MISSING
     owner, _, name = path.rpartition(".")
     note_reference("module", owner, name, presence, Span.of(node.args[0]), state)
     return module if presence is Presence.PRESENT else UNKNOWN
@@ -257,7 +260,7 @@ def _call_version_helper(
     if not texts or len(texts) != len(arguments):
         return Unknown(frozenset({VERSION}))
     try:
-        values = tuple(attempt(helper(*texts), each) for each in spellings(state.release.version))
+        values = tuple(attempt(helper(*texts), each) for each in version_spellings(state))
     except (NotKnown, TypeError):
         return Unknown(frozenset({VERSION}))
     _note_traps(node, values, state)
@@ -343,18 +346,12 @@ def _size(node: ast.AST) -> int:
 
 
 def _call_torch(node: ast.Call, callee: Symbol, state: State) -> Value:
-    answer = state.release.resolve(callee.dotted)
-    if answer is None:
-        return UNKNOWN
-    if isinstance(answer.symbol, Class):
-        own = answer.symbol.functions.get("__init__")
-        if own is not None and "__new__" not in answer.symbol.functions:
-            _note_call(node, callee.dotted, own, state, bound=True)
-        return Instance(classes=(answer.origin,))
-    if isinstance(answer.symbol, Function):
-        _note_call(node, callee.dotted, answer.symbol, state, bound=callee.bound)
-        return returned(state.release, answer.origin, answer.symbol, callee.receiver)
-    return UNKNOWN
+    origin, function, is_class = state.release.ask(callable_behind, callee.dotted)
+    if function is not None:
+        _note_call(node, callee.dotted, function, state, bound=is_class or callee.bound)
+    if is_class:
+        return Instance(classes=(origin,))
+    return state.release.ask(returned, origin, function, callee.receiver) if function is not None else UNKNOWN
 
 
 def _note_call(node: ast.Call, dotted: str, function: Function, state: State, *, bound: bool) -> None:

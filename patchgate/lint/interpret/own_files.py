@@ -13,7 +13,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from patchgate.inputs.source import Unreadable, parse, read_source
-from patchgate.lint.interpret.values import Scope, Value
+from patchgate.lint.interpret.values import OwnName, Scope, Value
 from patchgate.model.errors import UsageError
 
 # A file without these words knows nothing of torch and its version.
@@ -37,6 +37,8 @@ class OwnFiles:
 
     scopes: dict[tuple[Path, str], Scope] = field(default_factory=dict)
     values: dict[tuple[Path, str, str], Value] = field(default_factory=dict)
+    #: The names that were followed since somebody emptied it.
+    asked: set[OwnName] = field(default_factory=set)
 
     def file_of(self, module: str, level: int, importer: Path) -> Path | None:
         """The file that `from ..module import` means in `importer`; None for what is not of the project."""

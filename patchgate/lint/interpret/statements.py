@@ -9,16 +9,15 @@ from __future__ import annotations
 import ast
 from collections import Counter
 from dataclasses import replace
-from functools import lru_cache
 from pathlib import Path
 
 from patchgate.lint.index.release import Release
 from patchgate.lint.interpret import branches, calls, expressions  # noqa: F401  # they register what they know
-from patchgate.lint.interpret.bindings import attribute, bind, narrow, note_reference, override, promised_by
+from patchgate.lint.interpret.bindings import attribute, bind, names_in, narrow, note_reference, override, promised_by
 from patchgate.lint.interpret.own_files import OwnFiles
 from patchgate.lint.interpret.references import Import, Presence, Reachability, Span, Usage
 from patchgate.lint.interpret.state import Attempt, End, PendingFunction, State, execute, execute_block, read
-from patchgate.lint.interpret.torch_names import covered, look_up
+from patchgate.lint.interpret.torch_names import covered, has_module, look_up
 from patchgate.lint.interpret.values import (
     UNKNOWN,
     VERSION,
@@ -86,15 +85,8 @@ def _mentions(state: State) -> Counter[str]:
     """In how many other functions each name stands."""
     counts: Counter[str] = Counter()
     for node in state.pending:
-        counts.update(_names_in(node))
+        counts.update(names_in(node) - {getattr(node, "name", "")})
     return counts
-
-
-@lru_cache(maxsize=4096)
-def _names_in(node: ast.AST) -> frozenset[str]:
-    """The names in a function, without its own; each release asks again."""
-    names = {each.id for each in ast.walk(node) if isinstance(each, ast.Name)}
-    return frozenset(names - {getattr(node, "name", "")})
 
 
 def _assign_parameters(function: LocalFunction, state: State) -> None:
@@ -164,9 +156,9 @@ def _own_file(module: str, level: int, line: int, state: State) -> Path | None:
 
 def _import_module(dotted: str, span: Span, state: State) -> bool:
     """Note the module as referred to; False when this release does not have it."""
-    if not covered(state.release, dotted):
+    if not state.release.ask(covered, dotted):
         return True
-    there = dotted in state.release.modules()
+    there = state.release.ask(has_module, dotted)
     owner, _, name = dotted.rpartition(".")
     note_reference("module", owner, name, Presence.PRESENT if there else Presence.MISSING, span, state)
     return there
@@ -178,9 +170,9 @@ def _imported(owner: Symbol, alias: ast.alias, state: State) -> Value:
     dotted = f"{owner.dotted}.{alias.name}"
     if dotted == "torch.__version__":
         return attribute(owner, "__version__", Span.of(alias), state)
-    presence, value, holder = look_up(state.release, owner, alias.name)
+    presence, value, holder = state.release.ask(look_up, owner, alias.name)
     note_reference("name", holder, alias.name, presence, Span.of(alias), state)
-    if presence is Presence.MAYBE and not covered(state.release, dotted):
+    if presence is Presence.MAYBE and not state.release.ask(covered, dotted):
         return External(dotted=dotted)
     return value
 

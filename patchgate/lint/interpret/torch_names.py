@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable
+from dataclasses import replace
 from functools import lru_cache
 
 from patchgate.lint.index.records import ALONE, SCOPE, Class, Function, Module
@@ -54,6 +55,40 @@ def covered(release: Release, dotted: str) -> bool:
     if owner in ALONE:
         return owner in modules and name not in _BELOW_TRITON
     return any(root in modules and (dotted == root or dotted.startswith(f"{root}.")) for root in SCOPE)
+
+
+def has_module(release: Release, dotted: str) -> bool:
+    return dotted in release.modules()
+
+
+def has_options(release: Release, dotted: str) -> bool:
+    """Whether `dotted` is a module of options, or a group of them inside one."""
+    module = release.module(module_of(release, dotted)) if "config" in dotted else None
+    return module is not None and bool(module.config)
+
+
+def definition_of(release: Release, owner: Symbol, name: str) -> tuple[str | None, Function | None]:
+    """Where `owner.name` is defined, and its function, where it is one."""
+    dotted = f"{owner.dotted}.{name}"
+    found = release.member(owner.dotted, name) if owner.kind == "class" else release.resolve(dotted)
+    if found is None:
+        return None, None
+    return found.origin, found.symbol if isinstance(found.symbol, Function) else None
+
+
+def callable_behind(release: Release, dotted: str) -> tuple[str, Function | None, bool]:
+    """What a call of `dotted` runs: where it is defined, its function or `__init__`, and whether it is a class.
+
+    A call does not depend on the body, so that is left out.
+    """
+    found = release.resolve(dotted)
+    symbol = found.symbol if found is not None else None
+    if found is None or not isinstance(symbol, (Function, Class)):
+        return "", None, False
+    if isinstance(symbol, Function):
+        return found.origin, replace(symbol, body=""), False
+    own = symbol.functions.get("__init__") if "__new__" not in symbol.functions else None
+    return found.origin, replace(own, body="") if own is not None else None, True
 
 
 def look_up(release: Release, owner: Value, name: str) -> tuple[Presence, Value, str]:
