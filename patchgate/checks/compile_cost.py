@@ -67,7 +67,9 @@ _PAIRS = 10
 _COMPILES = 4
 
 
-@check(axes=("torch", "device", "workload"), workloads="compile_cost", devices=lambda run: [SIMULATED])
+@check(
+    axes=("torch", "device", "workload"), workloads="compile_cost", devices=lambda run: [SIMULATED], unchanged="PG603"
+)
 def ask_compile(context: CheckContext, at: Instance) -> Iterable[Verdict]:
     """At night CPU time and instructions are shown beside the calls, and never judged."""
     torch, workload, patch = at.case.torch, context.workload(at.case.workload), context.patch

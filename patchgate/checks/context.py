@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import hashlib
+import os
+import shutil
 from collections import defaultdict
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
@@ -140,12 +142,15 @@ class CheckContext:
     def ask_building(self, torch: str, question: str, device: str, *, patch: Patch | None, **more: Any) -> Answer:
         """As `ask_once`, where the probe builds C++: it is found again by its own source text.
 
-        The patched side has a folder of its own, so that nothing a patch leaves there is ever run unpatched.
+        The patched side has a folder of its own, so that nothing a patch leaves there is ever run unpatched. It starts
+        with copies of what was built unpatched: kernels of the same source are built once.
         """
         asked = partial(self.ask_once, torch, question, device, patch=patch, **more)
         side = hashlib.sha256(patch.source.encode()).hexdigest()[:16] if patch else "unpatched"
-        folder = Path(self.run.binaries or Path(self.run.folder).parent / "cpp")
-        answer = asked(env={"TORCHINDUCTOR_CACHE_DIR": str((folder / torch / side).resolve())})
+        folder = Path(self.run.binaries or Path(self.run.folder).parent / "cpp").resolve() / torch
+        if patch:
+            _copy_missing_libraries(folder / "unpatched", folder / side)
+        answer = asked(env={"TORCHINDUCTOR_CACHE_DIR": str(folder / side)})
         if ".so: " in answer.get("failure", {}).get("signature", ""):
             # A process that was killed while it linked has left half a library there, which is nobody's fault now.
             with TemporaryDirectory(prefix="patchgate-") as fresh:
@@ -172,8 +177,18 @@ class CheckContext:
             return False
         return bool(self.functions(torch).everything() - self._ran[torch])
 
+    def is_inert(self, torch: str) -> bool:
+        """Whether running the patch on a release provably does nothing: nothing needs to be compiled twice there."""
+        applied = self.apply(torch, version=torch)
+        return not any(applied.get(what, True) for what in ("changed", "effects", "doubt"))
+
     def observations(self, case: Case) -> tuple[Observation, Observation]:
         """The facts of a workload (unpatched, patched)."""
+        if self.is_inert(case.torch):
+            unpatched = self.observe_unpatched(case)
+            patched = replace(unpatched, case=case)
+            self.runner.store.save(patched)
+            return unpatched, patched
         workload = self.workload(case.workload)
         cover = self.has_more_to_cover(case.torch)
         patched = self.runner.observe(case, workload, self.patch, cover=cover)
@@ -200,6 +215,16 @@ class CheckContext:
         if symptom:
             pairs.append((symptom.workload, symptom.device))
         return [Case(torch=torch, device=device, workload=name, patch=self.patch.id) for name, device in pairs]
+
+
+def _copy_missing_libraries(source: Path, target: Path) -> None:
+    """Copy each library below `source` to the same place below `target`, where there is none."""
+    for library in source.rglob("*.so"):
+        place = target / library.relative_to(source)
+        if not place.exists():
+            place.parent.mkdir(parents=True, exist_ok=True)
+            with TemporaryDirectory(dir=place.parent) as made:
+                os.replace(shutil.copyfile(library, Path(made, place.name)), place)
 
 
 def _load_golden(workload: str, device: str) -> GoldenFile:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -39,15 +39,24 @@ def ask_dead_patch(context: CheckContext, at: Instance) -> Iterable[Verdict]:
     ran = {torch: answer for torch, answer in answers.items() if "failure" not in answer}
     if not ran:
         raise NothingToJudge("does not run: judged by the check of its versions")
-    return [judge_changes(at.case, context.patch, ran)]
+    inert = [torch for torch in ran if context.is_inert(torch)]
+    return [judge_changes(at.case, context.patch, ran, inert)]
 
 
-def judge_changes(case: Case, patch: Patch, answers: Mapping[str, Mapping[str, Any]]) -> Verdict:
-    """PG221 where none of the answers, by release, tells of a change; PG211 otherwise."""
+def judge_changes(
+    case: Case, patch: Patch, answers: Mapping[str, Mapping[str, Any]], inert: Sequence[str] = ()
+) -> Verdict:
+    """PG221 where none of the answers, by release, tells of a change; PG211 otherwise.
+
+    On the releases `inert` it is proved that there is none.
+    """
     expected = "a change of torch, of its settings or of the process"
     changing = [torch for torch, answer in answers.items() if answer["changed"] or answer["effects"]]
     if changing:
-        return verdict("PG211", Kind.PASS, case, "", expected, f"on {', '.join(changing)}")
+        actual = f"on {', '.join(changing)}"
+        if inert:
+            actual += f"; nothing on {', '.join(inert)}, so workloads are compiled there without the patch only"
+        return verdict("PG211", Kind.PASS, case, "", expected, actual)
     if patch.claims.applies_to is not None and not any(is_claimed(patch, torch) for torch in answers):
         actual = f"gated out on {', '.join(answers)}, as {patch.claims.applies_to} claims"
         return verdict("PG211", Kind.PASS, case, "", expected, actual)

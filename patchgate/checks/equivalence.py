@@ -33,7 +33,7 @@ verdict = partial(registry.verdict, FAMILY)
 _COMPILES = 4
 
 
-@check(axes=("torch", "device", "workload"), workloads="equivalence", devices=numeric_devices)
+@check(axes=("torch", "device", "workload"), workloads="equivalence", devices=numeric_devices, unchanged="PG503")
 def ask_consistency(context: CheckContext, at: Instance) -> Iterable[Verdict]:
     def ask(patch: Patch | None, path: Path) -> Answer:
         return outputs_of(context, at.case, "forms", patch, path, compiles=_COMPILES)

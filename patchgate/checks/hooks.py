@@ -34,7 +34,7 @@ CODES = (
 verdict = partial(registry.verdict, FAMILY)
 
 
-@check(believes="cpu")
+@check(believes="cpu", unchanged="PG806")
 def ask_hooks(context: CheckContext, at: Instance) -> Iterable[Verdict]:
     unpatched, patched = (
         context.ask_once(at.case.torch, "hooks", "cpu", patch=patch) for patch in (None, context.patch)

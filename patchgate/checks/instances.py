@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 from patchgate.checks.context import CheckContext
 from patchgate.checks.machine import preconditions
-from patchgate.checks.registry import Check, Instance
-from patchgate.model.records import Case, Verdict
+from patchgate.checks.registry import Check, Instance, verdict
+from patchgate.model.records import Case, Kind, Verdict
 
 
 def instances_of(check: Check, context: CheckContext) -> list[Instance]:
@@ -27,7 +27,7 @@ def _cases(check: Check, context: CheckContext, torch: str) -> Iterator[Case]:
         yield from check.cases(context.patch, torch)
         return
     for device in check.devices(context.run) if "device" in check.axes else [""]:
-        for workload in context.chosen_workloads(check.workloads) if "workload" in check.axes else [""]:
+        for workload in context.chosen_workloads(check.workloads) if "workload" in check.axes else [check.workload]:
             yield Case(torch=torch, device=device, workload=workload, patch=context.patch.id)
 
 
@@ -42,4 +42,9 @@ def _sizes(case: Case, context: CheckContext) -> list[str]:
 def verdicts_of(check: Check, at: Instance, context: CheckContext) -> list[Verdict]:
     """The verdicts of one instance; those of what must hold first where it does not. Raises NothingToJudge."""
     doubts = [] if check.first else preconditions(context, at.case.torch, check.believes or at.case.device)
+    if not doubts and check.unchanged and context.is_inert(at.case.torch):
+        actual = (
+            f"not run: the patch does nothing on torch {at.case.torch}, each of its statements is known to be harmless"
+        )
+        return [verdict(check.family, check.unchanged, Kind.PASS, at.case, "", "as without the patch", actual)]
     return doubts or list(check.ask(context, at))

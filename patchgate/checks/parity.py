@@ -107,7 +107,7 @@ def numeric_devices(run: Run) -> list[str]:
     return ["cpu", *(device for device in run.devices if load_profile(device)["kind"] == "real")]
 
 
-@check(axes=("torch", "device", "workload"), workloads="parity", devices=numeric_devices)
+@check(axes=("torch", "device", "workload"), workloads="parity", devices=numeric_devices, unchanged="PG503")
 def ask_parity(context: CheckContext, at: Instance) -> Iterable[Verdict]:
     with TemporaryDirectory(prefix="patchgate-") as folder:
         metrics = compared_sides(context, at.case, partial(_run, context, at.case, "run"), "differ", Path(folder))

@@ -11,7 +11,7 @@ from patchgate.checks.equivalence import judge_equivalence
 from patchgate.checks.machine import judge_undeviced
 from patchgate.checks.parity import compared_sides, numeric_devices
 from patchgate.checks.registry import Instance, NothingToJudge, check
-from patchgate.model.records import Case, Patch, Verdict
+from patchgate.model.records import Patch, Verdict
 from patchgate.model.serialization import Answer
 
 FAMILY = "parity"
@@ -23,9 +23,9 @@ class NoRanks(NothingToJudge):
     """There can be no two ranks here; the message tells why."""
 
 
-@check(axes=("torch", "device"), devices=numeric_devices)
+@check(axes=("torch", "device"), workload="two ranks", devices=numeric_devices, unchanged="PG503")
 def ask_ranks(context: CheckContext, at: Instance) -> Iterable[Verdict]:
-    case = Case(torch=at.case.torch, device=at.case.device, workload="two ranks", patch=context.patch.id)
+    case = at.case
 
     def ask(patch: Patch | None, path: Path) -> Answer:
         answer = context.ask_building(

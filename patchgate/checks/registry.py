@@ -50,11 +50,13 @@ class Check:
     ask: Ask
     axes: tuple[str, ...]  #: of `AXES`
     workloads: str  #: the kind of check that a workload's CHECKS must name
+    workload: str  #: the name of a workload of its own, without that axis
     devices: Callable[[Run], list[str]]  #: the devices on which it is asked
     believes: str  #: the device whose sentinel must count first; empty: the one that it is asked on
     first: bool  #: asked whatever else holds
     wanted: Callable[[Run, Patch], bool]  #: whether this run and patch give it anything to do
     cases: Callable[[Patch, str], list[Case]] | None  #: on one release, in place of the product of the axes
+    unchanged: str  #: the code where the patch provably does nothing on the release; empty: asked there as anywhere
 
 
 def every_device(run: Run) -> list[str]:
@@ -66,11 +68,13 @@ def check(
     *,
     axes: tuple[str, ...] = ("torch",),
     workloads: str = "kernels",
+    workload: str = "",
     devices: Callable[[Run], list[str]] = every_device,
     believes: str = "",
     first: bool = False,
     wanted: Callable[[Run, Patch], bool] = lambda run, patch: True,
     cases: Callable[[Patch, str], list[Case]] | None = None,
+    unchanged: str = "",
 ) -> Callable[[Ask], Ask]:
     """Register the decorated function as the check of its module."""
 
@@ -84,11 +88,13 @@ def check(
             ask=ask,
             axes=axes,
             workloads=workloads,
+            workload=workload,
             devices=devices,
             believes=believes,
             first=first,
             wanted=wanted,
             cases=cases,
+            unchanged=unchanged,
         )
         return ask
 

@@ -35,9 +35,9 @@ _LONG = 1000
 _COMPILES = 2
 
 
-@check(axes=("torch", "device"), devices=numeric_devices)
+@check(axes=("torch", "device"), workload="decoder", devices=numeric_devices, unchanged="PG503")
 def ask_tokens(context: CheckContext, at: Instance) -> Iterable[Verdict]:
-    case = Case(torch=at.case.torch, device=at.case.device, workload="decoder", patch=context.patch.id)
+    case = at.case
 
     def ask(patch: Patch | None, path: Path) -> Answer:
         return context.ask_building(

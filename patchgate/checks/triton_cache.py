@@ -41,7 +41,7 @@ CODES = (
 verdict = partial(registry.verdict, FAMILY)
 
 
-@check(axes=("torch", "device", "workload"), workloads="cache", devices=lambda run: [SIMULATED])
+@check(axes=("torch", "device", "workload"), workloads="cache", devices=lambda run: [SIMULATED], unchanged="PG708")
 def ask_triton_cache(context: CheckContext, at: Instance) -> Iterable[Verdict]:
     """The cache is asked warm only where the patch changes what a kernel of the same source becomes."""
     workload = context.workload(at.case.workload)

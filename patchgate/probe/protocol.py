@@ -276,6 +276,7 @@ class Changes(TypedDict):
 
 
 class Applied(Changes):
+    doubt: str  #: Why it is not certain that running the patch did nothing; empty where it is.
     holders: dict[str, list[str]]  #: Changed name -> names that still lead to its original.
     unreachable: list[str]  #: Changed methods that every subclass overrides.
     replacements: dict[str, list[int]]  #: Changed name -> lines of its replacement in the patch.

@@ -6,11 +6,13 @@ Whether a change is a fault is for the host to judge.
 from __future__ import annotations
 
 import contextlib
+import sys
 from collections.abc import Iterable
 from typing import cast
 
-from patchgate.probe.patch import effects, env_vars, line_coverage, reachability
+from patchgate.probe.patch import effects, env_vars, inert, line_coverage, reachability
 from patchgate.probe.patch.load import AGAIN, MODULE, AppliedPatch, faked_version, import_patch, run_patch
+from patchgate.probe.patch.module_name import place_in_package
 from patchgate.probe.patch.snapshot import changes, reaches, take_snapshot
 from patchgate.probe.patch.stubs import uses
 from patchgate.probe.protocol import Applied, Apply, Changes, FindUndone, Loading, OtherPatch, Request, Stage, Undone
@@ -61,8 +63,10 @@ def apply(request: Apply, stage: Stage) -> Applied:
     with fake_device(request["profile"], recorder), faked_version(request["version"]):
         before, settings = take_snapshot(), effects.Settings()
         stage("patch")
-        with recorder.recording():
+        ran, modules = line_coverage.LinesRun(), set(sys.modules)
+        with recorder.recording(), line_coverage.tracing(path, ran):
             module = import_patch(path, request)
+        new_modules = set(sys.modules) - modules - {module.__name__}
         patched = AppliedPatch(module, scope)
         stage("compare")
         after = take_snapshot()
@@ -73,6 +77,7 @@ def apply(request: Apply, stage: Stage) -> Applied:
             "changed": sorted(changed),
             "effects": recorder.effects(),
             "stubbed": uses(),
+            "doubt": _first_doubt(request, ran.lines, new_modules),
             "holders": reachability.holders(changed, after),
             "unreachable": reachability.unreachable(changed),
             "replacements": line_coverage.replacements(changed, path),
@@ -91,6 +96,14 @@ def apply(request: Apply, stage: Stage) -> Applied:
         answer["overwritten"] = effects.overwritten(written, values)
     answer["nested"] = sorted(name for name in changed if name in again and reaches(again[name][1], changed[name][1]))
     return answer
+
+
+def _first_doubt(request: Apply, ran: set[int], new_modules: set[str]) -> str:
+    """Why it is not certain that running the patch did nothing; what runs besides its file is not looked at."""
+    elsewhere = [name for name in request.get("install") or () if ":" in name]
+    if request.get("scope") or request.get("stubs") or elsewhere or place_in_package(request["patch"])[0]:
+        return "more than one file has run, or a scope is entered"
+    return inert.first_doubt(request["patch"], ran, new_modules)
 
 
 def applies(request: Apply, stage: Stage) -> Changes:

@@ -16,9 +16,10 @@ from patchgate.checks.api import ask_api
 from patchgate.checks.context import CheckContext
 from patchgate.checks.facts import fact_verdicts, judge_facts
 from patchgate.checks.graph import ask_graph
+from patchgate.checks.instances import verdicts_of
 from patchgate.checks.machine import preconditions
 from patchgate.checks.parity import outputs_of
-from patchgate.checks.registry import Instance, NothingToJudge
+from patchgate.checks.registry import Instance, NothingToJudge, all_checks, catalogue
 from patchgate.model.errors import UsageError
 from patchgate.model.records import Case, Claims, Observation, Patch, Workload
 from patchgate.runner.run import Run
@@ -122,6 +123,60 @@ def test_both_sides_of_a_workload_are_observed(made):
         Case(torch="2.11.0", device="h200", workload="stack"),
         Case(torch="2.11.0", device="h200", workload="stack", patch="mine"),
     }
+
+
+def test_a_patched_side_starts_with_copies_of_what_was_built_unpatched(made: Make, tmp_path: Path) -> None:
+    context, asked = made()
+    built = Path(context.run.folder).parent / "cpp" / "2.11.0" / "unpatched" / "ab" / "kernel.so"
+    built.parent.mkdir(parents=True)
+    built.write_bytes(b"built")
+    context.ask_building("2.11.0", "run", "cpu", patch=context.patch)
+    copy = Path(asked[-1].env["TORCHINDUCTOR_CACHE_DIR"]) / "ab" / "kernel.so"
+    assert (copy.read_bytes(), copy.samefile(built)) == (b"built", False)
+    copy.write_bytes(b"the patch's own")
+    context.ask_building("2.11.0", "run", "cpu", patch=context.patch)
+    assert (copy.read_bytes(), built.read_bytes()) == (b"the patch's own", b"built")
+
+
+NOTHING: dict[str, Any] = {"changed": [], "effects": [], "doubt": ""}
+
+
+@pytest.mark.parametrize(
+    ("applied", "is_inert"),
+    [
+        (NOTHING, True),
+        (NOTHING | {"changed": ["torch.a"]}, False),
+        (NOTHING | {"effects": [{"kind": "config"}]}, False),
+        (NOTHING | {"doubt": "line 3: calls f"}, False),
+        ({"failure": {}}, False),
+    ],
+)
+def test_a_patch_that_provably_does_nothing_is_not_compiled(
+    made: Make, applied: dict[str, Any], is_inert: bool
+) -> None:
+    context, asked = made(COUNTS | applied)
+    context.runner.store = SimpleNamespace(save=lambda observation: None)  # type: ignore[misc, assignment]
+    unpatched, patched = context.observations(CASE)
+    assert context.is_inert("2.11.0") is is_inert
+    assert (patched.case, patched.facts == unpatched.facts) == (CASE, is_inert)
+    assert [one.case.patch for one in asked if hasattr(one, "case")] == ([None] if is_inert else ["mine", None])
+
+
+@pytest.mark.parametrize(("applied", "is_asked"), [(NOTHING, False), (NOTHING | {"doubt": "line 3: calls f"}, True)])
+def test_a_comparison_of_a_patch_that_does_nothing_is_not_run(
+    made: Make, applied: dict[str, Any], is_asked: bool
+) -> None:
+    context, asked = made(COUNTS | applied | {"called": {}})
+    hooks = all_checks()["hooks"]
+    (verdict,) = verdicts_of(hooks, Instance(case=replace(CASE, device="", workload="")), context)
+    assert (verdict.code, "not run" in verdict.actual) == ("PG806", not is_asked)
+    assert ("hooks" in {one.do for one in asked}) is is_asked
+
+
+def test_a_code_for_no_change_is_one_that_its_check_may_give() -> None:
+    chosen = {check.name: check.unchanged for check in all_checks().values() if check.unchanged}
+    assert chosen
+    assert {catalogue()[code].code for code in chosen.values()} == set(chosen.values())
 
 
 @pytest.mark.parametrize(

@@ -99,14 +99,8 @@ def test_instances_that_share_an_observation_share_a_worker():
 def test_numbers_are_taken_on_the_cpu_and_on_real_devices_only():
     devices = ("h200", "cuda")
     assert ids("parity", rows=ONE, devices=devices) == ["2.11.0-cpu-stack", "2.11.0-cuda-stack"]
-    assert (
-        ids("tokens", rows=ONE, devices=devices)
-        == ids("ranks", rows=ONE, devices=devices)
-        == [
-            "2.11.0-cpu",
-            "2.11.0-cuda",
-        ]
-    )
+    assert ids("tokens", rows=ONE, devices=devices) == ["2.11.0-cpu-decoder", "2.11.0-cuda-decoder"]
+    assert ids("ranks", rows=ONE, devices=devices) == ["2.11.0-cpu-two ranks", "2.11.0-cuda-two ranks"]
 
 
 def test_time_is_modelled_where_a_profile_has_figures_of_speed():
