@@ -35,9 +35,10 @@ from patchgate.report.coverage import answer_lines
 from patchgate.report.github import render_annotations
 from patchgate.report.junit import render_junit
 from patchgate.report.markdown import render_markdown
-from patchgate.report.terminal import show_run, to_stdout
+from patchgate.report.progress import RunProgress
+from patchgate.report.terminal import show_run, stdout_console, to_stdout
 from patchgate.report.view import view
-from patchgate.runner.run import NAME, VERDICTS, Limits, Run, load_run, load_verdicts
+from patchgate.runner.run import NAME, VERDICTS, Limits, Run, load_run, load_times, load_verdicts
 from patchgate.runs.gate import judge_patch
 from patchgate.runs.run_results import results_of
 
@@ -58,6 +59,7 @@ _KEPT = Path(".patchgate")
 @click.option("--time-limit", default=60.0, show_default=True, type=ABOVE_0, help="Seconds that one case may take.")
 @click.option("--memory-limit", default=1024, show_default=True, type=AT_LEAST_1, help="MiB one case may add to torch.")
 @click.option("-n", "workers", default=2, show_default=True, type=AT_LEAST_1, help="Cases run at the same time.")
+@click.option("-v", "--verbose", is_flag=True, help="A line for each cell as soon as it is judged.")
 @folder_option
 def gate(
     patch: str,
@@ -72,6 +74,7 @@ def gate(
     time_limit: float,
     memory_limit: int,
     workers: int,
+    verbose: bool,
     folder: str,
 ) -> NoReturn:
     """Judge PATCH: a .py file, a diff of torch, or a folder with patch.py and patch.toml. FILE::FUNCTION calls it.
@@ -105,10 +108,7 @@ def gate(
     for device in run.devices:
         load_profile(device)
     make_results_folder(Path(run.folder), "--folder", mark=NAME)
-    click.echo(
-        f"patchgate {__version__}: {loaded.id} on torch {', '.join(run.torches)}; devices {', '.join(run.devices)}"
-    )
-    _show(run, judge_patch(run, workers=workers, quiet=False))
+    _show(run, _judge(run, loaded.id, workers, cells=verbose))
 
 
 @click.command()
@@ -118,6 +118,15 @@ def report(html: Path | None, folder: str) -> NoReturn:
     """Show the last run again, and write its reports anew."""
     run = load_run(Path(folder) / NAME)
     _show(run, load_verdicts(Path(folder)), html)
+
+
+def _judge(run: Run, patch: str, workers: int, *, cells: bool) -> list[Verdict]:
+    """Judge, and show how far it is."""
+    torches = ", ".join(run.torches)
+    click.echo(f"patchgate {__version__}: {patch} on torch {torches}; devices {', '.join(run.devices)}")
+    before, waits = load_times(Path(run.folder)), f"starting torch {torches}"
+    with RunProgress(stdout_console(), before, workers=workers, cells=cells, waits=waits) as progress:
+        return judge_patch(run, workers=workers, progress=progress)
 
 
 def _show(run: Run, verdicts: list[Verdict], html: Path | None = None) -> NoReturn:

@@ -58,6 +58,18 @@ class RunResults:
     times: tuple[TimeRatio, ...] = ()
 
 
+@dataclass(frozen=True, kw_only=True)
+class CellEvent:
+    """Something that happened in a run while it goes on."""
+
+    planned: tuple[str, ...] = ()  #: the cells that there are, once they are known
+    started: str = ""  #: a cell that is judged from now on: `kernels-2.11.0-h200-pointwise`
+    ended: str = ""  #: a cell that was judged
+    seconds: float = 0.0  #: how long that took
+    verdicts: int = 0  #: how many verdicts it gave
+    red: tuple[Verdict, ...] = ()  #: those that are red
+
+
 # -- history: verdicts and facts over many runs
 
 

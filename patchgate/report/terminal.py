@@ -11,6 +11,7 @@ import sys
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from textwrap import shorten
+from typing import IO
 
 from rich.box import SIMPLE_HEAD
 from rich.console import Console, RenderableType
@@ -35,12 +36,17 @@ _LABEL, _LOG = 7, 140
 def to_stdout(show: Callable[[Console], None]) -> None:
     """Show it in a terminal; in a file or a pipe as wide as COLUMNS says, and without trailing blanks."""
     if sys.stdout.isatty():
-        show(Console())
+        show(stdout_console())
         return
     text = io.StringIO()
-    show(Console(file=text, width=None if "COLUMNS" in os.environ else _LOG))
+    show(stdout_console(text))
     for line in text.getvalue().splitlines():
         print(line.rstrip())
+
+
+def stdout_console(file: IO[str] | None = None) -> Console:
+    """As wide as the terminal; in a file or a pipe as COLUMNS says."""
+    return Console(file=file, width=None if "COLUMNS" in os.environ or sys.stdout.isatty() else _LOG)
 
 
 def show_run(console: Console, title: str, view: RunView, answer: Sequence[str] = ()) -> None:

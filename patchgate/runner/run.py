@@ -112,6 +112,15 @@ def load_run(path: Path) -> Run:
     return replace(from_dict(Run, _read(path), where=str(path)), folder=str(path.resolve().parent))
 
 
+def load_times(folder: Path) -> dict[str, float]:
+    """The seconds that each cell of the run in a folder took; none where there was no run."""
+    try:
+        times = json.loads((folder / TIMES).read_text(encoding="utf-8"))
+        return {str(cell): float(seconds) for cell, seconds in times.items()}
+    except (OSError, ValueError, TypeError, AttributeError):
+        return {}
+
+
 def save_verdicts(folder: Path, verdicts: list[Verdict]) -> None:
     # Whoever accepts must take what this run observed.
     elsewhere = tuple(_elsewhere(folder))

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import ctypes
+import json
 import os
 import shutil
 import signal
 import subprocess
 import sys
+import threading
+from collections.abc import Callable
 from pathlib import Path
 
 from patchgate.checks.machine import judge_broken
 from patchgate.model.paths import SUITE
 from patchgate.model.records import Verdict
+from patchgate.model.results import CellEvent
+from patchgate.model.serialization import from_dict
 from patchgate.runner.run import VERDICTS, Run, load_verdicts, save_run, save_verdicts
 
 # Of pytest: all passed, some failed (a red verdict fails its test), nothing was collected.
@@ -21,15 +26,30 @@ _PR_SET_PDEATHSIG = 1
 # Seconds that pytest has to end its workers and probes, once it is interrupted.
 _PATIENCE = 20.0
 # Ours alone: neither the caller's pytest options nor the settings of the project they stand in.
-_INI = "[pytest]\naddopts = --import-mode=importlib -p no:cacheprovider -p no:benchmark\n"
+_INI = "[pytest]\naddopts = --import-mode=importlib -p no:terminal -p no:cacheprovider -p no:benchmark\n"
 
 
-def judge_patch(run: Run, *, workers: int, quiet: bool) -> list[Verdict]:
-    """The verdicts of every check; a pytest that broke becomes a verdict too."""
-    command = plan(run, workers)
-    process = start(command, quiet=quiet)
+def judge_patch(run: Run, *, workers: int, progress: Callable[[CellEvent], None] | None = None) -> list[Verdict]:
+    """The verdicts of every check; a pytest that broke becomes a verdict too. `progress` is called in a thread."""
+    command, events, reader = plan(run, workers), -1, None
+    if progress:
+        source, events = os.pipe()
+        command += ["--patchgate-events", str(events)]
+        reader = threading.Thread(target=_read_events, args=(source, progress), daemon=True)
+    process = start(command, events)
+    if reader:
+        os.close(events)  # the other end is pytest's alone, so that its end is seen
+        reader.start()
     output = outcome(process, run)
+    if reader:
+        reader.join()
     return verdicts_left(run, process.returncode, output)
+
+
+def _read_events(source: int, progress: Callable[[CellEvent], None]) -> None:
+    with os.fdopen(source, encoding="utf-8") as lines:
+        for line in lines:
+            progress(from_dict(CellEvent, json.loads(line), where="the events of pytest"))
 
 
 def plan(run: Run, workers: int) -> list[str]:
@@ -41,18 +61,19 @@ def plan(run: Run, workers: int) -> list[str]:
     settings.write_text(_INI, encoding="utf-8")
     command = [sys.executable, "-m", "pytest", str(SUITE), "-c", str(settings), "--rootdir", str(SUITE)]
     command += ["--patchgate-run", str(path), "-n", str(workers), "--dist", "loadgroup"]
-    return [*command, "-q", "--tb=no", "--no-header", "--no-summary"]
+    return command
 
 
-def start(command: list[str], *, quiet: bool) -> subprocess.Popen[str]:
-    """Start pytest; it ends with this process."""
+def start(command: list[str], events: int = -1) -> subprocess.Popen[str]:
+    """Start pytest; it ends with this process. It writes what happens to the file descriptor `events`."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
     return subprocess.Popen(
         command,
         env=environment | {"PYTHONDONTWRITEBYTECODE": "1"},
-        stdout=subprocess.PIPE if quiet else None,
-        stderr=subprocess.STDOUT if quiet else None,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
         text=True,
+        pass_fds=() if events < 0 else (events,),
         # Ctrl-C is for us: its workers would all be interrupted at once, and leave what they had open.
         start_new_session=True,
         preexec_fn=_end_with_parent,
@@ -60,7 +81,7 @@ def start(command: list[str], *, quiet: bool) -> subprocess.Popen[str]:
 
 
 def outcome(process: subprocess.Popen[str], run: Run) -> str:
-    """Wait for the end and return what was printed, where it was not shown."""
+    """Wait for the end and return what was printed."""
     try:
         printed, _ = process.communicate()
     except BaseException:
@@ -76,7 +97,7 @@ def verdicts_left(run: Run, status: int, output: str) -> list[Verdict]:
     has_verdicts = (folder / VERDICTS).is_file()
     verdicts = load_verdicts(folder) if has_verdicts else []
     if status not in _JUDGED or not has_verdicts:
-        last = output.splitlines()[-1] if output else "see its output above"
+        last = output.splitlines()[-1] if output else "it printed nothing"
         actual = f"it ended with status {status}: {last}"
         verdicts.append(judge_broken("pytest", "pytest to end with a verdict for each check", actual))
         save_verdicts(folder, verdicts)

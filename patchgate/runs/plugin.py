@@ -6,10 +6,10 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
-from textwrap import shorten
 from typing import Any
 
 import pytest
@@ -23,8 +23,8 @@ from patchgate.inputs.workloads import workloads_with
 from patchgate.model.files import write_atomically
 from patchgate.model.paths import SUITE, shown
 from patchgate.model.records import Colour, Patch, Verdict
+from patchgate.model.results import CellEvent
 from patchgate.model.serialization import from_dict, to_dict
-from patchgate.model.text import escape_control
 from patchgate.runner.cache import Cache
 from patchgate.runner.client import Runner
 from patchgate.runner.identity import environment_digest
@@ -32,14 +32,13 @@ from patchgate.runner.run import FOLDER, TIMES, Run, load_run, own_environment, 
 from patchgate.runner.server import Server, start_server
 
 _VERDICT = "patchgate.verdict"
-# Columns of a line about a red verdict.
-_LINE = 200
 Judge = Callable[[Iterable[Verdict]], None]
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("patchgate", "judge a patch of the PyTorch compiler")
     group.addoption("--patchgate", metavar="PATCH", help="judge this patch on the torch of this interpreter")
+    group.addoption("--patchgate-events", type=int, metavar="FD", help="where to write what happens, as JSON lines")
     group.addoption("--patchgate-run", metavar="FILE", help="the run to carry out, as `patchgate gate` wrote it")
 
 
@@ -73,8 +72,9 @@ class GatePlugin:
         self.verdicts: list[Verdict] = []
         self.times: dict[str, float] = {}
         self.given: set[Verdict] = set()  # red, by the instances that this process has judged
-        self.shown: set[Verdict] = set()  # in the terminal of the controller
-        self._config = config
+        self._events: int | None = config.getoption("--patchgate-events")
+        if hasattr(config, "workerinput"):
+            self._events = None
         self.shared = getattr(config, "workerinput", {}).get("patchgate") or self._start_servers()
         runner = Runner(
             store=run.store,
@@ -108,35 +108,39 @@ class GatePlugin:
             pairs = [(check, at) for check in all_checks().values() for at in instances_of(check, self.context)]
             metafunc.parametrize(("check", "instance"), [_parameter(*pair) for pair in pairs])
 
+    def pytest_collection_finish(self, session: pytest.Session) -> None:
+        if session.items:
+            self._write_event(CellEvent(planned=tuple(_cell(item.nodeid) for item in session.items)))
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_xdist_node_collection_finished(self, node: Any, ids: list[str]) -> None:
+        """Each worker collects the same."""
+        self._write_event(CellEvent(planned=tuple(map(_cell, ids))))
+
+    def pytest_runtest_logstart(self, nodeid: str) -> None:
+        self._write_event(CellEvent(started=_cell(nodeid)))
+
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         if report.when == "call":
-            self.times[report.nodeid.partition("[")[2].removesuffix("]")] = round(report.duration, 3)
-            verdicts = _verdicts_in(report)
+            verdicts, cell, seconds = _verdicts_in(report), _cell(report.nodeid), round(report.duration, 3)
+            self.times[cell] = seconds
             self.verdicts += verdicts
-            if any(verdict.colour is Colour.RED for verdict in verdicts):
-                self._show_red(verdicts)
+            red = tuple(verdict for verdict in verdicts if verdict.colour is Colour.RED)
+            self._write_event(CellEvent(ended=cell, seconds=seconds, verdicts=len(verdicts), red=red))
+            if red:
                 return  # it failed because of its verdicts
         if report.failed:
             self.verdicts.append(_broken(report))
 
     def pytest_report_teststatus(self, report: pytest.TestReport | pytest.CollectReport) -> tuple[str, str, str] | None:
-        """A red instance is counted as red, and has its line instead of a letter."""
+        """A red instance is counted as red."""
         red = report.failed and any(verdict.colour is Colour.RED for verdict in _verdicts_in(report))
-        return ("red", "", "") if red else None
+        return ("red", "R", "RED") if red else None
 
-    def _show_red(self, verdicts: list[Verdict]) -> None:
-        """Nobody should wait for the last instance to learn that the first one is red. Workers have no terminal."""
-        if hasattr(self._config, "workerinput"):
-            return
-        terminal = self._config.get_terminal_writer()
-        if terminal.width_of_current_line:
-            terminal.line()
-        for verdict in dict.fromkeys(verdicts):
-            if verdict.colour is Colour.RED and verdict not in self.shown:
-                self.shown.add(verdict)
-                place = f"{verdict.check} {verdict.subject}" + (f" on torch {verdict.torch}" if verdict.torch else "")
-                line = shorten(f"{verdict.code} {place}: {verdict.actual}", _LINE, placeholder=" ...")
-                terminal.line(escape_control(line), red=True)
+    def _write_event(self, event: CellEvent) -> None:
+        """Tell whoever started this run; its workers have nobody to tell."""
+        if self._events is not None:
+            os.write(self._events, (json.dumps(to_dict(event)) + "\n").encode())
 
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
         if hasattr(session.config, "workerinput"):
@@ -147,6 +151,11 @@ class GatePlugin:
         folder = Path(self.run.folder)
         save_verdicts(folder, list(dict.fromkeys(self.verdicts)))
         write_atomically(folder / TIMES, json.dumps(self.times, indent=1) + "\n")
+
+
+def _cell(nodeid: str) -> str:
+    """The id of an instance: what stands in the brackets, without the group that pytest-xdist adds."""
+    return nodeid.partition("[")[2].rpartition("]")[0]
 
 
 def _verdicts_in(report: pytest.TestReport | pytest.CollectReport) -> list[Verdict]:

@@ -125,7 +125,7 @@ class Sweep:
             shelf=str((self.folder / "shelf").resolve()),
             reuse=True,
         )
-        verdicts = judge_patch(run, workers=self.workers, quiet=True)
+        verdicts = judge_patch(run, workers=self.workers)
         if all(verdict.is_judged for verdict in verdicts):
             # What the machine kept from being judged is tried again next time.
             write_atomically(self._mark(job), self._key(job, python))

@@ -86,7 +86,7 @@ class Instrument:
                 shelf=str(self.folder),
                 reuse=True,
             )
-            return read_verdicts(question, judge_patch(run, workers=1, quiet=True))
+            return read_verdicts(question, judge_patch(run, workers=1))
 
     def _read_case(self, question: Question, torch: str, python: str, patch: Patch | None) -> Reading:
         with self._context(torch, python, patch) as context:

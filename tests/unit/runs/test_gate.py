@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from patchgate.model.records import Case, Kind, Verdict
+from patchgate.model.results import CellEvent
 from patchgate.runner.run import NAME, VERDICTS, Run, load_run, load_verdicts, save_verdicts
 from patchgate.runs.gate import judge_patch, plan
 
@@ -47,7 +48,7 @@ def pytest_ends(monkeypatch: pytest.MonkeyPatch, run: Run, tmp_path: Path) -> Ca
 @pytest.mark.parametrize("status", [0, 1, 5])
 def test_a_pytest_that_judged_leaves_its_verdicts(run, pytest_ends, status):
     pytest_ends(status, [GREEN])
-    assert judge_patch(run, workers=1, quiet=True) == [GREEN]
+    assert judge_patch(run, workers=1) == [GREEN]
 
 
 @pytest.mark.parametrize(
@@ -61,11 +62,20 @@ def test_a_pytest_that_judged_leaves_its_verdicts(run, pytest_ends, status):
 )
 def test_a_pytest_that_broke_is_a_verdict_too(run, pytest_ends, tmp_path, status, verdicts, codes):
     pytest_ends(status, verdicts, "a line\nthe last line\n")
-    told = judge_patch(run, workers=1, quiet=True)
+    told = judge_patch(run, workers=1)
     assert [verdict.code for verdict in told] == codes
     assert told[-1].kind is Kind.INFRA
     assert told[-1].actual == f"it ended with status {status}: the last line"
     assert {verdict.code for verdict in load_verdicts(tmp_path / "out")} == set(codes)
+
+
+def test_what_the_real_pytest_tells_on_the_way_reaches_whoever_asked(run, tmp_path):
+    (tmp_path / "mine.py").write_text("")
+    told: list[CellEvent] = []
+    judge_patch(run, workers=1, progress=told.append)
+    # Without an environment there is one instance, of no arguments, and it is skipped.
+    assert [len(event.planned) for event in told if event.planned] == [1]
+    assert [event.ended for event in told if event.ended] == []
 
 
 @pytest.mark.parametrize("patient", [True, False])
@@ -82,7 +92,7 @@ def test_an_interrupted_pytest_may_end_its_probes_and_leaves_no_part_of_a_run(ru
     told = SimpleNamespace(send_signal=done.append, communicate=communicate, kill=lambda: done.append("killed"))
     monkeypatch.setattr(subprocess, "Popen", lambda *_, **options: told)
     with pytest.raises(KeyboardInterrupt):
-        judge_patch(run, workers=1, quiet=True)
+        judge_patch(run, workers=1)
     assert done == [signal.SIGINT] + ["killed"] * (not patient)
     assert not (tmp_path / "out" / VERDICTS).exists()
 
@@ -90,14 +100,14 @@ def test_an_interrupted_pytest_may_end_its_probes_and_leaves_no_part_of_a_run(ru
 def test_results_of_an_earlier_run_are_never_taken_for_those_of_this_one(run, pytest_ends, tmp_path):
     save_verdicts(tmp_path / "out", [GREEN])
     pytest_ends(0, None)
-    assert [verdict.code for verdict in judge_patch(run, workers=1, quiet=False)] == ["PG904"]
+    assert [verdict.code for verdict in judge_patch(run, workers=1)] == ["PG904"]
 
 
 def test_pytest_is_told_the_run_and_nothing_of_the_callers_own_options(run, pytest_ends, monkeypatch, tmp_path):
     monkeypatch.setenv("PYTEST_ADDOPTS", "--collect-only")
     monkeypatch.setenv("KEPT", "1")
     started = pytest_ends(0, [])
-    judge_patch(run, workers=3, quiet=True)
+    judge_patch(run, workers=3)
     ((command, options),) = started
     assert command[:3] == [sys.executable, "-m", "pytest"]
     assert command[command.index("--patchgate-run") + 1] == str(tmp_path / "out" / NAME)
@@ -115,6 +125,6 @@ def test_a_run_is_planned_in_an_emptied_folder(run, tmp_path):
 
 def test_a_release_without_an_environment_is_told_by_the_real_pytest(run, tmp_path):
     (tmp_path / "mine.py").write_text("")
-    (verdict,) = judge_patch(run, workers=0, quiet=True)
+    (verdict,) = judge_patch(run, workers=0)
     assert (verdict.code, verdict.torch, verdict.actual) == ("PG901", "2.11.0", "no wheel")
     assert {NAME, VERDICTS, "pytest.ini"} <= {path.name for path in (tmp_path / "out").iterdir()}

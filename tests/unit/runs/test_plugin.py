@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import json
+import os
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -14,6 +16,8 @@ from patchgate.checks.context import CheckContext
 from patchgate.checks.registry import Check, Instance, NothingToJudge, all_checks
 from patchgate.model.paths import SUITE, shown
 from patchgate.model.records import Case, Kind, Verdict
+from patchgate.model.results import CellEvent
+from patchgate.model.serialization import from_dict
 from patchgate.runner.run import TIMES, Run, load_verdicts, save_run
 from patchgate.runs import plugin
 
@@ -61,13 +65,19 @@ Gate = Callable[..., Judged]
 def gate(door: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Gate:
     """Runs pytest as the gate does, over one check: its outcomes, and the verdicts that were left."""
 
-    def run(ask: Ask, patch: tuple[str, str] = ("mine.py", ""), suite: str = str(SUITE), **given: Any) -> Judged:
+    def run(
+        ask: Ask,
+        patch: tuple[str, str] = ("mine.py", ""),
+        suite: str = str(SUITE),
+        more: Sequence[str] = (),
+        **given: Any,
+    ) -> Judged:
         path = door.path / patch[0]
         path.write_text(patch[1])
         monkeypatch.setattr(plugin, "all_checks", lambda: made(ask))
         run = Run(folder=str(door.path / "out"), patch=str(path), **({"rows": ROWS} | given))
         outcomes = door.runpytest_inprocess(
-            *ALONE, "--tb=no", "-v", suite, "--patchgate-run", str(save_run(run))
+            *ALONE, "--tb=no", "-v", suite, "--patchgate-run", str(save_run(run)), *more
         ).parseoutcomes()
         return outcomes, load_verdicts(door.path / "out")
 
@@ -155,30 +165,30 @@ def test_a_verdict_that_two_instances_give_is_told_once(gate):
     assert (outcomes, len(verdicts)) == ({"passed": 2}, 1)
 
 
-def test_a_red_verdict_that_another_instance_gave_is_said_once(gate, capsys):
+def test_a_red_verdict_that_another_instance_gave_is_given_once(gate):
     same = [replace(verdict(Kind.STALE), case=Case(torch="2.11.0"))]
     outcomes, verdicts = gate(lambda context, at: same, rows=ROWS | {"2.12.1": "python"})
     assert (outcomes, verdicts) == ({"red": 1, "skipped": 1}, same)
-    assert capsys.readouterr().out.count("PG301 kernels stale") == 1
 
 
-def test_what_is_red_is_said_at_once_and_what_is_green_is_not(gate, capsys):
+def test_what_happens_is_told_as_it_happens_with_the_red_verdicts_of_each_cell(gate):
     def ask(context: CheckContext, at: Instance) -> list[Verdict]:
         if at.case.torch == "2.12.1":
             raise SystemExit
         return [verdict(Kind.PASS), verdict(Kind.STALE)]
 
-    gate(ask, rows=ROWS | {"2.12.1": "python"})
-    printed = capsys.readouterr().out
-    line = "PG301 kernels stale on torch 2.11.0: 6"
-    assert line in printed.splitlines()
-    assert printed.index(line) < printed.index("[kernels-2.12.1]")
-    assert "kernels pass" not in printed
-
-
-def test_what_is_said_at_once_cannot_recolour_or_turn_the_terminal(gate, capsys):
-    gate(lambda context, at: [verdict(Kind.STALE, actual="\x1b[2J\u202e\x07b")])
-    assert r"PG301 kernels stale on torch 2.11.0: \x1b[2J\u202e\x07b" in capsys.readouterr().out.splitlines()
+    source, target = os.pipe()
+    with os.fdopen(source) as events:
+        gate(ask, rows=ROWS | {"2.12.1": "python"}, more=("--patchgate-events", str(target)))
+        os.close(target)
+        told = [from_dict(CellEvent, json.loads(line), where="pipe") for line in events]
+    first, second = "kernels-2.11.0", "kernels-2.12.1"
+    assert [event.planned for event in told] == [(first, second), (), (), (), ()]
+    assert [event.started for event in told[1:]] == [first, "", second, ""]
+    assert [event.ended for event in told[1:]] == ["", first, "", second]
+    assert [(event.verdicts, [v.kind for v in event.red]) for event in told if event.ended] == [
+        (2, [Kind.STALE]), (0, [])
+    ]  # fmt: skip
 
 
 def test_a_check_without_environments_has_no_instance(gate):

@@ -40,7 +40,7 @@ def judged(folder, monkeypatch):
     monkeypatch.setattr(module, "input_digests", lambda: ["digest"])
     monkeypatch.setattr(ray, "input_digests", lambda: ["digest"])
 
-    def judge_patch(run, *, workers, quiet):
+    def judge_patch(run, *, workers):
         (torch,) = run.rows
         launched.append((run.patch, run.rows[torch]))
         save_run(run)

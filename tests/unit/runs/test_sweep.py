@@ -19,7 +19,7 @@ def made(folder, monkeypatch):
     monkeypatch.setattr(module, "files_digest", lambda path: "material")
 
     def make(answer=lambda torch: Kind.PASS):
-        def judge_patch(run, *, workers, quiet):
+        def judge_patch(run, *, workers):
             (torch,) = run.rows
             launched.append(torch)
             save_run(run)

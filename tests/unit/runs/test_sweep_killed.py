@@ -18,7 +18,7 @@ from patchgate.runs.sweep import DONE, Job, Sweep
 TORCHES = ("2.12.0", "2.12.1", "2.13.0")
 
 
-def judge_patch(run, *, workers, quiet):
+def judge_patch(run, *, workers):
     """Measures two workloads, one after the other, as a pytest would: what the shelf has is not measured again."""
     (torch,) = run.rows
     save_run(run)
