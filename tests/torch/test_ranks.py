@@ -59,8 +59,9 @@ def ranks(torch: str, context_of: Callable[..., CheckContext]) -> Callable[[Path
 
     def judged(path: Path, device: str) -> list[Verdict]:
         context = context_of(path)
-        case = Case(torch=torch, device=device, patch=context.patch.id)
-        return list(all_checks()["ranks"].ask(context, Instance(case=case)))
+        check = all_checks()["ranks"]
+        case = Case(torch=torch, device=device, workload=check.workload, patch=context.patch.id)
+        return list(check.ask(context, Instance(case=case)))
 
     return judged
 

@@ -11,8 +11,7 @@ from collections.abc import Iterable
 from typing import cast
 
 from patchgate.probe.patch import effects, env_vars, inert, line_coverage, reachability
-from patchgate.probe.patch.load import AGAIN, MODULE, AppliedPatch, faked_version, import_patch, run_patch
-from patchgate.probe.patch.module_name import place_in_package
+from patchgate.probe.patch.load import AGAIN, MODULE, AppliedPatch, faked_version, import_patch, place_of, run_patch
 from patchgate.probe.patch.snapshot import changes, reaches, take_snapshot
 from patchgate.probe.patch.stubs import uses
 from patchgate.probe.protocol import Applied, Apply, Changes, FindUndone, Loading, OtherPatch, Request, Stage, Undone
@@ -101,7 +100,7 @@ def apply(request: Apply, stage: Stage) -> Applied:
 def _first_doubt(request: Apply, ran: set[int], new_modules: set[str]) -> str:
     """Why it is not certain that running the patch did nothing; what runs besides its file is not looked at."""
     elsewhere = [name for name in request.get("install") or () if ":" in name]
-    if request.get("scope") or request.get("stubs") or elsewhere or place_in_package(request["patch"])[0]:
+    if request.get("scope") or request.get("stubs") or elsewhere or place_of(request["patch"], request)[0]:
         return "more than one file has run, or a scope is entered"
     return inert.first_doubt(request["patch"], ran, new_modules)
 

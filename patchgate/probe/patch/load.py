@@ -29,6 +29,8 @@ from patchgate.probe.protocol import Loading
 #: Name of the module as which a patch that lies in no package is run, and the one as which it is run again.
 MODULE = "patchgate_patch"
 AGAIN = f"{MODULE}_again"
+# Path of each patch that was run -> its place; a patch may have replaced what would find it again.
+_PLACES: dict[str, tuple[str | None, str]] = {}
 # Path of each patch that was run -> its module.
 _MODULES: dict[str, types.ModuleType] = {}
 # A context manager that nobody holds is collected, and a scope that is collected is left.
@@ -69,7 +71,7 @@ def import_patch(path: str, how: Loading, name: str = MODULE) -> types.ModuleTyp
     """
     sys.dont_write_bytecode = True
     installers = how.get("install") or []
-    dotted, root = place_in_package(path, how.get("paths", ()))
+    dotted, root = place_of(path, how)
     for folder in (*reversed(how.get("paths", ())), *([root] if dotted else ())):
         if folder not in sys.path:
             sys.path.insert(0, folder)
@@ -84,6 +86,13 @@ def import_patch(path: str, how: Loading, name: str = MODULE) -> types.ModuleTyp
     for installer in installers:
         _call_installer(module, installer)
     return module
+
+
+def place_of(path: str, how: Loading) -> tuple[str | None, str]:
+    """The place of the patch in its package, as it was found before anything of it ran."""
+    if path not in _PLACES:
+        _PLACES[path] = place_in_package(path, how.get("paths", ()))
+    return _PLACES[path]
 
 
 def is_patch_module(guarded: str) -> bool:
