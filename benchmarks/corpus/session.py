@@ -20,6 +20,7 @@ from patchgate.checks.context import CheckContext
 from patchgate.checks.machine import judge_sentinel
 from patchgate.inputs.devices import load_profile
 from patchgate.inputs.patch import load_patch
+from patchgate.inputs.project import Project, project_around
 from patchgate.inputs.workloads import workloads_with
 from patchgate.lint.findings import Severity
 from patchgate.lint.index.release import Release, load, releases
@@ -30,7 +31,7 @@ from patchgate.model.serialization import from_dict, to_dict
 from patchgate.runner.cache import Cache
 from patchgate.runner.client import Runner
 from patchgate.runner.identity import environment_digest
-from patchgate.runner.run import DEVICES, Limits, Run
+from patchgate.runner.run import Limits, Run
 from patchgate.runner.server import start_server
 from patchgate.runs.pool import Work, carry_out
 
@@ -48,7 +49,7 @@ class CorpusSession:
         """Why nothing may be believed here; empty when the counters of every torch count."""
         faults = []
         for torch in self.rows:
-            for device in DEVICES:
+            for device in Project().judged_devices:
                 answer = self.runner.ask(torch, "sentinel", profile=load_profile(device))
                 verdict = judge_sentinel(Case(torch=torch, device=device, workload="sentinel"), answer)
                 if verdict.kind is not Kind.PASS:
@@ -87,9 +88,19 @@ class CorpusSession:
         limits = replace(self.runner.limits, seconds=case.seconds)
         folder = Path(self.runner.artifacts).parent
         shelf = str(self.runner.shelf.folder) if self.runner.shelf else None
-        run = Run(folder=str(folder), patch=case.folder, rows=self.rows, others=case.others, limits=limits, shelf=shelf)
         path = Path(case.folder)
-        return CheckContext(run, load_patch(path), workloads_with(path), replace(self.runner, limits=limits))
+        run = Run(
+            folder=str(folder),
+            patch=case.folder,
+            project=project_around(path),
+            rows=self.rows,
+            others=case.others,
+            limits=limits,
+            shelf=shelf,
+        )
+        return CheckContext(
+            run, load_patch(path), workloads_with(path, run.project), replace(self.runner, limits=limits)
+        )
 
     def _lint(self, case: CorpusCase) -> dict[str, Places]:
         report = lint([Path(case.folder)], self.index)

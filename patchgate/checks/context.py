@@ -12,12 +12,11 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from patchgate.inputs.devices import load_profile
-from patchgate.inputs.golden import GoldenFile, golden_path, read_golden
+from patchgate.inputs.golden import load_golden
 from patchgate.inputs.toml import line_of
 from patchgate.inputs.workloads import OPTIONS
 from patchgate.model.errors import UsageError
-from patchgate.model.paths import shown
+from patchgate.model.paths import WORKLOADS, shown
 from patchgate.model.records import Case, Observation, Patch, Workload
 from patchgate.model.serialization import Answer
 from patchgate.runner.cache import Cache
@@ -49,7 +48,7 @@ class CheckContext:
 
     def __init__(self, run: Run, patch: Patch, workloads: dict[str, Workload], runner: Runner) -> None:
         self.run, self.patch, self.workloads, self.runner = run, patch, workloads, runner
-        self.golden = cache(_load_golden)
+        self.golden = cache(partial(load_golden, folder=run.project.at(run.project.golden)))
         self.only: tuple[Case, ...] = ()  # in place of every case of facts that the run asks for
         self._sentinels: dict[tuple[str, str], Answer] = {}
         self._applied: dict[tuple[str, str], Answer] = {}
@@ -76,7 +75,7 @@ class CheckContext:
     def sentinel(self, torch: str, device: str) -> Answer:
         """The facts of a tiny case, and those that it must have."""
         if (torch, device) not in self._sentinels:
-            self._sentinels[torch, device] = self.runner.ask(torch, "sentinel", profile=load_profile(device))
+            self._sentinels[torch, device] = self.runner.ask(torch, "sentinel", profile=self.run.profile(device))
         return self._sentinels[torch, device]
 
     def case(self, torch: str) -> Case:
@@ -109,7 +108,7 @@ class CheckContext:
         **more: Any,
     ) -> Answer:
         """Put one question to the probe. One that compiles several times has the time of as many cases."""
-        request = request_for(workload, load_profile(device), patch) | more
+        request = request_for(workload, self.run.profile(device), patch) | more
         return self.runner.ask(torch, question, seconds or self.run.limits.seconds * compiles, **request)
 
     def ask_once(
@@ -125,7 +124,7 @@ class CheckContext:
     ) -> Answer:
         """As `ask`. What torch answers without the patch is kept by content, where runs share a cache."""
         asked = partial(self.ask, torch, question, device, workload=workload, patch=patch, compiles=compiles, **more)
-        profile = load_profile(device)
+        profile = self.run.profile(device)
         if patch is not None or profile["kind"] == "real" or not self.run.shelf:
             return asked()
         request = {"do": question, **request_for(workload, profile, patch), **more}
@@ -160,7 +159,7 @@ class CheckContext:
     def differences(self, torch: str, question: str, unpatched: Path, patched: Path) -> Answer:
         """Figures of the difference between two files of outputs that a probe wrote."""
         return self.runner.ask(
-            torch, question, profile=load_profile("cpu"), unpatched=str(unpatched), patched=str(patched)
+            torch, question, profile=self.run.profile("cpu"), unpatched=str(unpatched), patched=str(patched)
         )
 
     def functions(self, torch: str) -> Functions:
@@ -201,10 +200,19 @@ class CheckContext:
         return self.runner.observe(bare, self.workload(case.workload), None)
 
     def chosen_workloads(self, kind: str) -> list[str]:
-        """Those with this kind of check that the run names, or the pre-merge ones, or all at night."""
-        everything = self.run.nightly or bool(self.run.workloads)  # a workload that is named is wanted
-        names = [name for name, one in self.workloads.items() if kind in one.checks and (everything or one.premerge)]
-        return [name for name in names if not self.run.workloads or name in self.run.workloads]
+        """Those with this kind of check that the run names, or the pre-merge ones, or all at night.
+
+        A project's table may choose from those that come with patchgate; its own are always wanted.
+        """
+        named, listed = self.run.workloads, self.run.project.chosen_workloads
+        everything = self.run.nightly or bool(named)  # a workload that is named is wanted
+        return [
+            name
+            for name, one in self.workloads.items()
+            if kind in one.checks
+            and (everything or one.premerge or name in listed)
+            and (name in named if named else not listed or name in listed or Path(one.path).parent != WORKLOADS)
+        ]
 
     def observed_cases(self, torch: str) -> list[Case]:
         """Every case of facts that this run asks for on a release."""
@@ -225,7 +233,3 @@ def _copy_missing_libraries(source: Path, target: Path) -> None:
             place.parent.mkdir(parents=True, exist_ok=True)
             with TemporaryDirectory(dir=place.parent) as made:
                 os.replace(shutil.copyfile(library, Path(made, place.name)), place)
-
-
-def _load_golden(workload: str, device: str) -> GoldenFile:
-    return read_golden(golden_path(workload, device), workload, device)

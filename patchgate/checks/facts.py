@@ -12,7 +12,7 @@ from patchgate.checks import registry
 from patchgate.checks.compare import Recorded, Side, compare
 from patchgate.checks.context import CheckContext
 from patchgate.checks.machine import judge_undeviced
-from patchgate.inputs.devices import load_profile, profile_of
+from patchgate.inputs.devices import profile_of
 from patchgate.inputs.golden import expectation, release_for
 from patchgate.model.facts import check_of, format_value, not_requested, value_in
 from patchgate.model.paths import shown
@@ -44,12 +44,13 @@ class Compared:
 def fact_verdicts(context: CheckContext, check: str, case: Case, judge: Judge) -> Iterator[Verdict]:
     """Verdicts of one check on the facts of one case."""
     needed = context.workload(case.workload).needs_device
-    if needed and load_profile(case.device)["kind"] != "real":
+    if needed and context.run.profile(case.device)["kind"] != "real":
         yield judge_undeviced(check, case, f"needs one: {needed}")
         return
     unpatched, patched = context.observations(case)
     # A real device is held to the record of the profile that describes it.
-    golden = context.golden(case.workload, profile_of(unpatched.environment.get("device", ""), otherwise=case.device))
+    own, calls_itself = context.run.project.profiles, unpatched.environment.get("device", "")
+    golden = context.golden(case.workload, profile_of(calls_itself, otherwise=case.device, own=own))
     release = release_for(golden, case.torch)
     again = context.run.again
     yield from judge(

@@ -12,7 +12,6 @@ from patchgate.checks import registry
 from patchgate.checks.blame import Fault, fault_of
 from patchgate.checks.context import CheckContext
 from patchgate.checks.registry import Instance, check
-from patchgate.inputs.devices import load_profile
 from patchgate.model.budgets import budget_of, judge_change, show_budget
 from patchgate.model.files import write_atomically
 from patchgate.model.records import Case, Code, Failure, Kind, Patch, Verdict
@@ -110,7 +109,7 @@ class Timing:
 
 def timed_devices(run: Run) -> list[str]:
     """Real devices, and at night the CPU."""
-    real = [device for device in run.devices if load_profile(device)["kind"] == "real"]
+    real = [device for device in run.devices if run.profile(device)["kind"] == "real"]
     return [*real, *(device for device in run.devices if device == "cpu" and run.nightly)]
 
 

@@ -8,7 +8,6 @@ from functools import partial
 from patchgate.checks import registry
 from patchgate.checks.context import CheckContext
 from patchgate.checks.registry import Instance, NothingToJudge, check
-from patchgate.inputs.devices import load_profile
 from patchgate.model.budgets import budget_of, judge_change, show_budget
 from patchgate.model.records import Code, Kind, Observation, Patch, Verdict
 from patchgate.runner.roofline import METRIC
@@ -51,7 +50,7 @@ _CODES = {Kind.OVER: "PG621", Kind.UNDER: "PG622", Kind.PASS: "PG623"}
 
 def modelled_devices(run: Run) -> list[str]:
     """Those whose profile has figures of speed."""
-    return [device for device in run.devices if "speed" in load_profile(device)]
+    return [device for device in run.devices if "speed" in run.profile(device)]
 
 
 @check(axes=("torch", "device", "workload"), devices=modelled_devices)

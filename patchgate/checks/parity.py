@@ -12,7 +12,6 @@ from patchgate.checks import registry
 from patchgate.checks.blame import Fault, failure_text, fault_of
 from patchgate.checks.context import CheckContext
 from patchgate.checks.registry import Instance, check
-from patchgate.inputs.devices import load_profile
 from patchgate.model.paths import shown
 from patchgate.model.records import Case, Code, Failure, Kind, Numerics, Patch, Verdict
 from patchgate.model.serialization import Answer, failure_of
@@ -104,7 +103,7 @@ AskSide = Callable[[Patch | None, Path], Answer]
 
 def numeric_devices(run: Run) -> list[str]:
     """Numbers come out of the CPU, and of the run's real devices."""
-    return ["cpu", *(device for device in run.devices if load_profile(device)["kind"] == "real")]
+    return ["cpu", *(device for device in run.devices if run.profile(device)["kind"] == "real")]
 
 
 @check(axes=("torch", "device", "workload"), workloads="parity", devices=numeric_devices, unchanged="PG503")

@@ -12,20 +12,21 @@ from patchgate.cli.options import folder_option
 from patchgate.inputs.accept import parse_reason, plan_changes, refuse_unattended, write_changes
 from patchgate.inputs.matrix import load_matrix
 from patchgate.model.errors import UsageError
-from patchgate.model.paths import GOLDEN, shown
-from patchgate.runner.run import NAME, load_run
+from patchgate.model.paths import shown
+from patchgate.runner.run import runs_in
 
 
 @click.command()
-@click.option("--reason", metavar="TEXT", help="Why golden changes; goes into golden/HISTORY.md.")
-@click.option("--golden", default=str(GOLDEN), type=click.Path(file_okay=False), help="The folder of golden files.")
+@click.option("--reason", metavar="TEXT", help="Why golden changes; goes into its HISTORY.md.")
 @click.option("--yes", is_flag=True, help="Write without asking.")
 @folder_option
-def accept(reason: str | None, golden: str, yes: bool, folder: str) -> None:
-    """Show what the last run observed and golden does not hold, ask, and write it. Nothing is run again."""
+def accept(reason: str | None, yes: bool, folder: str) -> None:
+    """Show what the last run observed and the project's golden does not hold, ask, and write it. Nothing is run."""
     refuse_unattended(os.environ)
-    run = load_run(Path(folder) / NAME)
-    changes = plan_changes(run.store, [row.torch for row in load_matrix()], Path(golden))
+    runs = runs_in(Path(folder))
+    golden = runs[0].project.at(runs[0].project.golden)
+    observed = [observation for run in runs for observation in run.store]
+    changes = plan_changes(observed, [row.torch for row in load_matrix()], golden)
     if not changes:
         click.echo("golden already says what the last run observed")
         return
@@ -37,7 +38,7 @@ def accept(reason: str | None, golden: str, yes: bool, folder: str) -> None:
         if not has_terminal():
             raise UsageError("nobody to ask", where="--yes", got="no terminal", next="read the lines, then add --yes")
         click.confirm(f"write {count}?", abort=True)
-    write_changes(changes, text, Path(golden))
+    write_changes(changes, text, golden)
     click.echo(f"{count} written below {shown(golden)}; commit them")
 
 

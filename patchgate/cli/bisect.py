@@ -17,11 +17,12 @@ from typing import Any, NoReturn, TypeVar
 import click
 
 from patchgate.cli.options import row_option, rows_of
+from patchgate.inputs.devices import device_names
 from patchgate.inputs.patch import load_patch
-from patchgate.inputs.workloads import load_workloads
+from patchgate.inputs.project import project_around
+from patchgate.inputs.workloads import workloads_with
 from patchgate.model.errors import UsageError
 from patchgate.model.files import make_folder
-from patchgate.model.paths import DEVICES
 from patchgate.model.results import Answer
 from patchgate.model.text import escape_control
 from patchgate.report.bisect import render_culprits, render_turn
@@ -63,7 +64,9 @@ def question_options(command: Command) -> Command:
 
 def _question(given: dict[str, Any]) -> Question:
     """The one question that the options ask. Raises UsageError."""
-    workloads, devices = list(load_workloads()), sorted(path.stem for path in DEVICES.glob("*.toml"))
+    here = Path.cwd()
+    project = project_around(here)
+    workloads, devices = list(workloads_with(here, project)), device_names(project.profiles)
     parsers: dict[str, Callable[[str], Question]] = {
         "fact": lambda text: parse_fact(text, workloads, devices),
         "metric": lambda text: parse_metric(text, workloads),

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sys
+from collections.abc import Sequence
 from pathlib import Path
-from typing import NoReturn
+from typing import NoReturn, TextIO
 
 import click
 
@@ -22,32 +24,52 @@ from patchgate.cli.options import (
     torch_option,
 )
 from patchgate.cli.write_html import REPORT, SWEEP_HISTORY, write_html
-from patchgate.inputs.devices import load_profile
+from patchgate.inputs.devices import device_names, load_profile
 from patchgate.inputs.patch import load_patch
+from patchgate.inputs.project import Project, find_project, project_around
 from patchgate.inputs.workloads import workloads_with
 from patchgate.model.errors import UsageError
 from patchgate.model.files import make_folder, make_results_folder, write_atomically
-from patchgate.model.paths import DEVICES, shown
-from patchgate.model.records import Verdict, exit_code
+from patchgate.model.paths import shown
+from patchgate.model.records import Patch, Verdict, exit_code
+from patchgate.model.results import RunResults
 from patchgate.model.text import did_you_mean
-from patchgate.report.commands import is_through_nox
+from patchgate.report.commands import gate_command, is_through_nox
 from patchgate.report.coverage import answer_lines
 from patchgate.report.github import render_annotations
 from patchgate.report.junit import render_junit
 from patchgate.report.markdown import render_markdown
 from patchgate.report.progress import RunProgress
+from patchgate.report.sarif import SarifResult, codes_of, render_sarif, verdict_results
 from patchgate.report.terminal import show_run, stdout_console, to_stdout
-from patchgate.report.view import view
-from patchgate.runner.run import NAME, VERDICTS, Limits, Run, load_run, load_times, load_verdicts
+from patchgate.report.view import RunView, view
+from patchgate.runner.run import (
+    NAME,
+    VERDICTS,
+    Limits,
+    Run,
+    default_releases,
+    load_times,
+    load_verdicts,
+    runs_in,
+)
 from patchgate.runs.gate import judge_patch
 from patchgate.runs.run_results import results_of
 
 # What later runs find again: below the folder that the command is typed in, wherever the results go.
 _KEPT = Path(".patchgate")
+Judged = tuple[Run, list[Verdict]]
+_form_option = click.option(
+    "--format",
+    "form",
+    type=click.Choice(["text", "sarif"]),
+    default="text",
+    help="What is printed; sarif for code scanning.",
+)
 
 
 @click.command()
-@click.argument("patch", type=click.Path())
+@click.argument("patches", nargs=-1, type=click.Path(path_type=Path), metavar="[PATCH]...")
 @torch_option
 @row_option
 @problem_option
@@ -60,9 +82,10 @@ _KEPT = Path(".patchgate")
 @click.option("--memory-limit", default=1024, show_default=True, type=AT_LEAST_1, help="MiB one case may add to torch.")
 @click.option("-n", "workers", default=2, show_default=True, type=AT_LEAST_1, help="Cases run at the same time.")
 @click.option("-v", "--verbose", is_flag=True, help="A line for each cell as soon as it is judged.")
+@_form_option
 @folder_option
 def gate(
-    patch: str,
+    patches: tuple[Path, ...],
     torches: tuple[str, ...],
     rows: tuple[str, ...],
     problems: tuple[str, ...],
@@ -75,90 +98,172 @@ def gate(
     memory_limit: int,
     workers: int,
     verbose: bool,
+    form: str,
     folder: str,
 ) -> NoReturn:
-    """Judge PATCH: a .py file, a diff of torch, or a folder with patch.py and patch.toml. FILE::FUNCTION calls it.
+    """Judge each PATCH: a .py file, a diff of torch, or a folder with patch.py and patch.toml. FILE::FUNCTION calls it.
 
-    The releases of --torch, by default those that are judged before a merge, are installed once, in the user's cache.
+    Without any, every patch of the table [tool.patchgate], on its releases or --torch, which are installed once.
 
     Exit codes: 0 nothing red, 1 red, 2 usage, 3 nothing judged, 4 only trouble with the machine (try again).
     """
-    loaded, *_ = [load_patch(Path(each)) for each in (patch, *others)]
-    devices = _known(devices, [file.stem for file in DEVICES.glob("*.toml")], "device") or ("h200", "cpu")
-    workloads = _known(workloads, list(workloads_with(Path(patch))), "workload")
-    environments, missing = rows_of(rows), problems_of(problems)  # asked last: it starts interpreters
-    made = not (environments or missing)
-    if made:
-        environments, missing = environments_of(torches)
-    run = Run(
-        folder=str(Path(folder).resolve()),
-        patch=str(Path(patch).resolve()),
-        problems=missing,
-        devices=devices,
-        workloads=workloads,
-        rows=environments,
-        others=tuple(str(Path(other).resolve()) for other in others),
-        strict_new=strict_new,
-        nightly=nightly,
-        limits=Limits(seconds=time_limit, bytes=memory_limit << 20),
-        shelf=str(_KEPT.resolve() / "unpatched"),
-        binaries=str(_KEPT.resolve() / "cpp"),
-        by_release=is_through_nox() or made,
-    )
-    for device in run.devices:
-        load_profile(device)
-    make_results_folder(Path(run.folder), "--folder", mark=NAME)
-    _show(run, _judge(run, loaded.id, workers, cells=verbose))
+    project, loaded = _load_patches(patches)
+    devices = _known_devices(project, list(loaded), devices, workloads)
+    made = not (rows or problems)
+    # Asked last: it starts interpreters.
+    environments, missing = _made(project, torches) if made else (rows_of(rows), problems_of(problems))
+    runs = [
+        Run(
+            folder=str((Path(folder) / (patch.id if len(loaded) > 1 else ".")).resolve()),
+            patch=str(path.resolve()),
+            project=project,
+            problems=missing,
+            devices=devices,
+            workloads=workloads,
+            rows=environments,
+            others=tuple(_installable(other) for other in others),
+            strict_new=strict_new,
+            nightly=nightly,
+            limits=Limits(seconds=time_limit, bytes=memory_limit << 20),
+            shelf=str(_KEPT.resolve() / "unpatched"),
+            binaries=str(_KEPT.resolve() / "cpp"),
+            by_release=is_through_nox() or made,
+        )
+        for path, patch in loaded.items()
+    ]
+    _empty(Path(folder), runs)
+    file = None if form == "text" else sys.stderr
+    _show([(run, _judge(run, workers, cells=verbose, file=file)) for run in runs], Path(folder), form)
+
+
+def _made(project: Project, torches: tuple[str, ...]) -> tuple[dict[str, str], dict[str, str]]:
+    return environments_of(torches or default_releases(project), project)
+
+
+def _installable(patch: str) -> str:
+    """Its whole path. Raises UsageError for what is no patch."""
+    load_patch(Path(patch))
+    return str(Path(patch).resolve())
+
+
+def _judge(run: Run, workers: int, *, cells: bool, file: TextIO | None) -> list[Verdict]:
+    """Judge, and show how far it is."""
+    torches = ", ".join(run.torches)
+    patch = load_patch(Path(run.patch)).id
+    click.echo(f"patchgate {__version__}: {patch} on torch {torches}; devices {', '.join(run.devices)}", file=file)
+    before, waits = load_times(Path(run.folder)), f"starting torch {torches}"
+    with RunProgress(stdout_console(file), before, workers=workers, cells=cells, waits=waits) as progress:
+        return judge_patch(run, workers=workers, progress=progress)
+
+
+def _empty(folder: Path, runs: Sequence[Run]) -> None:
+    """Remove what an earlier run of other patches has left; each run empties its own folder itself."""
+    make_results_folder(folder, "--folder", mark=NAME)
+    own = {Path(run.folder) for run in runs}
+    for path in () if folder.resolve() in own else set(folder.resolve().iterdir()) - own:
+        if path.is_dir():
+            shutil.rmtree(path, ignore_errors=True)
+        else:
+            path.unlink()
+
+
+def _load_patches(given: Sequence[Path]) -> tuple[Project, dict[Path, Patch]]:
+    """The patches that are given, else those of the table. Raises UsageError for none, or two that are called alike."""
+    project = project_around(given[0]) if given else find_project(Path.cwd())
+    paths = list(given) or project.patch_paths()
+    if not paths:
+        got = "no PATCH" if project.table is None else "no PATCH, and no `patches` in the table"
+        advice = 'patchgate gate path/to/patch.py; or patches = ["path/to/*.py"] in [tool.patchgate] of pyproject.toml'
+        raise project.fault("patches", "no patch to judge", got, advice)
+    loaded = {path: load_patch(path) for path in paths}
+    named: dict[str, Path] = {}
+    for path, patch in loaded.items():
+        if project_around(path).root != project.root:
+            got = f"{shown(project.root)} is that of {shown(paths[0])}"
+            raise UsageError("a patch of another project", where=shown(path), got=got, next=gate_command(path))
+        if patch.id in named:
+            got, advice = f"{shown(named[patch.id])} is `{patch.id}` too", "call one of the two otherwise"
+            raise UsageError(
+                f"two patches `{patch.id}`: golden tells them apart by name", where=shown(path), got=got, next=advice
+            )
+        named[patch.id] = path
+    return project, loaded
 
 
 @click.command()
 @click.option("--html", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE", help="Where the page goes.")
+@_form_option
 @folder_option
-def report(html: Path | None, folder: str) -> NoReturn:
+def report(html: Path | None, form: str, folder: str) -> NoReturn:
     """Show the last run again, and write its reports anew."""
-    run = load_run(Path(folder) / NAME)
-    _show(run, load_verdicts(Path(folder)), html)
+    _show([(run, load_verdicts(Path(run.folder))) for run in runs_in(Path(folder))], Path(folder), form, html)
 
 
-def _judge(run: Run, patch: str, workers: int, *, cells: bool) -> list[Verdict]:
-    """Judge, and show how far it is."""
-    torches = ", ".join(run.torches)
-    click.echo(f"patchgate {__version__}: {patch} on torch {torches}; devices {', '.join(run.devices)}")
-    before, waits = load_times(Path(run.folder)), f"starting torch {torches}"
-    with RunProgress(stdout_console(), before, workers=workers, cells=cells, waits=waits) as progress:
-        return judge_patch(run, workers=workers, progress=progress)
-
-
-def _show(run: Run, verdicts: list[Verdict], html: Path | None = None) -> NoReturn:
+def _show(judged: Sequence[Judged], folder: Path, form: str, html: Path | None = None) -> NoReturn:
     """Print and write every report of a run, the page to `html` if it is given, and end with its exit code."""
-    folder = Path(run.folder)
+    html = html or folder / REPORT
     make_folder(folder, "--folder")
-    make_folder((html or folder / REPORT).parent, "--html")
-    patch = load_patch(Path(run.patch))
+    make_folder(html.parent, "--html")
+    code = exit_code([verdict for _, verdicts in judged for verdict in verdicts])
+    results: list[RunResults] = []
+    found: list[SarifResult] = []
+    for run, verdicts in judged:
+        patch, shown_view = load_patch(Path(run.patch)), view(verdicts, run.torches)
+        _show_patch(run, verdicts, patch, shown_view, html if form == "text" else None)
+        results.append(results_of(run, patch, verdicts))
+        checkout = Path(os.environ.get("GITHUB_WORKSPACE") or run.project.root).resolve()
+        found += verdict_results(shown_view, patch, checkout)
+    since, title = Path(judged[0][0].folder) / VERDICTS, ", ".join(each.patch.id for each in results)
+    write_html(html, title, results, since=since, code=code, history=SWEEP_HISTORY)
+    if form == "sarif":
+        click.echo(render_sarif(codes_of(found), found), nl=False)
+    if form == "sarif" or len(judged) > 1:
+        count = "1 patch" if len(judged) == 1 else f"{len(judged)} patches"
+        click.echo(f"{count}, results below {shown(folder)}; exit code {code}", err=form == "sarif")
+    sys.exit(code)
+
+
+def _show_patch(run: Run, verdicts: list[Verdict], patch: Patch, shown_view: RunView, page: Path | None) -> None:
+    """What is written for each patch, and printed where a `page` is named for who reads it."""
     title = " ".join(filter(None, (patch.id, patch.claims.title, patch.claims.source)))
-    shown_view = view(verdicts, run.torches)
-    code, html = exit_code(verdicts), html or folder / REPORT
-    answer = answer_lines(run, verdicts, shown_view, workloads_with(Path(run.patch)), code)
-    answer.insert(-1, f"results: {shown(folder)}/verdicts.json, junit.xml, summary.md; {shown(html)}")
-    to_stdout(lambda console: show_run(console, title, shown_view, answer))
+    folder, markdown = Path(run.folder), render_markdown(title, shown_view)
+    if page:
+        known = workloads_with(Path(run.patch), run.project)
+        answer = answer_lines(run, verdicts, shown_view, known, exit_code(verdicts))
+        answer.insert(-1, f"results: {shown(folder)}/verdicts.json, junit.xml, summary.md; {shown(page)}")
+        to_stdout(lambda console: show_run(console, title, shown_view, answer))
     write_atomically(folder / "junit.xml", render_junit(verdicts))
-    markdown = render_markdown(title, shown_view)
     write_atomically(folder / "summary.md", markdown)
     summary = os.environ.get("GITHUB_STEP_SUMMARY")
     if summary:
         with open(summary, "a", encoding="utf-8") as file:
             file.write(markdown)
-    if os.environ.get("GITHUB_ACTIONS") == "true":
+    if page and os.environ.get("GITHUB_ACTIONS") == "true":
         checkout = Path(os.environ.get("GITHUB_WORKSPACE", "")).resolve()
         click.echo("\n".join(render_annotations(shown_view, checkout)))
-    judged = [results_of(run, patch, verdicts)]
-    write_html(html, patch.id, judged, since=folder / VERDICTS, code=code, history=SWEEP_HISTORY)
-    sys.exit(code)
 
 
-def _known(given: tuple[str, ...], known: list[str], what: str) -> tuple[str, ...]:
+def _known_devices(
+    project: Project, patches: Sequence[Path], given: tuple[str, ...], workloads: tuple[str, ...]
+) -> tuple[str, ...]:
+    """The devices that are given, else those of the table. Raises UsageError for an unknown one, or workload."""
+    project.check_profiles()
+    known = device_names(project.profiles)
+    names = _known(given, known, "device", "--device")
+    names = names or _known(project.judged_devices, known, "device", project.where("devices"))
+    for name in names:
+        load_profile(name, project.profiles)
+    for path in patches:
+        known = list(workloads_with(path, project))
+        _known(workloads, known, "workload", "--workload")
+        _known(project.chosen_workloads, known, "workload", project.where("workloads"))
+    return names
+
+
+def _known(given: tuple[str, ...], known: list[str], what: str, where: str) -> tuple[str, ...]:
+    """What was given. Raises UsageError for what is not known, with what was meant."""
     for name in given:
         if name not in known:
             advice = did_you_mean(name, known) or f"one of: {', '.join(sorted(known))}"
-            raise UsageError(f"no {what} `{name}`", where=f"--{what}", got=name, next=advice)
+            raise UsageError(f"no {what} `{name}`", where=where, got=name, next=advice)
     return given

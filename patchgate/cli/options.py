@@ -6,14 +6,17 @@ An interpreter that is given must answer, with the very torch of its label, befo
 from __future__ import annotations
 
 import os
+import platform
 import shlex
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import click
+from packaging.specifiers import SpecifierSet
 from packaging.version import InvalidVersion, Version
 
 from patchgate.inputs.matrix import load_matrix
+from patchgate.inputs.project import Project
 from patchgate.model.errors import UsageError
 from patchgate.model.paths import shown
 from patchgate.runner.environments import NotInstallable, cached_environment, cached_home
@@ -47,20 +50,39 @@ folder_option = click.option(
 )
 
 
-def environments_of(torches: Sequence[str]) -> tuple[dict[str, str], dict[str, str]]:
-    """(interpreters, why there is none) by release; without any, the releases that are judged before a merge."""
-    environments, missing = {}, {}
-    for torch in torches or [release.torch for release in load_matrix() if "premerge" in release.tags]:
+def environments_of(torches: Sequence[str], project: Project) -> tuple[dict[str, str], dict[str, str]]:
+    """(interpreters, why there is none) by release, each with what the project wants beside torch."""
+    environments: dict[str, str] = {}
+    missing: dict[str, str] = {}
+    package = _package_of(project)
+    pythons = {row.torch: row.python for row in load_matrix()}
+    here = platform.python_version()
+    for torch in torches:
         if _public(torch) is None:
             raise UsageError("not a release of torch", where="--torch", got=torch, next="--torch 2.12.1")
-        home = cached_home(torch)
+        if not SpecifierSet(pythons.get(torch, "")).contains(here):
+            missing[torch] = f"torch {torch} runs on Python {pythons[torch]}, this is {here}"
+            continue
+        home = cached_home(torch, project.requires, package)
         if not (home / "complete").is_file():
-            click.echo(f"installing torch {torch} in {shown(home)}, once for every project")
+            shared = "this project" if package else "every project"
+            click.echo(f"installing torch {torch} in {shown(home)}, once for {shared}", err=True)
         try:
-            environments[torch] = cached_environment(torch)
+            environments[torch] = cached_environment(torch, project.requires, package)
         except NotInstallable as error:
             missing[torch] = str(error)
     return environments, missing
+
+
+def _package_of(project: Project) -> Path | None:
+    """The folder of what the table installs. Raises UsageError where there is nothing to install."""
+    if not project.install:
+        return None
+    package = project.at(project.install)
+    if not any((package / name).is_file() for name in ("pyproject.toml", "setup.py")):
+        got, advice = f"{shown(package)} without pyproject.toml or setup.py", 'install = ".", or put it on the `path`'
+        raise project.fault("install", "not a package that pip installs", got, advice)
+    return package
 
 
 def rows_of(given: Iterable[str]) -> dict[str, str]:

@@ -29,7 +29,9 @@ _INHERITED = ("numerics", "error_factor", "largest_ulps")
 @click.command(context_settings={"ignore_unknown_options": True})
 @click.argument("patch", type=click.Path(path_type=Path))
 @click.argument("options", nargs=-1, type=click.UNPROCESSED)
-@click.option("--folder", default="build/parts", show_default=True, type=click.Path(file_okay=False, path_type=Path))
+@click.option(
+    "--folder", default=".patchgate/parts", show_default=True, type=click.Path(file_okay=False, path_type=Path)
+)
 def parts(patch: Path, options: tuple[str, ...], folder: Path) -> NoReturn:
     """Judge each of the patches that PATCH installs: alone, beside the others, in both orders.
 

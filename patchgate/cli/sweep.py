@@ -14,24 +14,33 @@ from typing import NoReturn
 
 import click
 
-from patchgate.cli.options import AT_LEAST_1, problem_option, problems_of, row_option, rows_of
+from patchgate.cli.options import (
+    AT_LEAST_1,
+    environments_of,
+    problem_option,
+    problems_of,
+    row_option,
+    rows_of,
+    torch_option,
+)
 from patchgate.cli.write_html import REPORT, write_html
+from patchgate.inputs.matrix import load_matrix
+from patchgate.inputs.project import Project, find_project, project_around
 from patchgate.model.errors import UsageError
 from patchgate.model.files import make_folder
-from patchgate.model.paths import ROOT, shown
+from patchgate.model.paths import shown
 from patchgate.model.records import Command, Verdict, exit_code
 from patchgate.model.results import Regressions
 from patchgate.report.history import render_regressions, render_series
 from patchgate.runner.environments import Environments
 from patchgate.runner.identity import read_environment
-from patchgate.runner.run import DEVICES, VERDICTS, save_verdicts
+from patchgate.runner.run import VERDICTS, save_verdicts
 from patchgate.runs.history.regressions import regressions_in
 from patchgate.runs.history.store import History
 from patchgate.runs.ray import sweep_on_cluster
 from patchgate.runs.scheduling import every_nth
 from patchgate.runs.sweep import Job, Sweep
 
-PATCHES = ROOT / "fixtures" / "patches"
 HISTORY = "history.sqlite"
 # Over how many runs changes are told.
 _RUNS = 10
@@ -58,7 +67,7 @@ folder_option = click.option(
 @click.option(
     "--on", "cluster", metavar="ADDRESS", help="A Ray cluster: `ray` for this machine's, or ray://HOST:10001."
 )
-@click.option("--torch", "made", multiple=True, metavar="TORCH", help="With --on: a row that the cluster makes.")
+@torch_option
 @click.option("-n", "workers", default=2, show_default=True, type=AT_LEAST_1, help="Cases run at the same time.")
 @folder_option
 def sweep(
@@ -72,26 +81,25 @@ def sweep(
     shard: str,
     name: str | None,
     cluster: str | None,
-    made: tuple[str, ...],
+    torches: tuple[str, ...],
     workers: int,
     folder: Path,
 ) -> NoReturn:
     """Judge every patch on every row; what was judged before for the same content is not run again.
 
-    Without PATCHES, all below fixtures/patches. A sweep that was killed goes on where it was.
+    Without PATCHES those of the project's table; without a release all of them. A killed sweep goes on where it was.
     """
+    project = project_around(patches[0]) if patches else find_project(Path.cwd())
+    chosen = patches or _patches_of(project)
     pythons = rows_of(rows) | {read_environment(python)["torch"]: python for python in own}
     broken = problems_of(problems)
     number, count = _shard(shard)
+    made = torches or (() if pythons or broken else project.releases or tuple(row.torch for row in load_matrix()))
     if made and not cluster:
-        advice = f"nox -s sweep -- --torch {made[0]}"
-        raise UsageError("only a cluster makes a row", where="--torch", got=made[0], next=advice)
-    torches = dict.fromkeys([*pythons, *broken, *made])
-    if not torches:
-        click.echo("nothing was judged: no row was given\n  next: nox -s sweep, or --row 2.11.0=path/to/python")
-        sys.exit(3)
-    chosen = patches or sorted(path for path in PATCHES.iterdir() if path.is_dir())
-    jobs = every_nth([Job(torch=torch, patch=patch) for patch in chosen for torch in torches], number, count)
+        environments, missing = environments_of(made, project)
+        pythons, broken, made = pythons | environments, broken | missing, ()
+    every = dict.fromkeys([*pythons, *broken, *made])
+    jobs = every_nth([Job(torch=torch, patch=patch) for patch in chosen for torch in every], number, count)
     make_folder(folder, "--folder")
     at = datetime.now(timezone.utc).isoformat(timespec="seconds")
     run = name or f"{at} {shard}"
@@ -101,7 +109,8 @@ def sweep(
             environments=Environments(pythons, failed=broken),
             history=history,
             progress=click.echo,
-            devices=devices or DEVICES,
+            project=project,
+            devices=devices or project.judged_devices,
             workloads=workloads,
             nightly=nightly,
             workers=workers,
@@ -111,6 +120,14 @@ def sweep(
         save_verdicts(folder, verdicts)
         regressions = regressions_in(history.recent(_RUNS))
     sys.exit(_show(swept, verdicts, regressions, f"sweep {at}"))
+
+
+def _patches_of(project: Project) -> list[Path]:
+    """Those of the table. Raises UsageError where it has none."""
+    paths = project.patch_paths()
+    if not paths:
+        raise project.fault("patches", "no patch to judge", "no PATCH, and no `patches` in a table", _SWEEP)
+    return paths
 
 
 def _show(swept: Sweep, verdicts: list[Verdict], regressions: Regressions, title: str) -> int:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
 
-from patchgate.inputs.golden import GoldenFile, fold, format_golden, golden_path, read_golden
+from patchgate.inputs.golden import GoldenFile, fold, format_golden, golden_path, load_golden, own_part
 from patchgate.inputs.record_device import REAL
 from patchgate.model.errors import UsageError
 from patchgate.model.facts import format_value
@@ -53,11 +53,13 @@ def plan_changes(observations: Iterable[Observation], releases: Sequence[str], f
     changes = []
     for (workload, device), observed in sorted(groups.items()):
         path = golden_path(workload, device, folder)
-        before = read_golden(path, workload, device)
+        before = load_golden(workload, device, folder)
         after = fold(before, observed, releases)
-        if not path.is_file() or format_golden(after) != path.read_text(encoding="utf-8"):
+        text = format_golden(own_part(after, folder, releases))
+        there = path.read_text(encoding="utf-8") if path.is_file() else format_golden(GoldenFile(workload, device))
+        if text != there:
             facts = tuple(_changed_facts(before, after, releases))
-            changes.append(Change(path=path, after=format_golden(after), facts=facts))
+            changes.append(Change(path=path, after=text, facts=facts))
     return changes
 
 

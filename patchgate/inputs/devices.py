@@ -5,6 +5,7 @@ docs/devices.md tells which kind of profile has which keys.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,8 @@ from patchgate.inputs.structure import Key, declare_keys, one_of
 from patchgate.inputs.toml import load_toml_record
 from patchgate.model.errors import UsageError
 from patchgate.model.paths import DEVICES, shown
+
+_NONE: Mapping[str, str] = {}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,24 +47,24 @@ class Profile:
 declare_keys(Profile, kind=Key(read=one_of(("simulated", "codegen", "real", "plugin"), "kind of device")))
 
 
-def device_names(folder: Path = DEVICES) -> list[str]:
-    """The names of the profiles that there are, sorted."""
-    return sorted(path.stem for path in folder.glob("*.toml"))
+def device_names(own: Mapping[str, str] = _NONE) -> list[str]:
+    """The names of the profiles that there are, sorted; `own` are the project's, name -> file."""
+    return sorted({*own, *(path.stem for path in DEVICES.glob("*.toml"))})
 
 
-def load_profile(name: str, folder: Path = DEVICES) -> dict[str, Any]:
+def load_profile(name: str, own: Mapping[str, str] = _NONE) -> dict[str, Any]:
     """A device profile as the probe takes it. Raises UsageError with the names of the profiles that there are."""
-    path = folder / f"{name}.toml"
+    path = Path(own.get(name, DEVICES / f"{name}.toml"))
     if not path.is_file():
-        known = ", ".join(device_names(folder))
-        raise UsageError(f"no device profile `{name}`", where=shown(folder), got=name, next=f"one of: {known}")
+        known = ", ".join(device_names(own))
+        raise UsageError(f"no device profile `{name}`", where=shown(path.parent), got=name, next=f"one of: {known}")
     profile = {key: value for key, value in asdict(load_toml_record(Profile, path)).items() if value is not None}
     if "plugin" in profile:
-        profile["plugin"] = str((folder / profile["plugin"]).resolve())
+        profile["plugin"] = str((path.parent / profile["plugin"]).resolve())
     return profile
 
 
-def profile_of(device: str, *, otherwise: str, folder: Path = DEVICES) -> str:
+def profile_of(device: str, *, otherwise: str, own: Mapping[str, str] = _NONE) -> str:
     """The name of the profile of the device that calls itself `device`; `otherwise` where there is none."""
-    profiles = {load_profile(name, folder).get("name"): name for name in device_names(folder)}
+    profiles = {load_profile(name, own).get("name"): name for name in device_names(own)}
     return profiles.get(device, otherwise)

@@ -12,7 +12,7 @@ from pathlib import Path
 from packaging.version import Version
 
 from patchgate.model.errors import UsageError
-from patchgate.model.facts import FAILURE, UNPATCHED, format_value, not_requested, parse_value, value_in
+from patchgate.model.facts import FAILURE, HISTOGRAMS, UNPATCHED, format_value, not_requested, parse_value, value_in
 from patchgate.model.paths import GOLDEN, shown
 from patchgate.model.records import Case, Expectation, Facts, FactValue, Observation, Unmeasured
 from patchgate.model.versions import ReleaseRange, gather, parse_range, spread
@@ -65,6 +65,38 @@ def read_golden(path: Path, workload: str, device: str) -> GoldenFile:
                 next="fact  2.11.0..2.13.0  value   (or restore the file: git checkout -- " + shown(path) + ")",
             ) from None
     return golden
+
+
+def load_golden(workload: str, device: str, folder: Path) -> GoldenFile:
+    """What is recorded of both: torch's own facts come with patchgate, and over them lies what `folder` holds."""
+    golden = read_golden(golden_path(workload, device, folder), workload, device)
+    shipped = _shipped(workload, device, folder)
+    own = golden.sections.get(UNPATCHED, {})
+    # Of two ranges that hold one release the later counts.
+    both = {fact: shipped.get(fact, {}) | own.get(fact, {}) for fact in {**shipped, **own}}
+    return GoldenFile(workload, device, {**golden.sections, **({UNPATCHED: both} if both else {})})
+
+
+def own_part(golden: GoldenFile, folder: Path, releases: Sequence[str]) -> GoldenFile:
+    """What of `golden` goes into a file of `folder`: all that does not come with patchgate."""
+    section: Section = {}
+    shipped = _shipped(golden.workload, golden.device, folder)
+    known = golden.sections.get(UNPATCHED, {})
+    for fact in {**shipped, **known}:
+        before, after = (spread(ranges.get(fact, {}), releases) for ranges in (shipped, known))
+        own = {torch: value for torch, value in after.items() if before.get(torch) != value}
+        if fact.startswith(HISTOGRAMS):
+            own |= dict.fromkeys(before.keys() - after.keys(), 0)  # a name that is listed no more
+        if own:
+            section[fact] = gather(own, releases)
+    return GoldenFile(golden.workload, golden.device, {**golden.sections, UNPATCHED: section})
+
+
+def _shipped(workload: str, device: str, folder: Path) -> Section:
+    """Torch's own facts as they come with patchgate; none where `folder` is where they are kept."""
+    if folder.resolve() == GOLDEN:
+        return {}
+    return read_golden(golden_path(workload, device, GOLDEN), workload, device).sections.get(UNPATCHED, {})
 
 
 def format_golden(golden: GoldenFile) -> str:

@@ -13,7 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from patchgate.inputs.project import BUDGETS, read_specifier
+from patchgate.inputs.project import BUDGETS, project_around, read_specifier
 from patchgate.inputs.structure import Invalid, Key, declare_keys, list_of, read_string, read_version
 from patchgate.inputs.toml import load_toml_record
 from patchgate.inputs.validate_names import validate_effects, validate_symptom
@@ -22,16 +22,17 @@ from patchgate.model.records import Claims, Symptom
 
 
 def load_claims(manifest: Path) -> Claims:
-    """The claims of a `patch.toml`. Raises UsageError with file:line for the first thing that is wrong."""
+    """The claims of a `patch.toml`, with the budgets of its project. Raises UsageError with file:line of a fault."""
+    project = project_around(manifest)
 
     def check(claims: Claims) -> None:
         validate_effects(claims.effects)
         if claims.symptom:
-            validate_symptom(claims.symptom, manifest.parent / "workloads")
+            validate_symptom(claims.symptom, manifest, project)
 
     title = manifest.parent.name
     claims = load_toml_record(Claims, manifest, check, defaults={"title": title})
-    return claims if claims.title else replace(claims, title=title)
+    return replace(claims, title=claims.title or title, budgets=project.budgets | claims.budgets)
 
 
 def _read_calls(value: Any) -> tuple[str, ...]:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from patchgate.inputs.diff import write_patch
 from patchgate.inputs.manifest import load_claims, read_call
-from patchgate.inputs.project import find_project
+from patchgate.inputs.project import project_around
 from patchgate.inputs.source import read_lossy
 from patchgate.inputs.structure import Invalid
 from patchgate.model.errors import UsageError
@@ -36,11 +36,12 @@ def load_patch(path: Path) -> Patch:
     if not _ID.fullmatch(identity):
         identity = _as_id(identity)
     has_manifest = manifest.is_file()
-    claims = load_claims(manifest) if has_manifest else Claims(title=f"{name} (no manifest: strict claims)")
+    project = project_around(path)
+    strict = Claims(title=f"{name} (no manifest: strict claims)", budgets=project.budgets)
+    claims = load_claims(manifest) if has_manifest else strict
     diff = source if source.suffix in DIFFS else None
     if diff:
         source = write_patch(diff, claims.applies_to)
-    project = find_project(path)
     if entry:
         claims, identity = _claims_of_part(claims, entry), f"{identity}-{_as_id(entry)}"
     return Patch(
@@ -50,7 +51,7 @@ def load_patch(path: Path) -> Patch:
         claims=claims,
         manifest=str(manifest.resolve()) if has_manifest else None,
         diff=str(diff.resolve()) if diff else None,
-        paths=tuple(str(project.at(folder).resolve()) for folder in project.path),
+        paths=project.import_path,
     )
 
 

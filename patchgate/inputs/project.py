@@ -18,12 +18,13 @@ from patchgate.inputs.structure import Invalid, Key, declare_keys, list_of, near
 from patchgate.inputs.toml import line_of, load_toml_record, read_toml
 from patchgate.model.budgets import DEFAULTS, parse_budget
 from patchgate.model.errors import UsageError
-from patchgate.model.paths import shown
+from patchgate.model.paths import shown, split_entry
 from patchgate.model.records import Budget
 
 PYPROJECT, OWN_FILE = "pyproject.toml", "patchgate.toml"
 _TABLE = ("tool", "patchgate")
 _RELEASES = 'releases = ["2.11.0", "2.12.1"]'
+_DEVICES = ("h200", "cpu")
 # What stands at the root of a project that has no table.
 _MARKS = (".git", PYPROJECT, "setup.py", "setup.cfg")
 
@@ -50,6 +51,43 @@ class Project:
         """The path of a file or folder of the project."""
         return Path(self.root, name)
 
+    @property
+    def judged_devices(self) -> tuple[str, ...]:
+        """The names of the devices that a patch is judged on."""
+        return tuple(_stem_of_file(name, ".toml") for name in self.devices) or _DEVICES
+
+    @property
+    def profiles(self) -> dict[str, str]:
+        """The project's own device profiles: name -> file."""
+        own = [name for name in self.devices if name.endswith(".toml")]
+        return {_stem_of_file(name, ".toml"): str(self.at(name)) for name in own}
+
+    @property
+    def import_path(self) -> tuple[str, ...]:
+        """The folders to import from, as they are on this machine."""
+        return tuple(str(self.at(name)) for name in self.path)
+
+    def check_profiles(self) -> None:
+        """Raises UsageError for a profile file that there is not."""
+        for path in self.profiles.values():
+            if not Path(path).is_file():
+                advice = "the path of a device profile, seen from the table (docs/devices.md)"
+                raise self.fault("devices", "no such device profile", shown(path), advice)
+
+    def own_workloads(self) -> list[Path]:
+        """The project's own files of workloads, and folders of them. Raises UsageError for one that there is not."""
+        paths = [self.at(name) for name in self.workloads if "/" in name or name.endswith(".py")]
+        for path in paths:
+            if not path.exists():
+                advice = "a file or a folder of the project, or the name of a workload that comes with patchgate"
+                raise self.fault("workloads", "no such file or folder", shown(path), advice)
+        return paths
+
+    @property
+    def chosen_workloads(self) -> tuple[str, ...]:
+        """Names of workloads that come with patchgate; only these are judged, where there are any."""
+        return tuple(name for name in self.workloads if "/" not in name and not name.endswith(".py"))
+
     def where(self, key: str) -> str:
         """file:line of a key, for a message."""
         if self.table is None:
@@ -57,7 +95,7 @@ class Project:
         table, text = Path(self.table), Path(self.table).read_text(encoding="utf-8")
         return f"{shown(table)}:{line_of(text, (*_table_of(table), key))}"
 
-    def fault(self, key: str, what: str, got: str, next: str) -> UsageError:
+    def fault(self, key: str, what: str, got: str, next: object) -> UsageError:
         """An error that names the line of `key`."""
         return UsageError(what, where=self.where(key), got=got, next=next)
 
@@ -65,11 +103,21 @@ class Project:
         """What `patches` names, each once. Raises UsageError for an entry that names nothing."""
         found: dict[Path, None] = {}
         for entry in self.patches:
-            paths = sorted(Path(self.root).glob(entry)) if has_magic(entry) else [self.at(entry)]
-            if not paths or not paths[0].exists():
+            is_pattern = has_magic(entry) and "::" not in entry
+            paths = sorted(Path(self.root).glob(entry)) if is_pattern else [self.at(entry)]
+            if not paths or not split_entry(paths[0])[0].exists():
                 raise self.fault("patches", "no such patch", entry, f"a path or a pattern below {shown(self.root)}")
             found |= dict.fromkeys(paths)
         return list(found)
+
+
+def _stem_of_file(name: str, suffix: str) -> str:
+    return PurePath(name).stem if name.endswith(suffix) else name
+
+
+def project_around(place: Path) -> Project:
+    """The project that the place lies in; where nothing around it has a table, that of the working directory."""
+    return find_project(place, Path.cwd())
 
 
 def find_project(*places: Path) -> Project:

@@ -9,8 +9,9 @@ from pathlib import Path
 
 from patchgate.inputs.devices import device_names
 from patchgate.inputs.golden import golden_path
+from patchgate.inputs.project import Project
 from patchgate.inputs.structure import Invalid, nearest
-from patchgate.inputs.workloads import OPTIONS, load_workloads
+from patchgate.inputs.workloads import OPTIONS, load_workloads, own_workloads
 from patchgate.model.facts import COMPILES, HISTOGRAMS, ON_REQUEST
 from patchgate.model.paths import GOLDEN
 from patchgate.model.records import Symptom
@@ -38,15 +39,15 @@ def validate_effects(effects: tuple[str, ...]) -> None:
             raise Invalid(f"no kind of effect `{kind}`", path=("effects",), next=nearest(kind, EFFECTS))
 
 
-def validate_symptom(symptom: Symptom, own_workloads: Path) -> None:
-    """Raises Invalid for a workload, device or fact that there is not; `own_workloads` is the patch's folder of them.
+def validate_symptom(symptom: Symptom, patch: Path, project: Project) -> None:
+    """Raises Invalid for a workload, device or fact that neither patchgate, the project nor the patch has.
 
-    Facts are known of a workload that has a golden file; one that the patch brings along may have any.
+    Facts are known of a workload that comes with patchgate; one of their own may have any.
     """
-    own = load_workloads(own_workloads)
+    own = own_workloads(patch, project)
     for key, name, known in (
         ("workload", symptom.workload, {*load_workloads(), OPTIONS.name, *own}),
-        ("device", symptom.device, device_names()),
+        ("device", symptom.device, device_names(project.profiles)),
     ):
         if name not in known:
             raise Invalid(f"no {key} `{name}`", path=("symptom", key), next=nearest(name, sorted(known)))

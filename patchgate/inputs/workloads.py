@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
+from patchgate.inputs.project import Project
 from patchgate.inputs.source import Unreadable, parse
 from patchgate.inputs.structure import Invalid, Key, declare_keys, list_of, one_of, structure
 from patchgate.model.errors import UsageError
@@ -62,18 +63,45 @@ declare_keys(
 )
 
 
-def load_workloads(folder: Path = WORKLOADS) -> dict[str, Workload]:
-    """Every workload of `folder` by name; its variants are called `<file>_<variant>`.
+def load_workloads(place: Path = WORKLOADS) -> dict[str, Workload]:
+    """Every workload of a file, or of a folder of them, by name; its variants are called `<file>_<variant>`.
 
     Raises UsageError where a file's constants do not hold together.
     """
-    return {w.name: w for path in sorted(folder.glob("*.py")) for w in _variants(path)}
+    return {w.name: w for path in workload_files(place) for w in _variants(path)}
 
 
-def workloads_with(patch: Path) -> dict[str, Workload]:
-    """Ours, and those that a patch brings along: `workloads` in its folder, or beside its file."""
+def workload_files(place: Path) -> list[Path]:
+    """The file itself, or every file of the folder."""
+    return [place] if place.is_file() else sorted(place.glob("*.py"))
+
+
+def workloads_with(patch: Path, project: Project) -> dict[str, Workload]:
+    """Those that come with patchgate, and all that `own_workloads` finds. Raises UsageError for a name of both."""
+    shipped, own = load_workloads(), own_workloads(patch, project)
+    for name in sorted(shipped.keys() & own.keys()):
+        advice = "call the file otherwise: what is recorded of that name is of the one that comes with patchgate"
+        raise UsageError(
+            f"a workload `{name}` comes with patchgate", where=shown(own[name].path), got=name, next=advice
+        )
+    return shipped | own
+
+
+def own_workloads(patch: Path, project: Project) -> dict[str, Workload]:
+    """Those of the project's table, and those that a patch brings along: `workloads` in its folder, or beside it.
+
+    A file of the table that says nothing of PREMERGE is judged before a merge in its plain variant.
+    """
     patch, _ = split_entry(patch)
-    return load_workloads() | load_workloads((patch if patch.is_dir() else patch.parent) / "workloads")
+    places = [file for place in project.own_workloads() for file in workload_files(place)]
+    found = load_workloads((patch if patch.is_dir() else patch.parent) / "workloads")
+    for file in places:
+        own = load_workloads(file)
+        silent = not any(each.premerge for each in own.values())
+        found |= {
+            name: replace(each, premerge=each.premerge or (silent and name == file.stem)) for name, each in own.items()
+        }
+    return found
 
 
 def checks_of_variant(variant: str, checks: tuple[str, ...]) -> tuple[str, ...]:

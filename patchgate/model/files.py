@@ -42,9 +42,12 @@ def make_folder(path: Path, where: str) -> None:
 
 
 def make_results_folder(path: Path, where: str, mark: str) -> None:
-    """Make a folder whose contents a run will replace. Raises UsageError where it holds something, and no `mark`."""
+    """Make a folder whose contents a run will replace. Raises UsageError where it holds something, and no `mark`.
+
+    Of several patches each has a folder of its own in it, with the mark.
+    """
     make_folder(path, where)
     found = sorted(each.name for each in path.iterdir())
-    if found and mark not in found:
+    if found and mark not in found and not any(path.glob(f"*/{mark}")):
         got = f"{path} holds {', '.join(found[:3])}{', ...' if len(found) > 3 else ''}"
         raise UsageError("not results of a run, and would be deleted", where=where, got=got, next=f"another {where}")

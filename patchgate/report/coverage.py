@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
-from patchgate.inputs.devices import load_profile
 from patchgate.model.records import Verdict, Workload
 from patchgate.report.view import RunView
 from patchgate.runner.run import Run
@@ -17,14 +16,14 @@ def answer_lines(
     names = {verdict.case.workload for verdict in verdicts} & workloads.keys()
     if not verdicts:
         return [f"nothing was judged: no workload, device or release was selected; exit code {code}"]
-    on = ", ".join(f"{name} ({load_profile(name)['kind']})" for name in run.devices)
+    on = ", ".join(f"{name} ({run.profile(name)['kind']})" for name in run.devices)
     judged = f"judged: {len(names)} workload{'s' * (len(names) != 1)} on {on}; torch {', '.join(view.torches)}"
     missing = "; ".join(_not_judged(run, names, workloads))
     return [judged, *([f"not judged: {missing}"] if missing else []), f"{view.summary}; exit code {code}"]
 
 
 def _not_judged(run: Run, names: Collection[str], workloads: Mapping[str, Workload]) -> Iterator[str]:
-    if not any(load_profile(name)["kind"] == "real" for name in run.devices):
+    if not any(run.profile(name)["kind"] == "real" for name in run.devices):
         yield "time and memory on a GPU (`--device cuda`)"
     rest = len(workloads) - len(names)
     if run.workloads:

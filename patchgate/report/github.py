@@ -23,19 +23,21 @@ def render_annotations(view: RunView, checkout: Path) -> Iterator[str]:
     """One for each block that is not green: at its first place, where that is a file of `checkout`."""
     for block in view.blocks:
         kind = "error" if block.colour is Colour.RED else "warning"
-        yield annotation(kind, _text(block), **_place(block, checkout), title=f"{block.code} {block.title}")
+        place = place_in(checkout, block.places[0]) if block.places else {}
+        yield annotation(kind, block_text(block), **place, title=f"{block.code} {block.title}")
 
 
-def _text(block: Block) -> str:
+def block_text(block: Block) -> str:
+    """The first entry of a block on one line, and how many more there are."""
     first, more = block.entries[0], len(block.entries) - 1
     on = f" on torch {', '.join(first.torches)}" if first.torches else ""
     text = f"{first.subject}{on}: {first.actual} (expected: {first.expected})"
     return f"{text}\nand {more} more like it" if more else text
 
 
-def _place(block: Block, checkout: Path) -> dict[str, str | int]:
-    """File and line relative to the checkout; empty where the block's place is no file of it."""
-    place = _PLACE.fullmatch(block.places[0]) if block.places else None
+def place_in(checkout: Path, text: str) -> dict[str, str | int]:
+    """File and line of `file:line`, relative to the checkout; empty where it is no file of it."""
+    place = _PLACE.fullmatch(text)
     if place is None:
         return {}
     try:

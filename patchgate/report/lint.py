@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, replace
-from pathlib import Path
 
 from patchgate.lint.findings import Finding, Severity
 from patchgate.lint.interpret.references import Span
@@ -18,10 +17,10 @@ from patchgate.lint.usage import UsageReport, UsedName
 from patchgate.model.text import escape_control
 from patchgate.model.versions import show_releases
 from patchgate.report.github import annotation
+from patchgate.report.sarif import Place, SarifResult, render_sarif
 
 # Grows when a field of the JSON changes its meaning.
 _JSON_SCHEMA = 1
-_SARIF_SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 # Characters of a long source line that are shown on either side of a finding.
 _AROUND = 100
 
@@ -33,7 +32,9 @@ def render_findings(report: Report, form: str, *, details: bool = False) -> str:
     if form == "github":
         places = [replace(each, span=span) for each in report.findings for span in (each.span, *each.also)]
         return "".join(f"{_annotation(finding)}\n" for finding in places)
-    return json.dumps(_json(report) if form == "json" else _sarif(report), indent=1) + "\n"
+    if form == "sarif":
+        return render_sarif(CODES, map(_sarif_result, report.findings))
+    return json.dumps(_json(report), indent=1) + "\n"
 
 
 def _message(finding: Finding) -> str:
@@ -159,34 +160,15 @@ def _json(report: Report) -> dict[str, object]:
     }
 
 
-def _sarif(report: Report) -> dict[str, object]:
-    """For code scanning. The codes' texts are its rules."""
-    rules = [
-        {
-            "id": code.code,
-            "shortDescription": {"text": code.title},
-            "fullDescription": {"text": f"{code.what} {code.why}"},
-            "help": {"text": code.fix},
-        }
-        for code in CODES
-    ]
-    run = {
-        "tool": {"driver": {"name": "patchgate", "rules": rules}},
-        "results": [_sarif_result(finding) for finding in report.findings],
-    }
-    return {"version": "2.1.0", "$schema": _SARIF_SCHEMA, "runs": [run]}
+def _sarif_result(finding: Finding) -> SarifResult:
+    return SarifResult(
+        code=finding.code,
+        is_red=finding.severity is Severity.RED,
+        message=_message(finding),
+        place=_place(finding.path, finding.span),
+        also=tuple(_place(finding.path, span) for span in finding.also),
+    )
 
 
-def _sarif_result(finding: Finding) -> dict[str, object]:
-    return {
-        "ruleId": finding.code,
-        "level": "error" if finding.severity is Severity.RED else "note",
-        "message": {"text": _message(finding)},
-        "locations": [_location(finding.path, finding.span)],
-        "relatedLocations": [_location(finding.path, span) for span in finding.also],
-    }
-
-
-def _location(path: str, span: Span) -> dict[str, object]:
-    region = {"startLine": span.line, "startColumn": span.column, "endColumn": span.column + span.width}
-    return {"physicalLocation": {"artifactLocation": {"uri": Path(path).as_posix()}, "region": region}}
+def _place(path: str, span: Span) -> Place:
+    return Place(path=path, line=span.line, columns=(span.column, span.column + span.width))

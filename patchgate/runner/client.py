@@ -52,7 +52,10 @@ def loading(patch: Patch) -> dict[str, Any]:
 
 @dataclass(frozen=True, kw_only=True)
 class Runner:
-    """Asks the servers of a run. `sockets`, `logs` and the `identities` of environments are by torch release."""
+    """Asks the servers of a run. `sockets`, `logs` and the `identities` of environments are by torch release.
+
+    `profiles` are the project's own, name -> file.
+    """
 
     sockets: dict[str, str]
     logs: dict[str, str]
@@ -63,6 +66,7 @@ class Runner:
     reuse: bool = False
     identities: dict[str, str] = field(default_factory=dict)
     nightly: bool = False
+    profiles: dict[str, str] = field(default_factory=dict)
 
     def ask(self, torch: str, do: str, seconds: float | None = None, **request: Any) -> Answer:
         """One question to one fork server; an answer with "failure" when there is none.
@@ -127,7 +131,7 @@ class Runner:
             return stored
         shelf = self.shelf if self.reuse or patch is None else None
         asked_of = f"{self.identities.get(case.torch)} {'nightly' if self.nightly else 'premerge'} {cover}"
-        key = observation_key(case, workload, patch, asked_of) if shelf else None
+        key = observation_key(case, self._profile(case), workload, patch, asked_of) if shelf else None
         shelved = shelf.load_observation(key, self._code(case)) if shelf and key else None
         observation = shelved or self._measure(case, workload, patch, cover)
         self.store.save(observation)
@@ -135,18 +139,21 @@ class Runner:
             shelf.save_observation(key, observation, self._code(case))
         return observation
 
+    def _profile(self, case: Case) -> dict[str, Any]:
+        return load_profile(case.device, self.profiles)
+
     def _code(self, case: Case) -> Path:
         return self.artifacts / f"{case.id}.py"
 
     def _measure(self, case: Case, workload: Workload, patch: Patch | None, cover: bool) -> Observation:
-        request = request_for(workload, load_profile(case.device), patch)
+        request = request_for(workload, self._profile(case), patch)
         request |= {"resources": self.nightly, "cover": cover}
         seconds = self.limits.seconds * COMPILES.get(workload.asks, 1)
         answer = self.ask(case.torch, workload.asks, seconds, **request)
         observation = self._observation(case, answer)
         if observation.failure and observation.failure.stage == "compile":
             return self._placed(observation, request)
-        speed = load_profile(case.device).get("speed")
+        speed = self._profile(case).get("speed")
         if speed and "launches" in answer:
             return replace(observation, metrics={METRIC: roofline_time(answer["launches"], speed)})
         return observation

@@ -6,6 +6,7 @@ release. What a search or a sweep made is deleted at the end.
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import hashlib
 import os
@@ -15,13 +16,14 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from packaging.version import Version
 
 from patchgate.model.paths import user_cache
-from patchgate.runner.identity import read_environment
+from patchgate.runner.identity import files_digest, read_environment
 from patchgate.runner.overlay import make_overlay
 
 # The package index that has nightly builds.
@@ -86,25 +88,58 @@ class Environments:
             self._folder.cleanup()
 
 
-def cached_home(torch: str) -> Path:
+def cached_home(torch: str, requires: Sequence[str] = (), package: Path | None = None) -> Path:
     """The folder of the user's environment with this release, which is there once its file `complete` is."""
-    content = (platform.python_version(), f"torch=={torch}", *BESIDE_TORCH)
+    content = (platform.python_version(), f"torch=={torch}", *BESIDE_TORCH, *sorted(requires))
+    content += (str(package.resolve()),) if package else ()
     digest = hashlib.sha256("\n".join(content).encode()).hexdigest()[:12]
     return user_cache("environments") / f"torch-{torch}-{digest}"
 
 
-def cached_environment(torch: str) -> str:
-    """The interpreter of that environment, which is made once for every project. Raises NotInstallable."""
-    home = cached_home(torch)
+def cached_environment(torch: str, requires: Sequence[str] = (), package: Path | None = None) -> str:
+    """The interpreter of that environment, which is made once for every project. Raises NotInstallable.
+
+    `requires` and the folder of a `package` are installed beside torch; the package again when its files have changed.
+    """
+    home = cached_home(torch, requires, package)
     home.parent.mkdir(parents=True, exist_ok=True)
-    complete = home / "complete"
+    complete = home / "complete"  # holds the digest of the package
     with open(home.with_name(f"{home.name}.lock"), "w", encoding="utf-8") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)  # of two gates that start at once one makes it
-        if not complete.is_file():
-            shutil.rmtree(home, ignore_errors=True)  # what an interrupted gate has left
-            _install(torch, home)
-            complete.touch()
+        with _copy_of(package) as (copy, digest):
+            if not complete.is_file():
+                shutil.rmtree(home, ignore_errors=True)  # what an interrupted gate has left
+            elif complete.read_text(encoding="utf-8") != digest:
+                complete.unlink()
+            if not complete.is_file():
+                _install(torch, home, (*requires, *copy))
+                complete.write_text(digest, encoding="utf-8")
     return str(home / "bin" / "python")
+
+
+@contextlib.contextmanager
+def _copy_of(package: Path | None) -> Iterator[tuple[list[str], str]]:
+    """A copy of the package's files, because building it writes beside its sources, and the digest of them."""
+    if package is None:
+        yield [], ""
+        return
+    with tempfile.TemporaryDirectory(prefix="patchgate-package-") as folder:
+        for name in _files_of(package):
+            target = Path(folder, name)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(package / name, target)
+        yield [folder], files_digest(Path(folder))
+
+
+def _files_of(package: Path) -> list[str]:
+    """The files of the package that git does not ignore; all but hidden ones where there is no git."""
+    asked = ["git", "-C", str(package), "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+    listed = subprocess.run(asked, capture_output=True, text=True) if shutil.which("git") else None
+    if listed and not listed.returncode:
+        found = listed.stdout.split("\0")
+    else:
+        found = [str(path.relative_to(package)) for path in package.rglob("*")]
+    return [name for name in found if name and name[0] != "." and "/." not in name and (package / name).is_file()]
 
 
 def commit_version(release: str, commit: str) -> str:
@@ -130,26 +165,29 @@ def nightlies(first: str, last: str) -> list[str]:
     return [str(each) for each in sorted(inside)]
 
 
-def _install(torch: str, home: Path) -> str:
+def _install(torch: str, home: Path, more: Sequence[str] = ()) -> str:
     uv = shutil.which("uv", path=os.pathsep.join((str(Path(sys.executable).parent), os.environ.get("PATH", ""))))
     if uv is None:
         raise NotInstallable("no `uv` to make an environment with (pip install uv)")
     python = str(home / "bin" / "python")
-    _call(uv, "venv", "--quiet", "--python", sys.executable, str(home))
+    if not home.is_dir():
+        _call(uv, "venv", "--quiet", "--python", sys.executable, str(home))
     install = (uv, "pip", "install", "--quiet", "--python", python)
     if ".dev" not in torch:
-        _call(*install, f"torch=={torch}", *BESIDE_TORCH)
+        _call(*install, f"torch=={torch}", *BESIDE_TORCH, *more)
         return python
     index = os.environ.get(NIGHTLY_INDEX)
     if not index:
         raise NotInstallable(f"{NIGHTLY_INDEX} names no index of nightly builds")
-    _call(*install, *BESIDE_TORCH)
+    _call(*install, *BESIDE_TORCH, *more)
     _call(*install, "--prerelease", "allow", "--index-url", index, f"torch=={torch}")
     return python
 
 
 def _call(*command: str) -> None:
-    ended = subprocess.run(command, capture_output=True, text=True)
+    # A copy of a package has no history from which its version could be told.
+    environment = {"SETUPTOOLS_SCM_PRETEND_VERSION": "0"} | os.environ
+    ended = subprocess.run(command, capture_output=True, text=True, env=environment)
     if ended.returncode:
         raise NotInstallable(_said(ended.stderr) or f"{command[0]} ended with status {ended.returncode}")
 

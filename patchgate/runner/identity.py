@@ -5,16 +5,17 @@ Inductor's options are no part: no variable that sets one reaches the probe, so 
 
 from __future__ import annotations
 
+import ast
 import hashlib
 import json
 import subprocess
+import sys
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
 
-from patchgate.inputs.devices import load_profile
 from patchgate.model.errors import UsageError
 from patchgate.model.paths import PACKAGE
 from patchgate.model.records import Case, Patch, Workload
@@ -68,10 +69,11 @@ def environment_digest(python: str) -> str:
     return _digest({name: value for name, value in read_environment(python).items() if name != "home"})
 
 
-def observation_key(case: Case, workload: Workload, patch: Patch | None, identity: str) -> str | None:
-    """The content key of an observation; None on a real device, whose state no digest covers."""
-    profile = load_profile(case.device)
-    if profile["kind"] == "real":
+def observation_key(
+    case: Case, profile: dict[str, Any], workload: Workload, patch: Patch | None, identity: str
+) -> str | None:
+    """The content key of an observation; None where none covers it: a real device, code that a workload imports."""
+    if profile["kind"] == "real" or not _stands_alone(workload.path):
         return None
     return _digest(
         {
@@ -86,7 +88,9 @@ def observation_key(case: Case, workload: Workload, patch: Patch | None, identit
 
 
 def answer_key(request: Mapping[str, Any], identity: str) -> str | None:
-    """The content key of what torch answers unpatched on this CPU; None where /proc/cpuinfo is not there."""
+    """The content key of what torch answers unpatched on this CPU; None where no digest covers it."""
+    if "workload_path" in request and not _stands_alone(request["workload_path"]):
+        return None
     try:
         text = Path("/proc/cpuinfo").read_text(encoding="utf-8")
     except OSError:
@@ -95,6 +99,14 @@ def answer_key(request: Mapping[str, Any], identity: str) -> str | None:
     workload = [_file(Path(request["workload_path"]))] if "workload_path" in request else []
     asked = {name: value for name, value in request.items() if name not in ("env", "outputs", "workload_path")}
     return _digest([asked, identity, files_digest(PACKAGE / "probe"), cpu, workload])
+
+
+def _stands_alone(workload: str) -> bool:
+    """Whether the file imports nothing but torch, what comes with Python, and the probe, which the keys cover."""
+    nodes = list(ast.walk(ast.parse(Path(workload).read_bytes())))
+    names = {alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names}
+    names |= {node.module or "." for node in nodes if isinstance(node, ast.ImportFrom)}
+    return {name.partition(".")[0] for name in names} <= {"torch", "triton", "patchgate", *sys.stdlib_module_names}
 
 
 def patch_digest(patch: Patch) -> str:

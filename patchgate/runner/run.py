@@ -11,8 +11,11 @@ import shlex
 import sys
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
+from patchgate.inputs.devices import load_profile
 from patchgate.inputs.matrix import load_matrix
+from patchgate.inputs.project import Project
 from patchgate.model.errors import UsageError
 from patchgate.model.files import write_atomically
 from patchgate.model.paths import shown
@@ -21,7 +24,6 @@ from patchgate.model.serialization import from_dict, to_dict
 from patchgate.runner.results import ResultStore
 
 FOLDER = ".patchgate/gate"
-DEVICES = ("h200", "cpu")
 NAME = "run.json"
 VERDICTS = "verdicts.json"
 TIMES = "times.json"
@@ -42,8 +44,9 @@ class Run:
     folder: str  #: where the results go
     patch: str  #: the path that was given
     rows: dict[str, str]  #: torch release -> its interpreter
+    project: Project = field(default_factory=Project)  #: what its table says
     problems: dict[str, str] = field(default_factory=dict)  #: torch release without an interpreter -> why
-    devices: tuple[str, ...] = DEVICES  #: names of profiles
+    devices: tuple[str, ...] = Project().judged_devices  #: names of profiles
     workloads: tuple[str, ...] = ()  #: only these; empty: all
     others: tuple[str, ...] = ()  #: patches that are installed beside this one
     strict_new: bool = False  #: what has no record is red
@@ -62,6 +65,10 @@ class Run:
     def store(self) -> ResultStore:
         return ResultStore(Path(self.folder) / "observations")
 
+    def profile(self, device: str) -> dict[str, Any]:
+        """The profile of a device: the project's, or one that comes with patchgate."""
+        return load_profile(device, self.project.profiles)
+
     @property
     def again(self) -> Command:
         """The command that repeats this run."""
@@ -69,19 +76,35 @@ class Run:
         if not self.by_release:
             words += [f"--row {torch}={shlex.quote(python)}" for torch, python in self.rows.items()]
             words += [f"--problem {torch}={shlex.quote(why)}" for torch, why in self.problems.items()]
-        elif set(self.torches) != {row.torch for row in load_matrix() if "premerge" in row.tags}:
+        elif set(self.torches) != {*default_releases(self.project)}:
             words += [f"--torch {torch}" for torch in self.torches]
-        words += [f"--device {name}" for name in self.devices if self.devices != DEVICES]
+        words += [f"--device {name}" for name in self.devices if self.devices != self.project.judged_devices]
         words += [f"--workload {name}" for name in self.workloads]
         words += [f"--with {_quoted(other)}" for other in self.others]
         words += ["--strict-new"] * self.strict_new + ["--nightly"] * self.nightly
-        words += [] if self.reuse else _elsewhere(Path(self.folder))
+        own = Path(self.folder)
+        # Of several patches that were judged at once each has a folder of its own.
+        words += [] if self.reuse or shown(own.parent) == FOLDER else _elsewhere(own)
         return Command(name="gate", arguments=tuple(words))
 
     @property
     def accept(self) -> Command:
         """The command that makes golden of what this run observed."""
         return Command(name="accept", arguments=(*_elsewhere(Path(self.folder)), "--reason", "'...'"))
+
+
+def default_releases(project: Project) -> tuple[str, ...]:
+    """The releases that a patch is judged on: those of the project's table, else those of pre-merge."""
+    return project.releases or tuple(row.torch for row in load_matrix() if "premerge" in row.tags)
+
+
+def runs_in(folder: Path) -> list[Run]:
+    """The last run that left its results there, or those of several patches, each in a folder of its own.
+
+    Raises UsageError where there is none, with the command that makes one.
+    """
+    found = [] if (folder / NAME).is_file() else sorted(folder.glob(f"*/{NAME}"))
+    return [load_run(path) for path in found or [folder / NAME]]
 
 
 def own_environment() -> dict[str, str]:

@@ -10,6 +10,7 @@ import os
 import socket
 import subprocess
 import tempfile
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -54,26 +55,26 @@ class Server:
         self.folder.cleanup()
 
 
-def start_server(torch: str, python: str) -> Server:
-    """Start it and return at once; whoever asks first waits until it is warm."""
+def start_server(torch: str, python: str, path: Sequence[str] = ()) -> Server:
+    """Start it and return at once; whoever asks first waits until it is warm. `path`: folders to import from."""
     folder = tempfile.TemporaryDirectory(prefix="patchgate-")
-    path = Path(folder.name)
+    home = Path(folder.name)
     # A link to the package alone: none of our own dependencies becomes importable over there.
-    (path / "lib").mkdir()
-    (path / "lib" / "patchgate").symlink_to(PACKAGE, target_is_directory=True)
+    (home / "lib").mkdir()
+    (home / "lib" / "patchgate").symlink_to(PACKAGE, target_is_directory=True)
     environment = {name: os.environ[name] for name in _PASSED_ON if name in os.environ}
     environment |= {
-        "PYTHONPATH": str(path / "lib"),
+        "PYTHONPATH": os.pathsep.join((str(home / "lib"), *path)),
         "PYTHONDONTWRITEBYTECODE": "1",
         "PYTHONHASHSEED": "0",
         # A server that has seen a GPU cannot fork; a case on a real device asks for it by name.
         "CUDA_VISIBLE_DEVICES": "",
-        "TORCHINDUCTOR_CACHE_DIR": str(path / "inductor"),
-        "TRITON_CACHE_DIR": str(path / "triton"),
+        "TORCHINDUCTOR_CACHE_DIR": str(home / "inductor"),
+        "TRITON_CACHE_DIR": str(home / "triton"),
     }
     # Listening from here on: a question waits while the server warms up, and fails at once when it has died.
-    with open(path / "log", "wb") as log, socket.socket(socket.AF_UNIX) as listener:
-        listener.bind(str(path / "socket"))
+    with open(home / "log", "wb") as log, socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(home / "socket"))
         listener.listen(64)
         process = subprocess.Popen(
             [python, "-m", "patchgate.probe", str(listener.fileno()), folder.name],

@@ -19,6 +19,7 @@ from patchgate.checks.instances import instances_of, verdicts_of
 from patchgate.checks.machine import judge_broken, judge_environment
 from patchgate.checks.registry import Check, Instance, NothingToJudge, all_checks
 from patchgate.inputs.patch import load_patch
+from patchgate.inputs.project import project_around
 from patchgate.inputs.workloads import workloads_with
 from patchgate.model.files import write_atomically
 from patchgate.model.paths import SUITE, shown
@@ -58,8 +59,13 @@ def _run_of(config: pytest.Config) -> Run | None:
         return None
     if config.args_source is not pytest.Config.ArgsSource.ARGS:
         config.args[:] = [str(SUITE)]
-    rows = own_environment()
-    return Run(folder=str(Path(FOLDER).resolve()), patch=str(Path(patch).resolve()), rows=rows)
+    at, rows = Path(patch).resolve(), own_environment()
+    return Run(
+        folder=str(Path(FOLDER).resolve()),
+        patch=str(at),
+        project=project_around(at),
+        rows=rows,
+    )
 
 
 class GatePlugin:
@@ -83,14 +89,17 @@ class GatePlugin:
             shelf=Cache(Path(run.shelf)) if run.shelf else None,
             reuse=run.reuse,
             nightly=run.nightly,
+            profiles=run.project.profiles,
             **self.shared,
         )
-        self.context = CheckContext(run, self.patch, workloads_with(Path(run.patch)), runner)
+        self.context = CheckContext(run, self.patch, workloads_with(Path(run.patch), run.project), runner)
 
     def _start_servers(self) -> dict[str, dict[str, str]]:
         """What every worker needs to ask the probes, by torch release."""
         save_run(self.run)
-        self.servers = [start_server(torch, python) for torch, python in self.run.rows.items()]
+        self.servers = [
+            start_server(torch, python, self.run.project.import_path) for torch, python in self.run.rows.items()
+        ]
         return {
             "sockets": {server.torch: server.socket for server in self.servers},
             "logs": {server.torch: server.log for server in self.servers},

@@ -18,13 +18,14 @@ from typing import Any
 
 from patchgate.inputs.devices import load_profile
 from patchgate.inputs.patch import load_patch
+from patchgate.inputs.project import Project
 from patchgate.model.errors import UsageError
 from patchgate.model.paths import ROOT, shown
 from patchgate.runner.environments import Environments
 from patchgate.runner.run import Limits, load_verdicts
 from patchgate.runs.history.store import History
 from patchgate.runs.scheduling import shards_by_cost
-from patchgate.runs.sweep import Job, JobResult, Sweep, input_digests, without_environment
+from patchgate.runs.sweep import Job, JobResult, Sweep, input_digests, project_files, without_environment
 
 LOCAL = "ray"  # the cluster of this machine, or of $RAY_ADDRESS
 RETRIES = 3
@@ -41,6 +42,8 @@ class Task:
     folder: str  #: our folder of results, as paths in the results shall name it
     digests: list[str]  #: `input_digests` here: a worker with another patchgate refuses the task
     devices: tuple[str, ...]
+    project: Project = field(default_factory=Project)  #: as it is here
+    files: Mapping[str, bytes] = field(default_factory=dict)  #: of the project, by their path in it
     #: The interpreter here, used where the worker has it too; otherwise the worker makes an environment.
     python: str | None = None
     workloads: tuple[str, ...] = ()
@@ -67,6 +70,9 @@ def run_task(task: Task) -> TaskResult:
         return TaskResult(problem="the patchgate there is another than here, or has other workloads or golden files")
     with tempfile.TemporaryDirectory(prefix="patchgate-share-") as temporary:
         folder = Path(temporary).resolve()
+        project = replace(task.project, root=str(folder / "patches"))
+        if task.files:
+            _write(folder / "patches", task.files)
         paths = {
             name: _write(folder / "patches" / str(number), files)
             for number, (name, files) in enumerate(task.patches.items())
@@ -79,6 +85,7 @@ def run_task(task: Task) -> TaskResult:
                 history=history,
                 progress=lambda line: None,
                 devices=task.devices,
+                project=project,
                 workloads=task.workloads,
                 nightly=task.nightly,
                 limits=task.limits,
@@ -86,6 +93,7 @@ def run_task(task: Task) -> TaskResult:
             )
             results = [sweep.judge(Job(torch=task.torch, patch=path)) for path in paths.values()]
         our_names = {str(path): name for name, path in paths.items()} | {str(folder): task.folder}
+        our_names[project.root] = task.project.root
         return TaskResult(content=_pack(folder, our_names), results=tuple(results))
 
 
@@ -176,7 +184,7 @@ def _connect(address: str) -> Any:
 
 def _requirements(ray: Any, sweep: Sweep) -> dict[str, float]:
     """CPUs for the cases at once, and a GPU where one is judged on; a cluster without them would wait for ever."""
-    real = any(load_profile(device)["kind"] == "real" for device in sweep.devices)
+    real = any(load_profile(device, sweep.project.profiles)["kind"] == "real" for device in sweep.devices)
     cpus, gpus = float(sweep.workers), 1.0 if real else 0.0
     nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
     if not any(node.get("CPU", 0) >= cpus and node.get("GPU", 0) >= gpus for node in nodes):
@@ -200,6 +208,8 @@ def _tasks(sweep: Sweep, jobs: Sequence[Job], machines: int) -> Iterator[tuple[T
                 folder=shown(sweep.folder),
                 digests=digests,
                 devices=sweep.devices,
+                project=sweep.project,
+                files=project_files(sweep.project),
                 python=sweep.environments.rows.get(shard.torch),
                 workloads=sweep.workloads,
                 nightly=sweep.nightly,

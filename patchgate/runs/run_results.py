@@ -8,12 +8,12 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 
 from patchgate.checks.latency import Timing, join, timing_of
-from patchgate.inputs.devices import load_profile, profile_of
-from patchgate.inputs.golden import GoldenFile, expectation, golden_path, read_golden, release_for
+from patchgate.inputs.devices import profile_of
+from patchgate.inputs.golden import expectation, load_golden, release_for
 from patchgate.model.errors import UsageError
 from patchgate.model.records import Case, Observation, Patch, Verdict
 from patchgate.model.results import ComparedCase, RunResults, TimeRatio
@@ -36,12 +36,14 @@ def results_of(run: Run, patch: Patch, verdicts: list[Verdict]) -> RunResults:
 
 
 def _compared_cases(run: Run, patch: Patch) -> Iterator[ComparedCase]:
+    golden_of = cache(partial(load_golden, folder=run.project.at(run.project.golden)))
     observed = {(o.case.torch, o.case.device, o.case.workload, o.case.patch): o for o in run.store}
     for (torch, device, workload, name), patched in observed.items():
         if name != patch.id:
             continue
         unpatched = observed.get((torch, device, workload, None))
-        golden = _golden(workload, _profile(patched.environment.get("device", ""), device))
+        calls_itself, own = patched.environment.get("device", ""), run.project.profiles
+        golden = golden_of(workload, profile_of(calls_itself, otherwise=device, own=own))
         release = release_for(golden, torch)
         unpatched_case = Case(torch=release, device=device, workload=workload)
         code = _code(run, unpatched), _code(run, patched)
@@ -52,25 +54,14 @@ def _compared_cases(run: Run, patch: Patch) -> Iterator[ComparedCase]:
             unpatched=unpatched,
             patched=patched,
             code=(code[0], code[1]) if code[0] is not None and code[1] is not None else None,
-            on=_kind(device),
+            on=_kind(run, device),
         )
 
 
-@cache
-def _golden(workload: str, device: str) -> GoldenFile:
-    return read_golden(golden_path(workload, device), workload, device)
-
-
-@cache
-def _profile(device: str, otherwise: str) -> str:
-    return profile_of(device, otherwise=otherwise)
-
-
-@cache
-def _kind(device: str) -> str:
+def _kind(run: Run, device: str) -> str:
     """ "real" or "simulated", and the name of the profile; a profile that is gone says nothing."""
     try:
-        return f"{load_profile(device)['kind']} ({device})"
+        return f"{run.profile(device)['kind']} ({device})"
     except UsageError:
         return device
 

@@ -16,6 +16,8 @@ from pathlib import Path
 
 from patchgate.checks.machine import judge_environment
 from patchgate.inputs.patch import load_patch
+from patchgate.inputs.project import Project
+from patchgate.inputs.workloads import workload_files
 from patchgate.model.files import write_atomically
 from patchgate.model.paths import DEVICES, GOLDEN, PACKAGE, SUITE, WORKLOADS
 from patchgate.model.records import Colour, Observation, Patch, Verdict
@@ -57,6 +59,7 @@ class Sweep:
     history: History
     progress: Callable[[str], None]  #: gets a line for each job that is done
     devices: tuple[str, ...]
+    project: Project = field(default_factory=Project)  #: of all patches
     workloads: tuple[str, ...] = ()  #: only these workloads; all when empty
     nightly: bool = False  #: every workload, not only those of pre-merge
     limits: Limits = field(default_factory=Limits)
@@ -117,6 +120,7 @@ class Sweep:
         run = Run(
             folder=str(self.folder_of(job).resolve()),
             patch=str(job.patch.resolve()),
+            project=self.project,
             rows={job.torch: python},
             devices=self.devices,
             workloads=self.workloads,
@@ -155,8 +159,9 @@ class Sweep:
             self.workloads,
             self.nightly,
             input_digests(),
+            {name: hashlib.sha256(text).hexdigest() for name, text in project_files(self.project).items()},
         ]
-        return hashlib.sha256(json.dumps(content).encode()).hexdigest()
+        return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 
 def without_environment(job: Job, problem: str) -> JobResult:
@@ -172,3 +177,11 @@ def input_digests() -> list[str]:
 def _time_left(spent: Sequence[float], jobs: int) -> str:
     seconds = sum(spent) / len(spent) * jobs
     return f"{seconds / 60:.0f} min" if seconds >= 90 else f"{seconds:.0f} s"
+
+
+def project_files(project: Project) -> dict[str, bytes]:
+    """The files of a project that a verdict depends on, by their path in it: table, golden, workloads and profiles."""
+    golden = project.at(project.golden).glob("*.txt")
+    workloads = (file for place in project.own_workloads() for file in workload_files(place))
+    files = {*golden, *workloads, *map(Path, project.profiles.values()), *map(Path, filter(None, [project.table]))}
+    return {path.relative_to(project.root).as_posix(): path.read_bytes() for path in sorted(files)}

@@ -19,7 +19,7 @@ plugin = "{plugin}"
 def test_a_private_device_is_observed_through_its_plugin(torch, runner, tmp_path):
     plugin = Path(__file__).with_name("toy_device.py")
     (tmp_path / "toy.toml").write_text(TOY.format(plugin=plugin))
-    profile = load_profile("toy", tmp_path)
+    profile = load_profile("toy", {"toy": str(tmp_path / "toy.toml")})
     workload = load_workloads()["pointwise"]
     answer = runner.ask(torch, "observe", **request_for(workload, profile, None))
     assert failure_of(answer) is None, answer

@@ -11,6 +11,7 @@ from toytorch import TORCHES
 
 from patchgate.cli.lint import lint
 from patchgate.lint.index import release as index
+from patchgate.runner.environments import NotInstallable
 
 # Tables that hypothesis keeps between runs do not belong into a checkout.
 set_hypothesis_home_dir(Path(tempfile.gettempdir()) / "patchgate-hypothesis")
@@ -23,6 +24,16 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 settings.load_profile("patchgate")
+
+
+@pytest.fixture(autouse=True)
+def _no_environment_is_made(monkeypatch):
+    """No test of a command installs torch: an environment that nobody has stood in for cannot be made."""
+
+    def refuse(torch, requires, package):
+        raise NotInstallable("no environment is made in a test")
+
+    monkeypatch.setattr("patchgate.cli.options.cached_environment", refuse)
 
 
 @pytest.fixture

@@ -14,9 +14,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from patchgate.inputs.golden import expectation, golden_path, read_golden
+from patchgate.inputs.golden import expectation, load_golden
 from patchgate.inputs.matrix import load_matrix
 from patchgate.inputs.patch import load_patch
+from patchgate.inputs.project import project_around
 from patchgate.lint.index.release import releases
 from patchgate.model.errors import UsageError
 from patchgate.model.paths import shown
@@ -136,7 +137,8 @@ def recorded_readings(question: Question, patch: str | None, releases: Sequence[
     """What golden says of a fact on each release that it was recorded for."""
     if question.kind is not QuestionKind.FACT:
         return {}
-    golden = read_golden(golden_path(question.workload, question.device), question.workload, question.device)
+    project = project_around(Path.cwd())
+    golden = load_golden(question.workload, question.device, project.at(project.golden))
     if patch is not None and patch not in golden.sections:
         return {}
     cases = {

@@ -17,7 +17,8 @@ from patchgate.checks.context import CheckContext
 from patchgate.checks.machine import sentinel_verdict
 from patchgate.checks.parity import outputs_of
 from patchgate.inputs.patch import load_patch
-from patchgate.inputs.workloads import load_workloads
+from patchgate.inputs.project import project_around
+from patchgate.inputs.workloads import workloads_with
 from patchgate.model.errors import UsageError
 from patchgate.model.facts import facts_with_compiles
 from patchgate.model.paths import shown
@@ -56,7 +57,7 @@ class Instrument:
 
     @cached_property
     def _all_workloads(self) -> dict[str, Workload]:
-        return load_workloads()
+        return workloads_with(Path.cwd(), project_around(Path.cwd()))
 
     def read(self, question: Question, torch: str, patch: Path | None) -> Reading:
         """The answer on one torch with one patch (None: unpatched)."""
@@ -81,6 +82,7 @@ class Instrument:
             run = Run(
                 folder=f"{folder}/gate",
                 patch=str(patch.resolve()),
+                project=project_around(patch),
                 rows={torch: python},
                 workloads=self.workloads,
                 shelf=str(self.folder),
@@ -119,7 +121,9 @@ class Instrument:
         """The checks of a patch on one torch, with a run folder that ends with it."""
         self.folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix="ask-", dir=self.folder) as folder:
-            run = Run(folder=folder, patch=patch.path if patch else "", rows={torch: python}, shelf=str(self.folder))
+            path = patch.path if patch else ""
+            project = project_around(Path(path))
+            run = Run(folder=folder, patch=path, project=project, rows={torch: python}, shelf=str(self.folder))
             yield CheckContext(run, patch or _NO_PATCH, self._all_workloads, self._runner(run, torch, python))
 
     def _runner(self, run: Run, torch: str, python: str) -> Runner:

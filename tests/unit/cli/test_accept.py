@@ -5,6 +5,7 @@ from click.testing import CliRunner
 from expecttest import assert_expected_inline
 
 from patchgate.cli.main import cli
+from patchgate.inputs.project import Project
 from patchgate.model.errors import UsageError
 from patchgate.model.records import Case, Observation
 from patchgate.runner.run import Run, save_run
@@ -15,14 +16,15 @@ def observed(folder, monkeypatch):
     """A run that observed one case, in a place where a person is."""
     for name in ("CI", "PYTEST_XDIST_WORKER"):
         monkeypatch.delenv(name, raising=False)
-    run = Run(folder=str(folder / "out"), patch="mine.py", rows={"2.11.0": "python"})
+    project = Project(root=str(folder), golden="golden")
+    run = Run(folder=str(folder / "out"), patch="mine.py", project=project, rows={"2.11.0": "python"})
     save_run(run)
     run.store.save(Observation(case=Case(torch="2.11.0", device="h200", workload="stack"), facts={"loads": 6}))
     return folder
 
 
 def accept(*arguments, typed=None):
-    return CliRunner().invoke(cli, ["accept", "--folder", "out", "--golden", "golden", *arguments], input=typed)
+    return CliRunner().invoke(cli, ["accept", "--folder", "out", *arguments], input=typed)
 
 
 def test_every_fact_is_shown_before_the_reason_is_asked_for(observed):

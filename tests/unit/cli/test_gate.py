@@ -1,5 +1,7 @@
 """`patchgate gate` and `report` as they are typed: exit codes, reports, and bad usage."""
 
+import json
+import shutil
 import sys
 from pathlib import Path
 
@@ -7,7 +9,7 @@ import pytest
 from expecttest import assert_expected_inline
 
 from patchgate.cli import gate
-from patchgate.model.records import Kind
+from patchgate.model.records import Case, Kind, Verdict
 from patchgate.runner.environments import NotInstallable
 from patchgate.runner.run import NAME, Run, save_run, save_verdicts
 
@@ -89,22 +91,23 @@ def test_a_report_without_a_run_is_refused(command):
         (["mine.py", "--problem", "2.11.0="], "error: --problem: not TORCH=VALUE"),
         (["mine.py", "--row", "2.11.0=python", "--device", "h20"], "error: --device: no device `h20`"),
         (["mine.py", "--row", "2.11.0=python", "--workload", "x"], "error: --workload: no workload `x`"),
-        (["mine.py", "--colour"], "Usage: patchgate gate [OPTIONS] PATCH"),
-        (["mine.py", "-n", "many"], "Usage: patchgate gate [OPTIONS] PATCH"),
+        (["mine.py", "--colour"], "Usage: patchgate gate [OPTIONS] [PATCH]..."),
+        (["mine.py", "-n", "many"], "Usage: patchgate gate [OPTIONS] [PATCH]..."),
         (
             ["mine.py", "--problem", "2.11.0=no", "--folder", "mine.py/out"],
             "error: --folder: no folder that can be written to",
         ),
-        (["mine.py", "-n", "0"], "Usage: patchgate gate [OPTIONS] PATCH"),
-        (["mine.py", "--time-limit", "0"], "Usage: patchgate gate [OPTIONS] PATCH"),
-        (["mine.py", "--memory-limit", "-1"], "Usage: patchgate gate [OPTIONS] PATCH"),
+        (["mine.py", "-n", "0"], "Usage: patchgate gate [OPTIONS] [PATCH]..."),
+        (["mine.py", "--time-limit", "0"], "Usage: patchgate gate [OPTIONS] [PATCH]..."),
+        (["mine.py", "--memory-limit", "-1"], "Usage: patchgate gate [OPTIONS] [PATCH]..."),
         (["mine.py", "--row", "2.11.0=/nowhere/python"], "error: --row: no interpreter that can be started"),
-        ([], "Usage: patchgate gate [OPTIONS] PATCH"),
+        ([], "error: .: no patch to judge"),
+        (["mine.py", "other/mine.py"], "error: other/mine.py: no such patch"),
     ],
 )
 def test_bad_usage_ends_with_2_before_anything_is_run(command, folder, arguments, told):
     status, printed, wrong = command("gate", *arguments)
-    assert (status, printed, wrong.splitlines()[0]) == (2, "", told)
+    assert (status, printed, wrong.startswith(told)) == (2, "", True), wrong
     assert [path.name for path in folder.iterdir()] == ["mine.py"]
 
 
@@ -112,8 +115,8 @@ def test_bad_usage_ends_with_2_before_anything_is_run(command, folder, arguments
 def test_what_later_runs_find_again_lies_below_build_wherever_the_results_go(command, folder, monkeypatch, where):
     launched = []
     monkeypatch.setattr(gate, "make_results_folder", lambda path, option, mark: None)
-    monkeypatch.setattr(gate, "judge_patch", lambda run, **options: launched.append(run))
-    monkeypatch.setattr(gate, "_show", lambda run, verdicts: sys.exit(0))
+    monkeypatch.setattr(gate, "judge_patch", lambda run, **options: launched.append(run) or [])
+    monkeypatch.setattr(gate, "_show", lambda judged, folder, form: sys.exit(0))
     assert command("gate", "mine.py", "--problem", "2.11.0=no", "--folder", where)[0] == 0
     (run,) = launched
     assert (run.folder, run.shelf, run.binaries) == (
@@ -146,7 +149,7 @@ error: --device: no device `h20`
 def test_without_rows_the_releases_of_pre_merge_are_made_and_one_that_cannot_be_is_shown(
     command, monkeypatch, tmp_path
 ):
-    def make(torch):
+    def make(torch, requires, package):
         if torch == "2.12.1":
             raise NotInstallable("no wheel for this machine")
         return f"{torch}/bin/python"
@@ -160,13 +163,110 @@ def test_without_rows_the_releases_of_pre_merge_are_made_and_one_that_cannot_be_
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.setattr("patchgate.cli.options.cached_environment", make)
     monkeypatch.setattr("patchgate.cli.gate.judge_patch", judge)
-    _, printed, _ = command("gate", "mine.py")
+    _, _, told = command("gate", "mine.py")
     (run,) = runs
     assert (run.rows, run.problems) == ({"2.11.0": "2.11.0/bin/python"}, {"2.12.1": "no wheel for this machine"})
     assert run.by_release
-    assert "installing torch 2.11.0 in " in printed
+    assert "installing torch 2.11.0 in " in told
 
 
 def test_a_release_that_is_none_is_refused_before_anything_is_made(command):
     status, _, wrong = command("gate", "mine.py", "--torch", "new")
     assert (status, wrong.splitlines()[0]) == (2, "error: --torch: not a release of torch")
+
+
+@pytest.fixture
+def project(folder, monkeypatch):
+    """A repository with two patches and a table; the runs that are judged there."""
+    runs = []
+
+    def judge(run, **_):
+        runs.append(run)
+        shutil.rmtree(run.folder, ignore_errors=True)  # as a run does
+        save_run(run)
+        case = Case(torch="2.11.0", device="h200", workload="stack", patch=Path(run.patch).stem)
+        kind = Kind.REGRESSED if run.patch.endswith("two.py") else Kind.PASS
+        code = "PG301" if kind is Kind.REGRESSED else "PG300"
+        where = f"{run.patch}:1" if kind is Kind.REGRESSED else None
+        verdicts = [Verdict(code=code, kind=kind, check="kernels", case=case, item="x", fact="loads", where=where)]
+        save_verdicts(Path(run.folder), verdicts)
+        return verdicts
+
+    for name in ("one", "two"):
+        (folder / "engine").mkdir(exist_ok=True)
+        (folder / "engine" / f"{name}.py").write_text("x = 1\n")
+    table = "releases = ['2.9.1']\npatches = ['engine/*.py']\ndevices = ['npu.toml', 'cpu']\nbudgets.latency = '1 %'\n"
+    (folder / "patchgate.toml").write_text(table)
+    (folder / "npu.toml").write_text("kind = 'simulated'\n")
+    monkeypatch.setattr("patchgate.cli.gate.judge_patch", judge)
+    return runs
+
+
+def test_without_arguments_every_patch_of_the_table_is_judged_as_the_table_says(command, folder, project):
+    status, printed, _ = command("gate")
+    assert (status, [Path(run.folder).name for run in project]) == (1, ["one", "two"])
+    assert {(tuple(run.problems), run.devices, run.project.golden) for run in project} == {
+        (("2.9.1",), ("npu", "cpu"), "patchgate/golden")
+    }
+    assert printed.splitlines()[-1] == "2 patches, results below .patchgate/gate; exit code 1"
+    assert command("report")[0] == 1
+    assert str(project[0].again) == "patchgate gate engine/one.py"
+    assert command("gate", "engine/one.py")[0] == 0
+    assert not (folder / ".patchgate/gate/two").exists()
+
+
+def test_code_scanning_reads_a_gate_as_it_reads_lint(command, project):
+    status, printed, told = command("gate", "--format", "sarif")
+    (run,) = json.loads(printed)["runs"]
+    (result,) = run["results"]
+    place = result["locations"][0]["physicalLocation"]
+    assert (place["artifactLocation"]["uri"], place["region"]) == ("engine/two.py", {"startLine": 1})
+    assert (result["ruleId"], result["level"], [rule["id"] for rule in run["tool"]["driver"]["rules"]]) == (
+        "PG301",
+        "error",
+        ["PG301"],
+    )
+    assert (status, told.splitlines()[-1].endswith("exit code 1")) == (1, True)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "told"),
+    [
+        ("npu.toml", "none.toml", "patchgate.toml:3: no such device profile"),
+        ("'cpu'", "'cup'", "patchgate.toml:3: no device `cup`"),
+        ("engine/*.py", "engine/none.py", "patchgate.toml:2: no such patch"),
+        ("budgets", "workloads = ['no/such.py']\nbudgets", "patchgate.toml:4: no such file or folder"),
+        ("budgets", "workloads = ['residual_stak']\nbudgets", "patchgate.toml:4: no workload `residual_stak`"),
+        ("budgets", "install = 'engine'\nbudgets", "patchgate.toml:4: not a package that pip installs"),
+        ("'engine/*.py'", "", "patchgate.toml:2: no patch to judge"),
+    ],
+)
+def test_what_the_table_names_and_is_not_there_is_refused_at_its_line(command, folder, project, old, new, told):
+    table = folder / "patchgate.toml"
+    table.write_text(table.read_text().replace(old, new))
+    status, _, wrong = command("gate")
+    assert (status, project, [line.partition(":")[0].strip() for line in wrong.splitlines()[1:]]) == (
+        2,
+        [],
+        ["got", "next"],
+    )
+    assert wrong.startswith(f"error: {told}"), wrong
+
+
+def test_two_patches_of_one_name_are_refused(command, folder, project):
+    (folder / "engine" / "deep").mkdir()
+    (folder / "engine" / "deep" / "one.py").write_text("")
+    status, _, wrong = command("gate", "engine/one.py", "engine/deep/one.py")
+    assert (status, project) == (2, [])
+    assert wrong.startswith(
+        "error: engine/deep/one.py: two patches `one`: golden tells them apart by name\n  got:  eng"
+    )
+
+
+def test_patches_of_two_projects_are_judged_one_by_one(command, folder, project):
+    (folder / "other" / ".git").mkdir(parents=True)
+    for name in ("three.py", "patchgate.toml"):
+        (folder / "other" / name).write_text("")
+    status, _, wrong = command("gate", "engine/one.py", "other/three.py")
+    assert (status, wrong.splitlines()[0]) == (2, "error: other/three.py: a patch of another project")
+    assert "patchgate gate other/three.py" in wrong

@@ -48,7 +48,7 @@ def test_machines_that_share_a_name_share_a_run(command, folder):
     ("arguments", "told"),
     [
         (["--shard", "5/4"], "error: --shard: not a shard"),
-        (["--torch", "2.11.0"], "error: --torch: only a cluster makes a row"),
+        (["--torch", "new"], "error: --torch: not a release of torch"),
     ],
 )
 def test_bad_usage_is_told(command, arguments, told):
@@ -56,10 +56,18 @@ def test_bad_usage_is_told(command, arguments, told):
     assert (status, wrong.splitlines()[0]) == (2, told)
 
 
-def test_without_a_row_nothing_is_judged_and_that_is_said(command, folder):
-    status, printed, _ = command("sweep", "mine.py", "--folder", "out")
-    assert (status, printed.splitlines()[0]) == (3, "nothing was judged: no row was given")
-    assert "no failures" not in printed and not (folder / "out").exists()
+@pytest.mark.parametrize(("table", "count"), [("", 6), ('releases = ["2.9.1", "2.11.0"]\n', 2)])
+def test_without_a_row_every_release_is_made_or_those_of_the_table(command, folder, table, count):
+    (folder / "patchgate.toml").write_text(f"patches = ['mi*.py']\n{table}")
+    status, printed, _ = command("sweep", "--folder", "out")
+    assert (status, printed.splitlines()[0].partition("]")[0]) == (4, f"[1/{count}")
+    assert "no environment" in printed.splitlines()[0]
+
+
+def test_without_a_patch_nothing_is_judged_and_that_is_said(command, folder):
+    status, _, wrong = command("sweep", "--folder", "out")
+    assert (status, wrong.splitlines()[0]) == (2, "error: .: no patch to judge")
+    assert not (folder / "out").exists()
 
 
 @pytest.mark.parametrize("arguments", [[], ["stack.h200.loads"]])

@@ -5,6 +5,7 @@ import os
 import pytest
 from expecttest import assert_expected_inline
 
+from patchgate.inputs import golden
 from patchgate.inputs.accept import HISTORY, Change, parse_reason, plan_changes, refuse_unattended, write_changes
 from patchgate.model.errors import UsageError
 from patchgate.model.records import Case, Cause, Failure, Observation
@@ -159,3 +160,50 @@ def test_a_reason_is_wanted(folder, text):
 
 def test_a_reason_is_put_on_one_line():
     assert parse_reason(" torch 2.13\n fuses   the norm ") == "torch 2.13 fuses the norm"
+
+
+AS_SHIPPED = {"loads": 6, "bytes": 10, "aten.op.add": 2}
+
+
+@pytest.fixture
+def shipped(folder, monkeypatch):
+    """Torch's own facts as they come with patchgate, for one workload; the project's folder is another."""
+    monkeypatch.setattr(golden, "GOLDEN", folder / "shipped")
+    accept(folder / "shipped", seen(**AS_SHIPPED), seen("2.12.1", loads=6, bytes=10))
+    accept(folder / "shipped", seen(patch="mine", loads=3))
+    return folder / "mine"
+
+
+def read(folder, torch="2.11.0", patch=None):
+    loaded = golden.load_golden("stack", "h200", folder)
+    return golden.expectation(loaded, Case(torch=torch, device="h200", workload="stack", patch=patch)).facts
+
+
+def text_of(folder):
+    return (folder / "stack.h200.txt").read_text().partition("schema 1\n")[2].strip()
+
+
+def test_what_comes_with_patchgate_holds_and_is_not_repeated(shipped):
+    assert read(shipped) == AS_SHIPPED
+    assert read(shipped, patch="mine")["loads"] == 6  # a patch of ours that is called alike is another
+    assert accept(shipped, seen(**AS_SHIPPED), seen(patch="mine", **(AS_SHIPPED | {"loads": 4}))) == ["stack.h200.txt"]
+    assert text_of(shipped) == "[mine]\nloads  2.11.0  4"
+    assert read(shipped, patch="mine")["loads"] == 4
+    assert plan_changes([seen(**AS_SHIPPED)], RELEASES, shipped) == []
+
+
+def test_facts_that_torch_has_left_are_the_project_s_own(shipped):
+    assert accept(shipped, seen(loads=7, bytes=10)) == ["stack.h200.txt"]
+    assert text_of(shipped) == "[unpatched]\naten.op.add  2.11.0  0\n\nloads  2.11.0  7"
+    assert (read(shipped)["loads"], read(shipped)["aten.op.add"], read(shipped, "2.12.1")["loads"]) == (7, 0, 6)
+
+
+def test_a_release_that_patchgate_does_not_know_and_a_workload_of_the_project_are_recorded(shipped):
+    accept(shipped, seen("2.13.0", loads=6), seen(workload="own", loads=1))
+    assert text_of(shipped) == "[unpatched]\nloads  2.13.0  6"
+    assert "loads  2.11.0  1" in (shipped / "own.h200.txt").read_text()
+
+
+def test_where_all_equals_what_comes_with_patchgate_nothing_is_written(shipped):
+    assert plan_changes([seen(**AS_SHIPPED)], RELEASES, shipped) == []
+    assert not shipped.exists()

@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -10,6 +11,7 @@ from patchgate.runner.environments import (
     NIGHTLY_INDEX,
     Environments,
     NotInstallable,
+    cached_environment,
     commit_version,
     installed_release,
     nightlies,
@@ -96,3 +98,58 @@ def test_a_row_that_is_there_is_used_and_a_release_that_is_not_is_told_each_time
             environments.python("0.0.1")
     assert (environments.made, list(environments.failed)) == ({}, ["0.0.1"])
     environments.close()
+
+
+@pytest.fixture
+def cache(tmp_path, monkeypatch):
+    """The user's cache, and what was installed there."""
+    made = []
+
+    def install(torch, home, more):
+        home.mkdir(parents=True, exist_ok=True)
+        made.append([sorted(path.name for path in Path(each).rglob("*")) if "/" in each else each for each in more])
+
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setattr(environments, "_install", install)
+    return made
+
+
+def test_an_environment_is_made_once_for_what_is_in_it(cache):
+    first = cached_environment("2.11.0")
+    assert cached_environment("2.11.0") == first
+    more = cached_environment("2.11.0", ("b", "a"))
+    assert cached_environment("2.11.0", ("a", "b")) == more
+    assert len({first, more, cached_environment("2.12.1")}) == 3
+    assert cache == [[], ["b", "a"], []]
+
+
+@pytest.mark.parametrize("git", [True, False])
+def test_a_package_is_installed_from_a_copy_and_again_when_it_has_changed(cache, tmp_path, git):
+    package = tmp_path / "package"
+    for name in ("setup.py", "engine/__init__.py", ".venv/junk", ".patchgate/gate/run.json", "build.log"):
+        (package / name).parent.mkdir(parents=True, exist_ok=True)
+        (package / name).write_text("1")
+    (package / ".gitignore").write_text("*.log\n")
+    if git:
+        subprocess.run(["git", "init", "-q", package], check=True)
+    copied = ["__init__.py", *["build.log"] * (not git), "engine", "setup.py"]
+    python = cached_environment("2.11.0", (), package)
+    assert cached_environment("2.11.0", (), package) == python
+    assert cache == [[copied]]
+    (package / "engine" / "__init__.py").write_text("2")
+    assert cached_environment("2.11.0", (), package) == python
+    assert cache == [[copied], [copied]]
+
+
+def test_what_was_interrupted_is_made_anew(cache, tmp_path, monkeypatch):
+    def fail(torch, home, more):
+        home.mkdir(parents=True)
+        (home / "half").touch()
+        raise NotInstallable("no wheel")
+
+    with monkeypatch.context() as context:
+        context.setattr(environments, "_install", fail)
+        with pytest.raises(NotInstallable):
+            cached_environment("2.11.0")
+    home = Path(cached_environment("2.11.0")).parents[1]
+    assert ((home / "half").exists(), (home / "complete").is_file()) == (False, True)

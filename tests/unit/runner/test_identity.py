@@ -5,12 +5,14 @@ from dataclasses import replace
 
 import pytest
 
+from patchgate.inputs.devices import load_profile
 from patchgate.inputs.patch import load_patch
 from patchgate.inputs.workloads import load_workloads
 from patchgate.model.errors import UsageError
 from patchgate.model.records import Case
 from patchgate.runner.identity import answer_key, observation_key, read_environment
 
+H200 = load_profile("h200")
 CASE = Case(torch="2.11.0", device="h200", workload="pointwise", patch="mine")
 
 
@@ -23,21 +25,36 @@ def patch(folder):
 
 def test_a_key_is_of_the_content(patch, folder):
     workload = load_workloads()["pointwise"]
-    key = observation_key(CASE, workload, patch, "here")
-    assert key == observation_key(CASE, workload, load_patch(folder / "mine"), "here")
+    key = observation_key(CASE, H200, workload, patch, "here")
+    assert key == observation_key(CASE, H200, workload, load_patch(folder / "mine"), "here")
     others = [
-        observation_key(CASE, workload, patch, "there"),
-        observation_key(replace(CASE, device="cpu"), workload, patch, "here"),
-        observation_key(CASE, load_workloads()["conv_stem"], patch, "here"),
-        observation_key(CASE, workload, None, "here"),
+        observation_key(CASE, H200, workload, patch, "there"),
+        observation_key(replace(CASE, device="cpu"), load_profile("cpu"), workload, patch, "here"),
+        observation_key(CASE, H200, load_workloads()["conv_stem"], patch, "here"),
+        observation_key(CASE, H200, workload, None, "here"),
     ]
     (folder / "mine" / "table.json").write_text("{}")  # a patch may read what lies beside it
-    others.append(observation_key(CASE, workload, patch, "here"))
+    others.append(observation_key(CASE, H200, workload, patch, "here"))
     assert len({key, *others}) == 6
 
 
 def test_a_real_device_has_no_key(patch):
-    assert observation_key(replace(CASE, device="cuda"), load_workloads()["pointwise"], patch, "here") is None
+    assert observation_key(CASE, load_profile("cuda"), load_workloads()["pointwise"], patch, "here") is None
+
+
+@pytest.mark.parametrize(
+    ("imports", "has_key"),
+    [
+        ("import math, torch.nn as nn", True),
+        ("def build():\n    from engine import Block", False),
+        ("from . import x", False),
+    ],
+)
+def test_a_workload_that_imports_code_of_its_project_has_no_key(folder, imports, has_key):
+    (folder / "own.py").write_text(f"{imports}\n")
+    workload = replace(load_workloads()["pointwise"], path=str(folder / "own.py"))
+    assert (observation_key(CASE, H200, workload, None, "here") is not None) is has_key
+    assert (answer_key({"do": "run", "workload_path": workload.path}, "here") is not None) is has_key
 
 
 def test_numbers_are_those_of_the_same_question_on_the_same_torch(tmp_path):

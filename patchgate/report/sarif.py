@@ -1,0 +1,86 @@
+"""SARIF 2.1.0, for code scanning: findings of lint and verdicts of a gate, by one writer."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from patchgate.checks.registry import catalogue
+from patchgate.model.records import Code, Colour, Patch
+from patchgate.report.github import block_text, place_in
+from patchgate.report.view import RunView
+
+_SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Place:
+    """A line of a file."""
+
+    path: str  #: relative to the root of the repository
+    line: int
+    columns: tuple[int, int] | None = None  #: the first, and the one behind the last; None for the whole line
+
+
+@dataclass(frozen=True, kw_only=True)
+class SarifResult:
+    """What is said about a place."""
+
+    code: str
+    is_red: bool
+    message: str
+    place: Place
+    also: tuple[Place, ...] = ()  #: where the same holds
+
+
+def render_sarif(codes: Iterable[Code], results: Iterable[SarifResult]) -> str:
+    """One run. The codes' texts are its rules."""
+    rules = [
+        {
+            "id": code.code,
+            "shortDescription": {"text": code.title},
+            "fullDescription": {"text": f"{code.what} {code.why}"},
+            "help": {"text": code.fix},
+        }
+        for code in codes
+    ]
+    run = {"tool": {"driver": {"name": "patchgate", "rules": rules}}, "results": [*map(_result, results)]}
+    return json.dumps({"version": "2.1.0", "$schema": _SCHEMA, "runs": [run]}, indent=1) + "\n"
+
+
+def _result(result: SarifResult) -> dict[str, object]:
+    return {
+        "ruleId": result.code,
+        "level": "error" if result.is_red else "note",
+        "message": {"text": result.message},
+        "locations": [_location(result.place)],
+        "relatedLocations": [*map(_location, result.also)],
+    }
+
+
+def _location(place: Place) -> dict[str, object]:
+    region = {"startLine": place.line}
+    if place.columns:
+        region |= {"startColumn": place.columns[0], "endColumn": place.columns[1]}
+    return {"physicalLocation": {"artifactLocation": {"uri": Path(place.path).as_posix()}, "region": region}}
+
+
+def verdict_results(view: RunView, patch: Patch, checkout: Path) -> Iterator[SarifResult]:
+    """One for each block that is not green: at its first place below `checkout`, else at the head of the patch."""
+    for block in view.blocks:
+        places = (place_in(checkout, text) for text in (*block.places[:1], patch.path))
+        at: dict[str, Any] = next(filter(None, places), {"file": Path(patch.path).name, "line": 1})
+        yield SarifResult(
+            code=block.code,
+            is_red=block.colour is Colour.RED,
+            message=f"{block_text(block)}\n{'; '.join(block.next)}".strip(),
+            place=Place(path=at["file"], line=at["line"]),
+        )
+
+
+def codes_of(results: Iterable[SarifResult]) -> list[Code]:
+    """The texts of the codes that the results have."""
+    return [catalogue()[name] for name in sorted({result.code for result in results})]
