@@ -2,30 +2,39 @@
 
 from __future__ import annotations
 
-import ast
-from collections.abc import Iterable, Mapping, Sequence
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
 from patchgate.checks import registry
-from patchgate.checks.application import is_claimed
+from patchgate.checks.application import is_claimed, replaced_names
 from patchgate.checks.context import SIMULATED, CheckContext
 from patchgate.checks.registry import Instance, NothingToJudge, check
+from patchgate.inputs.split_patches import uncalled_installers
 from patchgate.model.paths import shown
-from patchgate.model.records import Case, Code, Kind, Patch, Verdict
+from patchgate.model.records import Case, Code, Command, Kind, Patch, Verdict
+from patchgate.model.serialization import failure_of
 
 FAMILY = "gate"
 CODES = (
     Code(
         code="PG221",
         title="changes nothing on any release",
-        what="On every release that was judged, running the patch replaced no name of torch and had no effect.",
+        what="On every release that was judged, running the patch replaced no name of torch and had no effect."
+        " Looked at are names, tables, settings, thread-locals and the objects that they lead to. Grey where the patch"
+        " called functions of torch all the same: what they do in C++ is not seen.",
         why="A patch that does nothing passes every other check, and whoever installs it believes to be cured.",
-        fix='Call the function that installs it at import, or name it in the manifest: `apply = "install"`;'
+        fix='Nothing calls its `apply`: name it in the manifest, `apply = "install"`, or call it at import;'
         " if the patch is meant for other releases, claim them in `applies_to`.",
     ),
 )
 verdict = partial(registry.verdict, FAMILY, item="changes")
+
+
+# What running the patch changed, by release.
+Answers = Mapping[str, Mapping[str, Any]]
 
 
 # What a scope puts in place may show in a compile only, as a handler does.
@@ -40,36 +49,66 @@ def ask_dead_patch(context: CheckContext, at: Instance) -> Iterable[Verdict]:
     if not ran:
         raise NothingToJudge("does not run: judged by the check of its versions")
     inert = [torch for torch in ran if context.is_inert(torch)]
-    return [judge_changes(at.case, context.patch, ran, inert)]
+    return [judge_changes(at.case, context.patch, ran, inert), *_parts(context, at.case, ran)]
 
 
-def judge_changes(
-    case: Case, patch: Patch, answers: Mapping[str, Mapping[str, Any]], inert: Sequence[str] = ()
-) -> Verdict:
+def _parts(context: CheckContext, case: Case, together: Answers) -> Iterator[Verdict]:
+    """Where several calls install the patch, each of them alone."""
+    calls = context.patch.claims.apply if len(context.patch.claims.apply) > 1 else ()
+    for call in calls:
+        part = replace(context.patch, claims=replace(context.patch.claims, apply=(call,)))
+        ask = partial(context.ask, question="applies", device=SIMULATED, patch=part)
+        yield judge_part(case, part, {torch: ask(torch, version=torch) for torch in together}, together)
+
+
+def judge_part(case: Case, part: Patch, alone: Answers, together: Answers) -> Verdict:
+    """PG811 for what the other calls take back, PG221 for a call that changes nothing; by release, as `together`."""
+    (call,) = part.claims.apply
+    say = partial(verdict, case=case, fact=call, where=f"{shown(part.path)}:1", item="parts")
+    ran = {torch: answer for torch, answer in alone.items() if "failure" not in answer}
+    if not ran:
+        failure = failure_of(dict(next(iter(alone.values()))))
+        return say("PG211", Kind.NOTE, expected="runs alone", actual=failure.signature if failure else "")
+    gone = {
+        name for torch, answer in ran.items() for name in answer["changed"] if name not in together[torch]["changed"]
+    }
+    if gone:
+        actual = f"gone once all are called: {', '.join(sorted(gone))}"
+        return say("PG811", Kind.REGRESSED, expected="in place beside the others", actual=actual)
+    names = sorted({name for answer in ran.values() for name in replaced_names(part, answer)})
+    effects = sorted({effect["name"] for answer in ran.values() for effect in answer["effects"]} - {*names})
+    if names or effects:
+        return say("PG211", Kind.PASS, expected="a change of its own", actual=", ".join([*names, *effects]))
+    return say("PG221", Kind.REGRESSED, expected="a change of its own", actual=f"nothing on {', '.join(ran)}")
+
+
+def judge_changes(case: Case, patch: Patch, answers: Answers, inert: Sequence[str] = ()) -> Verdict:
     """PG221 where none of the answers, by release, tells of a change; PG211 otherwise.
 
     On the releases `inert` it is proved that there is none.
     """
     expected = "a change of torch, of its settings or of the process"
-    changing = [torch for torch, answer in answers.items() if answer["changed"] or answer["effects"]]
+    changing = [torch for torch, one in answers.items() if one["changed"] or one["effects"] or one["held"]]
     if changing:
-        actual = f"on {', '.join(changing)}"
+        held = sorted({name for answer in answers.values() for name in answer["held"]})
+        actual = f"on {', '.join(changing)}" + (f": {', '.join(held)}" if held else "")
         if inert:
             actual += f"; nothing on {', '.join(inert)}, so workloads are compiled there without the patch only"
         return verdict("PG211", Kind.PASS, case, "", expected, actual)
     if patch.claims.applies_to is not None and not any(is_claimed(patch, torch) for torch in answers):
         actual = f"gated out on {', '.join(answers)}, as {patch.claims.applies_to} claims"
         return verdict("PG211", Kind.PASS, case, "", expected, actual)
-    line, uncalled = _uncalled_function(patch.source)
+    uncalled = uncalled_installers(patch.source) if not patch.claims.apply else {}
     actual = f"nothing on {', '.join(answers)}"
-    if uncalled:
-        actual += f"; nothing in the file calls its function `{uncalled}`"
-    return verdict("PG221", Kind.REGRESSED, case, "", expected, actual, f"{shown(patch.path)}:{line}")
-
-
-def _uncalled_function(source: str) -> tuple[int, str]:
-    """Line and name of the last function at module level that nothing in the file names; (1, "") without one."""
-    tree = ast.parse(source)
-    named = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
-    found = [node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name not in named]
-    return (found[-1].lineno, found[-1].name) if found else (1, "")
+    place = f"{shown(patch.path)}:{next(iter(uncalled.values()), 1)}"
+    calls = sorted({name for answer in answers.values() for name in answer["calls"]})
+    if calls:
+        actual += f" that can be seen; it calls {', '.join(calls)}"
+        return verdict("PG221", Kind.ASSUMED, case, "", expected, actual, place)
+    if not uncalled:
+        return verdict("PG221", Kind.REGRESSED, case, "", expected, actual, place)
+    actual += f"; nothing in the file calls {', '.join(f'`{name}`' for name in uncalled)}"
+    names = json.dumps([*uncalled]) if len(uncalled) > 1 else f'"{next(iter(uncalled))}"'
+    advice = f"nothing calls its `apply`: name it in the manifest, `apply = {names}`; or call it at import"
+    commands = tuple(Command(name="gate", arguments=(f"{shown(patch.path)}::{name}",)) for name in uncalled)
+    return verdict("PG221", Kind.REGRESSED, case, "", expected, actual, place, advice=advice, commands=commands)

@@ -44,6 +44,32 @@ def source_of_part(text: str, part: Part, parts: list[Part]) -> str:
     return "\n".join(kept) + "\n"
 
 
+def uncalled_installers(text: str) -> dict[str, int]:
+    """Functions that assign to something imported, themselves or by another one, and that nothing in the file names.
+
+    Name -> line; of those that need no arguments.
+    """
+    tree = ast.parse(text)
+    imported = set(_imported(tree))
+    functions = {node.name: node for node in tree.body if isinstance(node, ast.FunctionDef)}
+    named = {
+        name: {each.id for each in ast.walk(node) if isinstance(each, ast.Name)} for name, node in functions.items()
+    }
+    installing = {name for name, node in functions.items() if any(_writes(node, imported))}
+    while grown := {name for name, names in named.items() if names & installing} - installing:
+        installing |= grown
+    used = {each.id for each in ast.walk(tree) if isinstance(each, ast.Name)}
+    return {
+        name: functions[name].lineno for name in functions if name in installing - used and _is_free(functions[name])
+    }
+
+
+def _is_free(function: ast.FunctionDef) -> bool:
+    arguments = function.args
+    optional = all(default is not None for default in arguments.kw_defaults)
+    return optional and len(arguments.posonlyargs + arguments.args) == len(arguments.defaults)
+
+
 def _lines(node: ast.stmt) -> range:
     return range(node.lineno, (node.end_lineno or node.lineno) + 1)
 

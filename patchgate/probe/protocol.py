@@ -283,6 +283,8 @@ class Applied(Changes):
     unseen: list[Effect]  #: Options that another thread reads otherwise.
     dead: list[Effect]  #: Environment variables without an effect.
     leaks: list[str]  #: Names changed outside the scope.
+    held: list[str]  #: Names that lead to the patch's code deep inside; looked for where nothing else was found.
+    calls: list[str]  #: Functions of torch that it calls for their effect; recorded where nothing at all was found.
     overwritten: list[Effect]  #: Settings of the user's that an import replaced.
     nested: list[str]  #: Names whose second replacement wraps the first.
 

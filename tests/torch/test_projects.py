@@ -1,50 +1,162 @@
-"""Patches as projects have them: a module of a package, run once and under its own name; a function called later."""
+"""Patches as projects have them: modules of packages, functions called later, stubs, whole modules; each run once."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from patchgate.checks.api import judge_api
+from patchgate.checks.effects import judge_effects
 from patchgate.inputs.devices import load_profile
+from patchgate.inputs.patch import load_patch
 from patchgate.model.paths import ROOT
-from patchgate.runner.client import Runner
+from patchgate.model.records import Case, Colour
+from patchgate.runner.client import Runner, loading
 
-ENGINE = ROOT / "fixtures" / "projects" / "serving" / "engine"
-TARGET = "torch._inductor.ir.StorageBox.should_realize_on_reuse"
+PROJECTS = ROOT / "fixtures" / "projects"
+LATE = "serving/engine/late.py"
+RUNTIME = "runtime/src/runtime/srt/utils/patch_torch.py"
+TUNING = "tuning/tuner/patching_utils.py"
+MIN_MAX = [f"torch._inductor.codegen.triton.TritonOverrides.{name}" for name in ("maximum", "minimum")]
+REALIZE = "torch._inductor.ir.StorageBox.should_realize_on_reuse"
+REDUCTIONS = "torch.multiprocessing.reductions"
+FREEZING = "torch._inductor.fx_passes.freezing_patterns"
 
 
-def applied(runner: Runner, torch: str, file: str, install: str | None = None) -> dict[str, Any]:
-    profile, path = load_profile("h200"), str(ENGINE / file)
-    return runner.ask(torch, "apply", patch=path, scope=None, install=install, version=torch, profile=profile)
+@dataclass(frozen=True, kw_only=True)
+class Expected:
+    """What a project's patch replaces on a release, and what is said of it."""
+
+    changed: list[str]
+    red: frozenset[str] = frozenset()  #: codes
+    perhaps: frozenset[str] = frozenset()  #: codes that are red on one of the releases
+    stubbed: tuple[str, ...] = ()
 
 
-def test_a_module_of_a_package_is_run_once_although_its_package_imports_it_first(torch: str, runner: Runner) -> None:
-    answer = applied(runner, torch, "env_override.py")
-    assert "failure" not in answer, answer
-    assert answer["changed"] == [TARGET]
+SERVING = [
+    "torch._inductor.graph.FALLBACK_ALLOW_LIST",
+    REALIZE,
+    "torch._inductor.ir.StorageBox._engine_patched",
+    "torch._inductor.lowering.FALLBACK_ALLOW_LIST",
+    "torch._inductor.pattern_matcher.fallback_node_due_to_unsupported_type",
+    "torch._inductor.scheduler.Scheduler.can_fuse",
+]
+EXPECTED = {
+    # Its environment variable and its option are effects that no manifest declares.
+    "serving/engine/env_override.py": Expected(changed=SERVING, red=frozenset({"PG208"})),
+    # Importing it runs its package, and that the other patch.
+    LATE: Expected(changed=[REALIZE], red=frozenset({"PG208"})),
+    RUNTIME: Expected(
+        changed=[f"{REDUCTIONS}._reduce_tensor_original", f"{REDUCTIONS}.reduce_tensor"],
+        stubbed=("runtime.kernels", "runtime.kernels.rebuild"),
+    ),
+    "training/trainer/compile/patch_backward.py": Expected(
+        changed=["torch._functorch.aot_autograd.default_partition", "torch._functorch.partitioners.default_partition"]
+    ),
+    # An option that is set holds in one thread from 2.12 on.
+    TUNING: Expected(
+        changed=["torch.nn.functional._plain_layer_norm", "torch.nn.functional.layer_norm"],
+        perhaps=frozenset({"PG214"}),
+    ),
+    # Files of torch import names that the module in its place has not.
+    "accelerator/npu_backend/patch_modules.py": Expected(
+        changed=[FREEZING, f"{FREEZING}.freezing_passes", f"sys.modules[{FREEZING}]"], red=frozenset({"PG103"})
+    ),
+    "quantization/quant/float8/_inductor_patch.py": Expected(changed=MIN_MAX),
+}
+
+
+def applied(runner: Runner, torch: str, file: str, question: str = "apply", **more: Any) -> dict[str, Any]:
+    how = loading(load_patch(PROJECTS / file)) | more
+    asked = {"targets": []} if question == "surface" else {"version": torch}
+    return runner.ask(torch, question, profile=load_profile("h200"), **how, **asked)
+
+
+@pytest.mark.parametrize("file", EXPECTED)
+def test_a_projects_patch_is_judged_where_it_lies(torch: str, runner: Runner, file: str) -> None:
+    patch, expected, case = load_patch(PROJECTS / file), EXPECTED[file], Case(torch=torch, patch="p")
+    answer = applied(runner, torch, file)
+    assert "failure" not in answer, answer["failure"]["detail"]
+    # More may be replaced beside them: behind a gate of one release, or by another patch that the package imports.
+    assert set(expected.changed) <= set(answer["changed"])
     assert answer["nested"] == []
+    assert tuple(use["name"] for use in answer["stubbed"] if use["by_patch"]) == expected.stubbed
+    surface = applied(runner, torch, file, "surface")
+    assert "failure" not in surface, surface["failure"]["detail"]
+    patch = replace(patch, claims=replace(patch.claims, targets=None)) if file == LATE else patch
+    verdicts = [*judge_effects(case, patch, answer, ""), *judge_api(case, patch, surface, "")]
+    red = {verdict.code for verdict in verdicts if verdict.colour is Colour.RED}
+    assert expected.red <= red <= expected.red | expected.perhaps, verdicts
 
 
 @pytest.mark.parametrize(
-    ("install", "changed"),
+    ("install", "installed"),
     [
-        (None, []),
-        ("Patches.install(False, name='cost')", []),
-        ("Patches.install(True, name='cost')", [TARGET]),
-        ("engine.late:Patches.install(True, name='cost')", [TARGET]),
+        ([], False),
+        (["Patches.install(False, name='cost')"], False),
+        (["Patches.install(True, name='cost')"], True),
+        (["engine.late:Patches.install(True, name='cost')"], True),
     ],
 )
 def test_a_patch_that_a_project_calls_later_is_installed_by_what_its_manifest_names(
-    torch: str, runner: Runner, install: str | None, changed: list[str]
+    torch: str, runner: Runner, install: list[str], installed: bool
 ) -> None:
     # Importing the package has run its other patch; what this one replaces is another function.
-    answer = applied(runner, torch, "late.py", install)
+    answer = applied(runner, torch, LATE, install=install)
     assert "failure" not in answer, answer
-    assert bool(answer["replacements"].get(TARGET)) is bool(changed)
+    assert bool(answer["replacements"].get(REALIZE)) is installed
+
+
+@pytest.mark.parametrize(
+    ("entry", "changed", "options"),
+    [
+        ("patch_layer_norm(compiled=False)", 2, []),
+        (
+            "tuner.patching_utils:patch_compile_options(debug=True)",
+            0,
+            ["torch._inductor.config.max_autotune_pointwise"],
+        ),
+        ("patch_nothing()", 0, []),
+    ],
+)
+def test_each_of_several_functions_is_a_part(
+    torch: str, runner: Runner, entry: str, changed: int, options: list[str]
+) -> None:
+    answer = applied(runner, torch, f"{TUNING}::{entry}")
+    assert len(answer["changed"]) == changed
+    assert [one["name"] for one in answer["effects"] if one["kind"] == "config"] == options
+
+
+def test_parts_of_one_file_are_installed_beside_each_other(torch: str, runner: Runner) -> None:
+    calls = load_patch(PROJECTS / TUNING).claims.apply
+    first, second = (load_patch(PROJECTS / f"{TUNING}::{call}") for call in calls)
+    answer = runner.ask(torch, "undone", profile=load_profile("h200"), **loading(second), after=[loading(first)])
+    assert answer["undone"] == []
 
 
 def test_what_installs_a_patch_and_is_not_there_is_the_failure_of_the_patch(torch: str, runner: Runner) -> None:
-    failure = applied(runner, torch, "late.py", "instal()")["failure"]
+    failure = applied(runner, torch, LATE, install=["instal()"])["failure"]
     assert failure["cause"] == "raised"
     assert "instal" in failure["signature"]
+
+
+def test_without_its_stubs_a_package_says_what_it_lacks(torch: str, runner: Runner) -> None:
+    failure = applied(runner, torch, RUNTIME, stubs=[])["failure"]
+    assert failure["signature"] == "ModuleNotFoundError: No module named 'fastserve'"
+
+
+def test_a_handler_in_a_thread_local_is_seen_and_a_call_into_cpp_is_named(
+    torch: str, runner: Runner, tmp_path: Path
+) -> None:
+    handler = tmp_path / "handler.py"
+    handler.write_text((ROOT / "fixtures" / "verdicts" / "PG211-sets-a-handler.py").read_text("utf-8"))
+    answer = applied(runner, torch, str(handler))
+    assert (answer["changed"], answer["calls"]) == ([], [])
+    assert any("threadlocal" in name for name in answer["held"])
+    handler.write_text("import torch\n\ntorch.set_float32_matmul_precision('high')\n")
+    answer = applied(runner, torch, str(handler))
+    assert (answer["changed"], answer["effects"], answer["held"]) == ([], [], [])
+    assert answer["calls"] == ["torch.set_float32_matmul_precision"]

@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from typing import cast
 
 from patchgate.probe.patch import effects, env_vars, inert, line_coverage, reachability
+from patchgate.probe.patch.beyond_snapshots import held_by_torch, recording_calls
 from patchgate.probe.patch.load import AGAIN, MODULE, AppliedPatch, faked_version, import_patch, place_of, run_patch
 from patchgate.probe.patch.snapshot import changes, reaches, take_snapshot
 from patchgate.probe.patch.stubs import uses
@@ -84,12 +85,18 @@ def apply(request: Apply, stage: Stage) -> Applied:
             "unseen": [] if scope else effects.unseen(written),
             "dead": env_vars.without_effect(written, path),
             "leaks": patched.leaks(before),
+            "held": [],
+            "calls": [],
             "overwritten": [],
             "nested": [],
         }
+        if not (changed or answer["effects"]):
+            answer["held"] = held_by_torch(module)
         stage("patch again")
         values = effects.set_by_user(written)
-        second = run_patch(path, request, AGAIN)
+        is_silent = not (changed or answer["effects"] or answer["held"])
+        with recording_calls(path if is_silent else None) as answer["calls"]:
+            second = run_patch(path, request, AGAIN)
         again = changes(before, take_snapshot())
         second.leave()
         answer["overwritten"] = effects.overwritten(written, values)

@@ -6,13 +6,14 @@ Only those whose body has lines of its own: a run is known by its lines. Reads t
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
 from patchgate.probe.protocol import Outcome
 
 #: From a line to the next one that ran in the same frame; to 0 where the frame ended.
 Jump = tuple[int, int]
+_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 # Kind -> outcome when the body runs, and when it does not.
 _WORDS = {"if": ("true", "false"), "loop": ("entered", "left")}
 
@@ -42,7 +43,7 @@ def branches(path: str) -> dict[str, list[Branch]]:
         tree = ast.parse(file.read())
     by_function = {}
     for node in ast.walk(tree):
-        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+        if isinstance(node, _FUNCTIONS):
             own = sorted(_branches_in(node), key=lambda branch: branch.first)
             if own:
                 by_function[f"{node.name}:{_first(node)}"] = own
@@ -85,3 +86,43 @@ def _first(node: ast.stmt) -> int:
     """The line on which a statement begins to run: that of its first decorator."""
     decorators: list[ast.expr] = getattr(node, "decorator_list", [])
     return min([node.lineno, *(decorator.lineno for decorator in decorators)])
+
+
+def lines_that_can_run(tree: ast.Module, ran: Collection[int]) -> set[int]:
+    """The lines of a patch that ran while it was installed, and those that can still run because of them.
+
+    A function can run where a line that ran, or one of a function that can, names it: as a name, an attribute or in a
+    text. What stands behind the gate of another release is left out.
+    """
+    live = {
+        line for node in ast.walk(tree) if isinstance(node, ast.stmt) for line in _header(node) if node.lineno in ran
+    }
+    definitions = [
+        node for node in ast.walk(tree) if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef))
+    ]
+    while True:
+        named = {name for node in ast.walk(tree) for name in _named(node) if getattr(node, "lineno", 0) in live}
+        bodies = {
+            line
+            for node in definitions
+            if node.name in named or (node.name.startswith("__") and node.lineno in live)
+            for line in range(node.lineno, (node.end_lineno or node.lineno) + 1)
+        }
+        if bodies <= live:
+            return live
+        live |= bodies
+
+
+def _header(node: ast.stmt) -> range:
+    """The lines of a statement without those of the statements in it."""
+    body = getattr(node, "body", None)
+    return range(node.lineno, body[0].lineno if body else (node.end_lineno or node.lineno) + 1)
+
+
+def _named(node: ast.AST) -> Iterator[str]:
+    if isinstance(node, ast.Name):
+        yield node.id
+    elif isinstance(node, ast.Attribute):
+        yield node.attr
+    elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+        yield node.value

@@ -11,10 +11,14 @@ import inspect
 import re
 import types
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
+import torch
 from torch.utils._config_module import ConfigModule
 
+from patchgate.probe.patch.branch_coverage import lines_that_can_run
+from patchgate.probe.patch.line_coverage import LinesRun, tracing
 from patchgate.probe.patch.load import run_patch
 from patchgate.probe.patch.snapshot import changes, take_snapshot
 from patchgate.probe.protocol import Finding, InspectSurface, Stage, Surface
@@ -26,15 +30,24 @@ def inspect_surface(request: InspectSurface, stage: Stage) -> Surface:
     with open(request["patch"], encoding="utf-8") as file:
         source = file.read()
     findings = [*_check_targets(request["targets"]), *_check_imports(source)]
+    ran = LinesRun()
     with fake_device(request["profile"]):
         before = take_snapshot()
         stage("patch")
-        run_patch(request["patch"], request)
+        with tracing(request["patch"], ran):
+            run_patch(request["patch"], request)
         changed = changes(before, take_snapshot())
     stage("surface")
+    live = lines_that_can_run(ast.parse(source), ran.lines)
+    # What the patch adds need not have been there, and what is for another release need not fit this one.
+    missing = {one["subject"] for one in _check_imports(source) if one["code"] != "PG105"}
+    findings = [one for one in findings if one["code"] not in ("PG103", "PG104") or one["subject"] in missing]
+    findings = [one for one in findings if one["line"] is None or one["code"] == "PG105" or one["line"] in live]
     for name, (original, replacement) in sorted(changed.items()):
         is_static = isinstance(replacement, staticmethod)
         original, replacement = (getattr(value, "__func__", value) for value in (original, replacement))
+        if name.startswith("sys.modules[") and isinstance(replacement, types.ModuleType):
+            findings += _check_module(source, original, replacement)
         # An entry of a registry is called by its op's schema, whatever its parameters are called.
         if callable(original) and callable(replacement) and not name.endswith("]"):
             findings += _check_signature(name, original, replacement)
@@ -112,6 +125,34 @@ def _check_signature(name: str, original: Any, replacement: Any) -> Iterator[Fin
         yield _finding("PG102", f"signature {name}", line, expected, f"{inspect.signature(replacement)}: {fault}")
     if not faults:
         yield _finding("PG105", f"signature {name}", line, expected, "compatible")
+
+
+def _check_module(source: str, old: Any, new: types.ModuleType) -> Iterator[Finding]:
+    """PG103 for each name that a module has lost by being replaced, and that files of torch import from it."""
+    line = next((number for number, text in enumerate(source.splitlines(), 1) if "sys.modules[" in text), None)
+    own = {key for key, value in vars(old).items() if getattr(value, "__module__", None) == old.__name__}
+    lost = {key for key in own if not hasattr(new, key)}
+    wanted = _importers(old.__name__, lost) if lost else {}
+    for name, file in sorted(wanted.items()):
+        subject, actual = f"attribute {old.__name__}.{name}", f"not in {new.__name__}, which replaces the module"
+        yield _finding("PG103", subject, line, f"exists: {file} imports it", actual)
+    if not wanted:
+        yield _finding("PG105", f"module {old.__name__}", line, "has what is imported from it", "has it")
+
+
+def _importers(module: str, names: set[str]) -> dict[str, str]:
+    """Name -> a file of torch that imports it from the module."""
+    last, root = module.rpartition(".")[2], Path(torch.__file__).parent
+    files: dict[str, str] = {}
+    for path in root.joinpath(*module.split(".")[1:2]).rglob("*.py"):
+        text = path.read_bytes()
+        if last.encode() not in text or not any(name.encode() in text for name in names):
+            continue
+        for node in ast.walk(ast.parse(text)):
+            if isinstance(node, ast.ImportFrom) and (node.module or "").rpartition(".")[2] == last:
+                found = {alias.name for alias in node.names} & names
+                files |= dict.fromkeys(found, str(path.relative_to(root.parent)))
+    return files
 
 
 def _covered(parameter: inspect.Parameter, any_args: bool, any_kwargs: bool) -> bool:

@@ -75,7 +75,7 @@ def import_patch(path: str, how: Loading, name: str = MODULE) -> types.ModuleTyp
     for folder in (*reversed(how.get("paths", ())), *([root] if dotted else ())):
         if folder not in sys.path:
             sys.path.insert(0, folder)
-    install_stubs(how.get("stubs", ()), path, (dotted or "").split("."), root)
+    install_stubs(how.get("stubs", ()), path, root)
     module = _MODULES.get(path)
     again = name == AGAIN and not installers
     if module is None or (again and dotted is None):

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import sys
 import types
 from collections.abc import Iterator
 from typing import Any
@@ -17,7 +18,9 @@ from patchgate.probe.patch.snapshot import Changes, Snapshot, with_wrapped
 
 def holders(changes: Changes, after: Snapshot) -> dict[str, list[str]]:
     """Changed name -> the names that still lead to its original."""
-    originals = {id(old): name for name, (old, _) in changes.items() if _is_code(old)}
+    originals = {
+        id(old): name for name, (old, _) in changes.items() if _is_code(old) and not _is_use(name, old, changes)
+    }
     new = {id(now) for _, now in changes.values()}
     leading: dict[str, list[str]] = {}
     for owner, attributes in after.items():
@@ -39,8 +42,16 @@ def holders(changes: Changes, after: Snapshot) -> dict[str, list[str]]:
     return {name: sorted(set(names)) for name, names in leading.items()}
 
 
+def _is_use(name: str, old: Any, changes: Changes) -> bool:
+    """Whether the name is one user's own copy, and what it was imported from stays: the others are left on purpose."""
+    owner, origin = name.rpartition(".")[0], str(getattr(old, "__module__", None))
+    defined = f"{origin}.{getattr(old, '__name__', '')}"
+    return owner in sys.modules and origin in sys.modules and owner != origin and defined not in changes
+
+
 def _is_code(value: Any) -> bool:
-    return isinstance(value, (types.FunctionType, type, staticmethod, classmethod, functools.partial, property))
+    kinds = (types.FunctionType, type, staticmethod, classmethod, functools.partial, property, types.ModuleType)
+    return isinstance(value, kinds)
 
 
 def _is_saved_original(key: Any) -> bool:

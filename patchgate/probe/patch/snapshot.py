@@ -17,6 +17,10 @@ from typing import Any
 from torch.utils._config_module import ConfigModule
 
 _IGNORED = {"__warningregistry__", "__builtins__", "__annotations__", "__doc__", "__file__", "__cached__"}
+# What tells modules apart, not what is in them.
+_IGNORED |= {"__name__", "__spec__", "__loader__", "__package__", "__path__", "__all__"}
+# The table in which a whole module is replaced by another one.
+_MODULES = "sys.modules[]"
 # Generated code finds a name among the builtins too.
 _CHANGEABLE = {"torch", "triton", "builtins"}
 # Larger containers are left out, for time. The largest of torch 2.11.0 has 3,140 items.
@@ -55,15 +59,12 @@ def _owners() -> Iterator[tuple[str, Any]]:
 
 def take_snapshot() -> Snapshot:
     """Every attribute of every owner, and one level into module-level dicts, lists and sets."""
-    taken: Snapshot = {}
+    taken: Snapshot = {_MODULES: {}}
     for dotted, owner in _owners():
-        attributes = {
-            key: value
-            for key, value in vars(owner).items()
-            if key not in _IGNORED and not isinstance(value, types.ModuleType)
-        }
+        attributes = {key: value for key, value in vars(owner).items() if key not in _IGNORED}
         taken[dotted] = attributes
         if isinstance(owner, types.ModuleType):
+            taken[_MODULES][dotted] = owner
             for key, value in attributes.items():
                 if f"{dotted}.{key}" in _BOOKKEEPING:
                     continue
@@ -77,10 +78,12 @@ def take_snapshot() -> Snapshot:
 def changes(before: Snapshot, after: Snapshot) -> Changes:
     """The attributes that are another object now.
 
-    Modules that only the patch imported are new, not changed. A registry's entry is named
+    Modules that only the patch imported are new, not changed. Of a module that another one replaces, what only one of
+    them has is not listed: `sys.modules[torch...]` says that it is another. A registry's entry is named
     `torch._inductor.lowering.lowerings[aten.silu.default]`, once, however many modules import the registry.
     """
     changed: Changes = {}
+    replaced = {name for name, old in before[_MODULES].items() if after[_MODULES].get(name, old) is not old}
     for dotted in _without_aliases(before, after):
         old, new = before[dotted], after[dotted]
         is_registry = dotted.endswith("[]")
@@ -89,7 +92,9 @@ def changes(before: Snapshot, after: Snapshot) -> Changes:
             was, now = old.get(key, _ABSENT), new.get(key, _ABSENT)
             if spaces is not None and _namespace(now) not in spaces:
                 continue
-            if was is not now and not isinstance(was, types.ModuleType) and not isinstance(now, types.ModuleType):
+            if was is now or (was is _ABSENT and isinstance(now, types.ModuleType)):
+                continue
+            if dotted not in replaced or not (was is _ABSENT or now is _ABSENT):
                 name = f"{dotted[:-1]}{key}]" if is_registry else f"{dotted}.{key}"
                 changed[name] = (None if was is _ABSENT else was, None if now is _ABSENT else now)
     return changed
@@ -99,7 +104,7 @@ def _without_aliases(before: Snapshot, after: Snapshot) -> Iterator[str]:
     """The names of both snapshots; of a registry under many names only one, that of the module that assigns it."""
     registries: dict[int, list[str]] = {}
     for dotted in before.keys() & after.keys():
-        if not dotted.endswith("[]"):
+        if not dotted.endswith("[]") or dotted == _MODULES:
             yield dotted
         elif not _same(before[dotted], after[dotted]):
             module, _, name = dotted[:-2].rpartition(".")

@@ -10,7 +10,7 @@ import importlib.machinery
 import os
 import sys
 import types
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from patchgate.probe.protocol import StubUse
@@ -23,14 +23,13 @@ _OBJECTS: dict[str, Stub] = {}
 _PASSED_THROUGH = (__file__, "<frozen importlib")
 
 
-def install_stubs(names: Iterable[str], patch: str, package: Sequence[str], root: str) -> None:
+def install_stubs(names: Iterable[str], patch: str, root: str) -> None:
     """Let each module of `names`, and what lies below it, be a stub, whether or not it is installed.
 
-    A package around the patch (`package` are the names down to it, from the folder `root`) becomes one that runs
-    nothing of its own; the modules below it are imported as they are.
+    A package of the patch's own project, a folder below `root`, runs nothing; the modules in it are as they are.
     """
-    around = {".".join(package[:depth]): os.path.join(root, *package[:depth]) for depth in range(1, len(package))}
-    wanted = {name: around.get(name) for name in names}
+    folders = {name: os.path.join(root, *name.split(".")) for name in names}
+    wanted = {name: folder if os.path.isdir(folder) else None for name, folder in folders.items()}
     if wanted and not any(isinstance(finder, _Finder) for finder in sys.meta_path):
         sys.meta_path.insert(0, _Finder(patch))
     for finder in sys.meta_path:
@@ -46,7 +45,7 @@ def uses() -> list[StubUse]:
 class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
     def __init__(self, patch: str) -> None:
         self.patch = patch
-        self.wanted: dict[str, str | None] = {}  # folder of the real package, where the patch lies in it
+        self.wanted: dict[str, str | None] = {}  # folder of the project's own package
 
     def find_spec(self, fullname: str, path: Any, target: Any = None) -> importlib.machinery.ModuleSpec | None:
         parents = [fullname[: at or None] for at in _ends(fullname)]

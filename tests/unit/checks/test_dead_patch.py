@@ -7,16 +7,20 @@ from typing import Any
 import pytest
 
 from patchgate.checks.context import CheckContext
-from patchgate.checks.dead_patch import ask_dead_patch, judge_changes
+from patchgate.checks.dead_patch import ask_dead_patch, judge_changes, judge_part
 from patchgate.checks.registry import Instance, NothingToJudge, all_checks
 from patchgate.model.records import Case, Claims, Kind, Patch, Verdict
 from patchgate.runner.run import Run
 
 CASE = Case(torch="2.11.0", patch="mine")
-NOTHING: dict[str, Any] = {"changed": [], "effects": []}
+NOTHING: dict[str, Any] = {"changed": [], "effects": [], "held": [], "calls": []}
+FAILED = {"failure": {"cause": "raised", "stage": "patch", "signature": "boom"}}
 CHANGED = NOTHING | {"changed": ["torch.a"]}
 SETTING = NOTHING | {"effects": [{"kind": "config", "name": "X"}]}
-SOURCE = "import torch\n\n\ndef helper():\n    pass\n\n\ndef apply():\n    helper()\n"
+SOURCE = (
+    "import torch\n\n\ndef helper():\n    torch.a = 1\n\n\ndef apply(level=1):\n    helper()\n"
+    "\n\ndef shown():\n    pass\n"
+)
 
 
 def judge(source: str = SOURCE, applies_to: str | None = None, **answers: dict[str, Any]) -> Verdict:
@@ -28,7 +32,28 @@ def judge(source: str = SOURCE, applies_to: str | None = None, **answers: dict[s
 def test_what_changes_nothing_anywhere_is_red_at_the_function_that_nothing_calls():
     verdict = judge(v2_11_0=NOTHING, v2_12_1=NOTHING)
     assert (verdict.code, verdict.kind, verdict.where) == ("PG221", Kind.REGRESSED, "/p/patch.py:8")
-    assert verdict.actual == "nothing on 2.11.0, 2.12.1; nothing in the file calls its function `apply`"
+    assert verdict.actual == "nothing on 2.11.0, 2.12.1; nothing in the file calls `apply`"
+    assert 'apply = "apply"' in verdict.advice
+    assert [str(command) for command in verdict.commands] == ["patchgate gate /p/patch.py::apply"]
+
+
+def test_every_function_that_would_replace_something_is_named():
+    verdict = judge(SOURCE + "\n\ndef other():\n    setattr(torch, 'b', 2)\n", v2_11_0=NOTHING)
+    assert 'apply = ["apply", "other"]' in verdict.advice
+    assert len(verdict.commands) == 2
+
+
+def test_a_change_inside_of_objects_is_a_change():
+    inside = NOTHING | {"held": ["torch.b.handlers[]"]}
+    verdict = judge(v2_11_0=inside)
+    assert (verdict.code, verdict.kind, verdict.actual) == ("PG211", Kind.PASS, "on 2.11.0: torch.b.handlers[]")
+
+
+def test_what_may_have_changed_something_in_cpp_is_grey_and_names_its_calls():
+    calling = NOTHING | {"calls": ["torch.set_float32_matmul_precision"]}
+    verdict = judge(v2_11_0=calling, v2_12_1=NOTHING)
+    assert (verdict.code, verdict.kind) == ("PG221", Kind.ASSUMED)
+    assert verdict.actual == "nothing on 2.11.0, 2.12.1 that can be seen; it calls torch.set_float32_matmul_precision"
 
 
 def test_what_calls_all_its_functions_is_red_at_its_first_line():
@@ -56,6 +81,24 @@ def test_a_scope_is_judged_by_its_own_check(scope, asked):
     assert all_checks()["dead_patch"].wanted(Run(folder="f", patch="p.py", rows={}), patch) is asked
 
 
+PART = Patch(id="p", path="/p/patch.py", source="", claims=Claims(title="P", apply=("first(1)",)))
+
+
+@pytest.mark.parametrize(
+    ("alone", "together", "code", "kind", "actual"),
+    [
+        (CHANGED, CHANGED, "PG211", Kind.PASS, "torch.a"),
+        (SETTING, NOTHING, "PG211", Kind.PASS, "X"),
+        (NOTHING, CHANGED, "PG221", Kind.REGRESSED, "nothing on 2.11.0"),
+        (CHANGED, NOTHING | {"changed": ["torch.b"]}, "PG811", Kind.REGRESSED, "gone once all are called: torch.a"),
+        (FAILED, CHANGED, "PG211", Kind.NOTE, "boom"),
+    ],
+)
+def test_each_call_is_judged_alone_and_beside_the_others(alone, together, code, kind, actual):
+    verdict = judge_part(CASE, PART, {"2.11.0": alone}, {"2.11.0": together})
+    assert (verdict.code, verdict.kind, verdict.actual, verdict.fact) == (code, kind, actual, "first(1)")
+
+
 class Answering:
     """In place of a runner: an answer to `apply` for each release."""
 
@@ -65,9 +108,6 @@ class Answering:
     def ask(self, torch: str, do: str, seconds: float | None = None, **request: Any) -> dict[str, Any]:
         assert do == "apply"
         return self.answers[torch]
-
-
-FAILED = {"failure": {"cause": "raised", "stage": "patch", "signature": "boom"}}
 
 
 def ask(torch: str, **answers: dict[str, Any]) -> list[Verdict]:

@@ -52,7 +52,7 @@ ANSWERS: dict[str, dict[str, Any]] = {
     "sentinel": {"facts": {}, "expected": {}},
     "apply": {
         **{"changed": ["torch.a"], "replacements": {"torch.a": [1]}, "holders": {}, "unreachable": []},
-        **{"nested": [], "effects": [], "stubbed": []},
+        **{"nested": [], "effects": [], "stubbed": [], "held": [], "calls": []},
     },
     "applies": {"changed": []},
     "surface": {"findings": []},

@@ -1,11 +1,12 @@
 """Conditions and loops of a text, and what the jumps of a run of it tell of them."""
 
+import ast
 import sys
 import textwrap
 
 import pytest
 
-from patchgate.probe.patch.branch_coverage import outcomes, taken
+from patchgate.probe.patch.branch_coverage import lines_that_can_run, outcomes, taken
 
 TEXT = textwrap.dedent(
     """\
@@ -91,3 +92,40 @@ def test_every_branch_has_two_outcomes_and_one_on_a_single_line_has_none(module)
 )
 def test_the_jumps_tell_how_each_came_out(module, call, told):
     assert taken(module, run(module, *call)) == told
+
+
+GATED = """import torch
+from acme import is_torch
+
+def helper():
+    from torch._a import for_both
+
+def for_2_9(self):
+    from torch._a import gone
+
+class Choices:
+    def pick(self):
+        helper()
+
+def unused():
+    for_2_9(None)
+
+if is_torch("2.9"):
+    torch.a = for_2_9
+else:
+    torch.b(
+        Choices,
+    )
+"""
+
+
+def test_what_stands_behind_the_gate_of_another_release_cannot_run():
+    lines = lines_that_can_run(ast.parse(GATED), {1, 2, 4, 7, 10, 11, 14, 17, 20})
+    assert {5, 12, 21} <= lines
+    assert not {8, 15, 18} & lines
+
+
+def test_a_name_in_a_text_or_an_attribute_lets_a_function_run():
+    text = "def a():\n    b = 1\n\ndef c():\n    d = 2\n\nsetattr(torch, 'x', getattr(me, 'a'))\nme.c()\n"
+    assert {2, 5} <= lines_that_can_run(ast.parse(text), {1, 4, 7, 8})
+    assert not {2, 5} & lines_that_can_run(ast.parse(text), {1, 4})

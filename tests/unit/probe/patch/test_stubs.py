@@ -37,7 +37,7 @@ def run(folder: Path, code: str) -> list[str]:
     sys.path[:0] = [{str(PACKAGE.parent)!r}, {str(folder)!r}]
     from patchgate.probe.patch.stubs import install_stubs, uses
     patch = {str(folder / "acme" / "patch.py")!r}
-    install_stubs(["acme", "acme._C", "flash"], patch, ["acme", "patch"], {str(folder)!r})
+    install_stubs(["acme", "acme._C", "flash"], patch, {str(folder)!r})
     """
     ended = subprocess.run([sys.executable, "-c", dedent(before) + dedent(code)], capture_output=True, text=True)
     assert ended.returncode == 0, ended.stderr

@@ -1,0 +1,102 @@
+"""Looks for what a patch does where no snapshot looks: inside objects of torch, in thread-locals, and in C++.
+
+Objects are searched for the patch's own code. What goes into C++ leaves no trace here, so the calls are named.
+"""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import sys
+import threading
+import types
+from collections import deque
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+# How deep an object is searched: a handler of a pattern of a list of passes is the sixth.
+_DEPTH = 7
+_TORCH = ("torch", "triton")
+_LEAVES = (int, float, str, bytes, complex, type(None), types.ModuleType, types.BuiltinFunctionType)
+
+
+def held_by_torch(module: types.ModuleType) -> list[str]:
+    """Names of torch that lead, through its objects, to a function, class or instance of the patch's package."""
+    package = module.__name__.partition(".")[0]
+    names: set[str] = set()
+    seen: set[int] = set()
+    # Breadth first, so that each is named by its shortest way.
+    todo = deque(
+        (value, f"{name}.{key}", 1)
+        for name, owner in list(sys.modules.items())
+        if name.partition(".")[0] in _TORCH and isinstance(owner, types.ModuleType)
+        for key, value in list(vars(owner).items())
+    )
+    while todo:
+        value, name, depth = todo.popleft()
+        if isinstance(value, _LEAVES) or id(value) in seen:
+            continue
+        seen.add(id(value))
+        kind = value if isinstance(value, (type, types.FunctionType)) else type(value)
+        if str(kind.__module__).partition(".")[0] == package:
+            names.add(name)
+        elif depth < _DEPTH and kind is not value:
+            todo += [(item, f"{name}{step}", depth + 1) for step, item in _parts(value)]
+    return sorted(names)
+
+
+def _parts(value: Any) -> Iterable[tuple[str, Any]]:
+    """What an object of torch's or a container holds, with the step that leads there."""
+    if isinstance(value, dict):
+        return [("[]", item) for item in list(value.values())]
+    if isinstance(value, (list, tuple, set, frozenset, deque)):
+        return [("[]", item) for item in list(value)]
+    if isinstance(value, threading.local):
+        return [(f".{key}", item) for key, item in vars(value).items()]
+    if type(value).__module__.partition(".")[0] in _TORCH:
+        return [(f".{key}", item) for key, item in list(getattr(value, "__dict__", {}).items())]
+    return ()
+
+
+@contextlib.contextmanager
+def recording_calls(path: str | None) -> Iterator[list[str]]:
+    """The functions of torch that the patch calls for their effect, once each; none without a path.
+
+    A call is for its effect where the patch drops the result, decorates with it or enters it.
+    """
+    names: list[str] = []
+    if path is None:
+        yield names
+        return
+    lines, called = _effect_lines(path), dict[str, None]()
+
+    def profile(frame: types.FrameType, event: str, argument: Any) -> None:
+        caller = frame.f_back if event == "call" else frame if event == "c_call" else None
+        if caller is None or caller.f_code.co_filename != path or caller.f_lineno not in lines:
+            return
+        module = frame.f_globals.get("__name__") if event == "call" else getattr(argument, "__module__", None)
+        name = frame.f_code.co_name if event == "call" else getattr(argument, "__name__", "")
+        if str(module).partition(".")[0] in _TORCH:
+            called[f"{module}.{name}"] = None
+
+    before = sys.getprofile()
+    sys.setprofile(profile)
+    try:
+        yield names
+    finally:
+        sys.setprofile(before)
+        names += called
+
+
+def _effect_lines(path: str) -> set[int]:
+    with open(path, "rb") as file:
+        tree = ast.parse(file.read())
+    nodes: list[ast.expr] = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call):
+            nodes.append(node.value)
+        elif isinstance(node, (ast.With, ast.AsyncWith)):
+            nodes += [item.context_expr for item in node.items]
+        elif isinstance(node, (ast.FunctionDef, ast.ClassDef)):
+            nodes += node.decorator_list
+    return {line for node in nodes for line in range(node.lineno, (node.end_lineno or node.lineno) + 1)}

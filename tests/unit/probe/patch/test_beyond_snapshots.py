@@ -1,0 +1,81 @@
+"""What a patch leaves inside objects of torch is found by its code; what it calls for an effect is named."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from textwrap import dedent
+
+from patchgate.model.paths import PACKAGE
+
+TORCH = """
+import threading
+
+class Pass:
+    def __init__(self):
+        self.patterns = {}
+
+class Other:
+    pass
+
+local = threading.local()
+passes = [Pass(), Pass()]
+
+def register(handler, key):
+    passes[1].patterns.setdefault(key, []).append(handler)
+    return handler
+
+def capability():
+    return 9
+
+class Handlers:
+    def set(self, value):
+        local.value = value
+
+V = Handlers()
+"""
+PATCH = """
+import torch
+
+class Choices(torch.Other):
+    pass
+
+def pattern(match):
+    pass
+
+if torch.capability() > 9:
+    torch.register(pattern, "never")
+level = torch.capability()
+"""
+
+
+def found(folder: Path, more: str) -> list[str]:
+    """What is held after the patch, and then what it calls, printed by a process with a small torch of our own."""
+    (folder / "torch.py").write_text(TORCH)
+    (folder / "mine.py").write_text(PATCH + dedent(more))
+    code = f"""
+    import sys
+    sys.path[:0] = [{str(PACKAGE.parent)!r}, {str(folder)!r}]
+    from patchgate.probe.patch.beyond_snapshots import held_by_torch, recording_calls
+    with recording_calls({str(folder / "mine.py")!r}) as calls:
+        import mine
+    print(*held_by_torch(mine))
+    print(*calls)
+    """
+    ended = subprocess.run([sys.executable, "-c", dedent(code)], capture_output=True, text=True)
+    assert ended.returncode == 0, ended.stderr
+    return ended.stdout.splitlines()
+
+
+def test_a_handler_in_a_thread_local_is_found(tmp_path: Path) -> None:
+    assert found(tmp_path, "torch.V.set(Choices())\n") == ["torch.local.value", "torch.set"]
+
+
+def test_a_pattern_in_a_pass_in_a_list_is_found(tmp_path: Path) -> None:
+    held, calls = found(tmp_path, "torch.register(pattern, 'a')\n")
+    assert (held, calls) == ("torch.passes[].patterns[][]", "torch.register")
+
+
+def test_questions_and_what_is_not_the_patchs_own_are_no_effect(tmp_path: Path) -> None:
+    assert found(tmp_path, "torch.passes[0].patterns['mine'] = level\n") == ["", ""]
