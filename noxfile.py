@@ -158,6 +158,14 @@ def tests(session: nox.Session) -> None:
 
 
 @nox.session(requires=requires(PREMERGE))
+def tests_nightly(session: nox.Session) -> None:
+    """What takes too long before a merge: every test on every row, played pipelines, mutated patches, the corpus."""
+    session.install("-e", ".[test]")
+    _test(session, "-m", "nightly or fuzz or pipeline")
+    _run(session, "python", "-m", "benchmarks.corpus", *_rows(session, PREMERGE))
+
+
+@nox.session(requires=requires(PREMERGE))
 def tests_ray(session: nox.Session) -> None:
     """Sweeps over a Ray cluster of two nodes; judged with torch too: nox -s tests_ray -- -m cluster"""
     session.install("-e", ".[test,ray]")

@@ -14,6 +14,9 @@ from patchgate.model.paths import ROOT
 from patchgate.model.records import Case
 from patchgate.runner.identity import read_environment
 
+pytestmark = pytest.mark.alternating
+
+
 FIVE = Path(__file__).parent / "five_targets.py"
 CASCADE = "residual_stack.h200.loads.max > 4"
 UPSTREAM = ROOT / "fixtures" / "patches" / "pytorch-176994" / "patch.diff"

@@ -27,6 +27,7 @@ def test_a_new_case_takes_one_folder_and_no_code(session, tmp_path):
     assert (result.outcome, result.found) == ("caught", ("PG210",)), result.faults
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("name", ["writes-into-torch", "reads-secrets", "kills-the-server", "deletes-temporary-files"])
 def test_a_hostile_patch_harms_nobody(session, run, torch, name, monkeypatch):
     monkeypatch.setenv(SECRET, "not to be seen")

@@ -20,6 +20,9 @@ from patchgate.model.serialization import failure_of
 from patchgate.runner.client import Runner
 from patchgate.runner.run import Run
 
+pytestmark = pytest.mark.alternating
+
+
 # A replaced lowering whose second rank does what stands in its middle.
 REPLACED = """import ctypes, os, subprocess, time
 import torch.distributed as dist

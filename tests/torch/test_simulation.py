@@ -19,6 +19,9 @@ from patchgate.model.serialization import Answer, fact_from, failure_of
 from patchgate.runner.client import Runner, request_for
 from patchgate.runs.fidelity import compare_sides
 
+pytestmark = pytest.mark.alternating
+
+
 WORKLOADS = load_workloads()
 
 

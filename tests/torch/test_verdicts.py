@@ -19,6 +19,9 @@ from patchgate.model.records import Case, Colour, Verdict
 from patchgate.runner.client import Runner
 from patchgate.runner.run import Limits, Run
 
+pytestmark = pytest.mark.alternating
+
+
 # Times are never asserted on a machine that others use: test_timing and the judge's own tests show PG61x.
 VERDICTS = sorted(p for p in (ROOT / "fixtures" / "verdicts").glob("*.py") if not p.name.startswith("PG61"))
 UNTIMED = [name for name, check in all_checks().items() if check.family != "latency"]
@@ -101,7 +104,7 @@ def instances(check: Check, context: CheckContext, torch: str, workloads: Sequen
     cases = check.cases(context.patch, torch) if check.cases else [
         Case(torch=torch, device=device, workload=workload, patch=context.patch.id)
         for device in (check.devices(context.run) if "device" in check.axes else [""])
-        for workload in (workloads if "workload" in check.axes else [""])
+        for workload in (workloads if "workload" in check.axes else [check.workload])
     ]  # fmt: skip
     return [Instance(case=case) for case in cases]
 
