@@ -6,7 +6,7 @@ What a rule says alike of several releases is one finding.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 
@@ -104,17 +104,19 @@ def finding_in_file(code: Code, path: str, span: Span, message: str, source: str
 
 
 def merged(findings: Iterable[Finding], path: str, known: Sequence[str], source: str) -> list[Finding]:
-    """One finding for all releases in which a rule says the same about the same place."""
+    """One finding for all releases in which a rule finds a fault at the same place: the newest's, others as detail."""
     groups: dict[tuple[object, ...], dict[str, Finding]] = {}
     for finding in findings:
-        key = (finding.span, finding.code, finding.message, finding.severity, finding.fix)
+        key = (finding.span, finding.code, finding.severity, finding.name)
         groups.setdefault(key, {}).setdefault(finding.releases[0], finding)
     lines, result = lines_of(source), []
     for group in groups.values():
         releases = tuple(version for version in known if version in group)
         last = group[releases[-1]]
         span, line, text = _in_characters(last.span, lines), _line(lines, last.span), show_releases(releases, known)
-        result.append(replace(last, path=path, span=span, line=line, releases=releases, shown_releases=text))
+        detail = "\n".join(filter(None, [*_told_before(group, last, known), last.detail]))
+        placed = replace(last, path=path, span=span, line=line, detail=detail)
+        result.append(replace(placed, releases=releases, shown_releases=text))
     return sorted(result, key=lambda each: (each.span, each.code, each.releases, each.message))
 
 
@@ -153,6 +155,16 @@ def _behind(gate: Span, notes: Sequence[Finding], source: str) -> Finding:
         detail="\n".join(shown),
         name="",
     )
+
+
+def _told_before(group: Mapping[str, Finding], last: Finding, known: Sequence[str]) -> Iterator[str]:
+    """`message [releases]` for each wording that the newest release no longer has."""
+    wordings: dict[str, list[str]] = {}
+    for version, finding in group.items():
+        wordings.setdefault(finding.message, []).append(version)
+    for message, versions in wordings.items():
+        if message != last.message:
+            yield f"{message} [{show_releases(versions, known)}]"
 
 
 def lines_of(source: str) -> list[str]:

@@ -58,16 +58,21 @@ def build(files: Iterable[tuple[str, str]], version: str, *, triton: str = "") -
 def _drop_unknown_names(built: ReleaseRecords) -> None:
     """Only calls of functions and classes, and only functions held, that the index knows are worth their place."""
     known: set[str] = set()
+    read: set[str] = set()
     for module in built.modules.values():
         known.update(module.functions, (name.rpartition(".")[2] for name in module.classes))
         for owner in module.classes.values():
             known.update(owner.functions)
+            read.update(owner.attributes, (each.name for each in owner.functions.values() if "property" in each.form))
     functions = {f"{module.name}.{name}" for module in built.modules.values() for name in module.functions}
     for name, module in built.modules.items():
         held = tuple((registry, origin) for registry, origin in module.held if origin in functions)
         built.modules[name] = replace(module, held=held)
     for name, calls in built.calls.items():
-        built.calls[name] = [(callee, site) for callee, site in calls if callee in known]
+        # A name that is an attribute too says nothing where it is only read.
+        built.calls[name] = [
+            (callee, site) for callee, site in calls if callee in known and (site.receiver != "=" or callee not in read)
+        ]
 
 
 def add(index: Index, version: str, fetch: Fetch) -> list[str]:

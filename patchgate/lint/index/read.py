@@ -142,9 +142,10 @@ def _call_site(module: str, function: str, arguments: str) -> CallSite:
     return CallSite(
         module=module,
         function=function,
-        positional=int(count.rstrip("*")),
+        positional=int(count.rstrip("*.:=")),
         keywords=tuple(keywords),
-        star=count.endswith("*"),
+        star="*" in count,
+        receiver=count.rstrip("*")[-1] if count.rstrip("*")[-1] in ".:=" else "",
     )
 
 

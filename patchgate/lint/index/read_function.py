@@ -81,6 +81,40 @@ def nodes_of(node: ast.AST) -> list[ast.AST]:
     return found
 
 
+def _receiver(called: ast.expr) -> str:
+    """As CallSite has it: `Class.f`, `cls.f` and `type(x).f` are called on a class."""
+    if not isinstance(called, ast.Attribute):
+        return ""
+    owner = called.value
+    if isinstance(owner, ast.Call):
+        return ":" if ast.unparse(owner.func) == "type" else "."
+    name = owner.attr if isinstance(owner, ast.Attribute) else getattr(owner, "id", "")
+    return ":" if name == "cls" or (name.lstrip("_")[:1].isupper() and not name.isupper()) else "."
+
+
+def values_in(node: ast.AST) -> set[str]:
+    """Last names of what is handed on and not called: arguments, elements, what is assigned, text that is a name."""
+    found: set[str] = set()
+    for each in nodes_of(node):
+        parts: list[ast.expr | None] = []
+        if isinstance(each, ast.Call):
+            parts = [*each.args, *(keyword.value for keyword in each.keywords)]
+        elif isinstance(each, (ast.Tuple, ast.List, ast.Set)):
+            parts = [*each.elts]
+        elif isinstance(each, ast.Dict):
+            parts = [*each.values]
+        elif isinstance(each, (ast.Assign, ast.AnnAssign, ast.Return)):
+            parts = [each.value]
+        elif isinstance(each, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+            parts = [*each.decorator_list]
+        for part in parts:
+            if isinstance(part, (ast.Name, ast.Attribute)):
+                found.add(part.attr if isinstance(part, ast.Attribute) else part.id)
+            elif isinstance(part, ast.Constant) and isinstance(part.value, str) and part.value.isidentifier():
+                found.add(part.value)
+    return found
+
+
 def calls_in(node: ast.AST, module: str, function: str) -> Iterator[tuple[str, CallSite, int]]:
     """(last name of the callee, call, line) for each call in `node`."""
     for each in nodes_of(node):
@@ -97,6 +131,7 @@ def calls_in(node: ast.AST, module: str, function: str) -> Iterator[tuple[str, C
                         keywords=tuple(keyword.arg for keyword in each.keywords if keyword.arg),
                         star=any(isinstance(argument, ast.Starred) for argument in each.args)
                         or any(keyword.arg is None for keyword in each.keywords),
+                        receiver=_receiver(called),
                     ),
                     each.lineno,
                 )

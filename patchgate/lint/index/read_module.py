@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator
 
 from patchgate.lint.index.definitions import DEFINITIONS, flat, is_overload
-from patchgate.lint.index.read_function import calls_in, nodes_of, read_function, spelled
+from patchgate.lint.index.read_function import calls_in, nodes_of, read_function, spelled, values_in
 from patchgate.lint.index.records import CallSite, Class, Function, Module
 
 Calls = list[tuple[str, CallSite]]
@@ -27,6 +27,9 @@ def read_module(name: str, tree: ast.Module, *, package: bool) -> tuple[Module, 
         for local, origin in reader.bound(each):
             reader.lazy.setdefault(local, origin)
     held = {(keeper, reader.origin(local)) for keeper, local in handed_over(tree)}
+    called = {callee for callee, _ in reader.calls}
+    handed_on = CallSite(module=name, function="", positional=0, receiver="=")
+    reader.calls += ((each, handed_on) for each in sorted(values_in(tree) - called))
     return reader.record(held=tuple(sorted(held)), makes_names=_makes_names(tree)), reader.calls
 
 

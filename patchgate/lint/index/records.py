@@ -11,16 +11,33 @@ SCOPE = (
     "torch._functorch",
     "torch._subclasses",
     "torch._higher_order_ops",
-    "torch.fx",
-    "torch.utils",
-    "torch.cuda",
-    "torch.compiler",
+    "torch._guards",
     "torch._ops",
+    "torch._library",
+    "torch._logging",
+    "torch._decomp",
+    "torch._refs",
+    "torch._prims",
+    "torch._prims_common",
+    "torch._meta_registrations",
+    "torch._export",
+    "torch._tensor",
+    "torch.autograd",
+    "torch.compiler",
+    "torch.cuda",
+    "torch.distributed",
+    "torch.export",
+    "torch.fx",
     "torch.library",
+    "torch.nn",
+    "torch.overrides",
+    "torch.utils",
     "triton.runtime",
     "triton.compiler",
     "triton.backends",
 )
+# Packages to which others add modules of their own: what is not there may come with another wheel.
+OPEN = ("triton.backends",)
 # Of these only the package's own __init__, not what lies below it.
 ALONE = ("triton",)
 
@@ -89,6 +106,8 @@ class CallSite:
     keywords: tuple[str, ...] = ()
     #: It has `*` or `**`.
     star: bool = False
+    #: On what: "" a plain name, "." an object or module, ":" a class; "=": it is handed on, not called.
+    receiver: str = ""
 
 
 @dataclass(kw_only=True)

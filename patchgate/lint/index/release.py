@@ -70,6 +70,11 @@ class Release:
         """Whether all of these have the same answer in both releases."""
         return all(self.ask(question, *about) == other.ask(question, *about) for question, about in questions)
 
+    def others(self) -> tuple[Release, ...]:
+        """All releases of the index, oldest first, with the same sources at hand; this one is one of them."""
+        known = self.index.sets.releases
+        return tuple(self if each == self.version else Release(self.index, each, self._sources) for each in known)
+
     def records(self) -> ReleaseRecords:
         """All of the release, as it was built."""
         names = [name for name, releases in self.index.modules.items() if releases & self._bit]
@@ -133,6 +138,10 @@ class Release:
 
     def calls(self, name: str) -> tuple[CallSite, ...]:
         """Calls of whatever has that last name."""
+        return tuple(site for site in self.uses(name) if site.receiver != "=")
+
+    def uses(self, name: str) -> tuple[CallSite, ...]:
+        """The same, and where it is handed on without a call."""
         return tuple(site for mask, site in self.index.calls_of(name) if mask & self._bit)
 
     def source(self, dotted: str) -> str | None:

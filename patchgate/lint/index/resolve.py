@@ -9,10 +9,13 @@ from typing import Protocol
 
 from patchgate.lint.index.records import Class, Function, Module
 
-# Bases outside the index that add no name a patch could mean.
-_PLAIN = frozenset(
-    ["abc.ABC", "typing.Generic", "typing.Protocol", "typing_extensions.Protocol", "enum.Enum", "typing.NamedTuple"]
-)
+# Bases outside the index -> the names that they bring.
+_PLAIN: dict[str, frozenset[str]] = {
+    **dict.fromkeys(["typing.Generic", "typing.Protocol", "typing_extensions.Protocol"], frozenset()),
+    "abc.ABC": frozenset({"register"}),
+    "enum.Enum": frozenset({"name", "value", "_name_", "_value_", "_missing_", "_member_map_", "_value2member_map_"}),
+    "typing.NamedTuple": frozenset({"_replace", "_asdict", "_make", "_fields", "_field_defaults", "count", "index"}),
+}
 # Imports that are followed; a circle of them ends here.
 _DEPTH = 8
 
@@ -103,9 +106,13 @@ def member(release: Modules, class_dotted: str, name: str) -> Found | None:
     todo, seen = [class_dotted], set()
     while todo:
         dotted = todo.pop(0)
-        if dotted in seen or dotted in _PLAIN or dotted == "builtins.object":
+        if dotted in seen or dotted == "builtins.object":
             continue
         seen.add(dotted)
+        if dotted in _PLAIN:
+            if name in _PLAIN[dotted]:
+                return Found(kind="attribute", origin=f"{dotted}.{name}")
+            continue
         if dotted.startswith("builtins."):
             if hasattr(getattr(builtins, dotted[9:], object), name):
                 return Found(kind="attribute", origin=f"{dotted}.{name}")

@@ -177,7 +177,8 @@ def _calls(calls: Mapping[int, list[tuple[str, CallSite]]], sets: ReleaseSets) -
     masks: dict[tuple[str, str], int] = defaultdict(int)
     for bit, sites in calls.items():
         for name, site in sites:
-            words = ",".join([f"{name}/{site.positional}{'*' if site.star else ''}", *site.keywords])
+            count = f"{name}/{site.positional}{site.receiver}{'*' if site.star else ''}"
+            words = ",".join([count, *site.keywords])
             masks[(site.function if name not in EVERYDAY else "") or "-", words] |= bit
     grouped: dict[tuple[str, str, int], list[str]] = defaultdict(list)
     for (function, words), mask in masks.items():

@@ -43,6 +43,8 @@ _FORMS = {"staticmethod": "static", "classmethod": "class", "property": "propert
 _FORMS |= {"cached_property": "cached-property", "functools.cached_property": "cached-property"}
 # What tells how a function is made: a test on it asks what torch has.
 _INTROSPECTION = frozenset({"__code__", "__defaults__", "__doc__", "__kwdefaults__", "__signature__"})
+# What the names of a module are kept in: of its options, and of any module.
+_TABLES = frozenset({"_config", "_default", "_allowed_keys", "__dict__"})
 # Functions that say nothing of their first argument when they come out true.
 _HARMLESS = frozenset({"len", "bool", "any", "all", "callable", "getattr", "print"})
 
@@ -231,6 +233,25 @@ def bind(target: ast.expr, value: Value, state: State, source: ast.expr | None =
         bind(target.value, UNKNOWN, state)
     else:
         read(target, state)
+        if isinstance(target, ast.Subscript):
+            define_entry(target.value, [target.slice], state)
+
+
+def define_entry(table: ast.expr, keys: Sequence[ast.expr], state: State) -> None:
+    """An entry of `config._config` or of `module.__dict__`: a name of that module from now on."""
+    if isinstance(table, ast.Call) and ast.unparse(table.func) in ("vars", "globals"):
+        holder = table.args[0] if table.args else None
+    elif isinstance(table, ast.Attribute) and table.attr in _TABLES:
+        holder = table.value
+    else:
+        return
+    owner = read(holder, replace(state, usage=Usage()))
+    dotted = owner.dotted if isinstance(owner, Symbol) else "*"
+    texts = [read(key, replace(state, usage=Usage())) for key in keys]
+    for text in texts:
+        name = str(text.values[0]) if isinstance(text, Known) and isinstance(text.values[0], str) else "*"
+        group, _, option = name.rpartition(".")
+        state.usage.define(f"{dotted}.{group}" if group else dotted, option, state.path)
 
 
 def rebind(owner: Value, name: str, value: Value, source: ast.expr | None, span: Span, state: State) -> None:
@@ -238,6 +259,8 @@ def rebind(owner: Value, name: str, value: Value, source: ast.expr | None, span:
     if isinstance(owner, Instance):
         # The patch's own mark on an object of torch: reading it back is no missing name.
         state.usage.define(owner.classes[0], name, state.path)
+    elif not isinstance(owner, Symbol):
+        state.usage.define("", name, state.path)
     if not isinstance(owner, Symbol) or owner.kind not in ("class", "module"):
         return
     presence, _, _ = state.release.ask(look_up, owner, name)
@@ -247,9 +270,9 @@ def rebind(owner: Value, name: str, value: Value, source: ast.expr | None, span:
     on_class, target = owner.kind == "class", f"{owner.dotted}.{name}"
     origin, original = state.release.ask(definition_of, owner, name)
     form = _form_of(source, value)
-    if isinstance(value, LocalFunction) and on_class and form != "static":
+    if isinstance(value, LocalFunction) and on_class and form not in ("static", "class"):
         value.receivers.add(owner.dotted)
-    state.usage.define(owner.dotted, name, state.path)
+    state.usage.define(owner.dotted, "*" if name == "__getattr__" else name, state.path)
     state.usage.rebindings.append(
         Rebinding(
             span=span,

@@ -105,7 +105,10 @@ class Reference(Use):
 
 @dataclass(frozen=True, kw_only=True)
 class Definition:
-    """A name that the patch itself puts on `owner`, after the first `after` references; `path` as in Reference."""
+    """A name that the patch itself puts on `owner`, after the first `after` references; `path` as in Reference.
+
+    An owner of "" is an object of unknown type, one of "*" anything at all; a name of "*" is one that is computed.
+    """
 
     owner: str
     name: str

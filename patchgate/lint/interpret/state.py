@@ -71,6 +71,8 @@ class State:
     #: As Reference has it.
     path: tuple[int, ...] = (0,)
     pending: dict[ast.AST, PendingFunction] = field(default_factory=dict)
+    #: `from __future__ import annotations`: nothing evaluates them.
+    postponed: bool = False
     #: How many calls deep in functions of the patch that are read for their value; `returned` is filled with it.
     inlined: int = 0
     returned: list[Value] = field(default_factory=list)

@@ -45,9 +45,14 @@ def interpret(
 ) -> Usage:
     """What a file does in one release. With `own`, names that it imports from its project's files are followed."""
     state = State(release=release, own=own, scope=Scope(file=file), reachability=reachability)
+    state = replace(state, postponed=any(_postpones(node) for node in tree.body))
     execute_block(tree.body, state)
     _execute_functions(state)
     return state.usage
+
+
+def _postpones(node: ast.stmt) -> bool:
+    return isinstance(node, ast.ImportFrom) and node.module == "__future__" and node.names[0].name == "annotations"
 
 
 def _execute_functions(state: State) -> None:
@@ -184,6 +189,11 @@ def execute_function(node: ast.FunctionDef | ast.AsyncFunctionDef, state: State)
     state.define(function)
     for part in (*node.decorator_list, *node.args.defaults, *node.args.kw_defaults):
         read(part, state)
+    if not state.postponed:
+        arguments = node.args
+        named = [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs, arguments.vararg, arguments.kwarg]
+        for annotation in (*(each.annotation for each in named if each is not None), node.returns):
+            read(annotation, state)
     if node.decorator_list:
         state.use(function)
     state.scope.assign(node.name, function)
@@ -199,6 +209,8 @@ def execute_class(node: ast.ClassDef, state: State) -> None:
     local = LocalClass(members=scope.names)
     state.scope.assign(node.name, local)
     for name, member in scope.names.items():
+        # An object of this class may stand wherever torch names one of its bases.
+        state.usage.define("", name, state.path)
         if isinstance(member, LocalFunction) and not name.startswith("__"):
             override(bases, name, member, state)
     if node.decorator_list or node.bases or not state.reachable:
@@ -233,7 +245,8 @@ def execute_assignment(node: ast.Assign, state: State) -> None:
 @execute.register(ast.AnnAssign)
 def execute_annotated_assignment(node: ast.AnnAssign, state: State) -> None:
     value = read(node.value, state)
-    read(node.annotation, state)
+    if not (state.postponed or state.path[0] or state.inlined):
+        read(node.annotation, state)
     promised = promised_by(node.annotation, state)
     if node.value is not None or isinstance(node.target, ast.Name):
         bind(node.target, value if promised is UNKNOWN else promised, state, node.value)

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import lru_cache
 
-from patchgate.lint.index.records import ALONE, SCOPE, Class, Function, Module
+from patchgate.lint.index.records import ALONE, OPEN, SCOPE, Class, Function, Module
 from patchgate.lint.index.release import Release
 from patchgate.lint.index.resolve import Found
 from patchgate.lint.interpret.references import Presence
@@ -54,6 +54,8 @@ def covered(release: Release, dotted: str) -> bool:
     owner, _, name = dotted.rpartition(".")
     if owner in ALONE:
         return owner in modules and name not in _BELOW_TRITON
+    if any(dotted.startswith(f"{each}.") and ".".join(dotted.split(".")[:3]) not in modules for each in OPEN):
+        return False
     return any(root in modules and (dotted == root or dotted.startswith(f"{root}.")) for root in SCOPE)
 
 
@@ -99,7 +101,9 @@ def look_up(release: Release, owner: Value, name: str) -> tuple[Presence, Value,
         return Presence.MAYBE, UNKNOWN, ""
     if owner.kind == "class":
         if name.startswith("__") and name.endswith("__"):
-            return Presence.MAYBE, UNKNOWN, owner.dotted
+            return Presence.MAYBE, _own_dunder(release, owner, name), owner.dotted
+        if hasattr(type, name):
+            return Presence.PRESENT, UNKNOWN, owner.dotted
         found = release.member(owner.dotted, name) or release.resolve(f"{owner.dotted}.{name}")
         if found is None:
             return Presence.MISSING, UNKNOWN, owner.dotted
@@ -107,6 +111,15 @@ def look_up(release: Release, owner: Value, name: str) -> tuple[Presence, Value,
     if owner.kind == "module":
         return _on_module(release, owner, name)
     return Presence.MAYBE, UNKNOWN, owner.dotted
+
+
+def _own_dunder(release: Release, owner: Symbol, name: str) -> Value:
+    """A special method that the class itself defines; what a dataclass makes is in no index."""
+    symbol = class_symbol(release, owner.dotted)
+    if symbol is None or name not in symbol.functions:
+        return UNKNOWN
+    found = release.member(owner.dotted, name)
+    return from_found(release, found, owner, bound=False) if found is not None else UNKNOWN
 
 
 def _presence(found: Found) -> Presence:

@@ -1,11 +1,17 @@
-"""PG115: the patch calls torch with arguments that the callee does not take. Quiet for unpacked arguments."""
+"""PG115: the patch calls torch with arguments that the callee does not take.
+
+Quiet for unpacked arguments, for what the patch replaces itself, and where a derived class takes them.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
 from patchgate.lint.findings import Finding, View
+from patchgate.lint.index.records import Function
 from patchgate.lint.index.signatures import misfit
+from patchgate.lint.interpret.references import Call
+from patchgate.lint.interpret.torch_names import class_symbol
 from patchgate.model.records import Code
 
 MISFIT = Code(
@@ -19,9 +25,26 @@ MISFIT = Code(
 
 def check(views: Sequence[View]) -> Iterator[Finding]:
     for view in views:
+        replaced = {rebinding.name for rebinding in view.usage.rebindings}
+        replaced |= {each.name for each in view.usage.definitions if each.owner == "*"}
         for call in view.usage.calls:
-            parameters = call.function.parameters[1:] if call.bound else call.function.parameters
-            problem = misfit(parameters, call.positional, call.keywords, starred=call.starred)
-            if call.reachable and problem is not None:
+            problem = _misfit(call, call.function)
+            if not call.reachable or problem is None or call.function.name in replaced:
+                continue
+            if not any(_misfit(call, other) is None for other in _derived(view, call)):
                 name = ".".join(call.dotted.split(".")[-2:])
                 yield view.finding(MISFIT, call.span, f"`{name}` {problem}", of=call)
+
+
+def _misfit(call: Call, function: Function) -> str | None:
+    parameters = function.parameters[1:] if call.bound else function.parameters
+    return misfit(parameters, call.positional, call.keywords, starred=call.starred)
+
+
+def _derived(view: View, call: Call) -> Iterator[Function]:
+    """The methods of derived classes that a call on an object may meet instead."""
+    owner, _, name = call.dotted.rpartition(".")
+    for each in view.release.subclasses(owner) if call.bound else ():
+        symbol = class_symbol(view.release, each)
+        if symbol is not None and name in symbol.functions:
+            yield symbol.functions[name]

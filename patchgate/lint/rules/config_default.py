@@ -8,6 +8,7 @@ from patchgate.lint.findings import Finding, Severity, View
 from patchgate.lint.interpret.references import Presence, Reference
 from patchgate.lint.interpret.torch_names import module_of
 from patchgate.model.records import Code
+from patchgate.model.versions import show_releases
 
 DEFAULT_DIFFERS = Code(
     code="PG117",
@@ -19,6 +20,7 @@ DEFAULT_DIFFERS = Code(
 
 
 def check(views: Sequence[View]) -> Iterator[Finding]:
+    known = [view.version for view in views]
     defaults: dict[str, dict[str, tuple[View, Reference, str]]] = {}
     for view in views:
         for reference in view.usage.references:
@@ -29,8 +31,12 @@ def check(views: Sequence[View]) -> Iterator[Finding]:
                     by_version.setdefault(view.version, (view, reference, text))
     for dotted, by_version in defaults.items():
         if len({text for _, _, text in by_version.values()}) > 1:
-            for view, reference, text in by_version.values():
-                message = f"default of `{dotted}` is `{text}`"
+            shown: dict[str, list[str]] = {}
+            for version, (_, _, text) in by_version.items():
+                shown.setdefault(text, []).append(version)
+            ranges = ", ".join(f"`{text}` {show_releases(versions, known)}" for text, versions in shown.items())
+            for view, reference, _ in by_version.values():
+                message = f"default of `{dotted}` differs: {ranges}"
                 yield view.finding(DEFAULT_DIFFERS, reference.span, message, severity=Severity.NOTE)
 
 

@@ -1,4 +1,6 @@
-"""PG118: who still holds the original after the rebinding. Quiet for methods, and for holders rebound too.
+"""PG118: who still holds the original after the rebinding.
+
+Quiet for methods, for holders that are rebound too, and for those that only pass the name on.
 
 Red where a module has it by name; a note for registries and tables, which the patch may fill anew itself.
 """
@@ -25,9 +27,12 @@ _SHOWN = 4
 def check(views: Sequence[View]) -> Iterator[Finding]:
     for view in views:
         rebound = {rebinding.target for rebinding in view.usage.rebindings}
+        anywhere = {each.name for each in view.usage.definitions if each.owner == "*"}
         for rebinding in view.usage.rebindings:
             if not rebinding.reachable or rebinding.on_class or rebinding.origin is None:
                 continue
+            if rebinding.name in anywhere:
+                continue  # it goes through modules that no text names
             registries = view.release.registries(rebinding.origin)
             if registries:
                 yield view.finding(
@@ -56,9 +61,22 @@ def _listed(names: Sequence[str]) -> str:
 
 
 def _holders(view: View, rebinding: Rebinding, origin: str) -> list[str]:
-    """Who keeps the original: for its home module, every importer; for a re-export nobody calls, its home."""
+    """Who keeps the original and uses it: for its home, importers; for a name that it is passed on by, its home.
+
+    A public package passes names on to users, and they are whom such a patch is for.
+    """
     home = rebinding.target.rpartition(".")[0]
+    users = {site.module for site in view.release.uses(rebinding.name)}
     if rebinding.target == origin:
-        return [name for name in view.release.holders(origin) if module_of(view.release, name) != home]
-    called_here = any(site.module == home for site in view.release.calls(rebinding.name))
-    return [] if called_here or rebinding.original is None else [origin]
+        held = {name: module_of(view.release, name) for name in view.release.holders(origin)}
+        return [name for name, module in held.items() if module != home and _uses(view, name, users)]
+    public = not any(part.startswith("_") for part in home.split("."))
+    if home in users or rebinding.original is None or public or module_of(view.release, origin) not in users:
+        return []
+    return [origin]
+
+
+def _uses(view: View, holder: str, users: set[str]) -> bool:
+    """Whether the module calls what it holds, or hands it on; under another name it may."""
+    module, name = module_of(view.release, holder), holder.rpartition(".")[2]
+    return module in users or any(site.module == module for site in view.release.uses(name))

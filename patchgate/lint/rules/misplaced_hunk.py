@@ -94,7 +94,8 @@ def _hunk_findings(hunk: Hunk, path: str, lines: Mapping[str, Sequence[str]]) ->
         if offset is None:
             what = "does not apply to" if lines[version] else "has no file"
             message = f"hunk {what} `{path}`"
-            yield Finding(code=DOES_NOT_APPLY.code, releases=(version,), span=span, message=message, evidence=evidence)
+            code = DOES_NOT_APPLY.code
+            yield Finding(code=code, releases=(version,), span=span, message=message, name=message, evidence=evidence)
         elif offset:
             yield Finding(
                 code=APPLIES_ELSEWHERE.code,

@@ -1,15 +1,19 @@
 """PG110, PG111, PG112, PG116: a module, name or option of torch does not exist, or has moved.
 
-Quiet in `try`, under guards, for a `__getattr__` that may answer, for methods of config modules, and for names that
-the patch itself has put there by then.
+Quiet in `try`, under guards, for a `__getattr__` that may answer, and for names that the patch itself has put there by
+then. An attribute or option that no release has is a note, unless a name is spelled nearly so: another file may add it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from difflib import get_close_matches
 
 from patchgate.lint.findings import Finding, Severity, View
+from patchgate.lint.index.records import Class, Module
+from patchgate.lint.index.release import Release
 from patchgate.lint.interpret.references import Definition, Presence, Reachability, Reference
+from patchgate.lint.interpret.torch_names import module_of
 from patchgate.model.records import Code
 
 MODULE_MISSING = Code(
@@ -41,24 +45,69 @@ OPTION_MISSING = Code(
     fix="Guard it with `hasattr(config, ...)`, or narrow the version gate.",
 )
 
+# How alike two spellings are when one is taken for a slip of the other.
+_NEAR = 0.84
+
 
 def check(views: Sequence[View]) -> Iterator[Finding]:
     homes = _homes(views)
     for view, reference in missing_references(views):
-        code, what, fix = NAME_MISSING, f"`{reference.name}` missing on `{reference.owner}`", ""
-        if reference.kind == "module":
-            code, what = MODULE_MISSING, f"module `{reference.dotted}` missing"
-        elif reference.kind == "config":
-            code, what = OPTION_MISSING, f"config option `{reference.dotted}` missing"
-        elif reference.kind == "name":
-            home = _new_home(view, reference, homes.get((reference.owner, reference.name), set()))
-            if home:
-                code, what = NAME_MOVED, f"`{reference.name}` moved to `{home}`"
-                fix = f"import it from `{home.rpartition('.')[0]}` there"
-        # Outside the gate a missing name is only worth knowing before someone widens the gate.
-        severity = Severity.RED if reference.reachable else Severity.NOTE
-        message = what + reference.why_not
-        yield view.finding(code, reference.span, message, severity=severity, fix=fix, of=reference)
+        yield _finding(view, reference, homes)
+
+
+def _finding(view: View, reference: Reference, homes: Mapping[tuple[str, str], set[str]]) -> Finding:
+    code, what, fix = NAME_MISSING, f"`{reference.name}` missing on `{reference.owner}`", ""
+    severity = Severity.RED if reference.reachable else Severity.NOTE
+    if reference.kind == "module":
+        code, what = MODULE_MISSING, f"module `{reference.dotted}` missing"
+    elif reference.kind == "config":
+        code, what = OPTION_MISSING, f"config option `{reference.dotted}` missing"
+    elif reference.kind == "name":
+        home = _new_home(view, reference, homes.get((reference.owner, reference.name), set()))
+        if home:
+            code, what = NAME_MOVED, f"`{reference.name}` moved to `{home}`"
+            fix = f"import it from `{home.rpartition('.')[0]}` there"
+    if reference.kind in ("attribute", "config") and not in_some_release(view, reference.owner, reference.name):
+        near = near_name(view, reference.owner, reference.name)
+        fix = f"did you mean `{near}`?" if near else "no indexed release has it: does another file add it?"
+        severity = severity if near else Severity.NOTE
+    # Outside the gate a missing name is only worth knowing before someone widens the gate.
+    return view.finding(code, reference.span, what + reference.why_not, severity=severity, fix=fix, of=reference)
+
+
+def in_some_release(view: View, owner: str, name: str) -> bool:
+    """Whether any indexed release has the name: on that module, or on that class, its bases or one derived from it."""
+    for release in view.release.others():
+        found = release.resolve(owner)
+        if found is None:
+            continue
+        if isinstance(found.symbol, Class):
+            if any(release.member(each, name) for each in (owner, *release.subclasses(owner))):
+                return True
+        elif release.resolve(f"{owner}.{name}") is not None or name in _options(release, owner):
+            return True
+    return False
+
+
+def near_name(view: View, owner: str, name: str) -> str:
+    """The name of that module or class that is spelled most like it; empty for none."""
+    found = view.release.resolve(owner)
+    symbol = found.symbol if found is not None else None
+    names = set(_options(view.release, owner))
+    if isinstance(symbol, (Class, Module)):
+        names |= {*symbol.functions, *symbol.attributes}
+    return next(iter(get_close_matches(name, sorted(names), n=1, cutoff=_NEAR)), "")
+
+
+def _options(release: Release, owner: str) -> Iterator[str]:
+    """The options of a config module, or of the group of that name in it."""
+    module = module_of(release, owner)
+    here = release.module(module)
+    group = owner[len(module) + 1 :]
+    for option in here.config if here is not None else ():
+        before, _, name = option.rpartition(".")
+        if before == group:
+            yield name
 
 
 def missing_references(views: Sequence[View]) -> Iterator[tuple[View, Reference]]:
@@ -83,9 +132,12 @@ def _defined_by_then(view: View, reference: Reference, at: int, definition: Defi
 
 def same_name(view: View, reference: Reference, owner: str, name: str) -> bool:
     """Whether a reference can mean `owner.name`: a class of the family counts as the owner, another module does not."""
+    if name == "*":
+        return reference.owner == owner or (owner == "*" and reference.kind == "config")
     if reference.name != name:
         return False
-    return reference.owner == owner or not {reference.owner, owner} & view.release.modules()
+    modules = view.release.modules()
+    return owner in ("*", reference.owner) or not {reference.owner, owner} & modules
 
 
 def _homes(views: Sequence[View]) -> dict[tuple[str, str], set[str]]:

@@ -1,7 +1,7 @@
-"""PG126: a function is assigned to a name that torch does not have.
+"""PG126: something is assigned to a name that torch does not have.
 
-Quiet for markers that are no functions, and for names that the patch itself reads: PG111 says so if it does so
-too early.
+Red where another release has the name; a name that none has is added by the patch: a note, with the name that is
+spelled nearly so. Quiet for marks that are no functions, and for names that the patch itself reads (PG111).
 """
 
 from __future__ import annotations
@@ -10,13 +10,13 @@ from collections.abc import Iterator, Sequence
 
 from patchgate.lint.findings import Finding, Severity, View
 from patchgate.lint.interpret.references import Presence, Reachability
-from patchgate.lint.rules.missing_name import same_name
+from patchgate.lint.rules.missing_name import in_some_release, near_name, same_name
 from patchgate.model.records import Code
 
 TARGET_MISSING = Code(
     code="PG126",
     title="target missing",
-    what="The patch assigns a function to a name that these releases do not have.",
+    what="The patch assigns to a name that these releases do not have.",
     why="It creates a new attribute that nothing in torch ever calls.",
     fix="Correct the name, or narrow the version gate to the releases that have it.",
 )
@@ -25,12 +25,18 @@ TARGET_MISSING = Code(
 def check(views: Sequence[View]) -> Iterator[Finding]:
     for view in views:
         for rebinding in view.usage.rebindings:
-            if rebinding.presence is not Presence.MISSING or rebinding.function is None:
+            if rebinding.presence is not Presence.MISSING or rebinding.reachability is Reachability.GUARDED:
                 continue
             owner = rebinding.target.rpartition(".")[0]
-            read = any(same_name(view, reference, owner, rebinding.name) for reference in view.usage.references)
-            if read or rebinding.reachability is Reachability.GUARDED:
+            if any(same_name(view, reference, owner, rebinding.name) for reference in view.usage.references):
                 continue
-            severity = Severity.RED if rebinding.reachable else Severity.NOTE
-            message = f"target `{rebinding.target}` missing{rebinding.why_not}"
-            yield view.finding(TARGET_MISSING, rebinding.span, message, severity=severity, of=rebinding)
+            if in_some_release(view, owner, rebinding.name):
+                severity, fix = Severity.RED if rebinding.reachable else Severity.NOTE, ""
+                message = f"target `{rebinding.target}` missing{rebinding.why_not}"
+            else:
+                near = near_name(view, owner, rebinding.name)
+                if rebinding.function is None and not near:
+                    continue  # a mark of the patch's own
+                severity, fix = Severity.NOTE, f"did you mean `{near}`?" if near else ""
+                message = f"adds a name: no indexed release has `{rebinding.target}`"
+            yield view.finding(TARGET_MISSING, rebinding.span, message, severity=severity, fix=fix, of=rebinding)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from patchgate.lint.findings import Finding, Severity, View
 from patchgate.lint.index.read_function import parameters_of
@@ -62,10 +62,22 @@ class _Pair:
     def text(self) -> str:
         return f"{'override' if self.rebinding.inherited else 'replacement'} of `{self.rebinding.short_target}`"
 
+    def fitting(self) -> list[CallSite]:
+        """Calls in torch that fit torch's own function: those of its namesakes mostly do not."""
+        form, theirs = self.original.form, self.original.parameters
+        return [site for site in self.sites if _misfit(self._passed(form, site, theirs), site) is None]
+
     def misfits(self) -> list[tuple[CallSite, str]]:
         """Calls in torch that fit torch's own function and not the replacement, and why."""
-        fitting = [site for site in self.sites if _misfit(self.theirs, site) is None]
-        return [(site, problem) for site in fitting if (problem := _misfit(self.ours, site))]
+        form, own = self.rebinding.form or "method", parameters_of(self.function.args)
+        judged = [(site, _misfit(self._passed(form, site, own), site)) for site in self.fitting()]
+        return [(site, problem) for site, problem in judged if problem]
+
+    def _passed(self, form: str, site: CallSite, parameters: Sequence[Parameter]) -> Sequence[Parameter]:
+        """The parameters that are left to the arguments of a call, by how the function is bound and what it is on."""
+        bound = form == "class" or (form == "method" and site.receiver != ":")
+        takes = self.rebinding.on_class and bound and parameters and not parameters[0].kind.startswith("var-")
+        return parameters[1:] if takes else parameters
 
     def evidence(self, sites: Sequence[CallSite]) -> str:
         sites = list({(site.module, site.function): site for site in sites}.values())
@@ -104,8 +116,20 @@ def _pair(view: View, rebinding: Rebinding, original: Function, function: Functi
         function=function,
         theirs=original.parameters[int(rebinding.on_class and original.form in ("method", "class")) :],
         ours=ours,
-        sites=view.release.calls(rebinding.name),
+        sites=_sites(view, rebinding, original),
     )
+
+
+def _sites(view: View, rebinding: Rebinding, original: Function) -> list[CallSite]:
+    """Calls in torch that may be meant: a method is called on something; Python calls special ones itself."""
+    if not rebinding.on_class:
+        return [site for site in view.release.calls(rebinding.name) if site.receiver != ":"]
+    if rebinding.name == "__init__":
+        made = view.release.calls(rebinding.target.split(".")[-2])
+        return [replace(site, receiver=".") for site in made]
+    if rebinding.name.startswith("__") or original.form in ("property", "cached-property"):
+        return []
+    return [site for site in view.release.calls(rebinding.name) if site.receiver]
 
 
 def _called_on_class(original: Function, rebinding: Rebinding) -> bool:
@@ -124,8 +148,9 @@ def _form(pair: _Pair) -> Iterator[Finding]:
     severity = Severity.RED
     if rebinding.on_class and not same_kind:
         problem = f"is {_FORM_TEXT[wanted]} in torch, the replacement {_FORM_TEXT[rebinding.form]}"
-        if _called_on_class(original, rebinding) and not pair.misfits():
-            problem, severity = f"{problem}: it fits calls on the class, not on objects", Severity.NOTE
+        called = "property" not in f"{wanted} {rebinding.form}"
+        if called and not pair.misfits():
+            problem, severity = f"{problem}: it fits the calls in torch, not those on everything", Severity.NOTE
     elif original.is_async != isinstance(pair.function, ast.AsyncFunctionDef):
         problem = f"is {'async' if original.is_async else 'not async'} in torch"
     else:
@@ -172,8 +197,7 @@ def _order(pair: _Pair) -> Iterator[Finding]:
     moved = [(at, name) for at, name in wanted if places.get(name, at) != at]
     if not moved:
         return
-    proof = [site for site in pair.sites if site.positional > moved[0][0] and not site.star]
-    proof = [site for site in proof if _misfit(pair.theirs, site) is None]
+    proof = [site for site in pair.fitting() if site.positional > moved[0][0] and not site.star]
     names = ", ".join(f"`{name}`" for _, name in moved)
     yield pair.view.finding(
         SIGNATURE_DRIFT,

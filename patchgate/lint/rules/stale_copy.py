@@ -1,18 +1,22 @@
 """PG122: the body of the replaced function is another one in some release where the patch applies.
 
-Red when the override is a copy of one of its bodies, which takes the later edits away again; else a note.
-Quiet for an override that calls the original.
+Red when the override is a copy of an older body, which takes the later edits away again; else a note: a body of a newer
+release is a backport. Quiet for an override that calls the original. Bodies of all indexed releases are compared.
 """
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
+from packaging.version import Version
+
 from patchgate.lint.findings import Finding, Severity, View
 from patchgate.lint.index.read_function import fingerprint
+from patchgate.lint.index.records import Function
+from patchgate.lint.index.release import Release
 from patchgate.lint.interpret.references import FunctionNode, Rebinding
 from patchgate.lint.similarity import COPY, body_of, edits_lost, likeness, three_way
 from patchgate.model.records import Code
@@ -54,9 +58,13 @@ class _Pair:
 
 @dataclass(frozen=True, kw_only=True)
 class _Base:
-    """The upstream body that the override was copied from; no text where no sources are at hand."""
+    """The upstream body that the override was copied from; no text where no sources are at hand.
+
+    `releases` has it in words, `newest` the last of them.
+    """
 
     body: str
+    newest: str
     releases: str
     text: str | None
 
@@ -71,13 +79,14 @@ def check(views: Sequence[View]) -> Iterator[Finding]:
     for pairs in by_target.values():
         applied = [pair for pair in pairs if pair.view.claimed and pair.rebinding.reachable]
         applied = [pair for pair in applied if not pair.calls_original()]
-        if not applied or len({pair.body for pair in pairs}) == 1:
+        bodies = _bodies(applied[-1]) if applied else {}
+        if len(bodies) < 2:
             continue
-        base = _base(pairs, applied)
+        base = _base(bodies, applied[-1])
         if base is None:
             yield from _changed(applied)
         else:
-            yield from (finding for pair in applied if pair.body != base.body for finding in _stale(pair, base))
+            yield from (finding for pair in applied if pair.body != base.body for finding in _differing(pair, base))
 
 
 def _changed(applied: Sequence[_Pair]) -> Iterator[Finding]:
@@ -91,29 +100,44 @@ def _changed(applied: Sequence[_Pair]) -> Iterator[Finding]:
         yield pair.view.finding(BODY_CHANGED, pair.rebinding.span, message, severity=Severity.NOTE, fix=fix)
 
 
-def _base(pairs: Sequence[_Pair], applied: Sequence[_Pair]) -> _Base | None:
+def _bodies(pair: _Pair) -> dict[str, list[Release]]:
+    """Fingerprint of each body that the target has had -> its releases, those that are not judged too."""
+    owner, _, name = pair.rebinding.target.rpartition(".")
+    bodies: dict[str, list[Release]] = {}
+    for release in pair.view.release.others():
+        found = release.member(owner, name) if pair.rebinding.on_class else release.resolve(pair.rebinding.target)
+        if found is not None and isinstance(found.symbol, Function):
+            bodies.setdefault(found.symbol.body, []).append(release)
+    return bodies
+
+
+def _base(bodies: Mapping[str, list[Release]], pair: _Pair) -> _Base | None:
     """The body that the override repeats to the letter, else the one most like it, if that is like enough."""
-    by_body: dict[str, list[_Pair]] = {}
-    for pair in pairs:
-        by_body.setdefault(pair.body, []).append(pair)
+    known = pair.view.release.index.sets.releases
+    origin = pair.rebinding.origin or pair.rebinding.target
+    texts = {body: body_of(same[-1].source(origin) or "") for body, same in bodies.items()}
 
     def base(body: str) -> _Base:
-        versions = [pair.view.version for pair in by_body[body]]
-        releases = show_releases(versions, [pair.view.version for pair in pairs])
-        return _Base(body=body, releases=releases, text=by_body[body][-1].text())
+        versions = [release.version for release in bodies[body]]
+        shown = show_releases(versions, known)
+        return _Base(body=body, newest=versions[-1], releases=shown, text=texts[body] or None)
 
-    node = applied[0].function
-    if not isinstance(node, ast.Lambda) and fingerprint(node) in by_body:
+    node = pair.function
+    if not isinstance(node, ast.Lambda) and fingerprint(node) in bodies:
         return base(fingerprint(node))
-    override = applied[0].override()
-    texts = {body: same[-1].text() for body, same in by_body.items()}
+    override = pair.override()
     alike = {body: likeness(text, override) for body, text in texts.items() if text}
-    best = max(alike, key=lambda body: alike[body], default=None)
+    # Of bodies that are equally like it the newest: nothing shows that an older one was the base.
+    best = max(reversed(alike), key=lambda body: alike[body], default=None)
     return base(best) if best is not None and alike[best] >= COPY else None
 
 
-def _stale(pair: _Pair, base: _Base) -> Iterator[Finding]:
+def _differing(pair: _Pair, base: _Base) -> Iterator[Finding]:
     now, name = pair.text(), pair.rebinding.short_target
+    if Version(base.newest) > Version(pair.view.version):
+        message = f"override of `{name}` is the body of {base.releases}, brought to an older release"
+        yield pair.view.finding(BODY_CHANGED, pair.rebinding.span, message, severity=Severity.NOTE)
+        return
     message, detail = f"override of `{name}` is the body of {base.releases}, which is another one here", ""
     fix = "port the edits (`--fetch --details` shows them)"
     if now is not None and base.text is not None:

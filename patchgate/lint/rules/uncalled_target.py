@@ -1,4 +1,7 @@
-"""PG119: no call in torch goes to the replaced name. Red when other releases do call it, else a note."""
+"""PG119: no call in torch goes to the replaced name.
+
+Red when other releases call it; a note when none does, or when much of its class has no caller in Python.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,7 @@ from collections.abc import Iterator, Sequence
 
 from patchgate.lint.findings import Finding, Severity, View
 from patchgate.lint.interpret.references import Rebinding
+from patchgate.lint.interpret.torch_names import class_symbol
 from patchgate.model.records import Code
 
 UNCALLED_TARGET = Code(
@@ -17,21 +21,32 @@ UNCALLED_TARGET = Code(
 )
 # Dispatched by name, by torch or by Python itself; no call site spells them out.
 _DISPATCHED = ("__", "visit_", "codegen_", "_print_", "call_")
+# How large a part of a class's methods nothing calls when C, or a table of names, calls them.
+_UNCALLED = 0.3
 
 
 def check(views: Sequence[View]) -> Iterator[Finding]:
-    called = {
-        rebinding.target for view in views for rebinding in view.usage.rebindings if view.release.calls(rebinding.name)
-    }
     for view in views:
         for rebinding in view.usage.rebindings:
             if not rebinding.reachable or not _is_called_by_name(rebinding):
                 continue
-            if view.release.calls(rebinding.name) or view.release.holders(rebinding.target):
+            release = view.release
+            if release.uses(rebinding.name) or release.holders(rebinding.target):
                 continue
-            severity = Severity.RED if rebinding.target in called else Severity.NOTE
+            called = any(site.receiver != "=" for _, site in release.index.calls_of(rebinding.name))
+            severity = Severity.RED if called and not _called_from_outside(view, rebinding) else Severity.NOTE
             message = f"nothing in torch calls `{rebinding.short_target}`"
             yield view.finding(UNCALLED_TARGET, rebinding.span, message, severity=severity, of=rebinding)
+
+
+def _called_from_outside(view: View, rebinding: Rebinding) -> bool:
+    """Whether many methods of the class have no caller in Python either."""
+    symbol = class_symbol(view.release, (rebinding.origin or rebinding.target).rpartition(".")[0])
+    if symbol is None:
+        return False
+    names = [name for name in symbol.functions if not name.startswith("__")]
+    uncalled = sum(not view.release.uses(name) for name in names)
+    return uncalled > 2 and uncalled >= _UNCALLED * len(names)
 
 
 def _is_called_by_name(rebinding: Rebinding) -> bool:

@@ -21,7 +21,7 @@ def fetch(project: str, requirement: str, wanted: Wanted) -> Fetched:
     if project == "triton":
         assert requirement == "~=3.8.0"
         return Fetched(version="3.8.1", files=[("triton/runtime/jit.py", "class JITFunction: ...\n")], bytes_read=5)
-    assert requirement in ("==2.8", "==2.8.0") and wanted("torch/fx/a.py") and not wanted("torch/nn/a.py")
+    assert requirement in ("==2.8", "==2.8.0") and wanted("torch/fx/a.py") and not wanted("torch/onnx/a.py")
     return Fetched(
         version="2.8.0",
         files=[("torch/fx/a.py", "def f(x, y, z): ...\n")],

@@ -22,23 +22,24 @@ RED = "import torch._inductor.old\n"
 
 
 def test_text_points_at_the_place(run: Run, tmp_path: Path) -> None:
-    (tmp_path / "p.py").write_text("from torch._inductor.ir import Box\nBox.absent\n")
+    (tmp_path / "p.py").write_text("from torch._inductor.ir import Box\nBox.should_realise\n")
     result = run("p.py")
     assert result.exit_code == 1
     assert result.output == (
-        "p.py:2:5: PG111 `absent` missing on `torch._inductor.ir.Box` [every release]\n"
-        "    Box.absent\n"
-        "        ^^^^^^\n"
+        "p.py:2:5: PG111 `should_realise` missing on `torch._inductor.ir.Box` [every release];"
+        " did you mean `should_realize`?\n"
+        "    Box.should_realise\n"
+        "        ^^^^^^^^^^^^^^\n"
         "1 linted against 3 (2.10.0 to 2.13.0): 1 red, 0 notes\n"
     )
 
 
 def test_what_nobody_sees_is_shown_and_a_long_line_cut(run: Run, tmp_path: Path) -> None:
-    line = f"x = '\u202e\x07'; Box.absent; y = '{'z' * 9000}'\n"
+    line = f"x = '\u202e\x07'; Box.should_realise; y = '{'z' * 9000}'\n"
     (tmp_path / "p.py").write_text(f"from torch._inductor.ir import Box\n{line}")
     _, shown, caret, told = run("p.py").output.splitlines()
-    assert shown.startswith(r"    x = '\u202e\x07'; Box.absent; y = 'zzz") and shown.endswith("zz ...")
-    assert (len(shown) < 200, shown.index("absent"), caret.strip()) == (True, caret.index("^"), "^" * 6)
+    assert shown.startswith(r"    x = '\u202e\x07'; Box.should_realise; y = 'zzz") and shown.endswith("zz ...")
+    assert (len(shown) < 200, shown.index("should_realise"), caret.strip()) == (True, caret.index("^"), "^" * 14)
     assert told.endswith("1 red, 0 notes")
 
 

@@ -22,3 +22,28 @@ def test_registries_keep_the_original() -> None:
         "3: PG118 note the original stays registered by `torch._inductor.ir.register_lowering` [2.11]"
     )
     assert "PG118" not in codes(source)
+
+
+def test_a_module_that_only_passes_the_name_on_keeps_nothing() -> None:
+    source = "import torch._inductor.ir as ir\ndef f(x, *args, **kwargs): ...\nir.strides = f\n"
+    sources = toy_sources()
+    sources["torch._inductor.graph"] = sources["torch._inductor.graph"].replace("strides(1, 2)", "1")
+    assert codes(source, (toy_release("2.11.0", sources),)) == []
+    for use in ("each(strides)", "{1: strides}"):
+        text = {**sources, "torch._inductor.graph": sources["torch._inductor.graph"] + f"table = {use}\n"}
+        told = found(source, (toy_release("2.11.0", text),))
+        assert [each for each in told if "PG118 red" in each] != []
+
+
+def test_the_place_for_users_is_no_bad_place_and_a_private_one_is() -> None:
+    sources = {"torch.fx.a": "def f(): ...\ndef use(): f()\n", "torch._dynamo.b": "from torch.fx.a import f\n"}
+    sources |= {"torch.fx": "from torch.fx.a import f\n", "torch.fx.c": "x = 1\n"}
+    release = (toy_release("2.11.0", sources),)
+    assert codes("import torch.fx\ntorch.fx.f = lambda: 1\n", release) == []
+    assert codes("import torch._dynamo.b as b\nb.f = lambda: 1\n", release) == ["PG118"]
+
+
+def test_a_patch_that_walks_all_modules_reaches_every_holder() -> None:
+    source = "import sys\nimport torch._inductor.ir as ir\ndef f(x, *args, **kwargs): ...\nir.strides = f\n"
+    walk = "for module in list(sys.modules.values()):\n    setattr(module, 'strides', f)\n"
+    assert (codes(source), codes(source + walk)) == (["PG118"], [])

@@ -122,3 +122,96 @@ def test_config_options() -> None:
     quiet = "from torch._inductor import config\nif hasattr(config, 'old_option'):\n    config.old_option = 2\n"
     assert codes(quiet) == []
     assert codes("from torch._inductor import config\nconfig.threshold\nconfig.save_config()\n") == []
+
+
+ADDED = "from torch._inductor import config\n{0}config.patch(mine=True)\n"
+
+
+@pytest.mark.parametrize(
+    "adds",
+    [
+        "config._config['mine'] = entry()\n",
+        "config._config.update({'mine': entry()})\n",
+        "config._config.setdefault('mine', entry())\n",
+        "for name in options:\n    config._config[name] = entry()\n",
+        "config.__dict__['mine'] = 1\n",
+        "vars(config)['mine'] = 1\n",
+        "object.__setattr__(config, 'mine', 1)\n",
+        "install_config_module(config)\n",
+        "def add(module, name):\n    module._config[name] = entry()\nadd(config, 'mine')\n",
+    ],
+)
+def test_an_option_that_the_patch_adds_is_not_missing(adds: str) -> None:
+    assert codes(ADDED.format(adds)) == []
+    assert codes(ADDED.format(adds).replace("mine=True", "thresholds=True")) == (
+        [] if "name" in adds or "install" in adds else ["PG116"]
+    )
+
+
+def test_an_option_of_no_release_is_a_note_unless_it_is_nearly_spelled_as_one() -> None:
+    source = "from torch._inductor import config\nconfig.{} = 1\n"
+    assert [each.split()[2] for each in found(source.format("fresh_idea"))] == ["note"]
+    assert [each.split()[2] for each in found(source.format("treshold"))] == ["red"]
+    assert [each.split()[2] for each in found(source.format("old_option"))] == ["red"]
+
+
+@pytest.mark.parametrize(
+    "mine",
+    [
+        "class Mine(Box):\n    def extra(self): ...\n",
+        "class Mine(Box):\n    def __init__(self):\n        self.extra = {}\n",
+        "def mark(body):\n    body.extra = {}\n",
+        "for name in names:\n    setattr(Box, name, value)\n",
+        "for module in modules:\n    setattr(module, 'extra', value)\n",
+        "Box.__getattr__ = answer\n",
+    ],
+)
+def test_what_an_object_of_the_projects_own_may_have_is_not_missing(mine: str) -> None:
+    source = f"from torch._inductor.ir import Box\n{mine}def use(box: Box): return box.extra\n"
+    assert [each for each in codes(source) if each != "PG126"] == []
+    assert codes(source.replace(mine, "")) == ["PG111"]
+
+
+ENUM = {
+    "torch._inductor.ir": "import enum\nfrom typing import NamedTuple\nclass Kind(enum.Enum):\n    A = 1\n"
+    "class Pair(NamedTuple):\n    left: int\n"
+}
+
+
+@pytest.mark.parametrize("name", ["Kind.A", "kind.name", "kind.value", "pair._replace", "pair.left", "Kind.mro"])
+def test_members_that_python_makes_are_not_missing(name: str) -> None:
+    source = f"from torch._inductor.ir import Kind, Pair\ndef f(kind: Kind, pair: Pair): return {name}\n"
+    assert codes(source, toy_releases({"2.11.0": ENUM})) == []
+    assert codes(source.replace(name, name + "s"), toy_releases({"2.11.0": ENUM})) == ["PG111"]
+
+
+def test_missing_names_behind_one_gate_are_one_note() -> None:
+    source = (
+        "import torch\nfrom packaging.version import Version\n"
+        "from torch._inductor import config\n"
+        "if Version(torch.__version__) < Version('2.11'):\n    import torch._inductor.old\n    config.old_option = 1\n"
+    )
+    [told] = [each for each in found(source) if "PG125" not in each]
+    assert told == "4: PG111 note module `torch._inductor.old` missing, and 1 more (outside the gate) [from 2.11]"
+
+
+def test_backends_come_from_other_wheels() -> None:
+    torches = toy_releases({"2.11.0": {**toy_sources(), "triton.backends.nvidia": "def f(): ...\n"}})
+    source = "from triton.backends.{} import f\n"
+    assert codes(source.format("intel.compiler"), torches) == []
+    assert codes(source.format("nvidia").replace(" f\n", " g\n"), torches) == ["PG111"]
+
+
+@pytest.mark.parametrize(
+    ("before", "function", "expected"),
+    [
+        ("", "def f(x: ir.Absent): ...\n", ["PG111"]),
+        ("", "def f() -> ir.Absent: ...\n", ["PG111"]),
+        ("", "x: ir.Absent\n", ["PG111"]),
+        ("", "def f(): \n    x: ir.Absent = 1\n", []),
+        ("", "def f(x: 'ir.Absent'): ...\n", []),
+        ("from __future__ import annotations\n", "def f(x: ir.Absent): ...\nx: ir.Absent\n", []),
+    ],
+)
+def test_annotations_are_read_where_python_evaluates_them(before: str, function: str, expected: list[str]) -> None:
+    assert codes(f"{before}import torch._inductor.ir as ir\n{function}") == expected

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from toytorch import codes
+from toyindex import toy_releases
+from toytorch import codes, found, toy_sources
 
 
 def test_missing_target() -> None:
@@ -18,3 +19,22 @@ def test_a_name_read_elsewhere_does_not_excuse_the_wrong_owner() -> None:
     source = "from torch._inductor import graph, ir\nkept = ir.unused\ngraph.unused = lambda x: kept(x)\n"
     assert codes(source) == ["PG126"]
     assert codes(source.replace("graph.unused", "ir.unused")) == ["PG119"]
+
+
+def test_a_name_of_no_release_is_added_by_the_patch() -> None:
+    source = "from torch._inductor.ir import Box\ndef f(self): ...\nBox.{} = f\n"
+    assert found(source.format("visit_mine")) == [
+        "3: PG126 note adds a name: no indexed release has `torch._inductor.ir.Box.visit_mine` [every release]"
+    ]
+
+
+def test_a_name_that_another_release_has_is_red_whatever_is_assigned() -> None:
+    later = toy_sources()
+    later["torch._inductor.ir"] += "LIMIT = 1\ndef later(x): ...\n"
+    torches = toy_releases({"2.10.0": toy_sources(), "2.11.0": later})
+    for value in ("lambda x: x", "5", "wrapped(1)"):
+        for name in ("LIMIT", "later"):
+            told = found(f"import torch._inductor.ir as ir\nir.{name} = {value}\n", torches)
+            assert [each for each in told if "PG126" in each] == [
+                f"2: PG126 red target `torch._inductor.ir.{name}` missing [2.10 and before]"
+            ]

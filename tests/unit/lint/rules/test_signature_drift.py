@@ -117,3 +117,40 @@ def test_the_fix_says_to_pass_a_new_parameter_on() -> None:
     source = f"{BOX}def f(self, users): return 1\nBox.should_realize = f\n"
     [fix] = {each.fix for each in lint_source(source, "patch.py", TORCHES)[0] if each.code == "PG113"}
     assert fix == "add `*, graph_reuse=True`, and pass it on where the original is called"
+
+
+CALLS = "class Kind:\n    @classmethod\n    def make(cls, data): ...\n    def plain(self, data): ...\n{0}\n"
+
+
+@pytest.mark.parametrize(
+    ("call", "assigned", "expected"),
+    [
+        ("def use(a): a.make(1)", "Kind.make = f", "note"),
+        ("def use(a): Kind.make(1)", "Kind.make = f", "red"),
+        ("def use(cls): cls.make(1)", "Kind.make = f", "red"),
+        ("def use(a): a.plain(1)", "Kind.plain = staticmethod(lambda data: 1)", "note"),
+        ("def use(a): a.plain(1)", "Kind.plain = staticmethod(f)", "red"),
+        ("def use(a): Kind.plain(a, 1)", "Kind.plain = staticmethod(lambda data: 1)", "red"),
+    ],
+)
+def test_another_form_is_red_where_a_call_shows_that_it_does_not_fit(call: str, assigned: str, expected: str) -> None:
+    release = toy_release("2.11.0", {"torch.fx.a": CALLS.format(call)})
+    told = found(f"from torch.fx.a import Kind\ndef f(self, data): ...\n{assigned}\n", (release,))
+    assert [each.split()[2] for each in told if "PG114" in each] == [expected]
+
+
+def test_calls_of_namesakes_prove_nothing() -> None:
+    method = "class A:\n    def run(self, x): ...\n{0}\n"
+    patch = "from torch.fx.a import A\ndef f(self): ...\nA.run = f\n"
+    for call, severity in (("def use(a): a.run(1)", "red"), ("def use(run): run(1)", "note")):
+        told = found(patch, (toy_release("2.11.0", {"torch.fx.a": method.format(call)}),))
+        assert [each.split()[2] for each in told if "PG113" in each] == [severity]
+
+
+def test_a_wrapper_of_a_special_method_is_judged_by_what_makes_the_class() -> None:
+    text = "class A:\n    def __init__(self, x, y=1): ...\nclass B:\n    def __init__(self, x, y): ...\n{0}\n"
+    wrapper = "from torch.fx.a import A\nkept = A.__init__\ndef f(self, x): kept(self, x)\nA.__init__ = f\n"
+    for call, severity in (("def use(): B(1, 2)", "note"), ("def use(): A(1, 2)", "red")):
+        told = found(wrapper, (toy_release("2.11.0", {"torch.fx.a": text.format(call)}),))
+        assert [each.split()[2] for each in told if "PG113" in each] == [severity]
+    assert "PG122" not in codes(wrapper)

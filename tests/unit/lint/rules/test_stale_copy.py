@@ -90,3 +90,18 @@ def test_a_wrapper_cannot_go_stale() -> None:
     )
     assert found(source.format("_original")) == []
     assert [line.split()[1] for line in found(source.format("print"))] == ["PG122"]
+
+
+def test_the_body_of_a_newer_release_is_a_backport() -> None:
+    for source, known in ((COPY.format(20), TORCHES), (COPY.format(20).replace("    print('mine')\n", ""), BODILESS)):
+        told = found(source, known)
+        assert [each.split(":")[1] for each in told] == [
+            " PG122 note override of `Box.should_realize` is the body of from 2.13, brought to an older release"
+            " [2.11 and before]"
+        ]
+
+
+def test_a_copy_is_stale_though_the_release_that_it_is_from_is_not_judged() -> None:
+    for source, known in ((COPY.format(2), TORCHES), (COPY.format(2).replace("    print('mine')\n", ""), BODILESS)):
+        assert [each.split()[2] for each in found(source, known[2:])] == ["red"]
+        assert found(source, known[:2]) == []

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from toytorch import codes
+from toyindex import toy_releases
+from toytorch import codes, found
 
 
 def test_a_target_that_nothing_calls() -> None:
@@ -12,3 +13,29 @@ def test_a_target_that_nothing_calls() -> None:
 def test_a_target_that_is_called_or_dispatched_by_name() -> None:
     assert "PG119" not in codes("from torch._inductor.ir import Box\nBox.should_realize = lambda self, *a, **k: 1\n")
     assert "PG119" not in codes("from torch._inductor.ir import Forwarding\nForwarding.__getattr__ = lambda s, n: 1\n")
+
+
+CALLED = "def target(x): ...\ndef use(): target(1)\n"
+
+
+def test_a_target_that_is_no_longer_called_is_red_unless_it_is_handed_on() -> None:
+    patch = "import torch.fx.a as a\na.target = lambda x: x\n"
+    assert _red(patch, CALLED, "def target(x): ...\n") == ["2: PG119 red nothing in torch calls `a.target` [from 2.11]"]
+    assert _red(patch, CALLED, "def target(x): ...\ndef use(): each(target)\n") == []
+    assert _red(patch, CALLED, "def target(x): ...\nNAMES = ['target']\n") == []
+
+
+def test_what_c_or_a_table_of_names_calls_is_a_note() -> None:
+    def text(methods: int, *, called: bool) -> str:
+        lines = [f"    def m{at}(self): ...\n" for at in range(methods)]
+        return "class A:\n" + "".join(lines) + ("def use(a): a.m0()\n" if called else "")
+
+    patch = "from torch.fx.a import A\nA.m0 = lambda self: 1\n"
+    assert [each.split()[2] for each in _red(patch, text(4, called=True), text(4, called=False))] == ["note"]
+    rest = "".join(f"def u{at}(a): a.m{at}()\n" for at in range(1, 4))
+    assert [each.split()[2] for each in _red(patch, text(4, called=True), text(4, called=False) + rest)] == ["red"]
+
+
+def _red(patch: str, old: str, new: str) -> list[str]:
+    torches = toy_releases({"2.10.0": {"torch.fx.a": old}, "2.11.0": {"torch.fx.a": new}})
+    return [each for each in found(patch, torches) if "PG119" in each]
