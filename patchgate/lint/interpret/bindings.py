@@ -45,6 +45,8 @@ _FORMS |= {"cached_property": "cached-property", "functools.cached_property": "c
 _INTROSPECTION = frozenset({"__code__", "__defaults__", "__doc__", "__kwdefaults__", "__signature__"})
 # What the names of a module are kept in: of its options, and of any module.
 _TABLES = frozenset({"_config", "_default", "_allowed_keys", "__dict__"})
+# Methods that put entries into a table.
+_FILLERS = frozenset({"update", "setdefault", "add", "__setitem__"})
 # Functions that say nothing of their first argument when they come out true.
 _HARMLESS = frozenset({"len", "bool", "any", "all", "callable", "getattr", "print"})
 
@@ -234,10 +236,40 @@ def bind(target: ast.expr, value: Value, state: State, source: ast.expr | None =
     else:
         read(target, state)
         if isinstance(target, ast.Subscript):
-            define_entry(target.value, [target.slice], state)
+            _define_entry(target.value, [target.slice], state)
 
 
-def define_entry(table: ast.expr, keys: Sequence[ast.expr], state: State) -> None:
+def define_by_call(node: ast.Call, state: State) -> None:
+    """Names that a call gives to something else than by plain `setattr`."""
+    method = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+    silent = replace(state, usage=Usage())
+    if method == "install_config_module":
+        for each in node.args[:1]:
+            owner = read(each, silent)
+            state.usage.define(owner.dotted if isinstance(owner, Symbol) else "*", "*", state.path)
+    elif method in _FILLERS and isinstance(node.func, ast.Attribute):
+        keys = [key for each in node.args[:1] for key in _keys(each)]
+        keys += [ast.Constant(value=each.arg) for each in node.keywords if each.arg]
+        _define_entry(node.func.value, keys, state)
+    elif method in ("setattr", "__setattr__") and node.args:
+        *owners, name = node.args[:2]
+        owner, text = read(owners[0], silent) if owners else UNKNOWN, read(name, silent)
+        known = isinstance(text, Known) and isinstance(text.values[0], str)
+        if isinstance(owner, (Symbol, Instance)) and (method == "__setattr__" or not known):
+            dotted = owner.dotted if isinstance(owner, Symbol) else owner.classes[0]
+            state.usage.define(dotted, str(text.values[0]) if isinstance(text, Known) else "*", state.path)
+        elif known and isinstance(text, Known) and isinstance(owner, Unknown):
+            state.usage.define("*", str(text.values[0]), state.path)
+
+
+def _keys(node: ast.expr) -> list[ast.expr]:
+    """The keys that `update`, `add` and their kin put into a table."""
+    if isinstance(node, ast.Dict):
+        return [ast.Name(id="") if key is None else key for key in node.keys]
+    return [*node.elts] if isinstance(node, (ast.Set, ast.List, ast.Tuple)) else [node]
+
+
+def _define_entry(table: ast.expr, keys: Sequence[ast.expr], state: State) -> None:
     """An entry of `config._config` or of `module.__dict__`: a name of that module from now on."""
     if isinstance(table, ast.Call) and ast.unparse(table.func) in ("vars", "globals"):
         holder = table.args[0] if table.args else None

@@ -15,7 +15,7 @@ from patchgate.lint.index.records import Function
 from patchgate.lint.index.signatures import misfit
 from patchgate.lint.interpret.bindings import (
     attribute,
-    define_entry,
+    define_by_call,
     dotted_value,
     note_reference,
     promised_by,
@@ -58,8 +58,6 @@ from patchgate.lint.interpret.version_gates import (
 _PATCHERS = frozenset({"unittest.mock.patch", "mock.patch"})
 _OBJECT_PATCHERS = frozenset({"unittest.mock.patch.object", "mock.patch.object"})
 _TRANSPARENT = frozenset({"staticmethod", "classmethod", "property", "functools.cache", "functools.cached_property"})
-# Methods that put entries into a table.
-_FILLERS = frozenset({"update", "setdefault", "add", "__setitem__"})
 _METADATA = frozenset({"importlib.metadata.version", "importlib_metadata.version"})
 _SIGNATURES = frozenset({"inspect.signature", "inspect.getfullargspec", "inspect.getargspec"})
 # What else asks how torch is made.
@@ -72,7 +70,7 @@ _MAX_INLINED_NODES = 120
 @read.register(ast.Call)
 def read_call(node: ast.Call, state: State) -> Value:
     callee = _callee(node.func, state)
-    _define_by_call(node, state)
+    define_by_call(node, state)
     if isinstance(node.func, ast.Attribute) and node.func.attr == "setattr" and not isinstance(callee, Symbol):
         callee = External(dotted="monkeypatch.setattr")
     elif isinstance(callee, Symbol) and pure_function(callee.dotted) is not None:
@@ -118,36 +116,6 @@ def _call_known(callee: Known, arguments: list[Value]) -> Value:
     if len(known) != len(arguments) or not all(value in PURE_FUNCTIONS for value in callee.values):
         return UNKNOWN
     return fold(lambda function, *given: function(*given), callee, *known) or UNKNOWN
-
-
-def _define_by_call(node: ast.Call, state: State) -> None:
-    """Names that a call gives to something else than by plain `setattr`."""
-    method = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
-    silent = replace(state, usage=Usage())
-    if method == "install_config_module":
-        for each in node.args[:1]:
-            owner = read(each, silent)
-            state.usage.define(owner.dotted if isinstance(owner, Symbol) else "*", "*", state.path)
-    elif method in _FILLERS and isinstance(node.func, ast.Attribute):
-        keys = [key for each in node.args[:1] for key in _keys(each)]
-        keys += [ast.Constant(value=each.arg) for each in node.keywords if each.arg]
-        define_entry(node.func.value, keys, state)
-    elif method in ("setattr", "__setattr__") and node.args:
-        *owners, name = node.args[:2]
-        owner, text = read(owners[0], silent) if owners else UNKNOWN, read(name, silent)
-        known = isinstance(text, Known) and isinstance(text.values[0], str)
-        if isinstance(owner, (Symbol, Instance)) and (method == "__setattr__" or not known):
-            dotted = owner.dotted if isinstance(owner, Symbol) else owner.classes[0]
-            state.usage.define(dotted, str(text.values[0]) if isinstance(text, Known) else "*", state.path)
-        elif known and isinstance(text, Known) and isinstance(owner, Unknown):
-            state.usage.define("*", str(text.values[0]), state.path)
-
-
-def _keys(node: ast.expr) -> list[ast.expr]:
-    """The keys that `update`, `add` and their kin put into a table."""
-    if isinstance(node, ast.Dict):
-        return [ast.Name(id="") if key is None else key for key in node.keys]
-    return [*node.elts] if isinstance(node, (ast.Set, ast.List, ast.Tuple)) else [node]
 
 
 def _special(dotted: str, node: ast.Call, state: State) -> Value | None:

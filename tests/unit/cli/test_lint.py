@@ -123,16 +123,16 @@ def test_a_folder_ends_in_one_table(run: Run, tmp_path: Path) -> None:
     package = tmp_path / "pkg"
     (package / ".hidden").mkdir(parents=True)
     (package / ".hidden" / "bad.py").write_text(RED)
-    (package / "quiet.py").write_text("import torch\nx = torch.nn.Linear\n")
+    (package / "quiet.py").write_text("import torch\nx = torch.onnx.export\n")
     (package / "template.py").write_text("import torch._inductor.ir\n{{ cookiecutter }} = \n")
-    (package / "bad.py").write_text(f"from torch._inductor.ir import Box\n{RED}Box.absent\nBox.absent\n")
+    (package / "bad.py").write_text(f"from torch._inductor.ir import Box\n{RED}Box.should_realise\nBox.should_realise\n")
     result = run("pkg")
     assert result.exit_code == 1
     assert result.output.splitlines()[-5:] == [
         "",
-        "file        name                           breaks on",
-        "pkg/bad.py  torch._inductor.old            from 2.11",
-        "pkg/bad.py  torch._inductor.ir.Box.absent  every release",
+        "file        name                                   breaks on",
+        "pkg/bad.py  torch._inductor.old                    from 2.11",
+        "pkg/bad.py  torch._inductor.ir.Box.should_realise  every release",
         "2 of 3 files linted against 3 (2.10.0 to 2.13.0): 2 red, 1 note",
     ]
     assert "    the same at line 4\n" in result.output

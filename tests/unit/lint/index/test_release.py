@@ -110,6 +110,6 @@ def test_the_shipped_index_is_small_and_whole() -> None:
     from patchgate.lint.index.release import FOLDER
 
     assert len(releases()) == 14
-    assert sum(file.stat().st_size for file in FOLDER.rglob("*.txt")) < 7_000_000  # 8 with the next releases
+    assert sum(file.stat().st_size for file in FOLDER.rglob("*.txt")) < 10_000_000
     for version in releases():
         assert load(version).resolve("torch._inductor.ir.StorageBox.num_reads") is not None
