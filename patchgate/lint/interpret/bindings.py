@@ -1,4 +1,4 @@
-"""Names: references to torch's, assignments, replacements of torch's by the patch, and what a test shows of one.
+"""Names: references to torch's, assignments, and replacements of torch's by the patch.
 
 A replacement is noted in whatever way it is written; setting an option of a config module is only a reference.
 """
@@ -33,6 +33,7 @@ from patchgate.lint.interpret.values import (
     Symbol,
     Unknown,
     Value,
+    chain,
     element_of,
     unknown,
 )
@@ -47,8 +48,6 @@ _INTROSPECTION = frozenset({"__code__", "__defaults__", "__doc__", "__kwdefaults
 _TABLES = frozenset({"_config", "_default", "_allowed_keys", "__dict__"})
 # Methods that put entries into a table.
 _FILLERS = frozenset({"update", "setdefault", "add", "__setitem__"})
-# Functions that say nothing of their first argument when they come out true.
-_HARMLESS = frozenset({"len", "bool", "any", "all", "callable", "getattr", "print"})
 
 
 def note_reference(
@@ -358,67 +357,7 @@ def _form_of(source: ast.expr | None, value: Value) -> str | None:
     return None
 
 
-def narrow(test: ast.expr, way: bool, state: State) -> None:
-    """Add to the scope what holds where `test` came out `way`."""
-    if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
-        narrow(test.operand, not way, state)
-    elif isinstance(test, ast.BoolOp):
-        if isinstance(test.op, ast.And) is way:
-            for operand in test.values:
-                narrow(operand, way, state)
-    elif isinstance(test, ast.NamedExpr):
-        narrow(test.value, way, state)
-    elif isinstance(test, ast.Call) and isinstance(test.func, ast.Name) and len(test.args) >= 2 and way:
-        _narrow_by_call(test.func.id, test.args[0], test.args[1], state)
-    elif isinstance(test, ast.Compare) and way and isinstance(test.ops[0], (ast.Is, ast.Eq)):
-        left = test.left
-        if isinstance(left, ast.Call) and isinstance(left.func, ast.Name) and left.func.id == "type" and left.args:
-            key = chain(left.args[0])
-            if key:
-                state.scope.narrow(key, _instances(test.comparators[0], state))
-
-
-def _narrow_by_call(function: str, subject: ast.expr, argument: ast.expr, state: State) -> None:
-    key = chain(subject.target if isinstance(subject, ast.NamedExpr) else subject)
-    if not key:
-        return
-    if function == "isinstance":
-        state.scope.narrow(key, _instances(argument, state))
-    elif function == "hasattr" and isinstance(argument, ast.Constant):
-        state.scope.guarded |= {f"{key}.{argument.value!s}"}
-    elif function not in _HARMLESS:
-        # A TypeGuard, or anything else that may say more of the subject than we know.
-        state.scope.narrow(key, UNKNOWN)
-
-
-def _instances(node: ast.expr, state: State) -> Value:
-    """An object of the classes that the second argument of `isinstance` names."""
-    nodes, classes = [node], []
-    while nodes:
-        first = nodes.pop(0)
-        if isinstance(first, (ast.Tuple, ast.List)):
-            nodes = [*first.elts, *nodes]
-        elif isinstance(first, ast.BinOp):
-            nodes = [first.left, first.right, *nodes]
-        else:
-            value = read(first, state)
-            if not isinstance(value, Symbol) or value.kind != "class":
-                return UNKNOWN
-            classes.append(value.dotted)
-    return Instance(classes=tuple(dict.fromkeys(classes))) if classes else UNKNOWN
-
-
 @lru_cache(maxsize=4096)
 def names_in(node: ast.AST) -> frozenset[str]:
     """The names in a piece of a patch; each release asks again."""
     return frozenset(each.id for each in ast.walk(node) if isinstance(each, ast.Name))
-
-
-def chain(node: ast.expr) -> str:
-    """`a.b.c` as text when that is all the expression is, else ''."""
-    if isinstance(node, ast.Name):
-        return node.id
-    if isinstance(node, ast.Attribute):
-        inner = chain(node.value)
-        return f"{inner}.{node.attr}" if inner else ""
-    return ""

@@ -11,7 +11,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import lru_cache
 
-from patchgate.lint.interpret.bindings import bind, narrow
+from patchgate.lint.interpret.bindings import bind
+from patchgate.lint.interpret.narrowing import narrow
 from patchgate.lint.interpret.references import Gate, Reachability, Span
 from patchgate.lint.interpret.state import Attempt, End, State, execute, execute_block, read
 from patchgate.lint.interpret.values import (

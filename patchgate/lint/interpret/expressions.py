@@ -10,7 +10,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from patchgate.lint.interpret.bindings import attribute, bind, chain, narrow, own_value
+from patchgate.lint.interpret.bindings import attribute, bind, own_value
+from patchgate.lint.interpret.narrowing import narrow
 from patchgate.lint.interpret.references import Comparison, Span
 from patchgate.lint.interpret.state import State, read
 from patchgate.lint.interpret.values import (
@@ -26,6 +27,7 @@ from patchgate.lint.interpret.values import (
     Symbol,
     Value,
     because_of,
+    chain,
     element_of,
     truth_of,
     unknown,

@@ -13,7 +13,8 @@ from pathlib import Path
 
 from patchgate.lint.index.release import Release
 from patchgate.lint.interpret import branches, calls, expressions  # noqa: F401  # they register what they know
-from patchgate.lint.interpret.bindings import attribute, bind, names_in, narrow, note_reference, override, promised_by
+from patchgate.lint.interpret.bindings import attribute, bind, names_in, note_reference, override, promised_by
+from patchgate.lint.interpret.narrowing import narrow
 from patchgate.lint.interpret.own_files import OwnFiles
 from patchgate.lint.interpret.references import Import, Presence, Reachability, Span, Usage
 from patchgate.lint.interpret.state import Attempt, End, PendingFunction, State, execute, execute_block, read

@@ -242,3 +242,13 @@ def either(values: Iterable[Value]) -> Value:
 
 def element_of(value: Value) -> Value:
     return value.element if isinstance(value, Container) else UNKNOWN
+
+
+def chain(node: ast.expr) -> str:
+    """`a.b.c` as text when that is all the expression is, else ''."""
+    if isinstance(node, ast.Name):
+        return node.id
+    if isinstance(node, ast.Attribute):
+        inner = chain(node.value)
+        return f"{inner}.{node.attr}" if inner else ""
+    return ""

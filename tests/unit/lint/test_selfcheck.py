@@ -17,7 +17,7 @@ EXPLAINED = {
     "`fb` missing on `triton`": "its twin in the maintainers' own triton, in mock_cache.py too",
     "PG114 `compile` is a class method": "a note, and it holds: compile_utils.py puts a plain function there for calls"
     " on the class alone",
-    "PG111 `self_device_time_total` missing on `torch.autograd.profiler_util.EventList`": "a note, and it holds: torch's"
+    "PG111 `self_device_time_total` missing on `torch.autograd.profiler_util.EventList`": "a note, and it holds: the"
     " annotation names the list where it means an element of it",
     "PG113 replacement of `CUDACodeCache.compile` takes `extra_args`": "a note, and it holds: the same function takes"
     " the arguments and calls the original without them",
