@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from patchgate.checks.registry import catalogue
 from patchgate.model.records import Colour, Kind, Verdict
 
+# Facts that sum up what a patch does to a kernel: the best evidence among facts.
+HEADLINES = ("kernels.called", "loads", "bytes.total")
 # The first percentage of a text: how much it is.
 _SHARE = re.compile(r"([\d.]+) ?%")
 
@@ -170,12 +172,13 @@ def group_by_cause(verdicts: Iterable[Verdict]) -> tuple[CauseGroup, ...]:
 
 
 def _strongest_first(cause: Cause, verdicts: Sequence[Verdict]) -> list[Verdict]:
-    """By the cause's order of codes, then by the share that the text names, then by subject and release."""
+    """By the cause's order of codes, then facts that sum up, then the share that the text names, then by subject."""
 
-    def strength(verdict: Verdict) -> tuple[int, float, str, str]:
+    def strength(verdict: Verdict) -> tuple[int, int, float, str, str]:
         rank = cause.codes.index(verdict.code) if verdict.code in cause.codes else len(cause.codes)
+        headline = HEADLINES.index(verdict.fact) if verdict.fact in HEADLINES else len(HEADLINES)
         share = _SHARE.search(verdict.actual)
-        return rank, -float(share[1]) if share else 0.0, verdict.subject, verdict.torch
+        return rank, headline, -float(share[1]) if share else 0.0, verdict.subject, verdict.torch
 
     return sorted(verdicts, key=strength)
 

@@ -18,7 +18,7 @@ from rich.console import Console, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from patchgate.model.records import Colour, Verdict
+from patchgate.model.records import Colour, Kind, Verdict
 from patchgate.model.text import escape_control
 from patchgate.report.causes import CauseGroup
 from patchgate.report.commands import next_step, typed
@@ -28,7 +28,7 @@ _STYLES = {Colour.GREEN: "green", Colour.RED: "bold red", Colour.GREY: "yellow"}
 # Rows of the matrix, notes of a kind and entries of a grey block that are shown.
 _ROWS, _NOTES, _GREY = 16, 4, 3
 # Characters of a text, and of the names of checks without a row of their own.
-_LONG, _NAMES = 280, 60
+_LONG, _NAMES = 240, 60
 # Columns of a label, and of a log: it is not 80 wide.
 _LABEL, _LOG = 7, 140
 
@@ -51,15 +51,17 @@ def stdout_console(file: IO[str] | None = None) -> Console:
 
 def show_run(console: Console, title: str, view: RunView, answer: Sequence[str] = ()) -> None:
     """Print a run: title, matrix, notes, grey blocks, causes, and the lines of the answer."""
-    console.print(Text(escape_control(title), style="bold"))
+    print_line(console, title, style="bold")
     console.print(_matrix(view))
     for heading, lines in view.notes:
         for at, line in enumerate(_cut(lines, _NOTES)):
             label = f"{heading}: " if at == 0 else " " * (len(heading) + 2)
             print_line(console, label + line)
     for block in view.blocks:
-        if block.colour is Colour.GREY:
+        if block.colour is Colour.GREY and block.kind is not Kind.NEW:
             _show_grey(console, block)
+    if view.unrecorded:
+        console.print(Text(escape_control(view.unrecorded), style=_STYLES[Colour.GREY]))
     for number, group in enumerate(view.causes, 1):
         _show_cause(console, number, group)
     console.print()
@@ -129,8 +131,11 @@ def _sum_text(cells: Sequence[MatrixCell | None]) -> Text:
 def _show_grey(console: Console, block: Block) -> None:
     """A line for each entry, and the command to type."""
     mark = "not judged: " if block.unjudged else ""
-    print_line(console, f"{mark}{block.code} {block.title}", style=_STYLES[block.colour])
+    title = f"{mark}{block.code} {block.title}"
     entries = [f"{entry.subject}{_on(entry.torches)}: {entry.actual}" for entry in block.entries]
+    if len(entries) == 1:
+        title, entries = f"{title}: {entries[0]}", []
+    print_line(console, title, style=_STYLES[block.colour])
     for line in _cut(entries, _GREY):
         print_line(console, f"  {line}")
     advice, commands = block.steps[0]

@@ -12,12 +12,10 @@ from dataclasses import dataclass
 from packaging.version import Version
 
 from patchgate.checks.registry import catalogue, families
-from patchgate.model.records import Colour, Command, Verdict
-from patchgate.report.causes import CauseGroup, cause_of, count_text, group_by_cause
-from patchgate.report.commands import next_step
+from patchgate.model.records import Colour, Command, Kind, Verdict
+from patchgate.report.causes import HEADLINES, CauseGroup, cause_of, count_text, group_by_cause
+from patchgate.report.commands import next_step, typed
 
-# Facts that sum up what a patch changes, where golden records a change.
-_HEADLINES = ("kernels.called", "loads", "bytes.total")
 _WORST_FIRST = (Colour.RED, Colour.GREY, Colour.GREEN)
 
 
@@ -57,6 +55,7 @@ class Block:
     code: str
     title: str
     colour: Colour
+    kind: Kind  #: of the first of its verdicts
     cause: str  #: the name of the cause; empty where it is not red
     unjudged: bool  #: some of its verdicts are no judgement
     check: str
@@ -89,6 +88,19 @@ class RunView:
     def colour(self) -> Colour:
         """The worst of any verdict."""
         return next((colour for colour in _WORST_FIRST if self.counts[colour]), Colour.GREEN)
+
+    @property
+    def unrecorded(self) -> str:
+        """All facts that are not recorded and equal on both sides, in one line; empty where there are none."""
+        blocks = [block for block in self.blocks if block.kind is Kind.NEW]
+        entries = [entry for block in blocks for entry in block.entries]
+        if not entries:
+            return ""
+        facts = sum(int(entry.actual.split()[0]) * max(1, len(entry.torches)) for entry in entries)
+        cases = list(dict.fromkeys(entry.subject for entry in entries))
+        command = "".join(f": {typed(command)}" for command in blocks[0].steps[0][1][:1])
+        what = f"new: {facts} facts of {', '.join(cases[:3])}{', ...' * (len(cases) > 3)}"
+        return f"{what} are the same with and without the patch; accept to record{command}"
 
     @property
     def notes(self) -> tuple[tuple[str, tuple[str, ...]], ...]:
@@ -165,7 +177,7 @@ def _replaces(verdicts: Sequence[Verdict]) -> Iterator[str]:
 def _changes(verdicts: Sequence[Verdict]) -> Iterator[str]:
     cases = defaultdict(list)
     for v in verdicts:
-        if v.colour is Colour.GREEN and v.fact in _HEADLINES and v.before and v.after and v.before != v.after:
+        if v.colour is Colour.GREEN and v.fact in HEADLINES and v.before and v.after and v.before != v.after:
             change = f"{v.fact} {_with_commas(v.before)} -> {_with_commas(v.after)}"
             cases[v.torch, v.item].append(change)
     for (torch, item), changes in sorted(cases.items(), key=lambda case: (Version(case[0][0]), case[0][1])):
@@ -187,6 +199,7 @@ def _blocks(verdicts: Sequence[Verdict], torches: Collection[str], causes: Seque
             code=code,
             title=catalogue()[code].title,
             colour=colour,
+            kind=group[0].kind,
             cause=cause,
             unjudged=not all(v.is_judged for v in group),
             check=check,

@@ -31,8 +31,7 @@ gate      versions         PG201 1   -
 kernels   stack.h200       PG301 2   PG301 1
 parity    stack.cpu        PG508 1   -
 others    machine, graph   2 ok      -
-not judged: PG508 parity could not be measured
-  stack.cpu on torch 2.9.0: no g++
+not judged: PG508 parity could not be measured: stack.cpu on torch 2.9.0: no g++
   next: install g++
 
 1. The patch applies on other releases than its manifest claims.
