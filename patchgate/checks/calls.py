@@ -71,7 +71,8 @@ def called(context: CheckContext, torch: str, cases: Sequence[Case]) -> list[Ver
     if context.has_more_to_cover(torch):
         observed += [_with_caches(context, case) for case in cases[:1]]
     applied, functions = context.apply(torch, version=torch), context.functions(torch)
-    return list(judge_called(context.case(torch), context.patch, applied, functions, observed))
+    narrowed = ", ".join(context.run.workloads)
+    return list(judge_called(context.case(torch), context.patch, applied, functions, observed, narrowed))
 
 
 def _with_caches(context: CheckContext, case: Case) -> Observation:
@@ -82,9 +83,17 @@ def _with_caches(context: CheckContext, case: Case) -> Observation:
 
 
 def judge_called(
-    case: Case, patch: Patch, applied: Mapping[str, Any], functions: Functions, observed: Iterable[Observation]
+    case: Case,
+    patch: Patch,
+    applied: Mapping[str, Any],
+    functions: Functions,
+    observed: Iterable[Observation],
+    narrowed: str = "",
 ) -> Iterator[Verdict]:
-    """PG803, PG805 and PG807 from the lines of the patch that ran under the workloads."""
+    """PG803, PG805 and PG807 from the lines of the patch that ran under the workloads.
+
+    `narrowed` are the only workloads that the run names: others may call what these do not.
+    """
     say = partial(verdict, item="calls")
     compiled = [observation for observation in observed if observation.failure is None]
     ran = {line for observation in compiled for line in observation.ran}
@@ -94,7 +103,9 @@ def judge_called(
         return
     dead = sorted(name for name, lines in replacements.items() if not ran.intersection(lines))
     for name in dead:
-        actual, place = f"no line of it ran in {len(compiled)} workloads", assignment_place(patch, name)
+        actual, place = f"no line of it ran in {len(compiled)} cases", assignment_place(patch, name)
+        if narrowed:
+            actual += f" of the only workloads of this run (--workload {narrowed}): others may call it"
         yield say("PG803", Kind.REGRESSED, case, f"of {name}", "called", actual, place)
     if not replacements:
         yield say("PG806", Kind.NOTE, case, "", "called", "no function of the patch replaces anything here")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from packaging.version import Version
@@ -13,6 +14,8 @@ from patchgate.checks.application import does_not_run, is_claimed, replaced_name
 from patchgate.checks.context import SIMULATED, CheckContext
 from patchgate.checks.registry import Instance, check
 from patchgate.inputs.matrix import load_matrix
+from patchgate.inputs.torch_range import torch_range
+from patchgate.lint.index.release import releases
 from patchgate.model.records import Case, Code, Command, Kind, Patch, Verdict
 from patchgate.model.serialization import failure_of
 
@@ -44,9 +47,11 @@ CODES = (
     Code(
         code="PG220",
         title="applies on no supported release",
-        what="`applies_to` holds none of the torch releases in ci/matrix.toml.",
+        what="`applies_to` holds no release of torch that the project supports: those of `torch_range` in its table or"
+        " of its own requirements; where it states neither, those of ci/matrix.toml.",
         why="What can never run is never judged, and nobody notices when it breaks.",
-        fix="Drop the patch, or add a row for a release where it applies.",
+        fix='Drop the patch. If the project still supports such a release, say so: `torch_range = ">=2.6"` in'
+        " `[tool.patchgate]`, and judge the patch there: `--torch RELEASE`.",
     ),
 )
 verdict = partial(registry.verdict, FAMILY)
@@ -64,11 +69,21 @@ def ask_versions(context: CheckContext, at: Instance) -> Iterable[Verdict]:
         return [does_not_run(at.case, failure, patch, context.run.again)]
     others = {version: context.apply(torch, version=version) for version in versions_around(torch) if version != torch}
     where = context.manifest_location("applies_to")
-    supported = [release.torch for release in load_matrix()]
+    supported, stated = supported_releases(Path(context.run.patch))
     return [
         *judge_versions(at.case, patch, {torch: own, **others}, where, context.run.again),
-        *judge_support(at.case, patch, supported, where),
+        *judge_support(at.case, patch, supported, where, stated),
     ]
+
+
+def supported_releases(patch: Path) -> tuple[list[str], str]:
+    """The releases that the patch is for: those that its project states, with its words, or those of the matrix."""
+    matrix = [release.torch for release in load_matrix()]
+    stated = torch_range(patch)
+    if not stated.specifiers:
+        return matrix, ""
+    known = sorted({*releases(), *matrix}, key=Version)
+    return stated.of(known), str(stated)
 
 
 def versions_around(torch: str) -> tuple[str, ...]:
@@ -122,9 +137,25 @@ def judge_versions(case: Case, patch: Patch, answers: Answers, where: str, again
         yield say("PG211", Kind.PASS, case, "", expected, f"{len(applied)} versions as claimed")
 
 
-def judge_support(case: Case, patch: Patch, supported: Sequence[str], where: str) -> Iterator[Verdict]:
-    """PG220 when no release that is supported is one where the patch applies."""
-    if not any(is_claimed(patch, release) for release in supported):
-        actual = f"{patch.claims.applies_to} holds none of {', '.join(supported)}"
-        expected = "applies on a release of ci/matrix.toml"
-        yield verdict("PG220", Kind.REGRESSED, case, "", expected, actual, where, item="support")
+def judge_support(
+    case: Case, patch: Patch, supported: Sequence[str], where: str, stated: str = ""
+) -> Iterator[Verdict]:
+    """PG220 when no release that is supported is one where the patch applies.
+
+    `stated` is what the project says of them; empty where ci/matrix.toml decides.
+    """
+    say, expected = partial(verdict, item="support"), f"applies on a release of {stated or 'ci/matrix.toml'}"
+    applies = [release for release in supported if is_claimed(patch, release)]
+    if not applies:
+        actual = f"{patch.claims.applies_to} holds none of {range_text(supported)}"
+        yield say("PG220", Kind.REGRESSED, case, "", expected, actual, where)
+    elif stated and not is_claimed(patch, case.torch):
+        actual = f"applies on {range_text(applies)}, and not on {case.torch}: judge it there too"
+        yield say("PG211", Kind.NOTE, case, "", expected, actual)
+
+
+def range_text(releases: Sequence[str]) -> str:
+    """`2.6.0 to 2.9.1`; one release, or none, by itself."""
+    if not releases:
+        return "no release"
+    return releases[0] if len(releases) == 1 else f"{releases[0]} to {releases[-1]}"

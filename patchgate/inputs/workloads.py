@@ -6,8 +6,9 @@ A file is read as text: only the probe imports torch. docs/workloads.md tells ho
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields, replace
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,8 @@ OPTIONS = Workload(name="options", path=str(PACKAGE / "probe" / "compile" / "opt
 
 CHECKS = ("cache", "compile_cost", "equivalence", "kernels", "latency", "parity", "recompile")
 _FORM = 'DTYPE = "bfloat16", CHECKS = ("kernels", "parity") and build(device, dtype, scale)'
+# How alike a name is to one of ours that it is taken for it: `CHECK` to `CHECKS` is 0.91, `CHUNKS` 0.67.
+_MISSPELT = 0.8
 _TUNED = "it runs every candidate kernel on the device and keeps the fastest"
 #: Variant -> the fields of `Workload` that it changes. `static`, the plain one, is inference with the file's own
 #: dtype, static shapes and torch.compile's default mode.
@@ -139,11 +142,13 @@ def _read_constants(path: Path) -> Constants:
     except Unreadable as error:
         raise UsageError("not Python", where=f"{shown(path)}:{error.line}", got=error.reason) from None
     known = {field.name for field in fields(Constants)}
-    nodes = {
+    assigned = {
         node.targets[0].id: node
         for node in tree.body
-        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name) and node.targets[0].id in known
+        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name)
     }
+    nodes = {name: node for name, node in assigned.items() if name in known}
+    _refuse_misspelt([name for name in assigned if name not in known], assigned, path)
     try:
         constants = structure(Constants, {name: _literal(name, node) for name, node in nodes.items()})
         if not {*constants.PREMERGE} <= {*constants.VARIANTS}:
@@ -159,6 +164,20 @@ def _read_constants(path: Path) -> Constants:
             next=fault.next or _FORM,
         ) from None
     return constants
+
+
+def _refuse_misspelt(own: Iterable[str], assigned: Mapping[str, ast.Assign], path: Path) -> None:
+    """Raises UsageError for a constant of the file's own whose name is nearly one of ours: it would have no effect."""
+    ours = {field.name for field in fields(Constants)} | {"FORMS"}
+    for name in own:
+        close = get_close_matches(name, ours - assigned.keys(), n=1, cutoff=_MISSPELT)
+        if close:
+            raise UsageError(
+                f"no constant `{name}`",
+                where=f"{shown(path)}:{assigned[name].lineno}",
+                got=ast.unparse(assigned[name]),
+                next=f"`{close[0]}`, or another name if the workload itself uses it",
+            )
 
 
 def _literal(name: str, node: ast.Assign) -> Any:

@@ -37,8 +37,10 @@ def test_a_replacement_that_ran_in_one_workload_is_called():
 
 def test_a_replacement_that_never_ran_is_red():
     (verdict,) = called(ran(), ran(1))
-    assert (verdict.code, verdict.colour, verdict.actual) == ("PG803", Colour.RED, "no line of it ran in 2 workloads")
+    assert (verdict.code, verdict.colour, verdict.actual) == ("PG803", Colour.RED, "no line of it ran in 2 cases")
     assert (verdict.subject, verdict.where) == ("calls of torch.b.f", "/p/patch.py:8")
+    (narrowed,) = judge_called(ALONE, PATCH, APPLIED, Functions(), [ran(1)], "pointwise")
+    assert narrowed.actual.endswith("of the only workloads of this run (--workload pointwise): others may call it")
 
 
 def test_nothing_is_said_of_calls_where_nothing_compiled():

@@ -9,7 +9,8 @@ import pytest
 from packaging.version import Version
 
 from patchgate.checks.application import does_not_run
-from patchgate.checks.version_gate import judge_support, judge_versions, versions_around
+from patchgate.checks.version_gate import judge_support, judge_versions, supported_releases, versions_around
+from patchgate.inputs.matrix import load_matrix
 from patchgate.model.records import Case, Cause, Claims, Colour, Command, Failure, Kind, Patch, Verdict
 from patchgate.report.commands import next_step
 
@@ -128,6 +129,34 @@ def test_a_patch_that_does_not_run_is_red_unless_the_machine_failed(cause):
 def test_a_patch_for_releases_that_nobody_supports_is_red():
     told = list(judge_support(CASE, patch(applies_to="<2.10"), ["2.11.0", "2.12.1"], "patch.toml:2"))
     assert [(v.code, v.where) for v in told] == [("PG220", "patch.toml:2")]
+    assert told[0].actual == "<2.10 holds none of 2.11.0 to 2.12.1"
+
+
+def test_a_backport_for_releases_that_its_project_supports_is_green_and_says_where_it_applies():
+    supported = ["2.6.0", "2.9.1", "2.10.0", "2.11.0"]
+    (told,) = judge_support(CASE, patch(applies_to="<2.10"), supported, "patch.toml:2", "torch>=2.6 in pyproject.toml")
+    assert (told.colour, told.expected) == (Colour.GREEN, "applies on a release of torch>=2.6 in pyproject.toml")
+    assert told.actual.startswith("applies on 2.6.0 to 2.9.1, and not on ")
+    assert list(judge_support(CASE, patch(applies_to=">=2"), [TORCH], "patch.toml:2")) == []
+
+
+@pytest.mark.parametrize(
+    ("table", "first", "stated"),
+    [
+        ('torch_range = ">=2.8,<2.12"', "2.8.0", "torch>=2.8,<2.12 in pyproject.toml"),
+        ("", "", ""),
+    ],
+)
+def test_the_project_states_which_releases_a_patch_is_for(folder, table, first, stated):
+    (folder / "pyproject.toml").write_text(f"[tool.patchgate]\n{table}\n")
+    (folder / "mine.py").write_text("")
+    supported, where = supported_releases(folder / "mine.py")
+    assert where == stated
+    if first:
+        assert supported[0] == first
+        assert "2.13.0" not in supported
+    else:
+        assert supported == [release.torch for release in load_matrix()]
 
 
 def test_a_patch_may_apply_by_setting_an_option_only():

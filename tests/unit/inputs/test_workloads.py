@@ -135,3 +135,21 @@ def test_a_variant_changes_fields_that_there_are():
 def test_only_what_is_tuned_on_the_device_needs_one():
     needing = {variant for variant, changed in VARIANTS.items() if changed.get("needs_device")}
     assert needing == {"max-autotune", "max-autotune-no-cudagraphs"}
+
+
+@pytest.mark.parametrize(
+    ("name", "ours"), [("CHECK", "CHECKS"), ("VARIANT", "VARIANTS"), ("PREMERGES", "PREMERGE"), ("FORM", "FORMS")]
+)
+def test_a_misspelt_constant_is_refused_with_its_line_and_the_name_that_is_meant(folder, name, ours):
+    constants = 'DTYPE = "float32"\n' + ('CHECKS = ("kernels",)\n' if ours != "CHECKS" else "")
+    write(folder, "stack.py", f"{constants}{name} = ()\n{BUILD}")
+    told = refused(load_workloads, folder)
+    line = constants.count("\n") + 1
+    assert told.splitlines()[0].endswith(f"stack.py:{line}: no constant `{name}`")
+    assert f"next: `{ours}`" in told
+
+
+@pytest.mark.parametrize("name", ["CHUNKS", "ROWS", "SHAPES", "RANKS", "HIDDEN", "check"])
+def test_a_constant_of_the_workloads_own_is_nobodys_business(folder, name):
+    write(folder, "stack.py", f'DTYPE = "float32"\nCHECKS = ("kernels",)\n{name} = 2\n{BUILD}')
+    assert list(load_workloads(folder)) == ["stack"]
