@@ -3,6 +3,7 @@
 import pytest
 from expecttest import assert_expected_inline
 
+from patchgate.inputs.project import Project
 from patchgate.inputs.workloads import VARIANTS, checks_of_variant, load_workloads, name_of_variant, workloads_with
 from patchgate.model.errors import UsageError
 from patchgate.model.records import Workload
@@ -52,7 +53,7 @@ def test_a_patch_may_bring_workloads_of_its_own(folder):
     (folder / "workloads" / "own.py").write_text('DTYPE = "float32"\nCHECKS = ("kernels",)\ndef build(*_): ...\n')
     (folder / "mine.diff").touch()
     for patch in (folder, folder / "mine.diff"):
-        assert workloads_with(patch).keys() - load_workloads().keys() == {"own"}
+        assert workloads_with(patch, Project()).keys() - load_workloads().keys() == {"own"}
 
 
 def test_a_module_that_is_no_workload_is_refused(folder):
