@@ -79,7 +79,7 @@ class CorpusCase:
     needs: str = ""  #: what is missing here to judge it
     others: tuple[str, ...] = ()  #: folders of patches that are applied with it
     seconds: float = 60.0  #: time limit of a question to the probe
-    #: Why it comes out wrong as yet: it is scored as it comes out, and is no fault until it comes out right.
+    #: Why it comes out wrong as yet: it is scored as it comes out, and fails no run.
     known: str = ""
 
     @property

@@ -26,8 +26,8 @@ def as_text(scores: Sequence[Score], torches: Sequence[str], seconds: float, nam
     unjudged = [score for score in scores if score.outcome.startswith("needs ")]
     if unjudged:
         lines.append("not judged here: " + "; ".join(f"{score.case.id} ({score.outcome})" for score in unjudged))
-    known = [score for score in scores if score.case.known and not score.right]
-    lines += [f"known to be wrong: {score.case.id}: {score.case.known}" for score in known]
+    known = [score for score in scores if score.case.known]
+    lines += [f"{_STATES[score.right]}: {score.case.id}: {score.case.known}" for score in known]
     wrong = [score for score in scores if not score.settled]
     if wrong:
         lines.append("wrong: " + ", ".join(score.case.id for score in wrong))
@@ -36,6 +36,7 @@ def as_text(scores: Sequence[Score], torches: Sequence[str], seconds: float, nam
     return "\n".join(lines)
 
 
+_STATES = {True: "known to be wrong, and right by now", False: "known to be wrong"}
 _HEADER = ("class", "caught", "by lint", "by the gate", "false alarms of lint", "false alarms of the gate")
 
 

@@ -44,8 +44,8 @@ class Score:
 
     @property
     def settled(self) -> bool:
-        """Right, or wrong as its corpus.toml says; one that has come right since is to lose that line."""
-        return self.right is not bool(self.case.known) or self.outcome.startswith(("needs", "not on"))
+        """Right, or wrong as its corpus.toml says."""
+        return self.right or bool(self.case.known)
 
     def alarms(self, tool: str) -> bool:
         """Whether the tool was red."""

@@ -62,11 +62,16 @@ def test_lint_and_the_gate_are_scored_apart():
     assert (result.outcome, result.met) == ("MISSED", {"lint": True, "gate": False})
 
 
-def test_a_known_miss_is_no_catch_and_no_fault_until_it_is_caught():
+def test_a_known_miss_is_no_catch_and_fails_no_run():
     missed = told({}, LATE, known="nobody looks there")
     assert (missed.outcome, missed.settled) == ("MISSED", True)
-    assert not told({"2.13.0": {"PG201": {"patch.py:3"}}}, LATE, known="nobody looks there").settled
+    assert by_class([missed])[-1].caught.hits == 0
     assert not told({}, LATE).settled
+
+
+def test_a_known_miss_that_is_caught_by_now_is_named():
+    caught = told({"2.13.0": {"PG201": {"patch.py:3"}}}, LATE, known="nobody looks there")
+    assert "known to be wrong, and right by now: mine" in as_text([caught], ROWS, 1.0, "seen")
 
 
 def test_a_code_that_needs_a_torch_is_not_expected_where_none_was_run():
