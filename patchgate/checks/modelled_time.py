@@ -38,7 +38,7 @@ CODES = (
         code="PG623",
         title="within budget by the model of the device",
         what="The modelled time on the simulated device stays within the budget `modelled_time`.",
-        why="The kernels need no more bytes, products or launches than they did; how fast they are is not told.",
+        why="The kernels need no more bytes, products or launches than before. How fast they run is not measured.",
         fix="Nothing to do.",
     ),
 )

@@ -150,7 +150,7 @@ record: nox -s accept -- --reason '...'
         expected: 11, as without the patch (nothing is recorded)
   where .patchgate/gate/code/gated_sum.h200.2.11.0.fused_norm.py
      do compare the generated code below .patchgate/gate/code; if the change is meant: nox -s accept
-        -- --reason '...'; if not, mend the patch and: nox -s gate -- fused_norm --workload
+        -- --reason '...'; if not, correct the patch and type: nox -s gate -- fused_norm --workload
         gated_sum
    also PG301 (7 times) kernels gated_sum.h200 lowering.realized on torch 2.11.0: 16
 
