@@ -31,6 +31,7 @@ from patchgate.lint.interpret.values import (
     OwnName,
     Scope,
     Symbol,
+    Table,
     Unknown,
     Value,
     chain,
@@ -232,6 +233,8 @@ def bind(target: ast.expr, value: Value, state: State, source: ast.expr | None =
             bind(part, read(nodes[at], again) if paired else element_of(value), state, nodes[at] if paired else None)
     elif isinstance(target, ast.Starred):
         bind(target.value, UNKNOWN, state)
+    elif isinstance(target, ast.Subscript) and isinstance(table := read(target.value, state), Table):
+        put(table, target.slice, read(target.slice, state), state)
     else:
         read(target, state)
         if isinstance(target, ast.Subscript):
@@ -283,6 +286,13 @@ def _define_entry(table: ast.expr, keys: Sequence[ast.expr], state: State) -> No
         name = str(text.values[0]) if isinstance(text, Known) and isinstance(text.values[0], str) else "*"
         group, _, option = name.rpartition(".")
         state.usage.define(f"{dotted}.{group}" if group else dotted, option, state.path)
+
+
+def put(table: Table, key: ast.expr, known: Value, state: State) -> None:
+    """Add a key to a dictionary of the patch, where it is a text that is the same for each spelling of the release."""
+    texts = set(known.values) if isinstance(known, Known) else set()
+    if len(texts) == 1 and isinstance(text := texts.pop(), str):
+        table.keys[text] = key, state
 
 
 def rebind(owner: Value, name: str, value: Value, source: ast.expr | None, span: Span, state: State) -> None:

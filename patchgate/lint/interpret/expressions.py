@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from patchgate.lint.interpret.bindings import attribute, bind, own_value
+from patchgate.lint.interpret.bindings import attribute, bind, own_value, put
 from patchgate.lint.interpret.narrowing import narrow
 from patchgate.lint.interpret.references import Comparison, Span
 from patchgate.lint.interpret.state import State, read
@@ -25,6 +25,7 @@ from patchgate.lint.interpret.values import (
     LocalFunction,
     OwnName,
     Symbol,
+    Table,
     Value,
     because_of,
     chain,
@@ -244,6 +245,18 @@ def _element_by_element(node: ast.ListComp | ast.SetComp | ast.GeneratorExp, ite
             return UNKNOWN
         elements.append(element)
     return Known(values=tuple([each.values[at] for each in elements] for at in range(4)), because=items.because)
+
+
+@read.register(ast.Dict)
+def read_dict(node: ast.Dict, state: State) -> Value:
+    table = Table()
+    for key, item in zip(node.keys, node.values, strict=True):
+        known, value = read(key, state), read(item, state)
+        if key is None and isinstance(value, Table):
+            table.keys.update(value.keys)
+        elif key is not None:
+            put(table, key, known, state)
+    return table
 
 
 @read.register(ast.DictComp)

@@ -120,6 +120,14 @@ class LocalClass:
     members: dict[str, Value]
 
 
+@dataclass(eq=False)
+class Table:
+    """A dictionary that the patch builds: its keys that are known texts, each with where and under which tests it was
+    put there (a point of the walk)."""
+
+    keys: dict[str, tuple[ast.expr, Any]] = field(default_factory=dict)
+
+
 @dataclass(frozen=True, kw_only=True)
 class Method:
     """A name looked up on a value that only version gates understand (`text.split`)."""
@@ -130,7 +138,7 @@ class Method:
 
 Value = (
     Unknown | Symbol | Instance | Container | Known | External | LocalFunction | LocalClass | Method
-    | OwnName | OwnModule | OwnFunction
+    | OwnName | OwnModule | OwnFunction | Table
 )  # fmt: skip
 Snapshot = tuple[dict[str, Value], dict[str, Value], frozenset[str]]
 

@@ -40,8 +40,9 @@ NAME_MOVED = Code(
 OPTION_MISSING = Code(
     code="PG116",
     title="config option missing",
-    what="The patch reads or sets an option that these releases do not have.",
-    why="torch's config modules raise AttributeError for unknown options.",
+    what="The patch reads or sets an option that these releases do not have, or hands it over by name: in `options` of"
+    " `torch.compile`, in `config.patch`.",
+    why="torch's config modules raise AttributeError for unknown options, `torch.compile` RuntimeError.",
     fix="Guard it with `hasattr(config, ...)`, or narrow the version gate.",
 )
 

@@ -111,6 +111,42 @@ def test_missing_module() -> None:
     assert found("import torch._inductor.ir, torch.nn.functional, numpy.absent\n") == []
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "torch.compile(m, options={'absent': 1, 'threshold': 2})",
+        "torch.compile(m, options={'absent': 1}, backend='inductor')",
+        "options = {'threshold': 1}\noptions['absent'] = 2\ntorch.compile(m, options=options)",
+        "options = dict(threshold=1)\noptions.update(absent=2)\ntorch.compile(m, options=options)",
+        "options = {'threshold': 1}\noptions.update({'absent': 2})\ntorch.compile(m, options=options)",
+        "base = {'absent': 1}\ndef f(m):\n    return torch.compile(m, options={'threshold': 1, **base})",
+        "functools.partial(torch.compile, options={'absent': 1})",
+        "options = {'absent': 1}\nwith config.patch(options): pass",
+        "options = {'absent': 1}\nwith config.patch(**options): pass",
+        "with config.patch('absent', 1): pass",
+    ],
+)
+def test_options_in_a_dictionary_however_it_is_built(text: str) -> None:
+    source = f"import functools\nimport torch\nfrom torch._inductor import config\n{text}\n"
+    assert codes(source) == ["PG116"]
+    assert codes(source.replace("absent", "threshold")) == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "torch.compile(m, backend='mine', options={'absent': 1})",
+        "torch.compile(m, backend=backend, options={'absent': 1})",
+        "torch.compile(m, options={'guard_filter_fn': f})",
+        "torch.compile(m, options={name: 1})",
+        "options = {'absent': 1}\nmine(options=options)",
+        "options = {}\nif hasattr(config, 'absent'):\n    options['absent'] = 1\ntorch.compile(m, options=options)",
+    ],
+)
+def test_what_is_no_option_of_inductor_or_is_asked_for_first_is_quiet(text: str) -> None:
+    assert codes(f"import torch\nfrom torch._inductor import config\n{text}\n") == []
+
+
 def test_config_options() -> None:
     assert found("from torch._inductor import config\nconfig.old_option = 2\n") == [
         "2: PG116 red config option `torch._inductor.config.old_option` missing [from 2.11]"
