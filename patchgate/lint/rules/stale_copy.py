@@ -49,12 +49,6 @@ class _Pair:
     def override(self) -> str:
         return body_of(ast.unparse(self.function))
 
-    def calls_original(self) -> bool:
-        """A wrapper has whatever upstream brings."""
-        first, last = self.function.lineno, self.function.end_lineno or 0
-        calls = self.view.usage.calls
-        return any(call.dotted == self.rebinding.origin and first <= call.span.line <= last for call in calls)
-
 
 @dataclass(frozen=True, kw_only=True)
 class _Base:
@@ -69,6 +63,14 @@ class _Base:
     text: str | None
 
 
+def calls_original(view: View, rebinding: Rebinding) -> bool:
+    """Whether the replacement calls what it replaces: a wrapper has whatever upstream brings."""
+    if rebinding.function is None:
+        return False
+    first, last = rebinding.function.lineno, rebinding.function.end_lineno or 0
+    return any(call.dotted == rebinding.origin and first <= call.span.line <= last for call in view.usage.calls)
+
+
 def check(views: Sequence[View]) -> Iterator[Finding]:
     by_target: dict[str, list[_Pair]] = {}
     for view in views:
@@ -78,7 +80,7 @@ def check(views: Sequence[View]) -> Iterator[Finding]:
                 by_target.setdefault(each.target, []).append(pair)
     for pairs in by_target.values():
         applied = [pair for pair in pairs if pair.view.claimed and pair.rebinding.reachable]
-        applied = [pair for pair in applied if not pair.calls_original()]
+        applied = [pair for pair in applied if not calls_original(pair.view, pair.rebinding)]
         bodies = _bodies(applied[-1]) if applied else {}
         if len(bodies) < 2:
             continue

@@ -1,0 +1,45 @@
+"""PG130: a version gate without an upper bound around a wrapper, and what it wraps changed since its first release.
+
+A note. Quiet where the gate or the manifest ends before the change, and for overrides that do not call the original:
+those are PG122's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from patchgate.lint.findings import Finding, Severity, View
+from patchgate.lint.interpret.references import Rebinding
+from patchgate.lint.rules.stale_copy import calls_original
+from patchgate.model.records import Code
+
+OPEN_END = Code(
+    code="PG130",
+    title="gate with an open end",
+    what="The gate lets every later release in, and the body that the patch wraps is no longer the one of the first"
+    " release that it lets in.",
+    why="Whether the defect is still there, and the wrapper still right, was decided for a body that is gone.",
+    fix="End the gate before the change, or state the symptom in the manifest: the gate then measures, on every"
+    " release, whether the patch is needed.",
+)
+
+
+def check(views: Sequence[View]) -> Iterator[Finding]:
+    admitted: dict[str, list[tuple[View, Rebinding]]] = {}
+    for view in views:
+        for each in view.usage.rebindings:
+            if each.reachable and view.claimed and each.original is not None:
+                admitted.setdefault(each.target, []).append((view, each))
+    newest = views[-1].version if views else ""
+    for pairs in admitted.values():
+        (first, written_for), (last, rebinding) = pairs[0], pairs[-1]
+        bounded_below = first is not views[0]
+        if last.version != newest or not (bounded_below and rebinding.gates and calls_original(last, rebinding)):
+            continue
+        changed = [view for view, each in pairs if each.original != written_for.original]
+        if changed:
+            message = (
+                f"the gate has no end; `{rebinding.short_target}`, which this wraps, is not in {changed[0].version}"
+                f" what it was in {first.version}"
+            )
+            yield last.finding(OPEN_END, rebinding.span, message, severity=Severity.NOTE)
