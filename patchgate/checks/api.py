@@ -1,4 +1,7 @@
-"""Do the private names that the patch stands on exist and fit in this torch?"""
+"""Do the private names that the patch stands on exist and fit in this torch?
+
+The probe says what is missing. Whether the line that needs it runs is asked of lint, so that both agree.
+"""
 
 from __future__ import annotations
 
@@ -7,9 +10,15 @@ from functools import partial
 from typing import Any
 
 from patchgate.checks import registry
-from patchgate.checks.application import does_not_run
+from patchgate.checks.application import does_not_run, is_claimed
 from patchgate.checks.context import SIMULATED, CheckContext
 from patchgate.checks.registry import Instance, check
+from patchgate.inputs.source import Unreadable, parse
+from patchgate.lint.findings import View
+from patchgate.lint.index.release import load
+from patchgate.lint.interpret.references import Presence
+from patchgate.lint.interpret.statements import interpret
+from patchgate.lint.rules.missing_name import missing_references
 from patchgate.model.paths import shown
 from patchgate.model.records import Case, Code, Kind, Patch, Verdict
 from patchgate.model.serialization import failure_of
@@ -53,6 +62,8 @@ CODES = (
     ),
 )
 verdict = partial(registry.verdict, FAMILY)
+# Of a name that a line of the patch reads.
+_NAMES = ("PG103", "PG104")
 
 
 @check(believes=SIMULATED)
@@ -62,16 +73,45 @@ def ask_api(context: CheckContext, at: Instance) -> Iterable[Verdict]:
     failure = failure_of(answer)
     if failure:
         return [does_not_run(at.case, failure, context.patch, context.run.again)]
-    return judge_api(at.case, context.patch, answer, context.manifest_location("targets"))
+    unneeded = names_not_needed(context.patch.source, at.case.torch) if _any_missing(answer) else frozenset()
+    return judge_api(at.case, context.patch, answer, context.manifest_location("targets"), unneeded)
 
 
-def judge_api(case: Case, patch: Patch, answer: Mapping[str, Any], where: str | None) -> Iterator[Verdict]:
-    """One verdict a name: PG105 where it holds, else the code that the probe gave. `where` is the claim's place."""
+def _any_missing(answer: Mapping[str, Any]) -> bool:
+    return any(finding["code"] in _NAMES for finding in answer["findings"])
+
+
+def names_not_needed(source: str, torch: str) -> frozenset[tuple[int, str]]:
+    """(line, name) of each missing name of torch that no line needs which runs on this release: gated or guarded."""
+    try:
+        view = View(release=(release := load(torch)), usage=interpret(parse(source), release))
+    except (KeyError, Unreadable, RecursionError):  # of a release that is not indexed the probe alone can tell
+        return frozenset()
+    needed = {(each.span.line, each.name) for _, each in missing_references([view]) if each.reachable}
+    missing = (each for each in view.usage.references if each.presence is Presence.MISSING)
+    return frozenset({(each.span.line, each.name) for each in missing} - needed)
+
+
+def judge_api(
+    case: Case,
+    patch: Patch,
+    answer: Mapping[str, Any],
+    where: str | None,
+    unneeded: frozenset[tuple[int, str]] = frozenset(),
+) -> Iterator[Verdict]:
+    """One verdict a name: PG105 where it holds, else the code that the probe gave. `where` is the claim's place.
+
+    A note is what lint has a note for: a name that no line needs which runs, or that is missing on a release that the
+    patch does not claim.
+    """
     if not answer["findings"]:
         yield verdict("PG105", Kind.NOTE, case, "", "names of torch", "the patch's own text names none", item="names")
     for finding in answer["findings"]:
         code, line = finding["code"], finding["line"]
         kind = Kind.PASS if code == "PG105" else Kind.REGRESSED
+        spared = code in _NAMES and (line, finding["subject"].rpartition(".")[2]) in unneeded
+        if kind is Kind.REGRESSED and (spared or (code != "PG102" and not is_claimed(patch, case.torch))):
+            kind = Kind.NOTE
         place = f"{shown(patch.path)}:{line}" if line else where
         item, _, fact = finding["subject"].partition(" ")
         yield verdict(code, kind, case, fact, finding["expected"], finding["actual"], place, item=item)

@@ -89,9 +89,9 @@ class CheckContext:
         """
         if (torch, version) not in self._applied:
             question = "apply" if version == torch else "applies"
-            seconds = min(self.run.limits.seconds, IMPORT_SECONDS)
+            seconds, targets = min(self.run.limits.seconds, IMPORT_SECONDS), list(self.patch.claims.targets or ())
             self._applied[torch, version] = self.ask(
-                torch, question, SIMULATED, patch=self.patch, seconds=seconds, version=version
+                torch, question, SIMULATED, patch=self.patch, seconds=seconds, version=version, targets=targets
             )
         return self._applied[torch, version]
 
@@ -179,7 +179,7 @@ class CheckContext:
     def is_inert(self, torch: str) -> bool:
         """Whether running the patch on a release provably does nothing: nothing needs to be compiled twice there."""
         applied = self.apply(torch, version=torch)
-        return not any(applied.get(what, True) for what in ("changed", "effects", "doubt"))
+        return not any(applied.get(what, True) for what in ("changed", "defined", "effects", "doubt"))
 
     def observations(self, case: Case) -> tuple[Observation, Observation]:
         """The facts of a workload (unpatched, patched)."""

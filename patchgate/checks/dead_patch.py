@@ -22,12 +22,13 @@ CODES = (
     Code(
         code="PG221",
         title="changes nothing on any release",
-        what="On every release that was judged, running the patch replaced no name of torch and had no effect."
-        " Looked at are names, tables, settings, thread-locals and the objects that they lead to. Grey where the patch"
-        " called functions of torch all the same: what they do in C++ is not seen.",
+        what="On every release that was judged, running the patch replaced no name of torch, defined no operator and"
+        " had no effect. Looked at are names, tables, settings, thread-locals and the objects that they lead to. Grey"
+        " where the patch called functions of torch all the same: what they do in C++ is not seen.",
         why="A patch that does nothing passes every other check, and whoever installs it believes to be cured.",
         fix='Nothing calls its `apply`: name it in the manifest, `apply = "install"`, or call it at import;'
-        " if the patch is meant for other releases, claim them in `applies_to`.",
+        " if the patch is meant for other releases, claim them in `applies_to`; if it only offers functions that others"
+        " call, claim `targets = []`.",
     ),
 )
 verdict = partial(registry.verdict, FAMILY, item="changes")
@@ -88,13 +89,16 @@ def judge_changes(case: Case, patch: Patch, answers: Answers, inert: Sequence[st
     On the releases `inert` it is proved that there is none.
     """
     expected = "a change of torch, of its settings or of the process"
-    changing = [torch for torch, one in answers.items() if one["changed"] or one["effects"] or one["held"]]
+    kinds = ("changed", "defined", "effects", "held")
+    changing = [torch for torch, answer in answers.items() if any(answer[kind] for kind in kinds)]
     if changing:
         held = sorted({name for answer in answers.values() for name in answer["held"]})
         actual = f"on {', '.join(changing)}" + (f": {', '.join(held)}" if held else "")
         if inert:
             actual += f"; nothing on {', '.join(inert)}, so workloads are compiled there without the patch only"
         return verdict("PG211", Kind.PASS, case, "", expected, actual)
+    if patch.claims.targets == () and not patch.claims.apply:
+        return verdict("PG211", Kind.PASS, case, "", expected, "nothing, as `targets = []` claims")
     if patch.claims.applies_to is not None and not any(is_claimed(patch, torch) for torch in answers):
         actual = f"gated out on {', '.join(answers)}, as {patch.claims.applies_to} claims"
         return verdict("PG211", Kind.PASS, case, "", expected, actual)

@@ -9,6 +9,7 @@ from typing import Any
 from patchgate.checks import registry
 from patchgate.checks.application import does_not_run, is_claimed, replaced_names
 from patchgate.checks.context import SIMULATED, CheckContext
+from patchgate.checks.holders import assignment_place
 from patchgate.checks.registry import Instance, check
 from patchgate.model.paths import shown
 from patchgate.model.records import Case, Code, Kind, Patch, Verdict
@@ -19,7 +20,7 @@ CODES = (
     Code(
         code="PG206",
         title="applied twice when imported twice",
-        what="Running the module a second time wrapped the replacement in itself.",
+        what="Running the module a second time wrapped the replacement in itself. A note where the second run raised.",
         why="Reloads, two import paths and test runners do this; the effect then doubles.",
         fix="Mark the replacement (an attribute on the function) and return early when it is there.",
     ),
@@ -50,6 +51,13 @@ CODES = (
         fix="Replace it or take it out of `targets`.",
     ),
     Code(
+        code="PG224",
+        title="the original was saved after it was replaced",
+        what="What the replacement calls as the original is the replacement itself.",
+        why="The first call of it never ends: RecursionError in the middle of a compile.",
+        fix="Save the original before the assignment that replaces it, and only once.",
+    ),
+    Code(
         code="PG213",
         title="overwrites a setting of the user's",
         what="With the variable or option set to another value before the import, the import replaced it.",
@@ -64,13 +72,6 @@ CODES = (
         " compile threads see the default.",
         fix="Set it where the compile runs (`config.patch`), or by its environment variable before torch is imported."
         ' If only the importing thread is meant, claim it: `effects = ["thread-local NAME"]`.',
-    ),
-    Code(
-        code="PG215",
-        title="the environment variable has no effect",
-        what="The patch sets a variable that nothing in this torch reads, or that was read before it was set.",
-        why="The patch looks as if it switched something, and does not.",
-        fix="Use the variable or option that this release reads, before torch is imported.",
     ),
     Code(
         code="PG216",
@@ -108,7 +109,6 @@ _EFFECTS = {
 _SETTINGS = {
     "overwritten": ("PG213", "the user's setting is kept"),
     "unseen": ("PG214", "the same in every thread"),
-    "dead": ("PG215", "somebody reads it"),
 }
 
 
@@ -131,7 +131,7 @@ def judge_effects(case: Case, patch: Patch, answer: Mapping[str, Any], where: st
     if not faults:
         names = replaced_names(patch, answer)
         besides = [f"{effect['kind']} {effect['name']}" for effect in answer["effects"] if effect["name"] not in names]
-        actual = ", ".join([*names, *besides]) or "nothing (gated out)"
+        actual = ", ".join([*names, *answer["defined"], *besides]) or "nothing (gated out)"
         yield verdict("PG211", Kind.PASS, case, "", "its targets, once, and nothing else", actual)
 
 
@@ -140,11 +140,19 @@ def _targets(case: Case, patch: Patch, answer: Mapping[str, Any], where: str) ->
     if answer["nested"]:
         actual = f"wraps itself: {', '.join(answer['nested'])}"
         yield verdict("PG206", Kind.REGRESSED, case, "second import", "applied once", actual, where)
-    outside = [name for name in changed if targets is not None and name not in targets]
+    if answer["again"]:
+        # Whoever imports it twice is told so; an operator, for one, is defined only once.
+        yield verdict("PG206", Kind.NOTE, case, "second import", "applied once", f"raises {answer['again']}", where)
+    meant = {target: names for target, names in answer["claimed"].items() if names}
+    claimed = {*(targets or ()), *(name for names in meant.values() for name in names)}
+    for name in answer["recursive"]:
+        place = assignment_place(patch, name)
+        yield verdict("PG224", Kind.REGRESSED, case, f"of {name}", "calls the original", "calls itself", place)
+    outside = [name for name in changed if targets is not None and name not in claimed]
     if outside:
         expected = f"only {', '.join(targets or ())}"
         yield verdict("PG207", Kind.REGRESSED, case, "outside targets", expected, ", ".join(outside), where)
-    unreplaced = [name for name in targets or () if name not in changed]
+    unreplaced = [name for name in targets or () if name not in changed and name not in meant]
     if changed and unreplaced and is_claimed(patch, case.torch):
         actual = f"not replaced: {', '.join(unreplaced)}"
         yield verdict("PG209", Kind.REGRESSED, case, "targets", "all of them replaced", actual, where)
@@ -156,14 +164,15 @@ def _effects(case: Case, patch: Patch, answer: Mapping[str, Any]) -> Iterator[Ve
         declared = {kind, f"{kind} {name}"} & set(patch.claims.effects)
         if not declared and name not in (patch.claims.targets or ()):
             code, fact = _EFFECTS.get(kind, "PG208"), f"import, on {kind}: {name}"
-            yield verdict(code, Kind.REGRESSED, case, fact, "none", effect["what"], _place(patch, effect))
+            yield verdict(code, Kind.REGRESSED, case, fact, "none", effect["what"], effect_place(patch, effect))
     for about, (code, expected) in _SETTINGS.items():
         for effect in answer.get(about, ()):
-            fact, place = f"import, {effect['kind']} {effect['name']}", _place(patch, effect)
+            fact, place = f"import, {effect['kind']} {effect['name']}", effect_place(patch, effect)
             # An option that is set in one thread only is the patch's own trap, unless it claims just that.
             meant = about == "unseen" and f"thread-local {effect['name']}" in patch.claims.effects
             yield verdict(code, Kind.NOTE if meant else Kind.REGRESSED, case, fact, expected, effect["what"], place)
 
 
-def _place(patch: Patch, effect: Mapping[str, Any]) -> str:
+def effect_place(patch: Patch, effect: Mapping[str, Any]) -> str:
+    """The line of the patch that has an effect."""
     return f"{shown(patch.path)}:{effect['line'] or 1}"

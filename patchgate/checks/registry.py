@@ -132,9 +132,11 @@ def catalogue() -> dict[str, Code]:
 @cache
 def families() -> tuple[str, ...]:
     """What verdicts are listed under, in reading order: what cannot be believed first, then by code."""
-    first = {
-        module.FAMILY: min(code.code for code in module.CODES) for module in _modules() if getattr(module, "CODES", ())
-    }
+    first: dict[str, str] = {}
+    for module in _modules():
+        codes = [code.code for code in getattr(module, "CODES", ())]
+        if codes:
+            first[module.FAMILY] = min([*codes, first.get(module.FAMILY, "~")])
     return tuple(sorted(first, key=lambda family: "" if family == "machine" else first[family]))
 
 

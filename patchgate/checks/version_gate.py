@@ -24,14 +24,16 @@ CODES = (
     Code(
         code="PG201",
         title="applies where it is not claimed",
-        what="With this version of torch faked, running the patch replaced a target outside `applies_to`.",
+        what="With this version of torch faked, running the patch replaced something outside `applies_to`; of a patch"
+        " that replaces nothing, it changed a setting there.",
         why="A patch written for one release changes a compiler that nobody tested it on.",
         fix="Tighten the version check in the patch, or widen `applies_to` and let the gate judge it there.",
     ),
     Code(
         code="PG202",
         title="does not apply where it is claimed",
-        what="With a version of torch faked that lies in `applies_to`, running the patch replaced nothing.",
+        what="With a version of torch faked that lies in `applies_to`, running the patch replaced nothing; of a patch"
+        " that replaces nothing on any version, it changed no setting either.",
         why="Users of that release believe they have the fix and do not. Local (+cu130), dev, rc and post"
         " parts of a version are the usual cause.",
         fix="Compare releases, not strings: `Version(torch.__version__).release`, or a SpecifierSet with"
@@ -116,7 +118,7 @@ def judge_versions(case: Case, patch: Patch, answers: Answers, where: str, again
         return
     say = partial(verdict, item="versions")
     # Under the version of another release the patch may ask for names that only that one has.
-    applied = {version: bool(replaced_names(patch, a)) for version, a in answers.items() if "failure" not in a}
+    applied = _applied(patch, {version: answer for version, answer in answers.items() if "failure" not in answer})
     unknown = sorted(answers.keys() - applied.keys(), key=Version)
     if unknown:
         actual = f"cannot tell for {', '.join(unknown)}: the patch does not run there on torch {case.torch}"
@@ -127,6 +129,10 @@ def judge_versions(case: Case, patch: Patch, answers: Answers, where: str, again
         yield say("PG211", Kind.NOTE, case, "", "(no applies_to claimed)", actual)
         return
     expected = f"applies exactly on {patch.claims.applies_to}"
+    if not any(applied.values()) and not patch.claims.targets:
+        # A module of functions that others call: nothing of torch tells where it applies.
+        yield say("PG211", Kind.NOTE, case, "", expected, "nothing shows it: the patch changes nothing when it is run")
+        return
     extra = [version for version, did in applied.items() if did and not is_claimed(patch, version)]
     lacking = [version for version, did in applied.items() if not did and is_claimed(patch, version)]
     if extra:
@@ -135,6 +141,25 @@ def judge_versions(case: Case, patch: Patch, answers: Answers, where: str, again
         yield say("PG202", Kind.REGRESSED, case, "", expected, f"does not apply on {', '.join(lacking)}", where)
     if not extra and not lacking:
         yield say("PG211", Kind.PASS, case, "", expected, f"{len(applied)} versions as claimed")
+
+
+def _applied(patch: Patch, answers: Answers) -> dict[str, bool]:
+    """Version -> whether the patch applied, by what it replaced; of one that replaces nothing, by what else it does.
+
+    That is operators that it defines, and settings.
+    """
+    replaced = {version: bool(replaced_names(patch, answer)) for version, answer in answers.items()}
+    if patch.claims.targets or any(replaced.values()):
+        return replaced
+    return {
+        version: bool(answer.get("defined")) or any(map(_is_setting, answer.get("effects", ())))
+        for version, answer in answers.items()
+    }
+
+
+def _is_setting(effect: Mapping[str, Any]) -> bool:
+    """Whether the probe looks for an effect of its kind under every version."""
+    return effect["kind"] in ("environment", "config", "process")
 
 
 def judge_support(

@@ -95,6 +95,7 @@ class Compile(_Workload, total=False):
 class Observe(Compile, total=False):
     resources: bool  #: Also registers, spills and machine code of each kernel.
     cover: bool  #: Also which lines of the patch ran.
+    late: bool  #: The workload is compiled once without the patch, before the patch is run.
 
 
 class FindStage(Observe):
@@ -144,11 +145,18 @@ class ReadPatch(Question):
 class Apply(ReadPatch, Loading):
     profile: Profile
     version: str  #: What the patch reads as torch's version.
+    targets: list[str]  #: Dotted names that the patch claims to replace.
 
 
 class InspectSurface(ReadPatch, Loading):
     profile: Profile
     targets: list[str]  #: Dotted names that the patch claims to replace.
+
+
+class RunAnew(ReadPatch, Loading):
+    profile: Profile
+    names: list[str]  #: What the patch changes in a process that has loaded the whole compiler.
+    variables: list[str]  #: Environment variables that the patch claims to set.
 
 
 class FindUndone(ReadPatch, Loading):
@@ -271,6 +279,8 @@ class StubUse(TypedDict):
 
 class Changes(TypedDict):
     changed: list[str]  #: Dotted names that lead to another object now; an entry of a registry is `name[key]`.
+    claimed: dict[str, list[str]]  #: Target -> the changed names that it means.
+    defined: list[str]  #: Operators that were not there before, as `namespace::name`.
     effects: list[Effect]
     stubbed: list[StubUse]
 
@@ -281,12 +291,22 @@ class Applied(Changes):
     unreachable: list[str]  #: Changed methods that every subclass overrides.
     replacements: dict[str, list[int]]  #: Changed name -> lines of its replacement in the patch.
     unseen: list[Effect]  #: Options that another thread reads otherwise.
-    dead: list[Effect]  #: Environment variables without an effect.
     leaks: list[str]  #: Names changed outside the scope.
     held: list[str]  #: Names that lead to the patch's code deep inside; looked for where nothing else was found.
     calls: list[str]  #: Functions of torch that it calls for their effect; recorded where nothing at all was found.
     overwritten: list[Effect]  #: Settings of the user's that an import replaced.
     nested: list[str]  #: Names whose second replacement wraps the first.
+    again: str  #: What the second run raised; empty where it raised nothing.
+    recursive: list[str]  #: Names whose replacement was saved as its own original.
+
+
+class RunAnewResult(TypedDict, total=False):
+    """What running the patch does in an interpreter that has loaded nothing but `import torch`."""
+
+    missing: list[str]  #: Of the names that were asked about, those that it does not replace.
+    dead: list[Effect]  #: Environment variables that it sets or claims, and that have no effect.
+    unmeasured: str  #: In place of the others: why only a machine with the device can tell.
+    failure: Failure  #: In place of the others: of the new interpreter.
 
 
 class Finding(TypedDict):
@@ -339,6 +359,7 @@ Questions = TypedDict(
         "differ tokens": _Handler[Compare, Compared],
         "apply": _Handler[Apply, Applied],
         "applies": _Handler[Apply, Changes],
+        "new interpreter": _Handler[RunAnew, RunAnewResult],
         "surface": _Handler[InspectSurface, Surface],
         "undone": _Handler[FindUndone, Undone],
         "hooks": _Handler[Patched, Hooks],

@@ -19,10 +19,10 @@ from patchgate.lint.interpret.bindings import (
     dotted_value,
     note_reference,
     promised_by,
-    put,
     rebind,
     version_spellings,
 )
+from patchgate.lint.interpret.option_tables import changed_table, note_passed_options, note_patched_options
 from patchgate.lint.interpret.references import Call, Comparison, Presence, Reachability, Span, Usage
 from patchgate.lint.interpret.state import State, execute_block, read
 from patchgate.lint.interpret.torch_names import callable_behind, covered, has_module, look_up, returned
@@ -38,7 +38,6 @@ from patchgate.lint.interpret.values import (
     OwnFunction,
     Scope,
     Symbol,
-    Table,
     Unknown,
     Value,
     unknown,
@@ -64,16 +63,6 @@ _METADATA = frozenset({"importlib.metadata.version", "importlib_metadata.version
 _SIGNATURES = frozenset({"inspect.signature", "inspect.getfullargspec", "inspect.getargspec"})
 # What else asks how torch is made.
 _ASKING = frozenset({"callable", "dir", "vars"})
-# Functions that take options of Inductor's config as a dictionary, and the name of that argument.
-_OPTION_ARGUMENTS = {
-    "torch.compile": "options",
-    "torch._inductor.compile": "options",
-    "torch._inductor.aot_compile": "options",
-    "torch._inductor.aoti_compile_and_package": "inductor_configs",
-    "torch._inductor.compile_fx.compile_fx": "config_patches",
-}
-# Keys that `torch.compile` takes out of its options by itself.
-_NO_OPTIONS = frozenset({"guard_filter_fn", "use_aoti"})
 # A function of the patch is read for its value only where it is as small as version helpers are.
 _MAX_INLINED = 3
 _MAX_INLINED_NODES = 120
@@ -93,20 +82,20 @@ def read_call(node: ast.Call, state: State) -> Value:
             return special
     arguments = [read(each.value if isinstance(each, ast.Starred) else each, state) for each in node.args]
     keywords = {each.arg: read(each.value, state) for each in node.keywords}
-    changed = _changed_table(node, arguments, state)
+    changed = changed_table(node, arguments, state)
     if changed is not None:
         return changed
     value: Value = UNKNOWN
     match callee:
         case Symbol(kind="config-method"):
-            _patch_options(callee, node, [*arguments[:1], keywords.get(None, UNKNOWN)], state)
+            note_patched_options(callee, node, [*arguments[:1], keywords.get(None, UNKNOWN)], state)
         case Symbol():
-            _pass_options(callee, keywords, state)
+            note_passed_options(callee, keywords, state)
             value = _call_torch(node, callee, state)
         case Known():
             value = _call_known(callee, arguments)
         case External(dotted="functools.partial") if arguments and isinstance(arguments[0], Symbol):
-            _pass_options(arguments[0], keywords, state)
+            note_passed_options(arguments[0], keywords, state)
             value = _call_external(node, callee, arguments, state)
         case Method():
             value = _call_method(callee, arguments, keywords)
@@ -225,54 +214,6 @@ def _import_module(node: ast.Call, path: str, state: State) -> Value:
     owner, _, name = path.rpartition(".")
     note_reference("module", owner, name, presence, Span.of(node.args[0]), state)
     return module if presence is Presence.PRESENT else UNKNOWN
-
-
-def _patch_options(callee: Symbol, node: ast.Call, given: list[Value], state: State) -> None:
-    """`config.patch(option=..., **{"group.option": ...})`, `config.patch("option", value)`, `config.patch(options)`."""
-    owner, _, method = callee.dotted.rpartition(".")
-    if method != "patch":
-        return
-    options = Table(keys={each.arg: (each.value, state) for each in node.keywords if each.arg})
-    for value in given:
-        if isinstance(value, Table):
-            options.keys.update(value.keys)
-        elif isinstance(value, Known):
-            put(options, node.args[0], value, state)
-    _note_options(owner, options, state)
-
-
-def _pass_options(callee: Symbol, keywords: dict[str | None, Value], state: State) -> None:
-    """Options of a config module that a function of torch takes as a dictionary."""
-    taken = _OPTION_ARGUMENTS.get(callee.dotted)
-    options = keywords.get(taken) if taken else None
-    backend = keywords.get("backend")
-    other_backend = backend is not None and not (isinstance(backend, Known) and set(backend.values) == {"inductor"})
-    if isinstance(options, Table) and not other_backend:
-        own = {key.replace("-", "_"): at for key, at in options.keys.items() if key not in _NO_OPTIONS}
-        _note_options("torch._inductor.config", Table(keys=own), state)
-
-
-def _note_options(owner: str, options: Table, state: State) -> None:
-    """Each option is needed where the call runs, if the line ran that put it into the dictionary."""
-    for option, (at, put_in) in options.keys.items():
-        value: Value = Symbol(dotted=owner, kind="module")
-        for name in option.split("."):
-            value = attribute(value, name, Span.of(at), put_in if state.reachable else state)
-
-
-def _changed_table(node: ast.Call, arguments: list[Value], state: State) -> Value | None:
-    """The dictionary that `dict(...)` makes; what `table.update(...)` gives; None for any other call."""
-    keys: dict[str, tuple[ast.expr, Any]] = {each.arg: (each.value, state) for each in node.keywords if each.arg}
-    for value in arguments:
-        keys.update(value.keys if isinstance(value, Table) else {})
-    if isinstance(node.func, ast.Name) and node.func.id == "dict" and state.scope.lookup("dict") is None:
-        return Table(keys=dict(keys))
-    if isinstance(node.func, ast.Attribute) and isinstance(node.func.value, ast.Name) and node.func.attr == "update":
-        table = state.scope.lookup(node.func.value.id)
-        if isinstance(table, Table):
-            table.keys.update(keys)
-            return UNKNOWN
-    return None
 
 
 def _call_method(callee: Method, arguments: list[Value], keywords: dict[str | None, Value]) -> Value:

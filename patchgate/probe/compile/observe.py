@@ -102,9 +102,10 @@ def observe(request: Observe, stage: Stage) -> Observed:
 
     Raises RuntimeError when no graph reached Inductor.
     """
+    profile, ran = request["profile"], LinesRun()
+    _compile_before(request, stage)
     apply_patch(request, stage)
     stage("compile")
-    profile, ran = request["profile"], LinesRun()
     workload = _load_workload(request)
     covered = request.get("patch") if request.get("cover") else None
     # What no compile shows, a workload may state by itself.
@@ -137,8 +138,18 @@ def observe(request: Observe, stage: Stage) -> Observed:
     }
 
 
+def _compile_before(request: Observe, stage: Stage) -> None:
+    """Compile the workload without the patch, where the request asks for it."""
+    if request.get("late"):
+        stage("compile before")
+        capture(load_build(request), **capture_options(request))
+        # What Dynamo has compiled is compiled again; what the compiler keeps for later compiles stays.
+        torch._dynamo.reset_code_caches()
+
+
 def observe_shapes(request: Observe, stage: Stage) -> ShapeFacts:
     """Facts of a workload called with a script of sizes."""
+    _compile_before(request, stage)
     apply_patch(request, stage)
     stage("shapes")
     dtype, ran = getattr(torch, request["dtype"]), LinesRun()

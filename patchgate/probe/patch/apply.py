@@ -8,14 +8,34 @@ from __future__ import annotations
 import contextlib
 import sys
 from collections.abc import Iterable
-from typing import cast
+from typing import Any, cast
 
-from patchgate.probe.patch import effects, env_vars, inert, line_coverage, reachability
+from patchgate.probe.patch import effects, inert, line_coverage, reachability
 from patchgate.probe.patch.beyond_snapshots import held_by_torch, recording_calls
+from patchgate.probe.patch.live_api import covered_names
 from patchgate.probe.patch.load import AGAIN, MODULE, AppliedPatch, faked_version, import_patch, place_of, run_patch
-from patchgate.probe.patch.snapshot import changes, reaches, take_snapshot
+from patchgate.probe.patch.snapshot import (
+    Snapshot,
+    changes,
+    defined_operators,
+    reaches,
+    saved_after_replacing,
+    take_snapshot,
+)
 from patchgate.probe.patch.stubs import uses
-from patchgate.probe.protocol import Applied, Apply, Changes, FindUndone, Loading, OtherPatch, Request, Stage, Undone
+from patchgate.probe.patch.torch_imports import torch_imports_added_to
+from patchgate.probe.protocol import (
+    Applied,
+    Apply,
+    Changes,
+    Effect,
+    FindUndone,
+    Loading,
+    OtherPatch,
+    Request,
+    Stage,
+    Undone,
+)
 from patchgate.probe.simulate.fake_device import fake_device
 
 
@@ -44,9 +64,10 @@ def undone(request: FindUndone, stage: Stage) -> Undone:
     with fake_device(request["profile"]):
         before = take_snapshot()
         stage("patch")
-        _run_first(request["after"])
-        first = changes(before, take_snapshot())
-        run_patch(request["patch"], request)
+        with torch_imports_added_to(before):
+            _run_first(request["after"])
+            first = changes(before, take_snapshot())
+            run_patch(request["patch"], request)
         last = changes(before, take_snapshot())
     gone = [
         name
@@ -64,10 +85,11 @@ def apply(request: Apply, stage: Stage) -> Applied:
         before, settings = take_snapshot(), effects.Settings()
         stage("patch")
         ran, modules = line_coverage.LinesRun(), set(sys.modules)
-        with recorder.recording(), line_coverage.tracing(path, ran):
-            module = import_patch(path, request)
-        new_modules = set(sys.modules) - modules - {module.__name__}
-        patched = AppliedPatch(module, scope)
+        with torch_imports_added_to(before):
+            with recorder.recording(), line_coverage.tracing(path, ran):
+                module = import_patch(path, request)
+            new_modules = set(sys.modules) - modules - {module.__name__}
+            patched = AppliedPatch(module, scope)
         stage("compare")
         after = take_snapshot()
         changed = changes(before, after)
@@ -75,6 +97,8 @@ def apply(request: Apply, stage: Stage) -> Applied:
         written = recorder.settings()
         answer: Applied = {
             "changed": sorted(changed),
+            "claimed": {target: covered_names(target, changed) for target in request["targets"]},
+            "defined": defined_operators(before, after),
             "effects": recorder.effects(),
             "stubbed": uses(),
             "doubt": _first_doubt(request, ran.lines, new_modules),
@@ -83,25 +107,40 @@ def apply(request: Apply, stage: Stage) -> Applied:
             "replacements": line_coverage.replacements(changed, path),
             # Within a scope a setting is meant for the code in the scope.
             "unseen": [] if scope else effects.unseen(written),
-            "dead": env_vars.without_effect(written, path),
             "leaks": patched.leaks(before),
             "held": [],
             "calls": [],
             "overwritten": [],
             "nested": [],
+            "again": "",
+            "recursive": saved_after_replacing(changed),
         }
         if not (changed or answer["effects"]):
             answer["held"] = held_by_torch(module)
         stage("patch again")
-        values = effects.set_by_user(written)
-        is_silent = not (changed or answer["effects"] or answer["held"])
-        with recording_calls(path if is_silent else None) as answer["calls"]:
-            second = run_patch(path, request, AGAIN)
-        again = changes(before, take_snapshot())
-        second.leave()
-        answer["overwritten"] = effects.overwritten(written, values)
-    answer["nested"] = sorted(name for name in changed if name in again and reaches(again[name][1], changed[name][1]))
+        _apply_again(request, answer, before, changed, written)
     return answer
+
+
+def _apply_again(
+    request: Apply, answer: Applied, before: Snapshot, changed: dict[str, tuple[Any, Any]], written: list[Effect]
+) -> None:
+    """Run the patch once more, with its settings set otherwise by a user, and add what came of that."""
+    values = effects.set_by_user(written)
+    is_silent = not (changed or answer["effects"] or answer["held"])
+    with (
+        torch_imports_added_to(before),
+        recording_calls(request["patch"] if is_silent else None) as answer["calls"],
+    ):
+        try:
+            second = run_patch(request["patch"], request, AGAIN)
+        except Exception as error:  # a loud failure applies nothing twice
+            answer["again"] = f"{type(error).__name__}: {error}".splitlines()[0]
+            return
+    again = changes(before, take_snapshot())
+    second.leave()
+    answer["overwritten"] = effects.overwritten(written, values)
+    answer["nested"] = sorted(name for name in changed if name in again and reaches(again[name][1], changed[name][1]))
 
 
 def _first_doubt(request: Apply, ran: set[int], new_modules: set[str]) -> str:
@@ -118,7 +157,15 @@ def applies(request: Apply, stage: Stage) -> Changes:
     with fake_device(request["profile"]), faked_version(request["version"]):
         before, settings = take_snapshot(), effects.Settings()
         stage("patch")
-        run_patch(request["patch"], request)
+        with torch_imports_added_to(before):
+            run_patch(request["patch"], request)
         effects.Settings().note_changes(settings, recorder)
-        changed = sorted(changes(before, take_snapshot()))
-        return {"changed": changed, "effects": recorder.effects(), "stubbed": uses()}
+        after = take_snapshot()
+        changed = sorted(changes(before, after))
+        return {
+            "changed": changed,
+            "claimed": {target: covered_names(target, changed) for target in request["targets"]},
+            "defined": defined_operators(before, after),
+            "effects": recorder.effects(),
+            "stubbed": uses(),
+        }

@@ -6,11 +6,12 @@ The names come from the claimed targets, the patch's text, and what running it r
 from __future__ import annotations
 
 import ast
+import contextlib
 import importlib
 import inspect
 import re
 import types
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from patchgate.probe.patch.branch_coverage import lines_that_can_run
 from patchgate.probe.patch.line_coverage import LinesRun, tracing
 from patchgate.probe.patch.load import run_patch
 from patchgate.probe.patch.snapshot import changes, take_snapshot
+from patchgate.probe.patch.torch_imports import torch_imports_added_to
 from patchgate.probe.protocol import Finding, InspectSurface, Stage, Surface
 from patchgate.probe.simulate.fake_device import fake_device
 
@@ -34,14 +36,19 @@ def inspect_surface(request: InspectSurface, stage: Stage) -> Surface:
     with fake_device(request["profile"]):
         before = take_snapshot()
         stage("patch")
-        with tracing(request["patch"], ran):
+        with tracing(request["patch"], ran), torch_imports_added_to(before):
             run_patch(request["patch"], request)
         changed = changes(before, take_snapshot())
     stage("surface")
     live = lines_that_can_run(ast.parse(source), ran.lines)
-    # What the patch adds need not have been there, and what is for another release need not fit this one.
-    missing = {one["subject"] for one in _check_imports(source) if one["code"] != "PG105"}
+    # What the patch adds need not have been there, and what is for another release need not fit this one. Of targets
+    # only an operator is the patch's own.
+    added = [target for target in request["targets"] if target.startswith("torch.ops.")]
+    after = [*_check_targets(added), *_check_imports(source)]
+    present = {one["subject"] for one in after if one["code"] == "PG105"}
+    missing = {one["subject"] for one in after if one["code"] != "PG105"}
     findings = [one for one in findings if one["code"] not in ("PG103", "PG104") or one["subject"] in missing]
+    findings = [one for one in findings if one["code"] != "PG101" or one["subject"] not in present]
     findings = [one for one in findings if one["line"] is None or one["code"] == "PG105" or one["line"] in live]
     for name, (original, replacement) in sorted(changed.items()):
         is_static = isinstance(replacement, staticmethod)
@@ -58,6 +65,46 @@ def inspect_surface(request: InspectSurface, stage: Stage) -> Surface:
             if isinstance(owner, type) and not is_static:
                 findings += _check_attributes(source, owner, replacement)
     return {"findings": findings, "changed": sorted(changed)}
+
+
+def covered_names(target: str, changed: Iterable[str]) -> list[str]:
+    """Those of the changed names that a claimed target means, however it is spelt.
+
+    A target may be an entry of a table (`torch._inductor.lowering.lowerings[torch.ops.aten.relu.default]`), a table
+    with all its entries, and any of the names under which torch has the same owner.
+    """
+    wanted = _place(target)
+    return [name for name in changed if name == target or (wanted and _means(wanted, _place(name)))]
+
+
+def _place(dotted: str) -> tuple[Any, str] | None:
+    """(owner, name of the attribute) or (table, key of the entry); None where this torch has no such owner."""
+    table, bracket, key = dotted.partition("[")
+    owner, _, name = table.rpartition(".")
+    with contextlib.suppress(LookupError):
+        if bracket:
+            return resolve(table), _entry_key(key.removesuffix("]"))
+        return resolve(owner), name
+    return None
+
+
+def _entry_key(text: str) -> str:
+    """One spelling of a key, with or without quotes and `torch.ops.`."""
+    return text.strip().strip("'\"").removeprefix("torch.ops.")
+
+
+def _means(target: tuple[Any, str], changed: tuple[Any, str] | None) -> bool:
+    if changed is None:
+        return False
+    (owner, name), (place, key) = target, changed
+    if place is owner:
+        return name == key
+    # A whole table is claimed by its name.
+    return isinstance(place, (dict, list, set)) and _static(owner, name) is place
+
+
+def _static(owner: Any, name: str) -> Any:
+    return inspect.getattr_static(owner, name, None)
 
 
 def resolve(dotted: str) -> Any:
@@ -241,31 +288,33 @@ def _check_imports(source: str) -> Iterator[Finding]:
     bound: dict[str, tuple[str, Any]] = {}
     for node in ast.walk(tree):
         if id(node) not in guarded and isinstance(node, (ast.Import, ast.ImportFrom)):
-            for dotted, local in _imported(node):
+            for dotted, local, line in _imported(node):
                 try:
                     bound[local] = (dotted, resolve(dotted))
-                    yield _finding("PG105", f"import {dotted}", node.lineno, "importable", "importable")
+                    yield _finding("PG105", f"import {dotted}", line, "importable", "importable")
                 except LookupError as missing:
-                    yield _finding("PG104", f"import {dotted}", node.lineno, "importable", f"no {missing.args[0]}")
+                    yield _finding("PG104", f"import {dotted}", line, "importable", f"no {missing.args[0]}")
     seen: set[str] = set()
     for node in ast.walk(tree):
-        if not isinstance(node, ast.Attribute):
+        # What is assigned need not be there before.
+        if not isinstance(node, ast.Attribute) or not isinstance(node.ctx, ast.Load):
             continue
         chain = _chain(node)
         if chain and chain[0] in bound and id(node) not in guarded and ".".join(chain) not in seen:
             seen.add(".".join(chain))
             dotted, value = bound[chain[0]]
-            yield from _follow(dotted, value, chain[1:], node.lineno)
+            yield from _follow(dotted, value, chain[1:], node.end_lineno or node.lineno)
 
 
-def _imported(node: ast.Import | ast.ImportFrom) -> Iterator[tuple[str, str]]:
+def _imported(node: ast.Import | ast.ImportFrom) -> Iterator[tuple[str, str, int]]:
+    """(name in torch, name in the patch, line) of each import of torch's or Triton's."""
     for alias in node.names:
         if isinstance(node, ast.Import):
             dotted, local = (alias.name, alias.asname) if alias.asname else (alias.name.split(".")[0],) * 2
         else:
             dotted, local = f"{node.module}.{alias.name}", alias.asname or alias.name
         if dotted.split(".")[0] in ("torch", "triton"):
-            yield dotted, local
+            yield dotted, local, alias.lineno
 
 
 def _chain(node: ast.expr) -> list[str]:

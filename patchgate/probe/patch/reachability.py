@@ -13,33 +13,37 @@ from collections.abc import Iterator
 from typing import Any
 
 from patchgate.probe.patch.live_api import resolve
-from patchgate.probe.patch.snapshot import Changes, Snapshot, with_wrapped
+from patchgate.probe.patch.snapshot import Changes, Snapshot, is_saved_original, with_wrapped
 
 
 def holders(changes: Changes, after: Snapshot) -> dict[str, list[str]]:
-    """Changed name -> the names that still lead to its original."""
-    originals = {
-        id(old): name for name, (old, _) in changes.items() if _is_code(old) and not _is_use(name, old, changes)
-    }
+    """Changed name -> the names that still lead to its original.
+
+    What replaces an entry of a table is found through tables: only another table's entry of that key is a holder.
+    """
+    names: dict[int, list[str]] = {}
+    for name, (old, _) in changes.items():
+        if _is_code(old) and not _is_use(name, old, changes):
+            names.setdefault(id(old), []).append(name)
     new = {id(now) for _, now in changes.values()}
     leading: dict[str, list[str]] = {}
     for owner, attributes in after.items():
         registry = owner.endswith("[]")
         for key, value in attributes.items():
-            if id(value) in new or id(key) in new:
+            if id(value) in new or id(key) in new or is_saved_original(key):
                 continue
+            entry = f"[{_key(key, value)}]" if registry else ""
             inside = with_wrapped(value) if registry else [value]
-            held = next((originals[id(item)] for item in inside if id(item) in originals), None)
-            if held and not _is_saved_original(key):
-                leading.setdefault(held, []).append(
-                    f"{owner[:-1]}{_key(key, value)}]" if registry else f"{owner}.{key}"
-                )
+            replaced = (name for item in inside for name in names.get(id(item), ()))
+            held = next((name for name in replaced if not name.endswith("]") or (entry and name.endswith(entry))), None)
+            if held:
+                leading.setdefault(held, []).append(f"{owner[:-2]}{entry}" if registry else f"{owner}.{key}")
     for name, (old, now) in changes.items():
         if old is None and _is_code(now):
             inherited = list(_siblings(name))
             if inherited:
                 leading[name] = inherited
-    return {name: sorted(set(names)) for name, names in leading.items()}
+    return {name: sorted(set(found)) for name, found in leading.items()}
 
 
 def _is_use(name: str, old: Any, changes: Changes) -> bool:
@@ -52,11 +56,6 @@ def _is_use(name: str, old: Any, changes: Changes) -> bool:
 def _is_code(value: Any) -> bool:
     kinds = (types.FunctionType, type, staticmethod, classmethod, functools.partial, property, types.ModuleType)
     return isinstance(value, kinds)
-
-
-def _is_saved_original(key: Any) -> bool:
-    """Whether the name says that a patch saved the original there."""
-    return isinstance(key, str) and key.startswith(("_orig", "original"))
 
 
 def _key(key: Any, value: Any) -> str:

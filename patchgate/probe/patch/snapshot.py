@@ -14,6 +14,7 @@ import types
 from collections.abc import Iterator
 from typing import Any
 
+import torch
 from torch.utils._config_module import ConfigModule
 
 _IGNORED = {"__warningregistry__", "__builtins__", "__annotations__", "__doc__", "__file__", "__cached__"}
@@ -21,10 +22,12 @@ _IGNORED = {"__warningregistry__", "__builtins__", "__annotations__", "__doc__",
 _IGNORED |= {"__name__", "__spec__", "__loader__", "__package__", "__path__", "__all__"}
 # The table in which a whole module is replaced by another one.
 _MODULES = "sys.modules[]"
-# Generated code finds a name among the builtins too.
-_CHANGEABLE = {"torch", "triton", "builtins"}
+#: Packages whose names a patch can change; generated code finds a name among the builtins too.
+CHANGEABLE = {"torch", "triton", "builtins"}
 # Larger containers are left out, for time. The largest of torch 2.11.0 has 3,140 items.
 _CONTAINER_SIZE = 20_000
+# Characters of an item of a list that name it.
+_ENTRY_LENGTH = 60
 # Functions that are followed inward from one wrapper.
 _WRAPPED_FUNCTIONS = 50
 # Lists of what exists or was compiled; torch behaves the same with and without an entry.
@@ -34,8 +37,8 @@ _BOOKKEEPING = {
     "torch.jit._builtins._builtin_table",
     "torch.ops._dir",
 }
-# Operators by name; one in a namespace of its own replaces none.
-_OPERATORS = ("torch.library._defs[]", "torch.library._impls[]")
+# Every operator that there is, by `namespace::name`.
+_OPERATORS = "torch.ops[]"
 _ABSENT = object()
 
 #: Dotted name of a module, class or container (`name[]`) -> its attributes or items.
@@ -47,7 +50,7 @@ Changes = dict[str, tuple[Any, Any]]
 def _owners() -> Iterator[tuple[str, Any]]:
     """Torch's and Triton's modules, the builtins, and the classes that they define, by dotted name."""
     for name, module in list(sys.modules.items()):
-        if name.split(".")[0] not in _CHANGEABLE or not isinstance(module, types.ModuleType):
+        if name.split(".")[0] not in CHANGEABLE or not isinstance(module, types.ModuleType):
             continue
         if isinstance(module, ConfigModule):
             continue
@@ -59,7 +62,8 @@ def _owners() -> Iterator[tuple[str, Any]]:
 
 def take_snapshot() -> Snapshot:
     """Every attribute of every owner, and one level into module-level dicts, lists and sets."""
-    taken: Snapshot = {_MODULES: {}}
+    operators = {name: name for name in torch._C._dispatch_get_all_op_names()}
+    taken: Snapshot = {_MODULES: {}, _OPERATORS: operators}
     for dotted, owner in _owners():
         attributes = {key: value for key, value in vars(owner).items() if key not in _IGNORED}
         taken[dotted] = attributes
@@ -79,31 +83,48 @@ def changes(before: Snapshot, after: Snapshot) -> Changes:
     """The attributes that are another object now.
 
     Modules that only the patch imported are new, not changed. Of a module that another one replaces, what only one of
-    them has is not listed: `sys.modules[torch...]` says that it is another. A registry's entry is named
+    them has is not listed: `sys.modules[torch...]` says that it is another. An operator that the patch defines replaces
+    none, and neither does what is registered for it. A registry's entry is named
     `torch._inductor.lowering.lowerings[aten.silu.default]`, once, however many modules import the registry.
     """
     changed: Changes = {}
+    own = set(defined_operators(before, after))
     replaced = {name for name, old in before[_MODULES].items() if after[_MODULES].get(name, old) is not old}
     for dotted in _without_aliases(before, after):
         old, new = before[dotted], after[dotted]
         is_registry = dotted.endswith("[]")
-        spaces = {_namespace(value) for value in old.values()} if dotted in _OPERATORS else None
         for key in {**old, **new}:
             was, now = old.get(key, _ABSENT), new.get(key, _ABSENT)
-            if spaces is not None and _namespace(now) not in spaces:
+            if is_registry and own and _operator(now if key == id(now) else key) in own:
                 continue
             if was is now or (was is _ABSENT and isinstance(now, types.ModuleType)):
                 continue
             if dotted not in replaced or not (was is _ABSENT or now is _ABSENT):
-                name = f"{dotted[:-1]}{key}]" if is_registry else f"{dotted}.{key}"
+                name = f"{dotted[:-1]}{_entry(key, was, now)}]" if is_registry else f"{dotted}.{key}"
                 changed[name] = (None if was is _ABSENT else was, None if now is _ABSENT else now)
     return changed
+
+
+def defined_operators(before: Snapshot, after: Snapshot) -> list[str]:
+    """The operators that are in the second snapshot only, as `namespace::name`."""
+    return sorted({name.partition(".")[0] for name in after[_OPERATORS].keys() - before[_OPERATORS].keys()})
+
+
+def _entry(key: Any, was: Any, now: Any) -> str:
+    """The name of an entry: its key, or in a list or set, where the key is the item's identity, its own name."""
+    item = now if was is _ABSENT else was
+    if key != id(item):
+        return str(key)
+    name = getattr(item, "__qualname__", None) or re.sub(r" at 0x[0-9a-f]+", "", repr(item))
+    return str(name)[:_ENTRY_LENGTH]
 
 
 def _without_aliases(before: Snapshot, after: Snapshot) -> Iterator[str]:
     """The names of both snapshots; of a registry under many names only one, that of the module that assigns it."""
     registries: dict[int, list[str]] = {}
     for dotted in before.keys() & after.keys():
+        if dotted == _OPERATORS:
+            continue
         if not dotted.endswith("[]") or dotted == _MODULES:
             yield dotted
         elif not _same(before[dotted], after[dotted]):
@@ -125,9 +146,16 @@ def _assigns(registry: str) -> bool:
     return False
 
 
-def _namespace(operator: Any) -> str:
-    """`aten` of `aten::silu` and of `aten/silu/CPU`."""
-    return str(operator).replace("::", "/").partition("/")[0]
+def _operator(key: Any) -> str | None:
+    """`aten::silu` of `aten/silu/CPU`, of an operator and of any of its overloads; None for what is no operator's."""
+    if isinstance(key, torch._ops.OpOverload):
+        return str(key._schema.name)
+    if isinstance(key, torch._ops.OpOverloadPacket):
+        return str(key._qualified_op_name)
+    if not isinstance(key, str):
+        return None
+    space, _, rest = key.replace("::", "/").partition("/")
+    return f"{space}::{rest.partition('/')[0].partition('.')[0]}"
 
 
 def config_values() -> dict[str, Any]:
@@ -176,6 +204,38 @@ def reaches(outer: Any, inner: Any) -> bool:
             todo += [item for item in (*_closure(value), *(value.__defaults__ or ()), *names) if callable(item)]
             todo += [value.__wrapped__] if hasattr(value, "__wrapped__") else []
     return False
+
+
+def saved_after_replacing(changed: Changes) -> list[str]:
+    """The changed names whose replacement was saved as its own original: calling it never ends.
+
+    By a name of the module or the closure that is not the function's own, by which it would only call itself again, or
+    by an attribute that is new and called as saved originals are.
+    """
+    saved = {
+        id(now) for name, (old, now) in changed.items() if old is None and is_saved_original(name.rpartition(".")[2])
+    }
+    return sorted(
+        name for name, (old, now) in changed.items() if old is not None and (id(now) in saved or _holds_itself(now))
+    )
+
+
+def is_saved_original(key: Any) -> bool:
+    """Whether the name says that a patch saved the original there."""
+    return isinstance(key, str) and key.lstrip("_").startswith(("orig", "old_", "saved_", "real_"))
+
+
+def _holds_itself(value: Any) -> bool:
+    function = inspect.unwrap(getattr(value, "__func__", value))
+    if not isinstance(function, types.FunctionType):
+        return False
+    code = function.__code__
+    free = dict(zip(code.co_freevars, function.__closure__ or (), strict=True))
+    held = {name: function.__globals__.get(name) for name in code.co_names if name not in code.co_freevars}
+    for name, cell in free.items():
+        with contextlib.suppress(ValueError):  # the cell is still empty
+            held[name] = cell.cell_contents
+    return any(name != code.co_name and (item is value or item is function) for name, item in held.items())
 
 
 def _closure(function: types.FunctionType) -> list[Any]:

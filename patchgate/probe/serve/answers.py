@@ -26,6 +26,7 @@ from patchgate.probe.numerics import (
 from patchgate.probe.patch import branch_coverage, line_coverage
 from patchgate.probe.patch.apply import applies, apply, apply_patch, undone
 from patchgate.probe.patch.live_api import inspect_surface
+from patchgate.probe.patch.new_interpreter import run_in_new_interpreter
 from patchgate.probe.protocol import Request, Stage
 from patchgate.probe.simulate.device import device_context, device_name
 from patchgate.probe.timing import compile_cost, paired, warmup
@@ -212,6 +213,7 @@ ANSWERS: protocol.Questions = {
     "differ tokens": _comparing(decoder.differ),
     "apply": apply,
     "applies": applies,
+    "new interpreter": run_in_new_interpreter,
     "surface": inspect_surface,
     "undone": undone,
     "hooks": _call_hooks,

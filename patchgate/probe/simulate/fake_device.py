@@ -22,12 +22,13 @@ from patchgate.probe.simulate.cpu_build import as_built_for_cuda, is_cpu_only
 
 _CACHED = (types.FunctionType, type(functools.lru_cache(lambda: None)))
 _NEEDED = "needs a real device"
-# Parts of torch's messages where its C++ looks for the device itself.
+# Parts of the messages where torch's C++ or Triton looks for the device itself.
 _NO_DEVICE = (
     "Found no NVIDIA driver",
     "No CUDA GPUs are available",
     "CUDA driver initialization failed",
     "from the 'CUDA' backend",
+    "0 active drivers",
 )
 
 
@@ -57,7 +58,7 @@ def missing_answer(error: BaseException) -> str | None:
 _WITHOUT_CONTEXT = {"is_available", "is_initialized", "device_count", "_exchange_device", "_maybe_exchange_device"}
 
 
-def _cuda_functions(profile: Profile) -> dict[str, Callable[..., Any]]:
+def cuda_functions(profile: Profile) -> dict[str, Callable[..., Any]]:
     """Replacements for functions of `torch.cuda`, by name."""
     properties = types.SimpleNamespace(**profile["properties"])
     capability = (properties.major, properties.minor)
@@ -171,7 +172,7 @@ def fake_device(profile: Profile, log: CallLog | None = None) -> Iterator[None]:
 
     cuda = interface.CudaInterface
     with contextlib.ExitStack() as stack:
-        for name, function in _cuda_functions(profile).items():
+        for name, function in cuda_functions(profile).items():
             if log is not None and name not in _WITHOUT_CONTEXT:
                 function = _logged(name, function, log)
             stack.enter_context(mock.patch.object(torch.cuda, name, function))

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from patchgate.checks.api import judge_api
+from patchgate.checks.api import judge_api, names_not_needed
 from patchgate.model.records import Case, Claims, Kind, Patch, Verdict
 
 CASE = Case(torch="2.11.0", patch="mine")
@@ -48,3 +48,48 @@ def test_a_finding_points_to_its_line_or_else_to_the_claim(line, claim, where):
 
 def test_there_is_a_verdict_for_each_finding():
     assert len(judge(finding("PG101"), finding("PG105"), finding("PG101"))) == 3
+
+
+GATED = """
+import torch
+from torch._inductor.ir import StorageBox
+
+if torch.__version__ < "2.0":
+    StorageBox.gone_a
+def f():
+    if torch.__version__ >= "2.0":
+        return None
+    from torch._inductor import gone_b
+def g():
+    try:
+        return StorageBox.gone_c
+    except AttributeError:
+        return StorageBox.gone_d
+def h():
+    return StorageBox.gone_e
+"""
+
+
+def test_a_name_that_a_gate_or_a_guard_keeps_from_being_needed_is_a_note_as_in_lint():
+    unneeded = names_not_needed(GATED, "2.11.0")
+    assert {name for _, name in unneeded} >= {"gone_a", "gone_c"}
+    assert "gone_e" not in {name for _, name in unneeded}
+    read = {"code": "PG103", "expected": "exists", "actual": "no such attribute"}
+    patch = Patch(id="mine", path="patch.py", source=GATED, claims=Claims(title="Mine"))
+    findings = [read | {"subject": f"attribute torch.{name}", "line": line} for line, name in unneeded]
+    findings.append(read | {"subject": "attribute torch.gone_e", "line": 17})
+    kinds = [verdict.kind for verdict in judge_api(CASE, patch, {"findings": findings}, None, unneeded)]
+    assert kinds == [*[Kind.NOTE] * len(unneeded), Kind.REGRESSED]
+
+
+def test_of_a_release_that_is_not_indexed_every_missing_name_is_red():
+    assert names_not_needed(GATED, "1.0.0") == frozenset()
+
+
+@pytest.mark.parametrize(
+    ("code", "kind"), [("PG101", Kind.NOTE), ("PG103", Kind.NOTE), ("PG104", Kind.NOTE), ("PG102", Kind.REGRESSED)]
+)
+def test_a_name_that_is_missing_where_the_patch_is_not_claimed_is_a_note(code, kind):
+    patch = Patch(id="mine", path="patch.py", source="", claims=Claims(title="Mine", applies_to=">=2.12"))
+    (verdict,) = judge_api(CASE, patch, {"findings": [finding(code)]}, None)
+    assert (verdict.code, verdict.kind) == (code, kind)

@@ -138,7 +138,7 @@ def test_a_patched_side_starts_with_copies_of_what_was_built_unpatched(made: Mak
     assert (copy.read_bytes(), built.read_bytes()) == (b"the patch's own", b"built")
 
 
-NOTHING: dict[str, Any] = {"changed": [], "effects": [], "doubt": ""}
+NOTHING: dict[str, Any] = {"changed": [], "defined": [], "effects": [], "doubt": ""}
 
 
 @pytest.mark.parametrize(

@@ -13,9 +13,10 @@ from patchgate.model.records import Case, Claims, Kind, Patch, Verdict
 from patchgate.runner.run import Run
 
 CASE = Case(torch="2.11.0", patch="mine")
-NOTHING: dict[str, Any] = {"changed": [], "effects": [], "held": [], "calls": []}
+NOTHING: dict[str, Any] = {"changed": [], "defined": [], "effects": [], "held": [], "calls": []}
 FAILED = {"failure": {"cause": "raised", "stage": "patch", "signature": "boom"}}
 CHANGED = NOTHING | {"changed": ["torch.a"]}
+OPERATOR = NOTHING | {"defined": ["mine::double"]}
 SETTING = NOTHING | {"effects": [{"kind": "config", "name": "X"}]}
 SOURCE = (
     "import torch\n\n\ndef helper():\n    torch.a = 1\n\n\ndef apply(level=1):\n    helper()\n"
@@ -61,7 +62,7 @@ def test_what_calls_all_its_functions_is_red_at_its_first_line():
     assert (verdict.code, verdict.where, verdict.actual) == ("PG221", "/p/patch.py:1", "nothing on 2.11.0")
 
 
-@pytest.mark.parametrize("answer", [CHANGED, SETTING])
+@pytest.mark.parametrize("answer", [CHANGED, OPERATOR, SETTING])
 def test_a_change_on_one_release_is_enough(answer):
     verdict = judge(v2_11_0=NOTHING, v2_12_1=answer)
     assert (verdict.code, verdict.kind, verdict.actual) == ("PG211", Kind.PASS, "on 2.12.1")
@@ -72,6 +73,12 @@ def test_a_change_on_one_release_is_enough(answer):
 )
 def test_a_patch_that_is_gated_out_everywhere_is_not_dead(applies_to, code):
     assert judge(applies_to=applies_to, v2_11_0=NOTHING, v2_12_1=NOTHING).code == code
+
+
+def test_a_patch_that_claims_to_replace_nothing_may_do_nothing():
+    patch = Patch(id="mine", path="/p/patch.py", source=SOURCE, claims=Claims(title="Mine", targets=()))
+    verdict = judge_changes(CASE, patch, {"2.11.0": NOTHING})
+    assert (verdict.code, verdict.kind) == ("PG211", Kind.PASS)
 
 
 @pytest.mark.parametrize(("scope", "asked"), [(None, True), ("patched", False)])

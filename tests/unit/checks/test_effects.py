@@ -21,7 +21,15 @@ def effect(kind: str, name: str = "X", line: int = 7) -> dict[str, Any]:
 
 
 def judged(claims: dict[str, Any] | None = None, **answer: Any) -> list[Verdict]:
-    told = {"changed": ["torch.a"], "nested": [], "effects": []} | answer
+    told = {
+        "changed": ["torch.a"],
+        "claimed": {},
+        "defined": [],
+        "recursive": [],
+        "again": "",
+        "nested": [],
+        "effects": [],
+    } | answer
     return list(judge_effects(CASE, patch(**({"targets": ("torch.a",)} | (claims or {}))), told, "patch.toml:3"))
 
 
@@ -77,7 +85,7 @@ def test_each_kind_of_effect_has_its_code_and_points_at_the_line(kind, code):
     assert [each.code for each in judged({"effects": (f"{kind} Y",)}, effects=[effect(kind)])] == [code]
 
 
-@pytest.mark.parametrize(("about", "code"), [("overwritten", "PG213"), ("unseen", "PG214"), ("dead", "PG215")])
+@pytest.mark.parametrize(("about", "code"), [("overwritten", "PG213"), ("unseen", "PG214")])
 def test_a_declared_setting_must_still_keep_the_users_and_take_effect(about, code):
     declared = {"effects": ("environment",)}
     told = effect("environment")
@@ -119,3 +127,32 @@ def test_an_option_that_other_threads_do_not_see_is_red_unless_one_thread_is_cla
     claims["effects"] = ("thread-local torch.config.tag",)
     (verdict,) = judged(claims, effects=[option], unseen=[option])
     assert (verdict.code, verdict.kind) == ("PG214", Kind.NOTE)
+
+
+def test_a_target_is_what_the_probe_says_that_it_means():
+    claimed = {"torch.table": ["torch.table[a]", "torch.table[b]"], "torch.other.f": ["torch.f"]}
+    names = [name for names in claimed.values() for name in names]
+    (verdict,) = judged({"targets": tuple(claimed)}, changed=names, claimed=claimed)
+    assert (verdict.code, verdict.kind) == ("PG211", Kind.PASS)
+    codes = [
+        verdict.code
+        for verdict in judged(
+            {"targets": (*claimed, "torch.g")}, changed=[*names, "torch.h"], claimed=claimed | {"torch.g": []}
+        )
+    ]
+    assert codes == ["PG207", "PG209"]
+
+
+def test_an_original_that_was_saved_too_late_is_red_at_its_assignment():
+    (verdict,) = judged(recursive=["torch.a"])
+    assert (verdict.code, verdict.kind, verdict.fact, verdict.where) == (
+        "PG224",
+        Kind.REGRESSED,
+        "of torch.a",
+        "/p/patch.py:1",
+    )
+
+
+def test_a_second_run_that_raises_is_a_note():
+    (verdict,) = judged(again="RuntimeError: defined already")
+    assert (verdict.code, verdict.kind, verdict.actual) == ("PG206", Kind.NOTE, "raises RuntimeError: defined already")

@@ -35,7 +35,7 @@ DIGITS = {
     "latency": {"PG61"},
     "modelled": {"PG62"},
     "cache": {"PG7"},
-    "reach": {"PG80"},
+    "reach": {"PG80", "PG82"},
     "together": {"PG81"},
 }
 

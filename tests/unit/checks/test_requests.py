@@ -52,9 +52,11 @@ ANSWERS: dict[str, dict[str, Any]] = {
     "sentinel": {"facts": {}, "expected": {}},
     "apply": {
         **{"changed": ["torch.a"], "replacements": {"torch.a": [1]}, "holders": {}, "unreachable": []},
-        **{"nested": [], "effects": [], "stubbed": [], "held": [], "calls": []},
+        **{"nested": [], "recursive": [], "again": "", "claimed": {}, "defined": [], "effects": [], "stubbed": []},
+        **{"held": [], "calls": []},
     },
-    "applies": {"changed": []},
+    "applies": {"changed": [], "claimed": {}},
+    "new interpreter": {"missing": [], "dead": []},
     "surface": {"findings": []},
     "functions": {"functions": {"f:1": [1, 2]}, "outcomes": {}},
     "observe": {"facts": {"loads": 1}, "environment": {}},

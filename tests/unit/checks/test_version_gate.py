@@ -36,6 +36,32 @@ def versions(applies: Callable[[str], bool], failing: Iterable[str] = (), **clai
     return list(judge_versions(CASE, patch(**claims), answers(applies, failing), "patch.toml:2", AGAIN))
 
 
+def test_of_a_patch_that_replaces_nothing_its_settings_show_where_it_applies():
+    def judged(kind: str, **claims: Any) -> list[Verdict]:
+        effect = {"kind": kind, "name": "X", "what": "X", "line": 1}
+        told = {
+            version: {"changed": [], "effects": [effect] if version.startswith("2.11.") else []}
+            for version in versions_around(TORCH)
+        }
+        return list(judge_versions(CASE, patch(**claims), told, "patch.toml:2", AGAIN))
+
+    for kind in ("environment", "config"):
+        (verdict,) = judged(kind, applies_to=">=2.11.0.dev0,<2.12.0.dev0")
+        assert (verdict.code, verdict.kind) == ("PG211", Kind.PASS)
+        assert [verdict.code for verdict in judged(kind, applies_to="==2.11.0")] == ["PG201"]
+        assert [verdict.code for verdict in judged(kind, applies_to=">=2.11.0.dev0")] == ["PG202"]
+    # What only the release's own version is asked for tells of no other version.
+    (verdict,) = judged("threads", applies_to=">=2.11.0.dev0,<2.12.0.dev0")
+    assert (verdict.code, verdict.kind) == ("PG211", Kind.NOTE)
+    # With targets they alone show it.
+    assert [verdict.code for verdict in judged("config", applies_to="==2.11.*", targets=("torch.a",))] == ["PG202"]
+
+
+def test_of_a_patch_that_changes_nothing_no_version_tells_whether_it_applies():
+    (verdict,) = versions(lambda version: False, applies_to=">=2.11")
+    assert (verdict.code, verdict.kind, verdict.actual[:16]) == ("PG211", Kind.NOTE, "nothing shows it")
+
+
 def is_release(version: str) -> bool:
     return version.startswith("2.11.0") and not any(word in version for word in ("a0", "rc", "dev"))
 

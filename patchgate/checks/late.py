@@ -1,0 +1,75 @@
+"""Does the patch give the same facts in a process that has compiled something before it?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import partial
+
+from patchgate.checks import registry
+from patchgate.checks.blame import fault_of
+from patchgate.checks.context import SIMULATED, CheckContext
+from patchgate.checks.registry import Instance, check
+from patchgate.model.facts import facts_with_compiles, format_value
+from patchgate.model.paths import shown
+from patchgate.model.records import Case, Code, Facts, Kind, Observation, Patch, Verdict
+from patchgate.model.serialization import fact_from, failure_of
+
+FAMILY = "reach"
+CODES = (
+    Code(
+        code="PG821",
+        title="comes too late where something was compiled before",
+        what="The workload was compiled once without the patch, then the patch was run, and the workload compiled"
+        " again: its facts are not those that the patch gives where it is run first.",
+        why="The compiler keeps tables, patterns and functions from its first compile on. Whoever imports the patch"
+        " after it gets another compiler than was judged, or the unpatched one.",
+        fix="Replace what the compiler has kept too: clear the cached function that copied a table"
+        " (`torch._inductor.decomposition.fast_random_decomps.cache_clear()`), or patch where it is looked up.",
+    ),
+)
+verdict = partial(registry.verdict, FAMILY, item="late")
+# How many of the facts that differ are named.
+_SHOWN = 4
+
+
+@check(believes=SIMULATED, wanted=lambda run, patch: not patch.claims.scope)
+def ask_late(context: CheckContext, at: Instance) -> Iterable[Verdict]:
+    """Asked of the first workload that tells whether the patch is there; of no other."""
+    for case in context.observed_cases(at.case.torch):
+        unpatched, patched = context.observations(case)
+        if not (unpatched.failure or patched.failure) and unpatched.facts != patched.facts:
+            return [judge_late(context.patch, unpatched, patched, _compiled_before(context, case))]
+    actual = "no workload has other facts with the patch, whenever it is run"
+    return [verdict("PG806", Kind.PASS, at.case, "", "the facts of the patch that was run first", actual)]
+
+
+def _compiled_before(context: CheckContext, case: Case) -> Observation:
+    workload = context.workload(case.workload)
+    answer = context.ask(
+        case.torch, workload.asks, case.device, workload=workload, patch=context.patch, compiles=2, late=True
+    )
+    facts = {fact: fact_from(value) for fact, value in answer.get("facts", {}).items()}
+    return Observation(case=case, failure=failure_of(answer), facts=facts)
+
+
+def judge_late(patch: Patch, unpatched: Observation, patched: Observation, late: Observation) -> Verdict:
+    """PG821 where the facts are not those of the patch that was run first."""
+    case, place = late.case, f"{shown(patch.path)}:1"
+    fact, expected = case.name, "the facts of the patch that was run first"
+    fault = fault_of(None, late.failure)
+    if late.failure and fault:
+        code = "PG905" if fault.kind is Kind.INFRA else "PG821"
+        actual = f"{late.failure.cause.value}: {late.failure.signature}"
+        return verdict(code, fault.kind, case, fact, expected, actual, late.failure.where or place)
+    first, last, without = (facts_with_compiles(side) for side in (patched, late, unpatched))
+    differing = _differing(first, last)
+    if not differing:
+        return verdict("PG806", Kind.PASS, case, fact, expected, f"{len(last)} facts as when it was run first")
+    if not _differing(without, last):
+        return verdict("PG821", Kind.REGRESSED, case, fact, expected, "the facts of torch without the patch", place)
+    changes = [f"{name} {format_value(first[name])} -> {format_value(last[name])}" for name in differing[:_SHOWN]]
+    return verdict("PG821", Kind.REGRESSED, case, fact, expected, "; ".join(changes), place)
+
+
+def _differing(one: Facts, other: Facts) -> list[str]:
+    return sorted(name for name in one.keys() & other.keys() if one[name] != other[name])

@@ -1,0 +1,92 @@
+"""Does the patch do the same in a new interpreter, which has loaded nothing of torch but `import torch`?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from functools import partial
+from typing import Any
+
+from patchgate.checks import registry
+from patchgate.checks.application import is_claimed
+from patchgate.checks.blame import Fault, fault_of
+from patchgate.checks.context import SIMULATED, CheckContext
+from patchgate.checks.effects import effect_place
+from patchgate.checks.holders import assignment_place
+from patchgate.checks.registry import Instance, check
+from patchgate.model.paths import shown
+from patchgate.model.records import Case, Code, Kind, Patch, Verdict
+from patchgate.model.serialization import failure_of
+
+FAMILY = "gate"
+CODES = (
+    Code(
+        code="PG215",
+        title="the environment variable has no effect",
+        what="The patch sets or claims a variable that nothing in this torch, Triton or the patch's own package reads,"
+        " or that was read before it was set.",
+        why="The patch looks as if it switched something, and does not.",
+        fix="Use the variable or option that this release reads, before what reads it is imported.",
+    ),
+    Code(
+        code="PG222",
+        title="does not run in a new interpreter",
+        what="Where nothing of torch was loaded but `import torch`, running the patch failed. Where the whole compiler"
+        " was loaded before, it runs.",
+        why="It stands on what somebody else happens to have imported, or on the order of imports.",
+        fix="Import every module that the patch reads: `import torch._inductor.lowering`, not"
+        " `torch._inductor.lowering` through `import torch`.",
+    ),
+    Code(
+        code="PG223",
+        title="replaces less in a new interpreter",
+        what="Run where nothing of torch was loaded but `import torch`, the patch leaves something as it is that it"
+        " replaces where the whole compiler was loaded before.",
+        why="Whether it works depends on what was imported first.",
+        fix="Import the module whose names the patch replaces; do not look for it in `sys.modules`.",
+    ),
+)
+verdict = partial(registry.verdict, FAMILY, item="new interpreter")
+# A new interpreter loads torch, and then what the patch imports: as long as so many cases.
+_CASES = 3
+
+
+@check(believes=SIMULATED)
+def ask_new_interpreter(context: CheckContext, at: Instance) -> Iterable[Verdict]:
+    torch, patch = at.case.torch, context.patch
+    applied = context.apply(torch, version=torch)
+    claimed = [effect.partition(" ") for effect in patch.claims.effects]
+    variables = [name for kind, _, name in claimed if kind == "environment" and name]
+    names = applied["changed"]
+    answer = context.ask(
+        torch, "new interpreter", SIMULATED, patch=patch, compiles=_CASES, names=names, variables=variables
+    )
+    return judge_new_interpreter(at.case, patch, applied, answer)
+
+
+def judge_new_interpreter(
+    case: Case, patch: Patch, applied: Mapping[str, Any], answer: Mapping[str, Any]
+) -> Iterator[Verdict]:
+    """PG222, PG223 and PG215 from a run of the patch in a new interpreter; `applied` is what a warm one did."""
+    failure, fact = failure_of(dict(answer)), "replaces the same"
+    fault = fault_of(None, failure)
+    if failure and fault:
+        code = "PG905" if fault is Fault.MACHINE else "PG222"
+        actual = f"{failure.cause.value}: {failure.signature}"
+        yield verdict(code, fault.kind, case, "", "the module runs", actual, failure.where or shown(patch.path))
+        return
+    if "unmeasured" in answer:
+        yield verdict("PG906", Kind.NOTE, case, "", "the module runs", answer["unmeasured"])
+        return
+    for name in answer["missing"]:
+        place = assignment_place(patch, name)
+        yield verdict("PG223", Kind.REGRESSED, case, f"of {name}", "replaced", "as it was", place)
+    lines = {effect["name"]: effect_place(patch, effect) for effect in applied["effects"]}
+    for effect in answer["dead"]:
+        # What is claimed for other releases need not be read in this one.
+        kind = Kind.REGRESSED if effect["name"] in lines or is_claimed(patch, case.torch) else Kind.NOTE
+        place = lines.get(effect["name"]) or assignment_place(patch, effect["name"])
+        fact = f"environment {effect['name']}"
+        yield verdict("PG215", kind, case, fact, "somebody reads it", effect["what"], place)
+    if not answer["missing"] and not answer["dead"]:
+        actual = f"{len(applied['changed'])} names, as where the compiler was loaded before"
+        yield verdict("PG211", Kind.PASS, case, fact, "as where the compiler was loaded before", actual)

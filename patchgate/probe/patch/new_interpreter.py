@@ -1,0 +1,126 @@
+"""Runs a patch in a new interpreter that has loaded nothing of torch but `import torch`: what it replaces there.
+
+What the process that imports it loads beforehand, as the fork server does, must not be what makes a patch work.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any, NoReturn, cast
+from unittest import mock
+
+import torch
+
+from patchgate.probe.patch.env_vars import why_without_effect
+from patchgate.probe.patch.live_api import resolve
+from patchgate.probe.patch.load import run_patch
+from patchgate.probe.patch.snapshot import Changes, changes, take_snapshot
+from patchgate.probe.patch.torch_imports import torch_imports_added_to
+from patchgate.probe.process.reply import exception_failure, exit_failure
+from patchgate.probe.protocol import Effect, Failure, RunAnew, RunAnewResult, Stage
+from patchgate.probe.simulate.cpu_build import as_built_for_cuda, is_cpu_only
+from patchgate.probe.simulate.fake_device import cuda_functions, missing_answer
+
+_REPLY = "reply.json"
+
+
+def run_in_new_interpreter(request: RunAnew, stage: Stage) -> RunAnewResult:
+    """The answer of a new interpreter; a failure where it raised or ended."""
+    stage("new interpreter")
+    with tempfile.TemporaryDirectory(prefix="patchgate-new-") as folder:
+        Path(folder, "request.json").write_text(json.dumps(request), encoding="utf-8")
+        ended = subprocess.run([sys.executable, "-m", __name__, folder], stdin=subprocess.DEVNULL)
+        with contextlib.suppress(OSError, ValueError):
+            answer: RunAnewResult = json.loads(Path(folder, _REPLY).read_text(encoding="utf-8"))
+            return answer
+    code = ended.returncode
+    return {"failure": cast(Failure, exit_failure(-code if code < 0 else code << 8))}
+
+
+def _run(request: RunAnew) -> RunAnewResult:
+    """What the patch replaces here, and which variables it sets for nobody."""
+    path, recorder = request["patch"], _Variables()
+    before = take_snapshot()
+    with contextlib.ExitStack() as stack:
+        for name, function in cuda_functions(request["profile"]).items():
+            stack.enter_context(mock.patch.object(torch.cuda, name, function))
+        if is_cpu_only():
+            stack.enter_context(as_built_for_cuda())
+        stack.enter_context(torch_imports_added_to(before))
+        environment = dict(os.environ)
+        sys.addaudithook(recorder.audit)
+        run_patch(path, request)
+        recorder.on = False
+        # What a patch does once a module is there, it does by now.
+        for name in request["names"]:
+            with contextlib.suppress(LookupError):
+                resolve(name.partition("[")[0].rpartition(".")[0])
+        changed = changes(before, take_snapshot())
+    written = {name for name in os.environ if os.environ[name] != environment.get(name)}
+    return {
+        "missing": [name for name in request["names"] if name not in changed and not _is_replaced(name, changed, path)],
+        "dead": [*_dead(recorder, written, request["variables"], path)],
+    }
+
+
+class _Variables:
+    """The modules of torch and Triton that were loaded when a variable was first set."""
+
+    def __init__(self) -> None:
+        self.loaded: dict[str, set[str]] = {}
+        self.on = True
+
+    def audit(self, event: str, arguments: tuple[Any, ...]) -> None:
+        if self.on and event == "os.putenv":
+            names = {name for name in sys.modules if name.partition(".")[0] in ("torch", "triton")}
+            self.loaded.setdefault(os.fsdecode(arguments[0]), names)
+
+
+def _is_replaced(name: str, changed: Changes, patch: str) -> bool:
+    """Whether the name leads to what the patch has put somewhere: a module that came later has it from there."""
+    try:
+        value = resolve(name)
+    except LookupError:
+        return False
+    function = getattr(value, "__func__", value)
+    is_own = getattr(getattr(function, "__code__", None), "co_filename", None) == patch
+    return is_own or any(value is now for _, now in changed.values())
+
+
+def _dead(variables: _Variables, written: set[str], claimed: list[str], patch: str) -> list[Effect]:
+    found: list[Effect] = []
+    for name in sorted(written | set(claimed)):
+        reason = why_without_effect(name, variables.loaded.get(name) if name in written else None, patch)
+        if reason:
+            kind = "set" if name in written else "claimed"
+            found.append({"kind": "environment", "name": name, "what": f"{kind}: {reason}", "line": None, "old": ""})
+    return found
+
+
+def main(folder: str) -> NoReturn:
+    """Answer the request that lies in `folder`, there, and end: the patch may have left anything running."""
+    # A patch may replace any of these.
+    write, end, dumps = os.write, os._exit, json.dumps
+    with open(f"{folder}/request.json", encoding="utf-8") as file:
+        request = json.load(file)
+    reply = os.open(f"{folder}/{_REPLY}", os.O_CREAT | os.O_WRONLY)
+    try:
+        answer: RunAnewResult = _run(request)
+    except BaseException as error:  # the patch may raise anything, SystemExit included
+        needed = missing_answer(error)
+        failure = cast(Failure, exception_failure(error, request["patch"]))
+        answer = {"unmeasured": needed} if needed else {"failure": failure}
+    data = dumps(answer).encode(errors="replace")
+    while data:
+        data = data[write(reply, data) :]
+    end(0)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])
