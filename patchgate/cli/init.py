@@ -20,9 +20,10 @@ from patchgate.report.commands import gate_command
 def init(patch: Path, workflow: str | None, force: bool) -> None:
     """Write a manifest for PATCH by looking at it: what it replaces, on which releases, where it is from.
 
-    Each guess has a comment with the line that suggests it and the verdict that settles it.
+    Each guess has a comment with the line that suggests it and the verdict that settles it. The project's table gets
+    the patch, and .gitignore the results.
     """
-    from patchgate.runs.init import inferred_manifest, workflows  # reads the index of every release
+    from patchgate.runs.init import inferred_manifest, project_files, workflows  # reads the index of every release
 
     source, manifest = source_and_manifest(patch)
     command = gate_command(patch)
@@ -38,10 +39,14 @@ def init(patch: Path, workflow: str | None, force: bool) -> None:
             advice = f"add this patch to its `patches` and `paths`, and init it without --workflow; {advice}"
         got = "a file that would be replaced"
         raise UsageError("is there already", where=shown(existing[0]), got=got, next=advice)
-    for path, text in texts.items():
+    project_texts, lines = project_files(patch)
+    for path, text in (texts | project_texts).items():
         try:
             write_atomically(path, text)
         except OSError as error:
             raise UsageError("cannot be written", where=shown(path), got=error.strerror or str(error)) from None
-        click.echo(f"{'replaced' if path in existing else 'wrote'} {shown(path)}")
+        if path in texts:
+            click.echo(f"{'replaced' if path in existing else 'wrote'} {shown(path)}")
+    for line in lines:
+        click.echo(line)
     click.echo(f"next: read the comments, then: {command}")

@@ -130,8 +130,13 @@ def find_project(*places: Path) -> Project:
             if (folder / ".git").exists():
                 break
     around = list(_folders_around(places[0]))
-    root = next((folder for folder in around if any((folder / mark).exists() for mark in _MARKS)), around[0])
+    root = next(filter(is_root, around), around[0])
     return Project(root=str(root))
+
+
+def is_root(folder: Path) -> bool:
+    """Whether a folder is that of a project, by what lies there."""
+    return any((folder / mark).exists() for mark in _MARKS)
 
 
 def _folders_around(place: Path) -> Iterator[Path]:

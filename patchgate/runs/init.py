@@ -5,10 +5,12 @@ The patch is read, never run.
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 
 from patchgate.inputs.patch import DIFFS
+from patchgate.inputs.project import OWN_FILE, PYPROJECT, find_project, is_root
 from patchgate.inputs.source import Unreadable, parse, read_source
 from patchgate.lint.index.release import load, releases
 from patchgate.lint.infer import infer_claims, infer_claims_of_diff, manifest_text
@@ -33,6 +35,45 @@ def inferred_manifest(source: Path, patch: Path, command: str) -> str:
             raise UsageError("not readable as Python", where=where, got=reason, next="mend the file first") from None
     name = patch.resolve().name if patch.is_dir() else source.stem
     return manifest_text(claims, source.name, name, command, releases())
+
+
+def project_files(patch: Path) -> tuple[dict[Path, str], list[str]]:
+    """The files of the project that shall name the patch and ignore results, with their new text, and what to tell.
+
+    A folder that is no project (no git, no pyproject.toml) gets none.
+    """
+    project, path = find_project(patch), patch.resolve()
+    root = Path(project.root)
+    if project.table is None and not is_root(root):
+        return {}, []
+    texts, lines = {}, []
+    name = path.relative_to(root).as_posix()
+    if project.table is None:
+        table = root / PYPROJECT if (root / PYPROJECT).is_file() else root / OWN_FILE
+        text, guess = _table(table, name, path)
+        texts[table] = f"{table.read_text('utf-8').rstrip()}\n\n{text}" if table.is_file() else text
+        lines += [f"{shown(table)}: a table with this patch; every other key has a default (docs/project.md)", *guess]
+    elif path not in (known.resolve() for known in project.patch_paths()):
+        lines.append(f'{project.where("patches")}: add "{name}" to `patches`')
+    ignore = root / ".gitignore"
+    ignored = ignore.read_text("utf-8") if ignore.is_file() else ""
+    if not {".patchgate", ".patchgate/", "/.patchgate", "/.patchgate/"} & set(ignored.splitlines()):
+        texts[ignore] = f"{ignored}{'' if ignored.endswith(chr(10)) or not ignored else chr(10)}.patchgate/\n"
+        lines.append(f"{shown(ignore)}: results go below .patchgate/")
+    return texts, lines
+
+
+def _table(table: Path, name: str, patch: Path) -> tuple[str, list[str]]:
+    """The text of a new table, and what was guessed from where."""
+    text = f"{'[tool.patchgate]' + chr(10) if table.name == PYPROJECT else ''}patches = [{json.dumps(name)}]\n"
+    package = patch if patch.is_dir() else patch.parent
+    while (package.parent / "__init__.py").is_file():
+        package = package.parent
+    if patch.is_dir() or not (package / "__init__.py").is_file() or not package.is_relative_to(table.parent):
+        return text, []
+    found = package.parent.relative_to(table.parent).as_posix()
+    guess = f"  path = [{json.dumps(found)}], where {shown(package / '__init__.py')} is: workloads can import it"
+    return f"{text}path = [{json.dumps(found)}]\n", [guess]
 
 
 def workflows(patch: Path, source: Path, called: str) -> dict[Path, str]:

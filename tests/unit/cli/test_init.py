@@ -13,6 +13,7 @@ from packaging.specifiers import SpecifierSet
 from patchgate.cli import main as cli
 from patchgate.inputs.manifest import load_claims
 from patchgate.inputs.patch import load_patch
+from patchgate.inputs.project import find_project
 from patchgate.lint.index.release import releases
 from patchgate.lint.infer import Inferred, InferredClaims, manifest_text
 from patchgate.model.paths import ROOT
@@ -171,7 +172,8 @@ def repository(folder):
 def test_the_workflows_call_ours_for_the_patch(command, repository, patch, watched):
     status, printed, _ = command("init", patch, "--workflow", "them/gate@0123abc")
     assert status == 0
-    assert [line.partition(" ")[0] for line in printed.splitlines()] == ["wrote", "wrote", "wrote", "next:"]
+    words = [line.partition(" ")[0] for line in printed.splitlines()]
+    assert words == ["wrote", "wrote", "wrote", "patchgate.toml:", ".gitignore:", "next:"]
     gate, comment = (
         yaml.safe_load((repository / ".github" / "workflows" / f"patchgate{name}.yml").read_text())
         for name in ("", "-comment")
@@ -254,3 +256,49 @@ def test_a_patch_is_read_as_python_reads_it(command, folder):
     (folder / "uncoded.py").write_bytes(b"# one\n# gr\xfc\xdfe\n")
     code, _, err = command("init", "uncoded.py")
     assert (code, err.splitlines()[0]) == (2, "error: uncoded.py:2: not readable as Python")
+
+
+@pytest.fixture
+def package(repository):
+    """A repository with a package below src, and a patch in it."""
+    for name in ("src/engine/__init__.py", "src/engine/patches/__init__.py", "src/engine/patches/one.py"):
+        (repository / name).parent.mkdir(parents=True, exist_ok=True)
+        (repository / name).write_text("")
+    (repository / "pyproject.toml").write_text("[project]\nname = 'engine'")
+    return repository
+
+
+def test_the_project_gets_a_table_and_its_results_are_ignored(command, package):
+    (package / ".gitignore").write_text("build/")
+    status, printed, _ = command("init", "src/engine/patches/one.py")
+    assert status == 0
+    assert_expected_inline(
+        printed,
+        """\
+wrote src/engine/patches/one.toml
+pyproject.toml: a table with this patch; every other key has a default (docs/project.md)
+  path = ["src"], where src/engine/__init__.py is: workloads can import it
+.gitignore: results go below .patchgate/
+next: read the comments, then: patchgate gate src/engine/patches/one.py
+""",
+    )
+    assert (package / ".gitignore").read_text() == "build/\n.patchgate/\n"
+    project = find_project(package / "src")
+    assert (project.patch_paths(), project.path) == ([package / "src/engine/patches/one.py"], ("src",))
+    again = command("init", "patches/other.py")[1].splitlines()
+    assert again[1:-1] == ['pyproject.toml:5: add "patches/other.py" to `patches`']
+
+
+def test_a_table_that_has_the_patch_is_left_alone(command, package):
+    table = package / "patchgate.toml"
+    table.write_text("patches = ['src/engine/*/*.py']\n")
+    (package / ".gitignore").write_text("/.patchgate/\n")
+    printed = command("init", "src/engine/patches/one.py")[1].splitlines()
+    assert [line.partition(" ")[0] for line in printed] == ["wrote", "next:"]
+    assert table.read_text() == "patches = ['src/engine/*/*.py']\n"
+
+
+def test_a_folder_that_is_no_project_gets_no_table(command, folder):
+    (folder / "mine.py").write_text("")
+    command("init", "mine.py")
+    assert {path.name for path in folder.iterdir()} == {"mine.py", "mine.toml"}
