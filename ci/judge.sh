@@ -1,32 +1,25 @@
 #!/usr/bin/env bash
-# Runs one session of nox on each patch, and leaves the results below $RESULTS. All it is told comes in the
-# environment and stays quoted: a patch's path is whatever its author called it.
-#   CHECKOUT of patchgate, WORKSPACE that the PATCHES are in, RESULTS, SESSION, PATCHES, TORCH, DEVICE, ARGUMENTS
+# Runs one command of patchgate in a repository, and leaves the results below $RESULTS. All it is told comes in the
+# environment and stays quoted: a patch's path is whatever its author called it. Without PATCHES the table's are judged.
+#   WORKSPACE with the repository, RESULTS, SESSION (gate, sweep or bisect), PATCHES, TORCH, DEVICE, ARGUMENTS
 set -uo pipefail
+cd "$WORKSPACE" || exit 2
 read -ra patches <<<"${PATCHES:-}"
 mapfile -t more < <(printf '%s' "${ARGUMENTS:-}")
-[ -z "${TORCH:-}" ] || more+=(--torch "$TORCH")
-[ -z "${DEVICE:-}" ] || more+=(--device "$DEVICE")
 mkdir -p "$RESULTS"
-worst=0
-
-verdicts="$CHECKOUT/.patchgate/$SESSION/verdicts.json"
-judge() { # keeps the worst of what nox ended with: red (1) outweighs trouble with the machine (4)
-  rm -f "$verdicts" # of the patch before
-  python -m nox --non-interactive -f "$CHECKOUT/noxfile.py" -s "$SESSION" -- "$@"
-  local code=$?
-  # nox ends with 1 where it cannot even install: without verdicts nothing is red.
-  [ "$code" != 1 ] || [ -f "$verdicts" ] || code=4
-  [ "$code" = 0 ] || [ "$worst" = 1 ] || worst=$code
-}
-
-if [ "$SESSION" = gate ]; then
-  for patch in "${patches[@]}"; do
-    judge "${more[@]}" "$WORKSPACE/$patch"
-    [ ! -f "$verdicts" ] || cp -r "$CHECKOUT/.patchgate/gate" "$RESULTS/$(basename "$patch")"
-  done
-else
-  judge "${more[@]}" "${patches[@]/#/$WORKSPACE/}"
-  [ "$SESSION" != sweep ] || [ ! -f "$verdicts" ] || cp "$CHECKOUT"/.patchgate/sweep/{history.sqlite,verdicts.json,report.html} "$RESULTS"
+if [ "${TORCH:-}" = nightly ]; then
+  made=(uv pip install --quiet --python "$RESULTS.nightly/bin/python")
+  uv venv --quiet "$RESULTS.nightly" && "${made[@]}" numpy packaging setuptools &&
+    "${made[@]}" --prerelease allow --index-url "$PATCHGATE_NIGHTLY_INDEX" torch || exit 4 # the machine's trouble: again
+  more+=(--python "$RESULTS.nightly/bin/python")
+elif [ -n "${TORCH:-}" ]; then
+  more+=(--torch "$TORCH")
 fi
-exit "$worst"
+[ -z "${DEVICE:-}" ] || more+=(--device "$DEVICE")
+results=".patchgate/$SESSION"
+rm -rf "$results/verdicts.json" # of the run before, which a cache has brought
+patchgate "$SESSION" "${more[@]}" "${patches[@]}"
+code=$?
+[ "$SESSION" != gate ] || [ ! -d "$results" ] || cp -r "$results" "$RESULTS"
+[ "$SESSION" != sweep ] || [ ! -f "$results/verdicts.json" ] || cp "$results"/{history.sqlite,verdicts.json,report.html} "$RESULTS"
+exit "$code"

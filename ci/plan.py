@@ -1,7 +1,7 @@
 """Prints which machine judges what, as JSON for a pipeline: rows of ci/matrix.toml, shared by measured cost.
 
 `python ci/plan.py --tag nightly --machines 8 --history .patchgate/sweep/history.sqlite PATCH...`; without patches,
-all below fixtures/patches. Costs are those of the history; without one, all jobs count the same.
+those of the table [tool.patchgate] here. Costs are those of the history; without one, all jobs count the same.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from patchgate.inputs.matrix import load_matrix
-from patchgate.model.paths import ROOT
+from patchgate.inputs.project import find_project
 from patchgate.runs.history.store import History
 from patchgate.runs.scheduling import Shard, shards_by_cost
 
@@ -25,10 +25,9 @@ def plan(arguments: list[str] | None = None) -> list[Shard]:
     parser.add_argument("--machines", type=int, default=0)
     parser.add_argument("--history", type=Path)
     given = parser.parse_args(arguments)
-    torches = [row.torch for row in load_matrix() if given.tag in row.tags]
-    patches = given.patches or [
-        f"fixtures/patches/{path.name}" for path in sorted((ROOT / "fixtures/patches").iterdir())
-    ]
+    project = find_project(Path.cwd())
+    torches = list(project.releases) or [row.torch for row in load_matrix() if given.tag in row.tags]
+    patches = given.patches or [path.relative_to(project.root).as_posix() for path in project.patch_paths()]
     return shards_by_cost(torches, patches, given.machines, _costs(given.history, patches))
 
 

@@ -20,8 +20,8 @@ from plan import plan
 
 MACHINE_TROUBLE, AGENT_LOST = 4, -1
 COMMANDS = [
-    "python3 -m pip install --quiet 'nox[uv]'",
-    'CHECKOUT="$PATCHGATE" WORKSPACE="$PWD" RESULTS="$PWD/$RESULTS" bash "$PATCHGATE/ci/judge.sh"',
+    'python3 -m pip install --quiet "$PATCHGATE"',
+    'WORKSPACE="$PWD" RESULTS="$PWD/$RESULTS" bash "$PATCHGATE/ci/judge.sh"',
 ]
 TELL = {
     "gate": "find results -name run.json -printf '%h\\0' | sort -z | xargs -0 --no-run-if-empty patchgate comment",

@@ -1,6 +1,6 @@
 """The gate's jobs, played from the workflow in a clean clone: plan, judge, and the comment of what that left.
 
-In the small form pip installs nothing and nox's gate runs with a row that is there; `-m pipeline` leaves both alone.
+In the small form pip installs nothing and the gate runs with a row that is there; `-m pipeline` leaves both alone.
 """
 
 import json
@@ -21,14 +21,14 @@ from patchgate.runner.run import NAME, load_run, load_verdicts
 PATCH = "fixtures/patches/harmless"
 SMALL = """\
 #!/bin/bash
-# A python of the runner: what would be installed is there already, and the row too.
-case "$*" in
-  "-m pip "*) exit 0 ;;
-  "-m nox --non-interactive -f {clone}/noxfile.py -s gate -- "*"--torch {torch} "*)
-    shift 8; told=("$@"); for at in "${{!told[@]}}"; do
+# What the runner has: python, where pip installs nothing, and patchgate, for which the row is there already.
+case "$(basename "$0") $*" in
+  "python -m pip "*) exit 0 ;;
+  "patchgate gate "*"--torch {torch}"*)
+    told=("$@"); for at in "${{!told[@]}}"; do
       [ "${{told[at]}}" = --torch ] && unset "told[at]" "told[at+1]"; done
-    cd {clone}; PYTHONPATH={clone} exec {python} -m patchgate gate --row {torch}={row} -n 1 "${{told[@]}}" ;;
-  "-m nox "*) echo "not the nox that was expected: $*" >&2; exit 2 ;;
+    PYTHONPATH={clone} exec {python} -m patchgate "${{told[@]}}" --row {torch}={row} -n 1 ;;
+  "patchgate "*) echo "not what was expected: $*" >&2; exit 2 ;;
   *) PYTHONPATH={clone} exec {python} "$@" ;;
 esac
 """
@@ -42,14 +42,15 @@ def clone(tmp_path):
 
 @pytest.fixture
 def machine(tmp_path, clone):
-    """A runner whose `python` is the script `shim`, in a workspace of its own."""
+    """A runner whose `python` and `patchgate` are the script `shim`, in a workspace of its own."""
 
     def make(shim):
         for name in ("temp", "shims"):
             (tmp_path / name).mkdir()
         shutil.copytree(clone / PATCH, tmp_path / "workspace" / PATCH)
-        (tmp_path / "shims" / "python").write_text(shim)
-        (tmp_path / "shims" / "python").chmod(0o755)
+        for name in ("python", "patchgate"):
+            (tmp_path / "shims" / name).write_text(shim)
+            (tmp_path / "shims" / name).chmod(0o755)
         return Machine(clone, tmp_path / "workspace", tmp_path / "temp", tmp_path / "shims")
 
     return make
@@ -63,7 +64,7 @@ def judged(machine, *arguments):
     (share, *_) = json.loads(outputs["shares"])
     machine.play(jobs["judge"], {"inputs": inputs, "matrix": share, "strategy": {"job-index": 0}})
     (kept,) = machine.kept.values()
-    return share, kept / "harmless"
+    return share, kept / "gate"
 
 
 def test_the_gate_s_steps_in_a_clean_clone(machine, clone, capfd):
@@ -85,10 +86,12 @@ def test_the_gate_s_steps_in_a_clean_clone(machine, clone, capfd):
 
 
 @pytest.mark.pipeline
-def test_the_gate_s_steps_with_nox(machine, clone):
+def test_the_gate_s_steps_as_they_are(machine, clone):
     """Makes an environment of patchgate's own and one row's, in the clone."""
     subprocess.run([sys.executable, "-m", "venv", clone.parent / "venv"], check=True)
-    player = machine(f'#!/bin/sh\nPATH={clone.parent}/venv/bin:"$PATH" exec {clone.parent}/venv/bin/python "$@"\n')
+    player = machine(
+        f'#!/bin/sh\nPATH={clone.parent}/venv/bin:"$PATH" exec {clone.parent}/venv/bin/$(basename "$0") "$@"\n'
+    )
     share, kept = judged(player, "--workload=graph_break", "--device=h200")
     assert player.status == exit_code(load_verdicts(kept))
     assert load_run(kept / NAME).rows.keys() == {share["torch"]}
