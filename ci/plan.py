@@ -2,12 +2,14 @@
 
 `python ci/plan.py --tag nightly --machines 8 --history .patchgate/sweep/history.sqlite PATCH...`; without patches,
 those of the table [tool.patchgate] here. Costs are those of the history; without one, all jobs count the same.
+`python ci/plan.py --gpu-runner` prints the label of the table instead.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import sys
 from dataclasses import asdict
 from pathlib import Path
 
@@ -31,6 +33,11 @@ def plan(arguments: list[str] | None = None) -> list[Shard]:
     return shards_by_cost(torches, patches, given.machines, _costs(given.history, patches))
 
 
+def gpu_runner() -> str:
+    """The label of the machines with a GPU, as the table here has it; empty without one."""
+    return find_project(Path.cwd()).gpu_runner
+
+
 def _costs(history: Path | None, patches: list[str]) -> dict[tuple[str, str], float]:
     """By the path that the pipeline knows; a history knows a patch by its name."""
     if history is None or not history.is_file():
@@ -47,4 +54,7 @@ def _name(path: str) -> str:
 
 
 if __name__ == "__main__":
+    if sys.argv[1:] == ["--gpu-runner"]:
+        print(gpu_runner())
+        sys.exit()
     print(json.dumps([asdict(shard) | {"patches": " ".join(shard.patches)} for shard in plan()]))

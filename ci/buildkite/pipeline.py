@@ -1,7 +1,8 @@
 """Prints the steps of a Buildkite pipeline: one a share of the plan, then the results as an annotation.
 
 Reads the environment: PATCHES (blank between them), TAG of the rows (premerge, or nightly for a sweep), MACHINES,
-QUEUE of the agents, GPU_QUEUE of those with a GPU (no such step without it), HISTORY with the costs of before,
+QUEUE of the agents, GPU_QUEUE of those with a GPU (else the table's
+`gpu_runner`; no such step without both), HISTORY with the costs of before,
 and PATCHGATE, where its checkout is. What runs gets its words in variables, and no step holds any of them as code.
 """
 
@@ -16,7 +17,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from plan import plan
+from plan import gpu_runner, plan
 
 MACHINE_TROUBLE, AGENT_LOST = 4, -1
 COMMANDS = [
@@ -46,9 +47,10 @@ def _steps(environment: Mapping[str, str]) -> Iterator[dict[str, Any]]:
     for number, share in enumerate(plan([*options, *patches])):
         told = {"TORCH": share.torch, "PATCHES": " ".join(share.patches), "RESULTS": f"results/{number}"}
         yield _judge(f"torch {share.torch} ({share.part})", queue, shared | told)
-    if environment.get("GPU_QUEUE"):
+    gpu_queue = environment.get("GPU_QUEUE") or gpu_runner()
+    if gpu_queue:
         told = {"DEVICE": "cuda", "PATCHES": " ".join(patches), "RESULTS": "results/gpu"}
-        yield _judge("on a GPU", environment["GPU_QUEUE"], shared | told) | {
+        yield _judge("on a GPU", gpu_queue, shared | told) | {
             # Two that are timed at once on one GPU would time each other.
             "concurrency": 1,
             "concurrency_group": "patchgate-gpu",

@@ -84,6 +84,8 @@ def line_of(text: str, path: KeyPath) -> int:
     start = 0
     if tables:
         opening = [number for number, line in lines if _sets(line, ".".join(tables))]
+        if not opening:  # a table without a header: `budgets.latency = "1 %"` in the one around it
+            return line_of(text, (*tables[:-1], f"{tables[-1]}.{key}"))
         start = opening[min(index, len(opening) - 1)] if opening else 0
     for number, line in lines[start:]:
         if _sets(line, key):

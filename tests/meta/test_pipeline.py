@@ -133,7 +133,8 @@ def test_the_plan_is_every_row_with_the_tag_and_the_dear_ones_first(tmp_path):
         assert {share["torch"]: share["patches"] for share in told}["2.12.1"] == "b/dear a/cheap.py"
 
 
-def test_without_patches_all_are_planned():
+def test_without_patches_those_of_the_table_are_planned(monkeypatch):
+    monkeypatch.chdir(ROOT)
     (first, *_) = load("plan.py").plan(["--tag", "nightly"])
     assert len(first.patches) > 40
 
@@ -154,6 +155,15 @@ def test_buildkite_has_a_step_on_a_gpu_where_there_is_one():
     assert not [step for step in buildkite(PATCHES="a") if step.get("concurrency")]
     (gpu,) = [step for step in buildkite(PATCHES="a", GPU_QUEUE="h200") if step.get("concurrency")]
     assert (gpu["agents"], gpu["env"]["DEVICE"]) == ({"queue": "h200"}, "cuda")
+
+
+def test_the_label_of_a_gpu_runner_is_a_line_of_the_table(tmp_path, monkeypatch):
+    (tmp_path / "patchgate.toml").write_text("gpu_runner = 'big'\npatches = []\n")
+    monkeypatch.chdir(tmp_path)
+    (gpu,) = [step for step in buildkite(PATCHES="a") if step.get("concurrency")]
+    assert gpu["agents"] == {"queue": "big"}
+    asked = [sys.executable, ROOT / "ci" / "plan.py", "--gpu-runner"]
+    assert subprocess.run(asked, capture_output=True, text=True, check=True).stdout == "big\n"
 
 
 def test_buildkite_sweeps_every_row_in_one_run():

@@ -97,7 +97,7 @@ def test_an_entry_that_names_no_patch_is_refused_at_its_line(repository, entry):
 def test_a_wrong_key_is_refused_at_its_line_with_what_to_write(repository, line, told):
     folder = repository(f"[project]\n[tool.patchgate]\n{line}\n")
     message = refusal(folder).splitlines()
-    assert message[0].startswith("pyproject.toml:")
+    assert message[0].startswith("pyproject.toml:3: ")
     assert (told in message[0], [each[:7] for each in message[1:]]) == (True, ["  got: ", "  next:"])
 
 
