@@ -108,7 +108,7 @@ def gate(
     Exit codes: 0 nothing red, 1 red, 2 usage, 3 nothing judged, 4 only trouble with the machine (try again).
     """
     project, loaded = _load_patches(patches)
-    devices = _known_devices(project, list(loaded), devices, workloads)
+    devices, others = _known_devices(project, list(loaded), devices, workloads), tuple(map(_installable, others))
     made = not (rows or problems)
     # Asked last: it starts interpreters.
     environments, missing = _made(project, torches) if made else (rows_of(rows), problems_of(problems))
@@ -121,7 +121,7 @@ def gate(
             devices=devices,
             workloads=workloads,
             rows=environments,
-            others=tuple(_installable(other) for other in others),
+            others=others,
             strict_new=strict_new,
             nightly=nightly,
             limits=Limits(seconds=time_limit, bytes=memory_limit << 20),
