@@ -36,8 +36,8 @@ SCOPE = (
     "triton.compiler",
     "triton.backends",
 )
-# Packages to which others add modules of their own: what is not there may come with another wheel.
-OPEN = ("triton.backends",)
+# Packages with more modules than files: other wheels add some, or they are made when the package is imported.
+OPEN = ("triton.backends", "torch.distributed._tensor")
 # Of these only the package's own __init__, not what lies below it.
 ALONE = ("triton",)
 

@@ -179,6 +179,8 @@ def _by_name(function: str, node: ast.Call, name: str, state: State) -> Value:
         # Of a function it asks for a mark that the patch left there itself.
         marked = name.startswith("__") or (isinstance(owner, Symbol) and owner.kind == "function")
         return UNKNOWN if marked else Unknown(frozenset({PRESENCE}))
+    if presence is Presence.MISSING and isinstance(owner, Symbol):
+        state.usage.asked.add(f"{owner.dotted}.{name}")
     return Known(values=(presence is Presence.PRESENT,) * 4, because=frozenset({PRESENCE}))
 
 

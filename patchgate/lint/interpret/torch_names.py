@@ -54,8 +54,10 @@ def covered(release: Release, dotted: str) -> bool:
     owner, _, name = dotted.rpartition(".")
     if owner in ALONE:
         return owner in modules and name not in _BELOW_TRITON
-    if any(dotted.startswith(f"{each}.") and ".".join(dotted.split(".")[:3]) not in modules for each in OPEN):
-        return False
+    for package in OPEN:
+        inner = dotted[len(package) + 1 :].partition(".")[0]
+        if dotted.startswith(f"{package}.") and f"{package}.{inner}" not in modules:
+            return False
     return any(root in modules and (dotted == root or dotted.startswith(f"{root}.")) for root in SCOPE)
 
 

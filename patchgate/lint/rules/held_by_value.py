@@ -1,8 +1,7 @@
 """PG118: who still holds the original after the rebinding.
 
-Quiet for methods, for holders that are rebound too, and for those that only pass the name on.
-
-Red where a module has it by name; a note for registries and tables, which the patch may fill anew itself.
+Red where a module has it by name and uses it; a note for registries and tables, which the patch may fill anew itself,
+and for what is replaced in a public package, for users. Quiet for methods, and for holders that are rebound too.
 """
 
 from __future__ import annotations
@@ -49,6 +48,7 @@ def check(views: Sequence[View]) -> Iterator[Finding]:
                     HELD_BY_VALUE,
                     rebinding.span,
                     f"the original stays in {_listed(holders)}",
+                    severity=Severity.NOTE if _for_users(rebinding) else Severity.RED,
                     fix="assign the replacement there too",
                     detail="\n".join(holders),
                     of=rebinding,
@@ -63,20 +63,31 @@ def _listed(names: Sequence[str]) -> str:
 def _holders(view: View, rebinding: Rebinding, origin: str) -> list[str]:
     """Who keeps the original and uses it: for its home, importers; for a name that it is passed on by, its home.
 
-    A public package passes names on to users, and they are whom such a patch is for.
+    A public package has names for users, and they are whom such a patch is for.
     """
     home = rebinding.target.rpartition(".")[0]
     users = {site.module for site in view.release.uses(rebinding.name)}
     if rebinding.target == origin:
         held = {name: module_of(view.release, name) for name in view.release.holders(origin)}
-        return [name for name, module in held.items() if module != home and _uses(view, name, users)]
-    public = not any(part.startswith("_") for part in home.split("."))
-    if home in users or rebinding.original is None or public or module_of(view.release, origin) not in users:
+        return [name for name, module in held.items() if module != home and _uses(view, name)]
+    if (
+        home in users
+        or rebinding.original is None
+        or _for_users(rebinding)
+        or module_of(view.release, origin) not in users
+    ):
         return []
     return [origin]
 
 
-def _uses(view: View, holder: str, users: set[str]) -> bool:
-    """Whether the module calls what it holds, or hands it on; under another name it may."""
+def _for_users(rebinding: Rebinding) -> bool:
+    """Whether the name is replaced where users call it: in `torch.cuda`, `torch.compiler`, `triton` and their like."""
+    home = rebinding.target.split(".")[:-1]
+    return len(home) <= 2 and not any(part.startswith("_") for part in home)
+
+
+def _uses(view: View, holder: str) -> bool:
+    """Whether the module calls what it holds, or hands it on. A package names what it offers as text (`__all__`)."""
     module, name = module_of(view.release, holder), holder.rpartition(".")[2]
-    return module in users or any(site.module == module for site in view.release.uses(name))
+    package = any(each.startswith(f"{module}.") for each in view.release.modules())
+    return any(site.module == module and not (package and site.receiver == "=") for site in view.release.uses(name))

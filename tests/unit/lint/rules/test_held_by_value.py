@@ -47,3 +47,17 @@ def test_a_patch_that_walks_all_modules_reaches_every_holder() -> None:
     source = "import sys\nimport torch._inductor.ir as ir\ndef f(x, *args, **kwargs): ...\nir.strides = f\n"
     walk = "for module in list(sys.modules.values()):\n    setattr(module, 'strides', f)\n"
     assert (codes(source), codes(source + walk)) == (["PG118"], [])
+
+
+def test_a_package_that_names_what_it_offers_keeps_nothing() -> None:
+    sources = {"torch._inductor.sub.a": "def f(): ...\ndef use(): f()\n"}
+    source = "import torch._inductor.sub.a as a\na.f = lambda: 1\n"
+    for use, expected in (("", []), ("__all__ = ['f']\n", []), ("def use(): f()\n", ["PG118"])):
+        text = {**sources, "torch._inductor.sub": f"from torch._inductor.sub.a import f\n{use}"}
+        assert codes(source, (toy_release("2.11.0", text),)) == expected
+
+
+def test_what_is_replaced_for_users_is_a_note() -> None:
+    text = {"torch.cuda": "def count(): ...\n", "torch.cuda.random": "from torch.cuda import count\ndef f(): count()\n"}
+    told = found("import torch.cuda\ntorch.cuda.count = lambda: 1\n", (toy_release("2.11.0", text),))
+    assert [each.split()[1:3] for each in told] == [["PG118", "note"]]

@@ -225,6 +225,9 @@ def test_backends_come_from_other_wheels() -> None:
     torches = toy_releases({"2.11.0": {**toy_sources(), "triton.backends.nvidia": "def f(): ...\n"}})
     source = "from triton.backends.{} import f\n"
     assert codes(source.format("intel.compiler"), torches) == []
+    moved = toy_releases({"2.11.0": {"torch.distributed._tensor": "", "torch.distributed.a": ""}})
+    assert codes("import torch.distributed._tensor.api\n", moved) == []
+    assert codes("import torch.distributed.api\n", moved) == ["PG110"]
     assert codes(source.format("nvidia").replace(" f\n", " g\n"), torches) == ["PG111"]
 
 

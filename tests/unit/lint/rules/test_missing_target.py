@@ -38,3 +38,13 @@ def test_a_name_that_another_release_has_is_red_whatever_is_assigned() -> None:
             assert [each for each in told if "PG126" in each] == [
                 f"2: PG126 red target `torch._inductor.ir.{name}` missing [2.10 and before]"
             ]
+
+
+def test_a_name_for_which_the_patch_asked_is_added_on_purpose() -> None:
+    later = toy_sources()
+    later["torch._inductor.ir"] += "def later(x): ...\n"
+    torches = toy_releases({"2.10.0": toy_sources(), "2.11.0": later})
+    source = "import torch._inductor.ir as ir\n{}ir.later = lambda x: x\n"
+    asked = "if not hasattr(ir, 'later'):\n    "
+    assert [code for code in codes(source.format(asked), torches) if code == "PG126"] == []
+    assert "PG126" in codes(source.format(""), torches)

@@ -154,3 +154,12 @@ def test_a_wrapper_of_a_special_method_is_judged_by_what_makes_the_class() -> No
         told = found(wrapper, (toy_release("2.11.0", {"torch.fx.a": text.format(call)}),))
         assert [each.split()[2] for each in told if "PG113" in each] == [severity]
     assert "PG122" not in codes(wrapper)
+
+
+def test_an_override_of_what_takes_everything_may_take_less() -> None:
+    base = "class Base:\n    def run(self, {0}): ...\ndef use(a): a.run()\n"
+    source = "from torch.fx.a import Base\nclass Mine(Base):\n    def run(self, x): ...\n"
+    for parameters, expected in (("*args, **kwargs", []), ("x=1", ["PG113"])):
+        old = toy_release("2.10.0", {"torch.fx.a": "class Base:\n    def run(self, x): ...\n"})
+        told = [codes(source, (old, toy_release("2.11.0", {"torch.fx.a": base.format(parameters)})))]
+        assert told == [expected]
