@@ -12,7 +12,7 @@ from patchgate.checks.blame import Fault, fault_of
 from patchgate.checks.context import SIMULATED, CheckContext
 from patchgate.checks.effects import effect_place
 from patchgate.checks.holders import assignment_place
-from patchgate.checks.registry import Instance, check
+from patchgate.checks.registry import Instance, NothingToJudge, check
 from patchgate.model.paths import shown
 from patchgate.model.records import Case, Code, Kind, Patch, Verdict
 from patchgate.model.serialization import failure_of
@@ -54,6 +54,8 @@ _CASES = 3
 def ask_new_interpreter(context: CheckContext, at: Instance) -> Iterable[Verdict]:
     torch, patch = at.case.torch, context.patch
     applied = context.apply(torch, version=torch)
+    if "failure" in applied:
+        raise NothingToJudge("does not run: judged by the check of its versions")
     claimed = [effect.partition(" ") for effect in patch.claims.effects]
     variables = [name for kind, _, name in claimed if kind == "environment" and name]
     names = applied["changed"]

@@ -39,7 +39,7 @@ WORKLOADS = {
     "scope": (CHAIN,),
     "triton_cache": (CHAIN,),
 }
-GREEN = ("PG211", "PG511", "PG705", "PG708")
+GREEN = ("PG211", "PG511", "PG705", "PG708", "PG806")
 # What a fixture needs to be seen on.
 ON = {
     "PG501-only-in-half": "prenorm_mlp_float16",
@@ -49,7 +49,7 @@ ON = {
 # What importing a patch does is judged by all checks of this family, which must not contradict each other.
 GATE, GATE_CODES = "gate", "PG2"
 # A check whose verdicts have the code of another's, because both compare the same figures.
-ALSO = {"PG507": ("ranks",)}
+ALSO = {"PG507": ("ranks",), "PG806": ("late",)}
 # A scope is compiled on the CPU: everything else where its figures are taken.
 SCOPED = "scope"
 
