@@ -222,7 +222,7 @@ def bind(target: ast.expr, value: Value, state: State, source: ast.expr | None =
     if isinstance(target, ast.Name):
         state.scope.assign(target.id, value)
     elif isinstance(target, ast.Attribute):
-        owner = read(target.value, state)
+        owner = read_owner(target, state)
         state.scope.forget(chain(target))
         rebind(owner, target.attr, value, source, Span.of_attribute(target), state)
     elif isinstance(target, (ast.Tuple, ast.List)):
@@ -293,6 +293,12 @@ def put(table: Table, key: ast.expr, known: Value, state: State) -> None:
     texts = set(known.values) if isinstance(known, Known) else set()
     if len(texts) == 1 and isinstance(text := texts.pop(), str):
         table.keys[text] = key, state
+
+
+def read_owner(node: ast.Attribute, state: State) -> Value:
+    """What an attribute is looked up on. A mark on a function of the patch, or a look at one, does not run it."""
+    function = state.scope.lookup(node.value.id) if isinstance(node.value, ast.Name) else None
+    return function if isinstance(function, LocalFunction) else read(node.value, state)
 
 
 def rebind(owner: Value, name: str, value: Value, source: ast.expr | None, span: Span, state: State) -> None:

@@ -6,6 +6,7 @@ What `hasattr`, `setattr`, `mock.patch`, `config.patch` and version helpers mean
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from functools import lru_cache
@@ -46,6 +47,7 @@ from patchgate.lint.interpret.version_gates import (
     HELPERS,
     PURE_FUNCTIONS,
     NotKnown,
+    ParameterName,
     ParameterNames,
     argument_of_helper,
     as_known,
@@ -66,6 +68,9 @@ _ASKING = frozenset({"callable", "dir", "vars"})
 # A function of the patch is read for its value only where it is as small as version helpers are.
 _MAX_INLINED = 3
 _MAX_INLINED_NODES = 120
+# One that is smaller than this may return a constant; a longer one must speak of versions, checks or constants.
+_PLAIN_NODES = 16
+_TELLING = re.compile(r"(?i:version|torch|triton|hasattr|signature|spec)|^_?(is|has|supports?)_|^_?[A-Z][A-Z0-9_]+$")
 
 
 @read.register(ast.Call)
@@ -155,7 +160,7 @@ def _parameter_names(function: Value, state: State) -> Value:
     known = state.release.ask(callable_behind, function.dotted)[1] if isinstance(function, Symbol) else None
     if known is None:
         return Unknown(frozenset({PRESENCE}))
-    names = ParameterNames(parameter.name for parameter in known.parameters)
+    names = ParameterNames(ParameterName(parameter.name) for parameter in known.parameters)
     return Known(values=(names,) * 4, because=frozenset({PRESENCE}))
 
 
@@ -238,7 +243,11 @@ def _call_external(node: ast.Call, callee: External, arguments: list[Value], sta
         return arguments[0] if isinstance(arguments[0], LocalFunction) else UNKNOWN
     helper = HELPERS.get(callee.dotted.rpartition(".")[2])
     if helper is not None:
+        if node.keywords:
+            return Unknown(frozenset({VERSION}))
         return _call_version_helper(node, helper, arguments, state)
+    if callee.dotted == "isinstance" and len(arguments) == 2:
+        return _is_instance(*arguments)
     # `map(int, ...)`: a function may be an argument too.
     function, operands = pure_function(callee.dotted), [as_known(each) for each in arguments]
     known = [each for each in operands if isinstance(each, Known)]
@@ -247,6 +256,14 @@ def _call_external(node: ast.Call, callee: External, arguments: list[Value], sta
     asks = callee.dotted in _ASKING or callee.dotted.startswith("inspect.")
     about_torch = asks and any(isinstance(each, (Symbol, Instance)) for each in arguments)
     return Unknown(frozenset({PRESENCE})) if about_torch else UNKNOWN
+
+
+def _is_instance(value: Value, kind: Value) -> Value:
+    """`isinstance` of what is known, for the types that a gate may make."""
+    wanted = pure_function(kind.dotted) if isinstance(kind, External) else None
+    if not isinstance(value, Known) or not isinstance(wanted, type):
+        return UNKNOWN
+    return fold(lambda each: isinstance(each, wanted), value) or UNKNOWN
 
 
 def _call_version_helper(
@@ -294,7 +311,7 @@ def _inline(function: LocalFunction, arguments: list[Value], keywords: dict[str 
     node = function.node
     if state.inlined >= _MAX_INLINED or isinstance(node, (ast.Lambda, ast.AsyncFunctionDef)):
         return UNKNOWN
-    if _size(node) > _MAX_INLINED_NODES or len(arguments) > len(node.args.args):
+    if not _may_tell(node) or len(arguments) > len(node.args.args):
         return UNKNOWN
     inner = replace(
         state,
@@ -337,9 +354,13 @@ def _assign_arguments(
 
 
 @lru_cache(maxsize=4096)
-def _size(node: ast.AST) -> int:
-    """How many nodes there are in a function; each release asks again."""
-    return sum(1 for _ in ast.walk(node))
+def _may_tell(function: ast.AST) -> bool:
+    """Whether a function is as small as version helpers are, and returns what may come from one; asked often."""
+    nodes = list(ast.walk(function))
+    if len(nodes) > _MAX_INLINED_NODES or not any(isinstance(node, ast.Return) and node.value for node in nodes):
+        return False
+    names = (getattr(node, "id", None) or getattr(node, "attr", None) or "" for node in nodes)
+    return len(nodes) < _PLAIN_NODES or any(_TELLING.search(name) for name in names)
 
 
 def _call_torch(node: ast.Call, callee: Symbol, state: State) -> Value:

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from patchgate.lint.interpret.bindings import attribute, bind, own_value, put
+from patchgate.lint.interpret.bindings import attribute, bind, own_value, put, read_owner
 from patchgate.lint.interpret.narrowing import narrow
 from patchgate.lint.interpret.references import Comparison, Span
 from patchgate.lint.interpret.state import State, read
@@ -74,8 +74,7 @@ def read_name(node: ast.Name, state: State) -> Value:
 
 @read.register(ast.Attribute)
 def read_attribute(node: ast.Attribute, state: State) -> Value:
-    key = chain(node)
-    owner = read(node.value, state)
+    key, owner = chain(node), read_owner(node, state)
     value = attribute(owner, node.attr, Span.of_attribute(node), state, guarded=key in state.scope.guarded)
     return state.scope.narrowed.get(key, value) if key else value
 
@@ -190,20 +189,6 @@ def read_sequence(node: ast.Tuple | ast.List, state: State) -> Value:
     return Known(values=tuple(make(item.values[at] for item in known) for at in range(4)), because=_because(known))
 
 
-@read.register(ast.Dict)
-def read_dictionary(node: ast.Dict, state: State) -> Value:
-    """A table of what is known, as version helpers have of operators."""
-    keys = [read(key, state) for key in node.keys]
-    values = [as_known(read(value, state)) for value in node.values]
-    known = [each for each in (*keys, *values) if isinstance(each, Known)]
-    if len(known) < 2 * len(node.values) or not all(isinstance(key, ast.Constant) for key in node.keys):
-        return unknown(*keys)
-    rows = zip(*(each.values for each in known), strict=True) if known else [()] * 4
-    count = len(keys)
-    tables = tuple(dict(zip(row[:count], row[count:], strict=True)) for row in rows)
-    return Known(values=tables, because=_because(known))
-
-
 @read.register(ast.Subscript)
 def read_subscript(node: ast.Subscript, state: State) -> Value:
     owner = read(node.value, state)
@@ -242,7 +227,7 @@ def _element_by_element(node: ast.ListComp | ast.SetComp | ast.GeneratorExp, ite
         bind(node.generators[0].target, Known(values=parts, because=items.because), inner)
         element = read(node.elt, inner)
         if not isinstance(element, Known):
-            return UNKNOWN
+            return unknown(items, element)
         elements.append(element)
     return Known(values=tuple([each.values[at] for each in elements] for at in range(4)), because=items.because)
 
@@ -250,13 +235,18 @@ def _element_by_element(node: ast.ListComp | ast.SetComp | ast.GeneratorExp, ite
 @read.register(ast.Dict)
 def read_dict(node: ast.Dict, state: State) -> Value:
     table = Table()
+    functions: dict[object, object] = {}
     for key, item in zip(node.keys, node.values, strict=True):
         known, value = read(key, state), read(item, state)
         if key is None and isinstance(value, Table):
             table.keys.update(value.keys)
         elif key is not None:
             put(table, key, known, state)
-    return table
+            function = as_known(value)
+            if isinstance(key, ast.Constant) and isinstance(function, Known) and callable(function.values[0]):
+                functions[key.value] = function.values[0]
+    # Operators by their text, as version helpers have them.
+    return Known(values=(functions,) * 4) if functions and len(functions) == len(node.keys) else table
 
 
 @read.register(ast.DictComp)

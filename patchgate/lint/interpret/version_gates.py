@@ -139,17 +139,25 @@ _PURE: dict[str, Callable[..., Any]] = {
 PURE_FUNCTIONS = frozenset(_PURE.values())
 
 
-class ParameterNames(tuple[str, ...]):
+class ParameterName(str):
+    """A parameter of a function of torch: it is asked for its name only."""
+
+    __slots__ = ()
+
+
+class ParameterNames(tuple[ParameterName, ...]):
     """The parameters of a function of torch, as a test on its signature asks for them."""
 
     __slots__ = ()
 
-    def keys(self) -> tuple[str, ...]:
+    def keys(self) -> tuple[ParameterName, ...]:
         return self
+
+    values = keys
 
 
 _METHODS: dict[type, frozenset[str]] = {
-    ParameterNames: frozenset({"keys"}),
+    ParameterNames: frozenset({"keys", "values"}),
     str: frozenset({"split", "startswith", "endswith", "strip", "partition", "rpartition", "rsplit", "replace"}),
     SpecifierSet: frozenset({"contains"}),
 }
@@ -173,6 +181,8 @@ def field_of(value: object, name: str) -> Any:
         return str(value) if name == "vstring" else list(value.release)
     if isinstance(value, ParameterNames) and name in ("parameters", "args"):
         return value
+    if isinstance(value, ParameterName) and name == "name":
+        return str(value)
     raise NotKnown
 
 

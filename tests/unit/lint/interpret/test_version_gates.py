@@ -58,6 +58,15 @@ def test_a_gate_holds_in_exactly_these_releases(test: str, releases: list[str]) 
     assert [version for version, truth in holds_in(test).items() if truth] == releases
 
 
+def test_helpers_known_by_name_have_traps_too() -> None:
+    helper = "from somewhere import is_torch_equal_or_newer, is_torch_version\nimport torch\nif {}: pass\n"
+    assert codes(helper.format("is_torch_equal_or_newer('2.11.0')")) == ["PG125"]
+    assert codes(helper.format("is_torch_equal_or_newer('2.11.0.dev0')")) == []
+    assert codes(helper.format("is_torch_version('<', '2.11.0')")) == ["PG125"]
+    assert codes(helper.format("is_torch_version('<=', '2.11.0')")) == ["PG124"]
+    assert codes(helper.format("is_torch_version('<', '2.11.0', base=True)")) == []
+
+
 def test_equality_with_a_local_version_is_not_decided_but_reported() -> None:
     assert holds_in('TORCH == Version("2.11.0")')["2.11.0"] is None
     gate = "import torch\nfrom packaging.version import Version\nif Version(torch.__version__){}: pass\n"

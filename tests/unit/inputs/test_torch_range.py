@@ -1,0 +1,49 @@
+"""What a project's files require of torch, by the first kind of file that says so."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from patchgate.inputs.torch_range import torch_range
+
+KNOWN = ["2.8.0", "2.9.0", "2.9.1", "2.10.0", "2.14.1"]
+
+
+@pytest.mark.parametrize(
+    ("files", "releases"),
+    [
+        ({"pyproject.toml": '[project]\ndependencies = ["numpy", "torch>=2.9,<2.10"]\n'}, ["2.9.0", "2.9.1"]),
+        ({"pyproject.toml": '[project]\ndependencies = ["torch"]\n', "requirements.txt": "torch==2.8.0"}, KNOWN),
+        ({"pyproject.toml": '[project]\ndependencies = ["torchvision==0.1", "torch-geometric<2"]\n'}, KNOWN),
+        ({"pyproject.toml": '[tool.patchgate]\ntorch_range = "<2.9"\n[project]\ndependencies = []\n'}, ["2.8.0"]),
+        ({"pyproject.toml": "not [ TOML", "requirements.txt": "torch<2.9"}, ["2.8.0"]),
+        ({"setup.cfg": "[options]\ninstall_requires =\n  numpy\n  torch>=2.10\n"}, ["2.10.0", "2.14.1"]),
+        ({"setup.py": "from setuptools import setup\nX = 'torch'\nsetup(install_requires=['torch<=2.8'])"}, ["2.8.0"]),
+        ({"requirements/a.txt": "torch==2.9.0+cu126 --hash=x  # pinned", "requirements/b.txt": "torch<2.9"},
+         ["2.8.0", "2.9.0"]),
+        ({"pyproject.toml": '[project.optional-dependencies]\ngpu = ["torch>=2.10"]\n'}, ["2.10.0", "2.14.1"]),
+        ({"pyproject.toml": '[build-system]\nrequires = ["torch == 2.14.0"]\n'}, ["2.14.1"]),
+        ({"mine-1.0.dist-info/METADATA": "Name: mine\nRequires-Dist: torch<2.9\n\ntext"}, ["2.8.0"]),
+        ({"PKG-INFO": "Name: mine\nRequires-Dist: torch>=9\n"}, []),
+        ({}, KNOWN),
+    ],
+)  # fmt: skip
+def test_the_releases_that_a_project_supports(tmp_path: Path, files: dict[str, str], releases: list[str]) -> None:
+    (tmp_path / ".git").mkdir()
+    (tmp_path / "mine" / "deep").mkdir(parents=True)
+    for name, text in files.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text)
+    assert torch_range(tmp_path / "mine" / "deep").of(KNOWN) == releases
+    (tmp_path / "mine" / "patch.py").write_text("")
+    assert torch_range(tmp_path / "mine" / "patch.py").of(KNOWN) == releases
+
+
+def test_the_nearest_project_decides(tmp_path: Path) -> None:
+    (tmp_path / "inner").mkdir()
+    (tmp_path / "requirements.txt").write_text("torch<2.9\n")
+    assert str(torch_range(tmp_path / "inner")).startswith("torch<2.9 in ")
+    (tmp_path / "inner" / "requirements.txt").write_text("torch>=2.10\n")
+    assert torch_range(tmp_path / "inner").specifiers == (">=2.10",)

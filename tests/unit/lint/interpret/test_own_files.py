@@ -1,0 +1,132 @@
+"""Names of a project's other files are followed; what a check does not decide is a note; a `try` around a call."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from toytorch import TORCHES, codes, found
+
+from patchgate.lint.findings import Severity
+from patchgate.lint.run import lint
+
+GATES = """
+import importlib.metadata
+import operator
+import torch
+from packaging.version import parse
+from torch._inductor.virtualized import V as graphs
+from .deeper import compare
+TORCH = parse(importlib.metadata.version("torch"))
+NEW = parse(torch.__version__) >= parse("2.11")
+PAIR = [int(part) for part in torch.__version__.split(".")[:2]]
+OPERATORS = {">=": operator.ge, "<": operator.lt}
+def required_torch_version(min_version=None, max_version=None):
+    assert min_version or max_version
+    if min_version and TORCH < parse(str(min_version)):
+        return False
+    if max_version and TORCH > parse(str(max_version)):
+        return False
+    return True
+def compared(operation, version):
+    if operation not in OPERATORS:
+        raise ValueError
+    return OPERATORS[operation](TORCH, parse(version))
+"""
+OLD = "V.graph.sizevars.size_hint"
+
+
+def red(folder: Path, check: str, body: str = f"    {OLD}") -> list[str]:
+    """The releases in which the file is red: its name is there in 2.10 only."""
+    package = folder / "pkg" / "sub"
+    package.mkdir(parents=True, exist_ok=True)
+    for file in (folder / "pkg" / "__init__.py", package / "__init__.py", folder / "pkg" / "deeper.py"):
+        file.write_text("")
+    (folder / "pkg" / "deeper.py").write_text("def compare(version): return version >= '2.11'\n")
+    (folder / "pkg" / "gates.py").write_text(GATES)
+    (folder / "pkg" / "shared.py").write_text("from pkg.gates import *\nfrom .gates import NEW as IS_NEW, graphs\n")
+    imports = (
+        "import torch, inspect\nfrom torch._inductor.virtualized import V\nfrom torch._inductor import ir, sizevars\n"
+    )
+    (package / "patch.py").write_text(f"{imports}{check}\n{body}\n")
+    report = lint([package / "patch.py"], TORCHES)
+    return [torch for each in report.findings if each.severity is Severity.RED for torch in each.releases]
+
+
+@pytest.mark.parametrize(
+    "check",
+    [
+        "from ..gates import NEW\nif not NEW:",
+        "from pkg.shared import IS_NEW\nif not IS_NEW:",
+        "from pkg.shared import NEW\nif not NEW:",
+        "import pkg.gates as gates\nif gates.PAIR < [2, 11]:",
+        "from .. import gates\nif gates.required_torch_version(max_version='2.10.5'):",
+        "from ..gates import compared\nif compared('<', '2.11'):",
+        "from ..gates import TORCH\nfrom packaging.version import parse\nif TORCH < parse('2.11'):",
+        "from somewhere import IS_TORCH_211\nif not IS_TORCH_211:",
+        "from somewhere import check_torch_version\nif check_torch_version('2.10'):",
+        "from looseversion import LooseVersion\nif LooseVersion(torch.__version__) < LooseVersion('2.11'):",
+    ],
+)
+def test_a_check_from_another_file_is_a_gate(tmp_path: Path, check: str) -> None:
+    assert red(tmp_path, check) == []
+
+
+@pytest.mark.parametrize(
+    "check",
+    [
+        "from ..gates import NEW\nif NEW:",
+        "from ..gates import required_torch_version\nif required_torch_version(min_version='2.11'):",
+        "from ..gates import compared\nif compared('>=', '2.11'):",
+        "from somewhere import debug\nif debug:",
+        "from somewhere import is_torch_available\nif is_torch_available():",
+    ],
+)
+def test_a_check_that_lets_the_release_in_is_red(tmp_path: Path, check: str) -> None:
+    assert red(tmp_path, check)[-2:] == ["2.11.0", "2.13.0"]
+
+
+def test_the_signature_of_a_function_of_torch_is_a_gate(tmp_path: Path) -> None:
+    signature = "inspect.signature(ir.Box.should_realize)"
+    assert red(tmp_path, f"if 'graph_reuse' in {signature}.parameters:") == ["2.13.0"]
+    assert red(tmp_path, f"if 'graph_reuse' not in {signature}.parameters.keys():") == ["2.11.0"]
+    names = f"[each.name for each in {signature}.parameters.values()]"
+    assert red(tmp_path, f"if 'graph_reuse' in {names}:") == ["2.13.0"]
+
+
+def test_an_alias_of_torch_in_another_file_is_torch(tmp_path: Path) -> None:
+    assert red(tmp_path, "from ..shared import graphs", "graphs.graph.sizevars.size_hint") == ["2.11.0", "2.13.0"]
+    assert red(tmp_path, "from ..shared import graphs", "graphs.graph.sizevars") == []
+
+
+def test_what_a_check_does_not_decide_is_a_note() -> None:
+    unknown = "import torch._inductor.ir\nfrom elsewhere import torch_version_check as check\n"
+    gated = f"{unknown}def f():\n    if check():\n        return\n    import torch._inductor.old\n"
+    assert found(gated) == [
+        "6: PG110 note module `torch._inductor.old` missing (behind a check not decided here) [from 2.11]"
+    ]
+    assert codes(gated.replace("check()", "print()")) == ["PG110"]
+    assert "red" in found(gated.replace("check()", "print()"))[0]
+
+
+def test_a_call_that_fails_in_a_try_is_no_misfit() -> None:
+    call = "from torch._inductor.sizevars import SizeVarAllocator\ndef f(a: SizeVarAllocator):\n"
+    assert codes(f"{call}    a.optimization_hint(1, wrong=2)\n", TORCHES[1:]) == ["PG115"]
+    tried = f"{call}    try:\n        a.optimization_hint(1, wrong=2)\n    except {{}}:\n        pass\n"
+    assert codes(tried.format("TypeError"), TORCHES[1:]) == []
+    assert codes(tried.format("AttributeError"), TORCHES[1:]) == ["PG115"]
+
+
+def test_a_function_that_is_called_only_in_a_try_fails_without_harm() -> None:
+    function = "def install():\n    import torch._inductor.old\n"
+    assert codes(f"{function}try:\n    install()\nexcept Exception:\n    pass\n") == []
+    assert codes(f"{function}try:\n    later = install\nexcept Exception:\n    pass\n") == ["PG110"]
+    assert codes(f"{function}try:\n    install()\nexcept Exception:\n    pass\ninstall()\n") == ["PG110"]
+
+
+def test_a_mark_on_a_function_does_not_run_it() -> None:
+    body = "import torch\ndef f():\n    import torch._inductor.old\nf.mark = True\n"
+    test = "if not isinstance(getattr(torch._inductor.ir, 'absent', None), bool):"
+    guard = f"def g(target):\n    {test}\n        return\n    target.f = f\n"
+    assert codes(f"import torch._inductor.ir\n{body}{guard}") == []
+    assert codes(f"import torch._inductor.ir\n{body}{guard.replace('bool', 'object')}") == ["PG110"]
