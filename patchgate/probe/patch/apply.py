@@ -101,7 +101,7 @@ def apply(request: Apply, stage: Stage) -> Applied:
             "defined": defined_operators(before, after),
             "effects": recorder.effects(),
             "stubbed": uses(),
-            "doubt": _first_doubt(request, ran.lines, new_modules),
+            "doubt": "" if changed else _first_doubt(request, ran.lines, new_modules),
             "holders": reachability.holders(changed, after),
             "unreachable": reachability.unreachable(changed),
             "replacements": line_coverage.replacements(changed, path),
