@@ -33,7 +33,7 @@ def test_an_interruption_is_no_verdict(command, monkeypatch):
     def interrupt(path):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(gate, "load_run", interrupt)
+    monkeypatch.setattr(gate, "runs_in", interrupt)
     status, _, wrong = command("report")
     assert (status, wrong.lstrip()) == (
         130,

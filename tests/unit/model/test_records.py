@@ -25,6 +25,7 @@ def verdicts(*kinds: Kind) -> list[Verdict]:
         ([GREY], 4),
         ([Kind.NEW], 0),
         ([GREEN, Kind.ESTIMATE], 0),
+        ([GREEN, Kind.ASSUMED], 0),
         ([Kind.NEW, GREY], 4),
         ([Kind.UNRECORDED, GREY], 1),
         ([GREEN, GREY], 4),
@@ -40,7 +41,7 @@ def test_every_kind_has_a_colour():
 
 def test_what_is_grey_could_not_be_judged_or_is_for_a_reader():
     grey = {kind for kind, colour in COLOURS.items() if colour is Colour.GREY}
-    assert grey == {Kind.INFRA, Kind.UNMEASURED, Kind.AMBIGUOUS, Kind.NEW, Kind.ESTIMATE}
+    assert grey == {Kind.INFRA, Kind.UNMEASURED, Kind.AMBIGUOUS, Kind.NEW, Kind.ESTIMATE, Kind.ASSUMED}
     unjudged = {kind for kind in Kind if not verdicts(kind)[0].is_judged}
     assert unjudged == {Kind.INFRA, Kind.UNMEASURED, Kind.AMBIGUOUS}
 

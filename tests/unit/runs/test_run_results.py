@@ -5,29 +5,26 @@ import json
 import pytest
 
 from patchgate.inputs.golden import GoldenFile, format_golden, golden_path
+from patchgate.inputs.project import Project
 from patchgate.model.errors import UsageError
 from patchgate.model.records import Case, Claims, Observation, Patch
 from patchgate.model.serialization import to_dict
 from patchgate.model.versions import parse_range
 from patchgate.runner.run import Run
-from patchgate.runs import run_results
 from patchgate.runs.run_results import results_of
 
 PATCH = Patch(id="mine", path="p.py", source="", claims=Claims(title="t"))
 
 
 @pytest.fixture
-def run(folder, monkeypatch):
+def run(folder):
     """A run with one case, its code, and golden that says 6, and 4 with the patch."""
     span = parse_range("2.11.0")
     golden = GoldenFile("stack", "h200", {"unpatched": {"loads.max": {span: 6}}, "mine": {"loads.max": {span: 4}}})
     (folder / "golden").mkdir()
     golden_path("stack", "h200", folder / "golden").write_text(format_golden(golden))
-    monkeypatch.setattr(
-        run_results, "golden_path", lambda workload, device: golden_path(workload, device, folder / "golden")
-    )
-    run_results._golden.cache_clear()
-    made = Run(folder=str(folder / "out"), patch="p.py", rows={"2.11.0": "python"})
+    project = Project(root=str(folder), golden="golden")
+    made = Run(folder=str(folder / "out"), patch="p.py", rows={"2.11.0": "python"}, project=project)
     (folder / "out" / "code").mkdir(parents=True)
     for patch, value in ((None, 6), ("mine", 5), ("other", 1)):
         case = Case(torch="2.11.0", device="h200", workload="stack", patch=patch)
