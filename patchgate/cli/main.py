@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
+import contextlib
+import signal
+import sqlite3
 import sys
+import traceback
 from importlib import import_module
+from pathlib import Path
 from typing import NoReturn
 
 import click
 
 from patchgate import __version__
 from patchgate.model.errors import UsageError
-from patchgate.model.records import Command
+from patchgate.model.files import write_atomically
+from patchgate.model.records import MACHINE, Command
 from patchgate.model.text import escape_control
 from patchgate.report.commands import typed
+
+# Where the traceback of a fault of ours goes.
+_FAULT = Path(".patchgate/fault.txt")
 
 
 def main() -> NoReturn:
@@ -21,7 +30,11 @@ def main() -> NoReturn:
 
 
 def end_by_exit_code(command: click.Command, name: str) -> NoReturn:
-    """Run a command and exit: bad input is a message and exit code 2, never a traceback."""
+    """Run a command and exit: bad input is a message and exit code 2, our own fault or the machine's 4.
+
+    Never a traceback, and never the 1 that says red.
+    """
+    signal.signal(signal.SIGTERM, _stop)
     try:
         command.main(prog_name=name, standalone_mode=False)
     except UsageError as error:
@@ -32,10 +45,39 @@ def end_by_exit_code(command: click.Command, name: str) -> NoReturn:
     except click.ClickException as error:
         error.show()
         sys.exit(2)
+    except sqlite3.DatabaseError as error:
+        click.echo(f"error: a damaged history: {error}\n  next: another --folder", err=True)
+        sys.exit(2)
     except (click.Abort, KeyboardInterrupt):
         click.echo("interrupted: a part of a run is no result\n  next: the same command again", err=True)
-        sys.exit(130)
+        sys.exit(MACHINE)
+    except Exception as error:
+        _tell(error)
+        sys.exit(MACHINE)
     sys.exit(0)
+
+
+def _stop(number: int, frame: object) -> NoReturn:
+    """What ends a job of CI ends it as Ctrl-C does: what was judged is kept, and nothing is left behind."""
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    raise KeyboardInterrupt
+
+
+def _tell(error: Exception) -> None:
+    """Say what went wrong where no user is to blame; the traceback goes into a file."""
+    what = " ".join(str(error).split())[:300]
+    if isinstance(error, OSError) and error.errno:
+        lines = [
+            f"error: the machine failed: {what}",
+            "  next: look at disk, memory and rights; the same command again",
+        ]
+    else:
+        lines = [f"error: patchgate itself failed: {type(error).__name__}: {what}"]
+        with contextlib.suppress(OSError):
+            write_atomically(_FAULT, "".join(traceback.format_exception(error)))
+            lines.append(f"  next: report it with {_FAULT}")
+    with contextlib.suppress(OSError):
+        click.echo(escape_control("\n".join(lines)), err=True)
 
 
 # Command -> where it is: a module of this package, and a function of it where the two names differ.

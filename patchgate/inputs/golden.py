@@ -13,11 +13,14 @@ from packaging.version import Version
 
 from patchgate.model.errors import UsageError
 from patchgate.model.facts import FAILURE, HISTOGRAMS, UNPATCHED, format_value, not_requested, parse_value, value_in
+from patchgate.model.files import read_text
 from patchgate.model.paths import GOLDEN, shown
 from patchgate.model.records import Case, Expectation, Facts, FactValue, Observation, Unmeasured
 from patchgate.model.versions import ReleaseRange, gather, parse_range, spread
 
 SCHEMA = 1
+# Characters of a line that an error shows.
+_SHOWN = 200
 
 Ranges = dict[ReleaseRange, FactValue]
 Section = dict[str, Ranges]
@@ -40,10 +43,10 @@ def golden_path(workload: str, device: str, folder: Path = GOLDEN) -> Path:
 def read_golden(path: Path, workload: str, device: str) -> GoldenFile:
     """The file's records; an empty one when there is no file. Raises UsageError with file:line."""
     golden = GoldenFile(workload=workload, device=device)
-    if not path.is_file():
+    if not path.exists():
         return golden
     section: Section | None = None
-    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+    for number, line in enumerate(read_text(path, shown(path), f"git checkout -- {shown(path)}").splitlines(), 1):
         if not line or line.startswith("#"):
             continue
         try:
@@ -56,12 +59,12 @@ def read_golden(path: Path, workload: str, device: str) -> GoldenFile:
                 raise ValueError("a fact before the first [section]")
             else:
                 fact, span, value = line.split(maxsplit=2)
-                section.setdefault(fact, {})[parse_range(span)] = parse_value(value)
-        except ValueError as error:
+                _add(section.setdefault(fact, {}), parse_range(span), parse_value(value))
+        except (ValueError, RecursionError) as error:
             raise UsageError(
                 "not a golden line",
                 where=f"{shown(path)}:{number}",
-                got=f"{line!r} ({error})",
+                got=f"{line[:_SHOWN]!r} ({str(error)[:_SHOWN]})",
                 next="fact  2.11.0..2.13.0  value   (or restore the file: git checkout -- " + shown(path) + ")",
             ) from None
     return golden
@@ -97,6 +100,14 @@ def _shipped(workload: str, device: str, folder: Path) -> Section:
     if folder.resolve() == GOLDEN:
         return {}
     return read_golden(golden_path(workload, device, GOLDEN), workload, device).sections.get(UNPATCHED, {})
+
+
+def _add(ranges: Ranges, span: ReleaseRange, value: FactValue) -> None:
+    """Raises ValueError for a range that shares a release with one that is there: which of them holds?"""
+    for other in ranges:
+        if span.first in other or span.last in other or other.first in span:
+            raise ValueError(f"the fact has a value for {other} already")
+    ranges[span] = value
 
 
 def format_golden(golden: GoldenFile) -> str:

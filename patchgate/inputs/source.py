@@ -12,7 +12,11 @@ import warnings
 from pathlib import Path
 
 from patchgate.model.errors import UsageError
+from patchgate.model.files import read_regular
 from patchgate.model.paths import shown
+
+# Of the largest file that is taken for a patch.
+_BYTES = 16 << 20
 
 
 class Unreadable(Exception):
@@ -58,7 +62,7 @@ def parse(source: str) -> ast.Module:
 
 def _bytes(path: Path) -> bytes:
     try:
-        return path.read_bytes()
+        return read_regular(path, _BYTES)
     except OSError as error:
         raise UsageError("cannot be read", where=shown(path), got=error.strerror or str(error)) from None
 

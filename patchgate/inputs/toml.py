@@ -14,6 +14,7 @@ from typing import Any
 
 from patchgate.inputs.structure import Invalid, KeyPath, Record, structure, value_at
 from patchgate.model.errors import UsageError
+from patchgate.model.files import read_text
 from patchgate.model.paths import shown
 
 if sys.version_info >= (3, 11):
@@ -29,18 +30,19 @@ _HEADER = re.compile(r"\s*\[\[?[\w. -]+\]\]?\s*(#.*)?$")
 def read_toml(path: Path) -> dict[str, Any]:
     """The tables of `path`. Raises UsageError with file:line when it is missing or not TOML."""
     try:
-        table: dict[str, Any] = tomllib.loads(path.read_text(encoding="utf-8"))
+        table: dict[str, Any] = tomllib.loads(read_text(path, shown(path)))
         return table
-    except OSError as error:
-        raise UsageError("cannot be read", where=shown(path), got=error.strerror or str(error)) from None
-    except tomllib.TOMLDecodeError as error:
-        line = re.search(r"line (\d+)", str(error))
-        where = f"{shown(path)}:{line.group(1)}" if line else shown(path)
-        advice = 'mend that line: key = "text", key = 1.5, key = ["a", "b"], or [table]'
-        raise UsageError("not TOML", where=where, got=str(error), next=advice) from None
-    except UnicodeDecodeError as error:
-        where = f"{shown(path)}:{error.object.count(10, 0, error.start) + 1}"
-        raise UsageError("not TOML", where=where, got=str(error), next="save the file as UTF-8") from None
+    except (RecursionError, ValueError) as error:
+        if isinstance(error, tomllib.TOMLDecodeError):
+            raise _not_toml(path, error) from None
+        raise UsageError("not TOML", where=shown(path), got=f"{type(error).__name__}: {error}"[:_SHOWN]) from None
+
+
+def _not_toml(path: Path, error: tomllib.TOMLDecodeError) -> UsageError:
+    line = re.search(r"line (\d+)", str(error))
+    where = f"{shown(path)}:{line.group(1)}" if line else shown(path)
+    advice = 'mend that line: key = "text", key = 1.5, key = ["a", "b"], or [table]'
+    return UsageError("not TOML", where=where, got=str(error)[:_SHOWN], next=advice)
 
 
 def load_toml_record(
@@ -67,7 +69,7 @@ def load_toml_record(
     except Invalid as fault:
         where, got = shown(path), fault.got
         if fault.path:
-            where += f":{line_of(path.read_text(encoding='utf-8'), (*below, *fault.path))}"
+            where += f":{line_of(read_text(path, shown(path)), (*below, *fault.path))}"
             got = got or shorten(f"{fault.path[-1]} = {value_at(table, fault.path)!r}", _SHOWN)
         raise UsageError(fault.what, where=where, got=got, next=fault.next) from None
     return record

@@ -16,6 +16,7 @@ from patchgate.inputs.project import Project
 from patchgate.inputs.source import Unreadable, parse
 from patchgate.inputs.structure import Invalid, Key, declare_keys, list_of, one_of, structure
 from patchgate.model.errors import UsageError
+from patchgate.model.files import read_text
 from patchgate.model.paths import PACKAGE, WORKLOADS, shown, split_entry
 from patchgate.model.records import Workload
 
@@ -138,7 +139,7 @@ def _variants(path: Path) -> Iterator[Workload]:
 
 def _read_constants(path: Path) -> Constants:
     try:
-        tree = parse(path.read_text(encoding="utf-8"))
+        tree = parse(read_text(path, shown(path)))
     except Unreadable as error:
         raise UsageError("not Python", where=f"{shown(path)}:{error.line}", got=error.reason) from None
     known = {field.name for field in fields(Constants)}
@@ -183,5 +184,5 @@ def _refuse_misspelt(own: Iterable[str], assigned: Mapping[str, ast.Assign], pat
 def _literal(name: str, node: ast.Assign) -> Any:
     try:
         return ast.literal_eval(node.value)
-    except ValueError:
+    except (ValueError, TypeError, RecursionError, MemoryError, SyntaxError):
         raise Invalid(f"`{name}` must be a literal", path=(name,), next='DTYPE = "bfloat16"') from None

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+# Characters of each part that are shown.
+_LENGTH = 1500
+
 
 class UsageError(Exception):
     """Bad input. `where` is file:line or the option's name, `next` a Command, or an edit in words."""
@@ -16,4 +19,9 @@ class UsageError(Exception):
             lines.append(f"  got:  {self.got}")
         if self.next:
             lines.append(f"  next: {self.next}")
-        return "\n".join(lines)
+        return "\n".join(_shown(line) for line in lines)
+
+
+def _shown(text: str) -> str:
+    """A part of an error, which may quote a whole file."""
+    return text if len(text) <= _LENGTH else f"{text[: _LENGTH // 2]} ... {text[-_LENGTH // 2 :]}"

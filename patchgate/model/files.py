@@ -1,9 +1,11 @@
-"""Files that are replaced whole, so that a reader sees the old text or the new, and folders that can be written to."""
+"""Files that are replaced whole, so that a reader sees the old text or the new; reading with bounds; folders."""
 
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
+import stat
 import tempfile
 from pathlib import Path
 
@@ -28,6 +30,35 @@ def write_atomically(path: Path, text: str) -> None:
         with contextlib.suppress(OSError):
             os.unlink(temporary)
         raise
+
+
+# Of a text that somebody wrote: a manifest, a golden file, a workload.
+_TEXT_BYTES = 16 << 20
+
+
+def read_regular(path: Path, limit: int) -> bytes:
+    """The bytes of a file. Raises OSError for what is none (a folder, a pipe that nobody writes) or is larger."""
+    with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
+        status = os.fstat(file.fileno())
+        if not stat.S_ISREG(status.st_mode):
+            raise OSError(errno.EINVAL, "not a regular file", str(path))
+        data = file.read(limit + 1)
+    if len(data) > limit:
+        raise OSError(errno.EFBIG, f"larger than {limit >> 20} MiB", str(path))
+    return data
+
+
+def read_text(path: Path, where: str, next: str = "") -> str:
+    """A text in UTF-8. Raises UsageError for anything else, with `where`, and the line where it ends to be UTF-8."""
+    try:
+        data = read_regular(path, _TEXT_BYTES)
+        return data.decode().replace("\r\n", "\n")
+    except OSError as error:
+        raise UsageError("cannot be read", where=where, got=error.strerror or str(error), next=next) from None
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        advice = next or "save the file as UTF-8"
+        raise UsageError("not UTF-8", where=f"{where}:{line}", got=str(error), next=advice) from None
 
 
 def make_folder(path: Path, where: str) -> None:

@@ -306,6 +306,10 @@ class Code:
     commands: tuple[Command, ...] = ()  #: what to type, in this order
 
 
+# Exit code where only the machine, or patchgate itself, is to blame: try again.
+MACHINE = 4
+
+
 def exit_code(verdicts: list[Verdict]) -> int:
     """0 nothing red, 1 red, 3 nothing measured, 4 only trouble with the machine."""
     if any(verdict.colour is Colour.RED for verdict in verdicts):

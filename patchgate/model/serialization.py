@@ -5,6 +5,7 @@ A missing fact is `{"unmeasured": why}`. What does not fit is refused with its d
 
 from __future__ import annotations
 
+import json
 from typing import Any, TypeVar
 
 from cattrs import Converter, transform_error
@@ -42,6 +43,14 @@ _converter.register_unstructure_hook(tuple, lambda value: [_converter.unstructur
 _converter.register_unstructure_hook(Unmeasured, fact_to)
 
 
+def parse_json(text: str) -> Any:
+    """What a JSON text says. Raises ValueError also where it is nested too deep, which Python calls otherwise."""
+    try:
+        return json.loads(text)
+    except RecursionError:
+        raise ValueError("nested too deep") from None
+
+
 def to_dict(record: object) -> dict[str, Any]:
     """A record as plain dicts, lists and scalars."""
     plain: dict[str, Any] = _converter.unstructure(record)
@@ -57,7 +66,9 @@ def from_dict(kind: type[Record], data: object, *, where: str) -> Record:
         return _converter.structure(data, kind)
     except (ClassValidationError, IterableValidationError) as error:
         faults = transform_error(error, path=kind.__name__.lower())
-        raise UsageError(what, where=where, got="; ".join(faults)) from None
+        raise UsageError(what, where=where, got="; ".join(faults)[:500]) from None
+    except (ValueError, TypeError, AttributeError, RecursionError, OverflowError) as error:
+        raise UsageError(what, where=where, got=repr(error)[:500]) from None
 
 
 def ran_of(answer: Answer) -> dict[str, Any]:

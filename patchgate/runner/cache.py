@@ -1,59 +1,74 @@
 """What was measured once, kept between runs by content key (`patchgate.runner.identity`).
 
 An entry is a JSON file, and beside it at most one file that belongs to it: generated code, or the tensors of an answer.
+Both are checked by digest. What is damaged counts as not there, and is measured again.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
-import shutil
 import tempfile
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from patchgate.model.files import write_atomically
+from patchgate.model.errors import UsageError
+from patchgate.model.files import read_regular, write_atomically
 from patchgate.model.paths import shown
-from patchgate.model.records import Cause, Observation
-from patchgate.model.serialization import from_dict, to_dict
+from patchgate.model.records import Observation
+from patchgate.model.serialization import from_dict, parse_json, to_dict
+
+# Of an entry; the largest files are the outputs of a whole model.
+_ENTRY_BYTES, _FILE_BYTES = 16 << 20, 1 << 30
 
 
 @dataclass(frozen=True)
 class Cache:
-    """A folder of entries; processes may share it."""
+    """A folder of entries; processes may share it, and no child that runs a patch can write to it."""
 
     folder: Path  #: made when the first entry is saved
 
     def load(self, key: str, file: Path | None = None) -> dict[str, Any] | None:
-        """The entry, or None. Its file, if it has one, is put at `file`."""
+        """The entry, or None. A copy of its file, if it has one, is put at `file`: never a link to what is kept."""
         entry, stored = self._paths(key)
-        if not entry.is_file():
+        try:
+            kept = parse_json(read_regular(entry, _ENTRY_BYTES).decode())
+            content: dict[str, Any] = kept["content"]
+            data = read_regular(stored, _FILE_BYTES) if kept["file"] else b""
+            if kept["digest"] != _digest(key, content) or kept["file"] != _file_digest(data):
+                return None
+        except (OSError, ValueError, KeyError, TypeError):
             return None
-        if file and stored.is_file():
-            _replace(file, stored, _link)
-        content: dict[str, Any] = json.loads(entry.read_text(encoding="utf-8"))
+        if file and data:
+            _put(file, data)
         return content
 
     def save(self, key: str, content: dict[str, Any], file: Path | None = None) -> None:
         """Keep an entry, and a copy of `file` if there is one."""
         entry, stored = self._paths(key)
-        if file and file.is_file():
-            _replace(stored, file, shutil.copyfile)
-        write_atomically(entry, json.dumps(content) + "\n")  # last: whoever sees the entry finds its file
+        data = file.read_bytes() if file and file.is_file() else b""
+        if data:
+            _put(stored, data)
+        # Last: whoever sees the entry finds its file.
+        kept = {"digest": _digest(key, content), "file": _file_digest(data), "content": content}
+        write_atomically(entry, json.dumps(kept) + "\n")
 
     def load_observation(self, key: str, code: Path) -> Observation | None:
         """The observation, or None. Its generated code is put at `code`."""
         content = self.load(key, code)
         if content is None:
             return None
-        observation = from_dict(Observation, content, where=str(self.folder))
+        try:
+            observation = from_dict(Observation, content, where=str(self.folder))
+        except UsageError:  # an entry of another patchgate
+            return None
         return replace(observation, artifacts={"code": shown(code)}) if observation.artifacts else observation
 
     def save_observation(self, key: str, observation: Observation, code: Path) -> None:
-        """Keep it and its code, unless the machine failed: that says nothing of the next time."""
-        if observation.failure and observation.failure.cause is Cause.MACHINE:
+        """Keep it and its code; a failure says nothing of the next time, when what was missing may be there."""
+        if observation.failure:
             return
         artifacts = {"code": ""} if "code" in observation.artifacts else {}
         self.save(key, to_dict(replace(observation, artifacts=artifacts)), code if artifacts else None)
@@ -63,16 +78,19 @@ class Cache:
         return folder / f"{key}.json", folder / f"{key}.file"
 
 
-def _replace(target: Path, source: Path, copy: Callable[[Path, Path], object]) -> None:
+def _put(target: Path, data: bytes) -> None:
+    """Write a file whole, or not at all; also where the temporary folder is on another file system."""
     target.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=target.parent) as folder:
         made = Path(folder, target.name)
-        copy(source, made)
+        made.write_bytes(data)
         os.replace(made, target)
 
 
-def _link(source: Path, target: Path) -> None:
-    try:
-        os.link(source, target)
-    except OSError:  # another file system
-        shutil.copyfile(source, target)
+def _file_digest(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest() if data else ""
+
+
+def _digest(key: str, content: object) -> str:
+    """Of an entry in its place: one that was copied to another key is not that key's."""
+    return hashlib.sha256(f"{key} {json.dumps(content, sort_keys=True)}".encode()).hexdigest()

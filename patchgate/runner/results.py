@@ -8,9 +8,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from patchgate.model.errors import UsageError
-from patchgate.model.files import write_atomically
+from patchgate.model.files import read_regular, write_atomically
 from patchgate.model.records import Case, Observation
-from patchgate.model.serialization import from_dict, to_dict
+from patchgate.model.serialization import from_dict, parse_json, to_dict
+
+# Of an observation.
+_BYTES = 64 << 20
 
 
 @dataclass(frozen=True)
@@ -36,7 +39,7 @@ class ResultStore:
 
 def _read(path: Path) -> Observation:
     try:
-        data = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
+        data = parse_json(read_regular(path, _BYTES).decode())
+    except (OSError, ValueError) as error:
         raise UsageError("not an observation", where=str(path), got=str(error), next="run the gate again") from None
     return from_dict(Observation, data, where=str(path))

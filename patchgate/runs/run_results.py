@@ -5,7 +5,6 @@ The folder may have been moved: what is not in it any more is left out.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import cache, partial
@@ -15,9 +14,10 @@ from patchgate.checks.latency import Timing, join, timing_of
 from patchgate.inputs.devices import profile_of
 from patchgate.inputs.golden import expectation, load_golden, release_for
 from patchgate.model.errors import UsageError
+from patchgate.model.files import read_text
 from patchgate.model.records import Case, Observation, Patch, Verdict
 from patchgate.model.results import ComparedCase, RunResults, TimeRatio
-from patchgate.model.serialization import from_dict
+from patchgate.model.serialization import from_dict, parse_json
 from patchgate.runner.run import Run
 
 
@@ -82,7 +82,7 @@ def _time_ratios(folder: Path) -> Iterator[TimeRatio]:
     looks: dict[tuple[Case, str], list[Timing]] = {}
     for path in sorted(folder.glob("*.json")):
         try:
-            answer = json.loads(path.read_text(encoding="utf-8"))
+            answer = parse_json(read_text(path, str(path)))
             key = from_dict(Case, answer["case"], where=str(path)), str(answer["size"])
         except (ValueError, TypeError, KeyError) as error:
             raise UsageError("not times", where=str(path), got=repr(error), next="run the gate again") from None

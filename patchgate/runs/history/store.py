@@ -18,7 +18,7 @@ from patchgate.model.errors import UsageError
 from patchgate.model.facts import UNPATCHED
 from patchgate.model.records import Observation, Verdict
 from patchgate.model.results import Point, RunVerdicts, VerdictKey, VerdictSummary
-from patchgate.model.serialization import fact_to, to_dict
+from patchgate.model.serialization import fact_to, parse_json, to_dict
 from patchgate.model.versions import release_line
 
 # `content` holds the facts of an observation, or all that a check said of one patch on one torch.
@@ -39,6 +39,8 @@ CREATE TABLE IF NOT EXISTS cost (
 """
 _NAMES = ("run", "content", "judged", "observed", "cost")
 _FORMAT = 2
+# Of one content, unpacked.
+_CONTENT_BYTES = 256 << 20
 # (patch, torch, check)
 _Check = tuple[str, str, str]
 
@@ -48,6 +50,9 @@ class History:
 
     def __init__(self, path: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
+        self._path = path
+        if path.exists() and not path.is_file():
+            raise UsageError("not a history", where=str(path), got="no regular file", next="another --folder")
         self._file = sqlite3.connect(path, timeout=60)
         # Contents that were read: most runs say of most what the run before said.
         self._facts_read: dict[bytes, dict[str, str]] = {}
@@ -66,6 +71,16 @@ class History:
             raise ValueError(f"tables of format {number}, this patchgate writes {_FORMAT}")
         # All or nothing: a process that is killed here leaves no tables without their format.
         self._file.executescript(f"BEGIN IMMEDIATE;{_TABLES}PRAGMA user_version = {_FORMAT};COMMIT;")
+
+    def _line(self, torch: str) -> str:
+        try:
+            return release_line(torch)
+        except ValueError as error:
+            raise self._damaged(error) from None
+
+    def _damaged(self, error: Exception) -> UsageError:
+        advice = "another --folder, or `history --merge` of what can still be read"
+        return UsageError("a damaged history", where=str(self._path), got=str(error) or repr(error), next=advice)
 
     def close(self) -> None:
         self._file.close()
@@ -87,8 +102,11 @@ class History:
                 file.execute("INSERT OR IGNORE INTO observed VALUES (?,?,?,?,?,?)", observed)
 
     def _content(self, digest: bytes) -> Any:
-        (packed,) = self._file.execute("SELECT told FROM content WHERE digest = ?", (digest,)).fetchone()
-        return json.loads(zlib.decompress(packed))
+        row = self._file.execute("SELECT told FROM content WHERE digest = ?", (digest,)).fetchone()
+        try:
+            return parse_json(zlib.decompressobj().decompress(row[0], _CONTENT_BYTES).decode())
+        except (TypeError, ValueError, zlib.error) as error:
+            raise self._damaged(error) from None
 
     def _facts(self, digest: bytes) -> dict[str, str]:
         """The facts of an observation, each value as JSON."""
@@ -118,7 +136,7 @@ class History:
             " WHERE workload = ? AND device = ? AND (? IS NULL OR patch = ?) ORDER BY run.at, torch, patch"
         )
         return [
-            Point(at=at, torch=release_line(torch), patch=whose, value=facts[fact])
+            Point(at=at, torch=self._line(torch), patch=whose, value=facts[fact])
             for at, torch, whose, digest in self._file.execute(query, (workload, device, patch, patch))
             if fact in (facts := self._facts(digest))
         ]
@@ -130,7 +148,7 @@ class History:
         for run, _ in self.runs()[-runs:]:
             for torch, patch, digest in self._file.execute(query, (workload, device, run)):
                 for fact, value in self._facts(digest).items():
-                    past.setdefault((release_line(torch), patch, fact), []).append(value)
+                    past.setdefault((self._line(torch), patch, fact), []).append(value)
         return past
 
     def recent(self, runs: int) -> list[RunVerdicts]:
@@ -144,7 +162,7 @@ class History:
         for run, _ in self.runs()[-runs:]:
             by_check: dict[_Check, frozenset[bytes]] = {}
             for patch, torch, check, digest, colour in self._file.execute(query, (run,)):
-                key = patch, release_line(torch), check
+                key = patch, self._line(torch), check
                 by_check[key] = by_check.get(key, frozenset()) | {digest}
                 if colour != "green":
                     changing.add(key)

@@ -36,9 +36,42 @@ def test_an_interruption_is_no_verdict(command, monkeypatch):
     monkeypatch.setattr(gate, "runs_in", interrupt)
     status, _, wrong = command("report")
     assert (status, wrong.lstrip()) == (
-        130,
+        4,
         "interrupted: a part of a run is no result\n  next: the same command again\n",
     )
+
+
+@pytest.mark.parametrize(
+    ("fault", "said"),
+    [
+        (
+            OSError(28, "No space left on device", "out"),
+            "error: the machine failed: [Errno 28] No space left on device",
+        ),
+        (ValueError("a defect\nof ours"), "error: patchgate itself failed: ValueError: a defect of ours"),
+        (RecursionError("too deep"), "error: patchgate itself failed: RecursionError: too deep"),
+        (MemoryError(), "error: patchgate itself failed: MemoryError"),
+    ],
+)
+def test_a_fault_of_ours_is_neither_a_traceback_nor_red(command, monkeypatch, folder, fault, said):
+    def fail(path):
+        raise fault
+
+    monkeypatch.setattr(gate, "runs_in", fail)
+    status, printed, wrong = command("report")
+    assert (status, printed) == (4, "")
+    assert wrong.startswith(said)
+    assert "Traceback" not in wrong
+    assert (folder / ".patchgate" / "fault.txt").is_file() is not isinstance(fault, OSError)
+
+
+def test_a_job_that_is_ended_ends_as_by_ctrl_c(folder):
+    source = "import click, os, signal\nfrom patchgate.cli.main import end_by_exit_code\n"
+    source += "@click.command()\ndef wait():\n    os.kill(os.getpid(), signal.SIGTERM)\n    signal.pause()\n"
+    ended = subprocess.run(
+        [sys.executable, "-c", f"{source}end_by_exit_code(wait, 'x')"], capture_output=True, text=True
+    )
+    assert (ended.returncode, ended.stderr.split(":")[0].strip()) == (4, "interrupted")
 
 
 def test_the_module_is_the_command(folder):

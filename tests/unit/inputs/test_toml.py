@@ -42,7 +42,7 @@ def test_what_is_not_toml_is_refused_with_its_line(folder):
 
 def test_what_is_not_utf8_is_refused(folder):
     error = refused(read_toml, write(folder, b"a = 1\nb = '\xff'\n"))
-    assert (error.where, error.what, error.next) == ("a.toml:2", "not TOML", "save the file as UTF-8")
+    assert (error.where, error.what, error.next) == ("a.toml:2", "not UTF-8", "save the file as UTF-8")
 
 
 @dataclass(frozen=True)

@@ -1,5 +1,8 @@
 """Entries of the cache by content key: what is kept, and where the file of an entry comes back."""
 
+import errno
+import os
+
 import pytest
 
 from patchgate.model.records import Case, Cause, Failure, Observation
@@ -28,8 +31,8 @@ def test_the_cache_gives_the_generated_code_back(tmp_path):
     assert there.read_text() == "kernel"
 
 
-@pytest.mark.parametrize(("cause", "kept"), [(None, True), (Cause.RAISED, True), (Cause.MACHINE, False)])
-def test_the_cache_keeps_all_but_failures_of_the_machine(tmp_path, cause, kept):
+@pytest.mark.parametrize(("cause", "kept"), [(None, True), (Cause.RAISED, False), (Cause.MACHINE, False)])
+def test_no_failure_is_kept_because_what_was_missing_may_be_there_next_time(tmp_path, cause, kept):
     failure = Failure(cause=cause, stage="compile", signature="it failed") if cause else None
     observation = Observation(case=CASE, failure=failure, facts={} if cause else {"loads": (1, 2)})
     cache = Cache(tmp_path)
@@ -44,14 +47,66 @@ def test_an_entry_without_code_has_no_code(tmp_path):
     assert (cache.load_observation("abc", here).artifacts, here.exists()) == ({}, False)
 
 
-def test_a_file_on_another_file_system_is_copied(tmp_path, monkeypatch):
-    cache, here = Cache(tmp_path / "cache"), tmp_path / "here"
-    here.write_text("tensors")
-    cache.save("abc", {}, here)
+def kept(tmp_path):
+    cache, made = Cache(tmp_path / "cache"), tmp_path / "made"
+    made.write_bytes(b"tensors")
+    cache.save("abc", {"environment": {}}, made)
+    (entry,) = (tmp_path / "cache").glob("*/*.json")
+    (file,) = (tmp_path / "cache").glob("*/*.file")
+    return cache, entry, file
+
+
+def test_what_a_patch_does_to_its_copy_does_not_reach_what_is_kept(tmp_path):
+    cache, _, _ = kept(tmp_path)
+    given = tmp_path / "given"
+    cache.load("abc", given)
+    with open(given, "r+b") as file:
+        file.write(b"forged!")
+    assert cache.load("abc", tmp_path / "again") == {"environment": {}}
+    assert (tmp_path / "again").read_bytes() == b"tensors"
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda entry, file: entry.write_bytes(entry.read_bytes()[:-9]),
+        lambda entry, file: entry.write_bytes(entry.read_bytes().replace(b"environment", b"environmemt")),
+        lambda entry, file: entry.write_bytes(b"\xff\xfe"),
+        lambda entry, file: entry.write_bytes(b"[" * 100_000),
+        lambda entry, file: entry.write_bytes(b"7"),
+        lambda entry, file: entry.write_bytes(b'{"environment": {}}'),
+        lambda entry, file: file.write_bytes(b"tensorz"),
+        lambda entry, file: file.write_bytes(b""),
+        lambda entry, file: file.unlink(),
+        lambda entry, file: (entry.unlink(), os.mkfifo(entry)),
+        lambda entry, file: (file.unlink(), os.mkfifo(file)),
+        lambda entry, file: (file.unlink(), file.mkdir()),
+    ],
+)
+def test_what_is_damaged_is_measured_again_and_heals(tmp_path, damage):
+    cache, entry, file = kept(tmp_path)
+    damage(entry, file)
+    assert cache.load("abc", tmp_path / "given") is None
+    assert not (tmp_path / "given").exists()
+    for path in (entry, file):
+        if path.exists() and not path.is_file():
+            path.rmdir() if path.is_dir() else path.unlink()
+    cache.save("abc", {"environment": {}}, tmp_path / "made")
+    assert cache.load("abc", tmp_path / "given") == {"environment": {}}
+
+
+def test_an_entry_of_another_key_is_not_this_ones(tmp_path):
+    cache, entry, _ = kept(tmp_path)
+    cache.save("abd", {"environment": {"torch": "2"}}, None)
+    entry.with_name("abd.json").write_bytes(entry.read_bytes())
+    assert cache.load("abd", None) is None
+
+
+def test_a_temporary_folder_on_another_file_system_is_no_hindrance(tmp_path, monkeypatch):
+    cache, _, _ = kept(tmp_path)
 
     def refuse(*paths):
-        raise OSError("cross-device link")
+        raise OSError(errno.EXDEV, "cross-device link")
 
     monkeypatch.setattr("os.link", refuse)
-    assert cache.load("abc", here) == {}
-    assert here.read_text() == "tensors"
+    assert cache.load("abc", tmp_path / "given") == {"environment": {}}
