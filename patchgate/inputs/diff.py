@@ -54,8 +54,8 @@ def parse_hunks(text: str, where: str) -> dict[str, list[tuple[int, list[str], l
 
     try:
         parsed = PatchSet(text)
-    except UnidiffParseError as error:
-        raise wrong("not a diff", str(error)) from None
+    except (UnidiffParseError, ValueError) as error:  # a number of thousands of digits
+        raise wrong("not a diff", str(error)[:200]) from None
     hunks = {}
     for file in parsed:
         if not file.path.startswith("torch/") or not file.path.endswith(".py"):

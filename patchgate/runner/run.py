@@ -20,7 +20,7 @@ from patchgate.model.errors import UsageError
 from patchgate.model.files import write_atomically
 from patchgate.model.paths import shown
 from patchgate.model.records import Command, Verdict
-from patchgate.model.serialization import from_dict, to_dict
+from patchgate.model.serialization import from_dict, parse_json, to_dict
 from patchgate.runner.results import ResultStore
 
 FOLDER = ".patchgate/gate"
@@ -138,7 +138,7 @@ def load_run(path: Path) -> Run:
 def load_times(folder: Path) -> dict[str, float]:
     """The seconds that each cell of the run in a folder took; none where there was no run."""
     try:
-        times = json.loads((folder / TIMES).read_text(encoding="utf-8"))
+        times = parse_json((folder / TIMES).read_text(encoding="utf-8"))
         return {str(cell): float(seconds) for cell, seconds in times.items()}
     except (OSError, ValueError, TypeError, AttributeError):
         return {}
@@ -180,7 +180,7 @@ def _elsewhere(folder: Path) -> list[str]:
 
 def _read(path: Path) -> object:
     try:
-        data: object = json.loads(path.read_text(encoding="utf-8"))
+        data: object = parse_json(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise UsageError(
             "no run to read",

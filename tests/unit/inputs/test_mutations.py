@@ -1,11 +1,10 @@
-"""Thousands of damaged inputs: each is read or refused in words, and none ends in a traceback or takes seconds."""
+"""Thousands of damaged inputs: each is read or refused in words, and none ends in a traceback."""
 
 from __future__ import annotations
 
 import os
 import random
 import sqlite3
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -26,7 +25,6 @@ from patchgate.runs.history.store import History
 
 # Of each kind; by hand, PATCHGATE_MUTATIONS=12500 makes it 100,000 in all.
 COUNT = int(os.environ.get("PATCHGATE_MUTATIONS", "60"))
-SECONDS = 2.0
 CASE = Case(torch="2.11.0", device="h200", workload="pointwise", patch="mine")
 PIECES = [
     *(b"", b"\0", b"\xff\xfe", b"\n", b"\r", b"\t", b'"', b"'", b"[", b"]", b"{", b"}", b"=", b"..", b"#", b","),
@@ -159,10 +157,10 @@ KINDS: dict[str, tuple[Read, Callable[[Path], bytes]]] = {
 
 
 def failures(read: Read, whole: bytes, folder: Path, seed: str) -> Iterator[str]:
-    """What ended otherwise than in a record or in words for the user, or took long."""
+    """What ended otherwise than in a record or in words for the user."""
     chance = random.Random(seed)
     for number in range(COUNT):
-        data, began = mutated(whole, chance), time.monotonic()
+        data = mutated(whole, chance)
         for leftover in folder.glob("history.sqlite-*"):
             leftover.unlink()
         try:
@@ -173,8 +171,6 @@ def failures(read: Read, whole: bytes, folder: Path, seed: str) -> Iterator[str]
             pass  # the command says that the history is damaged
         except Exception as error:
             yield f"{number}: {type(error).__name__}: {error}: {data[:200]!r}"
-        if time.monotonic() - began > SECONDS:
-            yield f"{number}: took {time.monotonic() - began:.1f} s"
 
 
 @pytest.mark.parametrize("kind", KINDS)
