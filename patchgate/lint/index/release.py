@@ -49,7 +49,7 @@ class Index(IndexFiles):
 class Release:
     """One release of an index."""
 
-    def __init__(self, index: IndexFiles, version: str, sources: Sources | None = None) -> None:
+    def __init__(self, index: Index, version: str, sources: Sources | None = None) -> None:
         self.index, self.version, self._sources = index, version, sources
         self._bit = index.sets.bits[version]
         self._answers: dict[Question, Any] = {}
@@ -70,10 +70,11 @@ class Release:
         """Whether all of these have the same answer in both releases."""
         return all(self.ask(question, *about) == other.ask(question, *about) for question, about in questions)
 
+    @cache  # noqa: B019
     def others(self) -> tuple[Release, ...]:
         """All releases of the index, oldest first, with the same sources at hand; this one is one of them."""
         known = self.index.sets.releases
-        return tuple(self if each == self.version else Release(self.index, each, self._sources) for each in known)
+        return tuple(self if each == self.version else self.index.release(each, self._sources) for each in known)
 
     def records(self) -> ReleaseRecords:
         """All of the release, as it was built."""
