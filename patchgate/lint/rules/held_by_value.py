@@ -87,7 +87,13 @@ def _for_users(rebinding: Rebinding) -> bool:
 
 
 def _uses(view: View, holder: str) -> bool:
-    """Whether the module calls what it holds, or hands it on. A package names what it offers as text (`__all__`)."""
+    """Whether the module calls what it holds, or hands it on. A package names what it offers as text (`__all__`).
+
+    The index knows no reads of data, so a module that imports data by name counts, unless it is a package.
+    """
     module, name = module_of(view.release, holder), holder.rpartition(".")[2]
     package = any(each.startswith(f"{module}.") for each in view.release.modules())
+    found = view.release.resolve(holder)
+    if found is not None and found.kind == "attribute":
+        return not package
     return any(site.module == module and not (package and site.receiver == "=") for site in view.release.uses(name))

@@ -57,6 +57,18 @@ def test_a_package_that_names_what_it_offers_keeps_nothing() -> None:
         assert codes(source, (toy_release("2.11.0", text),)) == expected
 
 
+def test_data_that_another_module_imports_by_name_stays_there() -> None:
+    """The index records calls, and no reads of data."""
+    sources = {"torch._inductor.a": "ALLOWED = {1}\n", "torch._inductor.sub.b": "x = 1\n"}
+    source = "import torch._inductor.a as a\na.ALLOWED = set()\n"
+    for holder, expected in (("torch._inductor.c", ["PG118"]), ("torch._inductor.sub", [])):
+        text = sources | {holder: "from torch._inductor.a import ALLOWED\n"}
+        assert codes(source, (toy_release("2.11.0", text),)) == expected
+    in_place = "import torch._inductor.a as a\na.ALLOWED.add(2)\n"
+    text = sources | {"torch._inductor.c": "from torch._inductor.a import ALLOWED\n"}
+    assert codes(in_place, (toy_release("2.11.0", text),)) == []
+
+
 def test_what_is_replaced_for_users_is_a_note() -> None:
     text = {"torch.cuda": "def count(): ...\n", "torch.cuda.random": "from torch.cuda import count\ndef f(): count()\n"}
     told = found("import torch.cuda\ntorch.cuda.count = lambda: 1\n", (toy_release("2.11.0", text),))
