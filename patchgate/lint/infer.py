@@ -14,8 +14,9 @@ from functools import cache
 from typing import cast
 
 from patchgate.inputs.patch import DIFFS
+from patchgate.lint.index.records import Class
 from patchgate.lint.index.release import Release
-from patchgate.lint.interpret.references import Usage
+from patchgate.lint.interpret.references import Presence, Reachability, Rebinding, Usage
 from patchgate.lint.interpret.statements import interpret
 from patchgate.lint.specifier_inference import points_around, specifier, versions_named
 from patchgate.model.versions import show_releases
@@ -98,8 +99,17 @@ def _url(text: str) -> Inferred | None:
 
 
 def _targets(tree: ast.Module, releases: Sequence[Release], usages: Mapping[str, Usage]) -> list[Inferred]:
-    """What is replaced where it runs, as the gate names it: a method by the module that defines its class."""
+    """What is replaced where it may run, as the gate names it: a method by the module that defines its class.
+
+    A name that no release has is the patch's own, and replaces nothing.
+    """
     targets: dict[str, int] = {}
+    replaced = {
+        rebinding.target
+        for release in releases
+        for rebinding in usages[release.version].rebindings
+        if not _is_added(release, rebinding)
+    }
     lines = {
         reference.span.line for usage in usages.values() for reference in usage.references if reference.kind == "config"
     }
@@ -107,13 +117,24 @@ def _targets(tree: ast.Module, releases: Sequence[Release], usages: Mapping[str,
         for rebinding in usages[release.version].rebindings:
             lines.add(rebinding.span.line)
             owner = release.resolve(rebinding.target.rpartition(".")[0]) if rebinding.on_class else None
-            if rebinding.reachable:
+            runs = rebinding.reachability in (Reachability.REACHABLE, Reachability.UNDECIDED)
+            if runs and rebinding.target in replaced:
                 target = f"{owner.origin}.{rebinding.name}" if owner else rebinding.target
                 targets.setdefault(target, rebinding.span.line)
     for node, dotted in _assigned(tree):
         if node.lineno not in lines and isinstance(node, ast.Attribute):
             targets.setdefault(dotted, node.lineno)
     return [Inferred(value=name, line=line) for name, line in targets.items()]
+
+
+def _is_added(release: Release, rebinding: Rebinding) -> bool:
+    """Whether the name is new in torch. What a class answers by `__getattr__` its instances have, and not the class."""
+    if rebinding.presence is Presence.MISSING or not rebinding.on_class:
+        return rebinding.presence is Presence.MISSING
+    member = release.member(rebinding.target.rpartition(".")[0], rebinding.name)
+    found = release.resolve(member.origin) if member is not None and member.kind == "maybe" else None
+    symbol = found.symbol if found is not None else None
+    return isinstance(symbol, Class) and symbol.has_getattr and all(map(release.resolve, symbol.bases))
 
 
 def _options(tree: ast.Module, usages: Mapping[str, Usage]) -> Iterator[Inferred]:

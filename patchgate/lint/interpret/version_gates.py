@@ -52,8 +52,13 @@ class TorchVersion(str):
 
 
 def spellings(release: str) -> tuple[str, str, str, str]:
-    """How builds of one release call themselves: final, local, nightly, candidate (both for x.y.0)."""
+    """How builds of one release call themselves: final, local, nightly, candidate (both for x.y.0).
+
+    A torch has three numbers, also where a patch writes down two.
+    """
     version = Version(release)
+    if len(version.release) == 2 and not version.is_prerelease:
+        release = f"{release}.0"
     before = version.micro == 0 and not version.is_prerelease
     nightly, candidate = (f"{release}.dev20260101+cu130", f"{release}rc1") if before else (release, release)
     return release, f"{release}+cu130", nightly, candidate
@@ -158,7 +163,9 @@ class ParameterNames(tuple[ParameterName, ...]):
 
 _METHODS: dict[type, frozenset[str]] = {
     ParameterNames: frozenset({"keys", "values"}),
-    str: frozenset({"split", "startswith", "endswith", "strip", "partition", "rpartition", "rsplit", "replace"}),
+    str: frozenset(
+        {"split", "startswith", "endswith", "strip", "partition", "rpartition", "rsplit", "replace", "join"}
+    ),
     SpecifierSet: frozenset({"contains"}),
 }
 _FIELDS = frozenset({

@@ -35,6 +35,12 @@ def values(guesses):
         ("StorageBox.should_realize_on_reuse\n", []),
         ("mine = StorageBox\ndef f():\n    pass\nf.original = 1\n", []),
         ("torch._inductor.config.max_fusion_size = 1\n", []),
+        # What is nowhere in torch is the patch's own; what one release has already is not.
+        (ASSIGNED + "StorageBox.original = 1\ntorch.nn.Module.original = 1\n", [TARGET]),
+        ("torch.nn.Module.__getattr__ = print\n", ["torch.nn.modules.module.Module.__getattr__"]),
+        ("torch.compiler.nested_compile_region = print\n", ["torch.compiler.nested_compile_region"]),
+        # A check that is not followed here may let it run.
+        (f"if mine(torch.__version__):\n    {ASSIGNED}", [TARGET]),
     ],
 )  # fmt: skip
 def test_targets_are_what_is_assigned_below_torch(guess, line, targets):
@@ -47,6 +53,8 @@ def test_targets_are_what_is_assigned_below_torch(guess, line, targets):
         ('if Version(torch.__version__) >= Version("2.12"):\n    ', ">=2.12"),
         ("if Version(torch.__version__).release[:2] == (2, 11):\n    ", ">=2.11.0.dev0,<2.12"),
         ('if torch.__version__.startswith("2.11.0"):\n    ', ">=2.11.0.dev0,<2.11.1"),
+        ("if tuple(int(part) for part in torch.__version__.split('.')[:2]) >= (2, 12):\n    ", ">=2.12.0.dev0"),
+        ("if float('.'.join(torch.__version__.split('.')[:2])) >= 2.7:\n    ", ">=2.7.0.dev0,<2.10"),
         ('if hasattr(StorageBox, "realize"):\n    ', None),
         ("", None),
     ],

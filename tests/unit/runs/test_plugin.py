@@ -53,7 +53,7 @@ def door(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> pytest.P
     monkeypatch.setattr(
         plugin,
         "start_server",
-        lambda torch, python: SimpleNamespace(torch=torch, socket="socket", log="log", stop=lambda: None),
+        lambda torch, python, path: SimpleNamespace(torch=torch, socket="socket", log="log", stop=lambda: None),
     )
     return pytester
 
