@@ -46,6 +46,7 @@ class Question(_Question, total=False):
     """What every request may carry."""
 
     env: dict[str, str | None]  #: Environment variables of the child; None removes one.
+    import_path: list[str]  #: Folders of the project to import from.
     fresh: bool  #: A new process, not a fork: a real device cannot be used in a fork.
 
 

@@ -54,7 +54,7 @@ def loading(patch: Patch) -> dict[str, Any]:
 class Runner:
     """Asks the servers of a run. `sockets`, `logs` and the `identities` of environments are by torch release.
 
-    `profiles` are the project's own, name -> file.
+    `profiles` are the project's own, name -> file, and `import_path` its folders to import from.
     """
 
     sockets: dict[str, str]
@@ -67,6 +67,7 @@ class Runner:
     identities: dict[str, str] = field(default_factory=dict)
     nightly: bool = False
     profiles: dict[str, str] = field(default_factory=dict)
+    import_path: tuple[str, ...] = ()
 
     def ask(self, torch: str, do: str, seconds: float | None = None, **request: Any) -> Answer:
         """One question to one fork server; an answer with "failure" when there is none.
@@ -79,6 +80,8 @@ class Runner:
             limits["bytes"] = 0  # CUDA maps far more than it uses
             request["fresh"] = True
             request["env"] = request.get("env", {}) | {"CUDA_VISIBLE_DEVICES": os.environ.get("CUDA_VISIBLE_DEVICES")}
+        if self.import_path:
+            request["import_path"] = self.import_path
         message = json.dumps({"do": do, "limits": limits, **request}).encode() + b"\n"
         with self._device(alone=do == "time") if request.get("fresh") else contextlib.nullcontext():
             answer = self._exchange(torch, message, limits["seconds"])

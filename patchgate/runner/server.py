@@ -10,7 +10,6 @@ import os
 import socket
 import subprocess
 import tempfile
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -55,8 +54,8 @@ class Server:
         self.folder.cleanup()
 
 
-def start_server(torch: str, python: str, path: Sequence[str] = ()) -> Server:
-    """Start it and return at once; whoever asks first waits until it is warm. `path`: folders to import from."""
+def start_server(torch: str, python: str) -> Server:
+    """Start it and return at once; whoever asks first waits until it is warm."""
     folder = tempfile.TemporaryDirectory(prefix="patchgate-")
     home = Path(folder.name)
     # A link to the package alone: none of our own dependencies becomes importable over there.
@@ -64,7 +63,7 @@ def start_server(torch: str, python: str, path: Sequence[str] = ()) -> Server:
     (home / "lib" / "patchgate").symlink_to(PACKAGE, target_is_directory=True)
     environment = {name: os.environ[name] for name in _PASSED_ON if name in os.environ}
     environment |= {
-        "PYTHONPATH": os.pathsep.join((str(home / "lib"), *path)),
+        "PYTHONPATH": str(home / "lib"),
         "PYTHONDONTWRITEBYTECODE": "1",
         "PYTHONHASHSEED": "0",
         # A server that has seen a GPU cannot fork; a case on a real device asks for it by name.

@@ -90,6 +90,7 @@ class GatePlugin:
             reuse=run.reuse,
             nightly=run.nightly,
             profiles=run.project.profiles,
+            import_path=run.project.import_path,
             **self.shared,
         )
         self.context = CheckContext(run, self.patch, workloads_with(Path(run.patch), run.project), runner)
@@ -97,9 +98,7 @@ class GatePlugin:
     def _start_servers(self) -> dict[str, dict[str, str]]:
         """What every worker needs to ask the probes, by torch release."""
         save_run(self.run)
-        self.servers = [
-            start_server(torch, python, self.run.project.import_path) for torch, python in self.run.rows.items()
-        ]
+        self.servers = [start_server(torch, python) for torch, python in self.run.rows.items()]
         return {
             "sockets": {server.torch: server.socket for server in self.servers},
             "logs": {server.torch: server.log for server in self.servers},

@@ -37,6 +37,8 @@ def answer(request: Request, folder: str) -> NoReturn:
         named = request.get("env", {})
         os.environ.update({name: f"{folder}/{name.lower()}" for name in CACHES if name not in named})
         confine_child(request, folder)
+        # Last, so that no module of the project stands in for one of Python's; and not in the unconfined server.
+        sys.path += request.get("import_path", [])
         stage("start")
         reply = handler_of(request["do"])(request, stage)
     except BaseException as error:  # the patch may raise anything, SystemExit included

@@ -3,11 +3,12 @@
 import json
 import socket
 import threading
+from dataclasses import replace
 
 import pytest
 
 from patchgate.model.records import Case, Cause, Claims, Patch, Unmeasured, Workload
-from patchgate.probe.protocol import refusal
+from patchgate.probe.protocol import Question, refusal
 from patchgate.runner.client import Runner
 from patchgate.runner.results import ResultStore
 from patchgate.runner.run import Limits
@@ -57,6 +58,14 @@ def runner(folder):
         artifacts=folder / "code",
         limits=Limits(seconds=5, bytes=1000),
     )
+
+
+def test_a_child_and_not_the_server_is_given_the_projects_folders(server, runner):
+    asked = server(FACTS, FACTS)
+    runner.ask("2.11.0", "observe")
+    replace(runner, import_path=("/project/src",)).ask("2.11.0", "observe")
+    assert [question.get("import_path") for question in asked] == [None, ["/project/src"]]
+    assert "import_path" in Question.__annotations__
 
 
 def test_a_question_carries_the_limits(runner, server):
