@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import create_autospec
 
 import pytest
 
@@ -50,11 +51,12 @@ def door(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> pytest.P
     """A folder in which pytest judges with one check that passes, and starts no torch."""
     monkeypatch.delenv("PYTEST_ADDOPTS", raising=False)
     monkeypatch.setattr(plugin, "all_checks", lambda: made(says(Kind.PASS)))
-    monkeypatch.setattr(
-        plugin,
-        "start_server",
-        lambda torch, python, path: SimpleNamespace(torch=torch, socket="socket", log="log", stop=lambda: None),
-    )
+
+    def start(torch: str, *_: object, **__: object) -> SimpleNamespace:
+        return SimpleNamespace(torch=torch, socket="socket", log="log", stop=lambda: None)
+
+    # It takes what the real one takes, and nothing else.
+    monkeypatch.setattr(plugin, "start_server", create_autospec(plugin.start_server, side_effect=start))
     return pytester
 
 
