@@ -6,7 +6,7 @@ A file that cannot be read is a finding of its own. Diffs are judged hunk by hun
 from __future__ import annotations
 
 import ast
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -91,7 +91,7 @@ def _lint_place(place: Place, sources: Sources, matrix: Collection[str]) -> list
         findings, _ = lint_source(source, name, place.releases, claimed=place.claimed, matrix=matrix, place=place)
     except Unreadable as error:
         findings = [not_python(error.line, error.reason, name, read_lossy(place.file))]
-    findings = [replace(each, severity=Severity.NOTE) if _left_over(each, place) else each for each in findings]
+    findings = _left_over_as_notes(findings, place)
     if place.walked:  # a template, or an example of what does not parse
         findings = [
             replace(each, severity=Severity.NOTE) if each.code == NOT_PYTHON.code else each for each in findings
@@ -99,13 +99,28 @@ def _lint_place(place: Place, sources: Sources, matrix: Collection[str]) -> list
     return findings
 
 
-def _left_over(finding: Finding, place: Place) -> bool:
-    """Whether a dead gate holds on a release that the project does not support: it is no mistake then."""
-    if finding.code != DEAD_GATE.code or finding.severity is not Severity.RED:
-        return False
-    tree, file = parse(read_source(place.file)), place.file.resolve()
-    gates = (gate for release in reversed(place.others) for gate in interpret(tree, release, file, place.own).gates)
-    return any(gate.span.line == finding.span.line and gate.holds is not False for gate in gates)
+def _left_over_as_notes(findings: list[Finding], place: Place) -> list[Finding]:
+    """A dead gate that holds on a release that the project does not support is no mistake: a note is left of it."""
+    dead = {each.span.line for each in findings if each.code == DEAD_GATE.code and each.severity is Severity.RED}
+    holding = _holding(dead, place)
+    return [
+        replace(each, severity=Severity.NOTE)
+        if each.code == DEAD_GATE.code and each.severity is Severity.RED and each.span.line in holding
+        else each
+        for each in findings
+    ]
+
+
+def _holding(lines: set[int], place: Place) -> set[int]:
+    """The lines with a gate that holds on one of the place's other releases; each release is read once."""
+    if not lines:
+        return set()
+    holding: set[int] = set()
+    for _, usage in _readings(parse(read_source(place.file)), [*reversed(place.others)], place):
+        holding |= {gate.span.line for gate in usage.gates if gate.holds is not False}
+        if lines <= holding:
+            break
+    return lines & holding
 
 
 def lint_source(
@@ -157,7 +172,7 @@ def views_of(
     tree = parse(source)
     if place is None and "torch" not in source and "triton" not in source:
         return []
-    usages = _usages(tree, releases, place)
+    usages = dict(_readings(tree, releases, place))
     return [
         View(
             release=release,
@@ -169,19 +184,18 @@ def views_of(
     ]
 
 
-def _usages(tree: ast.Module, releases: Sequence[Release], place: Place | None) -> dict[str, Usage]:
+def _readings(tree: ast.Module, releases: Sequence[Release], place: Place | None) -> Iterator[tuple[str, Usage]]:
     """By release. Where all that was asked of one release has the same answers in the next, the reading is the same."""
     file, own = (place.file.resolve(), place.own) if place is not None else (None, OwnFiles())
-    usages: dict[str, Usage] = {}
-    read: list[tuple[Release, set[Question], set[OwnName]]] = []
+    read: list[tuple[Release, set[Question], set[OwnName], Usage]] = []
     for release in releases:
-        for first, questions, names in reversed(read):
+        for first, questions, names, usage in reversed(read):
             if first.answers_as(release, questions) and same_own_values(names, own, first, release):
-                usages[release.version] = usages[first.version]
+                yield release.version, usage
                 break
         else:
             release.asked, own.asked = set(), set()
-            usages[release.version] = interpret(tree, release, file, own)
-            read.append((release, release.asked, own.asked))
+            usage = interpret(tree, release, file, own)
+            read.append((release, release.asked, own.asked, usage))
             release.asked, own.asked = None, set()
-    return usages
+            yield release.version, usage

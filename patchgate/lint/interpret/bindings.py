@@ -244,10 +244,9 @@ def bind(target: ast.expr, value: Value, state: State, source: ast.expr | None =
 def define_by_call(node: ast.Call, state: State) -> None:
     """Names that a call gives to something else than by plain `setattr`."""
     method = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
-    silent = replace(state, usage=Usage())
     if method == "install_config_module":
         for each in node.args[:1]:
-            owner = read(each, silent)
+            owner = read(each, replace(state, usage=Usage()))
             state.usage.define(owner.dotted if isinstance(owner, Symbol) else "*", "*", state.path)
     elif method in _FILLERS and isinstance(node.func, ast.Attribute):
         keys = [key for each in node.args[:1] for key in _keys(each)]
@@ -255,6 +254,7 @@ def define_by_call(node: ast.Call, state: State) -> None:
         _define_entry(node.func.value, keys, state)
     elif method in ("setattr", "__setattr__") and node.args:
         *owners, name = node.args[:2]
+        silent = replace(state, usage=Usage())
         owner, text = read(owners[0], silent) if owners else UNKNOWN, read(name, silent)
         known = isinstance(text, Known) and isinstance(text.values[0], str)
         if isinstance(owner, (Symbol, Instance)) and (method == "__setattr__" or not known):

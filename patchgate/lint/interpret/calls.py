@@ -126,7 +126,8 @@ def _callee(node: ast.expr, state: State) -> Value:
 def _call_known(callee: Known, arguments: list[Value]) -> Value:
     """A call of what a table of operators has."""
     known = [each for each in arguments if isinstance(each, Known)]
-    if len(known) != len(arguments) or not all(value in PURE_FUNCTIONS for value in callee.values):
+    pure = all(any(value is each for each in PURE_FUNCTIONS) for value in callee.values)
+    if len(known) != len(arguments) or not pure:
         return UNKNOWN
     return fold(lambda function, *given: function(*given), callee, *known) or UNKNOWN
 

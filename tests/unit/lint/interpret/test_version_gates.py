@@ -80,3 +80,11 @@ def test_equality_with_a_local_version_is_not_decided_but_reported() -> None:
 def test_what_cannot_be_known_is_no_gate(test: str) -> None:
     tree = ast.parse(f"{HEAD}\nif {test}:\n    pass\n")
     assert all(interpret(tree, torch).gates == [] for torch in RELEASES)
+
+
+@pytest.mark.parametrize("callee", ["[1]", "(1, [2])", '{"a": [1]}["a"]'])
+def test_a_call_of_what_is_no_function_is_not_known(callee: str) -> None:
+    tree = ast.parse(
+        f'{HEAD}\nnothing = {callee}("a")\nif nothing:\n    pass\nif TORCH >= Version("2.11"):\n    pass\n'
+    )
+    assert [gate.holds for gate in interpret(tree, RELEASES[0]).gates] == [False]
