@@ -5,7 +5,7 @@ The probe says what is missing. Whether the line that needs it runs is asked of 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -14,10 +14,13 @@ from patchgate.checks.application import does_not_run, is_claimed
 from patchgate.checks.context import SIMULATED, CheckContext
 from patchgate.checks.registry import Instance, check
 from patchgate.inputs.source import Unreadable, parse
-from patchgate.lint.findings import View
-from patchgate.lint.index.release import load
+from patchgate.lint.findings import Severity, View
+from patchgate.lint.index.records import Function
+from patchgate.lint.index.release import load, releases
+from patchgate.lint.index.signatures import misfit
 from patchgate.lint.interpret.references import Presence
 from patchgate.lint.interpret.statements import interpret
+from patchgate.lint.rules import missing_target
 from patchgate.lint.rules.missing_name import missing_references
 from patchgate.model.paths import shown
 from patchgate.model.records import Case, Code, Kind, Patch, Verdict
@@ -35,15 +38,17 @@ CODES = (
     Code(
         code="PG102",
         title="replacement cannot take the calls that the original takes",
-        what="A parameter of the original is missing, renamed, or required in the replacement.",
+        what="A parameter of the original is missing or required in the replacement, or has another name there, though"
+        " torch passes it by name.",
         why="A caller inside torch that passes it raises TypeError in the middle of a compile.",
         fix="Give the replacement the original's parameters; `*args, **kwargs` also covers later ones.",
     ),
     Code(
         code="PG103",
         title="attribute used by the patch is missing",
-        what="The patch reads an attribute that its owner does not have in this torch.",
-        why="The replacement raises AttributeError as soon as that line runs.",
+        what="The patch reads an attribute that its owner does not have in this torch, or replaces one that only other"
+        " releases have.",
+        why="The replacement raises AttributeError as soon as that line runs; what replaces nothing is never called.",
         fix="Use the name that this release has, guard the access, or narrow `applies_to`.",
     ),
     Code(
@@ -64,6 +69,8 @@ CODES = (
 verdict = partial(registry.verdict, FAMILY)
 # Of a name that a line of the patch reads.
 _NAMES = ("PG103", "PG104")
+# What the probe expects of a name that the patch adds.
+ADDED = "new in torch"
 
 
 @check(believes=SIMULATED)
@@ -73,19 +80,64 @@ def ask_api(context: CheckContext, at: Instance) -> Iterable[Verdict]:
     failure = failure_of(answer)
     if failure:
         return [does_not_run(at.case, failure, context.patch, context.run.again)]
-    unneeded = names_not_needed(context.patch.source, at.case.torch) if _any_missing(answer) else frozenset()
-    return judge_api(at.case, context.patch, answer, context.manifest_location("targets"), unneeded)
+    source, torch, findings = context.patch.source, at.case.torch, answer["findings"]
+    unneeded = names_not_needed(source, torch) if any(each["code"] in _NAMES for each in findings) else frozenset()
+    new = names_of_other_releases(source, torch) if any(each["expected"] == ADDED for each in findings) else {}
+    judged = {"findings": [as_in_lint(each, torch, new) for each in findings]}
+    return judge_api(at.case, context.patch, judged, context.manifest_location("targets"), unneeded)
 
 
-def _any_missing(answer: Mapping[str, Any]) -> bool:
-    return any(finding["code"] in _NAMES for finding in answer["findings"])
+def as_in_lint(finding: Mapping[str, Any], torch: str, new: Mapping[str, int]) -> Mapping[str, Any]:
+    """The finding with what only lint knows: whether torch passes a parameter by name, whether a name is another's."""
+    name = finding["subject"].partition(" ")[2]
+    line = new.get(name.rpartition(".")[2]) if finding["expected"] == ADDED else None
+    if line:
+        return {**finding, "code": "PG103", "line": line, "expected": "exists", "actual": "only in other releases"}
+    if finding.get("by_name") and not passed_by_name(name, finding["by_name"], torch):
+        return {**finding, "code": "PG105", "actual": f"{finding['actual']}, by which nothing in torch passes it"}
+    return finding
+
+
+def passed_by_name(target: str, parameters: Sequence[str], torch: str) -> bool:
+    """Whether a call in torch that fits a function passes one of its parameters by name.
+
+    Of a release that is not indexed the newest one that is stands for it.
+    """
+    release = load(torch if torch in releases() else releases()[-1])
+    owner, _, name = target.rpartition(".")
+    found = release.member(owner, name) or release.resolve(target)
+    function = found.symbol if found is not None else None
+    for site in release.calls(target.split(".")[-2] if name == "__init__" else name):
+        bound = isinstance(function, Function) and function.form in ("method", "class") and site.receiver != ":"
+        theirs = function.parameters[int(bound) :] if isinstance(function, Function) else None
+        if {*site.keywords} & {*parameters} and (
+            theirs is None or misfit(theirs, site.positional, site.keywords, starred=site.star) is None
+        ):
+            return True
+    return False
+
+
+def names_of_other_releases(source: str, torch: str) -> dict[str, int]:
+    """Each name that the patch adds to torch and that another release has -> its line; as lint's PG126."""
+    view = _view(source, torch)
+    lines = (
+        {each.span.line for each in missing_target.check([view]) if each.severity is Severity.RED} if view else set()
+    )
+    return {each.name: each.span.line for each in view.usage.rebindings if each.span.line in lines} if view else {}
+
+
+def _view(source: str, torch: str) -> View | None:
+    """What lint reads of the patch; None of a release that is not indexed, where the probe alone can tell."""
+    try:
+        return View(release=(release := load(torch)), usage=interpret(parse(source), release))
+    except (KeyError, Unreadable, RecursionError):
+        return None
 
 
 def names_not_needed(source: str, torch: str) -> frozenset[tuple[int, str]]:
     """(line, name) of each missing name of torch that no line needs which runs on this release: gated or guarded."""
-    try:
-        view = View(release=(release := load(torch)), usage=interpret(parse(source), release))
-    except (KeyError, Unreadable, RecursionError):  # of a release that is not indexed the probe alone can tell
+    view = _view(source, torch)
+    if view is None:
         return frozenset()
     needed = {(each.span.line, each.name) for _, each in missing_references([view]) if each.reachable}
     missing = (each for each in view.usage.references if each.presence is Presence.MISSING)

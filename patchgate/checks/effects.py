@@ -19,16 +19,18 @@ FAMILY = "gate"
 CODES = (
     Code(
         code="PG206",
-        title="applied twice when imported twice",
-        what="Running the module a second time wrapped the replacement in itself. A note where the second run raised.",
-        why="Reloads, two import paths and test runners do this; the effect then doubles.",
+        title="applied twice when run twice",
+        what="Running the patch a second time wrapped the replacement in itself, and the project does so: it installs"
+        " it with `apply`, reloads it or imports it by two names; or what `apply` names raised the second time. A note"
+        " where nothing in the project runs it again.",
+        why="The effect then doubles, or the replacement calls itself without end.",
         fix="Mark the replacement (an attribute on the function) and return early when it is there.",
     ),
     Code(
         code="PG207",
         title="touches something outside its targets",
         what="Running the patch changed an attribute of a torch module, class or registry that `targets`"
-        " does not name.",
+        " does not name. A note for a name that the patch adds and nothing in torch looks up.",
         why="What is not claimed is not reviewed. Without a manifest the strict claim holds: nothing else.",
         fix="Add it to `targets`, or leave it alone.",
     ),
@@ -138,20 +140,30 @@ def judge_effects(case: Case, patch: Patch, answer: Mapping[str, Any], where: st
 def _targets(case: Case, patch: Patch, answer: Mapping[str, Any], where: str) -> Iterator[Verdict]:
     targets, changed = patch.claims.targets, replaced_names(patch, answer)
     if answer["nested"]:
-        actual = f"wraps itself: {', '.join(answer['nested'])}"
-        yield verdict("PG206", Kind.REGRESSED, case, "second import", "applied once", actual, where)
+        # Python imports a module once: only what the project runs again is applied twice.
+        again = answer["runs_again"]
+        actual = (
+            f"wraps itself: {', '.join(answer['nested'])} ({f'again: {again}' if again else 'nothing runs it again'})"
+        )
+        kind = Kind.REGRESSED if again else Kind.NOTE
+        yield verdict("PG206", kind, case, "second run", "applied once", actual, where)
     if answer["again"]:
-        # Whoever imports it twice is told so; an operator, for one, is defined only once.
-        yield verdict("PG206", Kind.NOTE, case, "second import", "applied once", f"raises {answer['again']}", where)
+        # An operator, for one, is defined only once; who installs it anew, as for another model, cannot do without.
+        kind = Kind.REGRESSED if patch.claims.apply else Kind.NOTE
+        yield verdict("PG206", kind, case, "second run", "applied once", f"raises {answer['again']}", where)
     meant = {target: names for target, names in answer["claimed"].items() if names}
     claimed = {*(targets or ()), *(name for names in meant.values() for name in names)}
     for name in answer["recursive"]:
         place = assignment_place(patch, name)
         yield verdict("PG224", Kind.REGRESSED, case, f"of {name}", "calls the original", "calls itself", place)
     outside = [name for name in changed if targets is not None and name not in claimed]
-    if outside:
-        expected = f"only {', '.join(targets or ())}"
-        yield verdict("PG207", Kind.REGRESSED, case, "outside targets", expected, ", ".join(outside), where)
+    expected = f"only {', '.join(targets or ())}"
+    touched = [name for name in outside if name not in answer["added"]]
+    if touched:
+        yield verdict("PG207", Kind.REGRESSED, case, "outside targets", expected, ", ".join(touched), where)
+    added = [name for name in outside if name in answer["added"]]
+    if added:
+        yield verdict("PG207", Kind.NOTE, case, "names of its own", expected, ", ".join(added), where)
     unreplaced = [name for name in targets or () if name not in changed and name not in meant]
     if changed and unreplaced and is_claimed(patch, case.torch):
         actual = f"not replaced: {', '.join(unreplaced)}"

@@ -297,6 +297,8 @@ class Applied(Changes):
     calls: list[str]  #: Functions of torch that it calls for their effect; recorded where nothing at all was found.
     overwritten: list[Effect]  #: Settings of the user's that an import replaced.
     nested: list[str]  #: Names whose second replacement wraps the first.
+    runs_again: str  #: What in the project runs the patch a second time; empty where nothing does, or none is nested.
+    added: list[str]  #: Changed names that torch does not have, inherit or look up.
     again: str  #: What the second run raised; empty where it raised nothing.
     recursive: list[str]  #: Names whose replacement was saved as its own original.
 
@@ -318,6 +320,7 @@ class Finding(TypedDict):
     line: int | None  #: Of the patch.
     expected: str
     actual: str
+    by_name: list[str]  #: Parameters that only a caller which passes them by name misses; otherwise empty.
 
 
 class Surface(TypedDict):

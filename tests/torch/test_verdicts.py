@@ -143,3 +143,11 @@ def test_harmless_patch_keeps_attention_opaque_eager_or_open_as_equal_as_it_was(
     assert {verdict.colour for verdict in verdicts} == {Colour.GREEN}
     facts = {verdict.fact for verdict in verdicts}
     assert {"opaque and eager attention", "opaque and open attention", "whole graph and pieces"} <= facts
+
+
+def test_a_table_that_many_modules_import_holds_an_original_once(ask):
+    path = ROOT / "fixtures" / "verdicts" / "PG801-registry-wraps-it.py"
+    (verdict,) = [each for each in ask(path, checks_with("PG801")) if each.code == "PG801"]
+    entries = [holder.partition("[")[2] for holder in verdict.actual.split(", ") if "lowerings[" in holder]
+    assert entries
+    assert len(entries) == len({*entries})

@@ -14,6 +14,7 @@ from patchgate.probe.patch import effects, inert, line_coverage, reachability
 from patchgate.probe.patch.beyond_snapshots import held_by_torch, recording_calls
 from patchgate.probe.patch.live_api import covered_names
 from patchgate.probe.patch.load import AGAIN, MODULE, AppliedPatch, faked_version, import_patch, place_of, run_patch
+from patchgate.probe.patch.module_name import what_runs_again
 from patchgate.probe.patch.snapshot import (
     Snapshot,
     changes,
@@ -112,6 +113,8 @@ def apply(request: Apply, stage: Stage) -> Applied:
             "calls": [],
             "overwritten": [],
             "nested": [],
+            "runs_again": "",
+            "added": reachability.names_unknown_to_torch(changed, request["targets"]),
             "again": "",
             "recursive": saved_after_replacing(changed),
         }
@@ -140,7 +143,13 @@ def _apply_again(
     again = changes(before, take_snapshot())
     second.leave()
     answer["overwritten"] = effects.overwritten(written, values)
-    answer["nested"] = sorted(name for name in changed if name in again and reaches(again[name][1], changed[name][1]))
+    nested = {name for name in changed if name in again and reaches(again[name][1], changed[name][1])}
+    answer["nested"] = sorted(nested | ({*saved_after_replacing(again)} - {*answer["recursive"]}))
+    if answer["nested"]:
+        installers = request.get("install") or []
+        answer["runs_again"] = ", ".join(installers) or what_runs_again(
+            request["patch"], *place_of(request["patch"], request)
+        )
 
 
 def _first_doubt(request: Apply, ran: set[int], new_modules: set[str]) -> str:

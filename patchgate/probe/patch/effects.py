@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import sys
 import tempfile
 import threading
@@ -151,11 +152,18 @@ def _cwd() -> str:
 def unseen(written: list[Effect]) -> list[Effect]:
     """The config options that a new thread reads otherwise than this one."""
     here, there = config_values(), _in_thread(config_values)
+    texts = {name: (_text(here.get(name)), _text(there.get(name))) for name in (each["name"] for each in written)}
     return [
-        effect | {"what": f"{effect['name']}: {here.get(effect['name'])!r} here, {there.get(effect['name'])!r} there"}
+        effect | {"what": f"{effect['name']}: {mine} here, {theirs} there"}
         for effect in written
-        if effect["kind"] == "config" and repr(here.get(effect["name"])) != repr(there.get(effect["name"]))
+        for mine, theirs in [texts[effect["name"]]]
+        if effect["kind"] == "config" and mine != theirs
     ]
+
+
+def _text(value: object) -> str:
+    """How a value is written, without its address: an option's copy is another object of the same type."""
+    return re.sub(r" at 0x[0-9a-f]+", "", repr(value))
 
 
 def _in_thread(function: Callable[[], Any]) -> Any:

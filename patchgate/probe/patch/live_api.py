@@ -11,7 +11,7 @@ import importlib
 import inspect
 import re
 import types
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +25,8 @@ from patchgate.probe.patch.snapshot import changes, take_snapshot
 from patchgate.probe.patch.torch_imports import torch_imports_added_to
 from patchgate.probe.protocol import Finding, InspectSurface, Stage, Surface
 from patchgate.probe.simulate.fake_device import fake_device
+
+_POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 
 
 def inspect_surface(request: InspectSurface, stage: Stage) -> Surface:
@@ -55,6 +57,8 @@ def inspect_surface(request: InspectSurface, stage: Stage) -> Surface:
         original, replacement = (getattr(value, "__func__", value) for value in (original, replacement))
         if name.startswith("sys.modules[") and isinstance(replacement, types.ModuleType):
             findings += _check_module(source, original, replacement)
+        if original is None and callable(replacement) and not name.endswith("]"):
+            findings.append(_finding("PG105", f"attribute {name}", None, "new in torch", "added by the patch"))
         # An entry of a registry is called by its op's schema, whatever its parameters are called.
         if callable(original) and callable(replacement) and not name.endswith("]"):
             findings += _check_signature(name, original, replacement)
@@ -124,8 +128,17 @@ def resolve(dotted: str) -> Any:
     raise LookupError(parts[0])
 
 
-def _finding(code: str, subject: str, line: int | None, expected: str, actual: str) -> Finding:
-    return {"code": code, "subject": subject, "line": line, "expected": expected, "actual": actual}
+def _finding(
+    code: str, subject: str, line: int | None, expected: str, actual: str, by_name: Sequence[str] = ()
+) -> Finding:
+    return {
+        "code": code,
+        "subject": subject,
+        "line": line,
+        "expected": expected,
+        "actual": actual,
+        "by_name": [*by_name],
+    }
 
 
 def _check_targets(targets: list[str]) -> Iterator[Finding]:
@@ -150,28 +163,47 @@ def _check_signature(name: str, original: Any, replacement: Any) -> Iterator[Fin
     kinds = {parameter.kind for parameter in new.values()}
     any_args = inspect.Parameter.VAR_POSITIONAL in kinds
     any_kwargs = inspect.Parameter.VAR_KEYWORD in kinds
+    renamed = _taken_by_position(old, new)
     faults = [
         f"parameter `{key}` is missing"
         for key, parameter in old.items()
-        if key not in new and not _covered(parameter, any_args, any_kwargs)
+        if key not in new and key not in renamed and not _covered(parameter, any_args, any_kwargs)
     ]
     faults += [
         f"parameter `{key}` lost its default"
         for key, parameter in old.items()
-        if key in new and parameter.default is not parameter.empty and new[key].default is parameter.empty
+        if (mine := new.get(renamed.get(key, key))) is not None
+        and parameter.default is not parameter.empty
+        and mine.default is parameter.empty
+        and mine.kind is not mine.VAR_POSITIONAL
     ]
     faults += [
         f"parameter `{key}` is required but no caller passes it"
         for key, parameter in new.items()
         if key not in old
+        and key not in renamed.values()
         and parameter.default is parameter.empty
         and parameter.kind not in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD)
     ]
-    expected = f"{inspect.signature(original)}"
-    for fault in faults:
-        yield _finding("PG102", f"signature {name}", line, expected, f"{inspect.signature(replacement)}: {fault}")
-    if not faults:
-        yield _finding("PG105", f"signature {name}", line, expected, "compatible")
+    subject, expected, written = f"signature {name}", f"{inspect.signature(original)}", inspect.signature(replacement)
+    if faults:
+        yield _finding("PG102", subject, line, expected, f"{written}: {', '.join(faults)}")
+        return
+    by_name = [] if any_kwargs else [key for key in renamed if old[key].kind is not inspect.Parameter.POSITIONAL_ONLY]
+    if by_name:
+        actual = f"{written}: not by name: {', '.join(by_name)}"
+        yield _finding("PG102", subject, line, expected, actual, by_name)
+    else:
+        yield _finding("PG105", subject, line, expected, "compatible")
+
+
+def _taken_by_position(old: Mapping[str, inspect.Parameter], new: Mapping[str, inspect.Parameter]) -> dict[str, str]:
+    """Parameter of the original that the replacement takes by position only -> what it is called there."""
+    slots = [key for key, each in new.items() if each.kind in _POSITIONAL]
+    rest = next((key for key, each in new.items() if each.kind is each.VAR_POSITIONAL), "")
+    wanted = [key for key, each in old.items() if each.kind in _POSITIONAL]
+    places = {key: slots[at] if at < len(slots) else rest for at, key in enumerate(wanted) if key not in new}
+    return {key: place for key, place in places.items() if place and place not in old}
 
 
 def _check_module(source: str, old: Any, new: types.ModuleType) -> Iterator[Finding]:

@@ -1,6 +1,6 @@
-"""Finds the name under which a project imports a file, and the folder that it is imported from.
+"""Finds the name under which a project imports a file, the folder that it is imported from, and what runs it again.
 
-Reads file names and the file's own imports, and runs nothing.
+Reads file names and imports, and runs nothing.
 """
 
 from __future__ import annotations
@@ -9,7 +9,9 @@ import ast
 import importlib.util
 import itertools
 import os
-from collections.abc import Sequence
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
 
 # What stands in the folder of a project; a package reaches no higher.
 _PROJECT = ("pyproject.toml", "setup.py", "setup.cfg", ".git")
@@ -78,3 +80,47 @@ def _imports(path: str) -> tuple[set[str], int]:
     names = {alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names}
     names |= {node.module for node in origins if node.module and not node.level}
     return {name.split(".")[0] for name in names}, max((node.level for node in origins), default=0)
+
+
+def what_runs_again(path: str, dotted: str | None, root: str) -> str:
+    """`file:line` that runs a file once more, of its package and the scripts beside that; empty for none.
+
+    A line that reloads the module, or one that imports it by another name than `dotted`: Python then has it twice.
+    """
+    package = Path(root, dotted.partition(".")[0]) if dotted else None
+    files = [*Path(root).glob("*.py"), *(package.rglob("*.py") if package is not None else ())]
+    name = (dotted or Path(path).stem).rpartition(".")[2]
+    for file in sorted(files):
+        text = file.read_bytes()
+        if name.encode() not in text or not (dotted or b"reload" in text):
+            continue
+        try:
+            nodes = list(ast.walk(ast.parse(text)))
+        except SyntaxError:
+            continue
+        for node in nodes:
+            if _reloads(node, name) or any(_is_second(each, dotted) for each in _absolute_names(node)):
+                return f"{file.relative_to(root)}:{getattr(node, 'lineno', 1)}"
+    return ""
+
+
+def _reloads(node: ast.AST, name: str) -> bool:
+    if not isinstance(node, ast.Call) or ast.unparse(node.func).rpartition(".")[2] != "reload":
+        return False
+    return any(ast.unparse(argument).rpartition(".")[2] == name for argument in node.args[:1])
+
+
+def _absolute_names(node: ast.AST) -> Iterator[str]:
+    if isinstance(node, ast.Import):
+        yield from (alias.name for alias in node.names)
+    elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+        yield node.module
+        yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+def _is_second(name: str, dotted: str | None) -> bool:
+    """Whether a name is the end of the module's own: what is imported from a folder inside the package."""
+    top = name.partition(".")[0]
+    if not dotted or not dotted.endswith(f".{name}") or top in sys.stdlib_module_names:
+        return False
+    return not _is_installed(top)

@@ -5,15 +5,20 @@ A holder is an attribute of a module or class, an entry of a registry, or a wrap
 
 from __future__ import annotations
 
+import ast
 import functools
 import inspect
+import re
 import sys
 import types
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
-from patchgate.probe.patch.live_api import resolve
-from patchgate.probe.patch.snapshot import Changes, Snapshot, is_saved_original, with_wrapped
+import torch
+
+from patchgate.probe.patch.live_api import covered_names, resolve
+from patchgate.probe.patch.snapshot import Changes, Snapshot, imported_tables, is_saved_original, with_wrapped
 
 
 def holders(changes: Changes, after: Snapshot) -> dict[str, list[str]]:
@@ -26,7 +31,7 @@ def holders(changes: Changes, after: Snapshot) -> dict[str, list[str]]:
         if _is_code(old) and not _is_use(name, old, changes):
             names.setdefault(id(old), []).append(name)
     new = {id(now) for _, now in changes.values()}
-    leading: dict[str, list[str]] = {}
+    places: list[tuple[str, str, str]] = []
     for owner, attributes in after.items():
         registry = owner.endswith("[]")
         for key, value in attributes.items():
@@ -37,7 +42,12 @@ def holders(changes: Changes, after: Snapshot) -> dict[str, list[str]]:
             replaced = (name for item in inside for name in names.get(id(item), ()))
             held = next((name for name in replaced if not name.endswith("]") or (entry and name.endswith(entry))), None)
             if held:
-                leading.setdefault(held, []).append(f"{owner[:-2]}{entry}" if registry else f"{owner}.{key}")
+                places.append((held, owner, f"{owner[:-2]}{entry}" if registry else f"{owner}.{key}"))
+    leading: dict[str, list[str]] = {}
+    aliases = imported_tables(after, {owner for _, owner, _ in places if owner.endswith("[]")})
+    for held, owner, place in places:
+        if owner not in aliases:
+            leading.setdefault(held, []).append(place)
     for name, (old, now) in changes.items():
         if old is None and _is_code(now):
             inherited = list(_siblings(name))
@@ -47,10 +57,26 @@ def holders(changes: Changes, after: Snapshot) -> dict[str, list[str]]:
 
 
 def _is_use(name: str, old: Any, changes: Changes) -> bool:
-    """Whether the name is one user's own copy, and what it was imported from stays: the others are left on purpose."""
-    owner, origin = name.rpartition(".")[0], str(getattr(old, "__module__", None))
-    defined = f"{origin}.{getattr(old, '__name__', '')}"
-    return owner in sys.modules and origin in sys.modules and owner != origin and defined not in changes
+    """Whether the name is one user's own copy, and what it was imported from stays: the others are left on purpose.
+
+    A module that only passes the name on, while the one that defines it uses it, is none; a public one is for users.
+    """
+    owner, _, last = name.rpartition(".")
+    origin, defined = str(getattr(old, "__module__", None)), getattr(old, "__name__", "")
+    if owner not in sys.modules or origin not in sys.modules or owner == origin or f"{origin}.{defined}" in changes:
+        return False
+    is_public = owner.count(".") < 2 and "._" not in owner
+    return is_public or _reads(owner, last) or not _reads(origin, defined)
+
+
+def _reads(module: str, name: str) -> bool:
+    """Whether the module's own code reads the name; True where there is no source."""
+    try:
+        tree = ast.parse(inspect.getsource(sys.modules[module]))
+    except (OSError, TypeError, SyntaxError):
+        return True
+    loads = (node for node in ast.walk(tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load))
+    return any(node.id == name for node in loads)
 
 
 def _is_code(value: Any) -> bool:
@@ -109,3 +135,34 @@ def _is_abstract(function: Any) -> bool:
         return True
     names = getattr(getattr(function, "__code__", None), "co_names", ())
     return "NotImplementedError" in names and len(names) <= 2
+
+
+def names_unknown_to_torch(changed: Changes, targets: Sequence[str]) -> list[str]:
+    """The changed names that were not there, that nothing inherits and that no line of torch looks up."""
+    new = [name for name, (old, _) in changed.items() if old is None and name.startswith("torch.")]
+    claimed = {name for target in targets for name in covered_names(target, new)}
+    return sorted(name for name in new if name not in claimed and not name.endswith("]") and not _is_looked_up(name))
+
+
+def _is_looked_up(dotted: str) -> bool:
+    """Whether the owner inherits the name, torch spells it as an attribute or a text, or composes names of its kind."""
+    owner_name, _, name = dotted.rpartition(".")
+    try:
+        owner = resolve(owner_name)
+    except LookupError:
+        return True
+    if isinstance(owner, type) and any(name in vars(base) for base in owner.__mro__[1:]):
+        return True
+    if name.startswith("__") or (isinstance(owner, type) and _is_composed(owner, name)):
+        return True
+    spelt = re.compile(rf"(\.|['\"]){re.escape(name)}\b".encode())
+    files = Path(torch.__file__).parent.rglob("*.py")
+    return any(name.encode() in text and spelt.search(text) for text in map(Path.read_bytes, files))
+
+
+def _is_composed(owner: type, name: str) -> bool:
+    """Whether the file of the class or of a base makes names that begin as this one does, as in `f"visit_{..}"`."""
+    files = {getattr(sys.modules.get(base.__module__), "__file__", None) for base in owner.__mro__}
+    text = b"".join(Path(file).read_bytes() for file in files if file and file.endswith(".py"))
+    starts = [name[: at + 1] for at, letter in enumerate(name) if letter == "_"]
+    return any(re.search(rf"""['"]{re.escape(start)}({{|['"] *[+%]|%s)""".encode(), text) for start in starts)

@@ -11,7 +11,7 @@ import inspect
 import re
 import sys
 import types
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import torch
@@ -130,8 +130,22 @@ def _without_aliases(before: Snapshot, after: Snapshot) -> Iterator[str]:
         elif not _same(before[dotted], after[dotted]):
             module, _, name = dotted[:-2].rpartition(".")
             registries.setdefault(id(after[module][name]), []).append(dotted)
-    for aliases in registries.values():
-        yield aliases[0] if len(aliases) == 1 else next(filter(_assigns, sorted(aliases)), min(aliases))
+    yield from map(_first_name, registries.values())
+
+
+def imported_tables(snapshot: Snapshot, tables: Iterable[str]) -> set[str]:
+    """Of some tables the further names of those among them that are one: who imports a table holds nothing itself."""
+    names: dict[int, list[str]] = {}
+    for dotted in tables:
+        module, _, name = dotted[:-2].rpartition(".")
+        if name in snapshot.get(module, {}):
+            names.setdefault(id(snapshot[module][name]), []).append(dotted)
+    return {name for each in names.values() if len(each) > 1 for name in {*each} - {_first_name(each)}}
+
+
+def _first_name(aliases: list[str]) -> str:
+    """Of a table's names the one that is assigned."""
+    return aliases[0] if len(aliases) == 1 else next(filter(_assigns, sorted(aliases)), min(aliases))
 
 
 def _same(old: dict[Any, Any], new: dict[Any, Any]) -> bool:

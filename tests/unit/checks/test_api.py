@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from patchgate.checks.api import judge_api, names_not_needed
+from patchgate.checks.api import as_in_lint, judge_api, names_not_needed, names_of_other_releases
 from patchgate.model.records import Case, Claims, Kind, Patch, Verdict
 
 CASE = Case(torch="2.11.0", patch="mine")
@@ -93,3 +93,59 @@ def test_a_name_that_is_missing_where_the_patch_is_not_claimed_is_a_note(code, k
     patch = Patch(id="mine", path="patch.py", source="", claims=Claims(title="Mine", applies_to=">=2.12"))
     (verdict,) = judge_api(CASE, patch, {"findings": [finding(code)]}, None)
     assert (verdict.code, verdict.kind) == (code, kind)
+
+
+def by_name(subject: str, *parameters: str) -> dict[str, Any]:
+    return {
+        "code": "PG102",
+        "subject": f"signature {subject}",
+        "line": 3,
+        "expected": "",
+        "actual": "",
+        "by_name": [*parameters],
+    }
+
+
+@pytest.mark.parametrize(
+    ("function", "parameter", "code"),
+    [
+        # lowering.py calls it with `dtype=dtype`, and with the other by position.
+        ("torch._inductor.ir.get_reduction_combine_fn", "dtype", "PG102"),
+        ("torch._inductor.ir.get_reduction_combine_fn", "reduction_type", "PG105"),
+        ("torch._inductor.codegen.wrapper.PythonWrapperCodegen.generate_fallback_kernel", "node", "PG105"),
+    ],
+)
+@pytest.mark.parametrize("torch", ["2.11.0", "99.0"])
+def test_another_name_of_a_parameter_is_red_where_torch_passes_it_by_name(torch, function, parameter, code):
+    assert as_in_lint(by_name(function, parameter), torch, {})["code"] == code
+
+
+def test_what_cannot_be_passed_at_all_is_red_without_a_caller():
+    fault = by_name("torch._inductor.ir.get_reduction_combine_fn")
+    assert as_in_lint(fault, "2.11.0", {}) is fault
+
+
+ADDING = """
+from torch._inductor.ir import TemplateBuffer
+
+def mine(self, node):
+    return False
+
+TemplateBuffer.has_aliasing_or_mutation_for_prologue_fusion = mine
+TemplateBuffer.patched_by_us = mine
+"""
+
+
+def test_a_name_that_only_other_releases_have_is_red_and_one_of_the_patchs_own_is_not():
+    name = "has_aliasing_or_mutation_for_prologue_fusion"
+    new = names_of_other_releases(ADDING, "2.11.0")
+    assert new == {name: 7}
+    assert names_of_other_releases(ADDING, "2.13.0") == {}
+    assert names_of_other_releases(ADDING, "99.0") == {}
+    read = {"code": "PG105", "line": None, "expected": "new in torch", "actual": "added by the patch"}
+    theirs, ours = (
+        {**read, "subject": f"attribute torch._inductor.ir.TemplateBuffer.{each}"} for each in (name, "patched_by_us")
+    )
+    assert as_in_lint(ours, "2.11.0", new) is ours
+    (verdict,) = judge(dict(as_in_lint(theirs, "2.11.0", new)))
+    assert (verdict.code, verdict.kind, verdict.where) == ("PG103", Kind.REGRESSED, "patch.py:7")

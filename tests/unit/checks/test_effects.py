@@ -28,6 +28,8 @@ def judged(claims: dict[str, Any] | None = None, **answer: Any) -> list[Verdict]
         "recursive": [],
         "again": "",
         "nested": [],
+        "runs_again": "",
+        "added": [],
         "effects": [],
     } | answer
     return list(judge_effects(CASE, patch(**({"targets": ("torch.a",)} | (claims or {}))), told, "patch.toml:3"))
@@ -53,7 +55,7 @@ def test_a_patch_that_is_gated_out_is_green_and_says_so():
 @pytest.mark.parametrize(
     ("answer", "code", "actual"),
     [
-        ({"nested": ["torch.a"]}, "PG206", "wraps itself: torch.a"),
+        ({"nested": ["torch.a"], "runs_again": "install()"}, "PG206", "wraps itself: torch.a (again: install())"),
         ({"changed": ["torch.a", "torch.b"]}, "PG207", "torch.b"),
     ],
 )
@@ -153,6 +155,20 @@ def test_an_original_that_was_saved_too_late_is_red_at_its_assignment():
     )
 
 
-def test_a_second_run_that_raises_is_a_note():
+def test_a_wrapper_that_nothing_in_the_project_applies_twice_is_a_note():
+    (verdict,) = judged(nested=["torch.a"])
+    assert (verdict.code, verdict.kind) == ("PG206", Kind.NOTE)
+    assert verdict.actual == "wraps itself: torch.a (nothing runs it again)"
+
+
+def test_a_name_that_only_the_patch_knows_is_a_note_beside_what_it_replaces():
+    replaced, added = judged(changed=["torch.a", "torch.b", "torch.c"], added=["torch.c"])
+    assert (replaced.code, replaced.kind, replaced.actual) == ("PG207", Kind.REGRESSED, "torch.b")
+    assert (added.code, added.kind, added.actual) == ("PG207", Kind.NOTE, "torch.c")
+
+
+def test_a_second_run_that_raises_is_a_note_and_red_where_the_project_installs_it_by_a_call():
+    (verdict,) = judged({"apply": ("install()",)}, again="RuntimeError: defined already")
+    assert (verdict.code, verdict.kind) == ("PG206", Kind.REGRESSED)
     (verdict,) = judged(again="RuntimeError: defined already")
     assert (verdict.code, verdict.kind, verdict.actual) == ("PG206", Kind.NOTE, "raises RuntimeError: defined already")

@@ -1,4 +1,4 @@
-"""Which name a project gives a file: packages, `src`, namespaces, and files that are in no package."""
+"""Which name a project gives a file: packages, `src`, namespaces, files in no package; and what runs it again."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from patchgate.probe.patch.module_name import place_in_package
+from patchgate.probe.patch.module_name import place_in_package, what_runs_again
 
 
 def made(folder: Path, *files: str, text: str = "") -> str:
@@ -54,3 +54,37 @@ def test_a_folder_of_the_project_says_otherwise(tmp_path: Path) -> None:
 def test_a_file_whose_path_is_no_dotted_name_is_in_no_package(tmp_path: Path) -> None:
     path = made(tmp_path, "my-patches/one.py")
     assert place_in_package(path, [str(tmp_path)]) == (None, str(Path(path).parent))
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("import acme.patches.one\n", ""),
+        ("from acme.patches import one\nfrom .patches import one\n", ""),
+        ("import importlib\nfrom acme.patches import one\nimportlib.reload(one)\n", "acme/user.py:3"),
+        ("from importlib import reload\nimport acme.patches.one\nreload(acme.patches.one)\n", "acme/user.py:3"),
+        ("import importlib\nfrom acme.patches import one\nimportlib.reload(acme.two)\n", ""),
+        ("from acme.patches import one\nfrom patches import one\n", "acme/user.py:2"),
+        ("import patches.one as one\n", "acme/user.py:1"),
+        ("import one (", ""),
+    ],
+)
+def test_a_file_runs_again_where_the_project_reloads_it_or_has_it_by_two_names(
+    tmp_path: Path, text: str, line: str
+) -> None:
+    path = made(tmp_path, "acme/__init__.py", "acme/patches/__init__.py", "acme/patches/one.py")
+    made(tmp_path, "acme/user.py", text=text)
+    assert what_runs_again(path, "acme.patches.one", str(tmp_path)) == line
+
+
+def test_a_module_with_the_name_of_another_is_not_it(tmp_path: Path) -> None:
+    path = made(tmp_path, "acme/__init__.py", "acme/logging.py")
+    made(tmp_path, "acme/user.py", text="import logging\nimport pytest.logging\n")
+    assert what_runs_again(path, "acme.logging", str(tmp_path)) == ""
+
+
+def test_a_file_in_no_package_runs_again_where_a_file_beside_it_reloads_it(tmp_path: Path) -> None:
+    path = made(tmp_path, "one.py")
+    assert what_runs_again(path, None, str(tmp_path)) == ""
+    made(tmp_path, "two.py", text="import importlib, one\nimportlib.reload(one)\n")
+    assert what_runs_again(path, None, str(tmp_path)) == "two.py:2"
