@@ -6,7 +6,8 @@ A replacement is noted in whatever way it is written; setting an option of a con
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
@@ -129,19 +130,34 @@ def _version(release: Release) -> str:
     return release.version
 
 
-def own_value(own: OwnName, state: State) -> Value:
+def own_value(own: OwnName, state: State, *, called: bool = False) -> Value:
     """What a name of another file of the project stands for; nothing of that file is noted.
 
-    A function is read for its value only. What says nothing of torch stays a name: its spelling may tell.
+    A function is read for its value only, and where it is `called` the call is what is asked. What says nothing of
+    torch stays a name: its spelling may tell.
     """
     known, key = state.own, (own.file, own.name, state.release.version)
     if known is None:
         return External(dotted=own.dotted)
-    known.asked.add(own)
     if key not in known.values:
         known.values[key] = External(dotted=own.dotted)  # where a circle of imports ends
-        known.values[key] = _own_value(own, known, state)
-    return known.values[key]
+        with apart(known, state.release):
+            known.values[key] = _own_value(own, known, state)
+    value = known.values[key]
+    if not (called and isinstance(value, OwnFunction)):
+        known.asked.add(own)
+    return value
+
+
+@contextmanager
+def apart(files: OwnFiles, release: Release) -> Iterator[None]:
+    """What is asked meanwhile is not asked by the file that is read: it asks for what came of it."""
+    asked, questions = files.asked, release.asked
+    files.asked, release.asked = set(), None
+    try:
+        yield
+    finally:
+        files.asked, release.asked = asked, questions
 
 
 def same_own_values(own: Iterable[OwnName], files: OwnFiles, first: Release, second: Release) -> bool:
@@ -175,7 +191,7 @@ def _own_value(own: OwnName, files: OwnFiles, state: State) -> Value:
     scope = _own_scope(own.file, files, state)
     value = scope.names.get(own.name) if scope is not None else None
     if isinstance(value, LocalFunction):
-        return OwnFunction(function=value)
+        return OwnFunction(function=value, own=own)
     if isinstance(value, OwnName):
         return own_value(value, state)
     if value is not None and not isinstance(value, LocalClass):
@@ -198,7 +214,11 @@ def _own_scope(file: Path, files: OwnFiles, state: State) -> Scope | None:
         return None
     if key not in files.scopes:
         scope = files.scopes[key] = Scope(file=file)
-        execute_block(tree.body, State(release=state.release, own=files, scope=scope))
+        files.unfinished += 1
+        try:
+            execute_block(tree.body, State(release=state.release, own=files, scope=scope))
+        finally:
+            files.unfinished -= 1
     return files.scopes[key]
 
 

@@ -6,26 +6,27 @@ What `hasattr`, `setattr`, `mock.patch`, `config.patch` and version helpers mean
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Callable
 from dataclasses import replace
-from functools import lru_cache
 from typing import Any
 
 from patchgate.lint.index.records import Function
+from patchgate.lint.index.release import Release
 from patchgate.lint.index.signatures import misfit
 from patchgate.lint.interpret.bindings import (
     attribute,
     define_by_call,
     dotted_value,
     note_reference,
+    own_value,
     promised_by,
     rebind,
     version_spellings,
 )
+from patchgate.lint.interpret.inlining import inline, value_of_own_call
 from patchgate.lint.interpret.option_tables import changed_table, note_passed_options, note_patched_options
-from patchgate.lint.interpret.references import Call, Comparison, Presence, Reachability, Span, Usage
-from patchgate.lint.interpret.state import State, execute_block, read
+from patchgate.lint.interpret.references import Call, Comparison, Presence, Reachability, Span
+from patchgate.lint.interpret.state import State, read
 from patchgate.lint.interpret.torch_names import callable_behind, covered, has_module, look_up, returned
 from patchgate.lint.interpret.values import (
     PRESENCE,
@@ -37,7 +38,7 @@ from patchgate.lint.interpret.values import (
     LocalFunction,
     Method,
     OwnFunction,
-    Scope,
+    OwnName,
     Symbol,
     Unknown,
     Value,
@@ -55,6 +56,7 @@ from patchgate.lint.interpret.version_gates import (
     call_method,
     fold,
     pure_function,
+    spellings,
     traps_of_helper,
 )
 
@@ -65,12 +67,6 @@ _METADATA = frozenset({"importlib.metadata.version", "importlib_metadata.version
 _SIGNATURES = frozenset({"inspect.signature", "inspect.getfullargspec", "inspect.getargspec"})
 # What else asks how torch is made.
 _ASKING = frozenset({"callable", "dir", "vars"})
-# A function of the patch is read for its value only where it is as small as version helpers are.
-_MAX_INLINED = 3
-_MAX_INLINED_NODES = 120
-# One that is smaller than this may return a constant; a longer one must speak of versions, checks or constants.
-_PLAIN_NODES = 16
-_TELLING = re.compile(r"(?i:version|torch|triton|hasattr|signature|spec)|^_?(is|has|supports?)_|^_?[A-Z][A-Z0-9_]+$")
 
 
 @read.register(ast.Call)
@@ -105,8 +101,7 @@ def read_call(node: ast.Call, state: State) -> Value:
         case Method():
             value = _call_method(callee, arguments, keywords)
         case LocalFunction() | OwnFunction():
-            function = callee.function if isinstance(callee, OwnFunction) else callee
-            value = _call_local(node, function, arguments, keywords, state)
+            value = _call_local(node, callee, arguments, keywords, state)
         case External():
             value = _call_external(node, callee, arguments, state)
     # What is computed from the version, or from what torch has, is no more known than they are.
@@ -117,6 +112,8 @@ def read_call(node: ast.Call, state: State) -> Value:
 def _callee(node: ast.expr, state: State) -> Value:
     """What is called. A function of the patch that is called in a `try` fails there, and nowhere else."""
     value = state.scope.lookup(node.id) if isinstance(node, ast.Name) and node.id not in state.scope.narrowed else None
+    if isinstance(value, OwnName):
+        return own_value(value, state, called=True)
     if not isinstance(value, LocalFunction):
         return read(node, state)
     state.use(value, called=True)
@@ -274,12 +271,20 @@ def _call_version_helper(
     texts = [each for each in given if each is not None]
     if not texts or len(texts) != len(arguments):
         return Unknown(frozenset({VERSION}))
-    try:
-        values = tuple(attempt(helper(*texts), each) for each in version_spellings(state))
-    except (NotKnown, TypeError):
+    values = state.release.ask(_answers_of_helper, helper, *texts)
+    if values is None:
         return Unknown(frozenset({VERSION}))
     _note_traps(node, values, state)
     return Known(values=values, because=frozenset({VERSION}))
+
+
+def _answers_of_helper(
+    release: Release, helper: Callable[..., Callable[[str], bool]], *texts: str
+) -> tuple[Any, ...] | None:
+    try:
+        return tuple(attempt(helper(*texts), each) for each in spellings(release.version))
+    except (NotKnown, TypeError):
+        return None
 
 
 def _note_traps(node: ast.Call, values: tuple[Any, ...], state: State) -> None:
@@ -293,75 +298,27 @@ def _note_traps(node: ast.Call, values: tuple[Any, ...], state: State) -> None:
 
 
 def _call_local(
-    node: ast.Call, callee: LocalFunction, arguments: list[Value], keywords: dict[str | None, Value], state: State
+    node: ast.Call,
+    callee: LocalFunction | OwnFunction,
+    arguments: list[Value],
+    keywords: dict[str | None, Value],
+    state: State,
 ) -> Value:
-    value = _inline(callee, arguments, keywords, state)
+    if isinstance(callee, OwnFunction):
+        value, promised = value_of_own_call(callee, arguments, keywords, state)
+        function = callee.function
+    else:
+        value, promised, function = inline(callee, arguments, keywords, state), None, callee
     if isinstance(value, Known):
         if VERSION in value.because:
             _note_traps(node, value.values, state)
         return value
-    helper = HELPERS.get(getattr(callee.node, "name", ""))
+    helper = HELPERS.get(getattr(function.node, "name", ""))
     if helper is not None and not keywords:
         return _call_version_helper(node, helper, arguments, state)
-    promised = promised_by(getattr(callee.node, "returns", None), replace(state, scope=callee.scope))
+    if promised is None:
+        promised = promised_by(getattr(function.node, "returns", None), replace(state, scope=function.scope))
     return promised if promised != UNKNOWN else unknown(value)
-
-
-def _inline(function: LocalFunction, arguments: list[Value], keywords: dict[str | None, Value], state: State) -> Value:
-    """What a small function of the patch returns, when only the torch version decides it."""
-    node = function.node
-    if state.inlined >= _MAX_INLINED or isinstance(node, (ast.Lambda, ast.AsyncFunctionDef)):
-        return UNKNOWN
-    if not _may_tell(node) or len(arguments) > len(node.args.args):
-        return UNKNOWN
-    inner = replace(
-        state,
-        scope=Scope(parent=function.scope),
-        usage=Usage(),
-        returned=[],
-        reachability=Reachability.REACHABLE,
-        attempt=None,
-        inlined=state.inlined + 1,
-    )
-    _assign_arguments(node.args, arguments, keywords, inner, replace(inner, scope=function.scope))
-    execute_block(node.body, inner)
-    results = inner.returned
-    if results and all(result == results[0] for result in results):
-        return results[0]
-    return unknown(*results, because=frozenset({VERSION}) if inner.usage.gates else frozenset())
-
-
-def _assign_arguments(
-    parameters: ast.arguments,
-    arguments: list[Value],
-    keywords: dict[str | None, Value],
-    inner: State,
-    outside: State,
-) -> None:
-    """What the parameters of a function stand for in one call: what is passed, else their defaults."""
-    positional = [*parameters.posonlyargs, *parameters.args]
-    last = positional[len(positional) - len(parameters.defaults) :]
-    defaults = [*zip(last, parameters.defaults, strict=True)]
-    defaults += [
-        (each, value) for each, value in zip(parameters.kwonlyargs, parameters.kw_defaults, strict=True) if value
-    ]
-    for each in (*positional, *parameters.kwonlyargs):
-        inner.scope.assign(each.arg, keywords.get(each.arg, UNKNOWN))
-    for each, default in defaults:
-        if each.arg not in keywords:
-            inner.scope.assign(each.arg, read(default, outside))
-    for each, value in zip(positional, arguments, strict=False):
-        inner.scope.assign(each.arg, value)
-
-
-@lru_cache(maxsize=4096)
-def _may_tell(function: ast.AST) -> bool:
-    """Whether a function is as small as version helpers are, and returns what may come from one; asked often."""
-    nodes = list(ast.walk(function))
-    if len(nodes) > _MAX_INLINED_NODES or not any(isinstance(node, ast.Return) and node.value for node in nodes):
-        return False
-    names = (getattr(node, "id", None) or getattr(node, "attr", None) or "" for node in nodes)
-    return len(nodes) < _PLAIN_NODES or any(_TELLING.search(name) for name in names)
 
 
 def _call_torch(node: ast.Call, callee: Symbol, state: State) -> Value:

@@ -39,6 +39,8 @@ class OwnFiles:
     values: dict[tuple[Path, str, str], Value] = field(default_factory=dict)
     #: The names that were followed since somebody emptied it.
     asked: set[OwnName] = field(default_factory=set)
+    #: How many top levels are being read: what they came to is not to be relied on meanwhile.
+    unfinished: int = 0
 
     def file_of(self, module: str, level: int, importer: Path) -> Path | None:
         """The file that `from ..module import` means in `importer`; None for what is not of the project."""

@@ -108,9 +108,10 @@ class LocalFunction:
 
 @dataclass(frozen=True, kw_only=True)
 class OwnFunction:
-    """A function of another file of the project: it is read for its value only."""
+    """A function of another file of the project, and where it is: it is read for its value only."""
 
     function: LocalFunction
+    own: OwnName
 
 
 @dataclass(eq=False)

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import ast
 from pathlib import Path
+from typing import Any
 
 import pytest
 from toytorch import TORCHES, codes, found
 
 from patchgate.lint.findings import Severity
+from patchgate.lint.index.release import Release
+from patchgate.lint.interpret.references import Usage
+from patchgate.lint.interpret.statements import interpret
 from patchgate.lint.run import lint
 
 GATES = """
@@ -130,3 +135,17 @@ def test_a_mark_on_a_function_does_not_run_it() -> None:
     guard = f"def g(target):\n    {test}\n        return\n    target.f = f\n"
     assert codes(f"import torch._inductor.ir\n{body}{guard}") == []
     assert codes(f"import torch._inductor.ir\n{body}{guard.replace('bool', 'object')}") == ["PG110"]
+
+
+def test_releases_with_the_same_answers_of_a_check_share_a_reading(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def read(tree: ast.Module, release: Release, *rest: Any) -> Usage:
+        seen.append(release.version)
+        return interpret(tree, release, *rest)
+
+    monkeypatch.setattr("patchgate.lint.run.interpret", read)
+    for bound, expected in (("2.9", ["2.10.0"]), ("2.12", ["2.10.0", "2.13.0"])):
+        seen: list[str] = []
+        red(tmp_path, f"from ..gates import compared\nif compared('<', '{bound}'):", "    pass")
+        assert seen == expected
