@@ -59,9 +59,8 @@ def ask_new_interpreter(context: CheckContext, at: Instance) -> Iterable[Verdict
     claimed = [effect.partition(" ") for effect in patch.claims.effects]
     variables = [name for kind, _, name in claimed if kind == "environment" and name]
     names = applied["changed"]
-    answer = context.ask(
-        torch, "new interpreter", SIMULATED, patch=patch, compiles=_CASES, names=names, variables=variables
-    )
+    about = {"version": torch, "names": names, "variables": variables}
+    answer = context.ask(torch, "new interpreter", SIMULATED, patch=patch, compiles=_CASES, **about)
     return judge_new_interpreter(at.case, patch, applied, answer)
 
 

@@ -156,6 +156,7 @@ class InspectSurface(ReadPatch, Loading):
 
 class RunAnew(ReadPatch, Loading):
     profile: Profile
+    version: str  #: Torch's, as the patch sees it.
     names: list[str]  #: What the patch changes in a process that has loaded the whole compiler.
     variables: list[str]  #: Environment variables that the patch claims to set.
 

@@ -11,6 +11,7 @@ from dataclasses import replace
 import pytest
 
 from patchgate.inputs.devices import load_profile
+from patchgate.model.paths import PACKAGE
 from patchgate.model.records import Cause
 from patchgate.model.serialization import failure_of
 from patchgate.runner.run import Limits
@@ -36,7 +37,7 @@ def apply(torch, runner, tmp_path):
         path = tmp_path / "patch.py"
         path.write_text(source)
         limited = replace(runner, limits=Limits(seconds=seconds, bytes=runner.limits.bytes))
-        return limited.ask(torch, "apply", patch=str(path), version=torch, profile=load_profile("h200"))
+        return limited.ask(torch, "apply", patch=str(path), targets=[], version=torch, profile=load_profile("h200"))
 
     return ask
 
@@ -79,6 +80,13 @@ def test_bytecode_is_written_by_the_server_and_not_by_a_patch(torch, apply, tmp_
     assert os.path.isfile(cached)
     apply(f"import sys\nsys.path.insert(0, {str(tmp_path)!r})\nimport beside", seconds=60)
     assert not list(tmp_path.rglob("*.pyc"))
+
+
+def test_a_new_interpreter_has_nothing_of_the_compiler_loaded_before_a_patch(torch, run):
+    tell = "import sys, torch, patchgate.probe.patch.new_interpreter; print('torch._inductor.config' in sys.modules)"
+    environment = {"PYTHONPATH": str(PACKAGE.parent), "PATH": os.environ["PATH"]}
+    ended = subprocess.run([run.rows[torch], "-c", tell], env=environment, capture_output=True, text=True)
+    assert ended.stdout == "False\n", ended.stderr
 
 
 def test_what_a_patch_leaves_running_ends_with_it(apply, tmp_path):

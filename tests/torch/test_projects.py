@@ -71,7 +71,7 @@ EXPECTED = {
 
 def applied(runner: Runner, torch: str, file: str, question: str = "apply", **more: Any) -> dict[str, Any]:
     how = loading(load_patch(PROJECTS / file)) | more
-    asked = {"targets": []} if question == "surface" else {"version": torch}
+    asked = {"targets": []} | ({} if question == "surface" else {"version": torch})
     return runner.ask(torch, question, profile=load_profile("h200"), **how, **asked)
 
 

@@ -11,7 +11,7 @@ from collections.abc import Collection
 from typing import Any
 
 from patchgate.probe.patch.load import run_patch
-from patchgate.probe.patch.snapshot import take_snapshot
+from patchgate.probe.patch.snapshot import OPERATORS, take_snapshot
 from patchgate.probe.protocol import Loading
 
 _ABSENT = object()
@@ -31,7 +31,8 @@ def run_subset(path: str, kept: Collection[str], how: Loading) -> None:
     run_patch(path, how, "patchgate_subset")
     after = take_snapshot()
     # Entries of containers first: reverting the container itself would lose those that stay.
-    for dotted in sorted(before.keys() & after.keys(), key=lambda name: not name.endswith("[]")):
+    # What is registered with C++ stays.
+    for dotted in sorted(before.keys() & after.keys() - {OPERATORS}, key=lambda name: not name.endswith("[]")):
         old, new = before[dotted], after[dotted]
         for key in {**old, **new}:
             was, now = old.get(key, _ABSENT), new.get(key, _ABSENT)

@@ -21,7 +21,7 @@ from torch.utils._config_module import ConfigModule
 from patchgate.probe.patch.branch_coverage import lines_that_can_run
 from patchgate.probe.patch.line_coverage import LinesRun, tracing
 from patchgate.probe.patch.load import run_patch
-from patchgate.probe.patch.snapshot import changes, take_snapshot
+from patchgate.probe.patch.snapshot import changes, resolve, take_snapshot
 from patchgate.probe.patch.torch_imports import torch_imports_added_to
 from patchgate.probe.protocol import Finding, InspectSurface, Stage, Surface
 from patchgate.probe.simulate.fake_device import fake_device
@@ -109,23 +109,6 @@ def _means(target: tuple[Any, str], changed: tuple[Any, str] | None) -> bool:
 
 def _static(owner: Any, name: str) -> Any:
     return inspect.getattr_static(owner, name, None)
-
-
-def resolve(dotted: str) -> Any:
-    """The object behind a dotted name. Raises LookupError with the first part that is missing."""
-    parts = dotted.split(".")
-    for length in range(len(parts), 0, -1):
-        try:
-            value: Any = importlib.import_module(".".join(parts[:length]))
-        except ImportError:
-            continue
-        for depth, part in enumerate(parts[length:], length):
-            try:
-                value = inspect.getattr_static(value, part) if inspect.isclass(value) else getattr(value, part)
-            except AttributeError:
-                raise LookupError(".".join(parts[: depth + 1])) from None
-        return value
-    raise LookupError(parts[0])
 
 
 def _finding(

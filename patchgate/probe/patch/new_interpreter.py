@@ -18,9 +18,8 @@ from unittest import mock
 import torch
 
 from patchgate.probe.patch.env_vars import why_without_effect
-from patchgate.probe.patch.live_api import resolve
-from patchgate.probe.patch.load import run_patch
-from patchgate.probe.patch.snapshot import Changes, changes, take_snapshot
+from patchgate.probe.patch.load import faked_version, run_patch
+from patchgate.probe.patch.snapshot import Changes, changes, resolve, take_snapshot
 from patchgate.probe.patch.torch_imports import torch_imports_added_to
 from patchgate.probe.process.reply import exception_failure, exit_failure
 from patchgate.probe.protocol import Effect, Failure, RunAnew, RunAnewResult, Stage
@@ -52,6 +51,7 @@ def _run(request: RunAnew) -> RunAnewResult:
             stack.enter_context(mock.patch.object(torch.cuda, name, function))
         if is_cpu_only():
             stack.enter_context(as_built_for_cuda())
+        stack.enter_context(faked_version(request["version"]))
         stack.enter_context(torch_imports_added_to(before))
         environment = dict(os.environ)
         sys.addaudithook(recorder.audit)

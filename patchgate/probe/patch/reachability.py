@@ -17,8 +17,8 @@ from typing import Any
 
 import torch
 
-from patchgate.probe.patch.live_api import covered_names, resolve
-from patchgate.probe.patch.snapshot import Changes, Snapshot, imported_tables, is_saved_original, with_wrapped
+from patchgate.probe.patch.live_api import covered_names
+from patchgate.probe.patch.snapshot import Changes, Snapshot, imported_tables, is_saved_original, resolve, with_wrapped
 
 
 def holders(changes: Changes, after: Snapshot) -> dict[str, list[str]]:

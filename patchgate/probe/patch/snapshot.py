@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import importlib
 import inspect
 import re
 import sys
@@ -38,13 +39,30 @@ _BOOKKEEPING = {
     "torch.ops._dir",
 }
 # Every operator that there is, by `namespace::name`.
-_OPERATORS = "torch.ops[]"
+OPERATORS = "torch.ops[]"
 _ABSENT = object()
 
 #: Dotted name of a module, class or container (`name[]`) -> its attributes or items.
 Snapshot = dict[str, dict[Any, Any]]
 #: Dotted name -> (object before, object after); None where there was none.
 Changes = dict[str, tuple[Any, Any]]
+
+
+def resolve(dotted: str) -> Any:
+    """The object behind a dotted name. Raises LookupError with the first part that is missing."""
+    parts = dotted.split(".")
+    for length in range(len(parts), 0, -1):
+        try:
+            value: Any = importlib.import_module(".".join(parts[:length]))
+        except ImportError:
+            continue
+        for depth, part in enumerate(parts[length:], length):
+            try:
+                value = inspect.getattr_static(value, part) if inspect.isclass(value) else getattr(value, part)
+            except AttributeError:
+                raise LookupError(".".join(parts[: depth + 1])) from None
+        return value
+    raise LookupError(parts[0])
 
 
 def _owners() -> Iterator[tuple[str, Any]]:
@@ -63,7 +81,7 @@ def _owners() -> Iterator[tuple[str, Any]]:
 def take_snapshot() -> Snapshot:
     """Every attribute of every owner, and one level into module-level dicts, lists and sets."""
     operators = {name: name for name in torch._C._dispatch_get_all_op_names()}
-    taken: Snapshot = {_MODULES: {}, _OPERATORS: operators}
+    taken: Snapshot = {_MODULES: {}, OPERATORS: operators}
     for dotted, owner in _owners():
         attributes = {key: value for key, value in vars(owner).items() if key not in _IGNORED}
         taken[dotted] = attributes
@@ -107,7 +125,7 @@ def changes(before: Snapshot, after: Snapshot) -> Changes:
 
 def defined_operators(before: Snapshot, after: Snapshot) -> list[str]:
     """The operators that are in the second snapshot only, as `namespace::name`."""
-    return sorted({name.partition(".")[0] for name in after[_OPERATORS].keys() - before[_OPERATORS].keys()})
+    return sorted({name.partition(".")[0] for name in after[OPERATORS].keys() - before[OPERATORS].keys()})
 
 
 def _entry(key: Any, was: Any, now: Any) -> str:
@@ -123,7 +141,7 @@ def _without_aliases(before: Snapshot, after: Snapshot) -> Iterator[str]:
     """The names of both snapshots; of a registry under many names only one, that of the module that assigns it."""
     registries: dict[int, list[str]] = {}
     for dotted in before.keys() & after.keys():
-        if dotted == _OPERATORS:
+        if dotted == OPERATORS:
             continue
         if not dotted.endswith("[]") or dotted == _MODULES:
             yield dotted
