@@ -14,7 +14,7 @@ from patchgate.checks.codes import every_code
 from patchgate.inputs.structure import Invalid, Key, KeyPath, declare_keys, list_of, one_of, read_string
 from patchgate.inputs.toml import load_toml_record
 from patchgate.lint.rules import CODES
-from patchgate.model.paths import shown
+from patchgate.model.paths import display_path
 from patchgate.model.versions import parse_range
 
 NAME = "corpus.toml"
@@ -122,7 +122,7 @@ def load_case(folder: Path) -> CorpusCase:
 def _place(folder: Path, text: str, path: KeyPath = ()) -> str:
     """file:line of the one line below `folder` that holds `text`. Raises Invalid at `path` for none or several."""
     found = [
-        f"{shown(file)}:{number}"
+        f"{display_path(file)}:{number}"
         for file in sorted(folder.glob("patch.*"))
         for number, line in enumerate(file.read_text(encoding="utf-8").splitlines(), 1)
         if text in line

@@ -17,7 +17,7 @@ from benchmarks.corpus.render import as_markdown, as_text, line_of_score
 from benchmarks.corpus.session import judge_cases, open_session, started_servers
 from patchgate.cli.options import AT_LEAST_1, rows_of
 from patchgate.model.files import write_atomically
-from patchgate.model.paths import CORPUS, shown
+from patchgate.model.paths import CORPUS, display_path
 
 
 @click.command()
@@ -61,7 +61,7 @@ def corpus(
     click.echo(as_text(scores, list(pythons), time.monotonic() - started, name))
     if write:
         write_atomically(write, as_markdown(scores, list(pythons), name))
-        click.echo(f"wrote {shown(write)}")
+        click.echo(f"wrote {display_path(write)}")
     changes = integrity.changes(every_byte=every_byte)
     click.echo("\n".join(changes) or "torch is as it was installed, " + ("every byte" if every_byte else "every file"))
     raise SystemExit(int(bool(changes) or any(not score.settled for score in scores)))

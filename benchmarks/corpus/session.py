@@ -25,7 +25,7 @@ from patchgate.inputs.workloads import workloads_with
 from patchgate.lint.findings import Severity
 from patchgate.lint.index.release import Release, load, releases
 from patchgate.lint.run import lint
-from patchgate.model.paths import shown
+from patchgate.model.paths import display_path
 from patchgate.model.records import Case, Colour, Kind, Verdict
 from patchgate.model.serialization import from_dict, to_dict
 from patchgate.runner.cache import Cache
@@ -87,7 +87,7 @@ class CorpusSession:
     def _context(self, case: CorpusCase) -> CheckContext:
         limits = replace(self.runner.limits, seconds=case.seconds)
         folder = Path(self.runner.artifacts).parent
-        shelf = str(self.runner.shelf.folder) if self.runner.shelf else None
+        shared_cache = str(self.runner.shared_cache.folder) if self.runner.shared_cache else None
         path = Path(case.folder)
         run = Run(
             folder=str(folder),
@@ -96,7 +96,7 @@ class CorpusSession:
             rows=self.rows,
             others=case.others,
             limits=limits,
-            shelf=shelf,
+            shared_cache=shared_cache,
         )
         return CheckContext(
             run, load_patch(path), workloads_with(path, run.project), replace(self.runner, limits=limits)
@@ -116,7 +116,7 @@ class CorpusSession:
 def _add_places(red: Places, verdicts: list[Verdict]) -> None:
     for verdict in verdicts:
         if verdict.colour is Colour.RED:
-            red.setdefault(verdict.code, set()).update([shown(verdict.where)] if verdict.where else [])
+            red.setdefault(verdict.code, set()).update([display_path(verdict.where)] if verdict.where else [])
 
 
 @contextmanager
@@ -148,7 +148,7 @@ def open_session(settings: dict[str, Any]) -> CorpusSession:
         store=run.store,
         artifacts=folder / "gate" / "code",
         limits=Limits(),
-        shelf=Cache(folder / "unpatched"),
+        shared_cache=Cache(folder / "unpatched"),
     )
     return CorpusSession(settings["rows"], runner, [load(version) for version in releases()])
 

@@ -22,7 +22,7 @@ from patchgate.lint.interpret.references import Presence
 from patchgate.lint.interpret.statements import interpret
 from patchgate.lint.rules import missing_target
 from patchgate.lint.rules.missing_name import missing_references
-from patchgate.model.paths import shown
+from patchgate.model.paths import display_path
 from patchgate.model.records import Case, Code, Kind, Patch, Verdict
 from patchgate.model.serialization import failure_of
 
@@ -164,6 +164,6 @@ def judge_api(
         spared = code in _NAMES and (line, finding["subject"].rpartition(".")[2]) in unneeded
         if kind is Kind.REGRESSED and (spared or (code != "PG102" and not is_claimed(patch, case.torch))):
             kind = Kind.NOTE
-        place = f"{shown(patch.path)}:{line}" if line else where
+        place = f"{display_path(patch.path)}:{line}" if line else where
         item, _, fact = finding["subject"].partition(" ")
         yield verdict(code, kind, case, fact, finding["expected"], finding["actual"], place, item=item)

@@ -12,7 +12,7 @@ from packaging.specifiers import SpecifierSet
 
 from patchgate.checks import registry
 from patchgate.checks.blame import Fault, fault_of
-from patchgate.model.paths import shown
+from patchgate.model.paths import display_path
 from patchgate.model.records import Case, Code, Command, Failure, Kind, Patch, Verdict
 
 FAMILY = "gate"
@@ -41,7 +41,7 @@ def replaced_names(patch: Patch, answer: Mapping[str, Any]) -> list[str]:
 
 def does_not_run(case: Case, failure: Failure, patch: Patch, again: Command) -> Verdict:
     """PG210, or PG905 when it was the machine that failed."""
-    place = shown(failure.where) if failure.where else shown(patch.path)
+    place = display_path(failure.where) if failure.where else display_path(patch.path)
     actual = f"{failure.cause.value}: {failure.signature}"
     if fault_of(None, failure) is Fault.MACHINE:
         return verdict("PG905", Kind.INFRA, case, "", "the module runs", actual, place, item="run")
@@ -63,7 +63,7 @@ def _advice(failure: Failure, patch: Patch) -> str:
     missing = re.search(r"^ModuleNotFoundError: No module named '([\w.]+)'", failure.signature)
     if missing is None or missing[1].split(".")[0] in ("torch", "triton"):
         return "mend it"
-    manifest = shown(patch.manifest or Path(patch.path).with_suffix(".toml"))
+    manifest = display_path(patch.manifest or Path(patch.path).with_suffix(".toml"))
     return (
         "if it is the project's, or needed: `path`, `requires` or `install` in the project's table; if not:"
         f' stubs = ["{missing[1]}"] in {manifest}'

@@ -13,7 +13,7 @@ from patchgate.checks import registry
 from patchgate.checks.blame import Fault, fault_of
 from patchgate.checks.context import CheckContext
 from patchgate.checks.registry import Instance, check
-from patchgate.model.paths import shown
+from patchgate.model.paths import display_path
 from patchgate.model.records import Case, Code, Kind, Patch, Verdict
 from patchgate.model.serialization import Answer, failure_of
 
@@ -171,7 +171,7 @@ def judge_failure(case: Case, answers: Mapping[str, Answer]) -> Verdict | None:
 
 def judge_cache(case: Case, patch: Patch, answers: Mapping[str, Answer]) -> list[Verdict]:
     """PG701 to PG705, by the code that ran and never by a counter alone."""
-    where = shown(patch.path)
+    where = display_path(patch.path)
     refused = {name: _bypassed(answers[name]["answers"]) for name in (UNPATCHED, PATCHED)}
     if refused[PATCHED] > refused[UNPATCHED]:
         expected = f"{refused[UNPATCHED]} graphs refused, as unpatched"

@@ -13,7 +13,7 @@ from patchgate.checks.cache import compile_cached
 from patchgate.checks.context import SIMULATED, CheckContext, Functions
 from patchgate.checks.holders import assignment_place
 from patchgate.checks.registry import Instance, check
-from patchgate.model.paths import shown
+from patchgate.model.paths import display_path
 from patchgate.model.records import Case, Code, Kind, Observation, Patch, Verdict
 from patchgate.model.serialization import failure_of, ran_of
 
@@ -127,9 +127,9 @@ def _uncovered(case: Case, patch: Patch, functions: Functions, observed: Sequenc
         untaken = [outcome for outcome in untaken if outcome not in taken]
         if never:
             actual = f"lines {', '.join(map(str, never))} never ran in {len(observed)} workloads: add a workload"
-            place = f"{shown(patch.path)}:{never[0]}"
+            place = f"{display_path(patch.path)}:{never[0]}"
             yield verdict("PG805", Kind.NOTE, case, fact, "all run", actual, place, item="lines")
         if untaken:
             actual = f"{', '.join(f'line {line} was never {word}' for line, word in untaken)}: add a workload"
-            place = f"{shown(patch.path)}:{untaken[0][0]}"
+            place = f"{display_path(patch.path)}:{untaken[0][0]}"
             yield verdict("PG807", Kind.NOTE, case, fact, "all taken", actual, place, item="branches")

@@ -10,7 +10,7 @@ from patchgate.checks.blame import Fault, failure_text, fault_of
 from patchgate.checks.context import SIMULATED, CheckContext
 from patchgate.checks.registry import Instance, check
 from patchgate.model.budgets import budget_of, judge_change, show_budget
-from patchgate.model.paths import shown
+from patchgate.model.paths import display_path
 from patchgate.model.records import Case, Code, Kind, Patch, Verdict
 from patchgate.model.serialization import Answer, failure_of
 from patchgate.model.statistics import CONFIDENCE, Round, ratio_interval
@@ -93,7 +93,7 @@ def judge_calls(case: Case, patch: Patch, unpatched: Answer, patched: Answer, co
     failures = failure_of(unpatched), failure_of(patched)
     budget = budget_of(patch.claims, METRIC)
     expected = f'Python calls of one compile within {METRIC} = "{show_budget(budget)}"'
-    where = shown(patch.manifest or patch.path)
+    where = display_path(patch.manifest or patch.path)
     fault = fault_of(*failures)
     if fault is Fault.PATCH:  # the kernels check holds it against the patch
         return verdict("PG608", Kind.UNMEASURED, case, "", expected, failure_text(*failures), where)

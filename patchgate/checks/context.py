@@ -16,7 +16,7 @@ from patchgate.inputs.golden import load_golden
 from patchgate.inputs.toml import line_of
 from patchgate.inputs.workloads import OPTIONS
 from patchgate.model.errors import UsageError
-from patchgate.model.paths import WORKLOADS, shown
+from patchgate.model.paths import WORKLOADS, display_path
 from patchgate.model.records import Case, Observation, Patch, Workload
 from patchgate.model.serialization import Answer
 from patchgate.runner.cache import Cache
@@ -68,9 +68,9 @@ class CheckContext:
     def manifest_location(self, key: str) -> str:
         """file:line of a key of the manifest, or of the patch when it has none."""
         if self.patch.manifest is None:
-            return f"{shown(self.patch.path)}:1"
+            return f"{display_path(self.patch.path)}:1"
         text = Path(self.patch.manifest).read_text(encoding="utf-8")
-        return f"{shown(self.patch.manifest)}:{line_of(text, (key,))}"
+        return f"{display_path(self.patch.manifest)}:{line_of(text, (key,))}"
 
     def sentinel(self, torch: str, device: str) -> Answer:
         """The facts of a tiny case, and those that it must have."""
@@ -125,11 +125,11 @@ class CheckContext:
         """As `ask`. What torch answers without the patch is kept by content, where runs share a cache."""
         asked = partial(self.ask, torch, question, device, workload=workload, patch=patch, compiles=compiles, **more)
         profile = self.run.profile(device)
-        if patch is not None or profile["kind"] == "real" or not self.run.shelf:
+        if patch is not None or profile["kind"] == "real" or not self.run.shared_cache:
             return asked()
         request = {"do": question, **request_for(workload, profile, patch), **more}
         key = answer_key(request, self.runner.identities[torch])
-        cache, outputs = Cache(Path(self.run.shelf)), Path(more["outputs"]) if "outputs" in more else None
+        cache, outputs = Cache(Path(self.run.shared_cache)), Path(more["outputs"]) if "outputs" in more else None
         known = cache.load(key, outputs) if key else None
         if known is not None:
             return known

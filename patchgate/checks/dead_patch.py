@@ -13,7 +13,7 @@ from patchgate.checks.application import is_claimed, replaced_names
 from patchgate.checks.context import SIMULATED, CheckContext
 from patchgate.checks.registry import Instance, NothingToJudge, check
 from patchgate.inputs.split_patches import uncalled_installers
-from patchgate.model.paths import shown
+from patchgate.model.paths import display_path
 from patchgate.model.records import Case, Code, Command, Kind, Patch, Verdict
 from patchgate.model.serialization import failure_of
 
@@ -65,7 +65,7 @@ def _parts(context: CheckContext, case: Case, together: Answers) -> Iterator[Ver
 def judge_part(case: Case, part: Patch, alone: Answers, together: Answers) -> Verdict:
     """PG811 for what the other calls take back, PG221 for a call that changes nothing; by release, as `together`."""
     (call,) = part.claims.apply
-    say = partial(verdict, case=case, fact=call, where=f"{shown(part.path)}:1", item="parts")
+    say = partial(verdict, case=case, fact=call, where=f"{display_path(part.path)}:1", item="parts")
     ran = {torch: answer for torch, answer in alone.items() if "failure" not in answer}
     if not ran:
         failure = failure_of(dict(next(iter(alone.values()))))
@@ -104,7 +104,7 @@ def judge_changes(case: Case, patch: Patch, answers: Answers, inert: Sequence[st
         return verdict("PG211", Kind.PASS, case, "", expected, actual)
     uncalled = uncalled_installers(patch.source) if not patch.claims.apply else {}
     actual = f"nothing on {', '.join(answers)}"
-    place = f"{shown(patch.path)}:{next(iter(uncalled.values()), 1)}"
+    place = f"{display_path(patch.path)}:{next(iter(uncalled.values()), 1)}"
     calls = sorted({name for answer in answers.values() for name in answer["calls"]})
     if calls:
         actual += f" that can be seen; it calls {', '.join(calls)}"
@@ -114,5 +114,5 @@ def judge_changes(case: Case, patch: Patch, answers: Answers, inert: Sequence[st
     actual += f"; nothing in the file calls {', '.join(f'`{name}`' for name in uncalled)}"
     names = json.dumps([*uncalled]) if len(uncalled) > 1 else f'"{next(iter(uncalled))}"'
     advice = f"nothing calls its `apply`: name it in the manifest, `apply = {names}`; or call it at import"
-    commands = tuple(Command(name="gate", arguments=(f"{shown(patch.path)}::{name}",)) for name in uncalled)
+    commands = tuple(Command(name="gate", arguments=(f"{display_path(patch.path)}::{name}",)) for name in uncalled)
     return verdict("PG221", Kind.REGRESSED, case, "", expected, actual, place, advice=advice, commands=commands)

@@ -11,7 +11,7 @@ from patchgate.checks.application import does_not_run, is_claimed, replaced_name
 from patchgate.checks.context import SIMULATED, CheckContext
 from patchgate.checks.holders import assignment_place
 from patchgate.checks.registry import Instance, check
-from patchgate.model.paths import shown
+from patchgate.model.paths import display_path
 from patchgate.model.records import Case, Code, Kind, Patch, Verdict
 from patchgate.model.serialization import failure_of
 
@@ -187,4 +187,4 @@ def _effects(case: Case, patch: Patch, answer: Mapping[str, Any]) -> Iterator[Ve
 
 def effect_place(patch: Patch, effect: Mapping[str, Any]) -> str:
     """The line of the patch that has an effect."""
-    return f"{shown(patch.path)}:{effect['line'] or 1}"
+    return f"{display_path(patch.path)}:{effect['line'] or 1}"

@@ -12,7 +12,7 @@ from patchgate.checks import registry
 from patchgate.checks.context import CheckContext
 from patchgate.checks.parity import compared_sides, numeric_devices, outputs_of
 from patchgate.checks.registry import Instance, check
-from patchgate.model.paths import shown
+from patchgate.model.paths import display_path
 from patchgate.model.records import Case, Code, Kind, Numerics, Patch, Verdict
 from patchgate.model.serialization import Answer
 
@@ -64,4 +64,4 @@ def _pair(case: Case, patch: Patch, name: str, sides: Mapping[str, Mapping[str, 
     )
     if agrees:
         return verdict("PG503", Kind.PASS, case, name, expected, actual)
-    return verdict("PG507", Kind.REGRESSED, case, name, expected, actual, shown(patch.manifest or patch.path))
+    return verdict("PG507", Kind.REGRESSED, case, name, expected, actual, display_path(patch.manifest or patch.path))

@@ -15,7 +15,7 @@ from patchgate.checks.machine import judge_undeviced
 from patchgate.inputs.devices import profile_of
 from patchgate.inputs.golden import expectation, release_for
 from patchgate.model.facts import check_of, format_value, not_requested, value_in
-from patchgate.model.paths import shown
+from patchgate.model.paths import display_path
 from patchgate.model.records import Case, Code, Command, Expectation, FactValue, Kind, Observation, Verdict
 
 _ACCEPT = Command(name="accept", arguments=("--reason", "'...'"))
@@ -61,7 +61,7 @@ def fact_verdicts(context: CheckContext, check: str, case: Case, judge: Judge) -
             recorded_unpatched=expectation(golden, replace(case, torch=release, patch=None)),
             release=release,
             strict=context.run.strict_new,
-            advice=f"compare the generated code below {shown(context.run.folder)}/code",
+            advice=f"compare the generated code below {display_path(context.run.folder)}/code",
             commands=(
                 replace(context.run.accept, when="if the change is meant"),
                 replace(again, when="if not, correct the patch and type"),

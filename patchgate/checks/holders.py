@@ -9,7 +9,7 @@ from typing import Any
 from patchgate.checks import registry
 from patchgate.checks.context import SIMULATED, CheckContext
 from patchgate.checks.registry import Instance, check
-from patchgate.model.paths import shown
+from patchgate.model.paths import display_path
 from patchgate.model.records import Case, Code, Kind, Patch, Verdict
 
 FAMILY = "reach"
@@ -68,5 +68,5 @@ def assignment_place(patch: Patch, name: str) -> str:
     for text in (f".{last} = ", f'"{last}"', f"'{last}'", last):
         numbers = [number for number, line in enumerate(lines, 1) if text in line]
         if numbers:
-            return f"{shown(patch.path)}:{numbers[-1]}"
-    return f"{shown(patch.path)}:1"
+            return f"{display_path(patch.path)}:{numbers[-1]}"
+    return f"{display_path(patch.path)}:1"

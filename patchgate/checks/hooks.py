@@ -10,7 +10,7 @@ from patchgate.checks import registry
 from patchgate.checks.blame import Fault, failure_text, fault_of
 from patchgate.checks.context import CheckContext
 from patchgate.checks.registry import Instance, check
-from patchgate.model.paths import shown
+from patchgate.model.paths import display_path
 from patchgate.model.records import Case, Code, Kind, Patch, Verdict
 from patchgate.model.serialization import failure_of
 
@@ -56,7 +56,9 @@ def judge_hooks(
     lost = sorted(set(unpatched["called"]) - set(patched["called"]))
     for name in lost:
         actual = f"called {unpatched['called'][name]} times without the patch, never with it"
-        yield verdict("PG804", Kind.REGRESSED, case, name, "called", actual, f"{shown(patch.path)}:1", item="hook")
+        yield verdict(
+            "PG804", Kind.REGRESSED, case, name, "called", actual, f"{display_path(patch.path)}:1", item="hook"
+        )
     if not lost:
         actual = f"{len(unpatched['called'])} hooks are called as without it"
         yield verdict("PG806", Kind.PASS, case, "", "called", actual, item="hooks")

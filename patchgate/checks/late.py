@@ -10,7 +10,7 @@ from patchgate.checks.blame import fault_of
 from patchgate.checks.context import SIMULATED, CheckContext
 from patchgate.checks.registry import Instance, check
 from patchgate.model.facts import facts_with_compiles, format_value
-from patchgate.model.paths import shown
+from patchgate.model.paths import display_path
 from patchgate.model.records import Case, Code, Facts, Kind, Observation, Patch, Verdict
 from patchgate.model.serialization import fact_from, failure_of
 
@@ -54,7 +54,7 @@ def _compiled_before(context: CheckContext, case: Case) -> Observation:
 
 def judge_late(patch: Patch, unpatched: Observation, patched: Observation, late: Observation) -> Verdict:
     """PG821 where the facts are not those of the patch that was run first."""
-    case, place = late.case, f"{shown(patch.path)}:1"
+    case, place = late.case, f"{display_path(patch.path)}:1"
     fact, expected = case.name, "the facts of the patch that was run first"
     fault = fault_of(None, late.failure)
     if late.failure and fault:

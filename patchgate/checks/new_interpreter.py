@@ -13,7 +13,7 @@ from patchgate.checks.context import SIMULATED, CheckContext
 from patchgate.checks.effects import effect_place
 from patchgate.checks.holders import assignment_place
 from patchgate.checks.registry import Instance, NothingToJudge, check
-from patchgate.model.paths import shown
+from patchgate.model.paths import display_path
 from patchgate.model.records import Case, Code, Kind, Patch, Verdict
 from patchgate.model.serialization import failure_of
 
@@ -73,7 +73,7 @@ def judge_new_interpreter(
     if failure and fault:
         code = "PG905" if fault is Fault.MACHINE else "PG222"
         actual = f"{failure.cause.value}: {failure.signature}"
-        yield verdict(code, fault.kind, case, "", "the module runs", actual, failure.where or shown(patch.path))
+        yield verdict(code, fault.kind, case, "", "the module runs", actual, failure.where or display_path(patch.path))
         return
     if "unmeasured" in answer:
         yield verdict("PG906", Kind.NOTE, case, "", "the module runs", answer["unmeasured"])

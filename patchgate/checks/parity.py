@@ -12,7 +12,7 @@ from patchgate.checks import registry
 from patchgate.checks.blame import Fault, failure_text, fault_of
 from patchgate.checks.context import CheckContext
 from patchgate.checks.registry import Instance, check
-from patchgate.model.paths import shown
+from patchgate.model.paths import display_path
 from patchgate.model.records import Case, Code, Failure, Kind, Numerics, Patch, Verdict
 from patchgate.model.serialization import Answer, failure_of
 from patchgate.runner.run import Run
@@ -185,7 +185,7 @@ def judge_numbers(case: Case, patch: Patch, metrics: Mapping[str, Any]) -> list[
 
     The first two are asked of the outputs, and of the gradients where there are any.
     """
-    where = shown(patch.manifest or patch.path)
+    where = display_path(patch.manifest or patch.path)
     strict = patch.claims.numerics is not Numerics.CHANGES
     verdicts = []
     for part, figures in (("", metrics), ("gradients ", metrics.get("gradients"))):

@@ -10,7 +10,7 @@ from patchgate.checks import registry
 from patchgate.checks.blame import Fault, failure_text, fault_of
 from patchgate.checks.context import CheckContext
 from patchgate.checks.registry import Instance, check
-from patchgate.model.paths import shown
+from patchgate.model.paths import display_path
 from patchgate.model.records import Case, Code, Kind, Patch, Verdict
 from patchgate.model.serialization import failure_of
 
@@ -78,7 +78,7 @@ def judge_recompiles(
 
     A further graph in the first call is no matter of this check: it is a graph break, which the graph check has.
     """
-    place = f"{shown(patch.path)}:1"
+    place = f"{display_path(patch.path)}:1"
     failures = failure_of(dict(unpatched)), failure_of(dict(patched))
     fault = fault_of(*failures)
     if fault:

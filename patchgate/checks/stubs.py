@@ -9,7 +9,7 @@ from typing import Any
 from patchgate.checks import registry
 from patchgate.checks.context import SIMULATED, CheckContext
 from patchgate.checks.registry import Instance, check
-from patchgate.model.paths import shown
+from patchgate.model.paths import display_path
 from patchgate.model.records import Case, Code, Kind, Patch, Verdict
 
 FAMILY = "gate"
@@ -57,4 +57,4 @@ def judge_stubs(case: Case, patch: Patch, answers: Sequence[Mapping[str, Any]]) 
 def shown_place(where: str) -> str:
     """file:line as the user would type it."""
     file, _, line = where.rpartition(":")
-    return f"{shown(file)}:{line}"
+    return f"{display_path(file)}:{line}"

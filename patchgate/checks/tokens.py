@@ -11,7 +11,7 @@ from patchgate.checks import registry
 from patchgate.checks.context import CheckContext
 from patchgate.checks.parity import compared_sides, numeric_devices
 from patchgate.checks.registry import Instance, check
-from patchgate.model.paths import shown
+from patchgate.model.paths import display_path
 from patchgate.model.records import Case, Code, Kind, Numerics, Patch, Verdict
 from patchgate.model.serialization import Answer
 from patchgate.model.statistics import share_interval
@@ -67,7 +67,7 @@ def _sampling(case: Case, patch: Patch, fact: str, counts: Counts) -> Verdict:
     flips = counts["changed_sequences"] > 0
     red = flips and claim is Numerics.BIT_IDENTICAL
     kind = Kind.REGRESSED if red else Kind.NOTE if flips else Kind.PASS
-    code, where = ("PG510", shown(patch.manifest or patch.path)) if red else ("PG503", None)
+    code, where = ("PG510", display_path(patch.manifest or patch.path)) if red else ("PG503", None)
     return verdict(code, kind, case, fact, f'numerics = "{claim.value}"', _sentence(counts), where)
 
 

@@ -11,7 +11,7 @@ from patchgate.checks import registry
 from patchgate.checks.cache import PATCHED, PATCHED_WARM, UNPATCHED, UNPATCHED_WARM, judge_failure
 from patchgate.checks.context import SIMULATED, CheckContext
 from patchgate.checks.registry import Instance, check
-from patchgate.model.paths import shown
+from patchgate.model.paths import display_path
 from patchgate.model.records import Case, Code, Kind, Patch, Verdict
 from patchgate.model.serialization import Answer
 
@@ -89,4 +89,4 @@ def _stale(case: Case, patch: Patch, answers: Mapping[str, Answer], warm: str, d
         return None
     expected = f"{side} machine code, in a Triton cache that was warmed {other}"
     actual = f"{mixed} of {len(differing)} kernels that the patch changes ran as {other}"
-    return verdict("PG707", Kind.REGRESSED, case, f"{side} after {other}", expected, actual, shown(patch.path))
+    return verdict("PG707", Kind.REGRESSED, case, f"{side} after {other}", expected, actual, display_path(patch.path))

@@ -12,7 +12,7 @@ from patchgate.cli.options import folder_option
 from patchgate.inputs.accept import parse_reason, plan_changes, refuse_unattended, write_changes
 from patchgate.inputs.matrix import load_matrix
 from patchgate.model.errors import UsageError
-from patchgate.model.paths import shown
+from patchgate.model.paths import display_path
 from patchgate.runner.run import runs_in
 
 
@@ -31,7 +31,7 @@ def accept(reason: str | None, yes: bool, folder: str) -> None:
         click.echo("golden already says what the last run observed")
         return
     for change in changes:
-        click.echo("\n".join((shown(change.path), *(f"  {line}" for line in change.facts))))
+        click.echo("\n".join((display_path(change.path), *(f"  {line}" for line in change.facts))))
     text = parse_reason(reason)
     count = f"{sum(len(change.facts) for change in changes)} facts in {len(changes)} files"
     if not yes:
@@ -39,7 +39,7 @@ def accept(reason: str | None, yes: bool, folder: str) -> None:
             raise UsageError("nobody to ask", where="--yes", got="no terminal", next="read the lines, then add --yes")
         click.confirm(f"write {count}?", abort=True)
     write_changes(changes, text, golden)
-    click.echo(f"{count} written below {shown(golden)}; commit them")
+    click.echo(f"{count} written below {display_path(golden)}; commit them")
 
 
 def has_terminal() -> bool:

@@ -30,7 +30,7 @@ from patchgate.inputs.project import Project, find_project, project_around
 from patchgate.inputs.workloads import workloads_with
 from patchgate.model.errors import UsageError
 from patchgate.model.files import make_folder, make_results_folder, write_atomically
-from patchgate.model.paths import shown
+from patchgate.model.paths import display_path
 from patchgate.model.records import Patch, Verdict, exit_code
 from patchgate.model.results import RunResults
 from patchgate.model.text import did_you_mean
@@ -125,7 +125,7 @@ def gate(
             strict_new=strict_new,
             nightly=nightly,
             limits=Limits(seconds=time_limit, bytes=memory_limit << 20),
-            shelf=str(_KEPT.resolve() / "unpatched"),
+            shared_cache=str(_KEPT.resolve() / "unpatched"),
             binaries=str(_KEPT.resolve() / "cpp"),
             by_release=is_through_nox() or made,
         )
@@ -179,12 +179,15 @@ def _load_patches(given: Sequence[Path]) -> tuple[Project, dict[Path, Patch]]:
     named: dict[str, Path] = {}
     for path, patch in loaded.items():
         if project_around(path).root != project.root:
-            got = f"{shown(project.root)} is that of {shown(paths[0])}"
-            raise UsageError("a patch of another project", where=shown(path), got=got, next=gate_command(path))
+            got = f"{display_path(project.root)} is that of {display_path(paths[0])}"
+            raise UsageError("a patch of another project", where=display_path(path), got=got, next=gate_command(path))
         if patch.id in named:
-            got, advice = f"{shown(named[patch.id])} is `{patch.id}` too", "call one of the two otherwise"
+            got, advice = f"{display_path(named[patch.id])} is `{patch.id}` too", "call one of the two otherwise"
             raise UsageError(
-                f"two patches `{patch.id}`: golden tells them apart by name", where=shown(path), got=got, next=advice
+                f"two patches `{patch.id}`: golden tells them apart by name",
+                where=display_path(path),
+                got=got,
+                next=advice,
             )
         named[patch.id] = path
     return project, loaded
@@ -219,7 +222,7 @@ def _show(judged: Sequence[Judged], folder: Path, form: str, html: Path | None =
         click.echo(render_sarif(codes_of(found), found), nl=False)
     if form == "sarif" or len(judged) > 1:
         count = "1 patch" if len(judged) == 1 else f"{len(judged)} patches"
-        click.echo(f"{count}, results below {shown(folder)}; exit code {code}", err=form == "sarif")
+        click.echo(f"{count}, results below {display_path(folder)}; exit code {code}", err=form == "sarif")
     sys.exit(code)
 
 
@@ -230,7 +233,7 @@ def _show_patch(run: Run, verdicts: list[Verdict], patch: Patch, shown_view: Run
     if page:
         known = workloads_with(Path(run.patch), run.project)
         answer = answer_lines(run, verdicts, shown_view, known, exit_code(verdicts))
-        answer.insert(-1, f"results: {shown(folder)}/verdicts.json, junit.xml, summary.md; {shown(page)}")
+        answer.insert(-1, f"results: {display_path(folder)}/verdicts.json, junit.xml, summary.md; {display_path(page)}")
         to_stdout(lambda console: show_run(console, title, shown_view, answer))
     write_atomically(folder / "junit.xml", render_junit(verdicts))
     write_atomically(folder / "summary.md", markdown)

@@ -9,7 +9,7 @@ import click
 from patchgate.inputs.patch import source_and_manifest
 from patchgate.model.errors import UsageError
 from patchgate.model.files import write_atomically
-from patchgate.model.paths import shown
+from patchgate.model.paths import display_path
 from patchgate.report.commands import gate_command
 
 
@@ -29,7 +29,7 @@ def init(patch: Path, workflow: str | None, force: bool) -> None:
     command = gate_command(patch)
     texts = workflows(patch, source, workflow) if workflow else {}
     if workflow and manifest.exists():
-        click.echo(f"kept {shown(manifest)}")  # its author has read the guesses by now
+        click.echo(f"kept {display_path(manifest)}")  # its author has read the guesses by now
     else:
         texts = {manifest: inferred_manifest(source, patch, command)} | texts
     existing = [path for path in texts if path.exists()]
@@ -38,15 +38,15 @@ def init(patch: Path, workflow: str | None, force: bool) -> None:
         if existing[0].suffix == ".yml":
             advice = f"add this patch to its `patches` and `paths`, and init it without --workflow; {advice}"
         got = "a file that would be replaced"
-        raise UsageError("is there already", where=shown(existing[0]), got=got, next=advice)
+        raise UsageError("is there already", where=display_path(existing[0]), got=got, next=advice)
     project_texts, lines = project_files(patch)
     for path, text in (texts | project_texts).items():
         try:
             write_atomically(path, text)
         except OSError as error:
-            raise UsageError("cannot be written", where=shown(path), got=error.strerror or str(error)) from None
+            raise UsageError("cannot be written", where=display_path(path), got=error.strerror or str(error)) from None
         if path in texts:
-            click.echo(f"{'replaced' if path in existing else 'wrote'} {shown(path)}")
+            click.echo(f"{'replaced' if path in existing else 'wrote'} {display_path(path)}")
     for line in lines:
         click.echo(line)
     click.echo(f"next: read the comments, then: {command}")

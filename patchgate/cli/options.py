@@ -18,7 +18,7 @@ from packaging.version import InvalidVersion, Version
 from patchgate.inputs.matrix import load_matrix
 from patchgate.inputs.project import Project
 from patchgate.model.errors import UsageError
-from patchgate.model.paths import shown
+from patchgate.model.paths import display_path
 from patchgate.runner.environments import NotInstallable, cached_environment, cached_home
 from patchgate.runner.identity import read_environment
 from patchgate.runner.run import FOLDER
@@ -66,7 +66,7 @@ def environments_of(torches: Sequence[str], project: Project) -> tuple[dict[str,
         home = cached_home(torch, project.requires, package)
         if not (home / "complete").is_file():
             shared = "this project" if package else "every project"
-            click.echo(f"installing torch {torch} in {shown(home)}, once for {shared}", err=True)
+            click.echo(f"installing torch {torch} in {display_path(home)}, once for {shared}", err=True)
         try:
             environments[torch] = cached_environment(torch, project.requires, package)
         except NotInstallable as error:
@@ -80,7 +80,10 @@ def _package_of(project: Project) -> Path | None:
         return None
     package = project.at(project.install)
     if not any((package / name).is_file() for name in ("pyproject.toml", "setup.py")):
-        got, advice = f"{shown(package)} without pyproject.toml or setup.py", 'install = ".", or put it on the `path`'
+        got, advice = (
+            f"{display_path(package)} without pyproject.toml or setup.py",
+            'install = ".", or put it on the `path`',
+        )
         raise project.fault("install", "not a package that pip installs", got, advice)
     return package
 

@@ -19,7 +19,7 @@ from patchgate.inputs.split_patches import Part, find_parts, source_of_part
 from patchgate.inputs.toml import read_toml
 from patchgate.model.errors import UsageError
 from patchgate.model.files import make_folder, write_atomically
-from patchgate.model.paths import shown
+from patchgate.model.paths import display_path
 from patchgate.report.commands import gate_command
 
 # Claims of the whole file that hold for each part; where a part applies is read off its own text.
@@ -45,9 +45,9 @@ def parts(patch: Path, options: tuple[str, ...], folder: Path) -> NoReturn:
     codes = {}
     for name, path in parts.items():
         others = [argument for other in parts.values() if other != path for argument in ("--with", other)]
-        click.echo(f"\npart {name} of {shown(source)}")
+        click.echo(f"\npart {name} of {display_path(source)}")
         codes[name] = _gate([path, *others, *options], folder / re.sub(r"\W+", "-", name))
-    click.echo(f"\nall of {shown(source)}")
+    click.echo(f"\nall of {display_path(source)}")
     codes["all together"] = _gate([str(patch), *options], folder / "all")
     click.echo("\n" + "\n".join(f"{name:40} exit code {code}" for name, code in codes.items()))
     # Red before trouble with the machine, and that before nothing judged.
@@ -59,7 +59,7 @@ def _gated_parts(source: Path, manifest: Path, folder: Path) -> dict[str, str]:
     text, found = _parts(source)
     paths = {}
     for part in found:
-        click.echo(f"{part.name}: lines {part.first} to {part.last} of {shown(source)}")
+        click.echo(f"{part.name}: lines {part.first} to {part.last} of {display_path(source)}")
         paths[part.name] = str(_write_part(part, found, text, folder / "patches", manifest))
     return paths
 
@@ -70,11 +70,13 @@ def _parts(source: Path) -> tuple[str, list[Part]]:
         found = [] if source.suffix in DIFFS else find_parts(text)
     except (SyntaxError, Unreadable) as error:
         line, got = (error.line, error.reason) if isinstance(error, Unreadable) else (error.lineno, error.msg)
-        where = f"{shown(source)}:{line}"
+        where = f"{display_path(source)}:{line}"
         raise UsageError("not readable as Python", where=where, got=got, next="mend the file first") from None
     if len(found) < 2:
         got = f"one call, or none, in `apply`, and {len(found)} patches behind a condition of their own"
-        raise UsageError("nothing to part", where=shown(source), got=got, next=f"patchgate gate {shown(source)}")
+        raise UsageError(
+            "nothing to part", where=display_path(source), got=got, next=f"patchgate gate {display_path(source)}"
+        )
     return text, found
 
 

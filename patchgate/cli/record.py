@@ -10,7 +10,7 @@ from patchgate.cli.options import folder_option
 from patchgate.inputs.devices import load_profile
 from patchgate.inputs.matrix import load_matrix
 from patchgate.inputs.record_device import record_device
-from patchgate.model.paths import shown
+from patchgate.model.paths import display_path
 from patchgate.runner.run import NAME, load_run
 
 
@@ -23,4 +23,4 @@ def record(profile: str, folder: str) -> None:
     golden = run.project.at(run.project.golden)
     releases = [row.torch for row in load_matrix()]
     for path in record_device(run.store, profile, load_profile(profile)["name"], golden, releases):
-        click.echo(f"wrote {shown(path)}")
+        click.echo(f"wrote {display_path(path)}")

@@ -28,7 +28,7 @@ from patchgate.inputs.matrix import load_matrix
 from patchgate.inputs.project import Project, find_project, project_around
 from patchgate.model.errors import UsageError
 from patchgate.model.files import make_folder
-from patchgate.model.paths import shown
+from patchgate.model.paths import display_path
 from patchgate.model.records import Command, Verdict, exit_code
 from patchgate.model.results import Regressions
 from patchgate.report.history import render_regressions, render_series
@@ -143,7 +143,7 @@ def _show(swept: Sweep, verdicts: list[Verdict], regressions: Regressions, title
         history=folder / HISTORY,
         regressions=regressions,
     )
-    click.echo(f"results: {shown(folder)}/verdicts.json, {HISTORY}, {REPORT}; exit code {code}")
+    click.echo(f"results: {display_path(folder)}/verdicts.json, {HISTORY}, {REPORT}; exit code {code}")
     return code
 
 
@@ -188,7 +188,7 @@ def history_command(
 
 
 def _empty(path: Path) -> UsageError:
-    return UsageError("no run in this history; another --folder may have one", where=shown(path), next=_SWEEP)
+    return UsageError("no run in this history; another --folder may have one", where=display_path(path), next=_SWEEP)
 
 
 def _parse_fact(text: str) -> tuple[str, str, str]:

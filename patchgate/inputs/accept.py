@@ -15,7 +15,7 @@ from patchgate.inputs.record_device import REAL
 from patchgate.model.errors import UsageError
 from patchgate.model.facts import format_value
 from patchgate.model.files import read_text, write_atomically
-from patchgate.model.paths import shown
+from patchgate.model.paths import display_path
 from patchgate.model.records import Cause, Command, FactValue, Observation
 from patchgate.model.versions import gather, spread
 
@@ -57,7 +57,7 @@ def plan_changes(observations: Iterable[Observation], releases: Sequence[str], f
         before = load_golden(workload, device, folder)
         after = fold(before, observed, releases)
         text = format_golden(own_part(after, folder, releases))
-        there = read_text(path, shown(path)) if path.is_file() else format_golden(GoldenFile(workload, device))
+        there = read_text(path, display_path(path)) if path.is_file() else format_golden(GoldenFile(workload, device))
         if text != there:
             facts = tuple(_changed_facts(before, after, releases))
             changes.append(Change(path=path, after=text, facts=facts))
@@ -95,7 +95,7 @@ def write_changes(changes: Sequence[Change], reason: str, folder: Path) -> None:
     for change in changes:
         write_atomically(change.path, change.after)
     history = folder / HISTORY
-    before = read_text(history, shown(history)) if history.is_file() else "# Why golden changed\n\n"
+    before = read_text(history, display_path(history)) if history.is_file() else "# Why golden changed\n\n"
     names = changes[0].path.name if len(changes) == 1 else f"{len(changes)} files"
     write_atomically(history, before + f"- {date.today().isoformat()} {reason} ({names})\n")
 

@@ -13,7 +13,7 @@ from typing import Any
 from patchgate.inputs.structure import Key, declare_keys, one_of
 from patchgate.inputs.toml import load_toml_record
 from patchgate.model.errors import UsageError
-from patchgate.model.paths import DEVICES, shown
+from patchgate.model.paths import DEVICES, display_path
 
 _NONE: Mapping[str, str] = {}
 
@@ -57,7 +57,9 @@ def load_profile(name: str, own: Mapping[str, str] = _NONE) -> dict[str, Any]:
     path = Path(own.get(name, DEVICES / f"{name}.toml"))
     if not path.is_file():
         known = ", ".join(device_names(own))
-        raise UsageError(f"no device profile `{name}`", where=shown(path.parent), got=name, next=f"one of: {known}")
+        raise UsageError(
+            f"no device profile `{name}`", where=display_path(path.parent), got=name, next=f"one of: {known}"
+        )
     profile = {key: value for key, value in asdict(load_toml_record(Profile, path)).items() if value is not None}
     if "plugin" in profile:
         profile["plugin"] = str((path.parent / profile["plugin"]).resolve())

@@ -15,7 +15,7 @@ from pathlib import Path
 from patchgate.inputs.source import read_source
 from patchgate.model.errors import UsageError
 from patchgate.model.files import write_atomically
-from patchgate.model.paths import shown
+from patchgate.model.paths import display_path
 
 # The text of a patch, which the probe runs as any other; nothing on this side imports torch.
 _TEXT = '''"""Written by patchgate from a diff of torch's sources."""
@@ -34,9 +34,9 @@ if SpecifierSet({applies_to!r}).contains(str(torch.__version__), prereleases=Tru
 def write_patch(diff: Path, applies_to: str | None) -> Path:
     """The Python file that stands for `diff` as long as this process lives. Raises UsageError for a bad diff."""
     text = read_source(diff)
-    files = parse_hunks(text, shown(diff))
+    files = parse_hunks(text, display_path(diff))
     listed = "\n".join(f"    {path!r}: {hunks!r}," for path, hunks in files.items())
-    source = _TEXT.format(hunks=f"{{\n{listed}\n}}", applies_to=applies_to or "", diff=shown(diff))
+    source = _TEXT.format(hunks=f"{{\n{listed}\n}}", applies_to=applies_to or "", diff=display_path(diff))
     digest = hashlib.sha256(source.encode()).hexdigest()[:16]
     path = _folder() / digest / "patch.py"
     if not path.is_file():

@@ -14,7 +14,7 @@ from packaging.version import Version
 from patchgate.model.errors import UsageError
 from patchgate.model.facts import FAILURE, HISTOGRAMS, UNPATCHED, format_value, not_requested, parse_value, value_in
 from patchgate.model.files import read_text
-from patchgate.model.paths import GOLDEN, shown
+from patchgate.model.paths import GOLDEN, display_path
 from patchgate.model.records import Case, Expectation, Facts, FactValue, Observation, Unmeasured
 from patchgate.model.versions import ReleaseRange, gather, parse_range, spread
 
@@ -46,7 +46,9 @@ def read_golden(path: Path, workload: str, device: str) -> GoldenFile:
     if not path.exists():
         return golden
     section: Section | None = None
-    for number, line in enumerate(read_text(path, shown(path), f"git checkout -- {shown(path)}").splitlines(), 1):
+    for number, line in enumerate(
+        read_text(path, display_path(path), f"git checkout -- {display_path(path)}").splitlines(), 1
+    ):
         if not line or line.startswith("#"):
             continue
         try:
@@ -63,9 +65,9 @@ def read_golden(path: Path, workload: str, device: str) -> GoldenFile:
         except (ValueError, RecursionError) as error:
             raise UsageError(
                 "not a golden line",
-                where=f"{shown(path)}:{number}",
+                where=f"{display_path(path)}:{number}",
                 got=f"{line[:_SHOWN]!r} ({str(error)[:_SHOWN]})",
-                next="fact  2.11.0..2.13.0  value   (or restore the file: git checkout -- " + shown(path) + ")",
+                next="fact  2.11.0..2.13.0  value   (or restore the file: git checkout -- " + display_path(path) + ")",
             ) from None
     return golden
 

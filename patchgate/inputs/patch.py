@@ -15,7 +15,7 @@ from patchgate.inputs.project import project_around
 from patchgate.inputs.source import read_lossy
 from patchgate.inputs.structure import Invalid
 from patchgate.model.errors import UsageError
-from patchgate.model.paths import shown, split_entry
+from patchgate.model.paths import display_path, split_entry
 from patchgate.model.records import Claims, Command, Patch
 
 DIFFS = (".diff", ".patch")
@@ -78,7 +78,7 @@ def source_and_manifest(path: Path) -> tuple[Path, Path]:
     if not path.exists():
         raise UsageError(
             "no such patch",
-            where=shown(path),
+            where=display_path(path),
             got="nothing at that path",
             next=Command(name="gate", arguments=("path/to/patch.py",)),
         )
@@ -87,7 +87,7 @@ def source_and_manifest(path: Path) -> tuple[Path, Path]:
         got = f"a {source.suffix or 'nameless'} file" if source.is_file() else "neither a file nor a folder"
         raise UsageError(
             "not a patch",
-            where=shown(path),
+            where=display_path(path),
             got="a folder without patch.py or patch.diff" if path.is_dir() else got,
             next="give a folder that holds patch.py or patch.diff (and patch.toml), or a .py or .diff file",
         )

@@ -18,7 +18,7 @@ from patchgate.inputs.structure import Invalid, Key, declare_keys, list_of, near
 from patchgate.inputs.toml import line_of, load_toml_record, read_toml
 from patchgate.model.budgets import DEFAULTS, parse_budget
 from patchgate.model.errors import UsageError
-from patchgate.model.paths import shown, split_entry
+from patchgate.model.paths import display_path, split_entry
 from patchgate.model.records import Budget
 
 PYPROJECT, OWN_FILE = "pyproject.toml", "patchgate.toml"
@@ -72,7 +72,7 @@ class Project:
         for path in self.profiles.values():
             if not Path(path).is_file():
                 advice = "the path of a device profile, seen from the table (docs/devices.md)"
-                raise self.fault("devices", "no such device profile", shown(path), advice)
+                raise self.fault("devices", "no such device profile", display_path(path), advice)
 
     def own_workloads(self) -> list[Path]:
         """The project's own files of workloads, and folders of them. Raises UsageError for one that there is not."""
@@ -80,7 +80,7 @@ class Project:
         for path in paths:
             if not path.exists():
                 advice = "a file or a folder of the project, or the name of a workload that comes with patchgate"
-                raise self.fault("workloads", "no such file or folder", shown(path), advice)
+                raise self.fault("workloads", "no such file or folder", display_path(path), advice)
         return paths
 
     @property
@@ -91,9 +91,9 @@ class Project:
     def where(self, key: str) -> str:
         """file:line of a key, for a message."""
         if self.table is None:
-            return shown(self.root)
+            return display_path(self.root)
         table, text = Path(self.table), Path(self.table).read_text(encoding="utf-8")
-        return f"{shown(table)}:{line_of(text, (*_table_of(table), key))}"
+        return f"{display_path(table)}:{line_of(text, (*_table_of(table), key))}"
 
     def fault(self, key: str, what: str, got: str, next: object) -> UsageError:
         """An error that names the line of `key`."""
@@ -106,7 +106,9 @@ class Project:
             is_pattern = has_magic(entry) and "::" not in entry
             paths = sorted(Path(self.root).glob(entry)) if is_pattern else [self.at(entry)]
             if not paths or not split_entry(paths[0])[0].exists():
-                raise self.fault("patches", "no such patch", entry, f"a path or a pattern below {shown(self.root)}")
+                raise self.fault(
+                    "patches", "no such patch", entry, f"a path or a pattern below {display_path(self.root)}"
+                )
             found |= dict.fromkeys(paths)
         return list(found)
 
@@ -151,7 +153,7 @@ def _table_in(folder: Path) -> Path | None:
     found = [path for path in (folder / OWN_FILE, folder / PYPROJECT) if path.is_file() and _has_table(path)]
     if len(found) > 1:
         got, advice = f"[tool.patchgate] in {PYPROJECT} and {OWN_FILE} beside it", "keep one of the two"
-        raise UsageError("two tables of one project", where=shown(found[0]), got=got, next=advice)
+        raise UsageError("two tables of one project", where=display_path(found[0]), got=got, next=advice)
     return found[0] if found else None
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from patchgate.model.errors import UsageError
 from patchgate.model.files import read_regular
-from patchgate.model.paths import shown
+from patchgate.model.paths import display_path
 
 # Of the largest file that is taken for a patch.
 _BYTES = 16 << 20
@@ -64,7 +64,7 @@ def _bytes(path: Path) -> bytes:
     try:
         return read_regular(path, _BYTES)
     except OSError as error:
-        raise UsageError("cannot be read", where=shown(path), got=error.strerror or str(error)) from None
+        raise UsageError("cannot be read", where=display_path(path), got=error.strerror or str(error)) from None
 
 
 def _encoding(data: bytes) -> str:

@@ -15,7 +15,7 @@ from typing import Any
 from patchgate.inputs.structure import Invalid, KeyPath, Record, structure, value_at
 from patchgate.model.errors import UsageError
 from patchgate.model.files import read_text
-from patchgate.model.paths import shown
+from patchgate.model.paths import display_path
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -30,17 +30,19 @@ _HEADER = re.compile(r"\s*\[\[?[\w. -]+\]\]?\s*(#.*)?$")
 def read_toml(path: Path) -> dict[str, Any]:
     """The tables of `path`. Raises UsageError with file:line when it is missing or not TOML."""
     try:
-        table: dict[str, Any] = tomllib.loads(read_text(path, shown(path)))
+        table: dict[str, Any] = tomllib.loads(read_text(path, display_path(path)))
         return table
     except (RecursionError, ValueError) as error:
         if isinstance(error, tomllib.TOMLDecodeError):
             raise _not_toml(path, error) from None
-        raise UsageError("not TOML", where=shown(path), got=f"{type(error).__name__}: {error}"[:_SHOWN]) from None
+        raise UsageError(
+            "not TOML", where=display_path(path), got=f"{type(error).__name__}: {error}"[:_SHOWN]
+        ) from None
 
 
 def _not_toml(path: Path, error: tomllib.TOMLDecodeError) -> UsageError:
     line = re.search(r"line (\d+)", str(error))
-    where = f"{shown(path)}:{line.group(1)}" if line else shown(path)
+    where = f"{display_path(path)}:{line.group(1)}" if line else display_path(path)
     advice = 'mend that line: key = "text", key = 1.5, key = ["a", "b"], or [table]'
     return UsageError("not TOML", where=where, got=str(error)[:_SHOWN], next=advice)
 
@@ -67,9 +69,9 @@ def load_toml_record(
         if check:
             check(record)
     except Invalid as fault:
-        where, got = shown(path), fault.got
+        where, got = display_path(path), fault.got
         if fault.path:
-            where += f":{line_of(read_text(path, shown(path)), (*below, *fault.path))}"
+            where += f":{line_of(read_text(path, display_path(path)), (*below, *fault.path))}"
             got = got or shorten(f"{fault.path[-1]} = {value_at(table, fault.path)!r}", _SHOWN)
         raise UsageError(fault.what, where=where, got=got, next=fault.next) from None
     return record

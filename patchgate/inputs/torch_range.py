@@ -19,7 +19,7 @@ from packaging.specifiers import SpecifierSet
 from patchgate.inputs.project import find_project
 from patchgate.inputs.toml import read_toml
 from patchgate.model.errors import UsageError
-from patchgate.model.paths import shown
+from patchgate.model.paths import display_path
 
 _TORCH = re.compile(r"torch\s*(?![\w.\[-])")
 _COMMENT = re.compile(r"(^|\s)#.*|\s--hash.*")
@@ -70,7 +70,7 @@ def _around(folder: Path, package: str) -> TorchRange:
         if found:
             # A bare `torch` beside a bounded one allows all.
             bounds = () if any(not each for each, _ in found) else tuple(dict.fromkeys(each for each, _ in found))
-            return TorchRange(specifiers=bounds, where=shown(found[0][1]))
+            return TorchRange(specifiers=bounds, where=display_path(found[0][1]))
     if (folder / ".git").exists() or folder.parent == folder:
         return TorchRange()
     return _around(folder.parent, folder.name)

@@ -14,7 +14,7 @@ from patchgate.inputs.structure import Invalid, nearest
 from patchgate.inputs.workloads import OPTIONS, load_workloads, own_workloads
 from patchgate.model.facts import COMPILES, HISTOGRAMS, ON_REQUEST
 from patchgate.model.files import read_text
-from patchgate.model.paths import GOLDEN, shown
+from patchgate.model.paths import GOLDEN, display_path
 from patchgate.model.records import Symptom
 
 #: What the probe reports of a module that is run; `thread-local`: an option that is meant for one thread only.
@@ -61,5 +61,5 @@ def validate_symptom(symptom: Symptom, patch: Path, project: Project) -> None:
 
 def _recorded_facts(path: Path) -> frozenset[str]:
     """The names of the facts in a golden file; their values are not parsed."""
-    lines = read_text(path, shown(path)).splitlines() if path.is_file() else []
+    lines = read_text(path, display_path(path)).splitlines() if path.is_file() else []
     return frozenset(line.split()[0] for line in lines if "  " in line)

@@ -17,7 +17,7 @@ from patchgate.inputs.source import Unreadable, parse
 from patchgate.inputs.structure import Invalid, Key, declare_keys, list_of, one_of, structure
 from patchgate.model.errors import UsageError
 from patchgate.model.files import read_text
-from patchgate.model.paths import PACKAGE, WORKLOADS, shown, split_entry
+from patchgate.model.paths import PACKAGE, WORKLOADS, display_path, split_entry
 from patchgate.model.records import Workload
 
 #: The options of torch.compile: facts of no workload, but of the compiler itself.
@@ -86,7 +86,7 @@ def workloads_with(patch: Path, project: Project) -> dict[str, Workload]:
     for name in sorted(shipped.keys() & own.keys()):
         advice = "call the file otherwise: what is recorded of that name is of the one that comes with patchgate"
         raise UsageError(
-            f"a workload `{name}` comes with patchgate", where=shown(own[name].path), got=name, next=advice
+            f"a workload `{name}` comes with patchgate", where=display_path(own[name].path), got=name, next=advice
         )
     return shipped | own
 
@@ -139,9 +139,9 @@ def _variants(path: Path) -> Iterator[Workload]:
 
 def _read_constants(path: Path) -> Constants:
     try:
-        tree = parse(read_text(path, shown(path)))
+        tree = parse(read_text(path, display_path(path)))
     except Unreadable as error:
-        raise UsageError("not Python", where=f"{shown(path)}:{error.line}", got=error.reason) from None
+        raise UsageError("not Python", where=f"{display_path(path)}:{error.line}", got=error.reason) from None
     known = {field.name for field in fields(Constants)}
     assigned = {
         node.targets[0].id: node
@@ -160,7 +160,7 @@ def _read_constants(path: Path) -> Constants:
         at = nodes.get(str(fault.path[0])) if fault.path else None
         raise UsageError(
             f"not a workload: {fault.what}",
-            where=f"{shown(path)}:{at.lineno}" if at else shown(path),
+            where=f"{display_path(path)}:{at.lineno}" if at else display_path(path),
             got=ast.unparse(at) if at else f"constants: {', '.join(nodes) or 'none'}",
             next=fault.next or _FORM,
         ) from None
@@ -175,7 +175,7 @@ def _refuse_misspelt(own: Iterable[str], assigned: Mapping[str, ast.Assign], pat
         if close:
             raise UsageError(
                 f"no constant `{name}`",
-                where=f"{shown(path)}:{assigned[name].lineno}",
+                where=f"{display_path(path)}:{assigned[name].lineno}",
                 got=ast.unparse(assigned[name]),
                 next=f"`{close[0]}`, or another name if the workload itself uses it",
             )

@@ -20,7 +20,7 @@ from patchgate.lint.index.records import SCOPE
 from patchgate.lint.index.release import Release
 from patchgate.lint.interpret.own_files import OwnFiles
 from patchgate.lint.interpret.version_gates import HELPERS
-from patchgate.model.paths import shown
+from patchgate.model.paths import display_path
 from patchgate.model.versions import in_order
 
 _BELOW = {
@@ -66,7 +66,7 @@ class Place:
 
     @property
     def name(self) -> str:
-        return shown(self.file)
+        return display_path(self.file)
 
 
 @dataclass(kw_only=True)

@@ -18,7 +18,7 @@ CORPUS = (ROOT / "fixtures" / "patches", ROOT / "fixtures" / "faults", ROOT / "f
 MATRIX = ROOT / "ci" / "matrix.toml"
 
 
-def shown(path: Path | str) -> str:
+def display_path(path: Path | str) -> str:
     """A path as the user would type it: relative to where they are, when it lies below."""
     path = Path(path)
     try:

@@ -7,7 +7,7 @@ import shlex
 from collections.abc import Sequence
 from pathlib import Path
 
-from patchgate.model.paths import ROOT, shown
+from patchgate.model.paths import ROOT, display_path
 from patchgate.model.records import Command
 
 # Set by noxfile.py for the commands that it runs.
@@ -31,7 +31,7 @@ def typed(command: Command) -> str:
 
 def gate_command(patch: Path) -> str:
     """The command that judges a patch, as the reader types it."""
-    return typed(Command(name="gate", arguments=(shlex.quote(shown(patch)),)))
+    return typed(Command(name="gate", arguments=(shlex.quote(display_path(patch)),)))
 
 
 def next_step(advice: str, commands: Sequence[Command]) -> str:

@@ -16,7 +16,7 @@ from typing import Any
 
 from patchgate.model.errors import UsageError
 from patchgate.model.files import read_regular, write_atomically
-from patchgate.model.paths import shown
+from patchgate.model.paths import display_path
 from patchgate.model.records import Observation
 from patchgate.model.serialization import from_dict, parse_json, to_dict
 
@@ -64,7 +64,7 @@ class Cache:
             observation = from_dict(Observation, content, where=str(self.folder))
         except UsageError:  # an entry of another patchgate
             return None
-        return replace(observation, artifacts={"code": shown(code)}) if observation.artifacts else observation
+        return replace(observation, artifacts={"code": display_path(code)}) if observation.artifacts else observation
 
     def save_observation(self, key: str, observation: Observation, code: Path) -> None:
         """Keep it and its code; a failure says nothing of the next time, when what was missing may be there."""

@@ -18,7 +18,7 @@ from typing import Any
 
 from patchgate.inputs.devices import load_profile
 from patchgate.model.files import write_atomically
-from patchgate.model.paths import shown
+from patchgate.model.paths import display_path
 from patchgate.model.records import Case, Cause, Observation, Patch, Workload
 from patchgate.model.serialization import Answer, fact_from, failure_of, ran_of
 from patchgate.probe.protocol import PATIENCE, Failure
@@ -62,7 +62,7 @@ class Runner:
     store: ResultStore
     artifacts: Path
     limits: Limits
-    shelf: Cache | None = None
+    shared_cache: Cache | None = None
     reuse: bool = False
     identities: dict[str, str] = field(default_factory=dict)
     nightly: bool = False
@@ -125,21 +125,21 @@ class Runner:
         }
 
     def observe(self, case: Case, workload: Workload, patch: Patch | None, *, cover: bool = False) -> Observation:
-        """The facts of a case, measured once a run; with a shelf, once for the same content.
+        """The facts of a case, measured once a run; with a shared cache, once for the same content.
 
         With `cover` also the lines of the patch that ran, which takes as long again.
         """
         stored = self.store.load(case)
         if stored is not None:
             return stored
-        shelf = self.shelf if self.reuse or patch is None else None
+        shared_cache = self.shared_cache if self.reuse or patch is None else None
         asked_of = f"{self.identities.get(case.torch)} {'nightly' if self.nightly else 'premerge'} {cover}"
-        key = observation_key(case, self._profile(case), workload, patch, asked_of) if shelf else None
-        shelved = shelf.load_observation(key, self._code(case)) if shelf and key else None
-        observation = shelved or self._measure(case, workload, patch, cover)
+        key = observation_key(case, self._profile(case), workload, patch, asked_of) if shared_cache else None
+        cached = shared_cache.load_observation(key, self._code(case)) if shared_cache and key else None
+        observation = cached or self._measure(case, workload, patch, cover)
         self.store.save(observation)
-        if shelf and key and shelved is None:
-            shelf.save_observation(key, observation, self._code(case))
+        if shared_cache and key and cached is None:
+            shared_cache.save_observation(key, observation, self._code(case))
         return observation
 
     def _profile(self, case: Case) -> dict[str, Any]:
@@ -171,7 +171,7 @@ class Runner:
         return replace(
             observation,
             failure=replace(observation.failure, stage=stage),
-            artifacts={**observation.artifacts, "trace": shown(trace)},
+            artifacts={**observation.artifacts, "trace": display_path(trace)},
         )
 
     def _observation(self, case: Case, answer: Answer) -> Observation:
@@ -181,6 +181,6 @@ class Runner:
         artifacts = {}
         if answer.get("code"):
             write_atomically(self._code(case), "\n\n".join(answer["code"]))
-            artifacts["code"] = shown(self._code(case))
+            artifacts["code"] = display_path(self._code(case))
         facts = {name: fact_from(value) for name, value in answer["facts"].items()}
         return replace(observation, facts=facts, artifacts=artifacts, **ran_of(answer))

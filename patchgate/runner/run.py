@@ -18,7 +18,7 @@ from patchgate.inputs.matrix import load_matrix
 from patchgate.inputs.project import Project
 from patchgate.model.errors import UsageError
 from patchgate.model.files import write_atomically
-from patchgate.model.paths import shown
+from patchgate.model.paths import display_path
 from patchgate.model.records import Command, Verdict
 from patchgate.model.serialization import from_dict, parse_json, to_dict
 from patchgate.runner.results import ResultStore
@@ -52,7 +52,7 @@ class Run:
     strict_new: bool = False  #: what has no record is red
     nightly: bool = False  #: every workload, and what each kernel needs once compiled; otherwise those of pre-merge
     limits: Limits = field(default_factory=Limits)
-    shelf: str | None = None  #: folder of what runs of the same content share; None: everything is measured
+    shared_cache: str | None = None  #: folder of what runs of the same content share; None: everything is measured
     binaries: str | None = None  #: folder where compiled C++ is found again; None: beside the results
     reuse: bool = False  #: what torch did with the patch is shared too
     by_release: bool = False  #: the environments are found by their releases: by nox, or in the user's cache
@@ -84,7 +84,7 @@ class Run:
         words += ["--strict-new"] * self.strict_new + ["--nightly"] * self.nightly
         own = Path(self.folder)
         # Of several patches that were judged at once each has a folder of its own.
-        words += [] if self.reuse or shown(own.parent) == FOLDER else _elsewhere(own)
+        words += [] if self.reuse or display_path(own.parent) == FOLDER else _elsewhere(own)
         return Command(name="gate", arguments=tuple(words))
 
     @property
@@ -170,12 +170,12 @@ def _accepting(command: Command, elsewhere: tuple[str, ...]) -> Command:
 
 
 def _quoted(path: str) -> str:
-    return shlex.quote(shown(path))
+    return shlex.quote(display_path(path))
 
 
 def _elsewhere(folder: Path) -> list[str]:
     """The option of a run whose results are not where they are looked for."""
-    return [] if shown(folder) == FOLDER else [f"--folder {_quoted(str(folder))}"]
+    return [] if display_path(folder) == FOLDER else [f"--folder {_quoted(str(folder))}"]
 
 
 def _read(path: Path) -> object:

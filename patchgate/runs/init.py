@@ -15,7 +15,7 @@ from patchgate.inputs.source import Unreadable, parse, read_source
 from patchgate.lint.index.release import load, releases
 from patchgate.lint.infer import infer_claims, infer_claims_of_diff, manifest_text
 from patchgate.model.errors import UsageError
-from patchgate.model.paths import ROOT, shown
+from patchgate.model.paths import ROOT, display_path
 
 # File in ci/github -> its name in the repository of the patch.
 _TEMPLATES = {"gate.yml": "patchgate.yml", "comment.yml": "patchgate-comment.yml"}
@@ -31,7 +31,7 @@ def inferred_manifest(source: Path, patch: Path, command: str) -> str:
             claims = infer_claims(text, parse(text), [load(version) for version in releases()])
         except (Unreadable, RecursionError) as error:
             line, reason = (error.line, error.reason) if isinstance(error, Unreadable) else (1, "nested too deeply")
-            where = f"{shown(source)}:{line}"
+            where = f"{display_path(source)}:{line}"
             raise UsageError("not readable as Python", where=where, got=reason, next="mend the file first") from None
     name = patch.resolve().name if patch.is_dir() else source.stem
     return manifest_text(claims, source.name, name, command, releases())
@@ -52,14 +52,17 @@ def project_files(patch: Path) -> tuple[dict[Path, str], list[str]]:
         table = root / PYPROJECT if (root / PYPROJECT).is_file() else root / OWN_FILE
         text, guess = _table(table, name, path)
         texts[table] = f"{table.read_text('utf-8').rstrip()}\n\n{text}" if table.is_file() else text
-        lines += [f"{shown(table)}: a table with this patch; every other key has a default (docs/project.md)", *guess]
+        lines += [
+            f"{display_path(table)}: a table with this patch; every other key has a default (docs/project.md)",
+            *guess,
+        ]
     elif path not in (known.resolve() for known in project.patch_paths()):
         lines.append(f'{project.where("patches")}: add "{name}" to `patches`')
     ignore = root / ".gitignore"
     ignored = ignore.read_text("utf-8") if ignore.is_file() else ""
     if not {".patchgate", ".patchgate/", "/.patchgate", "/.patchgate/"} & set(ignored.splitlines()):
         texts[ignore] = f"{ignored}{'' if ignored.endswith(chr(10)) or not ignored else chr(10)}.patchgate/\n"
-        lines.append(f"{shown(ignore)}: results go below .patchgate/")
+        lines.append(f"{display_path(ignore)}: results go below .patchgate/")
     return texts, lines
 
 
@@ -72,7 +75,7 @@ def _table(table: Path, name: str, patch: Path) -> tuple[str, list[str]]:
     if patch.is_dir() or not (package / "__init__.py").is_file() or not package.is_relative_to(table.parent):
         return text, []
     found = package.parent.relative_to(table.parent).as_posix()
-    guess = f"  path = [{json.dumps(found)}], where {shown(package / '__init__.py')} is: workloads can import it"
+    guess = f"  path = [{json.dumps(found)}], where {display_path(package / '__init__.py')} is: workloads can import it"
     return f"{text}path = [{json.dumps(found)}]\n", [guess]
 
 
@@ -89,11 +92,11 @@ def workflows(patch: Path, source: Path, called: str) -> dict[Path, str]:
     root = next((parent for parent in path.parents if (parent / ".git").exists()), None)
     if root is None:
         got, advice = "no git repository around it", "git init, where the workflows shall be"
-        raise UsageError("nowhere to put a workflow", where=shown(patch), got=got, next=advice)
+        raise UsageError("nowhere to put a workflow", where=display_path(patch), got=got, next=advice)
     name = path.relative_to(root).as_posix()
     if not re.fullmatch(r"[\w./-]+", name):
         advice = "letters, digits, and . / _ - only: a workflow tells patches apart by blanks"
-        raise UsageError("cannot be named in a workflow", where=shown(patch), got=name, next=advice)
+        raise UsageError("cannot be named in a workflow", where=display_path(patch), got=name, next=advice)
     repository, _, commit = called.partition("@")
     values = {
         "PATCH/**": f"{name}/**" if patch.is_dir() else f"{name.removesuffix(source.suffix)}.*",

@@ -22,7 +22,7 @@ from patchgate.inputs.patch import load_patch
 from patchgate.inputs.project import project_around
 from patchgate.inputs.workloads import workloads_with
 from patchgate.model.files import write_atomically
-from patchgate.model.paths import SUITE, shown
+from patchgate.model.paths import SUITE, display_path
 from patchgate.model.records import Colour, Patch, Verdict
 from patchgate.model.results import CellEvent
 from patchgate.model.serialization import from_dict, to_dict
@@ -86,7 +86,7 @@ class GatePlugin:
             store=run.store,
             artifacts=Path(run.folder) / "code",
             limits=run.limits,
-            shelf=Cache(Path(run.shelf)) if run.shelf else None,
+            shared_cache=Cache(Path(run.shared_cache)) if run.shared_cache else None,
             reuse=run.reuse,
             nightly=run.nightly,
             profiles=run.project.profiles,
@@ -103,7 +103,7 @@ class GatePlugin:
             "sockets": {server.torch: server.socket for server in self.servers},
             "logs": {server.torch: server.log for server in self.servers},
             "identities": {
-                torch: environment_digest(python) for torch, python in self.run.rows.items() if self.run.shelf
+                torch: environment_digest(python) for torch, python in self.run.rows.items() if self.run.shared_cache
             },
         }
 
@@ -208,6 +208,6 @@ def judge(request: pytest.FixtureRequest) -> Callable[[Check, Instance], None]:
 
 def _located(verdict: Verdict, patch: Patch) -> Verdict:
     """Whoever wrote a diff has never seen the Python file that stands for it."""
-    if patch.diff and (verdict.where or "").startswith(shown(patch.path)):
-        return replace(verdict, where=shown(patch.diff))
+    if patch.diff and (verdict.where or "").startswith(display_path(patch.path)):
+        return replace(verdict, where=display_path(patch.diff))
     return verdict

@@ -20,7 +20,7 @@ from patchgate.inputs.devices import load_profile
 from patchgate.inputs.patch import load_patch
 from patchgate.inputs.project import Project
 from patchgate.model.errors import UsageError
-from patchgate.model.paths import ROOT, shown
+from patchgate.model.paths import ROOT, display_path
 from patchgate.runner.environments import Environments
 from patchgate.runner.run import Limits, load_verdicts
 from patchgate.runs.history.store import History
@@ -204,8 +204,8 @@ def _tasks(sweep: Sweep, jobs: Sequence[Job], machines: int) -> Iterator[tuple[T
         if members:
             task = Task(
                 torch=shard.torch,
-                patches={shown(job.patch): files_at(job.patch) for job in members},
-                folder=shown(sweep.folder),
+                patches={display_path(job.patch): files_at(job.patch) for job in members},
+                folder=display_path(sweep.folder),
                 digests=digests,
                 devices=sweep.devices,
                 project=sweep.project,

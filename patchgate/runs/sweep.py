@@ -54,7 +54,9 @@ class JobResult:
 class Sweep:
     """How jobs are judged, and where their results are kept."""
 
-    folder: Path  #: holds what runs share (`shelf`), and each job's results with the mark that it is done (`jobs`)
+    folder: (
+        Path  #: holds what runs share (`shared_cache`), and each job's results with the mark that it is done (`jobs`)
+    )
     environments: Environments
     history: History
     progress: Callable[[str], None]  #: gets a line for each job that is done
@@ -126,7 +128,7 @@ class Sweep:
             workloads=self.workloads,
             nightly=self.nightly,
             limits=self.limits,
-            shelf=str((self.folder / "shelf").resolve()),
+            shared_cache=str((self.folder / "shared_cache").resolve()),
             reuse=True,
         )
         verdicts = judge_patch(run, workers=self.workers)

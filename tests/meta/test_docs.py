@@ -36,7 +36,7 @@ CONTEXT = click.Context(cli)
 SESSIONS = set(re.findall(r"^def (\w+)\(session", (ROOT / "noxfile.py").read_text("utf-8"), re.M))
 
 
-def shown(path):
+def display_path(path):
     return str(path.relative_to(ROOT))
 
 
@@ -100,12 +100,12 @@ def fault(command):
     return f"no option {unknown[0]} of {found.name}" if unknown else None
 
 
-@pytest.mark.parametrize("page", PAGES, ids=shown)
+@pytest.mark.parametrize("page", PAGES, ids=display_path)
 def test_every_link_leads_somewhere(page):
     assert list(dead_links(page.read_text("utf-8"), page.parent)) == []
 
 
-@pytest.mark.parametrize("page", PAGES, ids=shown)
+@pytest.mark.parametrize("page", PAGES, ids=display_path)
 def test_every_command_is_there(page):
     faults = {command: fault(command) for command in commands(page.read_text("utf-8"))}
     assert {command: what for command, what in faults.items() if what} == {}

@@ -36,7 +36,7 @@ def steps(path):
     return [step for job in jobs(path).values() for step in job.get("steps", ())]
 
 
-def shown(path):
+def display_path(path):
     return str(path.relative_to(ROOT))
 
 
@@ -65,13 +65,13 @@ def test_there_are_pipelines():
     assert len(ACTIONS) == 2
 
 
-@pytest.mark.parametrize("path", ALL, ids=shown)
+@pytest.mark.parametrize("path", ALL, ids=display_path)
 def test_a_pipeline_names_no_release_to_judge_on(path):
     text = re.sub(r"2\.10\.0\.\.2\.15\.0", "", path.read_text("utf-8"))  # where a search by hand begins
     assert not [row.torch for row in load_matrix() if row.torch in text]
 
 
-@pytest.mark.parametrize("path", ALL, ids=shown)
+@pytest.mark.parametrize("path", ALL, ids=display_path)
 def test_no_script_holds_an_expression(path):
     assert not [step for step in steps(path) if injected(step)]
 
@@ -81,7 +81,7 @@ def test_an_expression_in_a_script_is_seen():
     assert not injected({"run": "echo $HEAD", "env": {"HEAD": "${{ github.head_ref }}"}})
 
 
-@pytest.mark.parametrize("path", [*WORKFLOWS, *PASTED, *ACTIONS], ids=shown)
+@pytest.mark.parametrize("path", [*WORKFLOWS, *PASTED, *ACTIONS], ids=display_path)
 def test_whatever_is_used_is_known(path):
     used = [each["uses"] for each in [*steps(path), *jobs(path).values()] if "uses" in each]
     assert not [each for each in used if unknown(each)]
@@ -95,7 +95,7 @@ def test_a_stranger_s_action_is_seen(used, bad):
     assert unknown(used) is bad
 
 
-@pytest.mark.parametrize("path", [*WORKFLOWS, *PASTED], ids=shown)
+@pytest.mark.parametrize("path", [*WORKFLOWS, *PASTED], ids=display_path)
 def test_a_workflow_may_read_and_only_the_comment_may_write(path):
     assert read(path)["permissions"] == {}
     assert "pull_request_target" not in read(path)["on"]

@@ -62,7 +62,7 @@ def long_functions(text: str) -> dict[str, int]:
     return found
 
 
-def shown(paths: Iterable[Path]) -> list[str]:
+def display_path(paths: Iterable[Path]) -> list[str]:
     return [str(path.relative_to(ROOT)) for path in paths]
 
 
@@ -72,15 +72,15 @@ def test_every_module_says_what_it_does():
 
 
 def test_every_test_file_says_what_it_tests():
-    assert shown(path for path in TESTS if not ast.get_docstring(ast.parse(path.read_text("utf-8")))) == []
+    assert display_path(path for path in TESTS if not ast.get_docstring(ast.parse(path.read_text("utf-8")))) == []
 
 
 def test_no_module_has_a_name_that_says_nothing():
-    assert shown(path for path in ENGINE + TESTS if says_nothing(path)) == []
+    assert display_path(path for path in ENGINE + TESTS if says_nothing(path)) == []
 
 
 def test_no_file_is_long():
-    assert shown(path for path in ENGINE + TESTS if len(path.read_text("utf-8").splitlines()) > LONGEST) == []
+    assert display_path(path for path in ENGINE + TESTS if len(path.read_text("utf-8").splitlines()) > LONGEST) == []
 
 
 def test_no_function_of_the_engine_is_long():

@@ -15,7 +15,7 @@ from packaging.version import Version
 
 from patchgate.model.errors import UsageError
 from patchgate.model.files import write_atomically
-from patchgate.model.paths import shown
+from patchgate.model.paths import display_path
 
 PROJECTS = ("torch", "triton")
 
@@ -82,7 +82,7 @@ def _version_of(folder: Path) -> str:
     version = version_in(folder)
     if version is None:
         advice = "--sources ENVIRONMENT/lib/python3.12/site-packages"
-        raise UsageError("no torch in it", where=shown(folder), got="no torch/version.py", next=advice)
+        raise UsageError("no torch in it", where=display_path(folder), got="no torch/version.py", next=advice)
     return version
 
 

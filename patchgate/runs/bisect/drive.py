@@ -20,7 +20,7 @@ from patchgate.inputs.patch import load_patch
 from patchgate.inputs.project import project_around
 from patchgate.lint.index.release import releases
 from patchgate.model.errors import UsageError
-from patchgate.model.paths import shown
+from patchgate.model.paths import display_path
 from patchgate.model.records import Case, Patch
 from patchgate.model.results import Answer, CulpritsFound, MinimalSet, Outcome, Reading, TurnFound
 from patchgate.runner.environments import NIGHTLY_INDEX, commit_version, installed_release, nightlies
@@ -331,5 +331,5 @@ class Bisection:
         words += [f"--checkout {shlex.quote(str(environments.checkout))}"] if is_commit else []
         words += [f"--row {release}={shlex.quote(environments.rows[release])}"] if has_row else []
         words += [f"--torch {torch}"] if is_commit or not has_row else []
-        words += [shlex.quote(shown(patch))] if patch else []
+        words += [shlex.quote(display_path(patch))] if patch else []
         return " ".join(words)

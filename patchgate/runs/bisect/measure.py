@@ -21,7 +21,7 @@ from patchgate.inputs.project import project_around
 from patchgate.inputs.workloads import workloads_with
 from patchgate.model.errors import UsageError
 from patchgate.model.facts import facts_with_compiles
-from patchgate.model.paths import shown
+from patchgate.model.paths import display_path
 from patchgate.model.records import Case, Claims, Kind, Patch, Workload
 from patchgate.model.results import Reading
 from patchgate.model.serialization import failure_of
@@ -85,7 +85,7 @@ class Instrument:
                 project=project_around(patch),
                 rows={torch: python},
                 workloads=self.workloads,
-                shelf=str(self.folder),
+                shared_cache=str(self.folder),
                 reuse=True,
             )
             return read_verdicts(question, judge_patch(run, workers=1))
@@ -113,7 +113,7 @@ class Instrument:
         if failure or not answer["changed"]:
             got = failure.signature if failure else "it replaces nothing"
             advice = f"a patch that applies on {torch}"
-            raise UsageError("nothing to search", where=shown(patch.path), got=got, next=advice)
+            raise UsageError("nothing to search", where=display_path(patch.path), got=got, next=advice)
         return sorted({_ADDRESS.sub("[]", name) for name in answer["changed"]})
 
     @contextmanager
@@ -123,7 +123,7 @@ class Instrument:
         with tempfile.TemporaryDirectory(prefix="ask-", dir=self.folder) as folder:
             path = patch.path if patch else ""
             project = project_around(Path(path))
-            run = Run(folder=folder, patch=path, project=project, rows={torch: python}, shelf=str(self.folder))
+            run = Run(folder=folder, patch=path, project=project, rows={torch: python}, shared_cache=str(self.folder))
             yield CheckContext(run, patch or _NO_PATCH, self._all_workloads, self._runner(run, torch, python))
 
     def _runner(self, run: Run, torch: str, python: str) -> Runner:
@@ -136,7 +136,7 @@ class Instrument:
             store=run.store,
             artifacts=self.folder / "code",
             limits=run.limits,
-            shelf=Cache(self.folder),
+            shared_cache=Cache(self.folder),
             reuse=True,
             identities={torch: environment_digest(python)},
         )

@@ -18,7 +18,7 @@ from patchgate.inputs.diff import parse_hunks
 from patchgate.inputs.source import read_source
 from patchgate.model.errors import UsageError
 from patchgate.model.files import write_atomically
-from patchgate.model.paths import shown
+from patchgate.model.paths import display_path
 from patchgate.model.records import Patch
 from patchgate.runner.client import loading
 from patchgate.runner.identity import patch_digest
@@ -100,7 +100,7 @@ def _git(repository: Path, *arguments: str) -> bytes:
     ended = subprocess.run(["git", "-C", str(repository), *arguments], capture_output=True)
     if ended.returncode:
         reason = ended.stderr.decode(errors="replace").strip()
-        raise UsageError("git refuses", where=shown(repository), got=reason, next=f"git {' '.join(arguments)}")
+        raise UsageError("git refuses", where=display_path(repository), got=reason, next=f"git {' '.join(arguments)}")
     return ended.stdout
 
 
@@ -125,7 +125,7 @@ def diff_of(path: Path) -> Path:
     diff = path / "patch.diff" if path.is_dir() else path
     if diff.suffix == ".py" or not diff.is_file():
         raise UsageError(
-            "hunks are searched in a diff", where=shown(path), got="no diff", next="--targets, for a patch.py"
+            "hunks are searched in a diff", where=display_path(path), got="no diff", next="--targets, for a patch.py"
         )
     return diff
 
@@ -133,7 +133,7 @@ def diff_of(path: Path) -> Path:
 def hunks_of(diff: Path) -> list[str]:
     """`path:line` of each hunk. Raises UsageError."""
     text = read_source(diff)
-    return [f"{path}:{start}" for path, hunks in parse_hunks(text, shown(diff)).items() for start, *_ in hunks]
+    return [f"{path}:{start}" for path, hunks in parse_hunks(text, display_path(diff)).items() for start, *_ in hunks]
 
 
 def write_hunks(patch: Patch, diff: Path, names: Sequence[str], folder: Path) -> Path:

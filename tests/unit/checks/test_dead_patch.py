@@ -20,7 +20,7 @@ OPERATOR = NOTHING | {"defined": ["mine::double"]}
 SETTING = NOTHING | {"effects": [{"kind": "config", "name": "X"}]}
 SOURCE = (
     "import torch\n\n\ndef helper():\n    torch.a = 1\n\n\ndef apply(level=1):\n    helper()\n"
-    "\n\ndef shown():\n    pass\n"
+    "\n\ndef display_path():\n    pass\n"
 )
 
 

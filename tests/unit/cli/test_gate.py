@@ -119,7 +119,7 @@ def test_what_later_runs_find_again_lies_below_build_wherever_the_results_go(com
     monkeypatch.setattr(gate, "_show", lambda judged, folder, form: sys.exit(0))
     assert command("gate", "mine.py", "--problem", "2.11.0=no", "--folder", where)[0] == 0
     (run,) = launched
-    assert (run.folder, run.shelf, run.binaries) == (
+    assert (run.folder, run.shared_cache, run.binaries) == (
         str(folder / where), str(folder / ".patchgate" / "unpatched"), str(folder / ".patchgate" / "cpp")
     )  # fmt: skip
 

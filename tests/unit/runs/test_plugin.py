@@ -15,7 +15,7 @@ import pytest
 
 from patchgate.checks.context import CheckContext
 from patchgate.checks.registry import Check, Instance, NothingToJudge, all_checks
-from patchgate.model.paths import SUITE, shown
+from patchgate.model.paths import SUITE, display_path
 from patchgate.model.records import Case, Kind, Verdict
 from patchgate.model.results import CellEvent
 from patchgate.model.serialization import from_dict
@@ -116,7 +116,7 @@ DIFF = """\
 )
 def test_a_place_in_what_stands_for_a_diff_is_told_as_the_diff(gate, patch, place, told):
     def ask(context: CheckContext, at: Instance) -> list[Verdict]:
-        return [verdict(Kind.PASS, where=place and shown(place.format(context.patch.path)))]
+        return [verdict(Kind.PASS, where=place and display_path(place.format(context.patch.path)))]
 
     _, (judged,) = gate(ask, patch=patch)
     assert judged.where == told if told is None else judged.where.endswith(told)

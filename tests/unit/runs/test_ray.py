@@ -47,7 +47,7 @@ def judged(folder, monkeypatch):
         case = Case(torch=torch, device="h200", workload="stack")
         run.store.save(Observation(case=case, facts={"loads.max": 2}))
         told = {"code": "PG300", "kind": Kind.PASS, "check": "kernels", "case": case, "item": case.name}
-        verdict = Verdict(**told, where=f"{run.patch}:1", actual=f"{run.shelf}/code")
+        verdict = Verdict(**told, where=f"{run.patch}:1", actual=f"{run.shared_cache}/code")
         save_verdicts(Path(run.folder), [verdict])
         return [verdict]
 
@@ -71,7 +71,7 @@ def test_what_was_found_is_here_under_our_names(patches, judged, folder):
     result = run_task(task(patches))
     unpack(result, folder / "sweep")
     (first,), (second,) = (load_verdicts(folder / "sweep" / "jobs" / f"{name}.2.11.0") for name in ("mine", "other"))
-    assert (first.where, first.actual, second.where) == ("mine:1", "sweep/shelf/code", "other.py:1")
+    assert (first.where, first.actual, second.where) == ("mine:1", "sweep/shared_cache/code", "other.py:1")
     assert [each.seconds is not None for each in result.results] == [True, True]
     assert not [
         path for path in (folder / "sweep").rglob("*") if path.name in ("patches", "history.sqlite", "patch.py")

@@ -19,18 +19,18 @@ TORCHES = ("2.12.0", "2.12.1", "2.13.0")
 
 
 def judge_patch(run, *, workers):
-    """Measures two workloads, one after the other, as a pytest would: what the shelf has is not measured again."""
+    """Measures two workloads, one after the other, as a pytest would: what is cached is not measured again."""
     (torch,) = run.rows
     save_run(run)
-    shelf, verdicts = Cache(module.Path(run.shelf)), []
+    shared_cache, verdicts = Cache(module.Path(run.shared_cache)), []
     for workload in ("stack", "chain"):
         key = f"{torch}{workload}"
         time.sleep(0.002)
         case = Case(torch=torch, device="h200", workload=workload)
-        found = shelf.load_observation(key, module.Path("unused")) or Observation(
+        found = shared_cache.load_observation(key, module.Path("unused")) or Observation(
             case=case, facts={"loads.max": len(key)}
         )
-        shelf.save_observation(key, found, module.Path("unused"))
+        shared_cache.save_observation(key, found, module.Path("unused"))
         run.store.save(found)
         told = {"check": "kernels", "case": case, "item": case.name, "fact": "loads.max"}
         verdicts.append(Verdict(code="PG301", kind=Kind.REGRESSED, actual=module.Path(run.patch).name, **told))

@@ -23,7 +23,7 @@ def code(*loads, calls="pass", path="x", first=0):
     return "import torch\n" + "\n".join(made) + WRAPPER.format(calls=calls)
 
 
-def shown(unpatched, patched):
+def display_path(unpatched, patched):
     equal, diffs = compare_code(unpatched, patched)
     return equal, [(diff.old, diff.new, [line.sign for line in diff.lines]) for diff in diffs]
 
@@ -45,24 +45,24 @@ def test_a_kernel_for_the_cpu_is_cpp():
 
 
 def test_paths_comments_and_numbers_in_names_are_no_change():
-    assert shown(code("a", "b"), code("a", "b", path="y", first=3)) == (2, [])
+    assert display_path(code("a", "b"), code("a", "b", path="y", first=3)) == (2, [])
 
 
 def test_a_changed_kernel_is_paired_with_its_successor():
-    assert shown(code("a", "b", "c"), code("a", "other", "c")) == (
+    assert display_path(code("a", "b", "c"), code("a", "other", "c")) == (
         2,
         [("triton_per_1", "triton_per_1", [" ", " ", "-", "+"])],
     )
 
 
 def test_a_kernel_of_one_side_only_has_no_partner():
-    equal, diffs = shown(code("a", "b"), code("a"))
+    equal, diffs = display_path(code("a", "b"), code("a"))
     assert (equal, diffs) == (1, [("triton_per_1", None, ["-"] * 3)])
-    assert shown(code("a"), code("a", "b"))[1] == [(None, "triton_per_1", ["+"] * 3)]
+    assert display_path(code("a"), code("a", "b"))[1] == [(None, "triton_per_1", ["+"] * 3)]
 
 
 def test_the_wrapper_is_compared_with_the_wrapper_only():
-    told = shown(code("a", "b", calls="f(1)"), code("a", calls="f(2)"))
+    told = display_path(code("a", "b", calls="f(1)"), code("a", calls="f(2)"))
     assert [(old, new) for old, new, _ in told[1]] == [("triton_per_1", None), ("wrapper", "wrapper")]
 
 
@@ -84,5 +84,5 @@ def test_tokens_say_all_of_the_text_and_neighbours_of_a_class_are_one():
 
 
 def test_a_text_that_is_no_code_is_compared_all_the_same():
-    assert shown("<script>", "</script>") == (0, [("wrapper", "wrapper", ["-", "+"])])
-    assert shown("", "") == (0, [])
+    assert display_path("<script>", "</script>") == (0, [("wrapper", "wrapper", ["-", "+"])])
+    assert display_path("", "") == (0, [])
