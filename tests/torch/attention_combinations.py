@@ -1,6 +1,7 @@
 """Combinations of arguments of `scaled_dot_product_attention`, and what torch makes of each.
 
-On a machine with a GPU, `python tests/torch/attention_combinations.py >tests/torch/recorded/attention.NAME.txt` records it.
+On a machine with a GPU, `python tests/torch/attention_combinations.py` prints what
+`tests/torch/recorded/attention.NAME.txt` holds.
 """
 
 from __future__ import annotations
@@ -11,10 +12,24 @@ import random
 import warnings
 from typing import Any
 
-MASKS = (
-    "none none none none bool bool_2d bool_padding bool_3d float float_2d float_heads float_3d float_padding "
-    "float_strided float_grad single"
-).split()
+MASKS = [
+    "none",
+    "none",
+    "none",
+    "none",
+    "bool",
+    "bool_2d",
+    "bool_padding",
+    "bool_3d",
+    "float",
+    "float_2d",
+    "float_heads",
+    "float_3d",
+    "float_padding",
+    "float_strided",
+    "float_grad",
+    "single",
+]
 LENGTHS = ((16, 16), (64, 64), (17, 33), (1, 48), (1, 1), (40, 1), (128, 64), (33, 33))
 HEADS = ((64, 64), (128, 128), (80, 80), (72, 72), (96, 96), (40, 40), (12, 12), (33, 33), (7, 7), (160, 160))
 WIDE_HEADS = ((192, 128), (192, 192), (256, 256), (264, 264), (512, 512), (64, 32), (64, 128), (64, 20), (576, 512))
@@ -126,8 +141,12 @@ def _mask(combination: Combination, dtype: Any, device: str) -> Any:
     }
     if combination.mask == "none":
         return None
-    kind = torch.bool if combination.mask.startswith("bool") else torch.float32 if combination.mask == "single" else dtype
-    shape = shapes[combination.mask][1:] if combination.layout == "three" and len(shapes[combination.mask]) == 4 else None
+    kind = (
+        torch.bool if combination.mask.startswith("bool") else torch.float32 if combination.mask == "single" else dtype
+    )
+    shape = (
+        shapes[combination.mask][1:] if combination.layout == "three" and len(shapes[combination.mask]) == 4 else None
+    )
     mask = torch.empty(shape or shapes[combination.mask], dtype=kind, device=device)
     if combination.mask == "float_strided":
         mask = mask.transpose(-1, -2)
@@ -135,7 +154,7 @@ def _mask(combination: Combination, dtype: Any, device: str) -> Any:
 
 
 def operators(combination: Combination, device: str) -> str:
-    """The operators that attention becomes, in order, without those that only look at a tensor."""
+    """The operators that attention becomes, in order."""
     import torch
     from torch.fx.experimental.proxy_tensor import make_fx
 
@@ -150,7 +169,16 @@ def operators(combination: Combination, device: str) -> str:
             graph = make_fx(attention, tracing_mode="fake" if device == "cuda" else "real")(*tensors).graph
     except Exception as error:  # torch refuses some combinations, each in words of its own
         return f"refused: {type(error).__name__}"
-    return " ".join(str(node.target).removeprefix("aten.") for node in graph.nodes if node.op == "call_function")
+    return summary([str(node.target) for node in graph.nodes if node.op == "call_function"])
+
+
+def summary(names: list[str]) -> str:
+    """The kernel, with what prepares its inputs and its output; the inside of plain maths is torch's own."""
+    short = [name.removeprefix("aten.").split(".")[0] for name in names]
+    short = [name for name in short if name not in ("<built-in function getitem>", "detach", "scalar_tensor")]
+    if "_safe_softmax" in short:
+        return "where math" if short[0] == "where" else "math"
+    return " ".join(name.removeprefix("_scaled_dot_product_").removesuffix("_attention") for name in short)
 
 
 def main() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,8 @@ pytestmark = pytest.mark.alternating
 
 
 WORKLOADS = load_workloads()
+ATTENTION = Path(__file__).with_name("recorded") / "attention.h200.txt"
+KERNEL = re.compile("cudnn|flash|efficient|math")
 
 
 def ask(runner: Runner, torch: str, name: str, profile: dict[str, Any], **more: Any) -> Answer:
@@ -41,6 +44,15 @@ def recorded_on(torch, name, device="h200"):
     golden = read_golden(golden_path(name, device), name, device)
     facts = expectation(golden, Case(torch=torch, device=device, workload=name)).facts
     return {fact: value for fact, value in facts.items() if not fact.startswith(ON_REQUEST)}
+
+
+def attention_on(python: str, device: str) -> dict[str, dict[str, str]]:
+    """What attention becomes: {"kernels": combination -> kernel, "operators": some of them -> operators}."""
+    command = [python, str(Path(__file__).with_name("attention_simulated.py")), json.dumps(load_profile(device))]
+    environment = {"PYTHONPATH": str(PACKAGE.parent), "CUDA_VISIBLE_DEVICES": "", "PATH": "/usr/bin:/bin"}
+    printed = subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout
+    taken: dict[str, dict[str, str]] = json.loads(printed.splitlines()[-1])
+    return taken
 
 
 def test_both_autograd_engines_trace_the_same_graphs(torch, run):
@@ -86,20 +98,52 @@ def test_attention_takes_the_kernel_of_the_device(torch, runner, device, dtype, 
     assert taken == ([] if op == "math" else [f"aten.op._scaled_dot_product_{op}_attention.default"])
 
 
-def test_what_only_a_device_can_tell_is_not_guessed(torch, runner, tmp_path):
-    """Attention with a mask: torch has rules for it that are not stood in for."""
+def test_attention_becomes_what_it_became_on_the_device(torch, run):
+    """1,200 combinations of shapes, masks, dropout, layouts and grouped heads, as an H200 took them on torch 2.11.0."""
+    recorded = dict(line.split(": ") for line in ATTENTION.read_text(encoding="utf-8").splitlines())
+    simulated = attention_on(run.rows[torch], "h200")
+    assert simulated["kernels"] == {name: KERNEL.findall(operators)[0] for name, operators in recorded.items()}
+    assert simulated["operators"] == {name: recorded[name] for name in simulated["operators"]}
+    assert (len(simulated["kernels"]), len(simulated["operators"])) == (1200, 48)
+
+
+def test_attention_is_chosen_by_the_device(torch, run):
+    """cuDNN comes first on Hopper and Blackwell only."""
+    assert set(attention_on(run.rows[torch], "a100")["kernels"].values()) == {"flash", "efficient", "math"}
+
+
+def test_what_only_a_device_can_tell_is_not_guessed(torch, runner):
+    """Attention on a capability for which no choice was recorded."""
+    profile = load_profile("h200")
+    profile["properties"] |= {"major": 7, "minor": 5}
+    answer = ask(runner, torch, "decoder_block", profile)
+    needed = "needs a real device: scaled_dot_product_attention on capability (7, 5)"
+    assert answer["facts"] == {"compiles": {"unmeasured": needed}}
+
+
+def test_a_module_is_converted_as_on_a_device(torch, runner, tmp_path):
+    """Weights in another dtype, moved to the device, shared by two modules: one parameter afterwards."""
     path = tmp_path / "workload.py"
     path.write_text(
         "import torch\n"
-        "import torch.nn.functional as F\n"
-        "def build(device, dtype, scale):\n"
-        "    q = torch.randn(1, 1, 8, 64, device=device, dtype=dtype)\n"
-        "    mask = torch.ones(8, 8, device=device, dtype=torch.bool)\n"
-        "    return (lambda q, mask: F.scaled_dot_product_attention(q, q, q, mask)), (q, mask)\n"
+        "class Tied(torch.nn.Module):\n"
+        "    def __init__(self):\n"
+        "        super().__init__()\n"
+        "        self.embed, self.head = torch.nn.Embedding(32, 16), torch.nn.Linear(16, 32, bias=False)\n"
+        "        self.head.weight = self.embed.weight\n"
+        "        self.register_buffer('scale', torch.ones(16))\n"
+        "    def forward(self, index):\n"
+        "        return self.head(self.embed(index) * self.scale)\n"
+        "def build(device, dtype, size):\n"
+        "    model = Tied().half().to(dtype).to(device)\n"
+        "    assert model.head.weight is model.embed.weight\n"
+        "    assert {t.dtype for t in (*model.parameters(), *model.buffers())} == {dtype}\n"
+        "    assert {t.device.type for t in (*model.parameters(), *model.buffers())} == {device.type}\n"
+        "    return model, (torch.zeros(4, dtype=torch.int64, device=device),)\n"
     )
     answer = ask(runner, torch, "pointwise", load_profile("h200"), workload_path=str(path))
-    needed = "needs a real device: scaled_dot_product_attention with a mask or dropout"
-    assert answer["facts"] == {"compiles": {"unmeasured": needed}}
+    assert failure_of(answer) is None, answer
+    assert answer["facts"]["aten.op.embedding.default"] == 1
 
 
 BAD_DECOMPOSITION = "torch._inductor.decomposition.select_decomp_table()[torch.ops.aten.erfinv.default] = None"

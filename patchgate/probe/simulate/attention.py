@@ -1,7 +1,7 @@
 """Which kernel `scaled_dot_product_attention` takes on a CUDA device that is not there.
 
 Torch makes this choice in C++ from the device's properties, and without a device takes none of the fused
-kernels. Here it is made from the profile where torch's rule is plain; other shapes raise NeedsDevice.
+kernels. Here the same rules are asked of the profile; tests compare them with what an H200 chose.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import math
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 from unittest import mock
 
 import torch
@@ -22,7 +22,9 @@ _OP = torch.ops.aten.scaled_dot_product_attention.default
 # The version from which cuDNN's attention comes first on data-centre Hopper and Blackwell (aten's sdp_utils.cpp).
 _CUDNN_FIRST = 91501
 _CUDNN_CAPABILITIES = ((9, 0), (10, 0), (10, 3))
-_FUSED_HEAD = 128  # up to this head size no kernel has an exception of its own
+_HALF = (torch.float16, torch.bfloat16)
+_FLASH_HEAD = 8  # torch fills heads up to a multiple of this before flash attention
+_MASK_ALIGNMENT = 16  # elements; the memory-efficient kernel reads a row of the mask in such pieces
 
 
 @contextlib.contextmanager
@@ -43,11 +45,9 @@ def simulated_attention(profile: Profile) -> Iterator[None]:
     ) -> Any:
         if query.device.type != profile["backend"]:
             return _OP.decompose(query, key, value, attn_mask, dropout_p, is_causal, scale=scale, enable_gqa=enable_gqa)
-        if attn_mask is not None or dropout_p:
-            raise NeedsDevice("scaled_dot_product_attention with a mask or dropout")
-        grouped = enable_gqa and query.shape[-3] != key.shape[-3]
-        kernel = attention_kernel(query, key, value, is_causal=is_causal, grouped=grouped, capability=capability)
-        return _call(kernel, query, key, value, is_causal, scale, enable_gqa)
+        _refuse_what_torch_refuses(query, key, value, attn_mask, is_causal)
+        call = Attention(query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa)
+        return _call(attention_kernel(call, capability), call)
 
     with mock.patch.dict(_OP.py_kernels, {DispatchKey.CompositeImplicitAutograd: attention}):
         _OP._dispatch_cache.clear()
@@ -57,22 +57,135 @@ def simulated_attention(profile: Profile) -> Iterator[None]:
             _OP._dispatch_cache.clear()
 
 
-def attention_kernel(
-    query: Any, key: Any, value: Any, *, is_causal: bool, grouped: bool, capability: tuple[int, int]
-) -> str:
-    """ "cudnn", "flash", "efficient" or "math". Raises NeedsDevice where torch's rule is not known here."""
+class Attention(NamedTuple):
+    """The arguments of one call; tensors are (batch, heads, length, size of a head), or without a batch."""
+
+    query: Any
+    key: Any
+    value: Any
+    mask: Any  # boolean, additive, or None
+    dropout: float
+    is_causal: bool
+    scale: float | None
+    grouped: bool  # query may have several heads for each head of key and value
+
+    @property
+    def tensors(self) -> tuple[Any, Any, Any]:
+        return self.query, self.key, self.value
+
+    @property
+    def records_gradients(self) -> bool:
+        """Whether the logarithms that a backward pass needs are stored."""
+        return torch.is_grad_enabled() and any(tensor.requires_grad for tensor in self.tensors)
+
+
+def attention_kernel(call: Attention, capability: tuple[int, int]) -> str:
+    """ "cudnn", "flash", "efficient" or "math", as torch chooses on a device of this capability.
+
+    The rules are those of aten's sdp_utils.cpp in torch 2.11, and were compared with an H200's choices.
+    Raises NeedsDevice for a device that is older than what was compared.
+    """
+    if capability < (8, 0):
+        raise NeedsDevice(f"scaled_dot_product_attention on capability {capability}")
+    if not _fits_fused_kernels(call):
+        return "math"
+    takes_cudnn = capability in _CUDNN_CAPABILITIES and cudnn_version() >= _CUDNN_FIRST
+    if takes_cudnn and _fits_cudnn(call):
+        return "cudnn"
+    if _fits_flash(call, capability):
+        return "flash"
+    return "efficient" if _fits_efficient(call) else "math"
+
+
+def _fits_fused_kernels(call: Attention) -> bool:
+    """What every kernel but plain maths asks for."""
+    query, key, value = call.tensors
+    return bool(
+        all(tensor.dim() == 4 for tensor in call.tensors)
+        and query.shape[0] == key.shape[0] == value.shape[0]
+        and query.dtype == key.dtype == value.dtype
+        and query.shape[-2]
+        and key.shape[-2]
+        and (call.mask is None or call.mask.stride(-1) == 1)
+    )
+
+
+def _fits_cudnn(call: Attention) -> bool:
+    query, key, value = call.tensors
+    head, value_head = query.shape[-1], value.shape[-1]
+    heads_fit = max(head, value_head) <= 256
+    lengths_fit = key.shape[-2] != 1 and (query.shape[-2] != 1 or not call.dropout)
+    return bool(
+        query.dtype in _HALF
+        and _rows_are_contiguous(call, also_of_size_one=True)
+        and _heads_divide(call, key, value)
+        and heads_fit
+        and head % 8 == value_head % 8 == 0
+        and lengths_fit
+        and _mask_broadcasts(call)
+    )
+
+
+def _fits_flash(call: Attention, capability: tuple[int, int]) -> bool:
+    query, key, value = call.tensors
     head = query.shape[-1]
-    if query.dim() != 4 or key.shape[-1] != head or value.shape[-1] != head or head % 8 or head > _FUSED_HEAD:
-        raise NeedsDevice(f"scaled_dot_product_attention of {list(query.shape)}")
-    if any(tensor.stride(-1) != 1 for tensor in (query, key, value)) or capability < (8, 0):
-        raise NeedsDevice(f"scaled_dot_product_attention with strides {query.stride()} on capability {capability}")
-    square = query.shape[-2] == key.shape[-2]
-    if query.dtype in (torch.float16, torch.bfloat16):
-        if capability in _CUDNN_CAPABILITIES and cudnn_version() >= _CUDNN_FIRST:
-            return "cudnn"
-        if square or not is_causal:
-            return "flash"
-    return "math" if grouped else "efficient"
+    # The backward pass of a large head does not fit into the shared memory of a small chip.
+    small_chip = (8, 6) <= capability <= (8, 9) or capability >= (12, 0)
+    trains = not (call.records_gradients and small_chip) or head <= 192 or (head > 224 and not call.dropout)
+    return bool(
+        query.dtype in _HALF
+        and call.mask is None
+        and head == key.shape[-1] == value.shape[-1] <= 256
+        and trains
+        and not (call.is_causal and query.shape[-2] != key.shape[-2])
+        and key.shape[-3] == value.shape[-3]
+        and _heads_divide(call, key)
+        and _rows_are_contiguous(call, also_of_size_one=True)
+    )
+
+
+def _fits_efficient(call: Attention) -> bool:
+    query, key, value = call.tensors
+    alignment = 8 if query.dtype in _HALF else 4
+    return bool(
+        query.dtype in (*_HALF, torch.float32)
+        and query.shape[-1] == key.shape[-1]
+        and not any(size % alignment or size == 0 for size in (query.shape[-1], value.shape[-1]))
+        and _rows_are_contiguous(call, also_of_size_one=False)
+        and query.shape[-3] == key.shape[-3] == value.shape[-3]
+    )
+
+
+def _rows_are_contiguous(call: Attention, *, also_of_size_one: bool) -> bool:
+    """Whether the numbers of one row lie side by side; of a row of one number, torch asks only some kernels."""
+    one = also_of_size_one and call.query.shape[-1] == 1
+    return one or all(tensor.stride(-1) == 1 for tensor in call.tensors)
+
+
+def _heads_divide(call: Attention, *others: Any) -> bool:
+    heads = call.query.shape[-3]
+    if call.grouped:
+        return all(heads % other.shape[-3] == 0 for other in others)
+    return all(heads == other.shape[-3] for other in others)
+
+
+def _mask_broadcasts(call: Attention) -> bool:
+    mask = call.mask
+    if mask is None:
+        return True
+    fits = mask.shape[-2] in (call.query.shape[-2], 1) and mask.shape[-1] in (call.key.shape[-2], 1)
+    heads = mask.dim() == 4 and mask.shape[0] in (1, call.query.shape[0]) and mask.shape[1] in (1, call.query.shape[1])
+    return fits and not mask.requires_grad and (mask.dim() == 2 or heads)
+
+
+def _refuse_what_torch_refuses(query: Any, key: Any, value: Any, mask: Any, is_causal: bool) -> None:
+    """Raises RuntimeError for the arguments that torch refuses on every device."""
+    if is_causal and mask is not None:
+        raise RuntimeError("scaled_dot_product_attention: attn_mask should not be set when is_causal=True")
+    if not query.dtype == key.dtype == value.dtype:
+        raise RuntimeError("scaled_dot_product_attention: query, key and value have different dtypes")
+    if mask is not None and mask.dtype not in (torch.bool, torch.float32, query.dtype):
+        raise RuntimeError(f"scaled_dot_product_attention: a mask of {mask.dtype} for a query of {query.dtype}")
 
 
 def cudnn_version() -> int:
@@ -87,17 +200,40 @@ def cudnn_version() -> int:
     return int(major * 10000 + minor * 100 + patch)
 
 
-def _call(kernel: str, query: Any, key: Any, value: Any, is_causal: bool, scale: float | None, enable_gqa: bool) -> Any:
-    aten, qkv = torch.ops.aten, (query, key, value)
-    # Whether the logarithms that a backward pass needs are stored.
-    records = torch.is_grad_enabled() and any(tensor.requires_grad for tensor in qkv)
+def _call(kernel: str, call: Attention) -> Any:
+    aten, qkv = torch.ops.aten, call.tensors
+    mask, dropout, is_causal, scale = call.mask, call.dropout, call.is_causal, call.scale
+    if mask is not None and mask.dtype == torch.bool:
+        lowest = torch.scalar_tensor(-math.inf, dtype=call.query.dtype, device=mask.device)
+        mask = torch.where(mask, 0.0, lowest)
     if kernel == "cudnn":
         op = aten._scaled_dot_product_cudnn_attention
-        return op(*qkv, None, records, 0.0, is_causal, False, scale=scale)[0]
+        return op(*qkv, mask, call.records_gradients, dropout, is_causal, False, scale=scale)[0]
     if kernel == "flash":
-        scale = scale if scale is not None else 1.0 / math.sqrt(query.shape[-1])
-        return aten._scaled_dot_product_flash_attention(*qkv, 0.0, is_causal, False, scale=scale)[0]
+        head = call.query.shape[-1]
+        scale = scale if scale is not None else 1.0 / math.sqrt(head)
+        padded = [_pad(tensor, _FLASH_HEAD) for tensor in qkv]
+        output = aten._scaled_dot_product_flash_attention(*padded, dropout, is_causal, False, scale=scale)[0]
+        return output if output.shape[-1] == head else output[..., :head]
     if kernel == "efficient":
-        return aten._scaled_dot_product_efficient_attention(*qkv, None, records, 0.0, is_causal, scale=scale)[0]
+        mask = mask if mask is None else _aligned_mask(mask, call)
+        op = aten._scaled_dot_product_efficient_attention
+        return op(*qkv, mask, call.records_gradients, dropout, is_causal, scale=scale)[0]
     op = aten._scaled_dot_product_attention_math
-    return op(*qkv, None, 0.0, is_causal, None, scale=scale, enable_gqa=enable_gqa)[0]
+    return op(*qkv, mask, dropout, is_causal, None, scale=scale, enable_gqa=call.grouped)[0]
+
+
+def _pad(tensor: Any, multiple: int) -> Any:
+    """`tensor` with its last dimension filled with zeros up to a multiple."""
+    missing = -tensor.shape[-1] % multiple
+    return torch.ops.aten.constant_pad_nd(tensor, [0, missing], 0.0) if missing else tensor
+
+
+def _aligned_mask(mask: Any, call: Attention) -> Any:
+    """`mask` for every head, its rows starting at multiples of 16, as the memory-efficient kernel reads it."""
+    length = mask.shape[-1]
+    if mask.stride(-1) != 1 or any(stride % _MASK_ALIGNMENT for stride in mask.stride()[:-1]):
+        # Filled up by a whole 16 where nothing is missing.
+        missing = _MASK_ALIGNMENT - length % _MASK_ALIGNMENT
+        mask = torch.ops.aten.constant_pad_nd(mask, [0, missing], 0.0)[..., :length]
+    return mask.expand(*call.query.shape[:-1], call.key.shape[-2])

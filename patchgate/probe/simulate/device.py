@@ -22,6 +22,7 @@ from patchgate.probe.protocol import Profile
 from patchgate.probe.simulate.attention import simulated_attention
 from patchgate.probe.simulate.backward import backward_in_python
 from patchgate.probe.simulate.fake_device import fake_device
+from patchgate.probe.simulate.modules import convertible_modules
 
 
 def generates_triton(profile: Profile) -> bool:
@@ -82,6 +83,7 @@ def fake_tensors(profile: Profile, reads: Sequence[float]) -> Iterator[None]:
             stack.enter_context(FakeTensorMode(allow_non_fake_inputs=True))
             # On the CPU too: the engine in C++ starts threads, which do not survive a fork.
             stack.enter_context(backward_in_python())
+            stack.enter_context(convertible_modules())
         if profile["kind"] == "simulated":
             stack.enter_context(simulated_attention(profile))
             stack.enter_context(enable_python_dispatcher())
