@@ -73,7 +73,7 @@ def _cases(torch: str, python: str) -> None:
     with tempfile.TemporaryDirectory(prefix="patchgate-bench-") as folder:
         server = start_server(torch, python)
         runner = Runner(
-            sockets={torch: server.socket},
+            connect=server.connect,
             logs={torch: server.log},
             store=ResultStore(Path(folder)),
             artifacts=Path(folder) / "code",

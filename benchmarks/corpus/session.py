@@ -32,7 +32,7 @@ from patchgate.runner.cache import Cache
 from patchgate.runner.client import Runner
 from patchgate.runner.identity import environment_digest
 from patchgate.runner.run import Limits, Run
-from patchgate.runner.server import start_server
+from patchgate.runner.server import Broker, connect_through, start_server
 from patchgate.runs.pool import Work, carry_out
 
 # code -> the places that its red verdicts name
@@ -128,10 +128,12 @@ def started_servers(rows: dict[str, str]) -> Iterator[dict[str, Any]]:
         servers = [start_server(torch, python) for torch, python in rows.items()]
         for server in servers:
             stack.callback(server.stop)
+        broker = Broker(servers)
+        stack.callback(broker.close)
         yield {
             "rows": rows,
             "folder": folder,
-            "sockets": {server.torch: server.socket for server in servers},
+            "broker": broker.address,
             "logs": {server.torch: server.log for server in servers},
             "identities": {torch: environment_digest(python) for torch, python in rows.items()},
         }
@@ -142,7 +144,7 @@ def open_session(settings: dict[str, Any]) -> CorpusSession:
     folder = Path(settings["folder"])
     run = Run(folder=str(folder / "gate"), patch="", rows=settings["rows"])
     runner = Runner(
-        sockets=settings["sockets"],
+        connect=connect_through(settings["broker"]),
         logs=settings["logs"],
         identities=settings["identities"],
         store=run.store,

@@ -27,6 +27,7 @@ class Cause(Enum):
     EXITED = "exited"
     CRASHED = "crashed"
     OUT_OF_MEMORY = "out-of-memory"
+    TAMPERED = "tampered"  #: the child gave a reply that is none, or files that are none
     MACHINE = "machine"
 
 

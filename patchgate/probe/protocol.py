@@ -1,7 +1,8 @@
-"""The wire protocol: what the probe can be asked and what it answers, one JSON object a line each way.
+"""The wire protocol: what the probe can be asked and what it answers, one JSON object each way.
 
-The probe and the host read their types here. A new question is an entry of `Questions` with its two types, and a
-function of that type in `patchgate.probe.serve.answers`. An answer with the key `failure` stands for any other.
+The probe and the host read their types here, and the server holds every reply of a child to them. A new question is an
+entry of `Questions` with its two types, and a function of that type in `patchgate.probe.serve.answers`. An answer with
+the key `failure` stands for any other.
 """
 
 from __future__ import annotations
@@ -381,11 +382,11 @@ def refusal(request: object) -> str | None:
     question = Questions.__annotations__.get(do) if isinstance(do, str) else None
     if question is None:
         return f"no question {do!r}; there are: {', '.join(Questions.__annotations__)}"
-    faults = [*_faults(question.__args__[0], request), *_faults(Limits, request.get("limits", {}))]
+    faults = [*key_faults(question.__args__[0], request), *key_faults(Limits, request.get("limits", {}))]
     return f"`{do}`: {'; '.join(faults)}" if faults else None
 
 
-def _faults(kind: Any, value: Any) -> Iterator[str]:
+def key_faults(kind: Any, value: Any) -> Iterator[str]:
     if not isinstance(value, dict):
         yield f"{kind.__name__} is a JSON object"
         return

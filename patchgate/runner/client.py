@@ -10,7 +10,7 @@ import contextlib
 import fcntl
 import json
 import os
-import socket
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -27,6 +27,7 @@ from patchgate.runner.identity import observation_key
 from patchgate.runner.results import ResultStore
 from patchgate.runner.roofline import METRIC, roofline_time
 from patchgate.runner.run import Limits
+from patchgate.runner.server import Connect
 
 WARM_UP_SECONDS = 180
 # What compiles several times has the time of as many cases.
@@ -50,14 +51,21 @@ def loading(patch: Patch) -> dict[str, Any]:
     return {"patch": patch.path, **how}
 
 
+def _is_own_signal(answer: Answer) -> bool:
+    """Whether a process was ended by a signal of those that come from outside, and not for want of memory."""
+    failure = answer.get("failure", {})
+    is_machine = failure.get("cause") == Cause.MACHINE.value
+    return is_machine and re.fullmatch(r"killed by SIG\w+", failure["signature"]) is not None
+
+
 @dataclass(frozen=True, kw_only=True)
 class Runner:
-    """Asks the servers of a run. `sockets`, `logs` and the `identities` of environments are by torch release.
+    """Asks the servers of a run. `logs` and the `identities` of environments are by torch release.
 
     `profiles` are the project's own, name -> file, and `import_path` its folders to import from.
     """
 
-    sockets: dict[str, str]
+    connect: Connect
     logs: dict[str, str]
     store: ResultStore
     artifacts: Path
@@ -87,6 +95,9 @@ class Runner:
             answer = self._exchange(torch, message, limits["seconds"])
             if answer.get("failure", {}).get("cause") == Cause.MACHINE.value:
                 answer = self._exchange(torch, message, limits["seconds"])
+        if request.get("patch") and _is_own_signal(answer):
+            # Once may be an operator; twice, with memory to spare, is the patch.
+            answer["failure"] |= {"cause": Cause.CRASHED.value}
         return answer
 
     @contextlib.contextmanager
@@ -99,9 +110,8 @@ class Runner:
 
     def _exchange(self, torch: str, message: bytes, seconds: float) -> Answer:
         try:
-            with socket.socket(socket.AF_UNIX) as connection:
+            with self.connect(torch) as connection:
                 connection.settimeout(WARM_UP_SECONDS + PATIENCE * seconds)
-                connection.connect(self.sockets[torch])
                 connection.sendall(message)
                 line = connection.makefile("rb").readline()
             answer: Answer = json.loads(line)

@@ -1,30 +1,30 @@
-"""Starts the fork server of one torch environment, outside that environment.
+"""Starts the fork server of one torch environment, outside that environment, and opens channels to it.
 
-Decides its interpreter, its environment variables and its end. Refuses to
-know what it is asked.
+Decides its interpreter, its environment variables and its end. Refuses to know what it is asked.
 """
 
 from __future__ import annotations
 
+import contextlib
+import hmac
 import os
+import secrets
 import socket
 import subprocess
 import tempfile
+import threading
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from patchgate.model.paths import PACKAGE
 
 # What a torch process needs to run; secrets of the caller's environment do not travel to a patch.
-_PASSED_ON = (
-    "PATH",
-    "HOME",
-    "LANG",
-    "LC_ALL",
-    "TMPDIR",
-    "LD_LIBRARY_PATH",
-    "CUDA_HOME",
-)
+_PASSED_ON = ("PATH", "HOME", "LANG", "LC_ALL", "TMPDIR", "LD_LIBRARY_PATH", "CUDA_HOME")
+# Seconds in which a worker says who it is.
+_PATIENCE = 10
+#: Torch release -> a new channel to its server, for one question. Raises OSError where the server has ended.
+Connect = Callable[[str], socket.socket]
 
 
 @dataclass(frozen=True)
@@ -34,24 +34,28 @@ class Server:
     torch: str
     process: subprocess.Popen[bytes]
     folder: tempfile.TemporaryDirectory[str]
-
-    @property
-    def socket(self) -> str:
-        return f"{self.folder.name}/socket"
+    control: socket.socket  #: brings it new channels; it has no address, and no child of the server has it
 
     @property
     def log(self) -> str:
         return f"{self.folder.name}/log"
 
+    def connect(self, torch: str = "") -> socket.socket:
+        """A new channel, for one question. Whoever has one server alone need not say which."""
+        ours, theirs = socket.socketpair()
+        with theirs:
+            socket.send_fds(self.control, [b"."], [theirs.fileno()])
+        return ours
+
     def stop(self) -> None:
-        if self.process.stdin:
-            self.process.stdin.close()
+        self.control.close()
         try:
             self.process.wait(timeout=5)
         except subprocess.TimeoutExpired:
             self.process.kill()
             self.process.wait()
-        self.folder.cleanup()
+        with contextlib.suppress(OSError):  # it removes the folder itself
+            self.folder.cleanup()
 
 
 def start_server(torch: str, python: str) -> Server:
@@ -71,17 +75,72 @@ def start_server(torch: str, python: str) -> Server:
         "TORCHINDUCTOR_CACHE_DIR": str(home / "inductor"),
         "TRITON_CACHE_DIR": str(home / "triton"),
     }
-    # Listening from here on: a question waits while the server warms up, and fails at once when it has died.
-    with open(home / "log", "wb") as log, socket.socket(socket.AF_UNIX) as listener:
-        listener.bind(str(home / "socket"))
-        listener.listen(64)
+    # A question waits while the server warms up, and fails at once when it has died.
+    control, theirs = socket.socketpair()
+    with open(home / "log", "wb") as log, theirs:
         process = subprocess.Popen(
-            [python, "-m", "patchgate.probe", str(listener.fileno()), folder.name],
-            pass_fds=[listener.fileno()],
-            stdin=subprocess.PIPE,
+            [python, "-m", "patchgate.probe", str(theirs.fileno()), folder.name],
+            pass_fds=[theirs.fileno()],
+            stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,
             env=environment,
             cwd=folder.name,
+            # Whoever interrupts a run stops the gate, and the gate its servers.
+            start_new_session=True,
         )
-    return Server(torch, process, folder)
+    return Server(torch, process, folder, control)
+
+
+class Broker:
+    """Gives the workers of a run channels to its servers, which they have not started themselves.
+
+    They ask over a socket without a place in any file system, and with a key that no server and no child of one has.
+    """
+
+    def __init__(self, servers: Iterable[Server]) -> None:
+        self._servers = {server.torch: server for server in servers}
+        self._key, name = secrets.token_hex(16), secrets.token_hex(16)
+        self.address = {"name": name, "key": self._key}
+        self._listener = socket.socket(socket.AF_UNIX)
+        self._listener.bind(f"\0{name}")
+        self._listener.listen(64)
+        threading.Thread(target=self._serve, daemon=True).start()
+
+    def _serve(self) -> None:
+        with contextlib.suppress(OSError):  # closed
+            while True:
+                connection, _ = self._listener.accept()
+                threading.Thread(target=self._introduce, args=[connection], daemon=True).start()
+
+    def _introduce(self, connection: socket.socket) -> None:
+        """Hand over channels for as long as who asks has the key and asks on."""
+        with contextlib.suppress(OSError, KeyError), connection, connection.makefile("rb") as asked:
+            connection.settimeout(_PATIENCE)
+            if not hmac.compare_digest(asked.readline(64).strip(), self._key.encode()):
+                return
+            connection.settimeout(None)
+            while torch := asked.readline(64).decode().strip():
+                with self._servers[torch].connect() as channel:
+                    socket.send_fds(connection, [b"."], [channel.fileno()])
+
+    def close(self) -> None:
+        self._listener.close()
+
+
+def connect_through(address: Mapping[str, str]) -> Connect:
+    """In a worker: channels by the broker of this address."""
+    broker: list[socket.socket] = []
+
+    def connect(torch: str) -> socket.socket:
+        if not broker:
+            broker.append(socket.socket(socket.AF_UNIX))
+            broker[0].connect(f"\0{address['name']}")
+            broker[0].sendall(f"{address['key']}\n".encode())
+        broker[0].sendall(f"{torch}\n".encode())
+        _, channels, _, _ = socket.recv_fds(broker[0], 1, 1)
+        if not channels:
+            raise OSError(f"no server of torch {torch}")
+        return socket.socket(fileno=channels[0])
+
+    return connect

@@ -18,7 +18,7 @@ from patchgate.model.results import Difference, Fidelity
 from patchgate.model.serialization import from_dict, to_dict
 from patchgate.runner.client import Runner
 from patchgate.runner.run import Run, load_run, save_run
-from patchgate.runner.server import start_server
+from patchgate.runner.server import Broker, connect_through, start_server
 from patchgate.runs.pool import Work, carry_out
 
 # Facts that one side cannot have, with the reason.
@@ -34,10 +34,12 @@ def compare_devices(run: Run, workloads: Sequence[str], patches: Sequence[Path],
     cases = [f"{name}:{patch}" for name in workloads for patch in ("", *(patch.resolve() for patch in patches))]
     for torch, python in run.rows.items():
         server = start_server(torch, python)
+        broker = Broker([server])
         try:
-            settings = {"run": str(path), "torch": torch, "socket": server.socket, "log": server.log}
+            settings = {"run": str(path), "torch": torch, "broker": broker.address, "log": server.log}
             results = carry_out(__name__, settings, cases, workers=workers)
         finally:
+            broker.close()
             server.stop()
         yield from (from_dict(Fidelity, results[case], where=case) for case in cases)
 
@@ -46,7 +48,7 @@ def work_on(settings: dict[str, Any]) -> Work:
     """In a worker: compares one case, `WORKLOAD:PATCH`."""
     run, torch, workloads = load_run(Path(settings["run"])), settings["torch"], load_workloads()
     runner = Runner(
-        sockets={torch: settings["socket"]},
+        connect=connect_through(settings["broker"]),
         logs={torch: settings["log"]},
         store=run.store,
         artifacts=Path(run.folder) / "code",

@@ -30,7 +30,7 @@ from patchgate.runner.cache import Cache
 from patchgate.runner.client import Runner
 from patchgate.runner.identity import environment_digest
 from patchgate.runner.run import FOLDER, TIMES, Run, load_run, own_environment, save_run, save_verdicts
-from patchgate.runner.server import Server, start_server
+from patchgate.runner.server import Broker, Server, connect_through, start_server
 
 _VERDICT = "patchgate.verdict"
 Judge = Callable[[Iterable[Verdict]], None]
@@ -81,8 +81,12 @@ class GatePlugin:
         self._events: int | None = config.getoption("--patchgate-events")
         if hasattr(config, "workerinput"):
             self._events = None
+        self._broker: Broker | None = None
         self.shared = getattr(config, "workerinput", {}).get("patchgate") or self._start_servers()
         runner = Runner(
+            connect=connect_through(self.shared["broker"]),
+            logs=self.shared["logs"],
+            identities=self.shared["identities"],
             store=run.store,
             artifacts=Path(run.folder) / "code",
             limits=run.limits,
@@ -91,7 +95,6 @@ class GatePlugin:
             nightly=run.nightly,
             profiles=run.project.profiles,
             import_path=run.project.import_path,
-            **self.shared,
         )
         self.context = CheckContext(run, self.patch, workloads_with(Path(run.patch), run.project), runner)
 
@@ -99,8 +102,9 @@ class GatePlugin:
         """What every worker needs to ask the probes, by torch release."""
         save_run(self.run)
         self.servers = [start_server(torch, python) for torch, python in self.run.rows.items()]
+        self._broker = Broker(self.servers)
         return {
-            "sockets": {server.torch: server.socket for server in self.servers},
+            "broker": self._broker.address,
             "logs": {server.torch: server.log for server in self.servers},
             "identities": {
                 torch: environment_digest(python) for torch, python in self.run.rows.items() if self.run.shared_cache
@@ -153,6 +157,8 @@ class GatePlugin:
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
         if hasattr(session.config, "workerinput"):
             return
+        if self._broker:
+            self._broker.close()
         for server in self.servers:
             server.stop()
         self.verdicts += [judge_environment(torch, problem) for torch, problem in self.run.problems.items()]

@@ -57,7 +57,7 @@ def runner(torch, servers, run):
         servers[torch] = start_server(torch, ROWS[torch])
     server = servers[torch]
     return Runner(
-        sockets={torch: server.socket},
+        connect=server.connect,
         logs={torch: server.log},
         store=run.store,
         artifacts=Path(run.folder) / "code",

@@ -25,7 +25,7 @@ RANKS = 2
 _PR_SET_PDEATHSIG = 1
 _POLL_SECONDS = 0.02
 # Bound before a patch can replace it.
-_now = time.monotonic
+_now, _open = time.monotonic, os.open
 # NCCL's multicast (NVLS) needs rights on the machine that a container may not have; two ranks gain nothing by it.
 _LOOPBACK = {"GLOO_SOCKET_IFNAME": "lo", "NCCL_SOCKET_IFNAME": "lo", "NCCL_NVLS_ENABLE": "0"}
 
@@ -86,7 +86,7 @@ def _run_rank(work: Callable[[int], None], rank: int, folder: str, patch: str | 
         work(rank)
     except BaseException as error:  # the patch may raise anything, SystemExit included
         reply = {"at": _now(), "failure": exception_failure(error, patch)}
-    write_reply(reply, f"{folder}/rank{rank}.json")
+    write_reply(reply, _open(f"{folder}/rank{rank}.json", os.O_CREAT | os.O_WRONLY | os.O_TRUNC))
 
 
 def _failure(path: str, rank: int, status: int) -> list[dict[str, Any]]:

@@ -15,7 +15,7 @@ import traceback
 from collections.abc import Mapping
 from typing import Any, NoReturn
 
-_write, _exit, _dumps, _replace = os.write, os._exit, json.dumps, os.replace
+_write, _exit, _dumps = os.write, os._exit, json.dumps
 # How torch, the kernel and C++ say that memory is short, in lower case.
 _MEMORY_WORDS = ("can't allocate memory", "cannot allocate memory", "not enough memory", "std::bad_alloc")
 # Signals that come from the machine (an operator, the kernel's out-of-memory killer), not from the patch.
@@ -33,15 +33,13 @@ class DoesNotApply(Exception):
         self.place = place
 
 
-def write_reply(reply: Mapping[str, Any], path: str) -> NoReturn:
-    """Write `reply` to `path`, whole or not at all, and end the process."""
+def write_reply(reply: Mapping[str, Any], pipe: int) -> NoReturn:
+    """Write `reply` to the file descriptor `pipe`, and end the process."""
     try:
         # A patch's text may hold half a surrogate pair, which the host could not print.
         data = _dumps(reply, ensure_ascii=False).encode(errors="replace")
-        descriptor = os.open(f"{path}.tmp", os.O_CREAT | os.O_WRONLY | os.O_TRUNC)
         while data:
-            data = data[_write(descriptor, data) :]
-        _replace(f"{path}.tmp", path)
+            data = data[_write(pipe, data) :]
     finally:
         _exit(0)
 

@@ -11,7 +11,7 @@ import json
 import os
 import signal
 import sys
-from typing import NoReturn
+from typing import NamedTuple, NoReturn
 
 from patchgate.probe.process.reply import exception_failure, write_reply
 from patchgate.probe.process.sandbox import CACHES, confine_child, limit_resources
@@ -22,16 +22,25 @@ from patchgate.probe.serve.answers import handler_of
 _PR_SET_PDEATHSIG = 1
 
 
-def answer(request: Request, folder: str) -> NoReturn:
-    """Answer `request`: write `reply.json`, `stage`, `output` and `trace` to `folder`, and end."""
-    _detach(folder)
-    stage_fd = os.open(f"{folder}/stage", os.O_CREAT | os.O_WRONLY | os.O_TRUNC)
+class Ends(NamedTuple):
+    """The file descriptors that a child has of the server: a pipe, and files without a name."""
+
+    reply: int  #: the writing end of the pipe for its one reply
+    stage: int  #: holds the name of the step that runs now
+    trace: int  #: what faulthandler writes
+    output: int  #: what the child prints
+
+
+def answer(request: Request, folder: str, ends: Ends) -> NoReturn:
+    """Answer `request` in the folder of the child, and end."""
+    _detach(ends)
 
     def stage(name: str) -> None:
-        os.pwrite(stage_fd, name.ljust(16).encode(), 0)
+        os.pwrite(ends.stage, name.ljust(16).encode(), 0)
 
     try:
         limit_resources(request["limits"])
+        _write_tracebacks(ends.trace)
         # Each child has caches of its own unless the request names them: entries that a patch leaves there would be
         # found by their source.
         named = request.get("env", {})
@@ -43,25 +52,29 @@ def answer(request: Request, folder: str) -> NoReturn:
         reply = handler_of(request["do"])(request, stage)
     except BaseException as error:  # the patch may raise anything, SystemExit included
         reply = {"failure": exception_failure(error, request.get("patch"))}
-    write_reply(reply, f"{folder}/reply.json")
+    write_reply(reply, ends.reply)
 
 
-def _detach(folder: str) -> None:
+def _detach(ends: Ends) -> None:
     """Own process group, no terminal, and all output into a file: what the patch prints cannot be taken for a reply."""
     os.setsid()
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     signal.signal(signal.SIGINT, signal.SIG_DFL)
-    output = os.open(f"{folder}/output", os.O_CREAT | os.O_WRONLY | os.O_TRUNC | os.O_APPEND)
     null = os.open(os.devnull, os.O_RDONLY)
     os.dup2(null, 0)
-    os.dup2(output, 1)
-    os.dup2(output, 2)
-    trace = open(f"{folder}/trace", "w")  # noqa: SIM115 - faulthandler writes to it until the process ends
+    os.dup2(ends.output, 1)
+    os.dup2(ends.output, 2)
+    os.close(null)
+    os.close(ends.output)
+
+
+def _write_tracebacks(trace: int) -> None:
+    """The server ends a child that hangs by a signal: the traceback is written, then its default action ends it."""
+    signal.signal(signal.SIGUSR1, signal.SIG_DFL)
     faulthandler.enable(trace, all_threads=False)
-    # The server ends a child that hangs so: the traceback is written, then the signal's default action ends it.
     faulthandler.register(signal.SIGUSR1, trace, all_threads=False, chain=True)
 
 
 if __name__ == "__main__":
-    with open(f"{sys.argv[1]}/request.json", encoding="utf-8") as request:
-        answer(json.load(request), sys.argv[1])
+    with open(f"{sys.argv[1]}/request.json", encoding="utf-8") as file:
+        answer(json.load(file), sys.argv[1], Ends(*map(int, sys.argv[2:])))

@@ -1,39 +1,41 @@
 """The fork server: it has torch and Inductor imported and warm, and forks a child for every request.
 
-It ends a child that runs too long, and reports how a child ended. It never initialises CUDA, runs no parallel region
-and starts no compile worker, because none of these survives a fork.
+It ends a child that runs too long, reads its reply and reports how it ended. It never initialises CUDA, runs no
+parallel region and starts no compile worker, because none of these survives a fork.
 """
 
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import gc
 import inspect
 import json
 import os
 import selectors
-import shutil
 import signal
 import socket
 import sys
 import tempfile
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, NoReturn
 
 from patchgate.probe.process.cpu_wait_clock import CpuWaitClock
+from patchgate.probe.process.handover import NAMED, hand_over, kill_children, remove_folder
 from patchgate.probe.process.reply import exit_failure, line_in_patch
+from patchgate.probe.process.reply_schema import REPLY_BYTES, reply_fault
 from patchgate.probe.protocol import Failure, Request, refusal
 
 # Bytes of a child's output that a failure shows.
 _OUTPUT_BYTES = 4000
+# Bytes of the name of a step.
+_STAGE_BYTES = 16
 # Bytes of what faulthandler writes: a few threads, the innermost frame first.
 _TRACE_BYTES = 1 << 16
-# From linux/prctl.h.
-_PR_SET_CHILD_SUBREAPER = 36
 # A child that runs late is asked for its traceback, which ends it; so much later it is killed.
 _TRACEBACK_SECONDS = 5
+# A disk with less is full.
+_FREE_BYTES = 64 << 20
 
 
 @contextlib.contextmanager
@@ -90,69 +92,99 @@ def warm_up() -> None:
 
 
 @dataclass
+class _Files:
+    """Files without a name, which a child writes and the server reads: no link can lead elsewhere."""
+
+    stage: int
+    trace: int
+    output: int
+
+
+@dataclass
 class _Child:
     pid: int
-    folder: str  #: Where it writes its reply, its step ("stage"), its output and its traceback.
+    folder: str  #: All that it may write to.
+    request: Request  #: As it came from the host.
     connection: socket.socket  #: To the host.
+    files: _Files
+    reply_end: int  #: The reading end of the pipe of its reply.
     clock: CpuWaitClock
-    seconds: float  #: Its time limit.
-    patch: str | None
+    killed_for_memory: int  #: Processes that the kernel had killed when it began.
+    reply: bytearray = field(default_factory=bytearray)
     is_late: bool = False
+    is_read: bool = False  #: Its reply was read to its end, or it said too much.
+
+    @property
+    def seconds(self) -> float:
+        return float(self.request["limits"]["seconds"])
 
 
 class Server:
-    """Accepts one JSON request a connection, forks, and sends one JSON reply."""
+    """Takes one JSON request a channel, forks, and sends one JSON reply."""
 
-    def __init__(self, listener: socket.socket, home: str) -> None:
-        self._listener, self._home = listener, home
+    def __init__(self, control: socket.socket, home: str) -> None:
+        """`control` brings a new channel for every request."""
+        self._control, self._home = control, home
         self._selector = selectors.DefaultSelector()
         self._children: dict[int, _Child] = {}  # by pidfd
 
-    def serve(self, until: int) -> None:
-        """Serve until the file descriptor `until` closes, which the host holds open."""
+    def serve(self) -> None:
+        """Serve until the host closes its end of the control channel."""
         warm_up()
-        self._selector.register(self._listener, selectors.EVENT_READ, self._start)
-        self._selector.register(until, selectors.EVENT_READ, None)
+        self._selector.register(self._control, selectors.EVENT_READ, self._start)
         try:
             while True:
                 for key, _ in self._selector.select(timeout=0.05 if self._children else None):
-                    if key.data is None:
+                    if key.data(key.fileobj) is False:
                         return
-                    key.data(key.fileobj)
                 self._end_late_children()
         finally:
             for child in self._children.values():
                 _kill(child.pid)
 
-    def _start(self, listener: socket.socket) -> None:
-        connection, _ = listener.accept()
+    def _start(self, control: socket.socket) -> bool:
+        """Fork a child for a new request. False where the host has gone."""
+        _, channels, _, _ = socket.recv_fds(control, 1, 1)
+        if not channels:
+            return False
+        connection = socket.socket(fileno=channels[0])
         request = _read_request(connection)
         refused = refusal(request)
         if refused:
             # The fault is not the patch's: host and probe do not fit together.
-            failure: Failure = {
-                "cause": "machine",
-                "stage": "request",
-                "signature": refused,
-                "detail": "",
-                "where": None,
-            }
-            _send(connection, {"failure": failure})
-            return
+            _send(connection, {"failure": _failure("machine", "request", refused)})
+            return True
+        try:
+            self._fork(connection, request)
+        except OSError as error:  # no memory, no process, no space
+            _send(connection, {"failure": _failure("machine", "start", f"no child could be started: {error}")})
+        return True
+
+    def _fork(self, connection: socket.socket, request: Request) -> None:
         folder = tempfile.mkdtemp(prefix="child-", dir=self._home)
+        made = {name: f"{folder}/{name}" for name in NAMED if name in request}
+        if "trace" in made:
+            os.mkdir(made["trace"])
+        files = _Files(*(_unnamed_file(folder) for _ in range(3)))
+        reading, writing = os.pipe()
+        killed_for_memory = _killed_for_memory()
         pid = os.fork()
         if pid == 0:
-            self._become_child(request, folder)
+            self._become_child({**request, **made}, folder, writing, files)
+        os.close(writing)
+        os.set_blocking(reading, False)
         pidfd = os.pidfd_open(pid)
-        limit, patch = request["limits"]["seconds"], request.get("patch")
-        self._children[pidfd] = _Child(pid, folder, connection, CpuWaitClock(pid), limit, patch)
+        child = _Child(pid, folder, request, connection, files, reading, CpuWaitClock(pid), killed_for_memory)
+        self._children[pidfd] = child
         self._selector.register(pidfd, selectors.EVENT_READ, self._finish)
+        self._selector.register(reading, selectors.EVENT_READ, lambda _: self._read(child))
 
-    def _become_child(self, request: Request, folder: str) -> None:
-        self._selector.close()
-        self._listener.close()
-        for child in self._children.values():
-            child.connection.close()
+    def _become_child(self, request: Request, folder: str, writing: int, files: _Files) -> NoReturn:
+        from patchgate.probe.serve.child import Ends, answer
+
+        ends = Ends(writing, files.stage, files.trace, files.output)
+        # It has nothing else of the server's: no channel, and no end of another child's.
+        _close_all_but(ends)
         for name, value in request.get("env", {}).items():
             if value is None:
                 os.environ.pop(name, None)
@@ -162,47 +194,100 @@ class Server:
             # A device cannot be used in the fork of a process that has looked for one.
             with open(f"{folder}/request.json", "w", encoding="utf-8") as file:
                 json.dump(request, file)
-            os.execv(sys.executable, [sys.executable, "-m", "patchgate.probe.serve.child", folder])
-        from patchgate.probe.serve.child import answer
-
-        answer(request, folder)
+            for end in ends:
+                os.set_inheritable(end, True)
+            os.execv(sys.executable, [sys.executable, "-m", answer.__module__, folder, *map(str, ends)])
+        answer(request, folder, ends)
 
     def _end_late_children(self) -> None:
         for child in self._children.values():
             seconds = child.clock.seconds()
             if not child.is_late and seconds > child.seconds:
                 child.is_late = True
-                with contextlib.suppress(ProcessLookupError):
-                    os.kill(child.pid, signal.SIGUSR1)
+                _kill(child.pid, signal.SIGUSR1)
             if seconds > child.seconds + _TRACEBACK_SECONDS:
                 _kill(child.pid)
+
+    def _read(self, child: _Child) -> None:
+        """Read on in a child's reply; one that says too much is ended."""
+        if child.is_read:
+            return
+        with contextlib.suppress(BlockingIOError):
+            while len(child.reply) <= REPLY_BYTES:
+                data = os.read(child.reply_end, 1 << 18)
+                if not data:
+                    break
+                child.reply += data
+            else:
+                _kill(child.pid)
+            self._end_reading(child)
+
+    def _end_reading(self, child: _Child) -> None:
+        if not child.is_read:
+            child.is_read = True
+            self._selector.unregister(child.reply_end)
+            os.close(child.reply_end)
 
     def _finish(self, pidfd: int) -> None:
         child = self._children.pop(pidfd)
         self._selector.unregister(pidfd)
         os.close(pidfd)
+        self._read(child)
+        self._end_reading(child)  # a process that it left may hold the other end
         _kill(child.pid)  # whatever the patch has started in the child's group
         _, status = os.waitpid(child.pid, 0)
         self._kill_orphans()
-        _send(child.connection, _reply(child, status))
-        shutil.rmtree(child.folder, ignore_errors=True)
+        try:
+            reply = _reply(child, status)
+        except Exception as error:  # of ours, and no reason to leave the other children alone
+            reply = {"failure": _failure("machine", "reply", f"{type(error).__name__}: {error}")}
+        finally:
+            for file in vars(child.files).values():
+                os.close(file)
+            remove_folder(child.folder)
+        if reply.get("failure", {}).get("cause") == "machine" and _says_full(reply["failure"]):
+            # Only once its own files are gone does it show whose fault that is.
+            usage = os.statvfs(self._home)
+            if usage.f_bavail * usage.f_frsize > _FREE_BYTES and usage.f_favail != 0:
+                reply["failure"]["cause"] = "raised"
+        _send(child.connection, reply)
 
     def _kill_orphans(self) -> None:
         """End what a patch has detached from its group: it becomes this process's child (see `main`)."""
         known = {child.pid for child in self._children.values()}
-        for _ in range(100):
-            with open(f"/proc/self/task/{os.getpid()}/children", encoding="ascii") as listed:
-                orphans = {int(pid) for pid in listed.read().split()} - known
-            if not orphans:
-                return
-            for pid in orphans:
-                with contextlib.suppress(ProcessLookupError, ChildProcessError):
-                    os.kill(pid, signal.SIGKILL)
-                    os.waitpid(pid, 0)
+        kill_children(known)
+
+
+def _unnamed_file(folder: str) -> int:
+    with tempfile.TemporaryFile(dir=folder) as file:
+        return os.dup(file.fileno())
+
+
+def _close_all_but(kept: tuple[int, ...]) -> None:
+    first = 3
+    for descriptor in sorted(kept):
+        os.closerange(first, descriptor)
+        first = descriptor + 1
+    os.closerange(first, os.sysconf("SC_OPEN_MAX"))
+
+
+def _killed_for_memory() -> int:
+    """How many processes the kernel has killed because memory was short, since it began."""
+    with contextlib.suppress(OSError, ValueError), open("/proc/vmstat", encoding="ascii") as counters:
+        return next((int(line.split()[1]) for line in counters if line.startswith("oom_kill ")), 0)
+    return 0
+
+
+def _failure(cause: str, stage: str, signature: str, detail: str = "") -> Failure:
+    return {"cause": cause, "stage": stage, "signature": signature, "detail": detail, "where": None}
+
+
+def _says_full(failure: Failure) -> bool:
+    return not failure["signature"].startswith("killed by")
 
 
 def _read_request(connection: socket.socket) -> Any:
-    """The request on a connection; None when it is no JSON."""
+    """The request on a channel; None when it is no JSON."""
     with contextlib.suppress(OSError, ValueError):
         return json.loads(connection.makefile("rb").readline())
     return None
@@ -213,45 +298,48 @@ def _send(connection: socket.socket, reply: dict[str, Any]) -> None:
         connection.sendall(json.dumps(reply).encode() + b"\n")
 
 
-def _kill(pid: int) -> None:
+def _kill(pid: int, number: int = signal.SIGKILL) -> None:
     with contextlib.suppress(ProcessLookupError, PermissionError):
-        os.killpg(pid, signal.SIGKILL)
+        os.killpg(pid, number)
 
 
-def _end_of(path: str, size: int) -> str:
-    """The last `size` bytes of a file; nothing where there is none."""
-    try:
-        with open(path, "rb") as file:
-            file.seek(max(0, os.fstat(file.fileno()).st_size - size))
-            return file.read().decode(errors="replace")
-    except OSError:
-        return ""
+def _end_of(file: int, size: int) -> str:
+    """The last `size` bytes of a file."""
+    return os.pread(file, size, max(0, os.fstat(file).st_size - size)).decode(errors="replace")
 
 
 def _reply(child: _Child, status: int) -> dict[str, Any]:
     """The child's own reply, or a failure that says how it ended."""
-    reply: dict[str, Any] = {}
-    with contextlib.suppress(OSError, ValueError), open(f"{child.folder}/reply.json", encoding="utf-8") as file:
-        reply = json.load(file)
-    if not reply:
+    reply = _parsed(child) if child.reply else None
+    if reply is None:
         late = {"cause": "hung", "signature": "did not end within the time limit"}
-        reply = {"failure": late if child.is_late else exit_failure(status)}
-    if "failure" in reply:
-        stage = _end_of(f"{child.folder}/stage", _OUTPUT_BYTES).strip() or "start"
-        trace = _end_of(f"{child.folder}/trace", _TRACE_BYTES)
-        detail = trace or _end_of(f"{child.folder}/output", _OUTPUT_BYTES)
-        known = {"detail": detail, "where": line_in_patch(trace, child.patch)}
+        ended = exit_failure(status)
+        if ended["cause"] == "machine" and _killed_for_memory() > child.killed_for_memory:
+            ended["signature"] += ", as the machine had no memory left"
+        reply = {"failure": late if child.is_late else ended}
+    if isinstance(reply.get("failure"), dict):
+        # The patch may have written anything there.
+        stage = "".join(filter(str.isprintable, _end_of(child.files.stage, _STAGE_BYTES))).strip() or "start"
+        trace = _end_of(child.files.trace, _TRACE_BYTES)
+        detail = trace or _end_of(child.files.output, _OUTPUT_BYTES)
+        known = {"detail": detail, "where": line_in_patch(trace, child.request.get("patch"))}
         reply["failure"] = known | reply["failure"] | {"stage": stage}
-    return reply
+    fault = reply_fault(child.request["do"], reply) or (
+        None if "failure" in reply else hand_over(child.folder, child.request)
+    )
+    return {"failure": _failure("tampered", "reply", f"the reply is none: {fault}")} if fault else reply
 
 
-def main() -> None:
-    """`python -m patchgate.probe FD HOME`: serve the listening socket FD until standard input closes.
-
-    Then the folder HOME is removed, because the host may have been killed. After an exception here it stays, with the
-    log.
-    """
-    ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
-    listener, home = sys.argv[1:3]
-    Server(socket.socket(fileno=int(listener)), home).serve(until=0)
-    shutil.rmtree(home, ignore_errors=True)
+def _parsed(child: _Child) -> dict[str, Any]:
+    """A reply as it came; what is none becomes a failure."""
+    try:
+        if len(child.reply) > REPLY_BYTES:
+            raise ValueError(f"more than {REPLY_BYTES >> 20} MiB")
+        reply = json.loads(child.reply)
+        if not isinstance(reply, dict):
+            raise ValueError(f"a {type(reply).__name__}")
+        if b"\\ud" in child.reply.lower():  # perhaps half a surrogate pair, which nobody could print
+            reply = json.loads(json.dumps(reply, ensure_ascii=False).encode(errors="replace"))
+        return dict(reply)
+    except (ValueError, RecursionError) as error:
+        return {"failure": {"cause": "tampered", "signature": f"the reply is none: {str(error)[:80]}"}}

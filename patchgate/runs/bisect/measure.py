@@ -131,7 +131,7 @@ class Instrument:
             self.close()
             self._server = start_server(torch, python)
         return Runner(
-            sockets={torch: self._server.socket},
+            connect=self._server.connect,
             logs={torch: self._server.log},
             store=run.store,
             artifacts=self.folder / "code",

@@ -22,17 +22,21 @@ STATES: tuple[Cause | None, ...] = (None, *Cause)
 MACHINE, TORCH, OURS = Fault.MACHINE, Fault.TORCH, Fault.PATCH
 
 # What became of the unpatched side -> whose fault it is, by what became of the patched side in the order of `PATCHED`:
-# it ran, raised, hung, exited, crashed, ran out of memory, or the machine failed.
+# it ran, raised, hung, exited, crashed, ran out of memory, tampered with the judge, or the machine failed.
 TABLE: dict[Cause | None, tuple[Fault | None, ...]] = {
-    None: (None, OURS, OURS, OURS, OURS, OURS, MACHINE),
-    Cause.RAISED: (TORCH, TORCH, TORCH, TORCH, TORCH, TORCH, MACHINE),
-    Cause.EXITED: (TORCH, TORCH, TORCH, TORCH, TORCH, TORCH, MACHINE),
-    Cause.HUNG: (MACHINE,) * 7,
-    Cause.CRASHED: (MACHINE,) * 7,
-    Cause.OUT_OF_MEMORY: (MACHINE,) * 7,
-    Cause.MACHINE: (MACHINE,) * 7,
+    None: (None, OURS, OURS, OURS, OURS, OURS, OURS, MACHINE),
+    Cause.RAISED: (TORCH, TORCH, TORCH, TORCH, TORCH, TORCH, TORCH, MACHINE),
+    Cause.EXITED: (TORCH, TORCH, TORCH, TORCH, TORCH, TORCH, TORCH, MACHINE),
+    Cause.TAMPERED: (TORCH, TORCH, TORCH, TORCH, TORCH, TORCH, TORCH, MACHINE),
+    Cause.HUNG: (MACHINE,) * 8,
+    Cause.CRASHED: (MACHINE,) * 8,
+    Cause.OUT_OF_MEMORY: (MACHINE,) * 8,
+    Cause.MACHINE: (MACHINE,) * 8,
 }
-ORDER = (None, Cause.RAISED, Cause.HUNG, Cause.EXITED, Cause.CRASHED, Cause.OUT_OF_MEMORY, Cause.MACHINE)
+ORDER = (
+    *(None, Cause.RAISED, Cause.HUNG, Cause.EXITED, Cause.CRASHED, Cause.OUT_OF_MEMORY, Cause.TAMPERED),
+    Cause.MACHINE,
+)
 
 
 def failure(cause: Cause | None) -> Failure | None:

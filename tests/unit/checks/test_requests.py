@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import socket
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, ClassVar
@@ -83,6 +84,10 @@ _READ = "functions"
 _AFTERWARDS = "failing stage"
 
 
+def no_server(torch: str) -> socket.socket:
+    raise OSError(torch)
+
+
 class Recorder(Runner):
     """A runner whose server gives canned answers. What was asked lies in `recorded`, as it went over the socket."""
 
@@ -120,7 +125,7 @@ def requests_of(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., 
             nightly=True,
         )
         runner = Recorder(
-            sockets={},
+            connect=no_server,
             logs={},
             store=ResultStore(folder / "observations" / name),
             artifacts=folder / "code",

@@ -11,6 +11,7 @@ from patchgate.model.paths import PACKAGE
 from patchgate.model.records import Cause, Claims, Patch, Workload
 from patchgate.model.serialization import failure_of
 from patchgate.probe import protocol
+from patchgate.probe.process.reply_schema import reply_fault
 from patchgate.probe.protocol import Limits, Questions, refusal
 from patchgate.probe.serve.server import Server
 from patchgate.runner.client import request_for
@@ -78,14 +79,63 @@ def test_a_request_that_is_none_is_refused_with_the_reason(request_, why):
 
 @pytest.mark.parametrize("line", [b"not json\n", b"\n", b"{}\n", json.dumps(DIFFER | {"seeds": [0]}).encode() + b"\n"])
 def test_the_server_answers_such_a_request_with_a_failure_of_the_machine(tmp_path, line):
-    with socket.socket(socket.AF_UNIX) as listener, socket.socket(socket.AF_UNIX) as connection:
-        listener.bind(str(tmp_path / "socket"))
-        listener.listen()
-        connection.connect(str(tmp_path / "socket"))
+    control, theirs = socket.socketpair()
+    connection, channel = socket.socketpair()
+    with control, theirs, connection:
+        with channel:
+            socket.send_fds(control, [b"."], [channel.fileno()])
         connection.sendall(line)
-        Server(listener, str(tmp_path))._start(listener)
+        assert Server(theirs, str(tmp_path))._start(theirs)
         answer = json.loads(connection.makefile("rb").readline())
     failure = failure_of(answer)
     assert (failure.cause, failure.stage, failure.where) == (Cause.MACHINE, "request", None)
     assert "\n" not in failure.signature
-    assert [path.name for path in tmp_path.iterdir()] == ["socket"]
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_host_that_has_gone_ends_the_server(tmp_path):
+    control, theirs = socket.socketpair()
+    control.close()
+    with theirs:
+        assert not Server(theirs, str(tmp_path))._start(theirs)
+
+
+REPLY = {"facts": {"loads": [2, 1], "bytes": {"unmeasured": "no counter"}}, "environment": {"torch": "2.11.0"}}
+
+
+def of_facts(facts: object) -> object:
+    return REPLY | {"facts": facts}
+
+
+@pytest.mark.parametrize(
+    ("reply", "why"),
+    [
+        (1, "OptionFacts is a JSON object"),
+        ([], "OptionFacts is a JSON object"),
+        ({}, "the key `environment` is missing"),
+        (REPLY | {"green": True}, "the key `green` is unknown"),
+        (REPLY | {"environment": {"torch": 2}}, "the reply.environment.torch is no str"),
+        (of_facts([]), "the reply.facts is no dict"),
+        (of_facts({"loads": 1.5}), "the reply.facts.loads is no fact"),
+        (of_facts({"loads": {"unmeasured": 1}}), "the reply.facts.loads is no fact"),
+        (of_facts({"loads": [[1]]}), "the reply.facts.loads is no fact"),
+        (of_facts({"loads": True}), "the reply.facts.loads is no fact"),
+        (of_facts({"loads": 1 << 70}), "too large a number"),
+        (of_facts({"loads 2.11.0..2.15.0 4": 1}), "is no name of a fact"),
+        (of_facts({"loads\nbytes": 1}), "is no name"),
+        (of_facts({"x" * 1000: 1}), "is no name"),
+        ({"failure": 1}, "the reply.failure: Failure is a JSON object"),
+        ({"failure": {"cause": "raised", "stage": "", "signature": 1, "detail": "", "where": None}}, "signature is no"),
+    ],
+)
+def test_a_reply_that_does_not_fit_its_question_is_named(reply, why):
+    assert why in reply_fault("options", reply)
+    assert reply_fault("options", REPLY) is None
+
+
+def test_a_reply_without_a_type_of_its_own_is_not_nested_without_end():
+    deep: object = 1
+    for _ in range(20):
+        deep = [deep]
+    assert "nested too deep" in reply_fault("differ", {"metrics": {"ulps": deep}})
+    assert reply_fault("differ", {"metrics": {"ulps": [[1.0]], "repeats": {"patched": True}}}) is None

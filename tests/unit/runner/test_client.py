@@ -21,38 +21,42 @@ RAISED = {"failure": {"cause": "raised", "stage": "patch", "signature": "boom"}}
 FACTS = {"facts": {"loads": [2, 6], "bytes": {"unmeasured": "no counter"}}, "environment": {"torch": "2.11.0"}}
 
 
+class FakeServer:
+    """Gives the answers that it was told, one a question; `asked` holds the questions that it got."""
+
+    def __init__(self):
+        self.asked, self.answers, self.threads = [], [], []
+
+    def __call__(self, *answers):
+        self.answers = list(answers)
+        return self.asked
+
+    def connect(self, torch):
+        if not self.answers:
+            raise OSError("no server")
+        ours, theirs = socket.socketpair()
+        self.threads.append(threading.Thread(target=self._answer, args=[theirs, self.answers.pop(0)], daemon=True))
+        self.threads[-1].start()
+        return ours
+
+    def _answer(self, connection, answer):
+        with connection, connection.makefile("rb") as file:
+            self.asked.append(json.loads(file.readline()))
+            connection.sendall(answer if isinstance(answer, bytes) else json.dumps(answer).encode() + b"\n")
+
+
 @pytest.fixture
-def server(folder):
-    """A fork server that gives the answers it is told, one a question; returns the questions that it got."""
-    asked, threads = [], []
-
-    def serve(*answers):
-        # A relative path: those of sockets must be short.
-        listener = socket.socket(socket.AF_UNIX)
-        listener.bind("socket")
-        listener.listen()
-
-        def answer_all():
-            with listener:
-                for answer in answers:
-                    connection, _ = listener.accept()
-                    with connection, connection.makefile("rb") as file:
-                        asked.append(json.loads(file.readline()))
-                        connection.sendall(answer if isinstance(answer, bytes) else json.dumps(answer).encode() + b"\n")
-
-        threads.append(threading.Thread(target=answer_all, daemon=True))
-        threads[0].start()
-        return asked
-
-    yield serve
-    for thread in threads:
+def server():
+    fake = FakeServer()
+    yield fake
+    for thread in fake.threads:
         thread.join(timeout=10)
 
 
 @pytest.fixture
-def runner(folder):
+def runner(folder, server):
     return Runner(
-        sockets={"2.11.0": "socket"},
+        connect=server.connect,
         logs={"2.11.0": "log"},
         store=ResultStore(folder / "observations"),
         artifacts=folder / "code",
@@ -95,6 +99,24 @@ def test_a_machine_that_fails_twice_is_told(runner, server):
 def test_a_failure_of_the_patch_is_not_tried_again(runner, server):
     asked = server(RAISED)
     assert (runner.ask("2.11.0", "apply"), len(asked)) == (RAISED, 1)
+
+
+KILLED = {"failure": {"cause": "machine", "stage": "patch", "signature": "killed by SIGKILL"}}
+SHORT = {"failure": {"cause": "machine", "stage": "patch", "signature": "killed by SIGKILL, as memory was short"}}
+
+
+@pytest.mark.parametrize(
+    ("answers", "patch", "cause"),
+    [
+        ((KILLED, KILLED), "patch.py", Cause.CRASHED),
+        ((KILLED, KILLED), None, Cause.MACHINE),
+        ((SHORT, SHORT), "patch.py", Cause.MACHINE),
+        ((MACHINE, MACHINE), "patch.py", Cause.MACHINE),
+    ],
+)
+def test_a_patch_that_is_killed_twice_with_memory_to_spare_has_killed_itself(runner, server, answers, patch, cause):
+    server(*answers)
+    assert runner.ask("2.11.0", "apply", patch=patch)["failure"]["cause"] == cause.value
 
 
 @pytest.mark.parametrize("answer", [b"", b"{half", b"no json\n"])

@@ -53,7 +53,7 @@ def door(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> pytest.P
     monkeypatch.setattr(plugin, "all_checks", lambda: made(says(Kind.PASS)))
 
     def start(torch: str, *_: object, **__: object) -> SimpleNamespace:
-        return SimpleNamespace(torch=torch, socket="socket", log="log", stop=lambda: None)
+        return SimpleNamespace(torch=torch, log="log", stop=lambda: None)
 
     # It takes what the real one takes, and nothing else.
     monkeypatch.setattr(plugin, "start_server", create_autospec(plugin.start_server, side_effect=start))

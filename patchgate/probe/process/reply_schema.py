@@ -1,0 +1,91 @@
+"""Holds the reply of a child to the types of the protocol: a patch may have written it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cache
+from types import UnionType
+from typing import Any, TypedDict, Union, get_args, get_origin, get_type_hints, is_typeddict
+
+from patchgate.probe.protocol import Failure, Questions, Unmeasured, key_faults
+
+# Of a child's reply. The generated code of the largest whole model that was tried is 1.6 MB.
+REPLY_BYTES = 4 << 20
+# Lists and objects within each other, where a type does not say what there is.
+_DEPTH = 8
+_NAME_LENGTH = 400
+
+
+def reply_fault(do: str, reply: object) -> str | None:
+    """Why `reply` is no answer to the question `do`: a key too few or too many, or a value of another type."""
+    if isinstance(reply, dict) and "failure" in reply:
+        return _misfit(_Failed, reply, "the reply") or _unplain(reply, "the reply", _DEPTH)
+    fault = _misfit(Questions.__annotations__[do].__args__[-1], reply, "the reply")
+    return fault or _unplain(reply, "the reply", _DEPTH)
+
+
+class _Failed(TypedDict):
+    failure: Failure
+
+
+@cache
+def _hints(kind: Any) -> dict[str, Any]:
+    return get_type_hints(kind)
+
+
+def _misfit(kind: Any, value: Any, place: str) -> str | None:
+    """Where a value does not fit a type of this module, and how."""
+    if kind is Any:
+        return None
+    if is_typeddict(kind):
+        faults = list(key_faults(kind, value))
+        if faults:
+            return f"{place}: {faults[0]}"
+        return _first(_misfit(_hints(kind)[name], held, f"{place}.{name}") for name, held in value.items())
+    origin, parts = get_origin(kind), get_args(kind)
+    if origin in (Union, UnionType):
+        return None if any(_misfit(part, value, place) is None for part in parts) else f"{place} is none of {kind}"
+    if origin is dict and isinstance(value, dict):
+        return _first(_misfit(parts[1], held, f"{place}.{name:.40}") for name, held in value.items())
+    if origin is list and isinstance(value, list):
+        return _first(_misfit(parts[0], held, f"{place}[]") for held in value)
+    if origin is tuple and isinstance(value, list) and len(value) == len(parts):
+        return _first(_misfit(part, held, f"{place}[]") for part, held in zip(parts, value, strict=True))
+    if origin is None and (type(value) is kind or (kind is float and type(value) is int)):
+        return None
+    return f"{place} is no {getattr(kind, '__name__', kind)}"
+
+
+def _unplain(value: Any, place: str, depth: int) -> str | None:
+    """What of a reply no file of facts, page or table could hold: names, nesting and numbers without bounds."""
+    if depth == 0:
+        return f"{place} is nested too deep"
+    if type(value) is int and abs(value) >= 1 << 63:
+        return f"{place} is too large a number"
+    if isinstance(value, list):
+        return _first(_unplain(held, f"{place}[]", depth - 1) for held in value)
+    if not isinstance(value, dict):
+        return None
+    for name, held in value.items():
+        if len(name) > _NAME_LENGTH or not name.isprintable():
+            return f"{place}: {name[:40]!r} is no name"
+        if name in ("facts", "expected") and depth == _DEPTH and isinstance(held, dict):
+            spaced = next((fact for fact in held if not fact or " " in fact), None)
+            if spaced is not None:
+                return f"{place}: {spaced[:40]!r} is no name of a fact"
+            fault = _first(_unlike_fact(one, f"{place}.{name}.{fact:.40}") for fact, one in held.items())
+            if fault:
+                return fault
+        fault = _unplain(held, f"{place}.{name:.40}", depth - 1)
+        if fault:
+            return fault
+    return None
+
+
+def _unlike_fact(value: Any, place: str) -> str | None:
+    kinds = (int, str, list[int], Unmeasured)
+    return None if any(_misfit(kind, value, place) is None for kind in kinds) else f"{place} is no fact"
+
+
+def _first(faults: Iterator[str | None]) -> str | None:
+    return next((fault for fault in faults if fault), None)

@@ -1,0 +1,78 @@
+"""What a child leaves: files that are copied only where they are files, and folders that can always be removed."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from patchgate.probe.process import handover
+from patchgate.probe.process.handover import hand_over, kill_children, remove_folder
+
+
+@pytest.fixture
+def child(tmp_path: Path) -> Path:
+    (tmp_path / "child").mkdir()
+    return tmp_path / "child"
+
+
+def test_outputs_are_copied_to_where_the_host_wants_them(child, tmp_path):
+    (child / "outputs").write_bytes(b"tensors")
+    assert hand_over(str(child), {"outputs": str(tmp_path / "unpatched")}) is None
+    (child / "outputs").write_bytes(b"forged")
+    assert (tmp_path / "unpatched").read_bytes() == b"tensors"
+
+
+def test_a_trace_is_copied_with_its_folders(child, tmp_path):
+    (child / "trace" / "deep").mkdir(parents=True)
+    (child / "trace" / "deep" / "log").write_text("x")
+    assert hand_over(str(child), {"trace": str(tmp_path / "trace")}) is None
+    assert (tmp_path / "trace" / "deep" / "log").read_text() == "x"
+
+
+def link_to_a_secret(path: Path) -> None:
+    path.symlink_to("/etc/passwd")
+
+
+@pytest.mark.parametrize("make", [link_to_a_secret, os.mkfifo, os.mkdir])
+def test_what_is_no_file_is_not_copied(child, tmp_path, make):
+    make(child / "outputs")
+    assert "`outputs`" in (hand_over(str(child), {"outputs": str(tmp_path / "wanted")}) or "")
+    assert not (tmp_path / "wanted").exists()
+
+
+def test_no_more_than_so_much_is_copied(child, tmp_path, monkeypatch):
+    monkeypatch.setattr(handover, "_MADE_BYTES", 4)
+    (child / "outputs").write_bytes(b"tensors")
+    assert "`outputs` is no file of at most" in (hand_over(str(child), {"outputs": str(tmp_path / "wanted")}) or "")
+
+
+def test_an_answer_without_outputs_has_none(child, tmp_path):
+    assert hand_over(str(child), {"outputs": str(tmp_path / "wanted")}) is None
+    assert hand_over(str(child), {"do": "observe"}) is None
+
+
+def test_a_folder_that_is_too_deep_is_removed(child):
+    here = os.open(child, os.O_RDONLY)
+    for _ in range(2000):
+        os.mkdir("d", dir_fd=here)
+        inner = os.open("d", os.O_RDONLY, dir_fd=here)
+        os.close(here)
+        here = inner
+    os.close(here)
+    remove_folder(str(child))
+    assert not child.exists()
+
+
+def test_all_children_end_but_those_that_are_known():
+    first, second = (subprocess.Popen(["sleep", "600"]) for _ in range(2))
+    kill_children({int(pid) for pid in children()} - {second.pid})
+    assert (first.poll(), str(second.pid) in children()) == (None, False)
+    first.kill()
+    first.wait()
+
+
+def children() -> list[str]:
+    return Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()

@@ -1,0 +1,61 @@
+"""Channels to a server: by whoever has started it, and by workers that know the key."""
+
+from __future__ import annotations
+
+import socket
+import subprocess
+import sys
+import tempfile
+
+import pytest
+
+from patchgate.runner.server import Broker, Server, connect_through
+
+
+@pytest.fixture
+def server(tmp_path):
+    """A server whose other end is held by the test, as `.theirs`."""
+    control, theirs = socket.socketpair()
+    folder = tempfile.TemporaryDirectory(dir=tmp_path)
+    with subprocess.Popen([sys.executable, "-c", ""]) as process, control, theirs:
+        made = Server("2.11.0", process, folder, control)
+        yield made, theirs
+    folder.cleanup()
+
+
+def answer(theirs: socket.socket) -> None:
+    """Be the server for one channel."""
+    _, channels, _, _ = socket.recv_fds(theirs, 1, 1)
+    with socket.socket(fileno=channels[0]) as channel:
+        channel.sendall(b"hello")
+
+
+def test_a_channel_leads_to_the_server(server):
+    made, theirs = server
+    with made.connect() as channel:
+        answer(theirs)
+        assert channel.recv(9) == b"hello"
+
+
+def test_a_worker_with_the_key_has_channels_too(server):
+    made, theirs = server
+    broker = Broker([made])
+    connect = connect_through(broker.address)
+    for _ in range(2):
+        with connect("2.11.0") as channel:
+            answer(theirs)
+            assert channel.recv(9) == b"hello"
+    broker.close()
+
+
+@pytest.mark.parametrize(("torch", "key"), [("2.11.0", "0" * 32), ("2.11.0", ""), ("9.9.9", None)])
+def test_nobody_else_has_one(server, torch, key):
+    made, theirs = server
+    broker = Broker([made])
+    address = broker.address if key is None else broker.address | {"key": key}
+    with pytest.raises(OSError):
+        connect_through(address)(torch)
+    theirs.setblocking(False)
+    with pytest.raises(BlockingIOError):
+        theirs.recv(1)
+    broker.close()
