@@ -45,14 +45,15 @@ def lint(
 
     Exit codes: 0 nothing red, 1 red, 2 usage, 3 nothing to lint.
     """
-    from patchgate.inputs.matrix import load_matrix
+    from patchgate.inputs.toml import read_toml
     from patchgate.lint.run import lint as lint_patches
     from patchgate.model.paths import MATRIX
     from patchgate.report.lint import render_findings
 
     try:
         available = _sources(sources, fetch)
-        in_matrix = frozenset(row.torch for row in load_matrix()) if MATRIX.is_file() else frozenset()
+        rows = read_toml(MATRIX).get("row", []) if MATRIX.is_file() else []
+        in_matrix = frozenset(row.get("torch") for row in rows)
         report = lint_patches(paths, _releases(spec, available), available, in_matrix, whole=spec is not None)
     except UsageError as error:
         click.echo(str(error), err=True)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import signal
-import sqlite3
 import sys
 import traceback
 from importlib import import_module
@@ -45,16 +44,22 @@ def end_by_exit_code(command: click.Command, name: str) -> NoReturn:
     except click.ClickException as error:
         error.show()
         sys.exit(2)
-    except sqlite3.DatabaseError as error:
-        click.echo(f"error: a damaged history: {error}\n  next: another --folder", err=True)
-        sys.exit(2)
     except (click.Abort, KeyboardInterrupt):
         click.echo("interrupted: a part of a run is no result\n  next: the same command again", err=True)
         sys.exit(MACHINE)
     except Exception as error:
+        if _is_of_a_database(error):
+            click.echo(f"error: a damaged history: {error}\n  next: another --folder", err=True)
+            sys.exit(2)
         _tell(error)
         sys.exit(MACHINE)
     sys.exit(0)
+
+
+def _is_of_a_database(error: Exception) -> bool:
+    """Asked this way, no command has to import what only a history is kept in."""
+    sqlite3 = sys.modules.get("sqlite3")
+    return sqlite3 is not None and isinstance(error, sqlite3.DatabaseError)
 
 
 def _stop(number: int, frame: object) -> NoReturn:

@@ -12,13 +12,12 @@ from pathlib import Path
 from patchgate.inputs.diff import write_patch
 from patchgate.inputs.manifest import load_claims, read_call
 from patchgate.inputs.project import project_around
-from patchgate.inputs.source import read_lossy
+from patchgate.inputs.source import DIFFS, read_lossy, source_and_manifest
 from patchgate.inputs.structure import Invalid
 from patchgate.model.errors import UsageError
-from patchgate.model.paths import display_path, split_entry
-from patchgate.model.records import Claims, Command, Patch
+from patchgate.model.paths import split_entry
+from patchgate.model.records import Claims, Patch
 
-DIFFS = (".diff", ".patch")
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
 
 
@@ -71,24 +70,3 @@ def _claims_of_part(claims: Claims, entry: str) -> Claims:
         return replace(claims, apply=(call,))
     alone = replace(claims, apply=(call,), title=f"{claims.title}: {call}")
     return replace(alone, applies_to=None, fixed_in=None, targets=None, symptom=None)
-
-
-def source_and_manifest(path: Path) -> tuple[Path, Path]:
-    """The source of the patch at `path`, and where its manifest is or would be. Raises UsageError for no patch."""
-    if not path.exists():
-        raise UsageError(
-            "no such patch",
-            where=display_path(path),
-            got="nothing at that path",
-            next=Command(name="gate", arguments=("path/to/patch.py",)),
-        )
-    source = next((path / name for name in ("patch.py", "patch.diff") if (path / name).is_file()), path)
-    if not source.is_file() or source.suffix not in (".py", *DIFFS):
-        got = f"a {source.suffix or 'nameless'} file" if source.is_file() else "neither a file nor a folder"
-        raise UsageError(
-            "not a patch",
-            where=display_path(path),
-            got="a folder without patch.py or patch.diff" if path.is_dir() else got,
-            next="give a folder that holds patch.py or patch.diff (and patch.toml), or a .py or .diff file",
-        )
-    return source, source.parent / "patch.toml" if path.is_dir() else source.with_suffix(".toml")

@@ -5,7 +5,6 @@ Each key has a default, so a folder without a table is a project too. docs/proje
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from glob import has_magic
 from pathlib import Path, PurePath
@@ -15,13 +14,12 @@ from packaging.requirements import InvalidRequirement, Requirement
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
 
 from patchgate.inputs.structure import Invalid, Key, declare_keys, list_of, nearest, read_string, read_version
-from patchgate.inputs.toml import line_of, load_toml_record, read_toml
+from patchgate.inputs.toml import OWN_FILE, PYPROJECT, folders_around, line_of, load_toml_record, table_around
 from patchgate.model.budgets import DEFAULTS, parse_budget
 from patchgate.model.errors import UsageError
 from patchgate.model.paths import display_path, split_entry
 from patchgate.model.records import Budget
 
-PYPROJECT, OWN_FILE = "pyproject.toml", "patchgate.toml"
 _TABLE = ("tool", "patchgate")
 _RELEASES = 'releases = ["2.11.0", "2.12.1"]'
 _DEVICES = ("h200", "cpu")
@@ -125,13 +123,10 @@ def project_around(place: Path) -> Project:
 def find_project(*places: Path) -> Project:
     """The project with a table around the first of `places` that has one, else the folder of the first, without."""
     for place in places:
-        for folder in _folders_around(place):
-            table = _table_in(folder)
-            if table:
-                return _load(table)
-            if (folder / ".git").exists():
-                break
-    around = list(_folders_around(places[0]))
+        table = table_around(place)
+        if table is not None:
+            return _load(table)
+    around = list(folders_around(places[0]))
     root = next(filter(is_root, around), around[0])
     return Project(root=str(root))
 
@@ -139,30 +134,6 @@ def find_project(*places: Path) -> Project:
 def is_root(folder: Path) -> bool:
     """Whether a folder is that of a project, by what lies there."""
     return any((folder / mark).exists() for mark in _MARKS)
-
-
-def _folders_around(place: Path) -> Iterator[Path]:
-    place = place.resolve()
-    if place.is_dir():
-        yield place
-    yield from place.parents
-
-
-def _table_in(folder: Path) -> Path | None:
-    """The file of a folder that has the table. Raises UsageError where both have one."""
-    found = [path for path in (folder / OWN_FILE, folder / PYPROJECT) if path.is_file() and _has_table(path)]
-    if len(found) > 1:
-        got, advice = f"[tool.patchgate] in {PYPROJECT} and {OWN_FILE} beside it", "keep one of the two"
-        raise UsageError("two tables of one project", where=display_path(found[0]), got=got, next=advice)
-    return found[0] if found else None
-
-
-def _has_table(path: Path) -> bool:
-    """A pyproject.toml that does not speak of patchgate is not parsed: it may be broken, or somebody's template."""
-    if path.name == OWN_FILE:
-        return True
-    text = path.read_text(encoding="utf-8", errors="replace")
-    return "patchgate" in text and "patchgate" in read_toml(path).get("tool", {})
 
 
 def _load(table: Path) -> Project:

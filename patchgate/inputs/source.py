@@ -1,4 +1,4 @@
-"""The file of a patch -> its text and its syntax tree, as Python itself would read it.
+"""The file of a patch -> its text and its syntax tree, as Python itself would read it; where a patch keeps it.
 
 The encoding is that of a byte order mark or a coding line, else UTF-8.
 """
@@ -14,7 +14,9 @@ from pathlib import Path
 from patchgate.model.errors import UsageError
 from patchgate.model.files import read_regular
 from patchgate.model.paths import display_path
+from patchgate.model.records import Command
 
+DIFFS = (".diff", ".patch")
 # Of the largest file that is taken for a patch.
 _BYTES = 16 << 20
 
@@ -25,6 +27,27 @@ class Unreadable(Exception):
     def __init__(self, line: int, reason: str) -> None:
         self.line, self.reason = line, reason
         super().__init__(reason)
+
+
+def source_and_manifest(path: Path) -> tuple[Path, Path]:
+    """The source of the patch at `path`, and where its manifest is or would be. Raises UsageError for no patch."""
+    if not path.exists():
+        raise UsageError(
+            "no such patch",
+            where=display_path(path),
+            got="nothing at that path",
+            next=Command(name="gate", arguments=("path/to/patch.py",)),
+        )
+    source = next((path / name for name in ("patch.py", "patch.diff") if (path / name).is_file()), path)
+    if not source.is_file() or source.suffix not in (".py", *DIFFS):
+        got = f"a {source.suffix or 'nameless'} file" if source.is_file() else "neither a file nor a folder"
+        raise UsageError(
+            "not a patch",
+            where=display_path(path),
+            got="a folder without patch.py or patch.diff" if path.is_dir() else got,
+            next="give a folder that holds patch.py or patch.diff (and patch.toml), or a .py or .diff file",
+        )
+    return source, source.parent / "patch.toml" if path.is_dir() else source.with_suffix(".toml")
 
 
 def read_source(path: Path) -> str:

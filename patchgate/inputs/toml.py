@@ -7,21 +7,25 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from textwrap import shorten
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from patchgate.inputs.structure import Invalid, KeyPath, Record, structure, value_at
 from patchgate.model.errors import UsageError
 from patchgate.model.files import read_text
 from patchgate.model.paths import display_path
+
+if TYPE_CHECKING:
+    from patchgate.inputs.structure import KeyPath, Record
 
 if sys.version_info >= (3, 11):
     import tomllib
 else:
     import tomli as tomllib
 
+# The files that may hold the table of a project.
+PYPROJECT, OWN_FILE = "pyproject.toml", "patchgate.toml"
 # Characters of a value that an error shows.
 _SHOWN = 200
 _HEADER = re.compile(r"\s*\[\[?[\w. -]+\]\]?\s*(#.*)?$")
@@ -47,6 +51,39 @@ def _not_toml(path: Path, error: tomllib.TOMLDecodeError) -> UsageError:
     return UsageError("not TOML", where=where, got=str(error)[:_SHOWN], next=advice)
 
 
+def table_around(place: Path) -> Path | None:
+    """The file with the nearest table of ours in the folders around a place, no further than its repository.
+
+    Raises UsageError where one folder has two.
+    """
+    for folder in folders_around(place):
+        found = [path for path in (folder / OWN_FILE, folder / PYPROJECT) if path.is_file() and _has_table(path)]
+        if len(found) > 1:
+            got, advice = f"[tool.patchgate] in {PYPROJECT} and {OWN_FILE} beside it", "keep one of the two"
+            raise UsageError("two tables of one project", where=display_path(found[0]), got=got, next=advice)
+        if found:
+            return found[0]
+        if (folder / ".git").exists():
+            break
+    return None
+
+
+def folders_around(place: Path) -> Iterator[Path]:
+    """The folders that a place lies in, the innermost first; itself, where it is one."""
+    place = place.resolve()
+    if place.is_dir():
+        yield place
+    yield from place.parents
+
+
+def _has_table(path: Path) -> bool:
+    """A pyproject.toml that does not speak of patchgate is not parsed: it may be broken, or somebody's template."""
+    if path.name == OWN_FILE:
+        return True
+    text = path.read_text(encoding="utf-8", errors="replace")
+    return "patchgate" in text and "patchgate" in read_toml(path).get("tool", {})
+
+
 def load_toml_record(
     kind: type[Record],
     path: Path,
@@ -61,6 +98,9 @@ def load_toml_record(
     `check` raises `Invalid` for what no single key can tell: names in other files, keys that contradict each other.
     `defaults` are values of keys that the file may leave out, beside those of the record.
     """
+    # Only for records: cattrs takes longer to import than a small file to lint.
+    from patchgate.inputs.structure import Invalid, structure, value_at
+
     table = value_at(read_toml(path), below)
     try:
         if not isinstance(table, dict):

@@ -6,22 +6,20 @@ The nearest folder above a path whose files name torch decides, and of its files
 from __future__ import annotations
 
 import ast
-import configparser
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from packaging.requirements import InvalidRequirement, Requirement
-from packaging.specifiers import SpecifierSet
+from packaging.specifiers import InvalidSpecifier, SpecifierSet
 
-from patchgate.inputs.project import find_project
-from patchgate.inputs.toml import read_toml
+from patchgate.inputs.toml import read_toml, table_around
 from patchgate.model.errors import UsageError
 from patchgate.model.paths import display_path
 
-_TORCH = re.compile(r"torch\s*(?![\w.\[-])")
+# A requirement of torch: a specifier, which may be in brackets, or where it is to be taken from, then a marker.
+_TORCH = re.compile(r"torch\s*(?![\w.\[-])(?:\(([^()]*)\)|@.*|([^;()]*))\s*(?:;.*)?", re.S)
 _COMMENT = re.compile(r"(^|\s)#.*|\s--hash.*")
 
 # Requirements of torch, and the file that has them.
@@ -57,9 +55,12 @@ def _patches(torch: str) -> Iterator[str]:
 def torch_range(path: Path) -> TorchRange:
     """What the project around a file or folder requires of torch; everything where it requires nothing."""
     place = path.resolve()
-    project = find_project(place)
-    if project.torch_range:
-        return TorchRange(specifiers=(project.torch_range,), where=project.where("torch_range").rpartition(":")[0])
+    if table_around(place) is not None:
+        from patchgate.inputs.project import find_project  # only for who has a table: it takes a tenth of a second
+
+        project = find_project(place)
+        if project.torch_range:
+            return TorchRange(specifiers=(project.torch_range,), where=project.where("torch_range").rpartition(":")[0])
     return _around(place if place.is_dir() else place.parent, "")
 
 
@@ -79,10 +80,11 @@ def _around(folder: Path, package: str) -> TorchRange:
 def _specifiers(requirements: Iterable[object]) -> Iterator[str]:
     """The specifiers of torch, without local parts: `==2.11.0+cpu` asks for 2.11.0."""
     for text in requirements:
-        if isinstance(text, str) and _TORCH.match(text):
+        required = _TORCH.fullmatch(text) if isinstance(text, str) else None
+        if required:
             try:
-                yield re.sub(r"\+[\w.]+", "", str(Requirement(text).specifier))
-            except InvalidRequirement:
+                yield re.sub(r"\+[\w.]+", "", str(SpecifierSet(required[1] or required[2] or "")))
+            except InvalidSpecifier:
                 continue
 
 
@@ -93,6 +95,8 @@ def _dependencies(folder: Path) -> Stated:
         yield _strings(project.get("dependencies")), folder / "pyproject.toml"
     config, setup = folder / "setup.cfg", folder / "setup.py"
     if config.is_file():
+        import configparser
+
         parser = configparser.ConfigParser(interpolation=None, strict=False)
         try:
             parser.read_string(_text(config))

@@ -5,16 +5,18 @@ A misspelt one is refused with the nearest that there is.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
+from typing import NoReturn
 
 from patchgate.inputs.devices import device_names
 from patchgate.inputs.golden import golden_path
 from patchgate.inputs.project import Project
 from patchgate.inputs.structure import Invalid, nearest
-from patchgate.inputs.workloads import OPTIONS, load_workloads, own_workloads
+from patchgate.inputs.workloads import OPTIONS, load_workloads, own_workloads, workload_files
 from patchgate.model.facts import COMPILES, HISTOGRAMS, ON_REQUEST
 from patchgate.model.files import read_text
-from patchgate.model.paths import GOLDEN, display_path
+from patchgate.model.paths import GOLDEN, WORKLOADS, display_path
 from patchgate.model.records import Symptom
 
 #: What the probe reports of a module that is run; `thread-local`: an option that is meant for one thread only.
@@ -46,17 +48,25 @@ def validate_symptom(symptom: Symptom, patch: Path, project: Project) -> None:
     Facts are known of a workload that comes with patchgate; one of their own may have any.
     """
     own = own_workloads(patch, project)
-    for key, name, known in (
-        ("workload", symptom.workload, {*load_workloads(), OPTIONS.name, *own}),
-        ("device", symptom.device, device_names(project.profiles)),
-    ):
-        if name not in known:
-            raise Invalid(f"no {key} `{name}`", path=("symptom", key), next=nearest(name, sorted(known)))
+    if symptom.workload not in {OPTIONS.name, *own, *_shipped_like(symptom.workload)}:
+        _refuse("workload", symptom.workload, {*load_workloads(), OPTIONS.name, *own})
+    if symptom.device not in (devices := device_names(project.profiles)):
+        _refuse("device", symptom.device, devices)
     facts = _recorded_facts(golden_path(symptom.workload, symptom.device, GOLDEN))
     unlisted = symptom.workload in own or symptom.fact.startswith((*HISTOGRAMS, ON_REQUEST))
     if facts and not unlisted and symptom.fact not in facts | {COMPILES}:
         choices = sorted(fact for fact in facts if not fact.startswith(HISTOGRAMS))
         raise Invalid(f"no fact `{symptom.fact}`", path=("symptom", "fact"), next=nearest(symptom.fact, choices))
+
+
+def _shipped_like(name: str) -> set[str]:
+    """The workloads of the files that may have one of that name: the other files are not read."""
+    files = [file for file in workload_files(WORKLOADS) if name.startswith(file.stem)]
+    return {each for file in files for each in load_workloads(file)}
+
+
+def _refuse(key: str, name: str, known: Iterable[str]) -> NoReturn:
+    raise Invalid(f"no {key} `{name}`", path=("symptom", key), next=nearest(name, sorted(known)))
 
 
 def _recorded_facts(path: Path) -> frozenset[str]:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import cast
 
-from patchgate.inputs.patch import DIFFS
+from patchgate.inputs.source import DIFFS
 from patchgate.lint.index.records import Class
 from patchgate.lint.index.release import Release
 from patchgate.lint.interpret.references import Presence, Reachability, Rebinding, Usage

@@ -11,8 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from patchgate.inputs.patch import DIFFS
-from patchgate.inputs.source import Unreadable, parse, read_lossy, read_source
+from patchgate.inputs.source import DIFFS, Unreadable, parse, read_lossy, read_source
 from patchgate.lint.findings import Finding, Severity, View, folded, merged
 from patchgate.lint.index.release import Question, Release
 from patchgate.lint.index.sources import Sources
@@ -64,7 +63,7 @@ def lint(
     *,
     whole: bool = False,
 ) -> Report:
-    """Findings for every patch at `paths`; `matrix` has the releases that it runs on.
+    """Findings for every patch at `paths`; `matrix` has the releases of a project that states no range.
 
     A patch is judged on the releases that its project supports and its manifest claims, on all where `whole`.
     Raises UsageError for a path that is not there.
@@ -88,7 +87,8 @@ def _lint_place(place: Place, sources: Sources, matrix: Collection[str]) -> list
         return lint_diff(read_source(place.file), name, known, sources, place.claimed)
     try:
         source = read_source(place.file)
-        findings, _ = lint_source(source, name, place.releases, claimed=place.claimed, matrix=matrix, place=place)
+        rows = () if place.stated else matrix
+        findings, _ = lint_source(source, name, place.releases, claimed=place.claimed, matrix=rows, place=place)
     except Unreadable as error:
         findings = [not_python(error.line, error.reason, name, read_lossy(place.file))]
     findings = _left_over_as_notes(findings, place)

@@ -6,8 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from patchgate.inputs.patch import DIFFS
-from patchgate.inputs.source import Unreadable, read_source
+from patchgate.inputs.source import DIFFS, Unreadable, read_source
 from patchgate.lint.findings import View
 from patchgate.lint.index.release import Release
 from patchgate.lint.interpret.references import Presence, Reference

@@ -13,8 +13,7 @@ from pathlib import Path
 
 from packaging.specifiers import SpecifierSet
 
-from patchgate.inputs.patch import DIFFS, source_and_manifest
-from patchgate.inputs.source import read_lossy
+from patchgate.inputs.source import DIFFS, read_lossy, source_and_manifest
 from patchgate.inputs.torch_range import TorchRange, torch_range
 from patchgate.lint.index.records import SCOPE
 from patchgate.lint.index.release import Release
@@ -57,6 +56,8 @@ class Place:
     file: Path
     releases: Sequence[Release]
     own: OwnFiles
+    #: Somebody says which releases these are: the project, or whoever asks.
+    stated: bool = False
     #: Known releases that its project does not support.
     others: Sequence[Release] = ()
     #: The specifier of its manifest.
@@ -102,6 +103,7 @@ def walk(paths: Iterable[Path], releases: Sequence[Release], *, whole: bool = Fa
                 file=file,
                 releases=[each for each in releases if each.version in judged],
                 others=[each for each in releases if each.version not in judged],
+                stated=whole or bool(allowed.specifiers),
                 own=own,
                 claimed=None if whole else _claimed(file, walked),
                 walked=walked,

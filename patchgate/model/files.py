@@ -6,7 +6,6 @@ import contextlib
 import errno
 import os
 import stat
-import tempfile
 from pathlib import Path
 
 from patchgate.model.errors import UsageError
@@ -17,6 +16,8 @@ def write_atomically(path: Path, text: str) -> None:
 
     What UTF-8 cannot say (half a surrogate pair, from a patch's own message) is written as its escape.
     """
+    import tempfile  # takes longer to import than most commands need for their files
+
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
@@ -63,6 +64,8 @@ def read_text(path: Path, where: str, next: str = "") -> str:
 
 def make_folder(path: Path, where: str) -> None:
     """Make a folder that will be written to. Raises UsageError, with `where` it was asked for, when it cannot be."""
+    import tempfile
+
     try:
         path.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=path):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import unicodedata
 from collections.abc import Iterable
-from difflib import get_close_matches
 
 # Unicode categories: control and format characters (escape sequences, bells, changes of writing direction),
 # unpaired surrogates, line and paragraph separators.
@@ -25,5 +24,7 @@ def _escape(char: str) -> str:
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
     """The question "did you mean `NAME`?" with the nearest of `known` names, or "" when none is near."""
+    from difflib import get_close_matches
+
     close = get_close_matches(name, list(known), n=1)
     return f"did you mean `{close[0]}`?" if close else ""

@@ -5,10 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from patchgate.model.records import Colour
 from patchgate.model.text import escape_control
-from patchgate.report.view import Block, RunView
+
+if TYPE_CHECKING:
+    from patchgate.report.view import Block, RunView
 
 _PLACE = re.compile(r"(.+?)(?::(\d+))?")
 

@@ -8,16 +8,19 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, replace
+from typing import TYPE_CHECKING
 
 from patchgate.lint.findings import Finding, Severity
 from patchgate.lint.interpret.references import Span
 from patchgate.lint.rules import CODES
 from patchgate.lint.run import Report
-from patchgate.lint.usage import UsageReport, UsedName
 from patchgate.model.text import escape_control
 from patchgate.model.versions import show_releases
 from patchgate.report.github import annotation
 from patchgate.report.sarif import Place, SarifResult, render_sarif
+
+if TYPE_CHECKING:
+    from patchgate.lint.usage import UsageReport, UsedName
 
 # Grows when a field of the JSON changes its meaning.
 _JSON_SCHEMA = 1

@@ -6,12 +6,13 @@ import json
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from patchgate.checks.registry import catalogue
 from patchgate.model.records import Code, Colour, Patch
 from patchgate.report.github import block_text, place_in
-from patchgate.report.view import RunView
+
+if TYPE_CHECKING:
+    from patchgate.report.view import RunView
 
 _SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 
@@ -83,4 +84,6 @@ def verdict_results(view: RunView, patch: Patch, checkout: Path) -> Iterator[Sar
 
 def codes_of(results: Iterable[SarifResult]) -> list[Code]:
     """The texts of the codes that the results have."""
+    from patchgate.checks.registry import catalogue  # every check; lint has codes of its own
+
     return [catalogue()[name] for name in sorted({result.code for result in results})]

@@ -9,9 +9,9 @@ import json
 import re
 from pathlib import Path
 
-from patchgate.inputs.patch import DIFFS
-from patchgate.inputs.project import OWN_FILE, PYPROJECT, find_project, is_root
-from patchgate.inputs.source import Unreadable, parse, read_source
+from patchgate.inputs.project import find_project, is_root
+from patchgate.inputs.source import DIFFS, Unreadable, parse, read_source
+from patchgate.inputs.toml import OWN_FILE, PYPROJECT
 from patchgate.lint.index.release import load, releases
 from patchgate.lint.infer import infer_claims, infer_claims_of_diff, manifest_text
 from patchgate.model.errors import UsageError

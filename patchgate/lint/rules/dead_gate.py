@@ -1,7 +1,7 @@
-"""PG120: a version check that no environment of the matrix satisfies.
+"""PG120: a version check that no release which the project supports satisfies.
 
-Red when it keeps a replacement out of all of them. Where the matrix names none of the releases at hand, the indexed
-ones are judged.
+Red when it keeps a replacement out of all of them. Where the project states no range, the rows of the matrix are
+judged; without any of these at hand, every indexed release.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ from patchgate.model.records import Code
 DEAD_GATE = Code(
     code="PG120",
     title="dead gate",
-    what="No row of the matrix satisfies this version check (without a matrix: no indexed release).",
+    what="No release of torch that the project supports satisfies this version check: those of `torch_range` in its"
+    " table or of its own requirements; where it states neither, those of ci/matrix.toml, else the indexed ones.",
     why="What it guards never runs, so nobody notices when it breaks.",
     fix="Correct the check, or remove what it guards.",
 )
@@ -23,7 +24,7 @@ DEAD_GATE = Code(
 
 def check(views: Sequence[View]) -> Iterator[Finding]:
     in_matrix = [view for view in views if view.in_matrix]
-    judged, which = (in_matrix, "row of the matrix") if in_matrix else (views, "indexed release")
+    judged, which = (in_matrix, "row of the matrix") if in_matrix else (views, "supported release")
     gates: dict[Span, list[tuple[View, Gate]]] = {}
     for view in judged:
         for gate in view.usage.gates:

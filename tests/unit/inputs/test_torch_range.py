@@ -27,6 +27,9 @@ KNOWN = ["2.8.0", "2.9.0", "2.9.1", "2.10.0", "2.14.1"]
         ({"pyproject.toml": '[build-system]\nrequires = ["torch == 2.14.0"]\n'}, ["2.14.1"]),
         ({"mine-1.0.dist-info/METADATA": "Name: mine\nRequires-Dist: torch<2.9\n\ntext"}, ["2.8.0"]),
         ({"PKG-INFO": "Name: mine\nRequires-Dist: torch>=9\n"}, []),
+        ({"PKG-INFO": "Name: mine\nRequires-Dist: torch (<2.9,>=2) ; extra == 'gpu'\n"}, ["2.8.0"]),
+        ({"requirements.txt": "torch @ https://example.org/torch.whl\ntorch<2.9"}, KNOWN),
+        ({"requirements.txt": "torch of the newest kind\ntorch<2.9"}, ["2.8.0"]),
         ({}, KNOWN),
     ],
 )  # fmt: skip

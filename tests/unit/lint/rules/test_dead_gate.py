@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from toytorch import TORCHES, codes, found
 
-from patchgate.lint.run import lint_source
+from patchgate.lint.run import lint, lint_source
 
 
 def test_dead_gate_is_red_only_when_it_keeps_a_replacement_out() -> None:
     source = "import torch\nfrom torch._inductor.ir import Box\nif torch.__version__ < (2, 8):\n    {}\n"
     dead = found(source.format("Box.should_realize = lambda self, *a, **k: 1"))
-    assert [line.split(" no indexed")[0] for line in dead] == ["3: PG120 red"]
-    assert [line.split(" no indexed")[0] for line in found(source.format("raise ImportError"))] == ["3: PG120 note"]
+    assert [line.split(" no supported")[0] for line in dead] == ["3: PG120 red"]
+    assert [line.split(" no supported")[0] for line in found(source.format("raise ImportError"))] == ["3: PG120 note"]
     assert "PG120" not in codes(source.replace("2, 8", "2, 12").format("pass"))
 
 
@@ -23,3 +25,18 @@ def test_a_gate_that_only_releases_outside_the_matrix_satisfy() -> None:
     ]
     of_the_oldest, _ = lint_source(source, "patch.py", TORCHES, matrix=["2.10.0"])
     assert "PG120" not in [each.code for each in of_the_oldest]
+
+
+def test_the_range_of_the_project_goes_before_the_matrix(tmp_path: Path) -> None:
+    """A release that the project supports may be in no row; one that it does not support counts in no row either."""
+    patch, matrix = tmp_path / "patch.py", ["2.11.0", "2.13.0"]
+    patch.write_text("import torch\nif torch.__version__ < (2, 11): pass\n")
+
+    def dead() -> list[str]:
+        return [each.message for each in lint([patch], TORCHES, matrix=matrix).findings if each.code == "PG120"]
+
+    assert len(dead()) == 1
+    (tmp_path / "requirements.txt").write_text("torch>=2.10\n")
+    assert dead() == []
+    (tmp_path / "requirements.txt").write_text("torch>=2.12\n")
+    assert dead() == ["no supported release (2.13.0 to 2.13.0) satisfies `torch.__version__ < (2, 11)`"]
