@@ -22,6 +22,11 @@ from patchgate.model.paths import display_path
 _TORCH = re.compile(r"torch\s*(?![\w.\[-])(?:\(([^()]*)\)|@.*|([^;()]*))\s*(?:;.*)?", re.S)
 _COMMENT = re.compile(r"(^|\s)#.*|\s--hash.*")
 
+# Where a repository has its packages, and what does not decide for them.
+_PACKAGES, _STATING = ("*/", "*/*/"), ("pyproject.toml", "setup.cfg", "setup.py")
+_ASIDE = frozenset({"tests", "test", "docs", "examples", "benchmarks", "third_party"})
+_WHEEL = re.compile(r"torch\s*@.*/torch-(\d[\d.]*)[^/]*\.whl")
+
 # Requirements of torch, and the file that has them.
 Stated = Iterator[tuple[Iterable[object], Path]]
 
@@ -72,9 +77,18 @@ def _around(folder: Path, package: str) -> TorchRange:
             # A bare `torch` beside a bounded one allows all.
             bounds = () if any(not each for each, _ in found) else tuple(dict.fromkeys(each for each, _ in found))
             return TorchRange(specifiers=bounds, where=display_path(found[0][1]))
-    if (folder / ".git").exists() or folder.parent == folder:
-        return TorchRange()
-    return _around(folder.parent, folder.name)
+    if (folder / ".git").exists():
+        return _below(folder)
+    return _around(folder.parent, folder.name) if folder.parent != folder else TorchRange()
+
+
+def _below(repository: Path) -> TorchRange:
+    """What the packages of a repository require that states nothing itself: any of them may be meant."""
+    folders = sorted({file.parent for at in _PACKAGES for name in _STATING for file in repository.glob(at + name)})
+    stated = [each for folder in folders if not _ASIDE & {*folder.parts} for each in _dependencies(folder)]
+    found = {each: file for requirements, file in stated for each in _specifiers(requirements) if each}
+    where = display_path(next(iter(found.values()))) if found else ""
+    return TorchRange(specifiers=tuple(found), where=where)
 
 
 def _specifiers(requirements: Iterable[object]) -> Iterator[str]:
@@ -82,8 +96,10 @@ def _specifiers(requirements: Iterable[object]) -> Iterator[str]:
     for text in requirements:
         required = _TORCH.fullmatch(text) if isinstance(text, str) else None
         if required:
+            wheel = _WHEEL.match(text)
             try:
-                yield re.sub(r"\+[\w.]+", "", str(SpecifierSet(required[1] or required[2] or "")))
+                specifier = f"=={wheel[1]}" if wheel else required[1] or required[2] or ""
+                yield re.sub(r"\+[\w.]+", "", str(SpecifierSet(specifier)))
             except InvalidSpecifier:
                 continue
 

@@ -11,11 +11,10 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import cast
 
 from patchgate.inputs.source import DIFFS
 from patchgate.lint.index.records import Class
-from patchgate.lint.index.release import Release
+from patchgate.lint.index.release import Release, renamed
 from patchgate.lint.interpret.references import Presence, Reachability, Rebinding, Usage
 from patchgate.lint.interpret.statements import interpret
 from patchgate.lint.specifier_inference import points_around, specifier, versions_named
@@ -207,7 +206,7 @@ def _applies_to(
 
     @cache
     def holds(version: str) -> bool:
-        return bool(lines & _reachable_lines(interpret(tree, _renamed(bodies[-1], version))))
+        return bool(lines & _reachable_lines(interpret(tree, renamed(bodies[-1], version))))
 
     bounds = specifier(points_around(known, versions_named(tree)), holds, known)
     holds_on = tuple(version for version in known if holds(version))
@@ -224,19 +223,6 @@ def _comparisons(tree: ast.Module) -> list[int]:
 def _reachable_lines(usage: Usage) -> set[int]:
     replaced = {each.span.line for each in usage.rebindings if each.reachable}
     return replaced | {each.span.line for each in usage.references if each.reachable}
-
-
-def _renamed(release: Release, version: str) -> Release:
-    """A release under another version: whatever else it is asked, it answers as itself."""
-    return cast(Release, _Renamed(release, version))
-
-
-class _Renamed:
-    def __init__(self, release: Release, version: str) -> None:
-        self._release, self.version = release, version
-
-    def __getattr__(self, name: str) -> object:
-        return getattr(self._release, name)
 
 
 def _unnamed(tree: ast.Module) -> Iterator[int]:

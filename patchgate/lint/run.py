@@ -8,12 +8,15 @@ from __future__ import annotations
 import ast
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from packaging.version import Version
+
 from patchgate.inputs.source import DIFFS, Unreadable, parse, read_lossy, read_source
 from patchgate.lint.findings import Finding, Severity, View, folded, merged
-from patchgate.lint.index.release import Question, Release
+from patchgate.lint.index.release import Question, Release, renamed
 from patchgate.lint.index.sources import Sources
 from patchgate.lint.interpret.bindings import same_own_values
 from patchgate.lint.interpret.own_files import OwnFiles
@@ -30,6 +33,10 @@ from patchgate.model.versions import show_releases
 
 if TYPE_CHECKING:
     from packaging.specifiers import SpecifierSet
+
+
+# A release of each minor version that may be asked for and is older than every index.
+_BEFORE_THE_INDEX = ("2.5.1", "2.4.1", "2.3.1", "2.2.2", "2.1.2", "2.0.1", "1.13.1", "1.10.2")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -112,11 +119,18 @@ def _left_over_as_notes(findings: list[Finding], place: Place) -> list[Finding]:
 
 
 def _holding(lines: set[int], place: Place) -> set[int]:
-    """The lines with a gate that holds on one of the place's other releases; each release is read once."""
+    """The lines with a gate that holds on one of the place's other releases, or on one older than the index."""
     if not lines:
         return set()
     holding: set[int] = set()
-    for _, usage in _readings(parse(read_source(place.file)), [*reversed(place.others)], place):
+    oldest = min((*place.releases, *place.others), key=lambda each: Version(each.version))
+    older = (renamed(oldest, version) for version in _BEFORE_THE_INDEX if Version(version) < Version(oldest.version))
+    tree = parse(read_source(place.file))
+    readings = chain(
+        (usage for _, usage in _readings(tree, [*reversed(place.others)], place)),
+        (interpret(tree, each, place.file.resolve(), place.own) for each in older),
+    )
+    for usage in readings:
         holding |= {gate.span.line for gate in usage.gates if gate.holds is not False}
         if lines <= holding:
             break

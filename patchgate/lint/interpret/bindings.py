@@ -36,10 +36,9 @@ from patchgate.lint.interpret.values import (
     Unknown,
     Value,
     chain,
-    element_of,
     unknown,
 )
-from patchgate.lint.interpret.version_gates import TorchVersion, field_of, fold, spellings
+from patchgate.lint.interpret.version_gates import TorchVersion, field_of, fold, spellings, unpacked
 
 _VERSION_SOURCES = frozenset({"torch.__version__", "torch.version.__version__", "torch.torch_version.__version__"})
 _FORMS = {"staticmethod": "static", "classmethod": "class", "property": "property"}
@@ -247,10 +246,12 @@ def bind(target: ast.expr, value: Value, state: State, source: ast.expr | None =
         rebind(owner, target.attr, value, source, Span.of_attribute(target), state)
     elif isinstance(target, (ast.Tuple, ast.List)):
         nodes = source.elts if isinstance(source, (ast.Tuple, ast.List)) else []
-        paired = len(nodes) == len(target.elts) and not any(isinstance(node, ast.Starred) for node in target.elts)
+        starred = [isinstance(node, ast.Starred) for node in target.elts]
+        paired = len(nodes) == len(target.elts) and not any(starred)
         again = replace(state, usage=Usage())  # the source has been read, and its names noted, already
         for at, part in enumerate(target.elts):
-            bind(part, read(nodes[at], again) if paired else element_of(value), state, nodes[at] if paired else None)
+            each = read(nodes[at], again) if paired else unpacked(value, at, starred)
+            bind(part, each, state, nodes[at] if paired else None)
     elif isinstance(target, ast.Starred):
         bind(target.value, UNKNOWN, state)
     elif isinstance(target, ast.Subscript) and isinstance(table := read(target.value, state), Table):

@@ -142,6 +142,9 @@ def execute_try(node: ast.Try, state: State) -> End | None:
     attempt = Attempt(any_call=bool(caught & _CATCHERS - _MISSING)) if catches else None
     end = _execute_attempt(node.body, replace(state, attempt=attempt or state.attempt))
     failed = attempt is not None and attempt.failed
+    # What the body of a small function returned, and could be read, is what the function returns.
+    answered = bool(state.inlined and not failed and end is not None and isinstance(_last(state.returned), Known))
+    ends = []
     for handler in node.handlers:
         after = state.scope.snapshot()
         needless = catches and not failed and handler.type is not None and _names(handler.type) <= _MISSING
@@ -149,14 +152,26 @@ def execute_try(node: ast.Try, state: State) -> End | None:
             state.scope.restore(before)
         if handler.name:
             state.scope.assign(handler.name, UNKNOWN)
-        handled = execute_block(handler.body, state.at(Reachability.GUARDED) if needless else state)
+        handled = execute_block(handler.body, state.at(Reachability.GUARDED) if needless or answered else state)
         if not failed:
             state.scope.restore(after)
-            if not needless and handled is None:
-                end = None
+        if not (needless or answered):
+            ends.append(handled)
     if not failed:
         end = execute_block(node.orelse, state) or end
-    return execute_block(node.finalbody, state) or (None if failed or node.handlers else end)
+        ends.append(end)
+    return execute_block(node.finalbody, state) or _joined(ends)
+
+
+def _joined(ends: Sequence[End | None]) -> End | None:
+    """What follows ways that may all be taken: it runs where one of them goes on."""
+    if not ends or None in ends:
+        return None
+    return next((end for end in ends if end is not None and end.open), ends[0])
+
+
+def _last(values: Sequence[Value]) -> Value | None:
+    return values[-1] if values else None
 
 
 if sys.version_info >= (3, 11):

@@ -34,7 +34,8 @@ from patchgate.lint.interpret.values import (
     unknown,
 )
 
-_TORCH = ("torch", "triton")
+# The packages of which the index knows the names, each with a part by which a fork of it is known.
+_TORCH = {"torch": "torch._dynamo", "triton": "triton.language"}
 
 
 def interpret(
@@ -111,23 +112,22 @@ def _assign_parameters(function: LocalFunction, state: State) -> None:
 def execute_import(node: ast.Import, state: State) -> None:
     for alias in node.names:
         first = alias.name.split(".")[0]
-        there = _import_module(alias.name, Span.of(alias), state)
         name = alias.asname or first
         target = alias.name if alias.asname else first
-        if first not in _TORCH:
+        if _is_foreign(first, state):
             file = _own_file(alias.name, 0, node.lineno, state)
             bound = _own_file(target, 0, node.lineno, state) if file is not None else None
             whole = OwnModule(file=bound, dotted=target) if bound is not None else External(dotted=target)
             state.scope.assign(name, whole)
         else:
-            known = there or alias.asname is None
+            known = _import_module(alias.name, Span.of(alias), state) or alias.asname is None
             state.scope.assign(name, Symbol(dotted=target, kind="module") if known else UNKNOWN)
 
 
 @execute.register(ast.ImportFrom)
 def execute_import_from(node: ast.ImportFrom, state: State) -> None:
     module = node.module or ""
-    if node.level or module.split(".")[0] not in _TORCH:
+    if node.level or _is_foreign(module.split(".")[0], state):
         for alias in node.names:
             value = _imported_own(node, module, alias.name, state)
             state.scope.assign(alias.asname or alias.name, value)
@@ -146,6 +146,14 @@ def _imported_own(node: ast.ImportFrom, module: str, name: str, state: State) ->
     if file is not None:
         return OwnName(file=file, name=name, dotted=dotted)
     return OwnModule(file=below, dotted=dotted) if below is not None else External(dotted=dotted)
+
+
+def _is_foreign(package: str, state: State) -> bool:
+    """Whether the index does not know a package: another one, or torch or triton where the file is of a fork of it."""
+    part, importer = _TORCH.get(package), state.scope.home()
+    if part is None or state.own is None or importer is None:
+        return part is None
+    return state.own.file_of(part, 0, importer) is not None
 
 
 def _own_file(module: str, level: int, line: int, state: State) -> Path | None:

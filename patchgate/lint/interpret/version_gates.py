@@ -7,14 +7,14 @@ users meet (final, with a local part, nightly, release candidate). Knows no synt
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from packaging.specifiers import SpecifierSet
 from packaging.version import InvalidVersion, Version
 
 from patchgate.lint.interpret.references import Traps
-from patchgate.lint.interpret.values import External, Known, Value
+from patchgate.lint.interpret.values import Container, External, Known, Value, unknown
 from patchgate.model.predicates import ORDER
 
 Operator = Callable[[Any, Any], Any]
@@ -210,6 +210,15 @@ def fold(function: Callable[..., Any], *operands: Known) -> Known | None:
     except NotKnown:
         return None
     return Known(values=values, because=frozenset().union(*(operand.because for operand in operands)))
+
+
+def unpacked(value: Value, at: int, starred: Sequence[bool]) -> Value:
+    """What target number `at` of `major, minor, *rest = value` gets; `starred` has which target takes the rest."""
+    if not isinstance(value, Known):
+        return value.element if isinstance(value, Container) else unknown(value)
+    star = starred.index(True) if any(starred) else len(starred)
+    index = at if at < star else at - len(starred)
+    return (at != star and fold(lambda items: list(items)[index], value)) or unknown(value)
 
 
 def attempt(function: Callable[..., Any], *arguments: Any, **keywords: Any) -> Any:

@@ -83,7 +83,8 @@ def in_some_release(view: View, owner: str, name: str) -> bool:
         if found is None:
             continue
         if isinstance(found.symbol, Class):
-            if any(release.member(each, name) for each in (owner, *release.subclasses(owner))):
+            members = (release.member(each, name) for each in (owner, *release.subclasses(owner)))
+            if any(member is not None and member.kind != "maybe" for member in members):
                 return True
         elif release.resolve(f"{owner}.{name}") is not None or name in _options(release, owner):
             return True

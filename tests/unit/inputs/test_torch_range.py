@@ -25,6 +25,10 @@ KNOWN = ["2.8.0", "2.9.0", "2.9.1", "2.10.0", "2.14.1"]
          ["2.8.0", "2.9.0"]),
         ({"pyproject.toml": '[project.optional-dependencies]\ngpu = ["torch>=2.10"]\n'}, ["2.10.0", "2.14.1"]),
         ({"pyproject.toml": '[build-system]\nrequires = ["torch == 2.14.0"]\n'}, ["2.14.1"]),
+        ({"requirements.txt": "torch@https://x.org/whl/torch-2.9.1%2Bcpu-cp312-cp312-linux_x86_64.whl"}, ["2.9.1"]),
+        ({"requirements.txt": "torch @ git+https://x.org/torch"}, KNOWN),
+        ({"packages/core/pyproject.toml": '[project]\ndependencies = ["torch~=2.9.0"]\n'}, ["2.9.0", "2.9.1"]),
+        ({"examples/pyproject.toml": '[project]\ndependencies = ["torch~=2.9.0"]\n'}, KNOWN),
         ({"mine-1.0.dist-info/METADATA": "Name: mine\nRequires-Dist: torch<2.9\n\ntext"}, ["2.8.0"]),
         ({"PKG-INFO": "Name: mine\nRequires-Dist: torch>=9\n"}, []),
         ({"PKG-INFO": "Name: mine\nRequires-Dist: torch (<2.9,>=2) ; extra == 'gpu'\n"}, ["2.8.0"]),
@@ -37,7 +41,7 @@ def test_the_releases_that_a_project_supports(tmp_path: Path, files: dict[str, s
     (tmp_path / ".git").mkdir()
     (tmp_path / "mine" / "deep").mkdir(parents=True)
     for name, text in files.items():
-        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(text)
     assert torch_range(tmp_path / "mine" / "deep").of(KNOWN) == releases
     (tmp_path / "mine" / "patch.py").write_text("")

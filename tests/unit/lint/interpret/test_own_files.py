@@ -149,3 +149,13 @@ def test_releases_with_the_same_answers_of_a_check_share_a_reading(
         seen: list[str] = []
         red(tmp_path, f"from ..gates import compared\nif compared('<', '{bound}'):", "    pass")
         assert seen == expected
+
+
+@pytest.mark.parametrize(("part", "lines"), [("_dynamo", []), ("other", [1])])
+def test_a_fork_of_torch_has_names_of_its_own(tmp_path: Path, part: str, lines: list[int]) -> None:
+    package = tmp_path / "torch"
+    for folder in (package, package / part):
+        folder.mkdir()
+        (folder / "__init__.py").write_text("")
+    (package / "patch.py").write_text("from torch._inductor.mine import f\nimport torch._inductor.mine\n")
+    assert [each.span.line for each in lint([package / "patch.py"], TORCHES).findings] == lines

@@ -6,7 +6,7 @@ import ast
 
 import pytest
 from toyindex import toy_releases
-from toytorch import codes
+from toytorch import codes, found
 
 from patchgate.lint.interpret.statements import interpret
 
@@ -88,3 +88,49 @@ def test_a_call_of_what_is_no_function_is_not_known(callee: str) -> None:
         f'{HEAD}\nnothing = {callee}("a")\nif nothing:\n    pass\nif TORCH >= Version("2.11"):\n    pass\n'
     )
     assert [gate.holds for gate in interpret(tree, RELEASES[0]).gates] == [False]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "    try:\n        import torch\n        return {}\n    except Exception as error:\n        return False",
+        "    major, minor = torch.__version__.split('.')[:2]\n    return int(major) == 2 and int(minor) < 11",
+        "    major, minor, *rest = map(int, torch.__version__.split('.')[:2])\n    return minor < 11",
+        "    *rest, minor, micro = torch.__version__.split('+')[0].split('.')\n    return int(minor) < 11",
+    ],
+)
+def test_a_function_that_compares_in_a_try_or_by_parts(body: str) -> None:
+    gate = f"import torch\ndef is_old():\n{body.format('torch.__version__ < (2, 11)')}\nif is_old(): pass\n"
+    assert _holding(gate) == ["2.9.1", "2.10.0"]
+
+
+def test_a_function_whose_try_may_end_otherwise_decides_nothing() -> None:
+    body = "    try:\n        return unknown(torch.__version__)\n    except Exception:\n        return False"
+    assert _holding(f"import torch\ndef is_old():\n{body}\nif is_old(): pass\n") == []
+    unpacked = "major, minor = unknown(torch.__version__)\n"
+    assert _holding(f"import torch\n{unpacked}if minor == 10: pass\n") == []
+
+
+def _holding(source: str) -> list[str]:
+    tree = ast.parse(source)
+    return [torch.version for torch in RELEASES if any(gate.holds for gate in interpret(tree, torch).gates)]
+
+
+def test_a_try_that_leaves_either_way_ends_the_function() -> None:
+    source = (
+        "import torch\nfrom torch._inductor import sizevars\ndef install():\n    if torch.__version__ < (2, 11):\n{}"
+    )
+    source += "    sizevars.SizeVarAllocator.optimization_hint\ninstall()\n"
+    left = "        try:\n            return print()\n        except ImportError:\n            {}\n"
+    assert [each for each in found(source.format(left.format("return None"))) if "red" in each] == []
+    assert [
+        each for each in found(source.format(left.replace("ImportError", "OSError").format("pass"))) if "red" in each
+    ]
+
+
+def test_after_a_failed_import_whose_handler_leaves_nothing_runs() -> None:
+    source = "from torch._inductor import sizevars\ndef install():\n    try:\n"
+    source += "        from torch._inductor.new import helper\n    except ImportError:\n        {}\n"
+    source += "    sizevars.SizeVarAllocator.optimization_hint\ninstall()\n"
+    assert [each for each in found(source.format("return")) if "red" in each] == []
+    assert [each for each in found(source.format("pass")) if "red" in each]

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from toytorch import TORCHES, codes, found
 
+from patchgate.lint.findings import Severity
 from patchgate.lint.run import lint, lint_source
 
 
@@ -40,3 +41,17 @@ def test_the_range_of_the_project_goes_before_the_matrix(tmp_path: Path) -> None
     assert dead() == []
     (tmp_path / "requirements.txt").write_text("torch>=2.12\n")
     assert dead() == ["no supported release (2.13.0 to 2.13.0) satisfies `torch.__version__ < (2, 11)`"]
+
+
+def test_a_gate_for_releases_before_the_index_is_left_over(tmp_path: Path) -> None:
+    source = (
+        "import torch\nfrom torch._inductor.ir import Box\nif {}:\n    Box.should_realize = lambda self, *a, **k: 1\n"
+    )
+    (tmp_path / "patch.py").write_text(source.format("torch.__version__ < (2, 3)"))
+    assert _severities(tmp_path) == [Severity.NOTE]
+    (tmp_path / "patch.py").write_text(source.format("torch.__version__ < (2, 3) and torch.__version__ > (2, 9)"))
+    assert _severities(tmp_path) == [Severity.RED]
+
+
+def _severities(folder: Path) -> list[Severity]:
+    return [each.severity for each in lint([folder / "patch.py"], TORCHES).findings if each.code == "PG120"]

@@ -48,3 +48,14 @@ def test_a_name_for_which_the_patch_asked_is_added_on_purpose() -> None:
     asked = "if not hasattr(ir, 'later'):\n    "
     assert [code for code in codes(source.format(asked), torches) if code == "PG126"] == []
     assert "PG126" in codes(source.format(""), torches)
+
+
+def test_a_class_that_may_answer_any_name_has_none_of_them() -> None:
+    answering = toy_sources()
+    answering["torch._inductor.ir"] += "class Answering(Box):\n    def __getattr__(self, name): ...\n"
+    torches = toy_releases({"2.10.0": answering, "2.11.0": toy_sources()})
+    source = "from torch._inductor.ir import Box\ndef f(self): ...\nBox.visit_mine = f\n"
+    assert [each for each in found(source, torches) if "red" in each] == []
+    answering["torch._inductor.ir"] += "    def visit_mine(self): ...\n"
+    torches = toy_releases({"2.10.0": answering, "2.11.0": toy_sources()})
+    assert [each for each in found(source, torches) if "red" in each] != []
