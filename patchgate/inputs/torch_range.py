@@ -71,24 +71,16 @@ def torch_range(path: Path) -> TorchRange:
 
 def _around(folder: Path, package: str) -> TorchRange:
     """The range that a folder or one above it states. `package` is the folder below from which the walk came."""
-    for stated in (_dependencies(folder), _requirements(folder), _extras(folder), _metadata(folder, package)):
+    own = (_dependencies(folder), _requirements(folder), _extras(folder), _metadata(folder, package))
+    for stated in (*own, _packages(folder)):
         found = [(each, file) for requirements, file in stated for each in _specifiers(requirements)]
         if found:
             # A bare `torch` beside a bounded one allows all.
             bounds = () if any(not each for each, _ in found) else tuple(dict.fromkeys(each for each, _ in found))
             return TorchRange(specifiers=bounds, where=display_path(found[0][1]))
-    if (folder / ".git").exists():
-        return _below(folder)
-    return _around(folder.parent, folder.name) if folder.parent != folder else TorchRange()
-
-
-def _below(repository: Path) -> TorchRange:
-    """What the packages of a repository require that states nothing itself: any of them may be meant."""
-    folders = sorted({file.parent for at in _PACKAGES for name in _STATING for file in repository.glob(at + name)})
-    stated = [each for folder in folders if not _ASIDE & {*folder.parts} for each in _dependencies(folder)]
-    found = {each: file for requirements, file in stated for each in _specifiers(requirements) if each}
-    where = display_path(next(iter(found.values()))) if found else ""
-    return TorchRange(specifiers=tuple(found), where=where)
+    if (folder / ".git").exists() or folder.parent == folder:
+        return TorchRange()
+    return _around(folder.parent, folder.name)
 
 
 def _specifiers(requirements: Iterable[object]) -> Iterator[str]:
@@ -96,7 +88,7 @@ def _specifiers(requirements: Iterable[object]) -> Iterator[str]:
     for text in requirements:
         required = _TORCH.fullmatch(text) if isinstance(text, str) else None
         if required:
-            wheel = _WHEEL.match(text)
+            wheel = _WHEEL.match(required[0])
             try:
                 specifier = f"=={wheel[1]}" if wheel else required[1] or required[2] or ""
                 yield re.sub(r"\+[\w.]+", "", str(SpecifierSet(specifier)))
@@ -151,6 +143,15 @@ def _metadata(folder: Path, package: str) -> Stated:
     for file in own or (files if len(files) == 1 else ()):
         lines = _text(file).partition("\n\n")[0].splitlines()
         yield [line.partition(":")[2].strip() for line in lines if line.startswith("Requires-Dist:")], file
+
+
+def _packages(repository: Path) -> Stated:
+    """What the packages of a repository need that states nothing itself: any of them may be meant."""
+    if (repository / ".git").exists():
+        files = (file for at in _PACKAGES for name in _STATING for file in repository.glob(at + name))
+        for folder in sorted({file.parent.relative_to(repository) for file in files}):
+            if not _ASIDE & {*folder.parts}:
+                yield from _dependencies(repository / folder)
 
 
 def _normal(name: str) -> str:
