@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 from patchgate.checks.context import CheckContext
-from patchgate.checks.machine import preconditions
-from patchgate.checks.registry import Check, Instance, verdict
+from patchgate.checks.machine import judge_stopped, preconditions
+from patchgate.checks.registry import Check, Instance, all_checks, verdict
 from patchgate.model.records import Case, Kind, Verdict
 
 
@@ -19,6 +19,21 @@ def instances_of(check: Check, context: CheckContext) -> list[Instance]:
         for torch in context.run.rows
         for case in _cases(check, context, torch)
         for size in (_sizes(case, context) if "size" in check.axes else [""])
+    ]
+
+
+def cell_name(check: Check, at: Instance) -> str:
+    """`kernels-2.11.0-h200-pointwise`: an instance, as progress and the journal of a run call it."""
+    return f"{check.name}-{at.id}"
+
+
+def stopped_verdicts(context: CheckContext, cells: Collection[str] | None, reason: str) -> list[Verdict]:
+    """One for each of these cells, which were not judged; for each cell of the run where none are named."""
+    pairs = [(check, at) for check in all_checks().values() for at in instances_of(check, context)]
+    return [
+        judge_stopped(check.family, at, check.name, reason)
+        for check, at in pairs
+        if cells is None or cell_name(check, at) in cells
     ]
 
 

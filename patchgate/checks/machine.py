@@ -60,6 +60,13 @@ CODES = (
         fix="Run it on a machine with the GPU.",
         commands=(Command(name="gate", arguments=("PATCH", "--device", "cuda")),),
     ),
+    Code(
+        code="PG907",
+        title="the run ended before this cell",
+        what="A signal, a full disk or a fault of patchgate ended the run, or the process that judged this cell.",
+        why="A part of a run is no result: what was not judged may be red.",
+        fix="Type the same command again: cells that are judged are kept, and it goes on where it was.",
+    ),
 )
 verdict = partial(registry.verdict, FAMILY)
 
@@ -104,6 +111,18 @@ def judge_environment(torch: str, problem: str) -> Verdict:
 def judge_broken(item: str, expected: str, actual: str) -> Verdict:
     """PG904: something of ours ended without a verdict."""
     return verdict("PG904", Kind.INFRA, Case(torch=""), "", expected, actual, item=item)
+
+
+def judge_stopped(family: str, at: Instance, name: str, reason: str) -> Verdict:
+    """PG907: the run ended before this instance of a check was judged."""
+    item = at.case.name if at.case.workload else name
+    stopped = verdict("PG907", Kind.STOPPED, at.case, at.size, "a verdict", f"not judged: {reason}", item=item)
+    return replace(stopped, check=family)
+
+
+def judge_unstarted(case: Case, reason: str) -> Verdict:
+    """PG907: the run of a patch on a release was not begun."""
+    return verdict("PG907", Kind.STOPPED, case, "", "a verdict", f"not judged: {reason}", item="run")
 
 
 def judge_undeviced(check: str, case: Case, reason: str, needed: str = "a real device") -> Verdict:

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
+import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import NoReturn, TextIO
 
 import click
 
 from patchgate import __version__
+from patchgate.cli.main import show_failure
 from patchgate.cli.options import (
     ABOVE_0,
     AT_LEAST_1,
@@ -43,6 +46,7 @@ from patchgate.report.progress import RunProgress
 from patchgate.report.sarif import SarifResult, codes_of, render_sarif, verdict_results
 from patchgate.report.terminal import show_run, stdout_console, to_stdout
 from patchgate.report.view import RunView, view
+from patchgate.runner.journal import Journal
 from patchgate.runner.run import (
     NAME,
     VERDICTS,
@@ -53,7 +57,8 @@ from patchgate.runner.run import (
     load_verdicts,
     runs_in,
 )
-from patchgate.runs.gate import judge_patch
+from patchgate.runner.supervise import temporary_files_below
+from patchgate.runs.gate import ended_by, judge_patch, leave_partial
 from patchgate.runs.run_results import results_of
 
 # What later runs find again: below the folder that the command is typed in, wherever the results go.
@@ -132,8 +137,24 @@ def gate(
         for path, patch in loaded.items()
     ]
     _empty(Path(folder), runs)
+    with temporary_files_below():
+        _show(_judge_all(runs, workers, cells=verbose, form=form), Path(folder), form)
+
+
+def _judge_all(runs: Sequence[Run], workers: int, *, cells: bool, form: str) -> list[Judged]:
+    """The verdicts of each run; once one is ended by a signal, or by a fault, the others are not begun."""
+    judged: list[Judged] = []
     file = None if form == "text" else sys.stderr
-    _show([(run, _judge(run, workers, cells=verbose, file=file)) for run in runs], Path(folder), form)
+    for run in runs:
+        try:
+            judged.append((run, _judge(run, workers, cells=cells, file=file)))
+        except UsageError:
+            raise
+        except (KeyboardInterrupt, Exception) as error:
+            show_failure(error)
+            rest = [(each, leave_partial(each, ended_by(error))) for each in runs[len(judged) + 1 :]]
+            return [*judged, (run, load_verdicts(Path(run.folder))), *rest]
+    return judged
 
 
 def _made(project: Project, torches: tuple[str, ...]) -> tuple[dict[str, str], dict[str, str]]:
@@ -199,25 +220,36 @@ def _load_patches(given: Sequence[Path]) -> tuple[Project, dict[Path, Patch]]:
 @folder_option
 def report(html: Path | None, form: str, folder: str) -> NoReturn:
     """Show the last run again, and write its reports anew."""
-    _show([(run, load_verdicts(Path(run.folder))) for run in runs_in(Path(folder))], Path(folder), form, html)
+    _show([(run, _verdicts_of(run)) for run in runs_in(Path(folder))], Path(folder), form, html)
+
+
+def _verdicts_of(run: Run) -> list[Verdict]:
+    """What is left of a run; of one whose process was killed, what it had judged."""
+    if Journal(run).cells() and not (Path(run.folder) / VERDICTS).is_file():
+        return leave_partial(run, "the process of the run was killed")
+    return load_verdicts(Path(run.folder))
 
 
 def _show(judged: Sequence[Judged], folder: Path, form: str, html: Path | None = None) -> NoReturn:
-    """Print and write every report of a run, the page to `html` if it is given, and end with its exit code."""
+    """Write every report of a run, the page to `html` if it is given, print it, and end with its exit code."""
     html = html or folder / REPORT
     make_folder(folder, "--folder")
     make_folder(html.parent, "--html")
     code = exit_code([verdict for _, verdicts in judged for verdict in verdicts])
     results: list[RunResults] = []
     found: list[SarifResult] = []
-    for run, verdicts in judged:
-        patch, shown_view = load_patch(Path(run.patch)), view(verdicts, run.torches)
-        _show_patch(run, verdicts, patch, shown_view, html if form == "text" else None)
-        results.append(results_of(run, patch, verdicts))
-        checkout = Path(os.environ.get("GITHUB_WORKSPACE") or run.project.root).resolve()
-        found += verdict_results(shown_view, patch, checkout)
-    since, title = Path(judged[0][0].folder) / VERDICTS, ", ".join(each.patch.id for each in results)
-    write_html(html, title, results, since=since, code=code, history=SWEEP_HISTORY)
+    to_print: list[Callable[[], None]] = []
+    with _uninterrupted():
+        for run, verdicts in judged:
+            patch, shown_view = load_patch(Path(run.patch)), view(verdicts, run.torches)
+            to_print.append(_write_patch(run, verdicts, patch, shown_view, html))
+            results.append(results_of(run, patch, verdicts))
+            checkout = Path(os.environ.get("GITHUB_WORKSPACE") or run.project.root).resolve()
+            found += verdict_results(shown_view, patch, checkout)
+        since, title = Path(judged[0][0].folder) / VERDICTS, ", ".join(each.patch.id for each in results)
+        write_html(html, title, results, since=since, code=code, history=SWEEP_HISTORY)
+    for print_patch in to_print if form == "text" else ():
+        print_patch()
     if form == "sarif":
         click.echo(render_sarif(codes_of(found), found), nl=False)
     if form == "sarif" or len(judged) > 1:
@@ -226,24 +258,40 @@ def _show(judged: Sequence[Judged], folder: Path, form: str, html: Path | None =
     sys.exit(code)
 
 
-def _show_patch(run: Run, verdicts: list[Verdict], patch: Patch, shown_view: RunView, page: Path | None) -> None:
-    """What is written for each patch, and printed where a `page` is named for who reads it."""
+@contextlib.contextmanager
+def _uninterrupted() -> Iterator[None]:
+    """All is judged within it, and written in a moment: a signal has nothing to end."""
+    before = {number: signal.signal(number, signal.SIG_IGN) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _write_patch(
+    run: Run, verdicts: list[Verdict], patch: Patch, shown_view: RunView, page: Path
+) -> Callable[[], None]:
+    """Write the reports of one patch; returns what prints it for a reader."""
     title = " ".join(filter(None, (patch.id, patch.claims.title, patch.claims.source)))
     folder, markdown = Path(run.folder), render_markdown(title, shown_view)
-    if page:
-        known = workloads_with(Path(run.patch), run.project)
-        answer = answer_lines(run, verdicts, shown_view, known, exit_code(verdicts))
-        answer.insert(-1, f"results: {display_path(folder)}/verdicts.json, junit.xml, summary.md; {display_path(page)}")
-        to_stdout(lambda console: show_run(console, title, shown_view, answer))
     write_atomically(folder / "junit.xml", render_junit(verdicts))
     write_atomically(folder / "summary.md", markdown)
     summary = os.environ.get("GITHUB_STEP_SUMMARY")
     if summary:
         with open(summary, "a", encoding="utf-8") as file:
             file.write(markdown)
-    if page and os.environ.get("GITHUB_ACTIONS") == "true":
-        checkout = Path(os.environ.get("GITHUB_WORKSPACE", "")).resolve()
-        click.echo("\n".join(render_annotations(shown_view, checkout)))
+
+    def print_patch() -> None:
+        known = workloads_with(Path(run.patch), run.project)
+        answer = answer_lines(run, verdicts, shown_view, known, exit_code(verdicts))
+        answer.insert(-1, f"results: {display_path(folder)}/verdicts.json, junit.xml, summary.md; {display_path(page)}")
+        to_stdout(lambda console: show_run(console, title, shown_view, answer))
+        if os.environ.get("GITHUB_ACTIONS") == "true":
+            checkout = Path(os.environ.get("GITHUB_WORKSPACE", "")).resolve()
+            click.echo("\n".join(render_annotations(shown_view, checkout)))
+
+    return print_patch
 
 
 def _known_devices(

@@ -33,7 +33,9 @@ def end_by_exit_code(command: click.Command, name: str) -> NoReturn:
 
     Never a traceback, and never the 1 that says red.
     """
-    signal.signal(signal.SIGTERM, _stop)
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) != signal.SIG_IGN:  # as nohup, and a shell in the background, leave it
+            signal.signal(number, _stop)
     try:
         command.main(prog_name=name, standalone_mode=False)
     except UsageError as error:
@@ -51,7 +53,7 @@ def end_by_exit_code(command: click.Command, name: str) -> NoReturn:
         if _is_of_a_database(error):
             click.echo(f"error: a damaged history: {error}\n  next: another --folder", err=True)
             sys.exit(2)
-        _tell(error)
+        show_failure(error)
         sys.exit(MACHINE)
     sys.exit(0)
 
@@ -64,12 +66,17 @@ def _is_of_a_database(error: Exception) -> bool:
 
 def _stop(number: int, frame: object) -> NoReturn:
     """What ends a job of CI ends it as Ctrl-C does: what was judged is kept, and nothing is left behind."""
+    # A second one of CI changes nothing; a second Ctrl-C is for now.
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
-    raise KeyboardInterrupt
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    raise KeyboardInterrupt(signal.Signals(number).name)
 
 
-def _tell(error: Exception) -> None:
+def show_failure(error: BaseException) -> None:
     """Say what went wrong where no user is to blame; the traceback goes into a file."""
+    if isinstance(error, KeyboardInterrupt):
+        click.echo(f"ended by {error or 'SIGINT'}: what is judged is kept", err=True)
+        return
     what = " ".join(str(error).split())[:300]
     if isinstance(error, OSError) and error.errno:
         lines = [

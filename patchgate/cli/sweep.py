@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 import sys
+from collections.abc import Sequence
 from contextlib import closing
 from datetime import datetime, timezone
 from pathlib import Path
@@ -14,6 +15,7 @@ from typing import NoReturn
 
 import click
 
+from patchgate.cli.main import show_failure
 from patchgate.cli.options import (
     AT_LEAST_1,
     environments_of,
@@ -35,6 +37,8 @@ from patchgate.report.history import render_regressions, render_series
 from patchgate.runner.environments import Environments
 from patchgate.runner.identity import read_environment
 from patchgate.runner.run import VERDICTS, save_verdicts
+from patchgate.runner.supervise import temporary_files_below
+from patchgate.runs.gate import ended_by
 from patchgate.runs.history.regressions import regressions_in
 from patchgate.runs.history.store import History
 from patchgate.runs.ray import sweep_on_cluster
@@ -115,11 +119,24 @@ def sweep(
             nightly=nightly,
             workers=workers,
         )
-        on_cluster = sweep_on_cluster(cluster, swept, jobs) if cluster else None
-        verdicts = swept.record(on_cluster, len(jobs), run, at) if on_cluster else swept.judge_all(jobs, run, at)
+        with temporary_files_below():
+            verdicts = _judge(swept, jobs, cluster, run, at)
         save_verdicts(folder, verdicts)
         regressions = regressions_in(history.recent(_RUNS))
     sys.exit(_show(swept, verdicts, regressions, f"sweep {at}"))
+
+
+def _judge(swept: Sweep, jobs: Sequence[Job], cluster: str | None, run: str, at: str) -> list[Verdict]:
+    """The verdicts of all jobs; those that a signal or a fault kept from being judged are named."""
+    try:
+        if cluster:
+            return swept.record(sweep_on_cluster(cluster, swept, jobs), len(jobs), run, at)
+        return swept.judge_all(jobs, run, at)
+    except UsageError:
+        raise
+    except (KeyboardInterrupt, Exception) as error:
+        show_failure(error)
+        return swept.stop(jobs, ended_by(error))
 
 
 def _patches_of(project: Project) -> list[Path]:

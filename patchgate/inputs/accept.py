@@ -91,13 +91,15 @@ def _is_a_record(observation: Observation) -> bool:
 
 
 def write_changes(changes: Sequence[Change], reason: str, folder: Path) -> None:
-    """Write every change, and the reason into golden/HISTORY.md."""
-    for change in changes:
-        write_atomically(change.path, change.after)
+    """Write the reason into golden/HISTORY.md, then every change: one that is killed goes on with the same reason."""
     history = folder / HISTORY
     before = read_text(history, display_path(history)) if history.is_file() else "# Why golden changed\n\n"
     names = changes[0].path.name if len(changes) == 1 else f"{len(changes)} files"
-    write_atomically(history, before + f"- {date.today().isoformat()} {reason} ({names})\n")
+    entry = f"- {date.today().isoformat()} {reason} ("
+    if not before.splitlines()[-1].startswith(entry):
+        write_atomically(history, f"{before}{entry}{names})\n")
+    for change in changes:
+        write_atomically(change.path, change.after)
 
 
 def parse_reason(text: str | None) -> str:

@@ -7,30 +7,58 @@ import errno
 import os
 import stat
 from pathlib import Path
+from typing import BinaryIO
 
 from patchgate.model.errors import UsageError
 
 
-def write_atomically(path: Path, text: str) -> None:
-    """Replace `path` with `text`; on any failure the old file stays as it was.
+def write_atomically(path: Path, content: str | bytes) -> None:
+    """Replace `path` with `content`; on any failure the old file stays as it was.
 
     What UTF-8 cannot say (half a surrogate pair, from a patch's own message) is written as its escape.
     """
-    import tempfile  # takes longer to import than most commands need for their files
-
+    data = content.encode(errors="backslashreplace") if isinstance(content, str) else content
     path.parent.mkdir(parents=True, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    temporary = path.with_name(f".{path.name}.{os.urandom(6).hex()}")
     try:
-        with os.fdopen(handle, "w", encoding="utf-8", errors="backslashreplace") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        os.chmod(temporary, 0o644)
+        try:
+            # Without a name until it is whole: nothing is left of it when its writer is killed.
+            with open(os.open(path.parent, os.O_TMPFILE | os.O_WRONLY, 0o644), "wb") as file:
+                _fill(file, data)
+                # Only with a folder's descriptor, which counts for no absolute path, does Python follow the link.
+                os.link(f"/proc/self/fd/{file.fileno()}", temporary, src_dir_fd=file.fileno(), follow_symlinks=True)
+        except OSError as error:
+            if error.errno in (errno.ENOSPC, errno.EDQUOT):
+                raise
+            with open(temporary, "xb") as file:  # on a file system that has no such files
+                _fill(file, data)
         os.replace(temporary, path)
     except BaseException:
         with contextlib.suppress(OSError):
             os.unlink(temporary)
         raise
+
+
+def _fill(file: BinaryIO, data: bytes) -> None:
+    file.write(data)
+    file.flush()
+    os.fchmod(file.fileno(), 0o644)
+    os.fsync(file.fileno())
+
+
+_RESERVED = ".reserved"
+
+
+def reserve_space(folder: Path, size: int = 16 << 20) -> None:
+    """Take space in a folder, so that a report can be written there once the disk is full."""
+    with contextlib.suppress(OSError), open(folder / _RESERVED, "wb") as file:
+        os.posix_fallocate(file.fileno(), 0, size)
+
+
+def release_space(folder: Path) -> None:
+    """Give back what was reserved."""
+    with contextlib.suppress(OSError):
+        (folder / _RESERVED).unlink(missing_ok=True)
 
 
 # Of a text that somebody wrote: a manifest, a golden file, a workload.

@@ -6,6 +6,7 @@ to know where they come from or how they are shown: standard library only.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
@@ -35,7 +36,8 @@ class Kind(Enum):
     """What a comparison found: of facts, in the order of `compare`; of metrics, OVER to ESTIMATE.
 
     UNRECORDED is a NEW fact in a run that wants everything recorded. ESTIMATE is a change that a model predicts.
-    ASSUMED is what was not judged because it lies outside of what can be run or seen here.
+    ASSUMED is what was not judged because it lies outside of what can be run or seen here. STOPPED is what was not
+    judged because the run ended before it.
     """
 
     INFRA = "infra"
@@ -55,6 +57,7 @@ class Kind(Enum):
     AMBIGUOUS = "ambiguous"
     ESTIMATE = "estimate"
     ASSUMED = "assumed"
+    STOPPED = "stopped"
     NOTE = "note"
 
 
@@ -73,6 +76,7 @@ COLOURS = {
     Kind.NEW: Colour.GREY,
     Kind.ESTIMATE: Colour.GREY,
     Kind.ASSUMED: Colour.GREY,
+    Kind.STOPPED: Colour.GREY,
     Kind.KNOWN: Colour.GREEN,
     Kind.PASS: Colour.GREEN,
     Kind.NOTE: Colour.GREEN,
@@ -87,7 +91,7 @@ COLOURS = {
     Kind.UNDER: Colour.RED,
 }
 # Kinds that are no judgement: another run, or another machine, may give one.
-_NOT_JUDGED = {Kind.INFRA, Kind.UNMEASURED, Kind.AMBIGUOUS}
+_NOT_JUDGED = {Kind.INFRA, Kind.UNMEASURED, Kind.AMBIGUOUS, Kind.STOPPED}
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -312,9 +316,16 @@ MACHINE = 4
 
 
 def exit_code(verdicts: list[Verdict]) -> int:
-    """0 nothing red, 1 red, 3 nothing measured, 4 only trouble with the machine."""
+    """0 nothing red, 1 red, 3 nothing measured, 4 only trouble with the machine, or a run that did not end."""
+    if is_partial(verdicts):
+        return MACHINE
     if any(verdict.colour is Colour.RED for verdict in verdicts):
         return 1
     if not all(verdict.is_judged for verdict in verdicts):
-        return 4
+        return MACHINE
     return 0 if verdicts else 3
+
+
+def is_partial(verdicts: Iterable[Verdict]) -> bool:
+    """Whether the run was stopped: the next one of the same content goes on where it was."""
+    return any(verdict.kind is Kind.STOPPED for verdict in verdicts)

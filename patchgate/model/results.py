@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Generic, NamedTuple, TypeVar
 
-from patchgate.model.records import Case, Expectation, Facts, Observation, Patch, Verdict
+from patchgate.model.records import Case, Colour, Expectation, Facts, Observation, Patch, Verdict
 from patchgate.model.statistics import Interval
 
 Item = TypeVar("Item")
@@ -66,8 +66,12 @@ class CellEvent:
     started: str = ""  #: a cell that is judged from now on: `kernels-2.11.0-h200-pointwise`
     ended: str = ""  #: a cell that was judged
     seconds: float = 0.0  #: how long that took
-    verdicts: int = 0  #: how many verdicts it gave
-    red: tuple[Verdict, ...] = ()  #: those that are red
+    verdicts: tuple[Verdict, ...] = ()  #: those that it gave
+
+    @property
+    def red(self) -> tuple[Verdict, ...]:
+        """The verdicts that are red."""
+        return tuple(verdict for verdict in self.verdicts if verdict.colour is Colour.RED)
 
 
 # -- history: verdicts and facts over many runs

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
-from patchgate.model.records import Verdict, Workload
+from patchgate.model.records import Kind, Verdict, Workload
+from patchgate.report.commands import typed
 from patchgate.report.view import RunView
 from patchgate.runner.run import Run
 
@@ -13,16 +14,22 @@ def answer_lines(
     run: Run, verdicts: Sequence[Verdict], view: RunView, workloads: Mapping[str, Workload], code: int
 ) -> list[str]:
     """What was judged, what was not, and the answer with the exit code."""
-    names = {verdict.case.workload for verdict in verdicts} & workloads.keys()
+    names = {verdict.case.workload for verdict in verdicts if verdict.kind is not Kind.STOPPED} & workloads.keys()
     if not verdicts:
         return [f"nothing was judged: no workload, device or release was selected; exit code {code}"]
     on = ", ".join(f"{name} ({run.profile(name)['kind']})" for name in run.devices)
     judged = f"judged: {len(names)} workload{'s' * (len(names) != 1)} on {on}; torch {', '.join(view.torches)}"
-    missing = "; ".join(_not_judged(run, names, workloads))
+    missing = "; ".join(_not_judged(run, verdicts, names, workloads))
     return [judged, *([f"not judged: {missing}"] if missing else []), f"{view.summary}; exit code {code}"]
 
 
-def _not_judged(run: Run, names: Collection[str], workloads: Mapping[str, Workload]) -> Iterator[str]:
+def _not_judged(
+    run: Run, verdicts: Sequence[Verdict], names: Collection[str], workloads: Mapping[str, Workload]
+) -> Iterator[str]:
+    stopped = [verdict for verdict in verdicts if verdict.kind is Kind.STOPPED]
+    if stopped:
+        reason = stopped[0].actual.removeprefix("not judged: ")
+        yield f"{len(stopped)} cells ({reason}; it goes on there with {typed(run.again)})"
     if not any(run.profile(name)["kind"] == "real" for name in run.devices):
         yield "time and memory on a GPU (`--device cuda`)"
     rest = len(workloads) - len(names)

@@ -65,7 +65,7 @@ class RunProgress:
         self._running.pop(event.ended, None)
         self._seconds.append(event.seconds)
         if self.cells:
-            green = event.verdicts - len(event.red)
+            green = len(event.verdicts) - len(event.red)
             counts = f"{len(event.red)} red, {green} others" if event.red else f"{green} verdicts"
             print_line(self.console, f"{event.seconds:6.1f} s  {event.ended}: {counts}")
         for verdict in event.red:

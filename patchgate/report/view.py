@@ -83,6 +83,7 @@ class RunView:
     blocks: tuple[Block, ...]  #: red ones in the order of their causes, then grey ones
     counts: dict[Colour, int]  #: verdicts by colour
     unjudged: int  #: how many of the grey ones are no judgement
+    stopped: int = 0  #: how many cells were not judged because the run ended before them
 
     @property
     def colour(self) -> Colour:
@@ -112,8 +113,9 @@ class RunView:
     def summary(self) -> str:
         judged = f"{count_text(self.causes)}, {self.counts[Colour.GREEN]} green"
         notes = self.counts[Colour.GREY] - self.unjudged
-        grey = ((self.unjudged, "not judged"), (notes, "grey note" + "s" * (notes > 1)))
-        return ", ".join([judged, *(f"{count} {what}" for count, what in grey if count)])
+        grey = ((self.unjudged - self.stopped, "not judged"), (notes, "grey note" + "s" * (notes > 1)))
+        partial = [f"PARTIAL RUN, {self.stopped} cells not judged"] if self.stopped else []
+        return ", ".join([*partial, judged, *(f"{count} {what}" for count, what in grey if count)])
 
 
 def view(verdicts: Sequence[Verdict], torches: Sequence[str]) -> RunView:
@@ -135,6 +137,7 @@ def view(verdicts: Sequence[Verdict], torches: Sequence[str]) -> RunView:
         blocks=tuple(_blocks(verdicts, columns, [group.cause.name for group in causes])),
         counts={colour: counts[colour] for colour in Colour},
         unjudged=sum(not v.is_judged for v in verdicts),
+        stopped=sum(v.kind is Kind.STOPPED for v in verdicts),
     )
 
 

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
-import tempfile
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -42,7 +40,7 @@ class Cache:
         except (OSError, ValueError, KeyError, TypeError):
             return None
         if file and data:
-            _put(file, data)
+            write_atomically(file, data)
         return content
 
     def save(self, key: str, content: dict[str, Any], file: Path | None = None) -> None:
@@ -50,7 +48,7 @@ class Cache:
         entry, stored = self._paths(key)
         data = file.read_bytes() if file and file.is_file() else b""
         if data:
-            _put(stored, data)
+            write_atomically(stored, data)
         # Last: whoever sees the entry finds its file.
         kept = {"digest": _digest(key, content), "file": _file_digest(data), "content": content}
         write_atomically(entry, json.dumps(kept) + "\n")
@@ -76,15 +74,6 @@ class Cache:
     def _paths(self, key: str) -> tuple[Path, Path]:
         folder = self.folder / key[:2]
         return folder / f"{key}.json", folder / f"{key}.file"
-
-
-def _put(target: Path, data: bytes) -> None:
-    """Write a file whole, or not at all; also where the temporary folder is on another file system."""
-    target.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=target.parent) as folder:
-        made = Path(folder, target.name)
-        made.write_bytes(data)
-        os.replace(made, target)
 
 
 def _file_digest(data: bytes) -> str:

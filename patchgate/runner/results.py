@@ -33,6 +33,9 @@ class ResultStore:
         text = json.dumps(to_dict(observation), indent=1, sort_keys=True)
         write_atomically(self._path(observation.case), text + "\n")
 
+    def remove(self, case: Case) -> None:
+        self._path(case).unlink(missing_ok=True)
+
     def __iter__(self) -> Iterator[Observation]:
         return (_read(path) for path in sorted(self.folder.glob("*.json")))
 

@@ -19,7 +19,7 @@ from patchgate.inputs.project import Project
 from patchgate.model.errors import UsageError
 from patchgate.model.files import write_atomically
 from patchgate.model.paths import display_path
-from patchgate.model.records import Command, Verdict
+from patchgate.model.records import Command, Verdict, is_partial
 from patchgate.model.serialization import from_dict, parse_json, to_dict
 from patchgate.runner.results import ResultStore
 
@@ -161,6 +161,14 @@ def load_verdicts(folder: Path) -> list[Verdict]:
     if not isinstance(listed, list):
         raise UsageError("no list of verdicts", where=str(path), got=repr(data)[:80], next="run the gate again")
     return [from_dict(Verdict, entry, where=str(path)) for entry in listed]
+
+
+def is_complete(folder: Path) -> bool:
+    """Whether a run ended there, with every cell judged."""
+    try:
+        return not is_partial(load_verdicts(folder))
+    except UsageError:
+        return False
 
 
 def _accepting(command: Command, elsewhere: tuple[str, ...]) -> Command:

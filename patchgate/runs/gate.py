@@ -2,48 +2,81 @@
 
 from __future__ import annotations
 
-import ctypes
 import json
 import os
-import shutil
-import signal
-import subprocess
 import sys
+import tempfile
 import threading
 from collections.abc import Callable
 from pathlib import Path
 
-from patchgate.checks.machine import judge_broken
+from patchgate.checks.context import CheckContext
+from patchgate.checks.instances import cell_name, instances_of, stopped_verdicts
+from patchgate.checks.machine import judge_broken, judge_environment
+from patchgate.checks.registry import all_checks
+from patchgate.inputs.patch import load_patch
+from patchgate.inputs.workloads import workloads_with
+from patchgate.model.errors import UsageError
+from patchgate.model.files import reserve_space
 from patchgate.model.paths import SUITE
 from patchgate.model.records import Verdict
 from patchgate.model.results import CellEvent
 from patchgate.model.serialization import from_dict
+from patchgate.runner.client import Runner
+from patchgate.runner.journal import Journal, save_results
 from patchgate.runner.run import VERDICTS, Run, load_verdicts, save_run, save_verdicts
+from patchgate.runner.server import connect_through
+from patchgate.runner.supervise import supervisor
 
 # Of pytest: all passed, some failed (a red verdict fails its test), nothing was collected.
 _JUDGED = (0, 1, 5)
-_PR_SET_PDEATHSIG = 1
-# Seconds that pytest has to end its workers and probes, once it is interrupted.
-_PATIENCE = 20.0
 # Ours alone: neither the caller's pytest options nor the settings of the project they stand in.
 _INI = "[pytest]\naddopts = --import-mode=importlib -p no:terminal -p no:cacheprovider -p no:benchmark\n"
 
 
 def judge_patch(run: Run, *, workers: int, progress: Callable[[CellEvent], None] | None = None) -> list[Verdict]:
-    """The verdicts of every check; a pytest that broke becomes a verdict too. `progress` is called in a thread."""
-    command, events, reader = plan(run, workers), -1, None
-    if progress:
-        source, events = os.pipe()
-        command += ["--patchgate-events", str(events)]
-        reader = threading.Thread(target=_read_events, args=(source, progress), daemon=True)
-    process = start(command, events)
-    if reader:
-        os.close(events)  # the other end is pytest's alone, so that its end is seen
-        reader.start()
-    output = outcome(process, run)
-    if reader:
+    """The verdicts of every check; a pytest that broke becomes a verdict too. `progress` is called in a thread.
+
+    Whatever ends it early, what was judged is left in the run's folder, with a verdict for each cell that was not.
+    """
+    try:
+        command = plan(run, workers)
+        with tempfile.TemporaryFile() as output:
+            status = _carry_out(command, output.fileno(), progress)
+            output.seek(0)
+            return verdicts_left(run, status, output.read().decode(errors="replace").strip())
+    except UsageError:
+        raise
+    except BaseException as error:
+        leave_partial(run, ended_by(error))
+        raise
+
+
+def plan(run: Run, workers: int) -> list[str]:
+    """Empty the run's folder, write what the run is into it, and return the command that carries it out."""
+    Journal(run).put_aside()
+    folder, path = Path(run.folder), save_run(run)
+    reserve_space(folder)
+    settings = folder / "pytest.ini"
+    settings.write_text(_INI, encoding="utf-8")
+    command = [sys.executable, "-m", "pytest", str(SUITE), "-c", str(settings), "--rootdir", str(SUITE)]
+    command += ["--patchgate-run", str(path), "-n", str(workers), "--dist", "loadgroup"]
+    return command
+
+
+def _carry_out(command: list[str], output: int, progress: Callable[[CellEvent], None] | None) -> int:
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
+    environment["PYTHONDONTWRITEBYTECODE"] = "1"
+    if not progress:
+        return supervisor().run(command, environment, output)
+    source, events = os.pipe()
+    reader = threading.Thread(target=_read_events, args=(source, progress), daemon=True)
+    reader.start()
+    try:
+        return supervisor().run([*command, "--patchgate-events"], environment, output, [events])
+    finally:
+        os.close(events)  # the last one, so that its end is seen
         reader.join()
-    return verdicts_left(run, process.returncode, output)
 
 
 def _read_events(source: int, progress: Callable[[CellEvent], None]) -> None:
@@ -52,69 +85,42 @@ def _read_events(source: int, progress: Callable[[CellEvent], None]) -> None:
             progress(from_dict(CellEvent, json.loads(line), where="the events of pytest"))
 
 
-def plan(run: Run, workers: int) -> list[str]:
-    """Empty the run's folder, write what the run is into it, and return the command that carries it out."""
-    folder = Path(run.folder)
-    shutil.rmtree(folder, ignore_errors=True)
-    path = save_run(run)
-    settings = folder / "pytest.ini"
-    settings.write_text(_INI, encoding="utf-8")
-    command = [sys.executable, "-m", "pytest", str(SUITE), "-c", str(settings), "--rootdir", str(SUITE)]
-    command += ["--patchgate-run", str(path), "-n", str(workers), "--dist", "loadgroup"]
-    return command
-
-
-def start(command: list[str], events: int = -1) -> subprocess.Popen[str]:
-    """Start pytest; it ends with this process. It writes what happens to the file descriptor `events`."""
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
-    return subprocess.Popen(
-        command,
-        env=environment | {"PYTHONDONTWRITEBYTECODE": "1"},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        pass_fds=() if events < 0 else (events,),
-        # Ctrl-C is for us: its workers would all be interrupted at once, and leave what they had open.
-        start_new_session=True,
-        preexec_fn=_end_with_parent,
-    )
-
-
-def outcome(process: subprocess.Popen[str], run: Run) -> str:
-    """Wait for the end and return what was printed."""
-    try:
-        printed, _ = process.communicate()
-    except BaseException:
-        _interrupt(process)
-        (Path(run.folder) / VERDICTS).unlink(missing_ok=True)  # a part of a run must not be taken for one
-        raise
-    return (printed or "").strip()
-
-
 def verdicts_left(run: Run, status: int, output: str) -> list[Verdict]:
     """What pytest left in the run's folder, with one verdict more where it broke."""
     folder = Path(run.folder)
-    has_verdicts = (folder / VERDICTS).is_file()
-    verdicts = load_verdicts(folder) if has_verdicts else []
-    if status not in _JUDGED or not has_verdicts:
-        last = output.splitlines()[-1] if output else "it printed nothing"
-        actual = f"it ended with status {status}: {last}"
-        verdicts.append(judge_broken("pytest", "pytest to end with a verdict for each check", actual))
-        save_verdicts(folder, verdicts)
+    if status in _JUDGED and (folder / VERDICTS).is_file():
+        return load_verdicts(folder)
+    last = output.splitlines()[-1] if output else "it printed nothing"
+    actual = f"it ended with status {status}: {last}"
+    if not (folder / VERDICTS).is_file():
+        leave_partial(run, f"pytest {actual.removeprefix('it ')}")
+    verdicts = load_verdicts(folder)
+    verdicts.append(judge_broken("pytest", "pytest to end with a verdict for each check", actual))
+    save_verdicts(folder, verdicts)
     return verdicts
 
 
-def _interrupt(process: subprocess.Popen[str]) -> None:
-    """Let pytest end its workers and probes and remove its folders; for as long as anybody waits for that."""
-    print("interrupted: probes are being ended; once more ends at once", file=sys.stderr, flush=True)
-    process.send_signal(signal.SIGINT)
-    try:
-        process.communicate(timeout=_PATIENCE)
-    except (subprocess.TimeoutExpired, KeyboardInterrupt):
-        process.kill()
-        process.communicate()
+def leave_partial(run: Run, reason: str) -> list[Verdict]:
+    """The verdicts of a run that did not end: those of the cells that it judged, and one for each other cell."""
+    cells = Journal(run).cells()
+    patch = load_patch(Path(run.patch))
+    store, code = run.store, Path(run.folder) / "code"
+    runner = Runner(
+        connect=connect_through({}), logs={}, store=store, artifacts=code, limits=run.limits
+    )  # of no server
+    context = CheckContext(run, patch, workloads_with(Path(run.patch), run.project), runner)
+    planned = {cell_name(check, at) for check in all_checks().values() for at in instances_of(check, context)}
+    stopped = stopped_verdicts(context, planned.difference(cell.ended for cell in cells), reason)
+    missing = [judge_environment(torch, problem) for torch, problem in run.problems.items()]
+    save_results(run, cells, [*stopped, *missing])
+    return load_verdicts(Path(run.folder))
 
 
-def _end_with_parent() -> None:
-    """A sweep that is killed must not leave a pytest behind that writes into the next one's folder."""
-    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+def ended_by(error: BaseException) -> str:
+    """The reason, for a report: a signal, or what went wrong."""
+    what = " ".join(str(error).split())[:200]
+    if isinstance(error, KeyboardInterrupt):
+        return f"the run was ended by {what or 'SIGINT'}"
+    if isinstance(error, OSError):
+        return f"the machine failed: {what}"
+    return f"patchgate failed: {type(error).__name__}: {what}"

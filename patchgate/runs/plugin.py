@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import json
 import os
 from collections.abc import Callable, Iterable
@@ -15,13 +17,12 @@ from typing import Any
 import pytest
 
 from patchgate.checks.context import CheckContext
-from patchgate.checks.instances import instances_of, verdicts_of
-from patchgate.checks.machine import judge_broken, judge_environment
+from patchgate.checks.instances import cell_name, instances_of, stopped_verdicts, verdicts_of
+from patchgate.checks.machine import judge_broken, judge_environment, judge_stopped
 from patchgate.checks.registry import Check, Instance, NothingToJudge, all_checks
 from patchgate.inputs.patch import load_patch
 from patchgate.inputs.project import project_around
 from patchgate.inputs.workloads import workloads_with
-from patchgate.model.files import write_atomically
 from patchgate.model.paths import SUITE, display_path
 from patchgate.model.records import Colour, Patch, Verdict
 from patchgate.model.results import CellEvent
@@ -29,8 +30,10 @@ from patchgate.model.serialization import from_dict, to_dict
 from patchgate.runner.cache import Cache
 from patchgate.runner.client import Runner
 from patchgate.runner.identity import environment_digest
-from patchgate.runner.run import FOLDER, TIMES, Run, load_run, own_environment, save_run, save_verdicts
+from patchgate.runner.journal import Journal, save_results
+from patchgate.runner.run import FOLDER, Run, load_run, own_environment, save_run
 from patchgate.runner.server import Broker, Server, connect_through, start_server
+from patchgate.runs.content import content_key
 
 _VERDICT = "patchgate.verdict"
 Judge = Callable[[Iterable[Verdict]], None]
@@ -75,14 +78,17 @@ class GatePlugin:
         self.run = run
         self.patch = load_patch(Path(run.patch))
         self.servers: list[Server] = []
-        self.verdicts: list[Verdict] = []
-        self.times: dict[str, float] = {}
+        self.journal = Journal(run)
+        self.judged: dict[str, CellEvent] = {}  # by the name of the cell
+        self.broken: list[Verdict] = []  # of what is no cell
         self.given: set[Verdict] = set()  # red, by the instances that this process has judged
-        self._events: int | None = config.getoption("--patchgate-events")
-        if hasattr(config, "workerinput"):
-            self._events = None
+        self.planned: set[str] = set()
+        self._is_controller = not hasattr(config, "workerinput")
+        self._events: int | None = config.getoption("--patchgate-events") if self._is_controller else None
         self._broker: Broker | None = None
-        self.shared = getattr(config, "workerinput", {}).get("patchgate") or self._start_servers()
+        self.shared: dict[str, dict[str, str]]  # what every worker needs to ask the probes
+        self.shared, before = getattr(config, "workerinput", {}).get("patchgate") or self._begin()
+        self.before = set(before)  # cells that an interrupted run of the same content has judged
         runner = Runner(
             connect=connect_through(self.shared["broker"]),
             logs=self.shared["logs"],
@@ -98,9 +104,14 @@ class GatePlugin:
         )
         self.context = CheckContext(run, self.patch, workloads_with(Path(run.patch), run.project), runner)
 
-    def _start_servers(self) -> dict[str, dict[str, str]]:
-        """What every worker needs to ask the probes, by torch release."""
+    def _begin(self) -> tuple[dict[str, dict[str, str]], list[str]]:
+        """What every worker needs: how it asks the probes, by torch release, and the cells that are judged already."""
         save_run(self.run)
+        key = content_key(self.run, self.patch) if self.run.shared_cache else os.urandom(8).hex()
+        self.judged = {cell.ended: cell for cell in self.journal.begin(key)}
+        return self._start_servers(), list(self.judged)
+
+    def _start_servers(self) -> dict[str, dict[str, str]]:
         self.servers = [start_server(torch, python) for torch, python in self.run.rows.items()]
         self._broker = Broker(self.servers)
         return {
@@ -113,36 +124,55 @@ class GatePlugin:
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_configure_node(self, node: Any) -> None:
-        node.workerinput["patchgate"] = self.shared
+        node.workerinput["patchgate"] = self.shared, list(self.before)
 
     def pytest_generate_tests(self, metafunc: pytest.Metafunc) -> None:
         if {"check", "instance"} <= set(metafunc.fixturenames):
             pairs = [(check, at) for check in all_checks().values() for at in instances_of(check, self.context)]
             metafunc.parametrize(("check", "instance"), [_parameter(*pair) for pair in pairs])
 
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
+        items[:] = [item for item in items if _cell(item.nodeid) not in self.before]
+
     def pytest_collection_finish(self, session: pytest.Session) -> None:
         if session.items:
-            self._write_event(CellEvent(planned=tuple(_cell(item.nodeid) for item in session.items)))
+            self._plan([item.nodeid for item in session.items])
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_xdist_node_collection_finished(self, node: Any, ids: list[str]) -> None:
         """Each worker collects the same."""
-        self._write_event(CellEvent(planned=tuple(map(_cell, ids))))
+        self._plan(ids)
+
+    def _plan(self, ids: Iterable[str]) -> None:
+        cells = tuple(map(_cell, ids))
+        self.planned.update(cells)
+        self._write_event(CellEvent(planned=cells))
 
     def pytest_runtest_logstart(self, nodeid: str) -> None:
         self._write_event(CellEvent(started=_cell(nodeid)))
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        if report.when == "call":
-            verdicts, cell, seconds = _verdicts_in(report), _cell(report.nodeid), round(report.duration, 3)
-            self.times[cell] = seconds
-            self.verdicts += verdicts
-            red = tuple(verdict for verdict in verdicts if verdict.colour is Colour.RED)
-            self._write_event(CellEvent(ended=cell, seconds=seconds, verdicts=len(verdicts), red=red))
-            if red:
-                return  # it failed because of its verdicts
-        if report.failed:
-            self.verdicts.append(_broken(report))
+        if report.when == "call" or report.failed:
+            verdicts, cell = _verdicts_in(report), _cell(report.nodeid)
+            if report.failed and not any(verdict.colour is Colour.RED for verdict in verdicts):
+                verdicts.append(self._unjudged(report))
+            self._end(CellEvent(ended=cell, seconds=round(report.duration, 3), verdicts=tuple(verdicts)))
+
+    def _end(self, event: CellEvent) -> None:
+        self._write_event(event)
+        if not event.ended:
+            self.broken += event.verdicts
+        elif self._is_controller:
+            self.judged[event.ended] = event
+            with contextlib.suppress(OSError):  # a full disk, and nothing is left of what was reserved
+                self.journal.append(event)
+
+    def _unjudged(self, report: pytest.TestReport) -> Verdict:
+        """Why an instance ended without a judgement: its worker was killed, or a defect of ours."""
+        if str(report.when) == "???":  # as pytest-xdist reports what a worker was at that is gone
+            return stopped_verdicts(self.context, {_cell(report.nodeid)}, "the process that judged it was killed")[0]
+        return _broken(report)
 
     def pytest_report_teststatus(self, report: pytest.TestReport | pytest.CollectReport) -> tuple[str, str, str] | None:
         """A red instance is counted as red."""
@@ -155,16 +185,16 @@ class GatePlugin:
             os.write(self._events, (json.dumps(to_dict(event)) + "\n").encode())
 
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
-        if hasattr(session.config, "workerinput"):
+        if not self._is_controller:
             return
         if self._broker:
             self._broker.close()
         for server in self.servers:
             server.stop()
-        self.verdicts += [judge_environment(torch, problem) for torch, problem in self.run.problems.items()]
-        folder = Path(self.run.folder)
-        save_verdicts(folder, list(dict.fromkeys(self.verdicts)))
-        write_atomically(folder / TIMES, json.dumps(self.times, indent=1) + "\n")
+        left = self.planned.difference(self.judged)
+        stopped = stopped_verdicts(self.context, left, "pytest ended before it") if left else []
+        missing = [judge_environment(torch, problem) for torch, problem in self.run.problems.items()]
+        save_results(self.run, self.judged.values(), [*self.broken, *stopped, *missing])
 
 
 def _cell(nodeid: str) -> str:
@@ -178,7 +208,7 @@ def _verdicts_in(report: pytest.TestReport | pytest.CollectReport) -> list[Verdi
 
 
 def _parameter(check: Check, at: Instance) -> Any:
-    return pytest.param(check, at, id=f"{check.name}-{at.id}", marks=pytest.mark.xdist_group(at.id))
+    return pytest.param(check, at, id=cell_name(check, at), marks=pytest.mark.xdist_group(at.id))
 
 
 def _broken(report: pytest.TestReport) -> Verdict:
@@ -198,6 +228,10 @@ def judge(request: pytest.FixtureRequest) -> Callable[[Check, Instance], None]:
             verdicts = [_located(one, plugin.patch) for one in verdicts_of(check, instance, plugin.context)]
         except NothingToJudge as reason:
             pytest.skip(str(reason))
+        except OSError as error:
+            if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+                raise
+            verdicts = [judge_stopped(check.family, instance, check.name, f"the machine failed: {error}")]
         if not verdicts:
             pytest.fail("a check that says nothing has judged nothing", pytrace=False)
         for verdict in verdicts:

@@ -23,9 +23,10 @@ from patchgate.model.errors import UsageError
 from patchgate.model.paths import ROOT, display_path
 from patchgate.runner.environments import Environments
 from patchgate.runner.run import Limits, load_verdicts
+from patchgate.runs.content import input_digests, project_files
 from patchgate.runs.history.store import History
 from patchgate.runs.scheduling import shards_by_cost
-from patchgate.runs.sweep import Job, JobResult, Sweep, input_digests, project_files, without_environment
+from patchgate.runs.sweep import Job, JobResult, Sweep, without_environment
 
 LOCAL = "ray"  # the cluster of this machine, or of $RAY_ADDRESS
 RETRIES = 3

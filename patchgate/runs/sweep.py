@@ -6,25 +6,23 @@ from there when it is started again.
 
 from __future__ import annotations
 
-import hashlib
-import json
+import contextlib
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 
-from patchgate.checks.machine import judge_environment
+from patchgate.checks.machine import judge_environment, judge_unstarted
 from patchgate.inputs.patch import load_patch
 from patchgate.inputs.project import Project
-from patchgate.inputs.workloads import workload_files
+from patchgate.model.errors import UsageError
 from patchgate.model.files import write_atomically
-from patchgate.model.paths import DEVICES, GOLDEN, PACKAGE, SUITE, WORKLOADS
-from patchgate.model.records import Colour, Observation, Patch, Verdict
+from patchgate.model.records import Case, Colour, Observation, Patch, Verdict, is_partial
 from patchgate.model.results import RunResults
 from patchgate.runner.environments import Environments, NotInstallable
-from patchgate.runner.identity import environment_digest, files_digest, patch_digest
 from patchgate.runner.run import NAME, VERDICTS, Limits, Run, load_run, load_verdicts
+from patchgate.runs.content import content_key
 from patchgate.runs.gate import judge_patch
 from patchgate.runs.history.store import History
 from patchgate.runs.run_results import results_of
@@ -104,26 +102,57 @@ class Sweep:
 
     def judged_before(self, job: Job) -> JobResult | None:
         """The result of a job with the same content. Raises NotInstallable where the torch has no environment."""
-        key, folder, mark = self._key(job, self.environments.python(job.torch)), self.folder_of(job), self._mark(job)
-        if mark.is_file() and mark.read_text(encoding="utf-8") == key and (folder / VERDICTS).is_file():
-            return JobResult(job=job, verdicts=load_verdicts(folder))
-        return None
+        return self._known(job, self._key(job))
 
     def judge(self, job: Job) -> JobResult:
         """The result of a job, judged now unless it was judged before."""
         began = time.monotonic()
         try:
-            python = self.environments.python(job.torch)
+            key = self._key(job)
         except NotInstallable as error:
             return without_environment(job, str(error))
-        before = self.judged_before(job)
+        before = self._known(job, key)
         if before is not None:
             return before
-        run = Run(
+        verdicts = judge_patch(self._run(job), workers=self.workers)
+        if all(verdict.is_judged for verdict in verdicts):
+            # What the machine kept from being judged is tried again next time.
+            write_atomically(self._mark(job), key)
+        return JobResult(job=job, verdicts=verdicts, seconds=time.monotonic() - began)
+
+    def stop(self, jobs: Iterable[Job], reason: str) -> list[Verdict]:
+        """The verdicts of all jobs of a sweep that ended early; those that have none yet are not recorded anywhere."""
+        done = {result.job for result in self.done}
+        for job in jobs:
+            if job not in done:
+                self.done.append(self._left(job, reason))
+        return [verdict for result in self.done for verdict in result.verdicts]
+
+    def _left(self, job: Job, reason: str) -> JobResult:
+        with contextlib.suppress(NotInstallable, UsageError):
+            before = self.judged_before(job)
+            verdicts = [] if before else load_verdicts(self.folder_of(job))
+            if before or is_partial(verdicts):
+                return before or JobResult(job=job, verdicts=verdicts)
+        stopped = judge_unstarted(Case(torch=job.torch, patch=self._load(job.patch).id), reason)
+        return JobResult(job=job, verdicts=[stopped], has_results=False)
+
+    def _known(self, job: Job, key: str) -> JobResult | None:
+        folder, mark = self.folder_of(job), self._mark(job)
+        if mark.is_file() and mark.read_text(encoding="utf-8") == key and (folder / VERDICTS).is_file():
+            return JobResult(job=job, verdicts=load_verdicts(folder))
+        return None
+
+    def _key(self, job: Job) -> str:
+        return content_key(self._run(job), self._load(job.patch))
+
+    def _run(self, job: Job) -> Run:
+        """Raises NotInstallable where the torch has no environment."""
+        return Run(
             folder=str(self.folder_of(job).resolve()),
             patch=str(job.patch.resolve()),
             project=self.project,
-            rows={job.torch: python},
+            rows={job.torch: self.environments.python(job.torch)},
             devices=self.devices,
             workloads=self.workloads,
             nightly=self.nightly,
@@ -131,11 +160,6 @@ class Sweep:
             shared_cache=str((self.folder / "shared_cache").resolve()),
             reuse=True,
         )
-        verdicts = judge_patch(run, workers=self.workers)
-        if all(verdict.is_judged for verdict in verdicts):
-            # What the machine kept from being judged is tried again next time.
-            write_atomically(self._mark(job), self._key(job, python))
-        return JobResult(job=job, verdicts=verdicts, seconds=time.monotonic() - began)
 
     def folder_of(self, job: Job) -> Path:
         """Where the results of a job are."""
@@ -149,41 +173,12 @@ class Sweep:
     def _observations(self, job: Job) -> list[Observation]:
         return list(Run(folder=str(self.folder_of(job)), patch=str(job.patch), rows={}).store)
 
-    def _key(self, job: Job, python: str) -> str:
-        """Everything that could make another verdict: patch, environment, inputs, and patchgate itself."""
-        patch = self._load(job.patch)
-        content = [
-            job.torch,
-            environment_digest(python),
-            patch.id,
-            patch_digest(patch),
-            self.devices,
-            self.workloads,
-            self.nightly,
-            input_digests(),
-            {name: hashlib.sha256(text).hexdigest() for name, text in project_files(self.project).items()},
-        ]
-        return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
-
 
 def without_environment(job: Job, problem: str) -> JobResult:
     """The result of a job whose torch has no environment, or whose machine was lost."""
     return JobResult(job=job, verdicts=[judge_environment(job.torch, problem)], has_results=False)
 
 
-def input_digests() -> list[str]:
-    """Digests of patchgate itself and of all that it judges with."""
-    return [files_digest(folder) for folder in (PACKAGE, SUITE, WORKLOADS, DEVICES, GOLDEN)]
-
-
 def _time_left(spent: Sequence[float], jobs: int) -> str:
     seconds = sum(spent) / len(spent) * jobs
     return f"{seconds / 60:.0f} min" if seconds >= 90 else f"{seconds:.0f} s"
-
-
-def project_files(project: Project) -> dict[str, bytes]:
-    """The files of a project that a verdict depends on, by their path in it: table, golden, workloads and profiles."""
-    golden = project.at(project.golden).glob("*.txt")
-    workloads = (file for place in project.own_workloads() for file in workload_files(place))
-    files = {*golden, *workloads, *map(Path, project.profiles.values()), *map(Path, filter(None, [project.table]))}
-    return {path.relative_to(project.root).as_posix(): path.read_bytes() for path in sorted(files)}

@@ -17,7 +17,7 @@ def test_others_may_read_what_was_written(tmp_path):
     assert (tmp_path / "b.txt").stat().st_mode & 0o777 == 0o644
 
 
-@pytest.mark.parametrize("step", ["fsync", "chmod", "replace"])
+@pytest.mark.parametrize("step", ["fsync", "fchmod", "replace"])
 @pytest.mark.parametrize("error", [OSError("disk full"), KeyboardInterrupt()])
 def test_the_old_text_stays_when_writing_fails(tmp_path, monkeypatch, step, error):
     path = tmp_path / "b.txt"

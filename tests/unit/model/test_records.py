@@ -29,6 +29,8 @@ def verdicts(*kinds: Kind) -> list[Verdict]:
         ([Kind.NEW, GREY], 4),
         ([Kind.UNRECORDED, GREY], 1),
         ([GREEN, GREY], 4),
+        ([Kind.REGRESSED, Kind.STOPPED], 4),  # a part of a run is no result
+        ([GREEN, Kind.STOPPED], 4),
     ],
 )
 def test_red_is_stronger_than_grey_and_grey_than_green(kinds, code):
@@ -41,9 +43,9 @@ def test_every_kind_has_a_colour():
 
 def test_what_is_grey_could_not_be_judged_or_is_for_a_reader():
     grey = {kind for kind, colour in COLOURS.items() if colour is Colour.GREY}
-    assert grey == {Kind.INFRA, Kind.UNMEASURED, Kind.AMBIGUOUS, Kind.NEW, Kind.ESTIMATE, Kind.ASSUMED}
+    assert grey == {Kind.INFRA, Kind.UNMEASURED, Kind.AMBIGUOUS, Kind.NEW, Kind.ESTIMATE, Kind.ASSUMED, Kind.STOPPED}
     unjudged = {kind for kind in Kind if not verdicts(kind)[0].is_judged}
-    assert unjudged == {Kind.INFRA, Kind.UNMEASURED, Kind.AMBIGUOUS}
+    assert unjudged == {Kind.INFRA, Kind.UNMEASURED, Kind.AMBIGUOUS, Kind.STOPPED}
 
 
 @pytest.mark.parametrize(("patch", "told"), [(None, "stack.h200.2.11.0.unpatched"), ("mine", "stack.h200.2.11.0.mine")])

@@ -25,7 +25,8 @@ def made(
 
 def end(progress: RunProgress, cell: str, *red: Verdict, seconds: float = 2.0) -> None:
     progress(CellEvent(started=cell))
-    progress(CellEvent(ended=cell, seconds=seconds, verdicts=3, red=red))
+    green = verdict(Kind.PASS, "PG300")
+    progress(CellEvent(ended=cell, seconds=seconds, verdicts=(*red, *[green] * (3 - len(red)))))
 
 
 def test_without_a_terminal_every_tenth_of_the_cells_is_a_line():

@@ -105,7 +105,7 @@ def test_an_entry_of_another_key_is_not_this_ones(tmp_path):
 def test_a_temporary_folder_on_another_file_system_is_no_hindrance(tmp_path, monkeypatch):
     cache, _, _ = kept(tmp_path)
 
-    def refuse(*paths):
+    def refuse(*paths, **options):
         raise OSError(errno.EXDEV, "cross-device link")
 
     monkeypatch.setattr("os.link", refuse)

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-import signal
-import subprocess
+import errno
+import os
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from patchgate.model.records import Case, Kind, Verdict
+from patchgate.model.records import Case, Cause, Failure, Kind, Observation, Verdict, exit_code
 from patchgate.model.results import CellEvent
+from patchgate.runner.journal import Journal
 from patchgate.runner.run import NAME, VERDICTS, Run, load_run, load_verdicts, save_verdicts
+from patchgate.runs import gate
 from patchgate.runs.gate import judge_patch, plan
 
 CASE = Case(torch="2.11.0", device="h200", workload="stack")
@@ -23,6 +26,7 @@ GREEN = Verdict(code="PG300", kind=Kind.PASS, check="kernels", case=CASE, item=C
 
 @pytest.fixture
 def run(tmp_path: Path) -> Run:
+    (tmp_path / "mine.py").write_text("")
     return Run(folder=str(tmp_path / "out"), patch=str(tmp_path / "mine.py"), rows={}, problems={"2.11.0": "no wheel"})
 
 
@@ -30,16 +34,19 @@ def run(tmp_path: Path) -> Run:
 def pytest_ends(monkeypatch: pytest.MonkeyPatch, run: Run, tmp_path: Path) -> Callable[..., list[Any]]:
     """In place of pytest: leave verdicts (or none) and end with a status; returns what it was started with."""
 
-    def arrange(status: int, verdicts: list[Verdict] | None, output: str | None = None) -> list[Any]:
+    def arrange(status: int | BaseException, verdicts: list[Verdict] | None, output: str = "") -> list[Any]:
         started: list[Any] = []
 
-        def start(command: list[str], **options: Any) -> SimpleNamespace:
-            started.append((command, options))
+        def carry_out(command: list[str], environment: dict[str, str], file: int, passed: tuple[int, ...] = ()) -> int:
+            started.append((command, environment))
+            os.write(file, output.encode())
             if verdicts is not None:
                 save_verdicts(tmp_path / "out", verdicts)
-            return SimpleNamespace(returncode=status, communicate=lambda: (output, None))
+            if isinstance(status, BaseException):
+                raise status
+            return status
 
-        monkeypatch.setattr(subprocess, "Popen", start)
+        monkeypatch.setattr(gate, "supervisor", lambda: SimpleNamespace(run=carry_out))
         return started
 
     return arrange
@@ -55,8 +62,8 @@ def test_a_pytest_that_judged_leaves_its_verdicts(run, pytest_ends, status):
     ("status", "verdicts", "codes"),
     [
         (2, [GREEN], ["PG300", "PG904"]),
-        (3, None, ["PG904"]),
-        (0, None, ["PG904"]),
+        (3, None, ["PG901", "PG904"]),
+        (0, None, ["PG901", "PG904"]),
         (-9, [], ["PG904"]),
     ],
 )
@@ -78,29 +85,79 @@ def test_what_the_real_pytest_tells_on_the_way_reaches_whoever_asked(run, tmp_pa
     assert [event.ended for event in told if event.ended] == []
 
 
-@pytest.mark.parametrize("patient", [True, False])
-def test_an_interrupted_pytest_may_end_its_probes_and_leaves_no_part_of_a_run(run, monkeypatch, tmp_path, patient):
-    done = []
+def journal_of(run: Run, *cells: str) -> None:
+    """As a run leaves it that was ended after these cells."""
+    journal = Journal(run)
+    journal.begin("key")
+    for cell in cells:
+        journal.append(CellEvent(ended=cell, seconds=1.0, verdicts=(GREEN,)))
 
-    def communicate(timeout: float | None = None) -> None:
-        if timeout is None and not done:
-            save_verdicts(tmp_path / "out", [GREEN])
-            raise KeyboardInterrupt
-        if timeout and not patient:
-            raise KeyboardInterrupt  # a second time: nobody waits any more
 
-    told = SimpleNamespace(send_signal=done.append, communicate=communicate, kill=lambda: done.append("killed"))
-    monkeypatch.setattr(subprocess, "Popen", lambda *_, **options: told)
-    with pytest.raises(KeyboardInterrupt):
+@pytest.mark.parametrize(
+    ("error", "reason"),
+    [
+        (KeyboardInterrupt("SIGTERM"), "the run was ended by SIGTERM"),
+        (OSError(errno.ENOSPC, "No space left on device"), "the machine failed: [Errno 28] No space left on device"),
+        (TypeError("ours"), "patchgate failed: TypeError: ours"),
+    ],
+)
+def test_a_run_that_is_ended_keeps_what_it_judged_and_says_what_it_did_not(
+    run, pytest_ends, monkeypatch, tmp_path, error, reason
+):
+    run = replace(run, rows={"2.11.0": "python"}, problems={}, workloads=("pointwise",), devices=("h200",))
+    pytest_ends(error, None)
+    monkeypatch.setattr(gate, "plan", lambda run, workers: journal_of(run, "machine-2.11.0-h200") or [])
+    with pytest.raises(type(error)):
         judge_patch(run, workers=1)
-    assert done == [signal.SIGINT] + ["killed"] * (not patient)
-    assert not (tmp_path / "out" / VERDICTS).exists()
+    verdicts = load_verdicts(tmp_path / "out")
+    stopped = [verdict for verdict in verdicts if verdict.kind is Kind.STOPPED]
+    assert [verdict for verdict in verdicts if verdict not in stopped] == [GREEN]
+    assert {(verdict.code, verdict.actual) for verdict in stopped} == {("PG907", f"not judged: {reason}")}
+    assert {"kernels", "gate", "parity"} <= {verdict.check for verdict in stopped}
+    assert exit_code(verdicts) == 4
+
+
+def test_the_next_run_of_the_same_content_takes_over_the_cells_and_another_one_does_not(run, tmp_path):
+    journal_of(run, "one", "two")
+    run.store.save(Observation(case=CASE))
+    (tmp_path / "out" / "report.html").write_text("of the part")
+    for key, cells in (("key", ["one", "two"]), ("another", [])):
+        plan(run, 2)
+        assert [cell.ended for cell in Journal(run).begin(key)] == cells
+        assert bool(list(run.store)) == bool(cells)
+    assert not (tmp_path / "out" / "report.html").exists()
+
+
+def test_what_the_machine_kept_from_being_judged_is_judged_by_the_next_run(run):
+    journal = Journal(run)
+    journal.begin("key")
+    for kind in (Kind.INFRA, Kind.STOPPED, Kind.PASS):
+        journal.append(CellEvent(ended=kind.value, verdicts=(replace(GREEN, kind=kind),)))
+    failed = Failure(cause=Cause.MACHINE, stage="server", signature="killed")
+    run.store.save(Observation(case=CASE, failure=failed))
+    plan(run, 2)
+    assert [cell.ended for cell in Journal(run).begin("key")] == ["pass"]
+    assert list(run.store) == []
+
+
+def test_a_journal_whose_writer_was_killed_within_a_line_has_the_lines_before(run, tmp_path):
+    journal_of(run, "one", "two")
+    (file,) = (tmp_path / "out").glob("judged*")
+    file.write_bytes(file.read_bytes()[:-20])
+    assert [cell.ended for cell in Journal(run).cells()] == ["one"]
+
+
+def test_a_run_that_ended_is_judged_anew(run, pytest_ends):
+    journal_of(run, "one")
+    save_verdicts(Path(run.folder), [GREEN])
+    plan(run, 2)
+    assert Journal(run).begin("key") == []
 
 
 def test_results_of_an_earlier_run_are_never_taken_for_those_of_this_one(run, pytest_ends, tmp_path):
     save_verdicts(tmp_path / "out", [GREEN])
     pytest_ends(0, None)
-    assert [verdict.code for verdict in judge_patch(run, workers=1)] == ["PG904"]
+    assert [verdict.code for verdict in judge_patch(run, workers=1)] == ["PG901", "PG904"]
 
 
 def test_pytest_is_told_the_run_and_nothing_of_the_callers_own_options(run, pytest_ends, monkeypatch, tmp_path):
@@ -108,18 +165,18 @@ def test_pytest_is_told_the_run_and_nothing_of_the_callers_own_options(run, pyte
     monkeypatch.setenv("KEPT", "1")
     started = pytest_ends(0, [])
     judge_patch(run, workers=3)
-    ((command, options),) = started
+    ((command, environment),) = started
     assert command[:3] == [sys.executable, "-m", "pytest"]
     assert command[command.index("--patchgate-run") + 1] == str(tmp_path / "out" / NAME)
     assert command[command.index("-n") + 1] == "3"
-    assert ("PYTEST_ADDOPTS" in options["env"], options["env"]["KEPT"]) == (False, "1")
+    assert ("PYTEST_ADDOPTS" in environment, environment["KEPT"]) == (False, "1")
 
 
 def test_a_run_is_planned_in_an_emptied_folder(run, tmp_path):
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "earlier").write_text("")
     command = plan(run, 2)
-    assert {path.name for path in (tmp_path / "out").iterdir()} == {NAME, "pytest.ini"}
+    assert {path.name for path in (tmp_path / "out").iterdir()} == {NAME, "pytest.ini", ".reserved"}
     assert load_run(Path(command[command.index("--patchgate-run") + 1])) == run
 
 

@@ -5,6 +5,7 @@ import pytest
 from patchgate.model.records import Case, Kind, Observation, Verdict
 from patchgate.runner.environments import Environments
 from patchgate.runner.run import NAME, load_run, save_run, save_verdicts
+from patchgate.runs import content
 from patchgate.runs import sweep as module
 from patchgate.runs.history.store import History
 from patchgate.runs.sweep import Job, Sweep
@@ -15,8 +16,8 @@ def made(folder, monkeypatch):
     """Makes a sweep whose jobs are judged by `answer` instead of a pytest; it tells what was launched."""
     launched, told = [], []
     (folder / "mine.py").write_text("x = 1\n")
-    monkeypatch.setattr(module, "environment_digest", lambda python: python)
-    monkeypatch.setattr(module, "files_digest", lambda path: "material")
+    monkeypatch.setattr(content, "environment_digest", lambda python: python)
+    monkeypatch.setattr(content, "files_digest", lambda path: "material")
 
     def make(answer=lambda torch: Kind.PASS):
         def judge_patch(run, *, workers):

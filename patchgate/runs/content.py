@@ -1,0 +1,42 @@
+"""The content key of a run: what two runs have in common that must come to the same verdicts."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+
+from patchgate.inputs.patch import load_patch
+from patchgate.inputs.project import Project
+from patchgate.inputs.workloads import workload_files
+from patchgate.model.paths import DEVICES, GOLDEN, PACKAGE, SUITE, WORKLOADS
+from patchgate.model.records import Patch
+from patchgate.model.serialization import to_dict
+from patchgate.runner.identity import environment_digest, files_digest, patch_digest
+from patchgate.runner.run import Run
+
+
+def content_key(run: Run, patch: Patch) -> str:
+    """Of everything that could make another verdict: patch, environments, inputs, options, and patchgate itself."""
+    own = project_files(run.project)
+    content = [
+        {torch: environment_digest(python) for torch, python in run.rows.items()},
+        {path.id: patch_digest(path) for path in (patch, *map(load_patch, map(Path, run.others)))},
+        [run.problems, run.devices, run.workloads, run.strict_new, run.nightly, to_dict(run.limits)],
+        input_digests(),
+        {name: hashlib.sha256(text).hexdigest() for name, text in own.items()},
+    ]
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+
+
+def input_digests() -> list[str]:
+    """Digests of patchgate itself and of all that it judges with."""
+    return [files_digest(folder) for folder in (PACKAGE, SUITE, WORKLOADS, DEVICES, GOLDEN)]
+
+
+def project_files(project: Project) -> dict[str, bytes]:
+    """The files of a project that a verdict depends on, by their path in it: table, golden, workloads and profiles."""
+    golden = project.at(project.golden).glob("*.txt")
+    workloads = (file for place in project.own_workloads() for file in workload_files(place))
+    files = {*golden, *workloads, *map(Path, project.profiles.values()), *map(Path, filter(None, [project.table]))}
+    return {path.relative_to(project.root).as_posix(): path.read_bytes() for path in sorted(files)}
