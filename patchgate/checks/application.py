@@ -42,7 +42,7 @@ def replaced_names(patch: Patch, answer: Mapping[str, Any]) -> list[str]:
 def does_not_run(case: Case, failure: Failure, patch: Patch, again: Command) -> Verdict:
     """PG210, or PG905 when it was the machine that failed."""
     place = display_path(failure.where) if failure.where else display_path(patch.path)
-    actual = f"{failure.cause.value}: {failure.signature}"
+    actual = failure.text
     if fault_of(None, failure) is Fault.MACHINE:
         return verdict("PG905", Kind.INFRA, case, "", "the module runs", actual, place, item="run")
     return verdict(
@@ -62,7 +62,7 @@ def does_not_run(case: Case, failure: Failure, patch: Patch, again: Command) -> 
 def _advice(failure: Failure, patch: Patch) -> str:
     missing = re.search(r"^ModuleNotFoundError: No module named '([\w.]+)'", failure.signature)
     if missing is None or missing[1].split(".")[0] in ("torch", "triton"):
-        return "mend it"
+        return "correct the patch"
     manifest = display_path(patch.manifest or Path(patch.path).with_suffix(".toml"))
     return (
         "if it is the project's, or needed: `path`, `requires` or `install` in the project's table; if not:"

@@ -38,4 +38,4 @@ def failure_text(unpatched: Failure | None, patched: Failure | None) -> str:
     """What happened to the side that failed, the unpatched one first."""
     side, failure = ("unpatched", unpatched) if unpatched else ("patched", patched)
     assert failure is not None
-    return f"{side}: {failure.cause.value}: {failure.signature}"
+    return f"{side}: {failure.text}"

@@ -164,7 +164,7 @@ def judge_failure(case: Case, answers: Mapping[str, Answer]) -> Verdict | None:
     unpatched = failures.pop(UNPATCHED, None)
     fault = fault_of(unpatched, next(iter(failures.values()), None))
     assert fault is not None
-    actual = f"{name}: {failure.cause.value}: {failure.signature}"
+    actual = f"{name}: {failure.text}"
     code = "PG706" if fault is Fault.PATCH else "PG709"
     return verdict(code, fault.kind, case, "", "compiles with the caches on", actual, failure.where)
 
@@ -223,7 +223,7 @@ def _key(case: Case, where: str, answers: Mapping[str, Answer]) -> Verdict:
         return verdict("PG704", Kind.REGRESSED, case, "", "its own code found again", actual, where)
     actual = "each side ran its own code, and the second patched process found that of the first"
     if failure:
-        actual += f"; an edited patch could not be tried: {failure.signature}"
+        actual += f"; an edited patch could not be tried: {failure.text}"
     return verdict("PG705", Kind.PASS, case, "", "its own code on either side", actual)
 
 

@@ -95,8 +95,10 @@ def judge_called(
     `narrowed` are the only workloads that the run names: others may call what these do not.
     """
     say = partial(verdict, item="calls")
+    observed = list(observed)
     compiled = [observation for observation in observed if observation.failure is None]
     ran = {line for observation in compiled for line in observation.ran}
+    ran |= {line for observation in observed if (line := _line_that_failed(observation))}
     replacements = applied["replacements"]
     if replacements and not compiled:
         yield say("PG809", Kind.UNMEASURED, case, "", "a workload that compiles", "none did")
@@ -112,6 +114,12 @@ def judge_called(
     elif not dead:
         yield say("PG806", Kind.PASS, case, "", "called", f"{len(replacements)} replacements")
     yield from _uncovered(case, patch, functions, compiled)
+
+
+def _line_that_failed(observation: Observation) -> int | None:
+    """The line of the patch in which the compile failed: it ran, though no coverage came back."""
+    _, _, line = ((observation.failure and observation.failure.where) or "").rpartition(":")
+    return int(line) if line.isdecimal() else None
 
 
 def _uncovered(case: Case, patch: Patch, functions: Functions, observed: Sequence[Observation]) -> Iterator[Verdict]:

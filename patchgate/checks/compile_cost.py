@@ -117,7 +117,7 @@ def _costs_text(costs: Answer | None) -> Iterator[str]:
         return
     failure = failure_of(costs)
     if failure:
-        yield f"CPU time not taken: {failure.cause.value}: {failure.signature}"
+        yield f"CPU time not taken: {failure.text}"
         return
     pairs = [Round(unpatched=(before,), patched=(after,)) for before, after in costs["seconds"]]
     yield f"CPU time {ratio_interval(pairs, CONFIDENCE)} in {len(pairs)} pairs"

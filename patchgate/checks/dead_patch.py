@@ -69,7 +69,7 @@ def judge_part(case: Case, part: Patch, alone: Answers, together: Answers) -> Ve
     ran = {torch: answer for torch, answer in alone.items() if "failure" not in answer}
     if not ran:
         failure = failure_of(dict(next(iter(alone.values()))))
-        return say("PG211", Kind.NOTE, expected="runs alone", actual=failure.signature if failure else "")
+        return say("PG211", Kind.NOTE, expected="runs alone", actual=failure.text if failure else "")
     gone = {
         name for torch, answer in ran.items() for name in answer["changed"] if name not in together[torch]["changed"]
     }

@@ -38,7 +38,7 @@ class Compared:
     release: str  #: whose record it is; another torch than the case's for a nightly build
     strict: bool = False  #: what has no record is red
     advice: str = ""  #: where to look, when a fact has changed
-    commands: tuple[Command, ...] = ()  #: what to type then
+    commands: tuple[Command, ...] = ()  #: what to type then; the last one repeats the run
 
 
 def fact_verdicts(context: CheckContext, check: str, case: Case, judge: Judge) -> Iterator[Verdict]:
@@ -84,7 +84,7 @@ def judge_facts(check: str, compared: Compared) -> Iterator[Verdict]:
         return
     if unpatched.failure and not (recorded.recorded or compared.recorded_unpatched.recorded):
         if check != "graph":
-            expected = f"fails as it does without the patch: {unpatched.failure.signature}"
+            expected = f"fails as it does without the patch: {unpatched.failure.text}"
             yield _verdict(check, Kind.CHANGED, compared, "compiles", expected, "compiles")
         return
     names = {*unpatched.facts, *patched.facts, *recorded.facts, *compared.recorded_unpatched.facts}
@@ -138,8 +138,12 @@ def _failed(check: str, kind: Kind, compared: Compared) -> Verdict:
     failure = compared.patched.failure or compared.unpatched.failure
     assert failure is not None
     side = "patched" if compared.patched.failure else "unpatched"
-    actual = f"{side}: {failure.signature} [{failure.stage}]"
-    return replace(_verdict(check, kind, compared, "compiles", "compiles", actual), where=failure.where)
+    made = _verdict(check, kind, compared, "compiles", "compiles", f"{side}: {failure.text}")
+    place = display_path(failure.where) if failure.where else None
+    if made.commands:
+        again = replace(compared.commands[-1], when="then")
+        made = replace(made, advice="correct the patch at that line, or what it hands to torch", commands=(again,))
+    return replace(made, where=place)
 
 
 def _verdict(check: str, kind: Kind, compared: Compared, fact: str, expected: str, actual: str) -> Verdict:

@@ -113,5 +113,5 @@ def _failures(case: Case, patch: Patch, other: Patch, orders: Orders) -> Iterato
         if failure and fault:
             where, fact = f"{display_path(patch.path)}:1", order
             yield registry.verdict(
-                FAMILY, "PG813", fault.kind, case, fact, "works as alone", failure.signature, where, item="applied"
+                FAMILY, "PG813", fault.kind, case, fact, "works as alone", failure.text, where, item="applied"
             )

@@ -59,7 +59,7 @@ def judge_late(patch: Patch, unpatched: Observation, patched: Observation, late:
     fault = fault_of(None, late.failure)
     if late.failure and fault:
         code = "PG905" if fault.kind is Kind.INFRA else "PG821"
-        actual = f"{late.failure.cause.value}: {late.failure.signature}"
+        actual = late.failure.text
         return verdict(code, fault.kind, case, fact, expected, actual, late.failure.where or place)
     first, last, without = (facts_with_compiles(side) for side in (patched, late, unpatched))
     differing = _differing(first, last)

@@ -216,5 +216,5 @@ def _memory(case: Case, size: str, patch: Patch, peak: dict[str, int], where: st
 def judge_untimed(case: Case, size: str, failure: Failure, where: str) -> Verdict:
     """No times. One process runs both sides, so the kernels check judges whose fault a failure is."""
     kind = Kind.INFRA if fault_of(None, failure) is Fault.MACHINE else Kind.UNMEASURED
-    actual = f"{failure.cause.value}: {failure.signature} [{failure.stage}]"
+    actual = failure.text
     return verdict("PG619", kind, case, f"{size} latency", "paired times", actual, failure.where or where)

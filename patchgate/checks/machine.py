@@ -94,7 +94,7 @@ def judge_sentinel(case: Case, answer: Mapping[str, Any]) -> Verdict:
     """PG903 when every known fact came out exactly, PG902 otherwise."""
     failure = failure_of(dict(answer))
     if failure:
-        return verdict("PG902", Kind.INFRA, case, "", "known facts", failure.signature)
+        return verdict("PG902", Kind.INFRA, case, "", "known facts", failure.text)
     facts = answer["facts"]
     wrong = [f"{k} = {facts.get(k)}, not {v}" for k, v in answer["expected"].items() if facts.get(k) != v]
     if wrong:

@@ -72,7 +72,7 @@ def judge_new_interpreter(
     fault = fault_of(None, failure)
     if failure and fault:
         code = "PG905" if fault is Fault.MACHINE else "PG222"
-        actual = f"{failure.cause.value}: {failure.signature}"
+        actual = failure.text
         yield verdict(code, fault.kind, case, "", "the module runs", actual, failure.where or display_path(patch.path))
         return
     if "unmeasured" in answer:

@@ -14,6 +14,7 @@ from importlib import import_module
 from typing import Any
 
 from patchgate import checks
+from patchgate.model.paths import display_path
 from patchgate.model.records import Case, Code, Command, Kind, Patch, Verdict
 from patchgate.runner.run import Run
 
@@ -168,7 +169,7 @@ def verdict(
         fact=fact,
         expected=expected,
         actual=actual,
-        where=where,
+        where=display_path(where) if where else None,
         why=known.why,
         advice=known.fix if advice is None else advice,
         commands=known.commands if commands is None and advice is None else commands or (),

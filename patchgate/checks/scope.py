@@ -57,7 +57,7 @@ def judge_outside(patch: Patch, where: str, unpatched: Observation, left: Observ
     if fault_of(unpatched.failure, left.failure) is Fault.MACHINE:
         failure = unpatched.failure or left.failure
         assert failure is not None
-        return verdict("PG905", Kind.INFRA, case, fact, expected, failure.signature)
+        return verdict("PG905", Kind.INFRA, case, fact, expected, failure.text)
     before, after = facts_with_compiles(unpatched), facts_with_compiles(left)
     differing = sorted(name for name in before.keys() & after.keys() if before[name] != after[name])
     if differing:

@@ -84,7 +84,7 @@ def judge_symptom(
     if unmeasured:
         return say("PG212", Kind.UNMEASURED, expected="measured", actual=unmeasured, where=where)
     if after is None:
-        actual = patched.failure.signature if patched.failure else f"no fact {symptom.fact} with the patch"
+        actual = patched.failure.text if patched.failure else f"no fact {symptom.fact} with the patch"
         fault = fault_of(None, patched.failure)
         kind = fault.kind if fault else Kind.REGRESSED
         code = "PG905" if kind is Kind.INFRA else "PG205"
@@ -115,7 +115,7 @@ def judge_symptom(
 def _unmeasured(symptom: Symptom, unpatched: Observation, value: FactValue | None) -> str:
     """Why the symptom's fact cannot be held to its predicate; empty where it can."""
     if value is None or isinstance(value, Unmeasured):
-        return unpatched.failure.signature if unpatched.failure else f"no fact {symptom.fact}"
+        return unpatched.failure.text if unpatched.failure else f"no fact {symptom.fact}"
     if isinstance(value, str) or isinstance(value, tuple) != symptom.predicate.strip().startswith("contains"):
         return f"{symptom.fact} is {format_value(value)}: `contains` asks a list, the others a number"
     return ""

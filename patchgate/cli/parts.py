@@ -71,7 +71,7 @@ def _parts(source: Path) -> tuple[str, list[Part]]:
     except (SyntaxError, Unreadable) as error:
         line, got = (error.line, error.reason) if isinstance(error, Unreadable) else (error.lineno, error.msg)
         where = f"{display_path(source)}:{line}"
-        raise UsageError("not readable as Python", where=where, got=got, next="mend the file first") from None
+        raise UsageError("not readable as Python", where=where, got=got, next="correct the file first") from None
     if len(found) < 2:
         got = f"one call, or none, in `apply`, and {len(found)} patches behind a condition of their own"
         raise UsageError(

@@ -209,15 +209,28 @@ class Case:
         return f"{self.workload}.{self.device}"
 
 
+# Stages of a failure before the first step of the answer.
+_BEFORE_ANY_STEP = ("start", "server")
+
+
 @dataclass(frozen=True, kw_only=True)
 class Failure:
-    """Why there are no facts. `stage` names the compiler stage or step, `where` is file:line."""
+    """Why there are no facts."""
 
     cause: Cause
-    stage: str
-    signature: str
+    stage: str  #: the compiler stage or step
+    signature: str  #: the exception and its text, or how the process ended; the same for the same failure
     detail: str = ""
-    where: str | None = None
+    where: str | None = None  #: file:line of the patch, the innermost one that took part; the patch where none did
+    raised_at: str | None = None  #: file:line where it was raised, when that is not `where`
+
+    @property
+    def text(self) -> str:
+        """`TypeError: 'int' object is not callable, during `lowering`, raised at torch/_inductor/graph.py:77`."""
+        cause = f"{self.cause.value}: " if self.cause in (Cause.OUT_OF_MEMORY, Cause.MACHINE) else ""
+        stage = f", during `{self.stage}`" if self.stage not in _BEFORE_ANY_STEP else ""
+        place = f", raised at {self.raised_at}" if self.raised_at else ""
+        return f"{cause}{self.signature}{stage}{place}"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -88,4 +88,5 @@ def failure_of(answer: Answer) -> Failure | None:
         signature=told["signature"],
         detail=told.get("detail", ""),
         where=told.get("where"),
+        raised_at=told.get("raised_at"),
     )

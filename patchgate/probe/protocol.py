@@ -174,7 +174,8 @@ class Failure(TypedDict):
     stage: str  #: The step that ran.
     signature: str  #: One line, the same for the same failure.
     detail: str  #: A traceback, or the end of the output.
-    where: str | None  #: file:line, in the patch when it took part.
+    where: str | None  #: file:line of the patch, the innermost one that took part; the patch where none did.
+    raised_at: str | None  #: file:line where it was raised, when that is not `where`.
 
 
 class Completed(TypedDict):

@@ -132,6 +132,7 @@ class Runner:
             "signature": signature,
             "detail": log,
             "where": None,
+            "raised_at": None,
         }
 
     def observe(self, case: Case, workload: Workload, patch: Patch | None, *, cover: bool = False) -> Observation:

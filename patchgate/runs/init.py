@@ -32,7 +32,7 @@ def inferred_manifest(source: Path, patch: Path, command: str) -> str:
         except (Unreadable, RecursionError) as error:
             line, reason = (error.line, error.reason) if isinstance(error, Unreadable) else (1, "nested too deeply")
             where = f"{display_path(source)}:{line}"
-            raise UsageError("not readable as Python", where=where, got=reason, next="mend the file first") from None
+            raise UsageError("not readable as Python", where=where, got=reason, next="correct the file first") from None
     name = patch.resolve().name if patch.is_dir() else source.stem
     return manifest_text(claims, source.name, name, command, releases())
 

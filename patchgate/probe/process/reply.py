@@ -11,11 +11,15 @@ import os
 import re
 import signal
 import subprocess
-import traceback
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from types import TracebackType
 from typing import Any, NoReturn
 
 _write, _exit, _dumps = os.write, os._exit, json.dumps
+# (file, line, function) of one call on the stack.
+_Frame = tuple[str, int, str]
+# Characters of a description that the host gets: the end, where the exception was raised.
+_DETAIL = 6000
 # How torch, the kernel and C++ say that memory is short, in lower case.
 _MEMORY_WORDS = ("can't allocate memory", "cannot allocate memory", "not enough memory", "std::bad_alloc")
 # Signals that come from the machine (an operator, the kernel's out-of-memory killer), not from the patch.
@@ -56,38 +60,80 @@ def exit_failure(status: int) -> dict[str, str]:
         number = signal.Signals(os.WTERMSIG(status))
         cause = "machine" if number in _MACHINE_SIGNALS else "crashed"
         return {"cause": cause, "signature": f"killed by {number.name}"}
-    return {"cause": "exited", "signature": f"exited with status {os.WEXITSTATUS(status)} before it was done"}
+    return {"cause": "exited", "signature": f"the process exited with status {os.WEXITSTATUS(status)}"}
 
 
 def exception_failure(error: BaseException, patch: str | None) -> dict[str, Any]:
-    """The failure that an exception means, but for its stage."""
-    root = error
-    # Dynamo and Inductor wrap what went wrong; the user needs the innermost error.
-    while (inner := getattr(root, "inner_exception", None) or root.__cause__) is not None:
-        root = inner
-    text = str(root).strip().split("\n")[0][:200]
+    """The failure that an exception means, but for its stage.
+
+    `where` is the innermost line of the patch that took part, or the patch where none did; `raised_at` the innermost
+    line of all, where that is another one. Neither goes through `traceback` or `linecache`: a patch may replace them.
+    """
+    chain = list(_chain(error))
+    root = chain[-1]
+    text = _text_of(root).strip().split("\n")[0][:200]
     if isinstance(root, subprocess.CalledProcessError):
         # The command is long, and what it printed is what matters.
         printed = root.stderr or root.output or b""
         text = f"{text[:80]}...: {printed.decode(errors='replace') if isinstance(printed, bytes) else printed}"[:400]
-    frames = traceback.extract_tb(root.__traceback__) or traceback.extract_tb(error.__traceback__)
-    in_patch = [frame for frame in frames if patch and frame.filename == patch]
-    frame = (in_patch or list(frames) or [None])[-1]  # type: ignore[list-item]
-    where = f"{_short(frame.filename)}:{frame.lineno}" if frame else None
+    frames = [frame for one in chain for frame in _frames(one.__traceback__)]
+    in_patch = [frame for frame in frames if frame[0] == patch]
+    where = _place(in_patch) or patch
     if isinstance(root, SyntaxError) and root.filename and root.filename == patch:
         where = f"{_short(root.filename)}:{root.lineno}"
     if isinstance(root, DoesNotApply):
         where = root.place  # the file that ran was made from the diff
+    raised_at = _place(frames)
     return {
         "cause": _cause(root),
         "signature": f"{type(root).__name__}: {text}" if text else type(root).__name__,
-        "detail": "".join(traceback.format_exception(error))[-6000:],
+        "detail": "\n".join(_described(chain))[-_DETAIL:],
         "where": where,
+        "raised_at": None if raised_at == where else raised_at,
     }
 
 
+def _chain(error: BaseException) -> Iterator[BaseException]:
+    """The exception, then what caused it: Dynamo and Inductor wrap what went wrong. Each is given once."""
+    seen: set[int] = set()
+    inner: Any = error
+    while isinstance(inner, BaseException) and id(inner) not in seen:
+        seen.add(id(inner))
+        yield inner
+        inner = getattr(inner, "inner_exception", None) or inner.__cause__
+
+
+def _text_of(error: BaseException) -> str:
+    """What it says; a patch may raise an exception that cannot be turned into text."""
+    try:
+        return str(error)
+    except Exception:
+        return ""
+
+
+def _frames(trace: TracebackType | None) -> Iterator[_Frame]:
+    """Outermost first."""
+    while trace is not None:
+        code = trace.tb_frame.f_code
+        if not code.co_filename.startswith("<frozen "):  # Python's own import system
+            yield code.co_filename, trace.tb_lineno, code.co_name
+        trace = trace.tb_next
+
+
+def _place(frames: Sequence[_Frame]) -> str | None:
+    """file:line of the last frame."""
+    return f"{_short(frames[-1][0])}:{frames[-1][1]}" if frames else None
+
+
+def _described(chain: Sequence[BaseException]) -> Iterator[str]:
+    """Lines as a traceback has them, without source text; the innermost exception last."""
+    for error in chain:
+        yield from (f'  File "{file}", line {line}, in {name}' for file, line, name in _frames(error.__traceback__))
+        yield f"{type(error).__name__}: {_text_of(error)}"
+
+
 def _cause(error: BaseException) -> str:
-    if isinstance(error, MemoryError) or any(word in str(error).lower() for word in _MEMORY_WORDS):
+    if isinstance(error, MemoryError) or any(word in _text_of(error).lower() for word in _MEMORY_WORDS):
         return "out-of-memory"
     if isinstance(error, SystemExit):
         return "exited"

@@ -279,7 +279,7 @@ def _killed_for_memory() -> int:
 
 
 def _failure(cause: str, stage: str, signature: str, detail: str = "") -> Failure:
-    return {"cause": cause, "stage": stage, "signature": signature, "detail": detail, "where": None}
+    return {"cause": cause, "stage": stage, "signature": signature, "detail": detail, "where": None, "raised_at": None}
 
 
 def _says_full(failure: Failure) -> bool:
@@ -321,8 +321,8 @@ def _reply(child: _Child, status: int) -> dict[str, Any]:
         # The patch may have written anything there.
         stage = "".join(filter(str.isprintable, _end_of(child.files.stage, _STAGE_BYTES))).strip() or "start"
         trace = _end_of(child.files.trace, _TRACE_BYTES)
-        detail = trace or _end_of(child.files.output, _OUTPUT_BYTES)
-        known = {"detail": detail, "where": line_in_patch(trace, child.request.get("patch"))}
+        detail, patch = trace or _end_of(child.files.output, _OUTPUT_BYTES), child.request.get("patch")
+        known = {"detail": detail, "where": line_in_patch(trace, patch) or patch, "raised_at": None}
         reply["failure"] = known | reply["failure"] | {"stage": stage}
     fault = reply_fault(child.request["do"], reply) or (
         None if "failure" in reply else hand_over(child.folder, child.request)

@@ -66,9 +66,9 @@ def test_a_fault_comes_to_one_kind_of_verdict(fault, kind):
 @pytest.mark.parametrize(
     ("unpatched", "patched", "text"),
     [
-        (Cause.RAISED, None, "unpatched: raised: boom"),
-        (Cause.RAISED, Cause.HUNG, "unpatched: raised: boom"),
-        (None, Cause.OUT_OF_MEMORY, "patched: out-of-memory: boom"),
+        (Cause.RAISED, None, "unpatched: boom, during `compile`"),
+        (Cause.RAISED, Cause.HUNG, "unpatched: boom, during `compile`"),
+        (None, Cause.OUT_OF_MEMORY, "patched: out-of-memory: boom, during `compile`"),
     ],
 )
 def test_the_side_that_failed_is_named_the_unpatched_one_first(unpatched, patched, text):

@@ -43,6 +43,12 @@ def test_a_replacement_that_never_ran_is_red():
     assert narrowed.actual.endswith("of the only workloads of this run (--workload pointwise): others may call it")
 
 
+def test_the_line_in_which_a_compile_fails_has_run():
+    failed = Failure(cause=Cause.RAISED, stage="compile", signature="boom", where="/p/patch.py:5")
+    assert codes(called(ran(), Observation(case=CASE, failure=failed))) == ["PG806"]
+    assert codes(called(ran(), FAILED)) == ["PG803"], "a failure elsewhere says nothing of the replacement"
+
+
 def test_nothing_is_said_of_calls_where_nothing_compiled():
     (verdict,) = called(FAILED)
     assert (verdict.code, verdict.colour) == ("PG809", Colour.GREY)

@@ -98,7 +98,7 @@ PART = Patch(id="p", path="/p/patch.py", source="", claims=Claims(title="P", app
         (SETTING, NOTHING, "PG211", Kind.PASS, "X"),
         (NOTHING, CHANGED, "PG221", Kind.REGRESSED, "nothing on 2.11.0"),
         (CHANGED, NOTHING | {"changed": ["torch.b"]}, "PG811", Kind.REGRESSED, "gone once all are called: torch.a"),
-        (FAILED, CHANGED, "PG211", Kind.NOTE, "boom"),
+        (FAILED, CHANGED, "PG211", Kind.NOTE, "boom, during `patch`"),
     ],
 )
 def test_each_call_is_judged_alone_and_beside_the_others(alone, together, code, kind, actual):

@@ -112,7 +112,10 @@ def test_a_case_that_failed_has_one_verdict_in_the_kernels_check(causes, known, 
     (verdict,) = judge(causes=causes, known=known)
     assert (verdict.code, verdict.subject, verdict.where) == (code, "stack.h200 compiles", "patch.py:3")
     side = "patched" if causes[1] else "unpatched"
-    assert verdict.actual == f"{side}: TypeError: boom [compile]"
+    machine = "machine: " * (Cause.MACHINE in causes)
+    assert verdict.actual == f"{side}: {machine}TypeError: boom, during `compile`"
+    if verdict.colour is Colour.RED and causes[1] and not causes[0]:
+        assert [command.name for command in verdict.commands] == ["gate"], "no failure is meant to be accepted"
     assert judge("graph", fact="fx.ops", causes=causes, known=known) == []
 
 

@@ -31,10 +31,10 @@ def test_a_hook_that_is_no_longer_called_is_red():
 @pytest.mark.parametrize(
     ("unpatched", "patched", "code", "kind", "actual"),
     [
-        ({"called": {}}, failed(Cause.RAISED), "PG808", Kind.REGRESSED, "patched: raised: boom"),
-        (failed(Cause.RAISED), {"called": {}}, "PG809", Kind.DRIFTED, "unpatched: raised: boom"),
-        (failed(Cause.RAISED), failed(Cause.RAISED), "PG809", Kind.DRIFTED, "unpatched: raised: boom"),
-        ({"called": {}}, failed(Cause.MACHINE), "PG809", Kind.INFRA, "patched: machine: boom"),
+        ({"called": {}}, failed(Cause.RAISED), "PG808", Kind.REGRESSED, "patched: boom, during `compile`"),
+        (failed(Cause.RAISED), {"called": {}}, "PG809", Kind.DRIFTED, "unpatched: boom, during `compile`"),
+        (failed(Cause.RAISED), failed(Cause.RAISED), "PG809", Kind.DRIFTED, "unpatched: boom, during `compile`"),
+        ({"called": {}}, failed(Cause.MACHINE), "PG809", Kind.INFRA, "patched: machine: boom, during `compile`"),
     ],
 )
 def test_hooks_are_not_judged_where_a_side_failed(unpatched, patched, code, kind, actual):

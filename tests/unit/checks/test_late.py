@@ -41,4 +41,4 @@ def test_other_facts_are_red(facts, actual):
 def test_a_failure_is_the_patchs_unless_the_machine_failed(cause, code, kind):
     failure = Failure(cause=cause, stage="compile", signature="boom")
     verdict = judged(observed({}, failure))
-    assert (verdict.code, verdict.kind, verdict.actual) == (code, kind, f"{cause.value}: boom")
+    assert (verdict.code, verdict.kind, verdict.actual) == (code, kind, failure.text)

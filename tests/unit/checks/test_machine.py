@@ -40,7 +40,7 @@ def test_counters_that_count_are_green_whatever_else_they_count():
         ({"facts": EXPECTED | {"loads": [0]}}, "loads = [0], not [2]"),
         ({"facts": {"loads": [2]}}, "kernels.defined = None, not 1"),
         ({"facts": {}}, "kernels.defined = None, not 1; loads = None, not [2]"),
-        ({"failure": FAILURE}, "did not answer"),
+        ({"failure": FAILURE}, "machine: did not answer"),
     ],
 )
 def test_counters_that_do_not_count_void_the_row(answer, actual):

@@ -25,8 +25,8 @@ def side(told: FactValue | Cause) -> Observation:
         ((2, 1), (2, 2), "PG219", "loads [2 1] -> [2 2]"),
         ((2, 1), Cause.RAISED, "PG219", "compiles 1 -> 0"),
         (Cause.RAISED, Cause.RAISED, "PG211", "1 facts as without it"),
-        ((2, 1), Cause.MACHINE, "PG905", "boom"),
-        (Cause.MACHINE, (2, 1), "PG905", "boom"),
+        ((2, 1), Cause.MACHINE, "PG905", "machine: boom, during `compile`"),
+        (Cause.MACHINE, (2, 1), "PG905", "machine: boom, during `compile`"),
     ],
 )
 def test_a_compile_after_the_scope_is_one_without_the_patch(unpatched, left, code, actual):

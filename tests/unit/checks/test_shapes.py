@@ -104,7 +104,7 @@ def test_what_torch_changed_by_itself_is_not_held_against_the_patch():
 def test_a_patched_side_that_fails_has_one_verdict():
     failure = Failure(cause=Cause.RAISED, stage="shapes", signature="TypeError: boom")
     (verdict,) = judge(failure=failure)
-    assert (verdict.code, verdict.actual) == ("PG401", "patched: TypeError: boom [shapes]")
+    assert (verdict.code, verdict.actual) == ("PG401", "patched: TypeError: boom, during `shapes`")
     (verdict,) = judge(failure=Failure(cause=Cause.MACHINE, stage="server", signature="gone"))
     assert verdict.code == "PG409"
 

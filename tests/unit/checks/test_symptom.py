@@ -76,7 +76,7 @@ def test_a_symptom_is_measured_never_believed(torch, before, after, code, kind):
     [
         (6, 4, "loads.max 6 unpatched, 4 patched, loads [2 1] with and without the patch"),
         (MISSING, 4, "no fact loads.max"),
-        (Cause.RAISED, 4, "boom"),
+        (Cause.RAISED, 4, "boom, during `compile`"),
         (6, None, "no fact loads.max with the patch"),
         (6, MISSING, "no counter"),
     ],

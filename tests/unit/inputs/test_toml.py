@@ -37,7 +37,7 @@ none.toml: cannot be read
 
 def test_what_is_not_toml_is_refused_with_its_line(folder):
     error = refused(read_toml, write(folder, b"a = 1\nb = \n"))
-    assert (error.where, error.what, error.next.split(":")[0]) == ("a.toml:2", "not TOML", "mend that line")
+    assert (error.where, error.what, error.next.split(":")[0]) == ("a.toml:2", "not TOML", "correct that line")
 
 
 def test_what_is_not_utf8_is_refused(folder):
