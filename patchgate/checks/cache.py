@@ -19,10 +19,10 @@ from patchgate.model.serialization import Answer, failure_of
 
 FAMILY = "cache"
 _REMEDY = (
-    "Put a digest of the patch's own text into the key, where the patch is applied: wrap"
-    " `torch._inductor.codecache.FxGraphHashDetails.__init__` so that it sets one more attribute"
-    " (fixtures/patches/vllm-42686-corrected does), and name it in `targets`. Setting"
-    " `torch.compiler.config.cache_key_tag` does it too, but from torch 2.12 on for one thread only."
+    "Add a digest of the patch's text to the cache key: wrap"
+    " `torch._inductor.codecache.FxGraphHashDetails.__init__` to set one more attribute"
+    " (as fixtures/patches/vllm-42686-corrected does), and name it in `targets`."
+    " `torch.compiler.config.cache_key_tag` does this too, but from torch 2.12 on for one thread only."
 )
 CODES = (
     Code(

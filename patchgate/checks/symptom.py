@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import partial
 
 from patchgate.checks import registry
@@ -10,7 +10,8 @@ from patchgate.checks.application import is_claimed, then
 from patchgate.checks.blame import fault_of
 from patchgate.checks.context import CheckContext
 from patchgate.checks.registry import Instance, check
-from patchgate.model.facts import facts_with_compiles, format_value
+from patchgate.inputs.golden import Ranges
+from patchgate.model.facts import UNPATCHED, facts_with_compiles, format_value
 from patchgate.model.predicates import parse_predicate
 from patchgate.model.records import (
     Case,
@@ -25,6 +26,7 @@ from patchgate.model.records import (
     Unmeasured,
     Verdict,
 )
+from patchgate.model.versions import gather, spread
 
 FAMILY = "gate"
 CODES = (
@@ -70,13 +72,25 @@ def ask_symptom(context: CheckContext, at: Instance) -> Iterable[Verdict]:
     symptom = context.patch.claims.symptom
     assert symptom is not None
     sides = context.observations(at.case)
-    return [judge_symptom(context.patch, symptom, *sides, context.manifest_location("applies_to"), context.run.again)]
+    where, again = context.manifest_location("applies_to"), context.run.again
+    golden = context.golden(symptom.workload, symptom.device)
+    recorded = golden.sections.get(UNPATCHED, {}).get(symptom.fact, {})
+    return [judge_symptom(context.patch, symptom, *sides, where, again, recorded)]
 
 
 def judge_symptom(
-    patch: Patch, symptom: Symptom, unpatched: Observation, patched: Observation, where: str, again: Command
+    patch: Patch,
+    symptom: Symptom,
+    unpatched: Observation,
+    patched: Observation,
+    where: str,
+    again: Command,
+    recorded: Ranges | None = None,
 ) -> Verdict:
-    """PG203, PG204 or PG205: is the patch needed where it is gated out, and does it cure where it applies?"""
+    """PG203, PG204 or PG205: is the patch needed where it is gated out, and does it cure where it applies?
+
+    `recorded` is the symptom's fact without the patch, by release, which says on what other releases it is needed.
+    """
     case, fact = patched.case, f"{patched.case.name} {symptom.fact} {symptom.predicate}"
     say = partial(registry.verdict, FAMILY, case=case, fact=fact, item="symptom")
     before, after = (facts_with_compiles(side).get(symptom.fact) for side in (unpatched, patched))
@@ -92,6 +106,9 @@ def judge_symptom(
     assert before is not None
     actual = _both(symptom.fact, facts_with_compiles(unpatched), facts_with_compiles(patched))
     holds = parse_predicate(symptom.predicate)
+    present, absent = _recorded_ranges(holds, recorded or {})
+    if present or absent:
+        actual += f"; recorded without the patch: present on {present or 'none'}, absent on {absent or 'none'}"
     if is_claimed(patch, case.torch):
         if not holds(before):
             return say("PG204", Kind.ABSORBED, expected="present without the patch", actual=actual, where=where)
@@ -99,6 +116,7 @@ def judge_symptom(
             return say("PG205", Kind.REGRESSED, expected="gone with the patch", actual=actual, where=where)
         return say("PG211", Kind.PASS, expected="cured", actual=actual)
     if holds(before):
+        needed = present or case.torch
         belief = f" (fixed_in = {patch.claims.fixed_in})" if patch.claims.fixed_in else ""
         return say(
             "PG203",
@@ -106,10 +124,18 @@ def judge_symptom(
             expected=f"absent where applies_to = {patch.claims.applies_to} gates the patch out{belief}",
             actual=actual,
             where=where,
-            advice=f"widen applies_to and the check in the patch to cover {case.torch}, or correct the claim",
+            advice=f"widen applies_to and the check in the patch to cover {needed}, or correct the claim",
             commands=(then(again),),
         )
     return say("PG211", Kind.PASS, expected="absent where gated out", actual=actual)
+
+
+def _recorded_ranges(holds: Callable[[FactValue], bool], recorded: Ranges) -> tuple[str, str]:
+    """The releases on which the symptom is recorded as present, and as absent: `2.10.0..2.13.0`."""
+    values = {torch: holds(value) for torch, value in spread(recorded, ()).items()}
+    ranges = gather(values, ())
+    texts = [", ".join(str(span) for span, value in ranges.items() if value is present) for present in (True, False)]
+    return texts[0], texts[1]
 
 
 def _unmeasured(symptom: Symptom, unpatched: Observation, value: FactValue | None) -> str:
@@ -124,10 +150,8 @@ def _unmeasured(symptom: Symptom, unpatched: Observation, value: FactValue | Non
 def _both(fact: str, unpatched: Facts, patched: Facts) -> str:
     """The fact on both sides; of a `.max`, also the whole list that it is the maximum of."""
     names = [fact, fact.removesuffix(".max")] if fact.endswith(".max") else [fact]
-    pairs = [(name, unpatched.get(name), patched.get(name)) for name in names]
-    return ", ".join(f"{name} {_change(old, new)}" for name, old, new in pairs if old is not None and new is not None)
-
-
-def _change(before: FactValue, after: FactValue) -> str:
-    old, new = format_value(before), format_value(after)
-    return f"{old} unpatched, {new} patched" if old != new else f"{old} with and without the patch"
+    sides = [(name, unpatched.get(name), patched.get(name)) for name in names]
+    texts = [(name, format_value(a), format_value(b)) for name, a, b in sides if a is not None and b is not None]
+    moved = [f"{name} {before} unpatched, {after} patched" for name, before, after in texts if before != after]
+    same = ", ".join(f"{name} {before}" for name, before, after in texts if before == after)
+    return ", ".join([*moved, *([f"{same} with and without the patch"] if same else [])])

@@ -24,7 +24,7 @@ CODES = (
         what='The patch claims `numerics = "bit-identical"`, and a small decoder with random weights gives other'
         " tokens.",
         why="A job that compares sampled text exactly will flip; this is what failed for vLLM #42686.",
-        fix='Claim `numerics = "rounding"`, and tell whoever compares text exactly how often it will flip.',
+        fix='Claim `numerics = "rounding"`, and warn everybody who compares text exactly.',
     ),
 )
 verdict = partial(registry.verdict, FAMILY)

@@ -73,7 +73,7 @@ CAUSES = (
     ),
     Cause(
         name="needless",
-        sentence="Torch does without the patch what the patch is for.",
+        sentence="The patch is not needed: torch does without it what it is for.",
         codes=("PG204",),
         kinds=(Kind.ABSORBED,),
     ),
@@ -85,7 +85,7 @@ CAUSES = (
     ),
     Cause(
         name="code",
-        sentence="The patch changes the graph or the generated code, and nobody has accepted that.",
+        sentence="The patch changes the graph or the generated code, and the change is not accepted.",
         codes=("PG301", "PG401", "PG431"),
     ),
     Cause(
@@ -120,7 +120,7 @@ CAUSES = (
     ),
     Cause(
         name="modelled time",
-        sentence="The time by a model of the device, which is no measurement, is outside the budget of the manifest.",
+        sentence="The modelled time (not measured) is outside the budget of the manifest.",
         codes=("PG621", "PG622"),
     ),
     Cause(
@@ -135,7 +135,7 @@ CAUSES = (
     ),
     Cause(
         name="unrecorded",
-        sentence="Nothing is recorded, and this run is strict about it (`--strict-new`).",
+        sentence="Nothing is recorded for these cases, which is red with `--strict-new`.",
         kinds=(Kind.UNRECORDED,),
     ),
 )

@@ -10,7 +10,8 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from patchgate.model.records import Verdict
 from patchgate.model.results import CellEvent
 from patchgate.report.causes import cause_of
-from patchgate.report.terminal import print_line, verdict_text
+from patchgate.report.terminal import print_line
+from patchgate.report.view import verdict_text
 
 # Plain lines of a run that nobody watches.
 _LINES = 10

@@ -18,17 +18,26 @@ from rich.console import Console, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from patchgate.model.records import Colour, Kind, Verdict
+from patchgate.model.records import Colour, Kind
 from patchgate.model.text import escape_control
 from patchgate.report.causes import CauseGroup
-from patchgate.report.commands import next_step, typed
-from patchgate.report.view import Block, MatrixCell, MatrixLine, RunView
+from patchgate.report.commands import typed
+from patchgate.report.view import (
+    LONG,
+    Block,
+    MatrixCell,
+    MatrixLine,
+    RunView,
+    on_torches,
+    step_text,
+    verdict_text,
+)
 
 _STYLES = {Colour.GREEN: "green", Colour.RED: "bold red", Colour.GREY: "yellow"}
 # Rows of the matrix, notes of a kind and entries of a grey block that are shown.
 _ROWS, _NOTES, _GREY = 16, 4, 3
-# Characters of a text, and of the names of checks without a row of their own.
-_LONG, _NAMES = 240, 60
+# Characters of the names of checks without a row of their own.
+_NAMES = 60
 # Columns of a label, and of a log: it is not 80 wide.
 _LABEL, _LOG = 7, 140
 
@@ -132,7 +141,7 @@ def _show_grey(console: Console, block: Block) -> None:
     """A line for each entry, and the command to type."""
     mark = "not judged: " if block.unjudged else ""
     title = f"{mark}{block.code} {block.title}"
-    entries = [f"{entry.subject}{_on(entry.torches)}: {entry.actual}" for entry in block.entries]
+    entries = [f"{entry.subject}{on_torches(entry.torches)}: {entry.actual}" for entry in block.entries]
     if len(entries) == 1:
         title, entries = f"{title}: {entries[0]}", []
     print_line(console, title, style=_STYLES[block.colour])
@@ -149,10 +158,10 @@ def _show_cause(console: Console, number: int, group: CauseGroup) -> None:
     console.print()
     console.print(Text(f"{number}. {group.cause.sentence}", style=_STYLES[Colour.RED]))
     fields = (
-        (evidence.code, shorten(verdict_text(evidence), _LONG, placeholder=" ...")),
+        (evidence.code, shorten(verdict_text(evidence), LONG, placeholder=" ...")),
         ("", f"expected: {evidence.expected}" if evidence.expected else ""),
         ("where", evidence.where or ""),
-        ("do", _step_text(evidence)),
+        ("do", step_text(evidence)),
     )
     for label, text in fields:
         if text:
@@ -163,23 +172,6 @@ def _show_cause(console: Console, number: int, group: CauseGroup) -> None:
     for code, verdicts in others.items():
         times = f" ({len(verdicts)} times)" if verdicts[1:] else ""
         print_line(console, f"{'also':>{_LABEL}} {code}{times} {verdict_text(verdicts[0])}")
-
-
-def _step_text(verdict: Verdict) -> str:
-    """The next step; of long advice the first sentence, and where the rest is."""
-    if len(verdict.advice) <= _LONG:
-        return next_step(verdict.advice, verdict.commands)
-    first, _, _ = verdict.advice.partition(". ")
-    return next_step(f"{first} (more: patchgate explain {verdict.code})", verdict.commands)
-
-
-def verdict_text(verdict: Verdict) -> str:
-    """What was judged and what came out, without the code."""
-    return f"{verdict.check} {verdict.subject}{_on([verdict.torch])}: {verdict.actual}"
-
-
-def _on(torches: Sequence[str]) -> str:
-    return f" on torch {', '.join(torches)}" if any(torches) else ""
 
 
 def labelled(label: str, text: str, width: int = _LABEL) -> RenderableType:

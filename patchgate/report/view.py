@@ -16,6 +16,8 @@ from patchgate.model.records import Colour, Command, Kind, Verdict
 from patchgate.report.causes import HEADLINES, CauseGroup, cause_of, count_text, group_by_cause
 from patchgate.report.commands import next_step, typed
 
+# Characters of a text that is shown whole.
+LONG = 240
 _WORST_FIRST = (Colour.RED, Colour.GREY, Colour.GREEN)
 
 
@@ -80,7 +82,7 @@ class RunView:
     replaces: tuple[str, ...]  #: what running the patch does, where nothing is wrong with that; a line for each effect
     changes: tuple[str, ...]  #: a line for each case that is changed as recorded
     causes: tuple[CauseGroup, ...]  #: what the red verdicts share, in reading order
-    blocks: tuple[Block, ...]  #: red ones in the order of their causes, then grey ones
+    blocks: tuple[Block, ...]  #: red ones by cause, the strongest evidence first, then grey ones
     counts: dict[Colour, int]  #: verdicts by colour
     unjudged: int  #: how many of the grey ones are no judgement
     stopped: int = 0  #: how many cells were not judged because the run ended before them
@@ -134,7 +136,7 @@ def view(verdicts: Sequence[Verdict], torches: Sequence[str]) -> RunView:
         replaces=tuple(_replaces(verdicts)),
         changes=tuple(_changes(verdicts)),
         causes=causes,
-        blocks=tuple(_blocks(verdicts, columns, [group.cause.name for group in causes])),
+        blocks=tuple(_blocks(verdicts, columns, causes)),
         counts={colour: counts[colour] for colour in Colour},
         unjudged=sum(not v.is_judged for v in verdicts),
         stopped=sum(v.kind is Kind.STOPPED for v in verdicts),
@@ -191,7 +193,7 @@ def _with_commas(value: str) -> str:
     return f"{int(value):,}" if value.isdecimal() else value
 
 
-def _blocks(verdicts: Sequence[Verdict], torches: Collection[str], causes: Sequence[str]) -> list[Block]:
+def _blocks(verdicts: Sequence[Verdict], torches: Collection[str], causes: Sequence[CauseGroup]) -> list[Block]:
     groups = defaultdict(list)
     for verdict in verdicts:
         if verdict.colour is not Colour.GREEN:
@@ -214,8 +216,15 @@ def _blocks(verdicts: Sequence[Verdict], torches: Collection[str], causes: Seque
         )
         for (check, code, colour, cause), group in groups.items()
     ]
-    order = [*causes, ""]
-    return sorted(blocks, key=lambda b: (order.index(b.cause), _rank(b.check), b.code))
+    order = [group.cause.name for group in causes]
+    codes = [verdict.code for group in causes for verdict in group.verdicts]
+
+    def place(block: Block) -> tuple[int, int, tuple[int, str], str]:
+        if not block.cause:
+            return len(order), 0, _rank(block.check), block.code
+        return order.index(block.cause), codes.index(block.code), _rank(block.check), block.code
+
+    return sorted(blocks, key=place)
 
 
 def _first_cell(verdicts: Sequence[Verdict], torches: Collection[str]) -> tuple[str, str] | None:
@@ -230,3 +239,20 @@ def _entries(verdicts: Sequence[Verdict]) -> Iterator[Entry]:
         same[v.subject, v.expected, v.actual].append(v.torch)
     for (subject, expected, actual), torches in same.items():
         yield Entry(torches=tuple(filter(None, torches)), subject=subject, expected=expected, actual=actual)
+
+
+def step_text(verdict: Verdict) -> str:
+    """The next step; of long advice the first sentence, and where the rest is."""
+    if len(verdict.advice) <= LONG:
+        return next_step(verdict.advice, verdict.commands)
+    first, _, _ = verdict.advice.partition(". ")
+    return next_step(f"{first} (more: patchgate explain {verdict.code})", verdict.commands)
+
+
+def verdict_text(verdict: Verdict) -> str:
+    """What was judged and what came out, without the code."""
+    return f"{verdict.check} {verdict.subject}{on_torches([verdict.torch])}: {verdict.actual}"
+
+
+def on_torches(torches: Sequence[str]) -> str:
+    return f" on torch {', '.join(torches)}" if any(torches) else ""

@@ -48,7 +48,7 @@ def anchors(text):
 
 def dead_links(text, folder):
     """Links of a page in `folder` that lead to no file, or to no heading of it."""
-    for link in re.findall(r"\]\(([^)\s]+)\)", text):
+    for link in re.findall(r"(?:\]\(|\bsrc(?:set)?=\")([^)\"\s]+)[)\"]", text):
         if "://" in link:
             continue
         name, _, anchor = link.partition("#")
@@ -118,6 +118,7 @@ def test_every_page_is_in_the_index():
 
 def test_a_dead_link_is_seen(tmp_path):
     (tmp_path / "a.md").write_text("# One, two\n```\n# no heading\n```\n")
+    assert list(dead_links('<img alt="a" src="a.md"><source srcset="c.png">', tmp_path)) == ["c.png"]
     text = "[a](a.md) [b](a.md#one-two) [c](a.md#no-heading) [d](b.md) [e](https://example.org/x) [f](#here)\n## Here\n"
     assert list(dead_links(text, tmp_path)) == ["a.md#no-heading", "b.md"]
 

@@ -24,6 +24,7 @@ from patchgate.model.statistics import Interval
 from patchgate.report.commands import typed
 from patchgate.report.html.latency_plot import draw_latency
 from patchgate.report.html.page import Address, Page
+from patchgate.report.view import step_text, verdict_text
 
 if TYPE_CHECKING:
     from jinja2 import Template
@@ -64,6 +65,7 @@ def _template() -> Template:
         loader=FunctionLoader(_file), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
     environment.filters |= {"typed": typed, "address": address, "cell_address": cell_address, "title_of": _title_of}
+    environment.filters |= {"sentence": verdict_text, "step": step_text}
     style, script = _file("report.css"), _script()
     environment.globals |= {"style": style, "script": script, "policy": _policy(style, script)}
     return environment.get_template("report.html")

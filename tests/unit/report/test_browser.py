@@ -1,12 +1,14 @@
 """The page in a real browser: reading, filtering, drilling down, keyboard, a phone, both themes, foreign text."""
 
 import os
+from importlib.util import find_spec
 
 import pytest
 import samples
-from browsing import installed, started
 from selenium.webdriver.common.keys import Keys
 
+from benchmarks.report.browser import installed, started
+from benchmarks.report.stored import load_run, write_page
 from patchgate.model.records import Case, Claims, Command, Expectation, Kind, Observation, Patch, Symptom
 from patchgate.model.results import ComparedCase, RunResults, VerdictKey, VerdictSummary
 from patchgate.report.html.page import Page
@@ -19,17 +21,28 @@ pytestmark = pytest.mark.xdist_group("browser")
 NAME = "<script>alert(1)</script>"
 TORCHES = ("2.11.0", "2.12.1")
 CELL = "%3Cscript%3Ealert(1)%3C%2Fscript%3E/kernels/stack.h200@2.11.0"
-BAD = """<!doctype html><body style="background: #fff"><p style="color: #ccc; width: 3000px">faint and wide</p>
+BAD = """<!doctype html><title>bad</title><body style="background: #fff">
+<p style="color: #ccc; width: 3000px">faint and wide</p>
 <img src="http://127.0.0.1:9/x.png"><script>throw new Error("seen")</script>"""
+
+
+def need(there, reason):
+    """Skip without it; where a browser is required fail, so that nobody takes the skip for a look."""
+    if not there:
+        (pytest.fail if os.environ.get("PATCHGATE_BROWSER") == "required" else pytest.skip)(reason)
+
+
+@pytest.fixture
+def axe(browser):
+    need(find_spec("axe_playwright_python"), "no axe-core: pip install .[test]")
+    return browser
 
 
 @pytest.fixture(scope="module")
 def browser(tmp_path_factory):
-    found = installed()
-    if found is None:
-        told = "no chromium and chromedriver: apt-get install chromium chromium-driver"
-        (pytest.fail if os.environ.get("PATCHGATE_BROWSER") == "required" else pytest.skip)(told)
-    with started(*found, tmp_path_factory.mktemp("profile")) as made:
+    pair = installed()
+    need(pair, "no chromium and chromedriver: apt-get install chromium chromium-driver")
+    with started(*pair, tmp_path_factory.mktemp("profile")) as made:
         yield made
 
 
@@ -90,7 +103,7 @@ def written(folder, *patches, told=None):
 
 
 def lines(browser):
-    return browser.told("#grid .inner [role=rowheader]", "title")
+    return browser.all("#grid .inner [role=rowheader]", "title")
 
 
 def test_what_is_wrong_is_seen(browser, tmp_path):
@@ -99,6 +112,14 @@ def test_what_is_wrong_is_seen(browser, tmp_path):
     browser.open(path)
     assert [len(browser.errors()) >= 1, len(browser.faint()), browser.too_wide()] == [True, 1, True]
     assert browser.requests() == ["http://127.0.0.1:9/x.png"]
+
+
+def test_axe_sees_what_is_wrong(axe, tmp_path):
+    path = tmp_path / "bad.html"
+    path.write_text(BAD)
+    axe.open(path)
+    rules = {line.partition(":")[0] for line in axe.violations()}
+    assert {"color-contrast", "image-alt", "html-has-lang"} <= rules
 
 
 def test_the_page_opens_without_error_or_request_and_foreign_text_is_text(browser, page):
@@ -135,18 +156,16 @@ def test_a_cell_is_drilled_down_to_three_columns_the_plot_the_diff_and_the_histo
     browser.open(page)
     browser.one(".finding.red a.evidence").click()
     assert browser.one("#cell-title").text == "kernels · stack.h200 · torch 2.11.0"
-    heads = browser.told(".facts thead th")
+    heads = browser.all(".facts thead th")
     assert heads == ["fact", "golden", "unpatched", "patched", "verdict", "history"]
-    first = browser.told(".facts tbody tr:first-child > *")
+    first = browser.all(".facts tbody tr:first-child > *")
     assert first[:5] == ["loads.max", "4", "6", "5\N{MINUS SIGN}17 %", "regressed PG301"]
-    assert browser.told(".facts svg", "aria-label") == ["loads.max, 2 runs: 4, then 5"]
-    assert browser.told("#cell figure svg", "ariaLabel") == [
-        "loads per distinct kernel: unpatched 2 1 6, patched 2 1 5"
-    ]
-    assert browser.told(".code .gone code, .code .come code") == ["y = 'before'", "y = 'after'"]
-    assert len(browser.told(".facts tbody tr")) == 2
+    assert browser.all(".facts svg", "aria-label") == ["loads.max, 2 runs: 4, then 5"]
+    assert browser.all("#cell figure svg", "ariaLabel") == ["loads per distinct kernel: unpatched 2 1 6, patched 2 1 5"]
+    assert browser.all(".code .gone code, .code .come code") == ["y = 'before'", "y = 'after'"]
+    assert len(browser.all(".facts tbody tr")) == 2
     browser.one(".toggle input").click()
-    assert len(browser.told(".facts tbody tr")) == 3
+    assert len(browser.all(".facts tbody tr")) == 3
 
 
 def test_the_keyboard_goes_everywhere_and_its_place_is_seen(browser, page):
@@ -187,12 +206,97 @@ def test_all_text_stands_out_in_either_theme(browser, page, theme):
     assert ground == ("rgb(255, 255, 255)" if theme == "light" else "rgb(14, 18, 23)")
 
 
-def test_on_a_phone_the_page_never_scrolls_sideways(browser, page):
-    browser.open(page, width=390, height=844)
+@pytest.mark.parametrize("width", [320, 360, 390])
+def test_on_a_phone_the_page_never_scrolls_sideways(browser, page, width):
+    browser.open(page, width=width, height=640)
     browser.run("document.querySelectorAll('details').forEach((one) => (one.open = true))")
     assert not browser.too_wide()
-    browser.open(page, f"#{CELL}", width=390, height=844)
+    browser.open(page, f"#{CELL}", width=width, height=640)
     assert not browser.too_wide("dialog")
+
+
+@pytest.fixture(scope="module")
+def pages(tmp_path_factory):
+    """Every kind of page: made up with foreign text, a stored run as people read it, a sweep with what has turned."""
+    key = VerdictKey(NAME, "2.11.0", "kernels", "stack.h200", "loads.max")
+    runs = [{key: VerdictSummary("green", "PG300", "4")}, {key: VerdictSummary("red", "PG301", "5")}]
+    gate, stored, sweep = (tmp_path_factory.mktemp(name) for name in ("gate", "stored", "sweep"))
+    return {
+        "made up": (written(gate, judged()), f"#{CELL}"),
+        "vllm-42686": (
+            write_page(stored / "report.html", load_run("vllm-42686")),
+            "#vllm-42686/parity/decoder.cpu@2.11.0",
+        ),
+        "sweep": (written(sweep, judged(), judged("sound"), told=regressions_in(runs)), f"#{CELL}"),
+    }
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("width", [360, 1280])
+@pytest.mark.parametrize("name", ["made up", "vllm-42686", "sweep"])
+def test_axe_finds_no_violation(axe, pages, name, width, theme):
+    path, cell = pages[name]
+    axe.open(path, width=width, theme=theme)
+    assert axe.violations() == []
+    axe.run("document.querySelectorAll('details').forEach((one) => (one.open = true))")
+    assert axe.violations() == []
+    axe.open(path, cell, width=width, theme=theme)
+    assert axe.run("return document.querySelector('dialog').open")
+    assert (axe.violations(), axe.errors()) == ([], [])
+
+
+# What the keyboard must reach: of a group of radio buttons one, of the matrix one cell.
+CONTROLS = """
+const seen = new Set();
+return [...document.querySelectorAll("a[href], button, select, input, summary, [tabindex='0']")].filter((e) => {
+  if (!e.checkVisibility() && !e.classList.contains("skip")) return false;
+  const group = e.type === "radio" ? e.name : null;
+  return group === null || (!seen.has(group) && seen.add(group));
+}).length"""
+# The place of the focus: an outline of its own, or of the label of a radio button.
+FOCUS = """
+const at = document.activeElement;
+const shown = at.type === "radio" ? at.nextElementSibling : at;
+const style = getComputedStyle(shown);
+const visible = style.outlineStyle !== "none" && parseFloat(style.outlineWidth) >= 2;
+return [at === document.body, visible, at.outerHTML.slice(0, 120)]"""
+
+
+@pytest.mark.parametrize("name", ["made up", "vllm-42686", "sweep"])
+def test_tab_reaches_every_control_and_each_shows_its_focus(browser, pages, name):
+    browser.open(pages[name][0])
+    browser.run("document.querySelectorAll('details').forEach((one) => (one.open = true))")
+    controls, reached = browser.run(CONTROLS), []
+    for _ in range(controls):
+        browser.driver.switch_to.active_element.send_keys(Keys.TAB)
+        nowhere, visible, element = browser.run(FOCUS)
+        assert not nowhere, f"only {len(reached)} of {controls} controls are reached, the last is {reached[-1]}"
+        assert visible, element
+        reached.append(element)
+
+
+def test_no_colour_stands_alone(browser, pages):
+    for path, cell in pages.values():
+        for part in ("", cell):
+            browser.open(path, part)
+            coloured = browser.all(".badge, #grid .cell.red, #grid .cell.green, #grid .cell.grey")
+            words = ("\N{CHECK MARK}", "\N{BALLOT X}", "?", "new", "still", "closed", "newly silent")
+            assert coloured
+            assert [text for text in coloured if not any(word in text for word in words)] == []
+
+
+def test_on_paper_everything_is_open_and_nothing_needs_a_click(browser, pages):
+    path, _ = pages["vllm-42686"]
+    browser.open(path, media="print", theme="dark")
+    assert len(browser.all("details:not([open])")) > 0
+    browser.run("dispatchEvent(new Event('beforeprint'))")
+    assert browser.all("details:not([open])") == []
+    assert [len(browser.all("#grid .inner .row")) + 1] == [int(n) for n in browser.all("#grid", "ariaRowCount")]
+    assert browser.run("return getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
+    assert [browser.one(part).is_displayed() for part in ("form", ".copy")] == [False, False]
+    assert browser.faint() == []
+    browser.run("dispatchEvent(new Event('afterprint'))")
+    assert len(browser.all("details:not([open])")) > 0
 
 
 def test_the_changes_of_a_sweep_lead_to_their_cells(browser, tmp_path):
@@ -212,7 +316,7 @@ def test_a_hundred_thousand_cells_are_few_elements_and_all_can_be_reached(browse
     assert browser.one("#shown").text == "50010 of 50010 lines"
     assert lines(browser) == list("abcde")
     browser.one("input[value=green]").click()
-    assert len(browser.told("#grid *")) < 1000
+    assert len(browser.all("#grid *")) < 1000
     browser.run("document.querySelector('#grid [tabindex=\"0\"]').focus()")
     browser.type(Keys.END)
     assert browser.run("return document.activeElement.title") == "item09999.h200"

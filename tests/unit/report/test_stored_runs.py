@@ -1,42 +1,35 @@
 """Three real runs in a terminal of 100 columns, word for word: a sound patch, vLLM #42686, a workload of one's own.
 
-`stored/` holds their verdicts: what is not green in full, green verdicts as counts.
+benchmarks/report/stored holds their verdicts: what is not green in full, green verdicts as counts.
 """
 
 from __future__ import annotations
 
 import io
-import json
-from pathlib import Path
 
 import pytest
 from expecttest import assert_expected_inline
 from rich.console import Console
 
+from benchmarks.report.stored import load_run, title_of
 from patchgate.inputs.workloads import load_workloads
-from patchgate.model.records import Case, Kind, Verdict, Workload, exit_code
-from patchgate.model.serialization import from_dict
+from patchgate.model.records import Workload, exit_code
 from patchgate.report.coverage import answer_lines
 from patchgate.report.terminal import show_run
 from patchgate.report.view import view
 from patchgate.runner.run import Run
 
-STORED = Path(__file__).parent / "stored"
-
 
 def lines_of(name: str, *workloads: str, width: int = 100, color: bool = False) -> list[str]:
     """The lines that the run prints at its end."""
-    data = json.loads((STORED / f"{name}.json").read_text())
-    verdicts = [from_dict(Verdict, one, where=name) for one in data["verdicts"]]
-    for code, kind, check, torch, device, workload, item, count in data["green"]:
-        case = Case(torch=torch, device=device, workload=workload)
-        verdicts += [Verdict(code=code, kind=Kind(kind), check=check, case=case, item=item)] * count
-    run = Run(folder="out", patch=name, rows=dict.fromkeys(data["torches"], "python"), workloads=workloads)
-    shown, code = view(verdicts, run.torches), exit_code(verdicts)
+    stored = load_run(name)
+    verdicts = stored.verdicts
+    run = Run(folder="out", patch=name, rows=dict.fromkeys(stored.torches, "python"), workloads=workloads)
+    seen, code = view(verdicts, run.torches), exit_code(verdicts)
     file = io.StringIO()
     known = load_workloads() | {one: Workload(name=one, path="", dtype="bfloat16") for one in workloads}
     console = Console(file=file, width=width, color_system="standard" if color else None, force_terminal=color)
-    show_run(console, data["title"], shown, answer_lines(run, verdicts, shown, known, code))
+    show_run(console, title_of(name), seen, answer_lines(run, verdicts, seen, known, code))
     # An expectation is ASCII: the rule of the table is dashes, and a line that was cut ends in a tilde.
     text = file.getvalue().replace("\N{BOX DRAWINGS LIGHT HORIZONTAL}", "-").replace("\N{HORIZONTAL ELLIPSIS}", "~")
     return [line.rstrip() for line in text.splitlines()]
@@ -86,12 +79,13 @@ PG621 slower by the model of the device: moe_routing.h200 modelled time on torch
 PG622 faster by the model of the device: residual_stack.h200 modelled time on torch 2.11.0: -0.83%:~
 
 1. The gate is too narrow: the defect is present on a release where the patch does not apply.
-  PG203 gate symptom residual_stack.h200 loads.max > 4 on torch 2.12.1: loads.max 6 with and without
-        the patch, loads [2 1 3 4 5 6 4] with and without the patch
+  PG203 gate symptom residual_stack.h200 loads.max > 4 on torch 2.12.1: loads.max 6, loads [2 1 3 4
+        5 6 4] with and without the patch; recorded without the patch: present on 2.10.0..2.13.0,
+        absent on 2.14.1..2.15.0
         expected: absent where applies_to = ==2.11.0 gates the patch out (fixed_in = 2.12)
   where fixtures/patches/vllm-42686/patch.toml:3
-     do widen applies_to and the check in the patch to cover 2.12.1, or correct the claim; then: nox
-        -s gate -- fixtures/patches/vllm-42686
+     do widen applies_to and the check in the patch to cover 2.10.0..2.13.0, or correct the claim;
+        then: nox -s gate -- fixtures/patches/vllm-42686
 
 2. The patch changes the numbers by more than its manifest claims.
   PG510 parity decoder.cpu sampled tokens on torch 2.11.0: 1.6% of 4096 tokens change, 2 of 64
@@ -99,8 +93,7 @@ PG622 faster by the model of the device: residual_stack.h200 modelled time on to
         3.2% (0.9% to 11.1%); an exact-text test over 1000 tokens ...
         expected: numerics = "bit-identical"
   where fixtures/patches/vllm-42686/patch.toml
-     do Claim `numerics = "rounding"`, and tell whoever compares text exactly how often it will
-        flip.
+     do Claim `numerics = "rounding"`, and warn everybody who compares text exactly.
    also PG510 parity decoder.cpu greedy tokens on torch 2.11.0: 0.1% of 4096 tokens change, 3 of 64~
    also PG501 (2 times) parity residual_chain.cpu bits on torch 2.11.0: 34.6% of 49152 elements dif~
    also PG507 (2 times) parity residual_chain.cpu whole graph and pieces on torch 2.11.0: unpatched~
@@ -110,9 +103,9 @@ PG622 faster by the model of the device: residual_stack.h200 modelled time on to
         graphs: 1 hit, 0 miss, 0 bypass; AOTAutograd: 1 hit, 0 miss, 0 bypass)
         expected: patched code, in a cache that was warmed unpatched
   where fixtures/patches/vllm-42686/patch.py
-     do Put a digest of the patch's own text into the key, where the patch is applied: wrap
-        `torch._inductor.codecache.FxGraphHashDetails.__init__` so that it sets one more attribute
-        (fixtures/patches/vllm-42686-corrected does), and name it in `targets` (more: patchgate
+     do Add a digest of the patch's text to the cache key: wrap
+        `torch._inductor.codecache.FxGraphHashDetails.__init__` to set one more attribute (as
+        fixtures/patches/vllm-42686-corrected does), and name it in `targets` (more: patchgate
         explain PG701)
    also PG701 cache residual_chain.cpu unpatched after patched on torch 2.11.0: the patched code ra~
 
@@ -145,7 +138,7 @@ replaces: 2.11.0: torch._inductor.ir.StorageBox.should_realize_on_reuse
 new: 86 facts of gated_sum.cpu, gated_sum.h200 are the same with and without the patch; accept to
 record: nox -s accept -- --reason '...'
 
-1. The patch changes the graph or the generated code, and nobody has accepted that.
+1. The patch changes the graph or the generated code, and the change is not accepted.
   PG301 kernels gated_sum.h200 lowering.ir_nodes on torch 2.11.0: 16
         expected: 11, as without the patch (nothing is recorded)
   where .patchgate/gate/code/gated_sum.h200.2.11.0.fused_norm.py

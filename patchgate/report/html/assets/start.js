@@ -31,7 +31,7 @@ function startEnvironment() {
   });
   const names = [...new Set(known.flatMap((one) => [...one.keys()]))].sort();
   const rows = names.map((name) => [name, ...known.map((one) => [...(one.get(name) ?? ["-"])].join("; "))]);
-  byId("environment").append(rows.length ? table("environment of each row", ["", ...data.torches.map((torch) => `torch ${torch}`)], rows)
+  byId("environment").append(rows.length ? table("environment of each row", ["what", ...data.torches.map((torch) => `torch ${torch}`)], rows)
     : element("p", { class: "dim" }, "no facts were observed, so none is known"));
 }
 
@@ -61,4 +61,15 @@ dialog.addEventListener("close", () => {
 });
 addEventListener("hashchange", showAddress);
 showAddress();
+// On paper nothing can be opened or scrolled to.
+let closedOnScreen = [];
+addEventListener("beforeprint", () => {
+  closedOnScreen = [...document.querySelectorAll("details:not([open])")];
+  for (const one of closedOnScreen) one.open = true;
+  drawAll();
+});
+addEventListener("afterprint", () => {
+  for (const one of closedOnScreen) one.open = false;
+  refresh();
+});
 document.documentElement.dataset.ready = "yes";

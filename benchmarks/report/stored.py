@@ -1,0 +1,81 @@
+"""Real runs that are kept: what is not green in full, green verdicts as counts, and the facts of a few cases."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from patchgate.inputs.golden import expectation, load_golden
+from patchgate.inputs.patch import load_patch
+from patchgate.model.paths import GOLDEN, ROOT
+from patchgate.model.records import Case, Claims, Kind, Observation, Patch, Verdict, exit_code
+from patchgate.model.results import ComparedCase, RunResults
+from patchgate.model.serialization import from_dict
+from patchgate.report.html.page import Page
+from patchgate.report.html.render import render_html
+
+_STORED = Path(__file__).parent / "stored"
+
+
+def title_of(name: str) -> str:
+    """The first line that the run printed."""
+    title: str = _read(name)["title"]
+    return title
+
+
+@cache
+def _read(name: str) -> dict[str, Any]:
+    data: dict[str, Any] = json.loads((_STORED / f"{name}.json").read_text(encoding="utf-8"))
+    return data
+
+
+def load_run(name: str) -> RunResults:
+    """The stored run of that name."""
+    data = _read(name)
+    verdicts = [from_dict(Verdict, one, where=name) for one in data["verdicts"]]
+    for code, kind, check, torch, device, workload, item, count in data["green"]:
+        case = Case(torch=torch, device=device, workload=workload)
+        verdicts += [Verdict(code=code, kind=Kind(kind), check=check, case=case, item=item)] * count
+    return RunResults(
+        patch=_patch(name, data["title"]),
+        torches=tuple(data["torches"]),
+        verdicts=tuple(verdicts),
+        compared=tuple(_compared(data)),
+    )
+
+
+def _patch(name: str, title: str) -> Patch:
+    folder = ROOT / "fixtures" / "patches" / name
+    if folder.is_dir():
+        return load_patch(folder)
+    return Patch(id=name, path=f"{name}.py", source="", claims=Claims(title=title))
+
+
+def _compared(data: Mapping[str, Any]) -> Iterator[ComparedCase]:
+    observed = [from_dict(Observation, one, where="observations") for one in data.get("observations", ())]
+    unpatched = {(o.case.torch, o.case.name): o for o in observed if o.case.patch is None}
+    for patched in (o for o in observed if o.case.patch is not None):
+        case = patched.case
+        golden = load_golden(case.workload, case.device, GOLDEN)
+        unpatched_case = Case(torch=case.torch, device=case.device, workload=case.workload)
+        yield ComparedCase(
+            case=case,
+            golden=expectation(golden, case),
+            golden_unpatched=expectation(golden, unpatched_case),
+            unpatched=unpatched[case.torch, case.name],
+            patched=patched,
+            code=None,
+            on="simulated",
+        )
+
+
+def write_page(path: Path, results: RunResults, at: str = "2026-11-22 07:27 UTC") -> Path:
+    """The HTML report of a run, as `patchgate gate` writes it."""
+    page = Page()
+    page.add(results)
+    text = render_html(results.patch.id, page, at=at, code=exit_code(list(results.verdicts)))
+    path.write_text(text, encoding="utf-8")
+    return path
