@@ -107,6 +107,9 @@ def of_facts(facts: object) -> object:
     return REPLY | {"facts": facts}
 
 
+FAILURE = {"cause": "raised", "stage": "", "signature": "", "detail": "", "where": None, "raised_at": None}
+
+
 @pytest.mark.parametrize(
     ("reply", "why"),
     [
@@ -125,7 +128,8 @@ def of_facts(facts: object) -> object:
         (of_facts({"loads\nbytes": 1}), "is no name"),
         (of_facts({"x" * 1000: 1}), "is no name"),
         ({"failure": 1}, "the reply.failure: Failure is a JSON object"),
-        ({"failure": {"cause": "raised", "stage": "", "signature": 1, "detail": "", "where": None}}, "signature is no"),
+        ({"failure": FAILURE | {"signature": 1}}, "signature is no"),
+        ({"failure": FAILURE | {"raised_at": 1}}, "raised_at is none of"),
     ],
 )
 def test_a_reply_that_does_not_fit_its_question_is_named(reply, why):
