@@ -128,7 +128,12 @@ def _pair(view: View, rebinding: Rebinding, original: Function, function: Functi
 def _sites(view: View, rebinding: Rebinding, original: Function) -> list[CallSite]:
     """Calls in torch that may be meant: a method is called on something; Python calls special ones itself."""
     if not rebinding.on_class:
-        return [site for site in view.release.calls(rebinding.name) if site.receiver != ":"]
+        calls = [site for site in view.release.calls(rebinding.name) if site.receiver != ":"]
+        module = rebinding.target.rpartition(".")[0]
+        # A module that has it by import only: what it calls is replaced, and nothing else. Through a package many may.
+        package = any(each.startswith(f"{module}.") for each in view.release.modules())
+        imported = module != (rebinding.origin or rebinding.target).rpartition(".")[0] and not package
+        return [site for site in calls if site.module == module] if imported else calls
     if rebinding.name == "__init__":
         made = view.release.calls(rebinding.target.split(".")[-2])
         return [replace(site, receiver=".") for site in made]

@@ -21,6 +21,8 @@ UNCALLED_TARGET = Code(
 )
 # Dispatched by name, by torch or by Python itself; no call site spells them out.
 _DISPATCHED = ("__", "visit_", "codegen_", "_print_", "call_")
+# Bases that call no method of their heirs.
+_NO_CALLERS = ("typing", "abc.", "enum.", "builtins.", "torch.", "triton.")
 # How large a part of a class's methods nothing calls when C, or a table of names, calls them.
 _UNCALLED = 0.3
 
@@ -40,10 +42,12 @@ def check(views: Sequence[View]) -> Iterator[Finding]:
 
 
 def _called_from_outside(view: View, rebinding: Rebinding) -> bool:
-    """Whether many methods of the class have no caller in Python either."""
+    """Whether many methods of the class have no caller in Python either, or a base outside torch may call it."""
     symbol = class_symbol(view.release, (rebinding.origin or rebinding.target).rpartition(".")[0])
     if symbol is None:
         return False
+    if any(class_symbol(view.release, base) is None and not base.startswith(_NO_CALLERS) for base in symbol.bases):
+        return True
     names = [name for name in symbol.functions if not name.startswith("__")]
     uncalled = sum(not view.release.uses(name) for name in names)
     return uncalled > 2 and uncalled >= _UNCALLED * len(names)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from toyindex import toy_release
+from toyindex import toy_release, toy_releases
 from toytorch import TORCHES, codes, found
 
 from patchgate.lint.run import lint_source
@@ -163,3 +163,19 @@ def test_an_override_of_what_takes_everything_may_take_less() -> None:
         old = toy_release("2.10.0", {"torch.fx.a": "class Base:\n    def run(self, x): ...\n"})
         told = [codes(source, (old, toy_release("2.11.0", {"torch.fx.a": base.format(parameters)})))]
         assert told == [expected]
+
+
+def test_only_the_module_that_has_it_by_import_calls_the_replacement() -> None:
+    modules = {
+        "torch.fx.a": "def target(x, y=1): ...\n",
+        "torch.fx.b": "from torch.fx.a import target\ndef use(): target({})\n",
+        "torch.fx.c": "from torch.fx.a import target\ndef use(): target(1, y=2)\n",
+    }
+    patch = "import torch.fx.b as b\nb.target = lambda x: x\n"
+
+    def red(passed: str) -> bool:
+        torches = toy_releases({"2.10.0": modules | {"torch.fx.b": modules["torch.fx.b"].format(passed)}})
+        return any("PG113 red" in each for each in found(patch, torches))
+
+    assert not red("1")
+    assert red("1, y=3")

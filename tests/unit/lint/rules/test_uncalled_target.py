@@ -36,6 +36,17 @@ def test_what_c_or_a_table_of_names_calls_is_a_note() -> None:
     assert [each.split()[2] for each in _red(patch, text(4, called=True), text(4, called=False) + rest)] == ["red"]
 
 
+def test_what_a_base_outside_torch_may_call_is_a_note() -> None:
+    def text(base: str, *, called: bool) -> str:
+        use = "def use(a): a.hook()\n" if called else ""
+        return f"import abc, pickle\nclass A({base}):\n    def hook(self): ...\n{use}"
+
+    patch = "from torch.fx.a import A\nA.hook = lambda self: 1\n"
+    for base, severity in (("pickle.Pickler", "note"), ("abc.ABC", "red")):
+        told = _red(patch, text(base, called=True), text(base, called=False))
+        assert [each.split()[2] for each in told] == [severity]
+
+
 def _red(patch: str, old: str, new: str) -> list[str]:
     torches = toy_releases({"2.10.0": {"torch.fx.a": old}, "2.11.0": {"torch.fx.a": new}})
     return [each for each in found(patch, torches) if "PG119" in each]
