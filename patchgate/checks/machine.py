@@ -67,13 +67,32 @@ CODES = (
         why="A part of a run is no result: what was not judged may be red.",
         fix="Type the same command again: cells that are judged are kept, and it goes on where it was.",
     ),
+    Code(
+        code="PG908",
+        title="how a patch is confined here",
+        what="What keeps a patch from the rest of this machine while it is judged: namespaces of its own, Landlock, and"
+        " reading nothing but what torch and the patch need.",
+        why="A patch is untrusted code. What is missing lets it read files, reach the network or see other processes.",
+        fix="Linux 6.12 or newer with user namespaces gives all of it; a container may forbid them (unshare, mount)."
+        " With `--require-sandbox` no patch is run where anything is missing.",
+    ),
 )
+# Root needs none of users besides.
+_NAMESPACES = ("mount", "pid", "ipc", "net")
 verdict = partial(registry.verdict, FAMILY)
 
 
 @check(axes=("torch", "device"), first=True)
 def ask_sentinel(context: CheckContext, at: Instance) -> Iterable[Verdict]:
-    return [sentinel_verdict(context, at.case.torch, at.case.device)]
+    torch, device = at.case.torch, at.case.device
+    return [sentinel_verdict(context, torch, device), *sandbox_verdicts(context, torch, device)]
+
+
+def sandbox_verdicts(context: CheckContext, torch: str, device: str) -> list[Verdict]:
+    """How a patch is confined there; none where no child has answered."""
+    is_real = context.run.profile(device)["kind"] == "real"
+    case = Case(torch=torch, device=device) if is_real else Case(torch=torch)
+    return judge_sandbox(case, context.sentinel(torch, device), required=context.run.require_sandbox)
 
 
 def sentinel_verdict(context: CheckContext, torch: str, device: str) -> Verdict:
@@ -86,6 +105,10 @@ def preconditions(context: CheckContext, torch: str, device: str) -> list[Verdic
     sentinel = sentinel_verdict(context, torch, device)
     if sentinel.kind is not Kind.PASS:
         return [sentinel]
+    if context.run.require_sandbox:
+        refused = [one for one in sandbox_verdicts(context, torch, device) if one.kind is Kind.INFRA]
+        if refused:
+            return refused
     failure = failure_of(context.apply(torch, version=torch))
     return [does_not_run(context.case(torch), failure, context.patch, context.run.again)] if failure else []
 
@@ -100,6 +123,21 @@ def judge_sentinel(case: Case, answer: Mapping[str, Any]) -> Verdict:
     if wrong:
         return verdict("PG902", Kind.INFRA, case, "", "known facts", "; ".join(wrong))
     return verdict("PG903", Kind.PASS, case, "", "known facts", f"{len(answer['expected'])} as known")
+
+
+def judge_sandbox(case: Case, answer: Mapping[str, Any], *, required: bool) -> list[Verdict]:
+    """PG908: a note where something is missing; where all of it is required, the machine is not fit for a patch."""
+    if failure_of(dict(answer)):
+        return []
+    own = answer["confinement"]
+    missing = [name for name in _NAMESPACES if name not in own["namespaces"]]
+    parts = [f"namespaces: {', '.join(own['namespaces']) or 'none'}"]
+    parts.append(f"Landlock {own['landlock']}" if own["landlock"] else "no Landlock")
+    parts.append("reads what it needs" if own["reads"] else "reads everything")
+    is_complete = not missing and own["landlock"] and own["reads"]
+    kind = Kind.PASS if is_complete else Kind.INFRA if required else Kind.NOTE
+    expected = f"namespaces: {', '.join(_NAMESPACES)}; Landlock; reads what it needs"
+    return [verdict("PG908", kind, case, "", expected, "; ".join(parts), item="sandbox")]
 
 
 def judge_environment(torch: str, problem: str) -> Verdict:

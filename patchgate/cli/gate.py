@@ -83,6 +83,7 @@ _form_option = click.option(
 @click.option("--with", "others", multiple=True, type=click.Path(), help="A patch installed beside PATCH.")
 @click.option("--strict-new", is_flag=True, help="Red where no facts are recorded yet; otherwise a grey note.")
 @click.option("--nightly", is_flag=True, help="Every workload, not only those of pre-merge; kernels are compiled too.")
+@click.option("--require-sandbox", is_flag=True, help="Run no patch where the sandbox is not complete (PG908).")
 @click.option("--time-limit", default=60.0, show_default=True, type=ABOVE_0, help="Seconds that one case may take.")
 @click.option("--memory-limit", default=1024, show_default=True, type=AT_LEAST_1, help="MiB one case may add to torch.")
 @click.option("-n", "workers", default=2, show_default=True, type=AT_LEAST_1, help="Cases run at the same time.")
@@ -99,6 +100,7 @@ def gate(
     others: tuple[str, ...],
     strict_new: bool,
     nightly: bool,
+    require_sandbox: bool,
     time_limit: float,
     memory_limit: int,
     workers: int,
@@ -129,6 +131,7 @@ def gate(
             others=others,
             strict_new=strict_new,
             nightly=nightly,
+            require_sandbox=require_sandbox,
             limits=Limits(seconds=time_limit, bytes=memory_limit << 20),
             shared_cache=str(_KEPT.resolve() / "unpatched"),
             binaries=str(_KEPT.resolve() / "cpp"),

@@ -48,6 +48,8 @@ class Question(_Question, total=False):
 
     env: dict[str, str | None]  #: Environment variables of the child; None removes one.
     import_path: list[str]  #: Folders of the project to import from.
+    foreign: bool  #: Its workload comes with a patch or a project, and is trusted as little.
+    confined: bool  #: To be refused where a child that runs a patch cannot be confined in full.
     fresh: bool  #: A new process, not a fork: a real device cannot be used in a fork.
 
 
@@ -201,8 +203,17 @@ class Observed(ShapeFacts, total=False):
     launches: list[tuple[int, int, str]]  #: Of each kernel: bytes moved, operations of a matrix product, its dtype.
 
 
+class Confinement(TypedDict):
+    """What keeps a child from the rest of the machine."""
+
+    namespaces: list[str]  #: Those of its own: user, mount, pid, ipc, net.
+    landlock: int  #: The kernel's version of Landlock; 0 for none.
+    reads: bool  #: Whether it reads only what torch and the patch need.
+
+
 class Sentinel(Observed):
     expected: Facts  #: What its facts are where counters count.
+    confinement: Confinement  #: Filled in by the server.
 
 
 class FailingStage(TypedDict):

@@ -23,7 +23,7 @@ from patchgate.model.records import Case, Cause, Observation, Patch, Workload
 from patchgate.model.serialization import Answer, fact_from, failure_of, ran_of
 from patchgate.probe.protocol import PATIENCE, Failure
 from patchgate.runner.cache import Cache
-from patchgate.runner.identity import observation_key
+from patchgate.runner.identity import is_foreign, observation_key
 from patchgate.runner.results import ResultStore
 from patchgate.runner.roofline import METRIC, roofline_time
 from patchgate.runner.run import Limits
@@ -41,6 +41,8 @@ def request_for(workload: Workload | None, profile: dict[str, Any], patch: Patch
         compiled = ("dtype", "dynamic", "dynamic_dim", "training", "mode", "reads")
         request |= {"workload": workload.name, "workload_path": workload.path}
         request |= {name: getattr(workload, name) for name in compiled}
+        if is_foreign(workload.path):
+            request["foreign"] = True
     return request | (loading(patch) if patch else {"patch": None})
 
 
@@ -76,6 +78,7 @@ class Runner:
     nightly: bool = False
     profiles: dict[str, str] = field(default_factory=dict)
     import_path: tuple[str, ...] = ()
+    require_sandbox: bool = False  #: a patch is run in a complete sandbox, or not at all
 
     def ask(self, torch: str, do: str, seconds: float | None = None, **request: Any) -> Answer:
         """One question to one fork server; an answer with "failure" when there is none.
@@ -88,6 +91,8 @@ class Runner:
             limits["bytes"] = 0  # CUDA maps far more than it uses
             request["fresh"] = True
             request["env"] = request.get("env", {}) | {"CUDA_VISIBLE_DEVICES": os.environ.get("CUDA_VISIBLE_DEVICES")}
+        if self.require_sandbox:
+            request["confined"] = True
         if self.import_path:
             request["import_path"] = self.import_path
         message = json.dumps({"do": do, "limits": limits, **request}).encode() + b"\n"

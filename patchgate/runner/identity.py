@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from patchgate.model.errors import UsageError
-from patchgate.model.paths import PACKAGE
+from patchgate.model.paths import PACKAGE, WORKLOADS
 from patchgate.model.records import Case, Patch, Workload
 
 # Runs in the torch environment, finds torch without importing it, and reads the compiler's sources:
@@ -37,8 +37,12 @@ for part in ("version.py", "_dynamo", "_functorch", "_inductor", "_subclasses", 
     at = home / part
     for path in sorted(at.rglob("*.py")) if at.is_dir() else [at]:
         sources.update(str(path.relative_to(home)).encode() + b"\\0" + path.read_bytes())
+# Everything else that a workload may import: what was installed afterwards, or in another version, is another torch.
+installed = sorted({(d.metadata["Name"] or "", d.version or "", d.read_text("direct_url.json") or "")
+    for d in importlib.metadata.distributions()})
 print(json.dumps({"torch": version("torch"), "triton": version("triton"), "python": platform.python_version(),
-    "machine": platform.machine(), "sources": sources.hexdigest(), "home": str(home.parent)}))
+    "machine": platform.machine(), "sources": sources.hexdigest(), "home": str(home.parent),
+    "installed": hashlib.sha256(json.dumps(installed).encode()).hexdigest()}))
 """
 
 
@@ -107,6 +111,11 @@ def _stands_alone(workload: str) -> bool:
     names = {alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names}
     names |= {node.module or "." for node in nodes if isinstance(node, ast.ImportFrom)}
     return {name.partition(".")[0] for name in names} <= {"torch", "triton", "patchgate", *sys.stdlib_module_names}
+
+
+def is_foreign(workload_path: str) -> bool:
+    """Whether a workload comes with a patch or a project: it is trusted as little as a patch, also without one."""
+    return not Path(workload_path).resolve().is_relative_to(WORKLOADS)
 
 
 def patch_digest(patch: Patch) -> str:

@@ -54,6 +54,7 @@ class Run:
     limits: Limits = field(default_factory=Limits)
     shared_cache: str | None = None  #: folder of what runs of the same content share; None: everything is measured
     binaries: str | None = None  #: folder where compiled C++ is found again; None: beside the results
+    require_sandbox: bool = False  #: a patch is run in a complete sandbox, or not at all
     reuse: bool = False  #: what torch did with the patch is shared too
     by_release: bool = False  #: the environments are found by their releases: by nox, or in the user's cache
 
@@ -82,6 +83,7 @@ class Run:
         words += [f"--workload {name}" for name in self.workloads]
         words += [f"--with {_quoted(other)}" for other in self.others]
         words += ["--strict-new"] * self.strict_new + ["--nightly"] * self.nightly
+        words += ["--require-sandbox"] * self.require_sandbox
         own = Path(self.folder)
         # Of several patches that were judged at once each has a folder of its own.
         words += [] if self.reuse or display_path(own.parent) == FOLDER else _elsewhere(own)

@@ -99,6 +99,7 @@ class GatePlugin:
             shared_cache=Cache(Path(run.shared_cache)) if run.shared_cache else None,
             reuse=run.reuse,
             nightly=run.nightly,
+            require_sandbox=run.require_sandbox,
             profiles=run.project.profiles,
             import_path=run.project.import_path,
         )

@@ -1,6 +1,6 @@
-"""What a child that runs a patch may do: the folders that it may write to, by Linux's Landlock, and its limits.
+"""What a child that runs a patch may do: Linux's Landlock, namespaces of its own, and limits.
 
-The kernel enforces both, against C code too. Where it has no Landlock nothing is confined, and `confine` says so. Which
+The kernel enforces them, against C code too; what this kernel or container lacks is left out, and reported. Which
 environment variables reach a child at all is decided in `runner/server.py`.
 """
 
@@ -8,12 +8,20 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import glob
 import os
+import re
 import resource
 import struct
+import subprocess
+import sys
 import tempfile
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 
-from patchgate.probe.protocol import Limits, Request
+from patchgate.probe.patch.module_name import place_in_package
+from patchgate.probe.process.namespaces import LEVELS, SHARED, change_root, enter, without_inner
+from patchgate.probe.protocol import Confinement, Limits, Request
 
 # Bytes of the largest file that a child may write: what a patch prints goes to a file.
 _FILE_BYTES = 512 << 20
@@ -22,16 +30,29 @@ CACHES = ("TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR")
 # System calls, flags and access rights of linux/landlock.h and linux/prctl.h.
 _CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446
 _VERSION_FLAG, _PATH_BENEATH, _NO_NEW_PRIVS = 1, 1, 38
-_WRITE_FILE = 1 << 1
+_WRITE_FILE, _READ_FILE, _READ_DIR = 1 << 1, 1 << 2, 1 << 3
 # Remove and make files of every kind.
 _CHANGES = sum(1 << bit for bit in range(4, 13))
 # Known since version 2 (link and rename) and version 3.
 _REFER, _TRUNCATE = 1 << 13, 1 << 14
-_SCOPE_SIGNAL = 1 << 1
+_TCP = 1 << 0 | 1 << 1
+_SCOPES = 1 << 0 | 1 << 1  # abstract sockets, signals
 # _LINUX_CAPABILITY_VERSION_3, for capset.
 _CAPABILITIES = 0x20080522
-# Writable for every process: devices such as /dev/null, and what the kernel shows of the process itself.
-_ALWAYS = ("/dev", "/proc")
+_DEVICES = tuple(f"/dev/{name}" for name in ("null", "zero", "full", "random", "urandom", "tty"))
+# Of a real GPU, as patterns.
+_GPUS = ("/dev/nvidia*", "/dev/dri", "/dev/kfd")
+# Of /etc what programs and libraries read at their start; no passwords and no keys.
+_ETC = (
+    *("alternatives", "group", "host.conf", "hosts", "ld.so.cache", "ld.so.conf", "ld.so.conf.d", "ld.so.preload"),
+    *("localtime", "nsswitch.conf", "os-release", "passwd", "resolv.conf", "ssl/openssl.cnf", "ssl/certs"),
+)
+_SYSTEM = ("/usr", "/lib", "/lib64", "/lib32", "/bin", "/sbin", "/opt", "/nix/store", "/gnu/store", "/proc", "/sys")
+# What lies beside a folder of programs, and is theirs.
+_PREFIX = ("lib", "lib64", "libexec", "include")
+# What a workload compiles with.
+_COMPILE = ("-E", "-x", "c++", "-o", "/dev/null", "-")
+_PR_SET_PDEATHSIG, _SIGKILL = 1, 9
 
 
 def version() -> int:
@@ -39,32 +60,120 @@ def version() -> int:
     return max(0, int(_call(_CREATE_RULESET, None, 0, _VERSION_FLAG)))
 
 
-def confine(folders: list[str]) -> bool:
-    """Let this process and its children write only below `folders`, and take root's privileges from them.
+@dataclass(frozen=True)
+class Sandbox:
+    """What confines a child here."""
 
-    False where the kernel cannot confine. From version 6 on they can also signal no process outside.
+    namespaces: tuple[str, ...] = ()  #: those of its own; one of `LEVELS`
+    landlock: int = 0  #: the kernel's version, 0 for none
+    reads: bool = False  #: whether reading is confined too
+    system: tuple[str, ...] = ()  #: what every child reads: the interpreter, torch, programs and libraries
+    headers: str = ""  #: folder of precompiled C++ headers, shared by all cache folders of a machine
+    devices: tuple[str, ...] = _DEVICES  #: device nodes that a child may use
+
+    def report(self) -> Confinement:
+        return {"namespaces": list(self.namespaces), "landlock": self.landlock, "reads": self.reads}
+
+    def missing(self) -> list[str]:
+        """What a full sandbox has and this one has not."""
+        namespaces = [name for name in LEVELS[0] if name not in self.namespaces and name != "user"]
+        return namespaces + ["Landlock"] * (not self.landlock) + ["reads"] * (not self.reads)
+
+    def confine(self, base: str, writable: Iterable[str], readable: Iterable[str], *, tcp: bool) -> None:
+        """Leave this process only these paths and take root's privileges from it; `base` is a folder of its own."""
+        writes, reads = [*writable, *self.devices], [*self.system, *readable] if self.reads else ["/"]
+        if "mount" in self.namespaces:
+            change_root(base, writes, reads, self.namespaces)
+            # Of the new root all may be read.
+            writes, reads = [*writes, *SHARED], ["/"]
+        _libc().capset(struct.pack("=Ii", _CAPABILITIES, 0), bytes(24))
+        _libc().prctl(_NO_NEW_PRIVS, 1, 0, 0, 0)
+        if self.landlock:
+            _restrict(self.landlock, writes, reads, tcp=tcp or "net" in self.namespaces)
+
+
+def strongest_sandbox(home: str, headers: str, *, gpu: bool) -> Sandbox:
+    """The strongest in which a child can still compile, or use the GPU, as one without can."""
+    devices = (*_DEVICES, *(path for pattern in _GPUS for path in glob.glob(pattern))) if gpu else _DEVICES
+    system = tuple(dict.fromkeys(_system()))
+    works = _finds_gpu if gpu else _compiles
+    free = Sandbox(devices=devices, headers=headers)
+    # Where nothing works at all there is nothing to lose.
+    wanted = works if _tried(free, home, works) else (lambda: True)
+    for reads in (True, False):
+        for level in LEVELS:
+            for landlock in dict.fromkeys((version(), 0)):
+                sandbox = Sandbox(level, landlock, reads, system, headers, devices)
+                confines = "mount" in level or landlock if reads else level or landlock
+                if confines and _tried(sandbox, home, wanted):
+                    return sandbox
+    return free
+
+
+def _tried(sandbox: Sandbox, home: str, works: Callable[[], bool]) -> bool:
+    """Whether something works in a child in this sandbox."""
+    folder = tempfile.mkdtemp(prefix="trial-", dir=home)
+    pid = os.fork()
+    if pid == 0:
+        ended = 1
+        with contextlib.suppress(BaseException):
+            null = os.open(os.devnull, os.O_RDWR)
+            for descriptor in (0, 1, 2):
+                os.dup2(null, descriptor)
+            _libc().prctl(_PR_SET_PDEATHSIG, _SIGKILL)
+            enter(sandbox.namespaces, None)
+            os.mkdir(f"{folder}/root")
+            sandbox.confine(f"{folder}/root", [folder], [], tcp=True)
+            os.environ["TMPDIR"] = folder
+            ended = 0 if works() else 1
+        os._exit(ended)
+    status = os.waitpid(pid, 0)[1]
+    with contextlib.suppress(OSError):
+        os.rmdir(f"{folder}/root")
+        os.rmdir(folder)
+    return status == 0
+
+
+def _compiles() -> bool:
+    """Whether the compiler finds its headers, and a device can be read."""
+    os.close(os.open("/dev/urandom", os.O_RDONLY))
+    compiler = os.environ.get("CXX", "g++")
+    source = b"#include <vector>\n"
+    return subprocess.run([compiler, *_COMPILE], input=source, capture_output=True, timeout=60).returncode == 0
+
+
+def _finds_gpu() -> bool:
+    os.environ.pop("CUDA_VISIBLE_DEVICES", None)  # the server itself sees none
+    return bool(ctypes.CDLL("libcuda.so.1").cuInit(0) == 0)
+
+
+def _restrict(known: int, writable: Iterable[str], readable: Iterable[str], *, tcp: bool) -> None:
+    """By Landlock, of a version: write only below `writable`, read only there and below `readable`.
+
+    From version 4 on TCP is closed unless `tcp`, from 6 on also signals and sockets without a file to others.
     """
-    # No capability is kept.
-    _libc().capset(struct.pack("=Ii", _CAPABILITIES, 0), bytes(24))
-    known = version()
-    if not known:
-        return False
-    handled = _WRITE_FILE | _CHANGES | (_REFER if known >= 2 else 0) | (_TRUNCATE if known >= 3 else 0)
+    reads = _READ_FILE | _READ_DIR
+    handled = reads | _WRITE_FILE | _CHANGES | (_REFER if known >= 2 else 0) | (_TRUNCATE if known >= 3 else 0)
     # struct landlock_ruleset_attr: file system, network, scopes; older kernels know fewer fields.
-    fields = [handled] + ([0] if known >= 4 else []) + ([_SCOPE_SIGNAL] if known >= 6 else [])
+    fields = [handled] + ([0 if tcp else _TCP] if known >= 4 else []) + ([_SCOPES] if known >= 6 else [])
     attributes = struct.pack(f"={len(fields)}Q", *fields)
     rules = int(_call(_CREATE_RULESET, attributes, len(attributes), 0))
-    for folder in [*folders, *_ALWAYS]:
-        if os.path.isdir(folder):
-            _allow(rules, folder, handled)
-    _libc().prctl(_NO_NEW_PRIVS, 1, 0, 0, 0)
-    confined = _call(_RESTRICT_SELF, rules, 0) == 0
+    for path in readable:
+        _allow(rules, path, reads)
+    for path in writable:
+        _allow(rules, path, handled)
+    if _call(_RESTRICT_SELF, rules, 0) != 0:
+        raise OSError(ctypes.get_errno(), "landlock_restrict_self")
     os.close(rules)
-    return confined
 
 
-def _allow(rules: int, folder: str, access: int) -> None:
-    beneath = os.open(folder, os.O_PATH | os.O_CLOEXEC)
+def _allow(rules: int, path: str, access: int) -> None:
+    try:
+        beneath = os.open(path, os.O_PATH | os.O_CLOEXEC)
+    except OSError:  # not on this machine
+        return
+    if not os.path.isdir(f"/proc/self/fd/{beneath}"):
+        access &= _WRITE_FILE | _READ_FILE | _TRUNCATE
     _call(_ADD_RULE, rules, _PATH_BENEATH, struct.pack("=Qi", access, beneath), 0)
     os.close(beneath)
 
@@ -89,26 +198,81 @@ def limit_resources(limits: Limits) -> None:
         resource.setrlimit(resource.RLIMIT_DATA, (allowed, allowed))
 
 
-def confine_child(request: Request, folder: str) -> None:
-    """Put temporary files into the child's folder, and allow writing only there, in caches and to outputs.
+def confine_child(request: Request, folder: str, sandbox: Sandbox) -> None:
+    """Leave a child its folder and the caches that its request names, and of the rest what torch and the patch read.
 
-    Nothing is confined on a real device: its driver writes files in places of its own.
+    Before torch starts a thread: Landlock confines the one that calls it.
     """
-    if request.get("profile", {}).get("kind") == "real":
-        return
-    import torch._inductor.codecache as codecache
-
+    readable = _read_by(request)
     os.environ["TMPDIR"] = tempfile.tempdir = f"{folder}/tmp"
-    os.mkdir(tempfile.tempdir)
-    caches = [os.environ[name] for name in CACHES if name in os.environ]
-    # Precompiled headers are shared by all cache folders of a machine. The unpatched side runs first and makes them;
-    # a patch may wait for their lock, and not write them.
-    caches.append(codecache._HEADER_LOCK_DIR if request.get("patch") else codecache._HEADER_DIR)
-    for cache in caches:
-        os.makedirs(cache, exist_ok=True)
-    outputs = [os.path.dirname(request["outputs"])] if "outputs" in request else []
-    outputs += [request["trace"]] if "trace" in request else []
-    confine([folder, *caches, *outputs])
+    os.environ["HOME"] = f"{folder}/home"
+    # Each child has caches of its own unless the request names them: what a patch leaves there would be found by its
+    # source.
+    named = request.get("env", {})
+    os.environ.update({name: f"{folder}/{name.lower()}" for name in CACHES if name not in named})
+    writable = [folder, *(os.environ[name] for name in CACHES)]
+    writable += [request[name] for name in ("built", "tuned") if request.get(name)]
+    writable += [sandbox.headers] if is_trusted(request) else []
+    base = f"{folder}/root"
+    for path in (base, os.environ["TMPDIR"], os.environ["HOME"], sandbox.headers, *writable):
+        os.makedirs(path, exist_ok=True)
+    sandbox.confine(base, writable, [sandbox.headers, *readable], tcp=request["do"] == "ranks")
+    os.chdir(folder)
+
+
+def is_trusted(request: Request) -> bool:
+    """Whether only code of ours runs; it makes the precompiled headers that all children use."""
+    return not (request.get("patch") or request.get("foreign"))
+
+
+def _read_by(request: Request) -> list[str]:
+    """The folder or package of the patch, of the workload and of other patches; the project; both sides' outputs."""
+    patches = [(request.get("patch"), request.get("paths") or ()), (request.get("workload_path"), ())]
+    patches += [(other["patch"], other.get("paths") or ()) for other in request.get("after") or ()]
+    patches += [(path, ()) for path in _run_by(request.get("patch"))]
+    places = [place for path, paths in patches if path for place in (*paths, _place(path, paths))]
+    sides = [path for name in ("unpatched", "patched", "libraries") if (path := request.get(name))]
+    return [*places, *sides, *request.get("import_path", ())]
+
+
+def _place(path: str, paths: Sequence[str]) -> str:
+    """The folder from which a file is imported; where everything lies in that, the file alone."""
+    folder = place_in_package(path, paths)[1]
+    return path if os.path.realpath(folder) in {"/", os.path.realpath(tempfile.gettempdir()), *_homes()} else folder
+
+
+def _homes() -> set[str]:
+    """The user's home folder."""
+    import pwd
+
+    found = {os.environ.get("HOME", "")}
+    with contextlib.suppress(KeyError):
+        found.add(pwd.getpwuid(os.getuid()).pw_dir)
+    return {os.path.realpath(home) for home in found if home}
+
+
+def _run_by(patch: str | None) -> list[str]:
+    """The patch that a search has written a part of, if it is one: its file runs the whole."""
+    if not patch:
+        return []
+    with open(patch, encoding="utf-8", errors="replace") as file:
+        found = re.search(r"^run_subset\('(/[^']+\.py)'", file.read(1 << 20), re.MULTILINE)
+    return [found[1]] if found else []
+
+
+def _system() -> Iterable[str]:
+    """The interpreter and its packages, programs and libraries of the system, and where what is loaded comes from."""
+    yield from _SYSTEM
+    yield from (f"/etc/{name}" for name in _ETC)
+    yield from (sys.prefix, sys.base_prefix, os.path.dirname(os.path.dirname(os.path.realpath(sys.executable))))
+    yield from (place for place in sys.path if place and os.path.isdir(place))
+    yield from filter(None, (os.environ.get("CUDA_HOME"), *os.environ.get("LD_LIBRARY_PATH", "").split(os.pathsep)))
+    for programs in os.environ.get("PATH", "").split(os.pathsep):
+        if programs.startswith("/") and os.path.realpath(programs) not in {"/", *SHARED, *_homes()}:
+            prefix = os.path.dirname(os.path.realpath(programs))
+            yield from (programs, *(f"{prefix}/{part}" for part in _PREFIX))
+    modules = [getattr(module, "__file__", None) for module in list(sys.modules.values())]
+    yield from without_inner(os.path.dirname(os.path.realpath(file)) for file in modules if file)
 
 
 def _private_bytes() -> int:

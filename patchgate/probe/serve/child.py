@@ -13,10 +13,10 @@ import signal
 import sys
 from typing import NamedTuple, NoReturn
 
+from patchgate.probe.process.namespaces import enter
 from patchgate.probe.process.reply import exception_failure, write_reply
-from patchgate.probe.process.sandbox import CACHES, confine_child, limit_resources
+from patchgate.probe.process.sandbox import Sandbox, confine_child, is_trusted, limit_resources
 from patchgate.probe.protocol import Request
-from patchgate.probe.serve.answers import handler_of
 
 # From linux/prctl.h.
 _PR_SET_PDEATHSIG = 1
@@ -29,9 +29,10 @@ class Ends(NamedTuple):
     stage: int  #: holds the name of the step that runs now
     trace: int  #: what faulthandler writes
     output: int  #: what the child prints
+    ended: int  #: the status of the patch's process, as its init was told
 
 
-def answer(request: Request, folder: str, ends: Ends) -> NoReturn:
+def answer(request: Request, folder: str, ends: Ends, sandbox: Sandbox) -> NoReturn:
     """Answer `request` in the folder of the child, and end."""
     _detach(ends)
 
@@ -40,12 +41,22 @@ def answer(request: Request, folder: str, ends: Ends) -> NoReturn:
 
     try:
         limit_resources(request["limits"])
+        enter(sandbox.namespaces, ends.ended)
+        os.close(ends.ended)
         _write_tracebacks(ends.trace)
-        # Each child has caches of its own unless the request names them: entries that a patch leaves there would be
-        # found by their source.
-        named = request.get("env", {})
-        os.environ.update({name: f"{folder}/{name.lower()}" for name in CACHES if name not in named})
-        confine_child(request, folder)
+        confine_child(request, folder, sandbox)
+    except Exception as error:  # nothing of the patch has run
+        failure = exception_failure(error, None)
+        failure |= {"cause": "machine", "signature": f"no sandbox: {failure['signature']}"}
+        write_reply({"failure": failure}, ends.reply)
+    try:
+        # Only here, since torch starts threads, which a child that is no fork has to be without until it is confined.
+        from torch._inductor import codecache
+
+        from patchgate.probe.serve.answers import handler_of
+
+        if not is_trusted(request):
+            codecache._HEADER_LOCK_DIR = f"{folder}/locks"
         # Last, so that no module of the project stands in for one of Python's; and not in the unconfined server.
         sys.path += request.get("import_path", [])
         stage("start")
@@ -77,4 +88,5 @@ def _write_tracebacks(trace: int) -> None:
 
 if __name__ == "__main__":
     with open(f"{sys.argv[1]}/request.json", encoding="utf-8") as file:
-        answer(json.load(file), sys.argv[1], Ends(*map(int, sys.argv[2:])))
+        request, sandbox = json.load(file)
+    answer(request, sys.argv[1], Ends(*map(int, sys.argv[2:])), Sandbox(**sandbox))

@@ -24,6 +24,7 @@ from patchgate.probe.process.cpu_wait_clock import CpuWaitClock
 from patchgate.probe.process.handover import NAMED, hand_over, kill_children, remove_folder
 from patchgate.probe.process.reply import exit_failure, line_in_patch
 from patchgate.probe.process.reply_schema import REPLY_BYTES, reply_fault
+from patchgate.probe.process.sandbox import Sandbox, strongest_sandbox
 from patchgate.probe.protocol import Failure, Request, refusal
 
 # Bytes of a child's output that a failure shows.
@@ -98,6 +99,7 @@ class _Files:
     stage: int
     trace: int
     output: int
+    ended: int
 
 
 @dataclass
@@ -110,6 +112,7 @@ class _Child:
     reply_end: int  #: The reading end of the pipe of its reply.
     clock: CpuWaitClock
     killed_for_memory: int  #: Processes that the kernel had killed when it began.
+    sandbox: Sandbox
     reply: bytearray = field(default_factory=bytearray)
     is_late: bool = False
     is_read: bool = False  #: Its reply was read to its end, or it said too much.
@@ -117,6 +120,14 @@ class _Child:
     @property
     def seconds(self) -> float:
         return float(self.request["limits"]["seconds"])
+
+    def innermost(self) -> int:
+        """The process that answers: with an own namespace of processes the first child of its init."""
+        pid = self.pid
+        for _ in range(2 if "pid" in self.sandbox.namespaces else 0):
+            with open(f"/proc/{pid}/task/{pid}/children", encoding="ascii") as listed:
+                pid = int(listed.read().split()[0])
+        return pid
 
 
 class Server:
@@ -127,6 +138,7 @@ class Server:
         self._control, self._home = control, home
         self._selector = selectors.DefaultSelector()
         self._children: dict[int, _Child] = {}  # by pidfd
+        self._sandboxes: dict[bool, Sandbox] = {}  # by whether a child uses the GPU
 
     def serve(self) -> None:
         """Serve until the host closes its end of the control channel."""
@@ -149,7 +161,7 @@ class Server:
             return False
         connection = socket.socket(fileno=channels[0])
         request = _read_request(connection)
-        refused = refusal(request)
+        refused = refusal(request) or self._unconfined(request)
         if refused:
             # The fault is not the patch's: host and probe do not fit together.
             _send(connection, {"failure": _failure("machine", "request", refused)})
@@ -160,29 +172,47 @@ class Server:
             _send(connection, {"failure": _failure("machine", "start", f"no child could be started: {error}")})
         return True
 
+    def _sandbox(self, request: Request) -> Sandbox:
+        """What confines the child of a request; found out once, since it takes a trial."""
+        gpu = request.get("profile", {}).get("kind") == "real"
+        if gpu not in self._sandboxes:
+            import torch._inductor.codecache as codecache
+
+            self._sandboxes[gpu] = strongest_sandbox(self._home, codecache._HEADER_DIR, gpu=gpu)
+        return self._sandboxes[gpu]
+
+    def _unconfined(self, request: Request) -> str | None:
+        """Why a request that is to be confined in full is refused."""
+        if not request.get("confined") or not request.get("patch"):
+            return None
+        missing = self._sandbox(request).missing()
+        return f"a patch cannot be confined here: missing {', '.join(missing)}" if missing else None
+
     def _fork(self, connection: socket.socket, request: Request) -> None:
         folder = tempfile.mkdtemp(prefix="child-", dir=self._home)
         made = {name: f"{folder}/{name}" for name in NAMED if name in request}
         if "trace" in made:
             os.mkdir(made["trace"])
-        files = _Files(*(_unnamed_file(folder) for _ in range(3)))
+        files = _Files(*(_unnamed_file(folder) for _ in range(4)))
+        sandbox = self._sandbox(request)
         reading, writing = os.pipe()
         killed_for_memory = _killed_for_memory()
         pid = os.fork()
         if pid == 0:
-            self._become_child({**request, **made}, folder, writing, files)
+            self._become_child({**request, **made}, folder, writing, files, sandbox)
         os.close(writing)
         os.set_blocking(reading, False)
         pidfd = os.pidfd_open(pid)
-        child = _Child(pid, folder, request, connection, files, reading, CpuWaitClock(pid), killed_for_memory)
+        clock = CpuWaitClock(pid)
+        child = _Child(pid, folder, request, connection, files, reading, clock, killed_for_memory, sandbox)
         self._children[pidfd] = child
         self._selector.register(pidfd, selectors.EVENT_READ, self._finish)
         self._selector.register(reading, selectors.EVENT_READ, lambda _: self._read(child))
 
-    def _become_child(self, request: Request, folder: str, writing: int, files: _Files) -> NoReturn:
+    def _become_child(self, request: Request, folder: str, writing: int, files: _Files, sandbox: Sandbox) -> NoReturn:
         from patchgate.probe.serve.child import Ends, answer
 
-        ends = Ends(writing, files.stage, files.trace, files.output)
+        ends = Ends(writing, files.stage, files.trace, files.output, files.ended)
         # It has nothing else of the server's: no channel, and no end of another child's.
         _close_all_but(ends)
         for name, value in request.get("env", {}).items():
@@ -193,18 +223,19 @@ class Server:
         if request.get("fresh"):
             # A device cannot be used in the fork of a process that has looked for one.
             with open(f"{folder}/request.json", "w", encoding="utf-8") as file:
-                json.dump(request, file)
+                json.dump([request, vars(sandbox)], file)
             for end in ends:
                 os.set_inheritable(end, True)
             os.execv(sys.executable, [sys.executable, "-m", answer.__module__, folder, *map(str, ends)])
-        answer(request, folder, ends)
+        answer(request, folder, ends, sandbox)
 
     def _end_late_children(self) -> None:
         for child in self._children.values():
             seconds = child.clock.seconds()
             if not child.is_late and seconds > child.seconds:
                 child.is_late = True
-                _kill(child.pid, signal.SIGUSR1)
+                with contextlib.suppress(OSError):
+                    os.kill(child.innermost(), signal.SIGUSR1)
             if seconds > child.seconds + _TRACEBACK_SECONDS:
                 _kill(child.pid)
 
@@ -239,6 +270,8 @@ class Server:
         self._kill_orphans()
         try:
             reply = _reply(child, status)
+            if "expected" in reply:
+                reply["confinement"] = child.sandbox.report()
         except Exception as error:  # of ours, and no reason to leave the other children alone
             reply = {"failure": _failure("machine", "reply", f"{type(error).__name__}: {error}")}
         finally:
@@ -298,9 +331,9 @@ def _send(connection: socket.socket, reply: dict[str, Any]) -> None:
         connection.sendall(json.dumps(reply).encode() + b"\n")
 
 
-def _kill(pid: int, number: int = signal.SIGKILL) -> None:
+def _kill(pid: int) -> None:
     with contextlib.suppress(ProcessLookupError, PermissionError):
-        os.killpg(pid, number)
+        os.killpg(pid, signal.SIGKILL)
 
 
 def _end_of(file: int, size: int) -> str:
@@ -310,10 +343,11 @@ def _end_of(file: int, size: int) -> str:
 
 def _reply(child: _Child, status: int) -> dict[str, Any]:
     """The child's own reply, or a failure that says how it ended."""
+    own_status = _end_of(child.files.ended, 16)
     reply = _parsed(child) if child.reply else None
     if reply is None:
         late = {"cause": "hung", "signature": "did not end within the time limit"}
-        ended = exit_failure(status)
+        ended = exit_failure(int(own_status) if own_status else status)
         if ended["cause"] == "machine" and _killed_for_memory() > child.killed_for_memory:
             ended["signature"] += ", as the machine had no memory left"
         reply = {"failure": late if child.is_late else ended}

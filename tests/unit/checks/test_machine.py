@@ -1,4 +1,4 @@
-"""Whether an environment counts at all: PG901 to PG904, PG906."""
+"""Whether an environment counts at all: PG901 to PG904, PG906, PG908."""
 
 from __future__ import annotations
 
@@ -6,7 +6,13 @@ from typing import Any
 
 import pytest
 
-from patchgate.checks.machine import judge_broken, judge_environment, judge_sentinel, judge_undeviced
+from patchgate.checks.machine import (
+    judge_broken,
+    judge_environment,
+    judge_sandbox,
+    judge_sentinel,
+    judge_undeviced,
+)
 from patchgate.model.records import Case, Colour, Kind, Verdict
 
 EXPECTED = {"kernels.defined": 1, "loads": [2]}
@@ -58,3 +64,31 @@ def test_what_no_simulation_can_tell_is_a_note_of_the_check_that_asked():
     assert verdict.subject == "mlp_max_autotune.h200"
     ranks = Case(torch="2.11.0", device="cuda", workload="two ranks")
     assert judge_undeviced("parity", ranks, "this machine has 1", "2 GPUs").expected == "2 GPUs"
+
+
+COMPLETE: dict[str, Any] = {"namespaces": ["user", "mount", "pid", "ipc", "net"], "landlock": 7, "reads": True}
+
+
+@pytest.mark.parametrize(
+    ("confinement", "required", "kind", "actual"),
+    [
+        ({}, True, Kind.PASS, "namespaces: user, mount, pid, ipc, net; Landlock 7; reads what it needs"),
+        ({"namespaces": ["mount", "pid", "ipc", "net"]}, True, Kind.PASS, "namespaces: mount, pid, ipc, net; Landlock"),
+        ({"landlock": 0}, False, Kind.NOTE, "; no Landlock; "),
+        ({"landlock": 0}, True, Kind.INFRA, "; no Landlock; "),
+        ({"reads": False}, True, Kind.INFRA, "; reads everything"),
+        ({"namespaces": []}, False, Kind.NOTE, "namespaces: none; "),
+        ({"namespaces": ["user", "mount", "ipc", "net"]}, True, Kind.INFRA, "namespaces: user, mount, ipc, net; "),
+    ],
+)
+def test_what_a_sandbox_lacks_is_a_note_or_where_it_is_required_a_reason_to_judge_nothing(
+    confinement, required, kind, actual
+):
+    answer = {"facts": {}, "confinement": COMPLETE | confinement}
+    (verdict,) = judge_sandbox(Case(torch="2.11.0"), answer, required=required)
+    assert (verdict.code, verdict.kind, verdict.subject) == ("PG908", kind, "sandbox")
+    assert actual in verdict.actual
+
+
+def test_where_no_child_answers_nothing_is_known_of_its_sandbox():
+    assert judge_sandbox(Case(torch="2.11.0"), {"failure": FAILURE}, required=True) == []

@@ -50,7 +50,10 @@ TIMES = {
 }
 # What each question is answered, so that a check goes on to its next one.
 ANSWERS: dict[str, dict[str, Any]] = {
-    "sentinel": {"facts": {}, "expected": {}},
+    "sentinel": {
+        **{"facts": {}, "expected": {}},
+        "confinement": {"namespaces": [], "landlock": 0, "reads": False},
+    },
     "apply": {
         **{"changed": ["torch.a"], "replacements": {"torch.a": [1]}, "holders": {}, "unreachable": []},
         **{"nested": [], "recursive": [], "again": "", "claimed": {}, "defined": [], "effects": [], "stubbed": []},
