@@ -75,6 +75,17 @@ def corpus(session: nox.Session) -> None:
     _run(session, "python", "-m", "benchmarks.corpus", *rows, *arguments)
 
 
+@nox.session(requires=requires(PREMERGE[:1]))
+def attacks(session: nox.Session) -> None:
+    """Patches that attack the gate, three times each: with and without root, Landlock and namespaces."""
+    session.install("-e", ".")
+    corpus = ("python", "-m", "benchmarks.corpus", "fixtures/hostile", *_rows(session, PREMERGE[:1]), *session.posargs)
+    missing = (("root",) if os.getuid() == 0 else (), ("landlock",), ("namespaces",))
+    for without in ((), *filter(None, missing)):
+        for _ in range(3):
+            _run(session, "python", "ci/without.py", *without, "--", *corpus)
+
+
 @nox.session(requires=requires(list(ROWS)))
 def sweep(session: nox.Session) -> None:
     """Every patch on every row, with history: nox -s sweep -- [PATCH ...] [--torch 2.11.0] [--torch nightly]"""

@@ -5,6 +5,7 @@ A new case is a folder, and no code.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,8 @@ _STATIC = {known.code for known in CODES}
 GATE = "gate"
 # What a case may need that `corpus --gpu` has.
 A_GPU = "a GPU"
+# Parts of a sandbox, as `confinement` of a sentinel names them.
+SANDBOX = ("mount", "pid", "ipc", "net", "landlock", "reads")
 SOUND, HOSTILE, FAULT, UNCHANGED = "sound", "hostile", "fault", "unchanged"
 KINDS = (
     SOUND,
@@ -78,6 +81,8 @@ class CorpusCase:
     expected: tuple[Expected, ...] = ()
     needs: str = ""  #: what is missing here to judge it
     others: tuple[str, ...] = ()  #: folders of patches that are applied with it
+    #: Parts of the sandbox that stop a hostile patch, one of which is enough: namespaces, "landlock", "reads".
+    stopped_by: tuple[str, ...] = ()
     seconds: float = 60.0  #: time limit of a question to the probe
     #: Why it comes out wrong as yet: it is scored as it comes out, and fails no run.
     known: str = ""
@@ -95,6 +100,12 @@ def load_cases(folders: list[Path]) -> list[CorpusCase]:
 def with_gpu(case: CorpusCase) -> CorpusCase:
     """The case on a machine that has a GPU: when it needs nothing else it can be judged."""
     return replace(case, needs="") if case.needs == A_GPU else case
+
+
+def with_sandbox(case: CorpusCase, parts: Collection[str]) -> CorpusCase:
+    """The case on a machine whose sandbox has only these parts: what none of them stops is not judged."""
+    missing = case.stopped_by and not set(case.stopped_by) & set(parts)
+    return replace(case, needs=f"a sandbox with {' or '.join(case.stopped_by)}") if missing else case
 
 
 def load_case(folder: Path) -> CorpusCase:
@@ -168,6 +179,7 @@ declare_keys(
     cells=Key(read=list_of(_read_cell)),
     expected=Key(name="expect", example=_FORM),
     others=Key(name="with"),
+    stopped_by=Key(read=list_of(one_of(SANDBOX, "part of a sandbox")), example='stopped_by = ["pid", "landlock"]'),
 )
 declare_keys(
     Expected,

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import click
 
-from benchmarks.corpus.cases import load_cases, with_gpu
+from benchmarks.corpus.cases import load_cases, with_gpu, with_sandbox
 from benchmarks.corpus.integrity import Integrity
 from benchmarks.corpus.render import as_markdown, as_text, line_of_score
 from benchmarks.corpus.session import judge_cases, open_session, started_servers
@@ -53,10 +53,14 @@ def corpus(
     pythons = rows_of(rows)
     started, integrity = time.monotonic(), Integrity(pythons)
     with started_servers(pythons) as settings:
-        faults = open_session(settings).sentinel_faults()
+        session = open_session(settings)
+        faults = session.sentinel_faults()
         if faults:
             click.echo("nothing is believed where the sentinel does not count:\n" + "\n".join(faults), err=True)
             raise SystemExit(4)
+        parts = session.sandbox_parts()
+        click.echo(f"a patch is confined by: {', '.join(sorted(parts)) or 'nothing'}")
+        cases = [with_sandbox(case, parts) for case in cases]
         scores = judge_cases(settings, cases, workers=workers, done=lambda score: click.echo(line_of_score(score)))
     click.echo(as_text(scores, list(pythons), time.monotonic() - started, name))
     if write:

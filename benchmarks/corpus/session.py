@@ -56,6 +56,14 @@ class CorpusSession:
                     faults.append(f"{torch} {device}: {verdict.actual}")
         return faults
 
+    def sandbox_parts(self) -> set[str]:
+        """What confines a patch here, on every torch."""
+        answers = [self.runner.ask(torch, "sentinel", profile=load_profile("cpu")) for torch in self.rows]
+        parts = []
+        for own in (answer["confinement"] for answer in answers):
+            parts.append({*own["namespaces"], *(name for name in ("landlock", "reads") if own[name])})
+        return set.intersection(*parts)
+
     def judge(self, case: CorpusCase) -> CaseResult:
         """The verdicts of one case on every torch; none where something that it needs is missing here."""
         if case.needs:

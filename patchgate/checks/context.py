@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import os
-import shutil
 from collections import defaultdict
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
@@ -21,7 +18,7 @@ from patchgate.model.records import Case, Observation, Patch, Workload
 from patchgate.model.serialization import Answer
 from patchgate.runner.cache import Cache
 from patchgate.runner.client import Runner, request_for
-from patchgate.runner.identity import answer_key
+from patchgate.runner.identity import answer_key, is_foreign, patch_digest
 from patchgate.runner.run import Run
 
 # A patch is imported on a simulated GPU, so that none is needed and none is touched.
@@ -141,14 +138,16 @@ class CheckContext:
     def ask_building(self, torch: str, question: str, device: str, *, patch: Patch | None, **more: Any) -> Answer:
         """As `ask_once`, where the probe builds C++: it is found again by its own source text.
 
-        The patched side has a folder of its own, so that nothing a patch leaves there is ever run unpatched. It starts
-        with copies of what was built unpatched: kernels of the same source are built once.
+        The patched side has a folder of its own, so that nothing a patch leaves there is ever run unpatched. The child
+        starts with copies of what was built unpatched: kernels of the same source are built once.
         """
-        asked = partial(self.ask_once, torch, question, device, patch=patch, **more)
-        side = hashlib.sha256(patch.source.encode()).hexdigest()[:16] if patch else "unpatched"
         folder = Path(self.run.binaries or Path(self.run.folder).parent / "cpp").resolve() / torch
-        if patch:
-            _copy_missing_libraries(folder / "unpatched", folder / side)
+        workload: Workload | None = more.get("workload")
+        side = "unpatched"
+        if patch or (workload and is_foreign(workload.path)):  # a workload of the patch's is the patch
+            side = f"{patch_digest(self.patch)}-{'patched' if patch else 'unpatched'}"
+            more["libraries"] = str(folder / "unpatched")
+        asked = partial(self.ask_once, torch, question, device, patch=patch, **more)
         answer = asked(env={"TORCHINDUCTOR_CACHE_DIR": str(folder / side)})
         if ".so: " in answer.get("failure", {}).get("signature", ""):
             # A process that was killed while it linked has left half a library there, which is nobody's fault now.
@@ -223,13 +222,3 @@ class CheckContext:
         if symptom:
             pairs.append((symptom.workload, symptom.device))
         return [Case(torch=torch, device=device, workload=name, patch=self.patch.id) for name, device in pairs]
-
-
-def _copy_missing_libraries(source: Path, target: Path) -> None:
-    """Copy each library below `source` to the same place below `target`, where there is none."""
-    for library in source.rglob("*.so"):
-        place = target / library.relative_to(source)
-        if not place.exists():
-            place.parent.mkdir(parents=True, exist_ok=True)
-            with TemporaryDirectory(dir=place.parent) as made:
-                os.replace(shutil.copyfile(library, Path(made, place.name)), place)

@@ -149,7 +149,8 @@ def _look(context: CheckContext, at: Instance, seed: int) -> Answer:
         compiles=_TUNING if "autotune" in workload.mode else 1,
         size=at.size,
         built=str(shared / "triton" / torch / patch_digest(patch)),
-        tuned=str(shared / "tuned" / torch / str(seed)),
+        # Of this patch alone: what it leaves there must not be what another one is timed with.
+        tuned=str(shared / "tuned" / torch / patch_digest(patch) / str(seed)),
         rounds=ROUNDS,
         for_seconds=SECONDS,
         seed=seed,

@@ -47,6 +47,7 @@ class Question(_Question, total=False):
     """What every request may carry."""
 
     env: dict[str, str | None]  #: Environment variables of the child; None removes one.
+    libraries: str  #: A folder with compiled C++; the child starts with copies of it in its own.
     import_path: list[str]  #: Folders of the project to import from.
     foreign: bool  #: Its workload comes with a patch or a project, and is trusted as little.
     confined: bool  #: To be refused where a child that runs a patch cannot be confined in full.

@@ -101,7 +101,9 @@ def answer_key(request: Mapping[str, Any], identity: str) -> str | None:
         return None
     cpu = sorted({line for line in text.splitlines() if line.startswith(("model name", "flags"))})
     workload = [_file(Path(request["workload_path"]))] if "workload_path" in request else []
-    asked = {name: value for name, value in request.items() if name not in ("env", "outputs", "workload_path")}
+    asked = {
+        name: value for name, value in request.items() if name not in ("env", "libraries", "outputs", "workload_path")
+    }
     return _digest([asked, identity, files_digest(PACKAGE / "probe"), cpu, workload])
 
 

@@ -9,17 +9,16 @@ import signal
 import stat
 import subprocess
 
+from patchgate.probe.process.sandbox import largest_file
 from patchgate.probe.protocol import Request
 
-# Of what a child may hand over besides its reply.
-_MADE_BYTES = 512 << 20
 #: Keys of a request that name them: outputs, and a folder with a trace for tlparse.
 NAMED = ("outputs", "trace")
 
 
 def hand_over(folder: str, request: Request) -> str | None:
     """Copy the files that a child made to where the host wants them; why not, where they are none."""
-    left = _MADE_BYTES
+    allowed = left = largest_file(request["limits"])
     for name in NAMED:
         made, wanted = f"{folder}/{name}", request.get(name)
         if not wanted:
@@ -36,7 +35,7 @@ def hand_over(folder: str, request: Request) -> str | None:
                 status = os.fstat(file.fileno())
                 left -= status.st_size
                 if not stat.S_ISREG(status.st_mode) or left < 0:
-                    return f"`{name}` is no file of at most {_MADE_BYTES >> 20} MiB"
+                    return f"`{name}` is no file of at most {allowed >> 20} MiB"
                 os.makedirs(os.path.dirname(target), exist_ok=True)
                 with open(target, "wb") as copy:
                     shutil.copyfileobj(file, copy)

@@ -94,9 +94,10 @@ def change_root(base: str, writable: Iterable[str], readable: Iterable[str], lev
     _mount(b"none", base, b"tmpfs", _NOSUID_NODEV, "mode=755")
     if held[0][0] == "/":  # all may be read, but for what is shared and for devices
         _bind(held.pop(0)[1], f"{base}/")
-    for place in ("/dev", *SHARED):
+    # Only its owner may have made what is opened for writing in a folder that is shared.
+    for place, mode in (("/dev", "755"), *((place, "1777") for place in SHARED)):
         os.makedirs(base + place, exist_ok=True)
-        _mount(b"none", base + place, b"tmpfs", _NOSUID_NODEV, f"mode=1777,size={_SHARED_BYTES}")
+        _mount(b"none", base + place, b"tmpfs", _NOSUID_NODEV, f"mode={mode},size={_SHARED_BYTES}")
     for name, target in (("fd", ""), ("stdin", "/0"), ("stdout", "/1"), ("stderr", "/2")):
         os.symlink(f"/proc/self/fd{target}", f"{base}/dev/{name}")
     for link, target in links.items():

@@ -23,8 +23,9 @@ from patchgate.probe.patch.module_name import place_in_package
 from patchgate.probe.process.namespaces import LEVELS, SHARED, change_root, enter, without_inner
 from patchgate.probe.protocol import Confinement, Limits, Request
 
-# Bytes of the largest file that a child may write: what a patch prints goes to a file.
-_FILE_BYTES = 512 << 20
+# Bytes of the largest file that a child may write, and of that on a real device, where inputs are larger: what a patch
+# prints goes to a file.
+_FILE_BYTES, _DEVICE_FILE_BYTES = 512 << 20, 8 << 30
 #: Environment variables that name the caches of torch and of Triton.
 CACHES = ("TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR")
 # System calls, flags and access rights of linux/landlock.h and linux/prctl.h.
@@ -110,6 +111,10 @@ def strongest_sandbox(home: str, headers: str, *, gpu: bool) -> Sandbox:
     return free
 
 
+def can_be_entered(sandbox: Sandbox, home: str) -> bool:
+    return _tried(sandbox, home, lambda: True)
+
+
 def _tried(sandbox: Sandbox, home: str, works: Callable[[], bool]) -> bool:
     """Whether something works in a child in this sandbox."""
     folder = tempfile.mkdtemp(prefix="trial-", dir=home)
@@ -188,10 +193,15 @@ def _call(number: int, *arguments: object) -> int:
     return int(call(ctypes.c_long(number), *arguments))
 
 
+def largest_file(limits: Limits) -> int:
+    """Bytes of the largest file that a child may leave; memory is not limited on a real device alone."""
+    return _FILE_BYTES if limits["bytes"] else _DEVICE_FILE_BYTES
+
+
 def limit_resources(limits: Limits) -> None:
     """What a child may use: no core dump, files of a bounded size, private memory on top of the server's."""
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    resource.setrlimit(resource.RLIMIT_FSIZE, (_FILE_BYTES, _FILE_BYTES))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (largest_file(limits),) * 2)
     if limits["bytes"]:
         # Private memory that this process may add to what it inherited from the server.
         allowed = _private_bytes() + limits["bytes"]

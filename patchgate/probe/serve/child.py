@@ -9,8 +9,11 @@ import ctypes
 import faulthandler
 import json
 import os
+import shutil
 import signal
 import sys
+import tempfile
+from pathlib import Path
 from typing import NamedTuple, NoReturn
 
 from patchgate.probe.process.namespaces import enter
@@ -55,6 +58,8 @@ def answer(request: Request, folder: str, ends: Ends, sandbox: Sandbox) -> NoRet
 
         from patchgate.probe.serve.answers import handler_of
 
+        if "libraries" in request:
+            copy_missing_libraries(Path(request["libraries"]), Path(os.environ["TORCHINDUCTOR_CACHE_DIR"]))
         if not is_trusted(request):
             codecache._HEADER_LOCK_DIR = f"{folder}/locks"
         # Last, so that no module of the project stands in for one of Python's; and not in the unconfined server.
@@ -64,6 +69,19 @@ def answer(request: Request, folder: str, ends: Ends, sandbox: Sandbox) -> NoRet
     except BaseException as error:  # the patch may raise anything, SystemExit included
         reply = {"failure": exception_failure(error, request.get("patch"))}
     write_reply(reply, ends.reply)
+
+
+def copy_missing_libraries(source: Path, target: Path) -> None:
+    """Copy each library below `source` to the same place below `target`, where there is none.
+
+    Here and not in the host: a patch may have left links in `target`, and here they lead nowhere.
+    """
+    for library in source.rglob("*.so"):
+        place = target / library.relative_to(source)
+        if not place.exists():
+            place.parent.mkdir(parents=True, exist_ok=True)
+            with tempfile.TemporaryDirectory(dir=place.parent) as made:
+                os.replace(shutil.copyfile(library, Path(made, place.name)), place)
 
 
 def _detach(ends: Ends) -> None:

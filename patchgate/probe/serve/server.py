@@ -24,7 +24,7 @@ from patchgate.probe.process.cpu_wait_clock import CpuWaitClock
 from patchgate.probe.process.handover import NAMED, hand_over, kill_children, remove_folder
 from patchgate.probe.process.reply import exit_failure, line_in_patch
 from patchgate.probe.process.reply_schema import REPLY_BYTES, reply_fault
-from patchgate.probe.process.sandbox import Sandbox, strongest_sandbox
+from patchgate.probe.process.sandbox import Sandbox, can_be_entered, strongest_sandbox
 from patchgate.probe.protocol import Failure, Request, refusal
 
 # Bytes of a child's output that a failure shows.
@@ -268,6 +268,7 @@ class Server:
         _kill(child.pid)  # whatever the patch has started in the child's group
         _, status = os.waitpid(child.pid, 0)
         self._kill_orphans()
+        is_its_word = bool(child.reply)
         try:
             reply = _reply(child, status)
             if "expected" in reply:
@@ -278,12 +279,18 @@ class Server:
             for file in vars(child.files).values():
                 os.close(file)
             remove_folder(child.folder)
-        if reply.get("failure", {}).get("cause") == "machine" and _says_full(reply["failure"]):
-            # Only once its own files are gone does it show whose fault that is.
-            usage = os.statvfs(self._home)
-            if usage.f_bavail * usage.f_frsize > _FREE_BYTES and usage.f_favail != 0:
-                reply["failure"]["cause"] = "raised"
+        if is_its_word and reply.get("failure", {}).get("cause") == "machine" and not self._is_unfit(child.sandbox):
+            reply["failure"]["cause"] = "raised"
         _send(child.connection, reply)
+
+    def _is_unfit(self, sandbox: Sandbox) -> bool:
+        """Whether the machine has failed, as a child says: the disk is full, or there is no sandbox any more.
+
+        Asked once the child's own files are gone, since only then does it show whose fault it is.
+        """
+        usage = os.statvfs(self._home)
+        is_full = usage.f_bavail * usage.f_frsize <= _FREE_BYTES or (usage.f_files > 0 and usage.f_favail == 0)
+        return is_full or not can_be_entered(sandbox, self._home)
 
     def _kill_orphans(self) -> None:
         """End what a patch has detached from its group: it becomes this process's child (see `main`)."""
@@ -313,10 +320,6 @@ def _killed_for_memory() -> int:
 
 def _failure(cause: str, stage: str, signature: str, detail: str = "") -> Failure:
     return {"cause": cause, "stage": stage, "signature": signature, "detail": detail, "where": None, "raised_at": None}
-
-
-def _says_full(failure: Failure) -> bool:
-    return not failure["signature"].startswith("killed by")
 
 
 def _read_request(connection: socket.socket) -> Any:

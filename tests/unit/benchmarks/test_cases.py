@@ -1,8 +1,10 @@
 """A case of the corpus is a folder: what its corpus.toml may say, and how it is refused."""
 
+from dataclasses import replace
+
 import pytest
 
-from benchmarks.corpus.cases import load_case, load_cases, with_gpu
+from benchmarks.corpus.cases import load_case, load_cases, with_gpu, with_sandbox
 from patchgate.model.errors import UsageError
 from patchgate.model.paths import CORPUS
 
@@ -61,3 +63,10 @@ def test_a_machine_with_a_gpu_judges_what_needs_nothing_else(folder):
 
 def test_every_case_of_the_checkout_holds_together():
     assert load_cases(list(CORPUS))
+
+
+def test_an_attack_that_this_sandbox_does_not_stop_is_not_judged():
+    (case,) = (case for case in load_cases(list(CORPUS)) if case.id == "reads-other-memory")
+    assert (with_sandbox(case, {"pid"}).needs, with_sandbox(case, {"landlock", "reads"}).needs) == ("", "")
+    assert with_sandbox(case, {"ipc"}).needs == "a sandbox with pid or landlock"
+    assert with_sandbox(replace(case, stopped_by=()), set()).needs == ""

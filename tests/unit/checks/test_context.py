@@ -20,6 +20,7 @@ from patchgate.checks.instances import verdicts_of
 from patchgate.checks.machine import preconditions
 from patchgate.checks.parity import outputs_of
 from patchgate.checks.registry import Instance, NothingToJudge, all_checks, catalogue
+from patchgate.model import paths
 from patchgate.model.errors import UsageError
 from patchgate.model.records import Case, Claims, Observation, Patch, Workload
 from patchgate.runner.run import Run
@@ -28,6 +29,8 @@ COUNTS = {"facts": {"kernels.defined": 1}, "expected": {"kernels.defined": 1}}
 DOES_NOT = {"facts": {"kernels.defined": 0}, "expected": {"kernels.defined": 1}}
 CASE = Case(torch="2.11.0", device="h200", workload="stack", patch="mine")
 ON_CPU = replace(CASE, device="cpu")
+OWN = Workload(name="pointwise", path=str(paths.WORKLOADS / "pointwise.py"), dtype="float32")
+FOREIGN = Workload(name="theirs", path="workloads/theirs.py", dtype="float32")
 WORKLOADS = {"stack": Workload(name="stack", path="stack.py", dtype="bfloat16", dynamic=True)}
 
 
@@ -125,17 +128,23 @@ def test_both_sides_of_a_workload_are_observed(made):
     }
 
 
-def test_a_patched_side_starts_with_copies_of_what_was_built_unpatched(made: Make, tmp_path: Path) -> None:
+def test_a_patched_side_starts_with_what_was_built_unpatched_in_a_folder_of_its_own(made: Make) -> None:
     context, asked = made()
-    built = Path(context.run.folder).parent / "cpp" / "2.11.0" / "unpatched" / "ab" / "kernel.so"
-    built.parent.mkdir(parents=True)
-    built.write_bytes(b"built")
-    context.ask_building("2.11.0", "run", "cpu", patch=context.patch)
-    copy = Path(asked[-1].env["TORCHINDUCTOR_CACHE_DIR"]) / "ab" / "kernel.so"
-    assert (copy.read_bytes(), copy.samefile(built)) == (b"built", False)
-    copy.write_bytes(b"the patch's own")
-    context.ask_building("2.11.0", "run", "cpu", patch=context.patch)
-    assert (copy.read_bytes(), built.read_bytes()) == (b"the patch's own", b"built")
+    for patch in (None, context.patch):
+        context.ask_building("2.11.0", "run", "cpu", patch=patch, workload=OWN)
+    unpatched, patched = asked
+    assert patched.libraries == unpatched.env["TORCHINDUCTOR_CACHE_DIR"]
+    assert not hasattr(unpatched, "libraries")
+    assert Path(patched.env["TORCHINDUCTOR_CACHE_DIR"]).parent == Path(patched.libraries).parent
+
+
+def test_a_workload_that_comes_with_a_patch_shares_no_folder_with_the_unpatched_side(made: Make) -> None:
+    context, asked = made()
+    for patch, workload in ((None, OWN), (None, FOREIGN), (context.patch, FOREIGN)):
+        context.ask_building("2.11.0", "run", "cpu", patch=patch, workload=workload)
+    caches = [question.env["TORCHINDUCTOR_CACHE_DIR"] for question in asked]
+    assert len(set(caches)) == 3
+    assert [question.libraries for question in asked[1:]] == [caches[0]] * 2
 
 
 NOTHING: dict[str, Any] = {"changed": [], "defined": [], "effects": [], "doubt": ""}

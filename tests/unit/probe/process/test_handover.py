@@ -11,6 +11,8 @@ import pytest
 from patchgate.probe.process import handover
 from patchgate.probe.process.handover import hand_over, kill_children, remove_folder
 
+LIMITS = {"limits": {"seconds": 5, "bytes": 1000}}
+
 
 @pytest.fixture
 def child(tmp_path: Path) -> Path:
@@ -20,7 +22,7 @@ def child(tmp_path: Path) -> Path:
 
 def test_outputs_are_copied_to_where_the_host_wants_them(child, tmp_path):
     (child / "outputs").write_bytes(b"tensors")
-    assert hand_over(str(child), {"outputs": str(tmp_path / "unpatched")}) is None
+    assert hand_over(str(child), {"outputs": str(tmp_path / "unpatched"), **LIMITS}) is None
     (child / "outputs").write_bytes(b"forged")
     assert (tmp_path / "unpatched").read_bytes() == b"tensors"
 
@@ -28,7 +30,7 @@ def test_outputs_are_copied_to_where_the_host_wants_them(child, tmp_path):
 def test_a_trace_is_copied_with_its_folders(child, tmp_path):
     (child / "trace" / "deep").mkdir(parents=True)
     (child / "trace" / "deep" / "log").write_text("x")
-    assert hand_over(str(child), {"trace": str(tmp_path / "trace")}) is None
+    assert hand_over(str(child), {"trace": str(tmp_path / "trace"), **LIMITS}) is None
     assert (tmp_path / "trace" / "deep" / "log").read_text() == "x"
 
 
@@ -39,19 +41,21 @@ def link_to_a_secret(path: Path) -> None:
 @pytest.mark.parametrize("make", [link_to_a_secret, os.mkfifo, os.mkdir])
 def test_what_is_no_file_is_not_copied(child, tmp_path, make):
     make(child / "outputs")
-    assert "`outputs`" in (hand_over(str(child), {"outputs": str(tmp_path / "wanted")}) or "")
+    assert "`outputs`" in (hand_over(str(child), {"outputs": str(tmp_path / "wanted"), **LIMITS}) or "")
     assert not (tmp_path / "wanted").exists()
 
 
 def test_no_more_than_so_much_is_copied(child, tmp_path, monkeypatch):
-    monkeypatch.setattr(handover, "_MADE_BYTES", 4)
+    monkeypatch.setattr(handover, "largest_file", lambda limits: 4)
     (child / "outputs").write_bytes(b"tensors")
-    assert "`outputs` is no file of at most" in (hand_over(str(child), {"outputs": str(tmp_path / "wanted")}) or "")
+    assert "`outputs` is no file of at most" in (
+        hand_over(str(child), {"outputs": str(tmp_path / "wanted"), **LIMITS}) or ""
+    )
 
 
 def test_an_answer_without_outputs_has_none(child, tmp_path):
-    assert hand_over(str(child), {"outputs": str(tmp_path / "wanted")}) is None
-    assert hand_over(str(child), {"do": "observe"}) is None
+    assert hand_over(str(child), {"outputs": str(tmp_path / "wanted"), **LIMITS}) is None
+    assert hand_over(str(child), {"do": "observe", **LIMITS}) is None
 
 
 def test_a_folder_that_is_too_deep_is_removed(child):
