@@ -127,14 +127,13 @@ def _tried(sandbox: Sandbox, home: str, works: Callable[[], bool]) -> bool:
                 os.dup2(null, descriptor)
             _libc().prctl(_PR_SET_PDEATHSIG, _SIGKILL)
             enter(sandbox.namespaces, None)
-            os.mkdir(f"{folder}/root")
-            sandbox.confine(f"{folder}/root", [folder], [], tcp=True)
+            os.makedirs(f"{home}/root", exist_ok=True)
+            sandbox.confine(f"{home}/root", [folder], [], tcp=True)
             os.environ["TMPDIR"] = folder
             ended = 0 if works() else 1
         os._exit(ended)
     status = os.waitpid(pid, 0)[1]
     with contextlib.suppress(OSError):
-        os.rmdir(f"{folder}/root")
         os.rmdir(folder)
     return status == 0
 
@@ -223,7 +222,7 @@ def confine_child(request: Request, folder: str, sandbox: Sandbox) -> None:
     writable = [folder, *(os.environ[name] for name in CACHES)]
     writable += [request[name] for name in ("built", "tuned") if request.get(name)]
     writable += [sandbox.headers] if is_trusted(request) else []
-    base = f"{folder}/root"
+    base = f"{os.path.dirname(folder)}/root"  # one for all children: what each mounts there no other sees
     for path in (base, os.environ["TMPDIR"], os.environ["HOME"], sandbox.headers, *writable):
         os.makedirs(path, exist_ok=True)
     sandbox.confine(base, writable, [sandbox.headers, *readable], tcp=request["do"] == "ranks")

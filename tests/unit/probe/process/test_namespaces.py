@@ -20,10 +20,10 @@ import ctypes, json, os, signal, socket, sys
 from patchgate.probe.process import namespaces, sandbox
 
 own, readable, ended = sys.argv[1:4]
-strongest = sandbox.strongest_sandbox(own, own, gpu=False)
+home = os.path.dirname(own)
+strongest = sandbox.strongest_sandbox(home, own, gpu=False)
 namespaces.enter(strongest.namespaces, int(ended))
-os.mkdir(f"{own}/root")
-strongest.confine(f"{own}/root", [own], [readable], tcp=True)
+strongest.confine(f"{home}/root", [own], [readable], tcp=True)
 
 def tried(what, *arguments):
     try:
