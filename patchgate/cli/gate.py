@@ -116,9 +116,7 @@ def gate(
     """
     project, loaded = _load_patches(patches)
     devices, others = _known_devices(project, list(loaded), devices, workloads), tuple(map(_installable, others))
-    made = not (rows or problems)
-    # Asked last: it starts interpreters.
-    environments, missing = _made(project, torches) if made else (rows_of(rows), problems_of(problems))
+    environments, missing = (rows_of(rows), problems_of(problems)) if rows or problems else _made(project, torches)
     runs = [
         Run(
             folder=str((Path(folder) / (patch.id if len(loaded) > 1 else ".")).resolve()),
@@ -135,7 +133,7 @@ def gate(
             limits=Limits(seconds=time_limit, bytes=memory_limit << 20),
             shared_cache=str(_KEPT.resolve() / "unpatched"),
             binaries=str(_KEPT.resolve() / "cpp"),
-            by_release=is_through_nox() or made,
+            by_release=is_through_nox() or not (rows or problems),
         )
         for path, patch in loaded.items()
     ]
@@ -161,6 +159,7 @@ def _judge_all(runs: Sequence[Run], workers: int, *, cells: bool, form: str) -> 
 
 
 def _made(project: Project, torches: tuple[str, ...]) -> tuple[dict[str, str], dict[str, str]]:
+    """What `environments_of` gives; asked last, since it starts interpreters."""
     return environments_of(torches or default_releases(project), project)
 
 

@@ -204,17 +204,9 @@ class Observed(ShapeFacts, total=False):
     launches: list[tuple[int, int, str]]  #: Of each kernel: bytes moved, operations of a matrix product, its dtype.
 
 
-class Confinement(TypedDict):
-    """What keeps a child from the rest of the machine."""
-
-    namespaces: list[str]  #: Those of its own: user, mount, pid, ipc, net.
-    landlock: int  #: The kernel's version of Landlock; 0 for none.
-    reads: bool  #: Whether it reads only what torch and the patch need.
-
-
 class Sentinel(Observed):
     expected: Facts  #: What its facts are where counters count.
-    confinement: Confinement  #: Filled in by the server.
+    confinement: dict[str, Any]  #: `Sandbox.report` of what confined the child; filled in by the server.
 
 
 class FailingStage(TypedDict):

@@ -18,10 +18,11 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from patchgate.probe.patch.module_name import place_in_package
 from patchgate.probe.process.namespaces import LEVELS, SHARED, change_root, enter, without_inner
-from patchgate.probe.protocol import Confinement, Limits, Request
+from patchgate.probe.protocol import Limits, Request
 
 # Bytes of the largest file that a child may write, and of that on a real device, where inputs are larger: what a patch
 # prints goes to a file.
@@ -72,7 +73,7 @@ class Sandbox:
     headers: str = ""  #: folder of precompiled C++ headers, shared by all cache folders of a machine
     devices: tuple[str, ...] = _DEVICES  #: device nodes that a child may use
 
-    def report(self) -> Confinement:
+    def report(self) -> dict[str, Any]:
         return {"namespaces": list(self.namespaces), "landlock": self.landlock, "reads": self.reads}
 
     def missing(self) -> list[str]:

@@ -41,8 +41,7 @@ def _sentinel(request: protocol.Patched, stage: Stage) -> protocol.Sentinel:
     """The facts of the sentinel, a graph whose facts are known, and what they must be."""
     workload = {"workload": "sentinel", "workload_path": "", "dtype": "float32", "dynamic": False}
     observed = observe.observe(cast(protocol.Observe, {**request, **workload}), stage)
-    nothing: protocol.Confinement = {"namespaces": [], "landlock": 0, "reads": False}
-    return {**observed, "expected": sentinel.expected_facts(request["profile"]), "confinement": nothing}
+    return {**observed, "expected": sentinel.expected_facts(request["profile"]), "confinement": {}}
 
 
 def _compile_cached(request: protocol.CompileCached, stage: Stage) -> protocol.Cached:
