@@ -41,6 +41,8 @@ def _cases(check: Check, context: CheckContext, torch: str) -> Iterator[Case]:
     if check.cases:
         yield from check.cases(context.patch, torch)
         return
+    if check.workload and context.run.workloads and check.workload not in context.run.workloads:
+        return
     for device in check.devices(context.run) if "device" in check.axes else [""]:
         for workload in context.chosen_workloads(check.workloads) if "workload" in check.axes else [check.workload]:
             yield Case(torch=torch, device=device, workload=workload, patch=context.patch.id)

@@ -37,6 +37,8 @@ class Expected:
 
 
 SERVING = [
+    "torch._inductor.codegen.cpp.CppVecKernel._engine_patched",
+    "torch._inductor.codegen.cpp.CppVecKernel.indirect_assert",
     "torch._inductor.graph.FALLBACK_ALLOW_LIST",
     REALIZE,
     "torch._inductor.ir.StorageBox._engine_patched",
@@ -90,6 +92,14 @@ def test_a_projects_patch_is_judged_where_it_lies(torch: str, runner: Runner, fi
     verdicts = [*judge_effects(case, patch, answer, ""), *judge_api(case, patch, surface, "")]
     red = {verdict.code for verdict in verdicts if verdict.colour is Colour.RED}
     assert expected.red <= red <= expected.red | expected.perhaps, verdicts
+
+
+@pytest.mark.parametrize("file", ["serving/engine/env_override.py", TUNING])
+def test_what_a_patch_does_once_a_module_is_there_it_does_in_a_new_interpreter_too(
+    torch: str, runner: Runner, file: str
+) -> None:
+    answer = applied(runner, torch, file, "new interpreter", names=EXPECTED[file].changed, variables=[])
+    assert answer["missing"] == []
 
 
 @pytest.mark.parametrize(

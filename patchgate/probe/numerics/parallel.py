@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import copy
 import os
+import tempfile
 from typing import Any
 
 import torch
@@ -52,8 +53,8 @@ class _Stack(torch.nn.Module):
 
 def run(request: Request, stage: Stage) -> dict[str, Any] | None:
     """Write what both ranks give in both forms to the file `outputs`; the failure when a rank could not, or None."""
-    folder = f"{request['outputs']}.ranks"
-    os.makedirs(folder)
+    # A name of its own: a try that was killed has left its folder.
+    folder = tempfile.mkdtemp(prefix="ranks-", dir=os.path.dirname(request["outputs"]))
     failure = in_ranks(lambda rank: _one_rank(rank, folder, request, stage), folder, request.get("patch"))
     if failure:
         return failure

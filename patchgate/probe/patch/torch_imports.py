@@ -1,13 +1,14 @@
 """Keeps apart what a patch changes and what torch's own modules bring along when the patch is the first to import them.
 
 A module is looked at when its own code has run and before the patch goes on; what that code registered elsewhere is
-looked at too.
+looked at too. A patch may wait for a module with a finder of its own, and change it before the import has ended.
 """
 
 from __future__ import annotations
 
 import contextlib
 import importlib.machinery
+import inspect
 import sys
 import types
 from collections.abc import Iterator, Sequence
@@ -34,6 +35,7 @@ class _Finder(MetaPathFinder):
     def __init__(self, before: Snapshot) -> None:
         self._before = before
         self._depth = 0
+        self._waited_for: Snapshot = {}  # modules whose import somebody changes, as their own code left them
 
     def find_spec(
         self, name: str, path: Sequence[str] | None, target: types.ModuleType | None = None
@@ -43,10 +45,10 @@ class _Finder(MetaPathFinder):
         others = (finder for finder in sys.meta_path[sys.meta_path.index(self) + 1 :] if hasattr(finder, "find_spec"))
         spec = next((spec for finder in others if (spec := finder.find_spec(name, path, target))), None)
         if spec is not None and isinstance(spec.loader, importlib.machinery.SourceFileLoader):
-            self._watch(spec.loader)
+            self._watch(spec.loader, is_waited_for=not _is_asked_by_an_import())
         return spec
 
-    def _watch(self, loader: Loader) -> None:
+    def _watch(self, loader: Loader, is_waited_for: bool) -> None:
         run = loader.exec_module
 
         def exec_module(module: types.ModuleType) -> None:
@@ -56,13 +58,34 @@ class _Finder(MetaPathFinder):
             self._depth += 1
             try:
                 run(module)
+                if is_waited_for and outermost is None:
+                    self._waited_for |= _owned_by(module.__name__, take_snapshot())
             finally:
                 self._depth -= 1
                 if outermost is not None:
                     _add_changes(self._before, outermost, take_snapshot())
+                    self._before.update(self._waited_for)
+                    self._waited_for.clear()
 
         # On the loader itself: tools that read sources ask the loader what it is.
         vars(loader)["exec_module"] = exec_module
+
+
+def _is_asked_by_an_import() -> bool:
+    """Whether the interpreter looks for a module to import it; otherwise the patch does, who may then wrap the loader."""
+    frame = inspect.currentframe()
+    for _ in range(3):  # this function, `find_spec`, and the interpreter's own `_find_spec`
+        frame = frame.f_back if frame else None
+    return frame is not None and frame.f_code.co_name == "_find_and_load_unlocked"
+
+
+def _owned_by(module: str, snapshot: Snapshot) -> Snapshot:
+    """The module and its classes."""
+    return {
+        owner: attributes
+        for owner, attributes in snapshot.items()
+        if owner == module or (owner.rpartition(".")[0] == module and owner not in sys.modules)
+    }
 
 
 def _add_changes(before: Snapshot, old: Snapshot, new: Snapshot) -> None:

@@ -65,6 +65,11 @@ def test_a_run_may_name_its_workloads():
     assert ids("kernels", rows=ONE, devices=("cpu",), workloads=("mlp",)) == ["2.11.0-cpu-mlp"]
 
 
+@pytest.mark.parametrize(("named", "asked"), [((), True), (("mlp",), False), (("mlp", "decoder"), True)])
+def test_a_workload_of_a_checks_own_is_asked_where_no_others_are_named(named, asked):
+    assert bool(ids("tokens", rows=ONE, workloads=named)) is asked
+
+
 def test_a_check_without_more_axes_has_one_instance_a_release():
     assert [at.case for at in instances("version_gate")] == [Case(torch=torch, patch="mine") for torch in TWO]
     assert ids("version_gate") == ["2.11.0", "2.12.1"]
