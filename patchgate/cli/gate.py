@@ -14,6 +14,7 @@ from typing import NoReturn, TextIO
 import click
 
 from patchgate import __version__
+from patchgate.checks.registry import all_checks
 from patchgate.cli.main import show_failure
 from patchgate.cli.options import (
     ABOVE_0,
@@ -308,7 +309,13 @@ def _known_devices(
         load_profile(name, project.profiles)
     for path in patches:
         known = list(workloads_with(path, project))
-        _known(workloads, known, "workload", "--workload")
+        # Some checks bring a workload of their own.
+        _known(
+            workloads,
+            known + [each.workload for each in all_checks().values() if each.workload],
+            "workload",
+            "--workload",
+        )
         _known(project.chosen_workloads, known, "workload", project.where("workloads"))
     return names
 
