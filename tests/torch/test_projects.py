@@ -12,9 +12,12 @@ from patchgate.checks.api import judge_api
 from patchgate.checks.effects import judge_effects
 from patchgate.inputs.devices import load_profile
 from patchgate.inputs.patch import load_patch
+from patchgate.inputs.project import find_project
+from patchgate.inputs.workloads import load_workloads
 from patchgate.model.paths import ROOT
 from patchgate.model.records import Case, Colour
-from patchgate.runner.client import Runner, loading
+from patchgate.model.serialization import failure_of
+from patchgate.runner.client import Runner, loading, request_for
 
 PROJECTS = ROOT / "fixtures" / "projects"
 LATE = "serving/engine/late.py"
@@ -170,3 +173,18 @@ def test_a_handler_in_a_thread_local_is_seen_and_a_call_into_cpp_is_named(
     answer = applied(runner, torch, str(handler))
     assert (answer["changed"], answer["effects"], answer["held"]) == ([], [], [])
     assert answer["calls"] == ["torch.set_float32_matmul_precision"]
+
+
+@pytest.mark.parametrize("patched", [False, True])
+def test_a_project_brings_its_own_device_as_a_profile_that_its_table_names(
+    torch: str, runner: Runner, patched: bool
+) -> None:
+    path = PROJECTS / "accelerator" / "npu_backend" / "patch_modules.py"
+    project = find_project(path)
+    assert project.judged_devices == ("npu", "cpu")
+    profile, workload = load_profile("npu", project.profiles), load_workloads()["pointwise"]
+    answer = runner.ask(torch, "observe", **request_for(workload, profile, load_patch(path) if patched else None))
+    assert failure_of(answer) is None, answer
+    assert "# generated for npu" in answer["code"][0]
+    facts = answer["facts"]
+    assert (facts["kernels.called"], facts["dynamo.graphs"], facts["bytes.total"]) == (1, 1, 3 * 4 * 4096**2)
