@@ -29,7 +29,8 @@ CODES = (
     Code(
         code="PG803",
         title="the replacement was never called",
-        what="No line of the replacement ran in any workload of the suite on this torch.",
+        what="No line of the replacement ran in any workload of the suite on this torch. Grey where `--workload`"
+        " leaves out others, which may call it.",
         why="Either nothing calls it any more, or nothing here shows what it does: both are no proof.",
         fix="Add a workload that reaches it (a file in fixtures/workloads with `build(device, dtype, scale)`;"
         " see CONTRIBUTING.md), or drop the patch.",
@@ -108,7 +109,8 @@ def judge_called(
         actual, place = f"no line of it ran in {len(compiled)} cases", assignment_place(patch, name)
         if narrowed:
             actual += f" of the only workloads of this run (--workload {narrowed}): others may call it"
-        yield say("PG803", Kind.REGRESSED, case, f"of {name}", "called", actual, place)
+        kind = Kind.UNMEASURED if narrowed else Kind.REGRESSED
+        yield say("PG803", kind, case, f"of {name}", "called", actual, place)
     if not replacements:
         yield say("PG806", Kind.NOTE, case, "", "called", "no function of the patch replaces anything here")
     elif not dead:

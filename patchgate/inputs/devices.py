@@ -66,6 +66,11 @@ def load_profile(name: str, own: Mapping[str, str] = _NONE) -> dict[str, Any]:
     return profile
 
 
+def profile_files(name: str, own: Mapping[str, str]) -> list[str]:
+    """The file of one of a project's profiles, and the one that makes its device known."""
+    return [own[name], *filter(None, [load_profile(name, own).get("plugin")])]
+
+
 def profile_of(device: str, *, otherwise: str, own: Mapping[str, str] = _NONE) -> str:
     """The name of the profile of the device that calls itself `device`; `otherwise` where there is none."""
     profiles = {load_profile(name, own).get("name"): name for name in device_names(own)}

@@ -76,8 +76,9 @@ def environment_digest(python: str) -> str:
 def observation_key(
     case: Case, profile: dict[str, Any], workload: Workload, patch: Patch | None, identity: str
 ) -> str | None:
-    """The content key of an observation; None where none covers it: a real device, code that a workload imports."""
-    if profile["kind"] == "real" or not _stands_alone(workload.path):
+    """The content key of an observation; None where none covers it: a real device, code of a project's own."""
+    files = [Path(path) for path in (workload.path, profile.get("plugin")) if path]
+    if profile["kind"] == "real" or not all(map(_stands_alone, files)):
         return None
     return _digest(
         {
@@ -85,7 +86,8 @@ def observation_key(
             "environment": identity,
             "probe": files_digest(PACKAGE / "probe"),
             "profile": profile,
-            "workload": [_file(Path(workload.path)), repr(replace(workload, path=""))],
+            "files": [*map(_file, files)],
+            "workload": repr(replace(workload, path="")),
             "patch": patch_digest(patch) if patch else None,
         }
     )
@@ -93,23 +95,23 @@ def observation_key(
 
 def answer_key(request: Mapping[str, Any], identity: str) -> str | None:
     """The content key of what torch answers unpatched on this CPU; None where no digest covers it."""
-    if "workload_path" in request and not _stands_alone(request["workload_path"]):
+    files = [Path(path) for path in (request.get("workload_path"), request.get("profile", {}).get("plugin")) if path]
+    if not all(map(_stands_alone, files)):
         return None
     try:
         text = Path("/proc/cpuinfo").read_text(encoding="utf-8")
     except OSError:
         return None
     cpu = sorted({line for line in text.splitlines() if line.startswith(("model name", "flags"))})
-    workload = [_file(Path(request["workload_path"]))] if "workload_path" in request else []
     asked = {
         name: value for name, value in request.items() if name not in ("env", "libraries", "outputs", "workload_path")
     }
-    return _digest([asked, identity, files_digest(PACKAGE / "probe"), cpu, workload])
+    return _digest([asked, identity, files_digest(PACKAGE / "probe"), cpu, [*map(_file, files)]])
 
 
-def _stands_alone(workload: str) -> bool:
+def _stands_alone(file: Path) -> bool:
     """Whether the file imports nothing but torch, what comes with Python, and the probe, which the keys cover."""
-    nodes = list(ast.walk(ast.parse(Path(workload).read_bytes())))
+    nodes = list(ast.walk(ast.parse(file.read_bytes())))
     names = {alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names}
     names |= {node.module or "." for node in nodes if isinstance(node, ast.ImportFrom)}
     return {name.partition(".")[0] for name in names} <= {"torch", "triton", "patchgate", *sys.stdlib_module_names}

@@ -6,10 +6,11 @@ import hashlib
 import json
 from pathlib import Path
 
+from patchgate.inputs.devices import profile_files
 from patchgate.inputs.patch import load_patch
 from patchgate.inputs.project import Project
 from patchgate.inputs.workloads import workload_files
-from patchgate.model.paths import DEVICES, GOLDEN, PACKAGE, SUITE, WORKLOADS
+from patchgate.model.paths import DEVICES, GOLDEN, PACKAGE, SUITE, WORKLOADS, display_path
 from patchgate.model.records import Patch
 from patchgate.model.serialization import to_dict
 from patchgate.runner.identity import environment_digest, files_digest, patch_digest
@@ -35,8 +36,13 @@ def input_digests() -> list[str]:
 
 
 def project_files(project: Project) -> dict[str, bytes]:
-    """The files of a project that a verdict depends on, by their path in it: table, golden, workloads and profiles."""
+    """The files of a project that a verdict depends on, by their path in it: table, golden, workloads and devices."""
     golden = project.at(project.golden).glob("*.txt")
     workloads = (file for place in project.own_workloads() for file in workload_files(place))
-    files = {*golden, *workloads, *map(Path, project.profiles.values()), *map(Path, filter(None, [project.table]))}
+    devices = (Path(file) for name in project.profiles for file in profile_files(name, project.profiles))
+    files = {*golden, *workloads, *devices, *map(Path, filter(None, [project.table]))}
+    for path in files:
+        if not path.is_relative_to(project.root):
+            advice = f"move it below {display_path(project.root)}"
+            raise project.fault("devices", "outside of the project", display_path(path), advice)
     return {path.relative_to(project.root).as_posix(): path.read_bytes() for path in sorted(files)}

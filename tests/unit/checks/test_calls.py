@@ -40,6 +40,7 @@ def test_a_replacement_that_never_ran_is_red():
     assert (verdict.code, verdict.colour, verdict.actual) == ("PG803", Colour.RED, "no line of it ran in 2 cases")
     assert (verdict.subject, verdict.where) == ("calls of torch.b.f", "/p/patch.py:8")
     (narrowed,) = judge_called(ALONE, PATCH, APPLIED, Functions(), [ran(1)], "pointwise")
+    assert (narrowed.code, narrowed.colour) == ("PG803", Colour.GREY)
     assert narrowed.actual.endswith("of the only workloads of this run (--workload pointwise): others may call it")
 
 

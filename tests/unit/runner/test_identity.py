@@ -57,6 +57,22 @@ def test_a_workload_that_imports_code_of_its_project_has_no_key(folder, imports,
     assert (answer_key({"do": "run", "workload_path": workload.path}, "here") is not None) is has_key
 
 
+def test_the_file_that_makes_a_device_known_is_part_of_the_keys(folder):
+    plugin, workload = folder / "device.py", load_workloads()["pointwise"]
+    profile = {"name": "npu", "kind": "plugin", "backend": "npu", "plugin": str(plugin)}
+
+    def keys():
+        asked = {"do": "sentinel", "profile": profile}
+        return observation_key(CASE, profile, workload, None, "here"), answer_key(asked, "here")
+
+    plugin.write_text("import torch\n\n\ndef register(): ...\n")
+    first = keys()
+    plugin.write_text("import torch\n\n\ndef register():\n    torch.utils\n")
+    assert not {None, *first} & {*keys()}
+    plugin.write_text("from npu_backend import register\n")  # its code is not read here
+    assert keys() == (None, None)
+
+
 def test_numbers_are_those_of_the_same_question_on_the_same_torch(tmp_path):
     path = tmp_path / "stack.py"
     path.write_text("a")

@@ -2,6 +2,8 @@
 
 import pytest
 
+from patchgate.inputs.project import find_project
+from patchgate.model.errors import UsageError
 from patchgate.model.records import Case, Kind, Observation, Verdict
 from patchgate.runner.environments import Environments
 from patchgate.runner.run import NAME, load_run, save_run, save_verdicts
@@ -106,3 +108,14 @@ def test_the_results_of_a_sweep_are_what_each_job_left(made):
         ("mine", ("2.12.1",), ["PG300"]),
         ("mine", ("2.13.0",), ["PG901"]),
     ]
+
+
+def test_the_files_of_a_project_are_those_of_its_devices_too(folder):
+    (folder / "patchgate.toml").write_text("devices = ['devices/npu.toml']\n")
+    (folder / "devices").mkdir()
+    (folder / "devices" / "npu.toml").write_text('kind = "plugin"\nbackend = "npu"\nplugin = "../device.py"\n')
+    (folder / "device.py").write_text("def register(): ...\n")
+    assert module.project_files(find_project(folder)).keys() == {"patchgate.toml", "devices/npu.toml", "device.py"}
+    (folder / "devices" / "npu.toml").write_text('kind = "plugin"\nbackend = "npu"\nplugin = "../../device.py"\n')
+    with pytest.raises(UsageError, match=r"patchgate.toml:1: outside of the project"):
+        module.project_files(find_project(folder))
