@@ -12,7 +12,7 @@ from patchgate.checks import registry
 from patchgate.checks.cache import compile_cached
 from patchgate.checks.context import SIMULATED, CheckContext, Functions
 from patchgate.checks.holders import assignment_place
-from patchgate.checks.registry import Instance, check
+from patchgate.checks.registry import Instance, NothingToJudge, check
 from patchgate.model.paths import display_path
 from patchgate.model.records import Case, Code, Kind, Observation, Patch, Verdict
 from patchgate.model.serialization import failure_of, ran_of
@@ -63,7 +63,10 @@ verdict = partial(registry.verdict, FAMILY)
 
 @check(believes=SIMULATED)
 def ask_called(context: CheckContext, at: Instance) -> Iterable[Verdict]:
-    return called(context, at.case.torch, context.observed_cases(at.case.torch))
+    cases = context.observed_cases(at.case.torch)
+    if not cases:
+        raise NothingToJudge("the run has no workload whose lines are seen")
+    return called(context, at.case.torch, cases)
 
 
 def called(context: CheckContext, torch: str, cases: Sequence[Case]) -> list[Verdict]:

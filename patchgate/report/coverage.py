@@ -14,7 +14,8 @@ def answer_lines(
     run: Run, verdicts: Sequence[Verdict], view: RunView, workloads: Mapping[str, Workload], code: int
 ) -> list[str]:
     """What was judged, what was not, and the answer with the exit code."""
-    names = {verdict.case.workload for verdict in verdicts if verdict.kind is not Kind.STOPPED} & workloads.keys()
+    judged_names = {verdict.case.workload for verdict in verdicts if verdict.kind is not Kind.STOPPED}
+    names = judged_names & {*workloads, *run.workloads}  # one that is named may be a check's own
     if not verdicts:
         return [f"nothing was judged: no workload, device or release was selected; exit code {code}"]
     on = ", ".join(f"{name} ({run.profile(name)['kind']})" for name in run.devices)
@@ -32,7 +33,7 @@ def _not_judged(
         yield f"{len(stopped)} cells ({reason}; it goes on there with {typed(run.again)})"
     if not any(run.profile(name)["kind"] == "real" for name in run.devices):
         yield "time and memory on a GPU (`--device cuda`)"
-    rest = len(workloads) - len(names)
+    rest = len(workloads.keys() - names)
     if run.workloads:
         yield f"{rest} other workloads (this run has `--workload`)"
     elif rest and not run.nightly:

@@ -76,7 +76,8 @@ EXPECTED = {
 
 def applied(runner: Runner, torch: str, file: str, question: str = "apply", **more: Any) -> dict[str, Any]:
     how = loading(load_patch(PROJECTS / file)) | more
-    asked = {"targets": []} | ({} if question == "surface" else {"version": torch})
+    asked: dict[str, Any] = {} if question == "surface" else {"version": torch}
+    asked |= {} if question == "new interpreter" else {"targets": []}
     return runner.ask(torch, question, profile=load_profile("h200"), **how, **asked)
 
 
@@ -102,6 +103,7 @@ def test_what_a_patch_does_once_a_module_is_there_it_does_in_a_new_interpreter_t
     torch: str, runner: Runner, file: str
 ) -> None:
     answer = applied(runner, torch, file, "new interpreter", names=EXPECTED[file].changed, variables=[])
+    assert "failure" not in answer, answer["failure"]
     assert answer["missing"] == []
 
 

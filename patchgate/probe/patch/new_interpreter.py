@@ -90,7 +90,9 @@ def _is_replaced(name: str, changed: Changes, patch: str) -> bool:
         return False
     function = getattr(value, "__func__", value)
     is_own = getattr(getattr(function, "__code__", None), "co_filename", None) == patch
-    return is_own or any(value is now for _, now in changed.values())
+    # Equal constants are one object, wherever they stand.
+    is_constant = isinstance(value, (bool, int, float, str, bytes, type(None)))
+    return is_own or (not is_constant and any(value is now for _, now in changed.values()))
 
 
 def _dead(variables: _Variables, written: set[str], claimed: list[str], patch: str) -> list[Effect]:

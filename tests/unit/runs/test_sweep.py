@@ -9,6 +9,7 @@ from patchgate.runner.environments import Environments
 from patchgate.runner.run import NAME, load_run, save_run, save_verdicts
 from patchgate.runs import content
 from patchgate.runs import sweep as module
+from patchgate.runs.content import project_files
 from patchgate.runs.history.store import History
 from patchgate.runs.sweep import Job, Sweep
 
@@ -115,7 +116,7 @@ def test_the_files_of_a_project_are_those_of_its_devices_too(folder):
     (folder / "devices").mkdir()
     (folder / "devices" / "npu.toml").write_text('kind = "plugin"\nbackend = "npu"\nplugin = "../device.py"\n')
     (folder / "device.py").write_text("def register(): ...\n")
-    assert module.project_files(find_project(folder)).keys() == {"patchgate.toml", "devices/npu.toml", "device.py"}
+    assert project_files(find_project(folder)).keys() == {"patchgate.toml", "devices/npu.toml", "device.py"}
     (folder / "devices" / "npu.toml").write_text('kind = "plugin"\nbackend = "npu"\nplugin = "../../device.py"\n')
     with pytest.raises(UsageError, match=r"patchgate.toml:1: outside of the project"):
-        module.project_files(find_project(folder))
+        project_files(find_project(folder))
