@@ -11,16 +11,22 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
+from pathlib import Path
 
 from patchgate.inputs.source import DIFFS
+from patchgate.inputs.split_patches import uncalled_installers
 from patchgate.lint.index.records import Class
 from patchgate.lint.index.release import Release, renamed
+from patchgate.lint.interpret.own_files import OwnFiles
 from patchgate.lint.interpret.references import Presence, Reachability, Rebinding, Usage
 from patchgate.lint.interpret.statements import interpret
 from patchgate.lint.specifier_inference import points_around, specifier, versions_named
 from patchgate.model.versions import show_releases
 
-_URL = re.compile(r"https?://[^\s\"'<>)\]}]+")
+# A file's licence, or the page of a function, is not where the patch is from.
+_URL = re.compile(
+    r"https?://[^\s\"'<>)\]}]+/(?:pull|pulls|issues|commit|merge_requests|discussions|D)/?[^\s\"'<>)\]}]*"
+)
 _DIFF_BEGINS = re.compile(r"^(?:diff |index |--- )", re.M)
 _SCOPES = ("contextmanager", "contextlib.contextmanager")
 _REST = """
@@ -47,7 +53,9 @@ class Inferred:
 class InferredClaims:
     """`applies_to` is None where the patch has no version check, or one that no two bounds can say.
 
-    `unnamed` are lines that change torch in a way whose name only running the patch would tell.
+    `unnamed` are lines that change torch in a way whose name only running the patch would tell, `checks` those of
+    version checks that decide on a part of it, `open_checks` those of checks that could not be followed, and `apply`
+    functions that change torch and that nothing in the file calls.
     """
 
     title: Inferred | None
@@ -58,6 +66,9 @@ class InferredClaims:
     effects: tuple[Inferred, ...] = ()
     unnamed: tuple[int, ...] = ()
     holds_on: tuple[str, ...] = ()
+    checks: tuple[int, ...] = ()
+    open_checks: tuple[int, ...] = ()
+    apply: tuple[Inferred, ...] = ()
 
 
 def infer_claims_of_diff(text: str) -> InferredClaims:
@@ -68,22 +79,31 @@ def infer_claims_of_diff(text: str) -> InferredClaims:
     return InferredClaims(title=_sentence(subject[1], line) if subject else None, source=_url(head))
 
 
-def infer_claims(text: str, tree: ast.Module, releases: Sequence[Release]) -> InferredClaims:
-    """What the source of a Python patch suggests."""
-    usages = {release.version: interpret(tree, release) for release in releases}
+def infer_claims(text: str, tree: ast.Module, releases: Sequence[Release], file: Path | None = None) -> InferredClaims:
+    """What the source of a Python patch suggests; names from its project's other files are followed from `file`."""
+    own = OwnFiles()
+    usages = {release.version: interpret(tree, release, file, own) for release in releases}
     targets = _targets(tree, releases, usages)
     effects = sorted((*_options(tree, usages), *_environment(tree), *_compiles(tree)), key=lambda effect: effect.line)
-    holds_on, applies_to = _applies_to(tree, releases, [*targets, *effects])
-    docstring = ast.get_docstring(tree)
+    holds_on, applies_to = _applies_to(tree, releases, [*targets, *effects], file)
+    checks = {gate.span.line for usage in usages.values() for gate in usage.gates}
+    scope, docstring = _scope(tree), ast.get_docstring(tree)
     return InferredClaims(
         title=_sentence(docstring, 1) if docstring else None,
         source=_url(text),
         targets=tuple(targets),
         applies_to=applies_to,
-        scope=_scope(tree),
+        scope=scope,
         effects=tuple(effects),
         unnamed=tuple(_unnamed(tree)),
         holds_on=holds_on,
+        checks=tuple(sorted(checks)),
+        open_checks=tuple(sorted(set(_comparisons(tree)) - checks)),
+        apply=tuple(
+            Inferred(value=name, line=line)
+            for name, line in uncalled_installers(text).items()
+            if not scope or name != scope.value
+        ),
     )
 
 
@@ -191,27 +211,31 @@ def _scope(tree: ast.Module) -> Inferred | None:
 
 
 def _applies_to(
-    tree: ast.Module, releases: Sequence[Release], changes: Sequence[Inferred]
+    tree: ast.Module, releases: Sequence[Release], changes: Sequence[Inferred], file: Path | None
 ) -> tuple[tuple[str, ...], Inferred | None]:
     """The releases on which the patch does something, and a specifier for them where a version check decides it.
 
     One release is read under other versions, as the gate runs one torch under others: what decides is then the
     version alone, and not which names a release has.
     """
-    lines = {change.line for change in changes}
-    bodies = [release for release in releases if lines & _reachable_lines(interpret(tree, release))]
+    lines, own = {change.line for change in changes}, OwnFiles()
+
+    def usage(release: Release) -> Usage:
+        return interpret(tree, release, file, own)
+
+    bodies = [release for release in releases if lines & _reachable_lines(usage(release))]
     if not bodies:
         return (), None
     known = [release.version for release in releases]
 
     @cache
     def holds(version: str) -> bool:
-        return bool(lines & _reachable_lines(interpret(tree, renamed(bodies[-1], version))))
+        return bool(lines & _reachable_lines(usage(renamed(bodies[-1], version))))
 
     bounds = specifier(points_around(known, versions_named(tree)), holds, known)
     holds_on = tuple(version for version in known if holds(version))
     # A check that is only a part of a test is no gate by itself.
-    checks = [gate.span.line for gate in interpret(tree, bodies[-1]).gates] or _comparisons(tree)
+    checks = [gate.span.line for gate in usage(bodies[-1]).gates] or _comparisons(tree)
     return holds_on, Inferred(value=bounds, line=min(checks, default=1)) if bounds else None
 
 
@@ -258,7 +282,12 @@ def manifest_text(claims: InferredClaims, file: str, name: str, again: str, know
     lines += [f"# all at once: {again}"]
     for part in (_title_lines(claims, file, name), _source_lines(claims, file), _releases_lines(claims, file, known)):
         lines += ["", *part]
-    for part in (_targets_lines(claims, file), _scope_lines(claims, file), _effects_lines(claims, file)):
+    for part in (
+        _targets_lines(claims, file),
+        _apply_lines(claims, file),
+        _scope_lines(claims, file),
+        _effects_lines(claims, file),
+    ):
         some = list(part)
         lines += ["", *some] if some else []
     return "\n".join(lines) + "\n" + _REST
@@ -275,10 +304,10 @@ def _title_lines(claims: InferredClaims, file: str, name: str) -> Iterator[str]:
 
 def _source_lines(claims: InferredClaims, file: str) -> Iterator[str]:
     if claims.source:
-        yield f"# guessed: the first address, {_at(file, claims.source)}. Settle: the pull request or issue it is from"
+        yield f"# guessed: the first change or issue, {_at(file, claims.source)}. Settle: where the patch is from"
         yield f"source = {_string(claims.source.value)}"
     else:
-        yield f"# {file} names no address: the pull request or issue that it is from"
+        yield f"# {file} names no pull request, issue or commit: where is it from?"
         yield '# source = "https://..."'
 
 
@@ -295,7 +324,10 @@ def _releases_lines(claims: InferredClaims, file: str, known: Sequence[str]) -> 
     elif claims.holds_on and len(claims.holds_on) < len(known):
         yield f"# The version checks let it through on {on}, which no two bounds can say."
     else:
-        yield "# No version check was found. Settle: PG211 lists the versions on which it applies"
+        places = _places(file, claims.checks or claims.open_checks)
+        end = "decides on a part of it at most" if claims.checks else "could not be followed"
+        found = f"The version check at {places} {end}" if places else "No version check was found"
+        yield f"# {found}. Settle: PG211 lists the versions on which it applies"
     yield '# applies_to = ">=2.11,<2.14"'
 
 
@@ -313,6 +345,13 @@ def _targets_lines(claims: InferredClaims, file: str) -> Iterator[str]:
     else:
         yield f"# No name of torch is assigned in {file}. {settle}"
         yield '# targets = ["torch._inductor..."]'
+
+
+def _apply_lines(claims: InferredClaims, file: str) -> Iterator[str]:
+    if claims.apply:
+        yield f"# guessed: changes torch, and nothing in the file calls it, {_lines(file, claims.apply)}."
+        yield "# Settle: keep what your project calls, with its arguments: `install(True)`"
+        yield from _list("apply", claims.apply)
 
 
 def _scope_lines(claims: InferredClaims, file: str) -> Iterator[str]:
@@ -333,7 +372,11 @@ def _at(file: str, claim: Inferred) -> str:
 
 
 def _lines(file: str, claims: Sequence[Inferred]) -> str:
-    return ", ".join(dict.fromkeys(f"{file}:{claim.line}" for claim in claims))
+    return _places(file, [claim.line for claim in claims])
+
+
+def _places(file: str, lines: Sequence[int]) -> str:
+    return ", ".join(dict.fromkeys(f"{file}:{line}" for line in lines))
 
 
 def _list(key: str, claims: Sequence[Inferred]) -> Iterator[str]:

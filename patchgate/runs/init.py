@@ -28,7 +28,7 @@ def inferred_manifest(source: Path, patch: Path, command: str) -> str:
     else:
         try:
             text = read_source(source)
-            claims = infer_claims(text, parse(text), [load(version) for version in releases()])
+            claims = infer_claims(text, parse(text), [load(version) for version in releases()], source.resolve())
         except (Unreadable, RecursionError) as error:
             line, reason = (error.line, error.reason) if isinstance(error, Unreadable) else (1, "nested too deeply")
             where = f"{display_path(source)}:{line}"
@@ -69,10 +69,10 @@ def project_files(patch: Path) -> tuple[dict[Path, str], list[str]]:
 def _table(table: Path, name: str, patch: Path) -> tuple[str, list[str]]:
     """The text of a new table, and what was guessed from where."""
     text = f"{'[tool.patchgate]' + chr(10) if table.name == PYPROJECT else ''}patches = [{json.dumps(name)}]\n"
-    package = patch if patch.is_dir() else patch.parent
-    while (package.parent / "__init__.py").is_file():
-        package = package.parent
-    if patch.is_dir() or not (package / "__init__.py").is_file() or not package.is_relative_to(table.parent):
+    around = [folder for folder in patch.parents if folder.is_relative_to(table.parent)]
+    # The outermost: below it a package may have folders without an `__init__.py`.
+    package = next((folder for folder in reversed(around) if (folder / "__init__.py").is_file()), None)
+    if package is None or package == table.parent:
         return text, []
     found = package.parent.relative_to(table.parent).as_posix()
     guess = f"  path = [{json.dumps(found)}], where {display_path(package / '__init__.py')} is: workloads can import it"

@@ -23,6 +23,7 @@ PROJECTS = ROOT / "fixtures" / "projects"
 LATE = "serving/engine/late.py"
 RUNTIME = "runtime/src/runtime/srt/utils/patch_torch.py"
 TUNING = "tuning/tuner/patching_utils.py"
+WHOLE_MODULE = "accelerator/npu_backend/patch_modules.py"
 MIN_MAX = [f"torch._inductor.codegen.triton.TritonOverrides.{name}" for name in ("maximum", "minimum")]
 REALIZE = "torch._inductor.ir.StorageBox.should_realize_on_reuse"
 REDUCTIONS = "torch.multiprocessing.reductions"
@@ -67,7 +68,7 @@ EXPECTED = {
         perhaps=frozenset({"PG214"}),
     ),
     # Files of torch import names that the module in its place has not.
-    "accelerator/npu_backend/patch_modules.py": Expected(
+    WHOLE_MODULE: Expected(
         changed=[FREEZING, f"{FREEZING}.freezing_passes", f"sys.modules[{FREEZING}]"], red=frozenset({"PG103"})
     ),
     "quantization/quant/float8/_inductor_patch.py": Expected(changed=MIN_MAX),
@@ -98,7 +99,7 @@ def test_a_projects_patch_is_judged_where_it_lies(torch: str, runner: Runner, fi
     assert expected.red <= red <= expected.red | expected.perhaps, verdicts
 
 
-@pytest.mark.parametrize("file", ["serving/engine/env_override.py", TUNING])
+@pytest.mark.parametrize("file", ["serving/engine/env_override.py", TUNING, WHOLE_MODULE])
 def test_what_a_patch_does_once_a_module_is_there_it_does_in_a_new_interpreter_too(
     torch: str, runner: Runner, file: str
 ) -> None:

@@ -11,6 +11,7 @@ import os
 import subprocess
 import sys
 import tempfile
+import types
 from pathlib import Path
 from typing import Any, NoReturn, cast
 from unittest import mock
@@ -19,7 +20,7 @@ import torch
 
 from patchgate.probe.patch.env_vars import why_without_effect
 from patchgate.probe.patch.load import faked_version, run_patch
-from patchgate.probe.patch.snapshot import Changes, changes, resolve, take_snapshot
+from patchgate.probe.patch.snapshot import CHANGEABLE, Changes, changes, resolve, take_snapshot
 from patchgate.probe.patch.torch_imports import torch_imports_added_to
 from patchgate.probe.process.reply import exception_failure, exit_failure
 from patchgate.probe.protocol import Effect, Failure, RunAnew, RunAnewResult, Stage
@@ -27,6 +28,8 @@ from patchgate.probe.simulate.cpu_build import as_built_for_cuda, is_cpu_only
 from patchgate.probe.simulate.fake_device import cuda_functions, missing_answer
 
 _REPLY = "reply.json"
+# Where torch and what comes with it are installed.
+_HOME = f"{os.path.dirname(os.path.dirname(torch.__file__))}{os.sep}"
 
 
 def run_in_new_interpreter(request: RunAnew, stage: Stage) -> RunAnewResult:
@@ -64,7 +67,7 @@ def _run(request: RunAnew) -> RunAnewResult:
         changed = changes(before, take_snapshot())
     written = {name for name in os.environ if os.environ[name] != environment.get(name)}
     return {
-        "missing": [name for name in request["names"] if name not in changed and not _is_replaced(name, changed, path)],
+        "missing": [name for name in request["names"] if name not in changed and not _is_replaced(name, changed)],
         "dead": [*_dead(recorder, written, request["variables"], path)],
     }
 
@@ -82,17 +85,23 @@ class _Variables:
             self.loaded.setdefault(os.fsdecode(arguments[0]), names)
 
 
-def _is_replaced(name: str, changed: Changes, patch: str) -> bool:
-    """Whether the name leads to what the patch has put somewhere: a module that came later has it from there."""
+def _is_replaced(name: str, changed: Changes) -> bool:
+    """Whether the name leads to what the patch has put somewhere: a module that came later has it from there.
+
+    Where nothing had loaded the module before, no snapshot knows what stood there: code from outside of torch did not.
+    """
     try:
-        value = resolve(name)
+        value = sys.modules[name[len("sys.modules[") : -1]] if name.startswith("sys.modules[") else resolve(name)
     except LookupError:
         return False
+    if isinstance(value, types.ModuleType):
+        return value.__name__.partition(".")[0] not in CHANGEABLE
     function = getattr(value, "__func__", value)
-    is_own = getattr(getattr(function, "__code__", None), "co_filename", None) == patch
+    file = getattr(getattr(function, "__code__", None), "co_filename", None)
     # Equal constants are one object, wherever they stand.
     is_constant = isinstance(value, (bool, int, float, str, bytes, type(None)))
-    return is_own or (not is_constant and any(value is now for _, now in changed.values()))
+    is_foreign = file is not None and file.startswith("/") and not file.startswith(_HOME)
+    return is_foreign or (not is_constant and any(value is now for _, now in changed.values()))
 
 
 def _dead(variables: _Variables, written: set[str], claimed: list[str], patch: str) -> list[Effect]:

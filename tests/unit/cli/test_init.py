@@ -64,6 +64,7 @@ def test_the_manifest_claims_what_the_author_claimed(command, bare, source):
         assert held(ours.applies_to) == held(WRONG_CHECKS.get(source.name, theirs.applies_to))
     assert set(theirs.effects) <= set(ours.effects)
     assert theirs.scope in (None, ours.scope, "own_mode")
+    assert {*ours.apply} <= {call.partition("(")[0] for call in theirs.apply}
     assert command("lint", copy)[0] in ((0, 1) if (source / "patch.py").is_file() else (3,))
 
 
@@ -90,7 +91,7 @@ def test_each_line_says_what_suggests_it_and_what_settles_it(command, bare):
 # guessed: how patch.py begins
 title = "vLLM #42686 re-created from its description: a cost model for realising reused buffers"
 
-# guessed: the first address, patch.py:43. Settle: the pull request or issue it is from
+# guessed: the first change or issue, patch.py:43. Settle: where the patch is from
 source = "https://example.org/pull/1"
 
 # guessed: the version check, patch.py:41, lets it through: 2.11.

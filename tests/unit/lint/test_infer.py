@@ -5,7 +5,7 @@ import ast
 import pytest
 
 from patchgate.lint.index.release import load, releases
-from patchgate.lint.infer import infer_claims, infer_claims_of_diff
+from patchgate.lint.infer import infer_claims, infer_claims_of_diff, manifest_text
 
 HEAD = "import torch\nfrom packaging.version import Version\nfrom torch._inductor.ir import StorageBox\n"
 TARGET = "torch._inductor.ir.StorageBox.should_realize_on_reuse"
@@ -117,6 +117,8 @@ def test_an_entry_of_a_table_has_no_name_yet(guess):
         ('"""Does a thing. And more."""\n# see (https://example.org/pull/1).\n', "Does a thing", 2),
         ('"""\nDoes a thing.\n"""\n', "Does a thing", None),
         ("x = 1\n", None, None),
+        ("# Licence: https://example.org/licenses/LICENSE-2.0\n# https://example.org/pull/1\n", None, 2),
+        ("# https://example.org/docs/compile.html\n", None, None),
     ],
 )
 def test_the_title_is_the_first_sentence_and_the_source_the_first_address(guess, text, title, source):
@@ -125,8 +127,39 @@ def test_the_title_is_the_first_sentence_and_the_source_the_first_address(guess,
     assert not source or found.source.value == "https://example.org/pull/1"
 
 
+def test_what_changes_torch_and_nothing_calls_is_what_the_project_calls(guess):
+    install = f"def install(scale=1):\n    {ASSIGNED}"
+    assert values(guess(HEAD + install).apply) == ["install"]
+    assert values(guess(f"{HEAD}{install}def install_all():\n    install()\n").apply) == ["install_all"]
+    assert guess(f"{HEAD}{install}install()\n").apply == ()
+    assert guess(f"import contextlib\n{HEAD}@contextlib.contextmanager\n{install}    yield\n").apply == ()
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (ASSIGNED, "No version check was found"),
+        (f"if mine(torch.__version__) > 2:\n    {ASSIGNED}", "p.py:4 could not be followed"),
+        (f"{ASSIGNED}if Version(torch.__version__) < Version('2.8'):\n    x = 1\n", "p.py:5 decides on a part of it"),
+    ],
+)
+def test_a_version_check_that_is_no_claim_is_named(guess, text, said):
+    [line] = [line for line in manifest_text(guess(HEAD + text), "p.py", "p", "x", ()).splitlines() if "PG211" in line]
+    assert said in line
+
+
+def test_a_check_by_a_helper_of_the_project_is_followed(tmp_path):
+    (tmp_path / "versions.py").write_text(
+        "import torch\nfrom packaging.version import Version\n\nRELEASE = Version(torch.__version__).release\n"
+    )
+    file = tmp_path / "patch.py"
+    file.write_text(f"{HEAD}from versions import RELEASE\n\nif RELEASE < (2, 12):\n    {ASSIGNED}")
+    found = infer_claims(file.read_text(), ast.parse(file.read_text()), [load("2.11.0"), load("2.12.1")], file)
+    assert found.applies_to.value.startswith("<2.12")
+
+
 def test_a_diff_is_told_by_what_stands_before_it():
-    text = "From 1234\nDate: today\nSubject: [PATCH 1/2] Realise less\n\nhttps://example.org/1\n--- a/torch/x.py\n-x\n"
+    text = "From 1\nDate: now\nSubject: [PATCH 1/2] Realise less\n\nhttps://example.org/pull/1\n--- a/torch/x.py\n-x\n"
     found = infer_claims_of_diff(text)
     assert (found.title.value, found.title.line, found.source.line) == ("Realise less", 3, 5)
     assert infer_claims_of_diff("--- a/torch/x.py\n+# https://example.org\n").title is None
