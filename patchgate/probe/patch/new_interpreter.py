@@ -28,8 +28,8 @@ from patchgate.probe.simulate.cpu_build import as_built_for_cuda, is_cpu_only
 from patchgate.probe.simulate.fake_device import cuda_functions, missing_answer
 
 _REPLY = "reply.json"
-# Where torch and what comes with it are installed.
-_HOME = f"{os.path.dirname(os.path.dirname(torch.__file__))}{os.sep}"
+# Where torch's own code is, and Triton's.
+_OWN_CODE = tuple(str(Path(torch.__file__).parents[1] / name) + os.sep for name in ("torch", "triton"))
 
 
 def run_in_new_interpreter(request: RunAnew, stage: Stage) -> RunAnewResult:
@@ -100,7 +100,7 @@ def _is_replaced(name: str, changed: Changes) -> bool:
     file = getattr(getattr(function, "__code__", None), "co_filename", None)
     # Equal constants are one object, wherever they stand.
     is_constant = isinstance(value, (bool, int, float, str, bytes, type(None)))
-    is_foreign = file is not None and file.startswith("/") and not file.startswith(_HOME)
+    is_foreign = file is not None and file.startswith("/") and not file.startswith(_OWN_CODE)
     return is_foreign or (not is_constant and any(value is now for _, now in changed.values()))
 
 
