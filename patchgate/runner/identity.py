@@ -123,11 +123,17 @@ def is_foreign(workload_path: str) -> bool:
 
 
 def patch_digest(patch: Patch) -> str:
-    """Of the patch's file and manifest; of a folder's every file, because the patch may read them."""
+    """Of the patch's file and manifest, and of what it may import or read.
+
+    That is every file of a folder that is a patch, every module of the package that a file lies in, and otherwise the
+    modules beside it.
+    """
     path = Path(patch.path)
     if path.stem == "patch":
         return files_digest(path.parent)
-    return _digest([_file(each) for each in (path, Path(patch.manifest or path))])
+    packages = [folder for folder in path.parents if (folder / "__init__.py").is_file()]
+    own = packages[-1].rglob("*.py") if packages else path.parent.glob("*.py")
+    return _digest([[str(each), _file(each)] for each in sorted({*own, path, Path(patch.manifest or path)})])
 
 
 def files_digest(folder: Path) -> str:

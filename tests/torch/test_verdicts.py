@@ -86,11 +86,15 @@ def ask(torch: str, run: Run, runner: Runner) -> Ask:
         for check in checks:
             names = (workload,) if workload else WORKLOADS.get(check.name, (WORKLOAD,))
             devices = ("cpu",) if check.name == SCOPED else ("h200",)
-            given = replace(run, patch=str(path), workloads=names, devices=devices)
+            given = replace(run, patch=str(path), devices=devices)
             if check.wanted(given, patch):
                 # One context for all that are asked of the same: the patch is imported once.
                 key = (names, devices)
                 context = contexts.setdefault(key, CheckContext(given, patch, load_workloads(), limited))
+                # Not the run's `workloads`: what others may call is grey then.
+                context.only = tuple(
+                    Case(torch=torch, device=devices[0], workload=name, patch=patch.id) for name in names
+                )
                 for at in instances(check, context, torch, names):
                     with contextlib.suppress(NothingToJudge):
                         found += check.ask(context, at)

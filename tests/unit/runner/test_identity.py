@@ -10,7 +10,7 @@ from patchgate.inputs.patch import load_patch
 from patchgate.inputs.workloads import load_workloads
 from patchgate.model.errors import UsageError
 from patchgate.model.records import Case
-from patchgate.runner.identity import answer_key, observation_key, read_environment
+from patchgate.runner.identity import answer_key, observation_key, patch_digest, read_environment
 
 H200 = load_profile("h200")
 CASE = Case(torch="2.11.0", device="h200", workload="pointwise", patch="mine")
@@ -36,6 +36,19 @@ def test_a_key_is_of_the_content(patch, folder):
     (folder / "mine" / "table.json").write_text("{}")  # a patch may read what lies beside it
     others.append(observation_key(CASE, H200, workload, patch, "here"))
     assert len({key, *others}) == 6
+
+
+def test_a_patch_is_also_what_it_may_import(folder):
+    (folder / "engine" / "patches").mkdir(parents=True)
+    for file in ("engine/__init__.py", "engine/version.py", "engine/patches/reuse.py", "script.py", "beside.py"):
+        (folder / file).write_text("x = 1\n")
+    module, script = load_patch(folder / "engine/patches/reuse.py"), load_patch(folder / "script.py")
+    before = patch_digest(module), patch_digest(script)
+    (folder / "engine/version.py").write_text("x = 2\n")
+    after = patch_digest(module), patch_digest(script)
+    assert (before[0] == after[0], before[1] == after[1]) == (False, True)
+    (folder / "beside.py").write_text("x = 2\n")
+    assert patch_digest(script) != before[1]
 
 
 def test_a_real_device_has_no_key(patch):
