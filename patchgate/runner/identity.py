@@ -8,6 +8,7 @@ from __future__ import annotations
 import ast
 import hashlib
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -126,14 +127,16 @@ def patch_digest(patch: Patch) -> str:
     """Of the patch's file and manifest, and of what it may import or read.
 
     That is every file of a folder that is a patch, every module of the package that a file lies in, and otherwise the
-    modules beside it.
+    modules beside it that it names.
     """
     path = Path(patch.path)
     if path.stem == "patch":
         return files_digest(path.parent)
     packages = [folder for folder in path.parents if (folder / "__init__.py").is_file()]
-    own = packages[-1].rglob("*.py") if packages else path.parent.glob("*.py")
-    return _digest([[str(each), _file(each)] for each in sorted({*own, path, Path(patch.manifest or path)})])
+    beside = (each for each in path.parent.glob("*.py") if each.stem in patch.source)
+    own = {each for each in (packages[-1].rglob("*.py") if packages else beside) if each.is_file()}
+    files = sorted({*own, path, Path(patch.manifest or path)})
+    return _digest([[os.path.relpath(each, path.parent), _file(each)] for each in files])
 
 
 def files_digest(folder: Path) -> str:

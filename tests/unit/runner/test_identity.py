@@ -42,8 +42,11 @@ def test_a_patch_is_also_what_it_may_import(folder):
     (folder / "engine" / "patches").mkdir(parents=True)
     for file in ("engine/__init__.py", "engine/version.py", "engine/patches/reuse.py", "script.py", "beside.py"):
         (folder / file).write_text("x = 1\n")
-    module, script = load_patch(folder / "engine/patches/reuse.py"), load_patch(folder / "script.py")
+    module = load_patch(folder / "engine/patches/reuse.py")
+    (folder / "script.py").write_text("import beside\n")
+    script = load_patch(folder / "script.py")
     before = patch_digest(module), patch_digest(script)
+    (folder / "another.py").write_text("x = 1\n")
     (folder / "engine/version.py").write_text("x = 2\n")
     after = patch_digest(module), patch_digest(script)
     assert (before[0] == after[0], before[1] == after[1]) == (False, True)
