@@ -74,6 +74,7 @@ def warm_up() -> None:
     from patchgate.probe.compile import sentinel
     from patchgate.probe.compile.capture import capture
     from patchgate.probe.compile.observe import environment
+    from patchgate.probe.serve import answers  # noqa: F401 - here once, and not in every child, from its source
     from patchgate.probe.simulate import cpu_build
 
     if cpu_build.is_cpu_only():
