@@ -30,6 +30,8 @@ from patchgate.runner.run import Limits
 from patchgate.runner.server import Connect
 
 WARM_UP_SECONDS = 180
+# Bytes of memory for each byte of a file of outputs that is compared: both are held, some of it as float64.
+_COMPARED = 4
 # What compiles several times has the time of as many cases.
 COMPILES = {"shapes": 4}
 
@@ -87,6 +89,8 @@ class Runner:
         never be held against the patch.
         """
         limits = {"seconds": seconds or self.limits.seconds, "bytes": self.limits.bytes}
+        sides = [request[side] for side in ("unpatched", "patched") if os.path.isfile(request.get(side, ""))]
+        limits["bytes"] += _COMPARED * sum(map(os.path.getsize, sides))
         if request.get("profile", {}).get("kind") == "real":
             limits["bytes"] = 0  # CUDA maps far more than it uses
             request["fresh"] = True

@@ -166,3 +166,11 @@ def test_generated_code_is_kept_beside_the_facts(runner, server, folder):
     observation = runner.observe(CASE, WORKLOAD, None)
     assert observation.artifacts == {"code": "code/stack.h200.2.11.0.unpatched.py"}
     assert (folder / observation.artifacts["code"]).read_text() == "first\n\nsecond"
+
+
+def test_what_compares_files_may_hold_them_in_memory(runner, server, folder):
+    asked = server({})
+    for side in ("unpatched", "patched"):
+        (folder / side).write_bytes(bytes(500))
+    runner.ask("2.11.0", "differ", unpatched=str(folder / "unpatched"), patched=str(folder / "patched"))
+    assert asked[0]["limits"]["bytes"] == 1000 + 4 * 1000
