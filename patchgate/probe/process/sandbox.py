@@ -239,16 +239,16 @@ def _read_by(request: Request) -> list[str]:
     """The folder or package of the patch, of the workload and of other patches; the project; both sides' outputs."""
     patches = [(request.get("patch"), request.get("paths") or ()), (request.get("workload_path"), ())]
     patches += [(other["patch"], other.get("paths") or ()) for other in request.get("after") or ()]
-    patches += [(path, ()) for path in _run_by(request.get("patch"))]
     places = [place for path, paths in patches if path for place in (*paths, _place(path, paths))]
     sides = [path for name in ("unpatched", "patched", "libraries") if (path := request.get(name))]
-    return [*places, *sides, *request.get("import_path", ())]
+    return [*places, *_run_by(request.get("patch")), *sides, *request.get("import_path", ())]
 
 
 def _place(path: str, paths: Sequence[str]) -> str:
     """The folder from which a file is imported; where everything lies in that, the file alone."""
     folder = place_in_package(path, paths)[1]
-    return path if os.path.realpath(folder) in {"/", os.path.realpath(tempfile.gettempdir()), *_homes()} else folder
+    around = f"{os.path.realpath(folder)}/"
+    return path if any(f"{place}/".startswith(around) for place in (*SHARED, *_homes())) else folder
 
 
 def _homes() -> set[str]:
@@ -262,12 +262,18 @@ def _homes() -> set[str]:
 
 
 def _run_by(patch: str | None) -> list[str]:
-    """The patch that a search has written a part of, if it is one: its file runs the whole."""
+    """The patch that a search has written a part of, if it is one: its file runs the whole.
+
+    Its file or package and no more, since any patch may say that it is one.
+    """
     if not patch:
         return []
     with open(patch, encoding="utf-8", errors="replace") as file:
         found = re.search(r"^run_subset\('(/[^']+\.py)'", file.read(1 << 20), re.MULTILINE)
-    return [found[1]] if found else []
+    if not found or not os.path.isfile(found[1]):
+        return []
+    module, folder = place_in_package(found[1])
+    return [os.path.join(folder, module.partition(".")[0]) if module else found[1]]
 
 
 def _system() -> Iterable[str]:

@@ -1,0 +1,64 @@
+"""What a child may read of what lies around a patch."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from patchgate.probe.process import sandbox
+from patchgate.probe.process.sandbox import _read_by, is_trusted
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    (tmp_path / "home").mkdir()
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.setattr(sandbox, "SHARED", ())
+    return tmp_path / "home"
+
+
+def read_for(path: Path, text: str = "x = 1\n", **request: object) -> list[str]:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+    return _read_by({"patch": str(path), **request})
+
+
+def test_a_patch_reads_its_folder_or_its_package(home):
+    assert read_for(home / "patches" / "mine" / "patch.py") == [str(home / "patches" / "mine")]
+    (home / "src" / "pack").mkdir(parents=True)
+    (home / "src" / "pack" / "__init__.py").touch()
+    assert read_for(home / "src" / "pack" / "patch.py") == [str(home / "src")]
+
+
+@pytest.mark.parametrize("place", ["home", ""])
+def test_a_patch_beside_everything_else_reads_itself_alone(home, place):
+    path = home.parent / place / "patch.py"
+    assert read_for(path) == [str(path)]
+
+
+def test_what_the_request_names_is_read(home):
+    named = {"import_path": ["/project"], "unpatched": "/run/a", "patched": "/run/b", "libraries": "/cpp"}
+    assert set(read_for(home / "p" / "patch.py", **named)) == {str(home / "p"), "/project", "/run/a", "/run/b", "/cpp"}
+
+
+def test_a_patch_that_says_it_is_a_part_of_another_reads_that_file_and_nothing_beside_it(home):
+    (home / "secrets").mkdir()
+    (home / "secrets" / "setup.py").touch()
+    part = "run_subset('{}', {{'a'}}, {{}})\n"
+    found = read_for(home / "p" / "patch.py", part.format(home / "secrets" / "setup.py"))
+    assert found == [str(home / "p"), str(home / "secrets" / "setup.py")]
+    assert read_for(home / "p" / "patch.py", part.format(home / "secrets" / "none.py")) == [str(home / "p")]
+    (home / "secrets" / "pack").mkdir()
+    for name in ("__init__.py", "whole.py"):
+        (home / "secrets" / "pack" / name).touch()
+    found = read_for(home / "p" / "patch.py", part.format(home / "secrets" / "pack" / "whole.py"))
+    assert found == [str(home / "p"), str(home / "secrets" / "pack")]
+
+
+@pytest.mark.parametrize(
+    ("request_", "trusted"),
+    [({}, True), ({"patch": None}, True), ({"patch": "patch.py"}, False), ({"patch": None, "foreign": True}, False)],
+)
+def test_only_what_is_all_ours_makes_headers_for_everybody(request_, trusted):
+    assert is_trusted(request_) is trusted
