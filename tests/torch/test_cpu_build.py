@@ -9,8 +9,8 @@ import pytest
 from patchgate.model.paths import PACKAGE
 
 ASK = """
-import json, torch
-from patchgate.probe.simulate import attention, cpu_build
+import itertools, json, torch
+from patchgate.probe.simulate import attention, cpu_build, fake_device
 
 def has(name, key):
     return torch._C._dispatch_has_kernel_for_dispatch_key(name, key)
@@ -19,12 +19,12 @@ both = [name for name in torch._C._dispatch_get_all_op_names()
         if name.startswith("aten::") and has(name, "CUDA") and has(name, "CompositeImplicitAutograd")]
 
 cases = []
-for dtype in (torch.float32, torch.bfloat16, torch.float64):
+for dtype, shape in itertools.product((torch.float32, torch.bfloat16, torch.float64), ((2, 4, 5, 6), (2, 4, 1, 1))):
     for formats in ((0, 0), (1, 0), (0, 1), (1, 1)):
-        made = [torch.empty(2, 4, 5, 6, dtype=dtype).to(
+        made = [torch.empty(shape, dtype=dtype).to(
             memory_format=torch.channels_last if last else torch.contiguous_format) for last in formats]
         theirs = torch._C._conv_determine_backend_memory_format(*made, torch._C._ConvBackend.Cudnn)
-        cases.append([str(dtype), formats, str(theirs), str(cpu_build.cudnn_layout(*made, None))])
+        cases.append([str(dtype), shape, formats, str(theirs), str(fake_device.cudnn_layout(*made, None))])
 print(json.dumps({
     "cpu only": cpu_build.is_cpu_only(), "kernels": sorted(both), "cuda": torch.version.cuda,
     "sister": cpu_build.cuda_release(), "cudnn": attention.cudnn_version(), "first": attention._CUDNN_FIRST,

@@ -146,6 +146,36 @@ def test_a_module_is_converted_as_on_a_device(torch, runner, tmp_path):
     assert answer["facts"]["aten.op.embedding.default"] == 1
 
 
+def test_a_convolution_in_bfloat16_is_laid_out_as_on_a_device(torch, runner, tmp_path):
+    """As an H200 did it (torch 2.11.0): the output stays channels last, and one kernel of two dimensions turns it."""
+    path = tmp_path / "workload.py"
+    path.write_text(
+        "import torch\n"
+        "def build(device, dtype, size):\n"
+        "    layers = torch.nn.Conv2d(3, 768, 16, 16), torch.nn.Flatten(2), torch.nn.GELU()\n"
+        "    model = torch.nn.Sequential(*layers).to(dtype).to(device)\n"
+        "    return model, (torch.zeros(2, 3, 224, 224, dtype=dtype, device=device),)\n"
+    )
+    answer = ask(runner, torch, "pointwise", load_profile("h200"), workload_path=str(path))
+    assert failure_of(answer) is None, answer
+    assert (answer["facts"]["kernels.called"], answer["facts"]["kernels.grid.Grid2D"]) == (4, 3)
+
+
+def test_a_model_may_ask_for_the_device_while_it_is_traced(torch, runner, tmp_path):
+    path = tmp_path / "workload.py"
+    path.write_text(
+        "import torch\n"
+        "def build(device, dtype, size):\n"
+        "    def model(x):\n"
+        "        return x.sin() if torch.cuda.get_device_capability(x.device) >= (9, 0) else x.cos()\n"
+        "    return model, (torch.zeros(8, device=device),)\n"
+    )
+    for device, op in {"h200": "sin", "a100": "cos"}.items():
+        answer = ask(runner, torch, "pointwise", load_profile(device), workload_path=str(path))
+        assert failure_of(answer) is None, answer
+        assert answer["facts"][f"aten.op.{op}.default"] == 1
+
+
 BAD_DECOMPOSITION = "torch._inductor.decomposition.select_decomp_table()[torch.ops.aten.erfinv.default] = None"
 
 

@@ -204,8 +204,8 @@ def _call(kernel: str, call: Attention) -> Any:
     aten, qkv = torch.ops.aten, call.tensors
     mask, dropout, is_causal, scale = call.mask, call.dropout, call.is_causal, call.scale
     if mask is not None and mask.dtype == torch.bool:
-        lowest = torch.scalar_tensor(-math.inf, dtype=call.query.dtype, device=mask.device)
-        mask = torch.where(mask, 0.0, lowest)
+        hidden = torch.finfo(torch.float16).min if kernel == "cudnn" else -math.inf
+        mask = torch.where(mask, 0.0, torch.scalar_tensor(hidden, dtype=call.query.dtype, device=mask.device))
     if kernel == "cudnn":
         op = aten._scaled_dot_product_cudnn_attention
         return op(*qkv, mask, call.records_gradients, dropout, is_causal, False, scale=scale)[0]

@@ -1,7 +1,6 @@
 """Lets a CPU-only build of torch generate code for fake tensors of a CUDA device, as a build for CUDA does.
 
-Such a build lacks a device guard, a few kernels that need only be registered, cuDNN's choice of memory
-layout, and a release of CUDA. Nothing runs on a device.
+Such a build lacks a device guard, a few kernels that need only be registered, and a release of CUDA. Nothing runs on a device.
 """
 
 from __future__ import annotations
@@ -52,7 +51,6 @@ def as_built_for_cuda() -> Iterator[None]:
     """Within it, torch's Python code finds what a CUDA build has."""
     with contextlib.ExitStack() as stack:
         stack.enter_context(mock.patch.object(torch.version, "cuda", cuda_release()))
-        stack.enter_context(mock.patch.object(torch._C, "_conv_determine_backend_memory_format", cudnn_layout))
         enabled = mock.patch.object(torch._C, "_cuda_cudaCachingAllocator_is_enabled", lambda: True, create=True)
         stack.enter_context(enabled)
         yield
@@ -61,16 +59,6 @@ def as_built_for_cuda() -> Iterator[None]:
 def cuda_release() -> str:
     """The release of CUDA that this torch's CUDA build is made with."""
     return next((cuda for first, cuda in _CUDA_RELEASES if torch.__version__ >= first), _CUDA_RELEASES[-1][1])
-
-
-def cudnn_layout(input: torch.Tensor, weight: torch.Tensor, backend: Any) -> torch.memory_format:
-    """cuDNN's choice: channels last where input or weight has it, but not in float64."""
-    last = torch.channels_last if input.dim() == 4 else torch.channels_last_3d
-    if input.dtype is not torch.float64 and any(
-        tensor.is_contiguous(memory_format=last) and not tensor.is_contiguous() for tensor in (input, weight)
-    ):
-        return last
-    return torch.contiguous_format
 
 
 def _never_run(*args: Any, **kwargs: Any) -> Any:

@@ -21,7 +21,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from patchgate.probe.protocol import Profile
 from patchgate.probe.simulate.attention import simulated_attention
 from patchgate.probe.simulate.backward import backward_in_python
-from patchgate.probe.simulate.fake_device import fake_device
+from patchgate.probe.simulate.fake_device import fake_device, known_device
 from patchgate.probe.simulate.modules import convertible_modules
 
 
@@ -85,6 +85,7 @@ def fake_tensors(profile: Profile, reads: Sequence[float]) -> Iterator[None]:
             stack.enter_context(backward_in_python())
             stack.enter_context(convertible_modules())
         if profile["kind"] == "simulated":
+            stack.enter_context(known_device(profile))
             stack.enter_context(simulated_attention(profile))
             stack.enter_context(enable_python_dispatcher())
         yield

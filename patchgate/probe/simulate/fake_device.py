@@ -15,6 +15,7 @@ from typing import Any, Protocol
 from unittest import mock
 
 import torch
+from torch._prims_common import suggest_memory_format
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from patchgate.probe.protocol import Profile
@@ -84,6 +85,25 @@ def cuda_functions(profile: Profile) -> dict[str, Callable[..., Any]]:
     }
 
 
+@contextlib.contextmanager
+def known_device(profile: Profile) -> Iterator[None]:
+    """Within it, a model that asks `torch.cuda` for the device's properties while it is traced hears of the profile's.
+
+    Only what torch's functions ask below themselves is replaced: Dynamo knows those functions by their identity.
+    `is_available` stays as it is, or fake tensors would be made on the device.
+    """
+    functions = cuda_functions(profile)
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(mock.patch.object(torch.cuda, "_lazy_init", functions["_lazy_init"]))
+        properties = functions["get_device_properties"]
+        stack.enter_context(mock.patch.object(torch.cuda, "_get_device_properties", properties, create=True))
+        stack.enter_context(mock.patch.object(torch.cuda, "_is_compiled", lambda: True))
+        stack.enter_context(mock.patch.object(torch.cuda, "_cached_device_count", 1))
+        current = functions["current_device"]
+        stack.enter_context(mock.patch.object(torch._C, "_cuda_getDevice", current, create=True))
+        yield
+
+
 class _TritonDriver:
     """What Triton calls of its active driver while it compiles for a target."""
 
@@ -136,6 +156,13 @@ def _fold_on_cpu(deduce: Callable[..., Any], backend: str) -> Callable[..., Any]
     return deduce_value
 
 
+def cudnn_layout(input: torch.Tensor, weight: torch.Tensor, backend: Any) -> torch.memory_format:
+    """The layout of a convolution's output: channels last where input or weight has it, but not in float64."""
+    layouts = [suggest_memory_format(tensor) for tensor in (input, weight)]
+    last = torch.channels_last if weight.dim() == 4 else torch.channels_last_3d
+    return last if last in layouts and input.dtype is not torch.float64 else torch.contiguous_format
+
+
 def _clear_device_caches() -> None:
     """Empty every cache of torch's that holds something about the device, so that profiles never mix."""
     import torch._dynamo.device_interface as interface
@@ -183,6 +210,8 @@ def fake_device(profile: Profile, log: CallLog | None = None) -> Iterator[None]:
             stack.enter_context(as_built_for_cuda())
         stack.enter_context(mock.patch.object(fake_tensor, "init_gpu_context", lambda device: None))
         stack.enter_context(mock.patch.object(triton_helpers, "set_driver_to_gpu", lambda: None))
+        # A build for CUDA asks the device whether cuDNN takes bfloat16, and without one decides on another layout.
+        stack.enter_context(mock.patch.object(torch._C, "_conv_determine_backend_memory_format", cudnn_layout))
         folder = joint_graph.UniformValueConstantFolder
         stack.enter_context(
             mock.patch.object(folder, "_deduce_value", _fold_on_cpu(folder._deduce_value, profile["backend"]))
