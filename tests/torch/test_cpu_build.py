@@ -60,7 +60,7 @@ def test_the_releases_of_cuda_and_cudnn(torch, told):
 
 
 def test_the_layout_of_a_convolution(told):
-    assert {theirs for _, _, theirs, _ in told["layouts"]} == {"torch.channels_last", "torch.contiguous_format"}
+    assert {theirs for *_, theirs, _ in told["layouts"]} == {"torch.channels_last", "torch.contiguous_format"}
     assert [(case, theirs) for *case, theirs, _ in told["layouts"]] == [
         (case, ours) for *case, _, ours in told["layouts"]
     ]

@@ -1,6 +1,7 @@
 """Lets a CPU-only build of torch generate code for fake tensors of a CUDA device, as a build for CUDA does.
 
-Such a build lacks a device guard, a few kernels that need only be registered, and a release of CUDA. Nothing runs on a device.
+Such a build lacks a device guard, a few kernels that need only be registered, and a release of CUDA.
+Nothing runs on a device.
 """
 
 from __future__ import annotations

@@ -85,23 +85,12 @@ def cuda_functions(profile: Profile) -> dict[str, Callable[..., Any]]:
     }
 
 
-@contextlib.contextmanager
-def known_device(profile: Profile) -> Iterator[None]:
-    """Within it, a model that asks `torch.cuda` for the device's properties while it is traced hears of the profile's.
+def known_device(profile: Profile) -> contextlib.AbstractContextManager[Any]:
+    """Within it, a model that asks for the device's capability while it is traced hears of the profile's.
 
-    Only what torch's functions ask below themselves is replaced: Dynamo knows those functions by their identity.
-    `is_available` stays as it is, or fake tensors would be made on the device.
+    `torch.cuda.is_available` stays as it is, or fake tensors would be made on the device.
     """
-    functions = cuda_functions(profile)
-    with contextlib.ExitStack() as stack:
-        stack.enter_context(mock.patch.object(torch.cuda, "_lazy_init", functions["_lazy_init"]))
-        properties = functions["get_device_properties"]
-        stack.enter_context(mock.patch.object(torch.cuda, "_get_device_properties", properties, create=True))
-        stack.enter_context(mock.patch.object(torch.cuda, "_is_compiled", lambda: True))
-        stack.enter_context(mock.patch.object(torch.cuda, "_cached_device_count", 1))
-        current = functions["current_device"]
-        stack.enter_context(mock.patch.object(torch._C, "_cuda_getDevice", current, create=True))
-        yield
+    return mock.patch.object(torch.cuda, "get_device_properties", cuda_functions(profile)["get_device_properties"])
 
 
 class _TritonDriver:
