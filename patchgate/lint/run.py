@@ -8,7 +8,6 @@ from __future__ import annotations
 import ast
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,8 +17,8 @@ from patchgate.inputs.source import DIFFS, Unreadable, parse, read_lossy, read_s
 from patchgate.lint.findings import Finding, Severity, View, folded, merged
 from patchgate.lint.index.release import Question, Release, renamed
 from patchgate.lint.index.sources import Sources
-from patchgate.lint.interpret.bindings import same_own_values
 from patchgate.lint.interpret.own_files import OwnFiles
+from patchgate.lint.interpret.own_values import same_own_values
 from patchgate.lint.interpret.references import Usage
 from patchgate.lint.interpret.statements import interpret
 from patchgate.lint.interpret.values import OwnName
@@ -124,13 +123,9 @@ def _holding(lines: set[int], place: Place) -> set[int]:
         return set()
     holding: set[int] = set()
     oldest = min((*place.releases, *place.others), key=lambda each: Version(each.version))
-    older = (renamed(oldest, version) for version in _BEFORE_THE_INDEX if Version(version) < Version(oldest.version))
+    older = [renamed(oldest, version) for version in _BEFORE_THE_INDEX if Version(version) < Version(oldest.version)]
     tree = parse(read_source(place.file))
-    readings = chain(
-        (usage for _, usage in _readings(tree, [*reversed(place.others)], place)),
-        (interpret(tree, each, place.file.resolve(), place.own) for each in older),
-    )
-    for usage in readings:
+    for _, usage in _readings(tree, [*reversed(place.others), *older], place, lines):
         holding |= {gate.span.line for gate in usage.gates if gate.holds is not False}
         if lines <= holding:
             break
@@ -198,7 +193,9 @@ def views_of(
     ]
 
 
-def _readings(tree: ast.Module, releases: Sequence[Release], place: Place | None) -> Iterator[tuple[str, Usage]]:
+def _readings(
+    tree: ast.Module, releases: Sequence[Release], place: Place | None, lines: Collection[int] | None = None
+) -> Iterator[tuple[str, Usage]]:
     """By release. Where all that was asked of one release has the same answers in the next, the reading is the same."""
     file, own = (place.file.resolve(), place.own) if place is not None else (None, OwnFiles())
     read: list[tuple[Release, set[Question], set[OwnName], Usage]] = []
@@ -209,7 +206,7 @@ def _readings(tree: ast.Module, releases: Sequence[Release], place: Place | None
                 break
         else:
             release.asked, own.asked = set(), set()
-            usage = interpret(tree, release, file, own)
+            usage = interpret(tree, release, file, own, lines=lines)
             read.append((release, release.asked, own.asked, usage))
             release.asked, own.asked = None, set()
             yield release.version, usage

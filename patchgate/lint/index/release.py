@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable
+from copy import copy
 from functools import cache, cached_property, lru_cache
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 
 from patchgate.lint.index.read import IndexFiles
 from patchgate.lint.index.records import CallSite, Module, ReleaseRecords
@@ -179,15 +180,6 @@ class Release:
 
 def renamed(release: Release, version: str) -> Release:
     """A release under another version: whatever else it is asked, it answers as itself."""
-    return cast(Release, _Renamed(release, version))
-
-
-class _Renamed:
-    def __init__(self, release: Release, version: str) -> None:
-        self._release, self.version = release, version
-
-    def ask(self, question: Callable[..., Answer], *about: Hashable) -> Answer:
-        return question(self, *about)
-
-    def __getattr__(self, name: str) -> object:
-        return getattr(self._release, name)
+    other = copy(release)
+    other.version, other._answers, other.asked = version, {}, None
+    return other

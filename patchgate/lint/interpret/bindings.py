@@ -6,16 +6,13 @@ A replacement is noted in whatever way it is written; setting an option of a con
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import replace
-from functools import lru_cache
-from pathlib import Path
 
 from patchgate.lint.index.release import Release
-from patchgate.lint.interpret.own_files import OwnFiles
+from patchgate.lint.interpret.own_values import own_value
 from patchgate.lint.interpret.references import Presence, Reachability, Rebinding, Reference, Span, Usage
-from patchgate.lint.interpret.state import State, execute_block, read
+from patchgate.lint.interpret.state import State, read
 from patchgate.lint.interpret.torch_names import definition_of, has_options, look_up, promised
 from patchgate.lint.interpret.values import (
     PRESENCE,
@@ -27,10 +24,8 @@ from patchgate.lint.interpret.values import (
     LocalClass,
     LocalFunction,
     Method,
-    OwnFunction,
     OwnModule,
     OwnName,
-    Scope,
     Symbol,
     Table,
     Unknown,
@@ -127,98 +122,6 @@ def version_spellings(state: State) -> tuple[str, ...]:
 
 def _version(release: Release) -> str:
     return release.version
-
-
-def own_value(own: OwnName, state: State, *, called: bool = False) -> Value:
-    """What a name of another file of the project stands for; nothing of that file is noted.
-
-    A function is read for its value only, and where it is `called` the call is what is asked. What says nothing of
-    torch stays a name: its spelling may tell.
-    """
-    known, key = state.own, (own.file, own.name, state.release.version)
-    if known is None:
-        return External(dotted=own.dotted)
-    if key not in known.values:
-        known.values[key] = External(dotted=own.dotted)  # where a circle of imports ends
-        with apart(known, state.release):
-            known.values[key] = _own_value(own, known, state)
-    value = known.values[key]
-    if not (called and isinstance(value, OwnFunction)):
-        known.asked.add(own)
-    return value
-
-
-@contextmanager
-def apart(files: OwnFiles, release: Release) -> Iterator[None]:
-    """What is asked meanwhile is not asked by the file that is read: it asks for what came of it."""
-    asked, questions = files.asked, release.asked
-    files.asked, release.asked = set(), None
-    try:
-        yield
-    finally:
-        files.asked, release.asked = asked, questions
-
-
-def same_own_values(own: Iterable[OwnName], files: OwnFiles, first: Release, second: Release) -> bool:
-    """Whether names of the project's other files stand for the same in both releases."""
-    here, there = State(release=first, own=files), State(release=second, own=files)
-    return all(_same(own_value(each, here), own_value(each, there)) for each in own)
-
-
-def _same(first: Value, second: Value) -> bool:
-    """Functions are the same where what they read of their own file is."""
-    if not isinstance(first, OwnFunction) or not isinstance(second, OwnFunction):
-        return first == second
-    if first.function.node is not second.function.node:
-        return False
-    before, after = first.function.scope.names, second.function.scope.names
-    plain = (Known, Unknown, External, Symbol, Instance)
-    todo, seen = {first.function.node}, set[ast.AST]()
-    while todo:
-        node = todo.pop()
-        seen.add(node)
-        for name in names_in(node) & after.keys():
-            value = after[name]
-            if isinstance(value, LocalFunction) and value.node not in seen:
-                todo.add(value.node)
-            elif isinstance(value, plain) and value != before.get(name):
-                return False
-    return True
-
-
-def _own_value(own: OwnName, files: OwnFiles, state: State) -> Value:
-    scope = _own_scope(own.file, files, state)
-    value = scope.names.get(own.name) if scope is not None else None
-    if isinstance(value, LocalFunction):
-        return OwnFunction(function=value, own=own)
-    if isinstance(value, OwnName):
-        return own_value(value, state)
-    if value is not None and not isinstance(value, LocalClass):
-        return value
-    for each in files.imported(own.file, own.name) if value is None else ():
-        file = files.file_of(each.module, each.level, own.file)
-        if file is not None:
-            name = own.name if each.name == "*" else each.name
-            found = own_value(OwnName(file=file, name=name, dotted=own.dotted), state)
-            if found != External(dotted=own.dotted):
-                return found
-    below = files.below(own.file, own.name)
-    return OwnModule(file=below, dotted=own.dotted) if below is not None else External(dotted=own.dotted)
-
-
-def _own_scope(file: Path, files: OwnFiles, state: State) -> Scope | None:
-    """What the top level of a file comes to in this release; None for a file that knows nothing of torch."""
-    tree, key = files.tree(file), (file, state.release.version)
-    if tree is None:
-        return None
-    if key not in files.scopes:
-        scope = files.scopes[key] = Scope(file=file)
-        files.unfinished += 1
-        try:
-            execute_block(tree.body, State(release=state.release, own=files, scope=scope))
-        finally:
-            files.unfinished -= 1
-    return files.scopes[key]
 
 
 def promised_by(annotation: ast.expr | None, state: State) -> Value:
@@ -392,9 +295,3 @@ def _form_of(source: ast.expr | None, value: Value) -> str | None:
             if form is not None:
                 return form
     return None
-
-
-@lru_cache(maxsize=4096)
-def names_in(node: ast.AST) -> frozenset[str]:
-    """The names in a piece of a patch; each release asks again."""
-    return frozenset(each.id for each in ast.walk(node) if isinstance(each, ast.Name))

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import ast
-import re
 from dataclasses import replace
-from functools import lru_cache
 
 from patchgate.lint.index.release import Release
-from patchgate.lint.interpret.bindings import apart, own_value, promised_by
+from patchgate.lint.interpret.bindings import promised_by
 from patchgate.lint.interpret.own_files import OwnFiles
+from patchgate.lint.interpret.own_values import apart, may_tell, own_value
 from patchgate.lint.interpret.references import Reachability, Usage
 from patchgate.lint.interpret.state import State, execute_block, read
 from patchgate.lint.interpret.values import (
@@ -29,12 +28,8 @@ from patchgate.lint.interpret.values import (
     unknown,
 )
 
-# A function of the patch is read for its value only where it is as small as version helpers are.
+# Calls of small functions in each other that are followed.
 _MAX_INLINED = 3
-_MAX_INLINED_NODES = 120
-# One that is smaller than this may return a constant; a longer one must speak of versions, checks or constants.
-_PLAIN_NODES = 16
-_TELLING = re.compile(r"(?i:version|torch|triton|hasattr|signature|spec)|^_?(is|has|supports?)_|^_?[A-Z][A-Z0-9_]+$")
 # Arguments that are equal are the same: 1 and True are not.
 _PLAIN = (str, int, float, type(None))
 _Arguments = tuple[tuple[str | None, Value, tuple[type, ...]], ...]
@@ -86,7 +81,7 @@ def inline(function: LocalFunction, arguments: list[Value], keywords: dict[str |
     node = function.node
     if state.inlined >= _MAX_INLINED or isinstance(node, (ast.Lambda, ast.AsyncFunctionDef)):
         return UNKNOWN
-    if not _may_tell(node) or len(arguments) > len(node.args.args):
+    if not may_tell(node) or len(arguments) > len(node.args.args):
         return UNKNOWN
     inner = replace(
         state,
@@ -126,13 +121,3 @@ def _assign_arguments(
             inner.scope.assign(each.arg, read(default, outside))
     for each, value in zip(positional, arguments, strict=False):
         inner.scope.assign(each.arg, value)
-
-
-@lru_cache(maxsize=4096)
-def _may_tell(function: ast.AST) -> bool:
-    """Whether a function is as small as version helpers are, and returns what may come from one; asked often."""
-    nodes = list(ast.walk(function))
-    if len(nodes) > _MAX_INLINED_NODES or not any(isinstance(node, ast.Return) and node.value for node in nodes):
-        return False
-    names = (getattr(node, "id", None) or getattr(node, "attr", None) or "" for node in nodes)
-    return len(nodes) < _PLAIN_NODES or any(_TELLING.search(name) for name in names)

@@ -1,6 +1,7 @@
-"""The other files of a patch's project: which file an import means, and what stands at the top of it.
+"""The other files of a patch's project: which file an import means, and which statements at its top bind a name.
 
-Found by path, as Python would with the project's root on its path; nothing is run.
+Found by path, as Python would with the project's root on its path; nothing is run. Of a file only the statements that
+bind a name which is asked for are parsed: imports reach a thousand files where a check needs three lines of one.
 """
 
 from __future__ import annotations
@@ -9,17 +10,31 @@ import ast
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import cached_property, lru_cache
+from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 from patchgate.inputs.source import Unreadable, parse, read_source
-from patchgate.lint.interpret.values import OwnName, Scope, Value
+from patchgate.lint.interpret.values import OwnName, Value
 from patchgate.model.errors import UsageError
 
 # A file without these words knows nothing of torch and its version.
 _MATTERS = re.compile(r"torch|triton|[Vv]ersion")
 # Folders above a file in which an absolute import may start.
 _DEPTH = 8
+# Files whose texts and statements are kept.
+_FILES = 8192
+# Comments and texts, of which only those between three quotes reach over lines.
+_OPAQUE = re.compile(
+    r'#[^\n]*|"""(?:[^"\\]+|\\.|"(?!""))*"""|\'\'\'(?:[^\'\\]+|\\.|\'(?!\'\'))*\'\'\''
+    r'|"(?:[^"\\\n]+|\\.)*"|\'(?:[^\'\\\n]+|\\.)*\'',
+    re.S,
+)
+# The first line of a statement at the top; a decorator is the first line of what it decorates.
+_START = re.compile(r"^(?!(?:else|elif|except|finally)\b)[^\s#)\]}]", re.M)
+_DEFINED = re.compile(r"^(?:class|def|async +def)\s+(\w+)", re.M)
+_Definition = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,36 +48,50 @@ class OwnImport:
 
 @dataclass(eq=False)
 class OwnFiles:
-    """Files of one project. `scopes` and `values` keep what their top levels came to, by file and release."""
+    """Files of one project, and what names in them came to.
 
-    scopes: dict[tuple[Path, str], Scope] = field(default_factory=dict)
-    values: dict[tuple[Path, str, str], Value] = field(default_factory=dict)
+    With each value are the questions of the release on which it depends.
+    """
+
+    #: By file, name and release.
+    values: dict[tuple[Path, str, str], tuple[Value, frozenset[Any]]] = field(default_factory=dict)
+    #: By file and name: releases with what was read there, to be shared with those that answer alike.
+    readings: dict[tuple[Path, str], list[tuple[Any, Value | None, frozenset[Any]]]] = field(default_factory=dict)
     #: The names that were followed since somebody emptied it.
     asked: set[OwnName] = field(default_factory=set)
-    #: How many top levels are being read: what they came to is not to be relied on meanwhile.
-    unfinished: int = 0
+    #: Names that are being read, the outermost first: what they came to is not to be relied on meanwhile.
+    unfinished: list[tuple[Path, str]] = field(default_factory=list)
 
     def file_of(self, module: str, level: int, importer: Path) -> Path | None:
         """The file that `from ..module import` means in `importer`; None for what is not of the project."""
-        if level:
-            folder = importer.parent
-            for _ in range(level - 1):
-                folder = folder.parent
-            return _module_below(folder, module)
-        return _absolute(importer.parent, module)
+        return _file_of(module, level, importer)
 
     def below(self, file: Path, name: str) -> Path | None:
         """The submodule `name` of a package."""
         return _module_below(file.parent, name) if file.name == "__init__.py" else None
 
-    def tree(self, file: Path) -> ast.Module | None:
-        """The file's syntax tree; None where it knows nothing of torch, or is not to be read."""
-        return _tree(file)
+    def binding(self, file: Path, name: str) -> list[ast.stmt]:
+        """The statements at the top of a file that bind a name; none where the file knows nothing of torch."""
+        top = _top_of(file)
+        return top.binding(name) if top.matters else []
 
     def imported(self, file: Path, name: str) -> Iterator[OwnImport]:
         """The import at the top of a file that brings `name`, else its imports of all names of a module."""
-        imports = _imports(file)
-        yield from imports.get(name) or imports.get("*", [])
+        yield from _imported(file, name)
+
+    def may_bring(self, file: Path, name: str) -> bool:
+        """Whether a file has the word or the submodule, or one has that it imports all names of."""
+        return _may_bring(file, name)
+
+
+@lru_cache(maxsize=1 << 16)
+def _file_of(module: str, level: int, importer: Path) -> Path | None:
+    if level:
+        folder = importer.parent
+        for _ in range(level - 1):
+            folder = folder.parent
+        return _module_below(folder, module)
+    return _absolute(importer.parent, module)
 
 
 @lru_cache(maxsize=8192)
@@ -84,35 +113,164 @@ def _module_below(folder: Path, module: str) -> Path | None:
     return None
 
 
-@lru_cache(maxsize=1024)
-def _text(file: Path) -> str:
+@dataclass(eq=False)
+class _Chunk:
+    """A statement at the top of a file, or a few; parsed when it is looked at."""
+
+    start: int
+    text: str
+
+    @cached_property
+    def body(self) -> list[ast.stmt]:
+        return parse(self.text).body
+
+    @cached_property
+    def names(self) -> frozenset[str]:
+        """What it binds, and the tables that it fills."""
+        return frozenset(name for statement in self.body for name in _bound(statement))
+
+
+class _Top:
+    """The top level of a file."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._binding: dict[str, list[ast.stmt]] = {}
+        #: Whether it knows anything of torch.
+        self.matters = _MATTERS.search(text) is not None
+
+    @cached_property
+    def _chunks(self) -> tuple[dict[str, list[_Chunk]], list[_Chunk]]:
+        """Classes and functions by name, and all other statements."""
+        inside = [each.span() for each in _OPAQUE.finditer(self._text) if "\n" in each[0]]
+        starts, decorated = [], False
+        for each in _START.finditer(self._text):
+            while inside and inside[0][1] <= each.start():
+                inside.pop(0)
+            if inside and inside[0][0] < each.start():
+                continue
+            if not decorated:
+                starts.append(each.start())
+            decorated = each[0] == "@"
+        defined: dict[str, list[_Chunk]] = {}
+        others: list[_Chunk] = []
+        for start, stop in pairwise([*starts, len(self._text)]):
+            chunk = _Chunk(start, self._text[start:stop])
+            name = _DEFINED.search(chunk.text) if chunk.text.startswith(("@", "class", "def", "async")) else None
+            (defined.setdefault(name[1], []) if name else others).append(chunk)
+        return defined, others
+
+    def binding(self, name: str) -> list[ast.stmt]:
+        """The statements that bind a name, in their order; of an import only what brings it."""
+        if name not in self._binding:
+            try:
+                found = self._bind(name)
+            except Unreadable:  # lines that only look like statements: the file is parsed as a whole
+                found = [each for each in self._whole if name in _bound(each)]
+            self._binding[name] = [_only(each, name) for each in found]
+        return self._binding[name]
+
+    def _bind(self, name: str) -> list[ast.stmt]:
+        defined, others = self._chunks
+        word = re.compile(rf"\b{re.escape(name)}\b")
+        found = [each for each in others if name in each.text and word.search(each.text) and name in each.names]
+        chunks = sorted([*found, *defined.get(name, ())], key=lambda each: each.start)
+        return [statement for chunk in chunks for statement in chunk.body if name in _bound(statement)]
+
+    def importing(self, name: str) -> list[ast.ImportFrom]:
+        """The imports in the statements that have the name in them."""
+        text = "import *" if name == "*" else name
+        try:
+            found = [each.body for each in self._chunks[1] if text in each.text and "import" in each.text]
+        except Unreadable:
+            found = [self._whole]
+        return [each for body in found for each in _at_top(body)]
+
+    @cached_property
+    def _whole(self) -> list[ast.stmt]:
+        try:
+            return parse(self._text).body
+        except Unreadable:
+            return []
+
+
+def _only(statement: ast.stmt, name: str) -> ast.stmt:
+    """The statement; an import without the names that it brings besides."""
+    if not isinstance(statement, (ast.Import, ast.ImportFrom)):
+        return statement
+    names = [each for each in statement.names if name == (each.asname or each.name.partition(".")[0])]
+    if isinstance(statement, ast.Import):
+        return ast.copy_location(ast.Import(names=names), statement)
+    return ast.copy_location(ast.ImportFrom(module=statement.module, names=names, level=statement.level), statement)
+
+
+def _bound(statement: ast.stmt) -> Iterator[str]:
+    """The names that a statement binds, and those of the tables that it fills; what is in functions does not count."""
+    todo: list[ast.AST] = [statement]
+    while todo:
+        node = todo.pop()
+        if isinstance(node, _Definition):
+            yield node.name
+        elif isinstance(node, (ast.Import, ast.ImportFrom)):
+            yield from (each.asname or each.name.partition(".")[0] for each in node.names)
+        elif isinstance(node, ast.Name):
+            if not isinstance(node.ctx, ast.Load):
+                yield node.id
+        else:
+            filled = node.value if isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Store) else None
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "update":
+                filled = node.func.value
+            if isinstance(filled, ast.Name):
+                yield filled.id
+            name = getattr(node, "name", None) or getattr(node, "rest", None)  # of a handler, of a pattern
+            if isinstance(name, str):
+                yield name
+            todo.extend(ast.iter_child_nodes(node))
+
+
+@lru_cache(maxsize=_FILES)
+def _top_of(file: Path) -> _Top:
     try:
-        return read_source(file)
+        return _Top(read_source(file))
     except (Unreadable, UsageError):
-        return ""
+        return _Top("")
 
 
-@lru_cache(maxsize=1024)
-def _parsed(file: Path) -> ast.Module | None:
+@lru_cache(maxsize=_FILES)
+def _data(file: Path) -> bytes:
     try:
-        return parse(_text(file))
-    except Unreadable:
-        return None
+        return file.read_bytes()
+    except OSError:
+        return b""
 
 
-def _tree(file: Path) -> ast.Module | None:
-    return _parsed(file) if _MATTERS.search(_text(file)) else None
+@lru_cache(maxsize=1 << 16)
+def _may_bring(file: Path, name: str) -> bool:
+    todo, seen, word, files = [file], {file}, name.encode(), OwnFiles()
+    while todo:
+        here = todo.pop()
+        data = _data(here)
+        if word in data or files.below(here, name) is not None:
+            return True
+        for each in _imported(here, "*") if b"import *" in data else ():
+            starred = files.file_of(each.module, each.level, here)
+            if starred is not None and starred not in seen:
+                seen.add(starred)
+                todo.append(starred)
+    return False
 
 
-@lru_cache(maxsize=1024)
-def _imports(file: Path) -> dict[str, list[OwnImport]]:
-    tree = _parsed(file) if "import" in _text(file) else None
-    found: dict[str, list[OwnImport]] = {}
-    for node in _at_top(tree.body if tree is not None else []):
-        for alias in node.names:
-            each = OwnImport(module=node.module or "", level=node.level, name=alias.name)
-            found.setdefault(alias.asname or alias.name, []).append(each)
-    return found
+@lru_cache(maxsize=1 << 16)
+def _imported(file: Path, name: str) -> tuple[OwnImport, ...]:
+    if b"import" not in _data(file):
+        return ()
+    found = [
+        OwnImport(module=node.module or "", level=node.level, name=alias.name)
+        for node in _top_of(file).importing(name)
+        for alias in node.names
+        if (alias.asname or alias.name) == name
+    ]
+    return tuple(found) if found or name == "*" else _imported(file, "*")
 
 
 def _at_top(statements: list[ast.stmt]) -> Iterator[ast.ImportFrom]:

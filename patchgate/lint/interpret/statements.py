@@ -8,14 +8,16 @@ from __future__ import annotations
 
 import ast
 from collections import Counter
+from collections.abc import Collection
 from dataclasses import replace
 from pathlib import Path
 
 from patchgate.lint.index.release import Release
 from patchgate.lint.interpret import branches, calls, expressions  # noqa: F401  # they register what they know
-from patchgate.lint.interpret.bindings import attribute, bind, names_in, note_reference, override, promised_by
+from patchgate.lint.interpret.bindings import attribute, bind, note_reference, override, promised_by
 from patchgate.lint.interpret.narrowing import narrow
 from patchgate.lint.interpret.own_files import OwnFiles
+from patchgate.lint.interpret.own_values import names_in
 from patchgate.lint.interpret.references import Import, Presence, Reachability, Span, Usage
 from patchgate.lint.interpret.state import Attempt, End, PendingFunction, State, execute, execute_block, read
 from patchgate.lint.interpret.torch_names import covered, has_module, look_up
@@ -44,12 +46,16 @@ def interpret(
     file: Path | None = None,
     own: OwnFiles | None = None,
     reachability: Reachability = Reachability.REACHABLE,
+    lines: Collection[int] | None = None,
 ) -> Usage:
-    """What a file does in one release. With `own`, names that it imports from its project's files are followed."""
+    """What a file does in one release. With `own`, names that it imports from its project's files are followed.
+
+    With `lines`, of the functions only those are walked that have one of these lines.
+    """
     state = State(release=release, own=own, scope=Scope(file=file), reachability=reachability)
     state = replace(state, postponed=any(_postpones(node) for node in tree.body))
     execute_block(tree.body, state)
-    _execute_functions(state)
+    _execute_functions(state, lines)
     return state.usage
 
 
@@ -57,14 +63,17 @@ def _postpones(node: ast.stmt) -> bool:
     return isinstance(node, ast.ImportFrom) and node.module == "__future__" and node.names[0].name == "annotations"
 
 
-def _execute_functions(state: State) -> None:
+def _execute_functions(state: State, lines: Collection[int] | None) -> None:
     """Walk every body: first what is referred to, then what nobody refers to, as if it ran."""
-    mentions = _mentions(state)
+    mentions = _mentions(state) if lines is None else Counter[str]()
     count = 0
     while state.pending:
         first = min(state.pending.values(), key=lambda pending: _turn(pending, mentions))
         del state.pending[first.function.node]
         count += 1
+        node = first.function.node
+        if lines is not None and not any(node.lineno <= line <= (node.end_lineno or line) for line in lines):
+            continue
         here = replace(
             state,
             scope=Scope(parent=first.function.scope),
@@ -74,7 +83,6 @@ def _execute_functions(state: State) -> None:
             attempt=Attempt() if first.reachability is not None and first.attempted else None,
         )
         _assign_parameters(first.function, here)
-        node = first.function.node
         if isinstance(node, ast.Lambda):
             read(node.body, here)
         else:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -157,12 +157,16 @@ class Scope:
     is_class: bool = False
     #: The file of a module's own scope, where relative imports start.
     file: Path | None = None
+    #: Reads other names of a module of which only one is read.
+    outside: Callable[[str], Value | None] | None = None
 
     def lookup(self, name: str) -> Value | None:
         scope: Scope | None = self
         while scope is not None:
             if name in scope.names:
                 return scope.names[name]
+            if scope.outside is not None:
+                return scope.outside(name)
             scope = scope.parent
             while scope is not None and scope.is_class:
                 scope = scope.parent

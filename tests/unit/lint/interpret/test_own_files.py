@@ -9,8 +9,11 @@ from typing import Any
 import pytest
 from toytorch import TORCHES, codes, found
 
+from patchgate.inputs.source import parse
 from patchgate.lint.findings import Severity
 from patchgate.lint.index.release import Release
+from patchgate.lint.interpret import own_files
+from patchgate.lint.interpret.own_files import OwnFiles
 from patchgate.lint.interpret.references import Usage
 from patchgate.lint.interpret.statements import interpret
 from patchgate.lint.run import lint
@@ -159,3 +162,91 @@ def test_a_fork_of_torch_has_names_of_its_own(tmp_path: Path, part: str, lines: 
         (folder / "__init__.py").write_text("")
     (package / "patch.py").write_text("from torch._inductor.mine import f\nimport torch._inductor.mine\n")
     assert [each.span.line for each in lint([package / "patch.py"], TORCHES).findings] == lines
+
+
+TOP = '''
+"""
+NEW = "not a statement"
+"""
+import torch
+# NEW = 1
+TEXT = "\'\'\'"
+try:
+    from torch._inductor import scheduler as newest
+except ImportError:
+    newest = None
+if torch.__version__ >= "2.11":
+    NEW = True
+else:
+    NEW = False
+TABLE = {}
+TABLE["a"] = NEW
+TABLE.update(b=1)
+@decorated
+def uses():
+    NEW = 2
+    return NEW
+class NEWER: ...
+value = """
+NEW = 3""" if NEW else 4
+'''
+
+
+@pytest.mark.parametrize(
+    ("name", "lines"),
+    [
+        ("NEW", ["if torch.__version__ >= '2.11':"]),
+        ("newest", ["try:"]),
+        ("TABLE", ["TABLE = {}", "TABLE['a'] = NEW", "TABLE.update(b=1)"]),
+        ("uses", ["@decorated"]),
+        ("NEWER", ["class NEWER:"]),
+        ("value", ["value = '\\nNEW = 3' if NEW else 4"]),
+        ("torch", ["import torch"]),
+        ("decorated", []),
+    ],
+)
+def test_the_statements_that_bind_a_name(tmp_path: Path, name: str, lines: list[str]) -> None:
+    for number, text in enumerate((TOP, f"{TOP}\n(\n[\nNEW\n] )\n", f"a = 1; import torch\n{TOP}")):
+        file = tmp_path / f"file_{number}.py"
+        file.write_text(text)
+        found = [ast.unparse(each).splitlines()[0] for each in OwnFiles().binding(file, name)]
+        assert found == ["import torch"] * (number == 2 and name == "torch") + lines
+
+
+def test_of_another_file_only_what_is_asked_for_is_parsed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A check three files away, and what else those files have."""
+    parsed: list[str] = []
+
+    def noted(text: str) -> ast.Module:
+        parsed.append(text)
+        return parse(text)
+
+    monkeypatch.setattr(own_files, "parse", noted)
+    (tmp_path / "a.py").write_text("from b import *\nfrom c import unasked\nOTHER = 1\n")
+    (tmp_path / "b.py").write_text("from c import NEW as IS_NEW\nfrom d import *\nclass Large: ...\n")
+    (tmp_path / "c.py").write_text("import torch\nNEW = torch.__version__ >= (2, 11)\nunasked = call()\n")
+    (tmp_path / "d.py").write_text("import torch\nunasked = 2\n")
+    body = f"from torch._inductor.virtualized import V\nif not IS_NEW:\n    {OLD}\n"
+    (tmp_path / "patch.py").write_text(f"from a import IS_NEW\n{body}")
+    report = lint([tmp_path / "patch.py"], TORCHES)
+    assert [each.code for each in report.findings if each.severity is Severity.RED] == []
+    # Neither the class, nor the calls, nor the file that has no such word.
+    assert sorted(map(str.strip, parsed)) == [
+        "NEW = torch.__version__ >= (2, 11)",
+        "from b import *",
+        "from c import NEW as IS_NEW",
+        "import torch",
+    ]
+    (tmp_path / "patch.py").write_text(f"from a import OTHER as IS_NEW\n{body.replace('not ', '')}")
+    assert "PG111" in {each.code for each in lint([tmp_path / "patch.py"], TORCHES).findings}
+
+
+def test_files_that_import_each_other(tmp_path: Path) -> None:
+    (tmp_path / "a.py").write_text("import torch\nfrom b import LATE\nNEW = torch.__version__ >= (2, 11)\nIS = LATE\n")
+    (tmp_path / "b.py").write_text("import torch\nfrom a import NEW, IS as AGAIN\nLATE = NEW and not AGAIN\n")
+    source = f"from torch._inductor.virtualized import V\nfrom a import NEW\nif not NEW:\n    {OLD}\n"
+    (tmp_path / "patch.py").write_text(source)
+    assert [each for each in lint([tmp_path / "patch.py"], TORCHES).findings if each.severity is Severity.RED] == []
+    # What depends on itself is not known, and ends.
+    (tmp_path / "patch.py").write_text(source.replace("NEW", "IS"))
+    assert "PG111" in {each.code for each in lint([tmp_path / "patch.py"], TORCHES).findings}

@@ -1,0 +1,187 @@
+"""What names of the project's other files stand for in a release, read by name when they are used.
+
+Nothing of those files is noted. What asks a release nothing is the same in each; what asks is read again where another
+release answers otherwise.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from functools import lru_cache, partial
+from pathlib import Path
+
+from patchgate.lint.index.release import Question, Release
+from patchgate.lint.interpret.own_files import OwnFiles
+from patchgate.lint.interpret.state import State, execute_block
+from patchgate.lint.interpret.values import (
+    External,
+    Instance,
+    Known,
+    LocalClass,
+    LocalFunction,
+    OwnFunction,
+    OwnModule,
+    OwnName,
+    Scope,
+    Symbol,
+    Unknown,
+    Value,
+)
+
+# Values that are the same whoever reads them.
+_PLAIN = (Known, Unknown, External, Symbol, Instance)
+# Names that are read for each other before one is given up; Python itself ends at a thousand calls.
+_DEEPEST = 24
+# A function of the patch is read for its value only where it is as small as version helpers are.
+_MAX_INLINED_NODES = 120
+# One that is smaller than this may return a constant; a longer one must speak of versions, checks or constants.
+_PLAIN_NODES = 16
+_TELLING = re.compile(r"(?i:version|torch|triton|hasattr|signature|spec)|^_?(is|has|supports?)_|^_?[A-Z][A-Z0-9_]+$")
+
+
+def own_value(own: OwnName, state: State, *, called: bool = False) -> Value:
+    """What a name of another file of the project stands for; nothing of that file is noted.
+
+    A function is read for its value only, and where it is `called` the call is what is asked. What says nothing of
+    torch stays a name: its spelling may tell.
+    """
+    files, release = state.own, state.release
+    if files is None:
+        return External(dotted=own.dotted)
+    if files.unfinished:
+        return _followed(own, files, release)
+    with apart(files, release):
+        value = _followed(own, files, release)
+    if not (called and isinstance(value, OwnFunction)):
+        files.asked.add(own)
+    return value
+
+
+@contextmanager
+def apart(files: OwnFiles, release: Release) -> Iterator[None]:
+    """What is asked meanwhile is not asked by the file that is read: it asks for what came of it."""
+    asked, questions = files.asked, release.asked
+    files.asked, release.asked = set(), None
+    try:
+        yield
+    finally:
+        files.asked, release.asked = asked, questions
+
+
+@contextmanager
+def _recorded(release: Release) -> Iterator[set[Question]]:
+    """The questions that are asked meanwhile; whoever records around it has asked them too."""
+    around, release.asked = release.asked, set()
+    try:
+        yield release.asked
+    finally:
+        asked, release.asked = release.asked or set(), around
+        if around is not None:
+            around |= asked
+
+
+def _followed(own: OwnName, files: OwnFiles, release: Release) -> Value:
+    key = (own.file, own.name, release.version)
+    if key not in files.values:
+        name: Value = External(dotted=own.dotted)
+        files.values[key] = name, frozenset()  # where a circle of imports ends
+        with _recorded(release) as questions:
+            value = _own_value(own, files, release) if len(files.unfinished) < _DEEPEST else name
+        files.values[key] = value, frozenset(questions)
+    value, asked = files.values[key]
+    if release.asked is not None:
+        release.asked |= asked
+    return value
+
+
+def _own_value(own: OwnName, files: OwnFiles, release: Release) -> Value:
+    statements = files.binding(own.file, own.name)
+    value, is_class = None, bool(statements) and all(isinstance(each, ast.ClassDef) for each in statements)
+    if not is_class:
+        value = value_at_top(own.name, own.file, files, release)
+        if isinstance(value, LocalFunction):
+            return OwnFunction(function=value, own=own)
+        if isinstance(value, OwnName):
+            return _followed(value, files, release)
+        if value is not None and not isinstance(value, LocalClass):
+            return value
+    for each in files.imported(own.file, own.name) if value is None and not is_class else ():
+        file = files.file_of(each.module, each.level, own.file)
+        name = own.name if each.name == "*" else each.name
+        if file is not None and (each.name != "*" or files.may_bring(file, name)):
+            found = _followed(OwnName(file=file, name=name, dotted=own.dotted), files, release)
+            if found != External(dotted=own.dotted):
+                return found
+    below = files.below(own.file, own.name)
+    return OwnModule(file=below, dotted=own.dotted) if below is not None else External(dotted=own.dotted)
+
+
+def value_at_top(name: str, file: Path, files: OwnFiles, release: Release) -> Value | None:
+    """What a name at the top of a file comes to; None where nothing there binds it."""
+    statements = files.binding(file, name)
+    if not statements or (file, name) in files.unfinished:
+        return None
+    readings = files.readings.setdefault((file, name), [])
+    for first, value, asked in readings:
+        if first is release or (isinstance(value, _PLAIN) and first.answers_as(release, asked)):
+            if release.asked is not None:
+                release.asked |= asked
+            return value
+    scope = Scope(file=file, outside=partial(value_at_top, file=file, files=files, release=release))
+    last = statements[-1]
+    with _recorded(release) as questions:
+        if len(statements) == 1 and isinstance(last, ast.FunctionDef):
+            value = LocalFunction(node=last, scope=scope)
+        else:
+            files.unfinished.append((file, name))
+            try:
+                execute_block(statements, State(release=release, own=files, scope=scope, postponed=True))
+            finally:
+                files.unfinished.pop()
+            value = scope.names.get(name)
+    readings.append((release, value, frozenset(questions)))
+    return value
+
+
+def same_own_values(own: Iterable[OwnName], files: OwnFiles, first: Release, second: Release) -> bool:
+    """Whether names of the project's other files stand for the same in both releases."""
+    here, there = State(release=first, own=files), State(release=second, own=files)
+    return all(_same(own_value(each, here), own_value(each, there)) for each in own)
+
+
+def _same(first: Value, second: Value) -> bool:
+    """Functions are the same where what they read of their own file is."""
+    if not isinstance(first, OwnFunction) or not isinstance(second, OwnFunction):
+        return first == second
+    if first.function.node is not second.function.node:
+        return False
+    todo, seen = [first.function.node], set[ast.AST]()
+    while todo:
+        node = todo.pop()
+        seen.add(node)
+        for name in names_in(node) if may_tell(node) else names_in(getattr(node, "returns", None) or ast.Pass()):
+            value = second.function.scope.lookup(name)
+            if isinstance(value, LocalFunction) and value.node not in seen:
+                todo.append(value.node)
+            elif isinstance(value, _PLAIN) and value != first.function.scope.lookup(name):
+                return False
+    return True
+
+
+@lru_cache(maxsize=4096)
+def names_in(node: ast.AST) -> frozenset[str]:
+    """The names in a piece of a patch; each release asks again."""
+    return frozenset(each.id for each in ast.walk(node) if isinstance(each, ast.Name))
+
+
+@lru_cache(maxsize=4096)
+def may_tell(function: ast.AST) -> bool:
+    """Whether a function is as small as version helpers are, and returns what may come from one; asked often."""
+    nodes = list(ast.walk(function))
+    if len(nodes) > _MAX_INLINED_NODES or not any(isinstance(node, ast.Return) and node.value for node in nodes):
+        return False
+    names = (getattr(node, "id", None) or getattr(node, "attr", None) or "" for node in nodes)
+    return len(nodes) < _PLAIN_NODES or any(_TELLING.search(name) for name in names)
