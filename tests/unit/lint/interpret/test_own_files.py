@@ -143,9 +143,9 @@ def test_a_mark_on_a_function_does_not_run_it() -> None:
 def test_releases_with_the_same_answers_of_a_check_share_a_reading(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def read(tree: ast.Module, release: Release, *rest: Any) -> Usage:
+    def read(tree: ast.Module, release: Release, *rest: Any, **options: Any) -> Usage:
         seen.append(release.version)
-        return interpret(tree, release, *rest)
+        return interpret(tree, release, *rest, **options)
 
     monkeypatch.setattr("patchgate.lint.run.interpret", read)
     for bound, expected in (("2.9", ["2.10.0"]), ("2.12", ["2.10.0", "2.13.0"])):
