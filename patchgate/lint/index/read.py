@@ -51,6 +51,18 @@ class IndexFiles:
         """Module -> its releases."""
         return dict(_ended(line, self.sets.all, self.sets) for line in self._text("modules.txt").splitlines())
 
+    def modules_in(self, bit: int) -> frozenset[str]:
+        """The modules of the release of that bit."""
+        return frozenset().union(*(names for mask, names in self._modules_alike if mask & bit))
+
+    @cached_property
+    def _modules_alike(self) -> list[tuple[int, frozenset[str]]]:
+        """(releases, modules) of the modules that are in the same releases, and the packages around them."""
+        alike: dict[int, set[str]] = defaultdict(set)
+        for name, mask in self.modules.items():
+            alike[mask].update((name, name.partition(".")[0]))
+        return [(mask, frozenset(names)) for mask, names in alike.items()]
+
     def _module_file(self, name: str) -> ModuleFile:
         return ModuleFile(self._api(name), self.sets)
 

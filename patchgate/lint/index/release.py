@@ -102,8 +102,7 @@ class Release:
 
     @cached_property
     def _names(self) -> frozenset[str]:
-        found = {name for name, releases in self.index.modules.items() if releases & self._bit}
-        return frozenset(found | {name.partition(".")[0] for name in found})
+        return self.index.modules_in(self._bit)
 
     @cache  # noqa: B019
     def resolve(self, dotted: str) -> Found | None:

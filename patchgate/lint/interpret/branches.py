@@ -53,8 +53,7 @@ def execute_if(node: ast.If, state: State) -> End | None:
             reachability = state.excluded_by(test)
         elif truth is None and because:
             reachability = state.undecided()
-        here = replace(
-            state,
+        here = state.having(
             reachability=reachability,
             gates=gates,
             path=(*state.path, node.lineno, way) if truth is None else state.path,
@@ -175,7 +174,7 @@ def _last(values: Sequence[Value]) -> Value | None:
 
 
 if sys.version_info >= (3, 11):
-    execute.register(ast.TryStar, execute_try)
+    execute.register(ast.TryStar)(execute_try)
 
 
 def _execute_attempt(statements: Sequence[ast.stmt], state: State) -> End | None:

@@ -317,7 +317,7 @@ def _call_local(
     if helper is not None and not keywords:
         return _call_version_helper(node, helper, arguments, state)
     if promised is None:
-        promised = promised_by(getattr(function.node, "returns", None), replace(state, scope=function.scope))
+        promised = promised_by(getattr(function.node, "returns", None), state.having(scope=function.scope))
     return promised if promised != UNKNOWN else unknown(value)
 
 

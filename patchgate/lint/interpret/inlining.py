@@ -83,8 +83,7 @@ def inline(function: LocalFunction, arguments: list[Value], keywords: dict[str |
         return UNKNOWN
     if not may_tell(node) or len(arguments) > len(node.args.args):
         return UNKNOWN
-    inner = replace(
-        state,
+    inner = state.having(
         scope=Scope(parent=function.scope),
         usage=Usage(),
         returned=[],
@@ -92,7 +91,7 @@ def inline(function: LocalFunction, arguments: list[Value], keywords: dict[str |
         attempt=None,
         inlined=state.inlined + 1,
     )
-    _assign_arguments(node.args, arguments, keywords, inner, replace(inner, scope=function.scope))
+    _assign_arguments(node.args, arguments, keywords, inner, inner.having(scope=function.scope))
     execute_block(node.body, inner)
     results = inner.returned
     if results and all(result == results[0] for result in results):

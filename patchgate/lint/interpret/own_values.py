@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from functools import lru_cache, partial
+from itertools import islice
 from pathlib import Path
 
 from patchgate.lint.index.release import Question, Release
@@ -180,7 +181,7 @@ def names_in(node: ast.AST) -> frozenset[str]:
 @lru_cache(maxsize=4096)
 def may_tell(function: ast.AST) -> bool:
     """Whether a function is as small as version helpers are, and returns what may come from one; asked often."""
-    nodes = list(ast.walk(function))
+    nodes = list(islice(ast.walk(function), _MAX_INLINED_NODES + 1))
     if len(nodes) > _MAX_INLINED_NODES or not any(isinstance(node, ast.Return) and node.value for node in nodes):
         return False
     names = (getattr(node, "id", None) or getattr(node, "attr", None) or "" for node in nodes)

@@ -68,7 +68,7 @@ def _execute_functions(state: State, lines: Collection[int] | None) -> None:
     mentions = _mentions(state) if lines is None else Counter[str]()
     count = 0
     while state.pending:
-        first = min(state.pending.values(), key=lambda pending: _turn(pending, mentions))
+        first = _first(state, mentions)
         del state.pending[first.function.node]
         count += 1
         node = first.function.node
@@ -87,6 +87,20 @@ def _execute_functions(state: State, lines: Collection[int] | None) -> None:
             read(node.body, here)
         else:
             execute_block(node.body, here)
+
+
+def _first(state: State, mentions: Counter[str]) -> PendingFunction:
+    """The one with the lowest turn, of several the first."""
+    waiting = iter(state.pending.values())
+    first = next(waiting)
+    lowest = _turn(first, mentions)
+    for each in waiting:
+        if not lowest:
+            break
+        turn = _turn(each, mentions)
+        if turn < lowest:
+            lowest, first = turn, each
+    return first
 
 
 def _turn(pending: PendingFunction, mentions: Counter[str]) -> int:

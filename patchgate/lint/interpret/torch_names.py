@@ -24,6 +24,10 @@ _BELOW_TRITON = frozenset({
     "knobs", "language", "ops", "plugins", "profiler", "testing", "tools",
 })  # fmt: skip
 
+# What torch's C++ side puts into a module: types of tensors, and names that are there once the device is initialised.
+_WITH_TYPES = frozenset({"torch.cuda", "torch.cuda.sparse"})
+_BY_INITIALISATION = {"torch.cuda": frozenset({"_get_device_properties", "has_half", "has_magma"})}
+
 # Attributes whose type torch does not write down, and that patches reach through.
 _GRAPH = "torch._inductor.graph.GraphLowering"
 TYPES = {
@@ -58,7 +62,9 @@ def covered(release: Release, dotted: str) -> bool:
         inner = dotted[len(package) + 1 :].partition(".")[0]
         if dotted.startswith(f"{package}.") and f"{package}.{inner}" not in modules:
             return False
-    return any(root in modules and (dotted == root or dotted.startswith(f"{root}.")) for root in SCOPE)
+    return dotted.startswith(SCOPE) and any(
+        root in modules and (dotted == root or dotted.startswith(f"{root}.")) for root in SCOPE
+    )
 
 
 def has_module(release: Release, dotted: str) -> bool:
@@ -138,8 +144,8 @@ def _on_module(release: Release, owner: Symbol, name: str) -> tuple[Presence, Va
     module = release.module(owner.dotted)
     if module is None or not covered(release, dotted) or (name.startswith("__") and name.endswith("__")):
         return Presence.MAYBE, Symbol(dotted=dotted, kind="module"), owner.dotted
-    if name.endswith("Tensor") and owner.dotted in ("torch.cuda", "torch.cuda.sparse"):
-        return Presence.MAYBE, UNKNOWN, owner.dotted  # types that torch's C++ side puts there
+    if (owner.dotted in _WITH_TYPES and name.endswith("Tensor")) or name in _BY_INITIALISATION.get(owner.dotted, ()):
+        return Presence.MAYBE, UNKNOWN, owner.dotted
     if module.config and name in CONFIG_METHODS:
         return Presence.PRESENT, Symbol(dotted=dotted, kind="config-method"), owner.dotted
     if name in module.imports or name in module.config:

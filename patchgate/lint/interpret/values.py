@@ -9,6 +9,7 @@ import ast
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -205,8 +206,10 @@ class Scope:
     def merge(self, other: Snapshot, because: frozenset[str] = frozenset()) -> None:
         """Keep what holds on both ways to this point; `because` is what decides between them."""
         names, narrowed, guarded = other
-        for name in {*self.names, *names}:
-            self.names[name] = joined(self.names.get(name), names.get(name), because)
+        for name, other_value in names.items():
+            value = self.names.get(name)
+            if value is not other_value:
+                self.names[name] = joined(value, other_value, because)
         self.narrowed = {key: value for key, value in self.narrowed.items() if narrowed.get(key) == value}
         self.guarded &= guarded
 
@@ -224,7 +227,9 @@ def joined(first: Value | None, second: Value | None, because: frozenset[str] = 
 
 def unknown(*parts: Value, because: frozenset[str] = frozenset()) -> Unknown:
     """What is computed from these, where that cannot be known."""
-    because = because.union(*map(because_of, parts))
+    for part in parts:
+        if part is not UNKNOWN:
+            because |= because_of(part)
     return Unknown(because) if because else UNKNOWN
 
 
@@ -235,7 +240,12 @@ def because_of(value: Value) -> frozenset[str]:
     if isinstance(value, Method):
         return value.owner.because
     dotted = value.dotted if isinstance(value, (External, OwnName)) else ""
-    return frozenset({VERSION}) if dotted and _VERSION_CHECK.search(dotted.rpartition(".")[2]) else frozenset()
+    return frozenset({VERSION}) if dotted and _is_version_check(dotted.rpartition(".")[2]) else frozenset()
+
+
+@lru_cache(maxsize=4096)
+def _is_version_check(name: str) -> bool:
+    return _VERSION_CHECK.search(name) is not None
 
 
 def truth_of(value: Value) -> bool | None:

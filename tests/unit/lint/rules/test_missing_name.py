@@ -244,3 +244,18 @@ def test_backends_come_from_other_wheels() -> None:
 )
 def test_annotations_are_read_where_python_evaluates_them(before: str, function: str, expected: list[str]) -> None:
     assert codes(f"{before}import torch._inductor.ir as ir\n{function}") == expected
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("torch.cuda._get_device_properties", []),
+        ("torch.cuda.has_magma", []),
+        ("torch.cuda.FloatTensor", []),
+        ("torch.cuda._get_device_propertys", ["PG111"]),
+        ("torch.fx.has_magma", ["PG111"]),
+    ],
+)
+def test_what_the_device_brings_when_it_is_initialised_is_not_missing(name: str, expected: list[str]) -> None:
+    torches = toy_releases({"2.10.0": {"torch.cuda": "def init(): ...\n", "torch.fx": "class Graph: ...\n"}})
+    assert codes(f"import torch\n{name}\n", torches) == expected
