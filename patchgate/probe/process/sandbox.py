@@ -247,8 +247,13 @@ def _read_by(request: Request) -> list[str]:
 def _place(path: str, paths: Sequence[str]) -> str:
     """The folder from which a file is imported; where everything lies in that, the file alone."""
     folder = place_in_package(path, paths)[1]
-    around = f"{os.path.realpath(folder)}/"
-    return path if any(f"{place}/".startswith(around) for place in (*SHARED, *_homes())) else folder
+    return path if _holds_everything(folder) else folder
+
+
+def _holds_everything(folder: str) -> bool:
+    """Whether what is not the patch's lies there too: a home, or what is shared."""
+    around = os.path.join(os.path.realpath(folder), "")
+    return any(f"{place}/".startswith(around) for place in (*SHARED, *_homes()))
 
 
 def _homes() -> set[str]:
@@ -281,10 +286,11 @@ def _system() -> Iterable[str]:
     yield from _SYSTEM
     yield from (f"/etc/{name}" for name in _ETC)
     yield from (sys.prefix, sys.base_prefix, os.path.dirname(os.path.dirname(os.path.realpath(sys.executable))))
-    yield from (place for place in sys.path if place and os.path.isdir(place))
+    # Not the working directory, which holds what the server keeps of other children.
+    yield from (place for place in sys.path if place not in ("", os.getcwd()) and os.path.isdir(place))
     yield from filter(None, (os.environ.get("CUDA_HOME"), *os.environ.get("LD_LIBRARY_PATH", "").split(os.pathsep)))
     for programs in os.environ.get("PATH", "").split(os.pathsep):
-        if programs.startswith("/") and os.path.realpath(programs) not in {"/", *SHARED, *_homes()}:
+        if programs.startswith("/") and not _holds_everything(programs):
             prefix = os.path.dirname(os.path.realpath(programs))
             yield from (programs, *(f"{prefix}/{part}" for part in _PREFIX))
     modules = [getattr(module, "__file__", None) for module in list(sys.modules.values())]

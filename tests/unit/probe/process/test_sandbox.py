@@ -62,3 +62,14 @@ def test_a_patch_that_says_it_is_a_part_of_another_reads_that_file_and_nothing_b
 )
 def test_only_what_is_all_ours_makes_headers_for_everybody(request_, trusted):
     assert is_trusted(request_) is trusted
+
+
+def test_what_the_server_keeps_of_other_children_is_not_read(home, monkeypatch):
+    (home / "server" / "lib").mkdir(parents=True)
+    monkeypatch.chdir(home / "server")
+    monkeypatch.setattr("sys.path", [str(home / "server"), "", str(home / "server" / "lib"), str(home / "none")])
+    monkeypatch.setenv("PATH", f"{home}:relative:{home}/tools/bin")
+    found = set(sandbox._system())
+    assert str(home / "server" / "lib") in found
+    assert f"{home}/tools/bin" in found
+    assert not found & {str(home), str(home / "server"), "", "relative", f"{home}/lib"}
