@@ -325,7 +325,7 @@ def _releases_lines(claims: InferredClaims, file: str, known: Sequence[str]) -> 
         yield f"# The version checks let it through on {on}, which no two bounds can say."
     else:
         places = _places(file, claims.checks or claims.open_checks)
-        end = "decides on a part of it at most" if claims.checks else "could not be followed"
+        end = "gives no one range of releases" if claims.checks else "could not be followed"
         found = f"The version check at {places} {end}" if places else "No version check was found"
         yield f"# {found}. Settle: PG211 lists the versions on which it applies"
     yield '# applies_to = ">=2.11,<2.14"'

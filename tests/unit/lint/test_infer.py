@@ -140,7 +140,7 @@ def test_what_changes_torch_and_nothing_calls_is_what_the_project_calls(guess):
     [
         (ASSIGNED, "No version check was found"),
         (f"if mine(torch.__version__) > 2:\n    {ASSIGNED}", "p.py:4 could not be followed"),
-        (f"{ASSIGNED}if Version(torch.__version__) < Version('2.8'):\n    x = 1\n", "p.py:5 decides on a part of it"),
+        (f"{ASSIGNED}if Version(torch.__version__) < Version('2.8'):\n    x = 1\n", "p.py:5 gives no one range"),
     ],
 )
 def test_a_version_check_that_is_no_claim_is_named(guess, text, said):
