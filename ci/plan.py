@@ -15,6 +15,7 @@ from pathlib import Path
 
 from patchgate.inputs.matrix import load_matrix
 from patchgate.inputs.project import find_project
+from patchgate.runner.run import default_releases
 from patchgate.runs.history.store import History
 from patchgate.runs.scheduling import Shard, shards_by_cost
 
@@ -28,7 +29,7 @@ def plan(arguments: list[str] | None = None) -> list[Shard]:
     parser.add_argument("--history", type=Path)
     given = parser.parse_args(arguments)
     project = find_project(Path.cwd())
-    torches = list(project.releases) or [row.torch for row in load_matrix() if given.tag in row.tags]
+    torches = default_releases(project, given.tag)
     patches = given.patches or [path.relative_to(project.root).as_posix() for path in project.patch_paths()]
     return shards_by_cost(torches, patches, given.machines, _costs(given.history, patches))
 

@@ -36,6 +36,8 @@ def _not_judged(
     rest = len(workloads.keys() - names)
     if run.workloads:
         yield f"{rest} other workloads (this run has `--workload`)"
+    elif rest and run.project.chosen_workloads:
+        yield f"{rest} workloads that `workloads` of the table leaves out"
     elif rest and not run.nightly:
         yield f"{rest} workloads that only `--nightly` judges"
     if run.problems:

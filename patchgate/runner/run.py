@@ -10,12 +10,14 @@ import json
 import shlex
 import sys
 from dataclasses import dataclass, field, replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 from patchgate.inputs.devices import load_profile
 from patchgate.inputs.matrix import load_matrix
 from patchgate.inputs.project import Project
+from patchgate.inputs.torch_range import torch_range
 from patchgate.model.errors import UsageError
 from patchgate.model.files import write_atomically
 from patchgate.model.paths import display_path
@@ -95,9 +97,20 @@ class Run:
         return Command(name="accept", arguments=(*_elsewhere(Path(self.folder)), "--reason", "'...'"))
 
 
-def default_releases(project: Project) -> tuple[str, ...]:
-    """The releases that a patch is judged on: those of the project's table, else those of pre-merge."""
-    return project.releases or tuple(row.torch for row in load_matrix() if "premerge" in row.tags)
+def default_releases(project: Project, tag: str = "premerge") -> tuple[str, ...]:
+    """The releases that a patch is judged on: those of the project's table, else rows with the tag that it supports.
+
+    Where it supports none of them, the newest row that it does.
+    """
+    return project.releases or _supported_rows(str(Path(project.root).resolve()), tag)
+
+
+@cache
+def _supported_rows(root: str, tag: str) -> tuple[str, ...]:
+    rows = load_matrix()
+    supported = torch_range(Path(root)).of([row.torch for row in rows])
+    tagged = tuple(row.torch for row in rows if tag in row.tags)
+    return tuple(torch for torch in tagged if torch in supported) or tuple(supported[-1:]) or tagged
 
 
 def runs_in(folder: Path) -> list[Run]:

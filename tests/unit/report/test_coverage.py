@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from samples import verdict
 
+from patchgate.inputs.project import Project
 from patchgate.model.records import Kind, Workload
 from patchgate.report.coverage import answer_lines
 from patchgate.report.view import view
@@ -37,6 +38,10 @@ def test_a_green_run_says_what_was_judged_and_what_was_not():
         (
             {"devices": ("cuda",), "workloads": ("stack",)},
             "not judged: 2 other workloads (this run has `--workload`)",
+        ),
+        (
+            {"devices": ("cuda",), "project": Project(workloads=("stack", "own"))},
+            "not judged: 2 workloads that `workloads` of the table leaves out",
         ),
         (
             {"devices": ("cuda",), "nightly": True, "problems": {"2.12.1": "no wheel"}},

@@ -9,10 +9,21 @@ import pytest
 from expecttest import assert_expected_inline
 
 from patchgate.inputs.matrix import load_matrix
+from patchgate.inputs.project import find_project
 from patchgate.model.errors import UsageError
 from patchgate.model.records import Case, Command, Kind, Verdict
 from patchgate.report.commands import THROUGH, typed
-from patchgate.runner.run import NAME, VERDICTS, Limits, Run, load_run, load_verdicts, save_run, save_verdicts
+from patchgate.runner.run import (
+    NAME,
+    VERDICTS,
+    Limits,
+    Run,
+    default_releases,
+    load_run,
+    load_verdicts,
+    save_run,
+    save_verdicts,
+)
 
 
 def verdict(item: str = "stack.h200", torch: str = "2.11.0", check: str = "kernels", code: str = "PG300") -> Verdict:
@@ -147,3 +158,20 @@ def test_the_command_that_accepts_a_run_names_its_folder_once(folder, where):
     (saved,) = load_verdicts(folder / where)
     assert saved.commands == (run.accept,)
     assert typed(run.accept) == f"patchgate accept {'--folder out ' * (where == 'out')}--reason '...'"
+
+
+@pytest.mark.parametrize(
+    ("stated", "releases"),
+    [
+        ("", ("2.11.0", "2.12.1")),
+        ("torch>=2.4", ("2.11.0", "2.12.1")),
+        ("torch<2.12", ("2.11.0",)),
+        ("torch==2.14.0", ("2.14.1",)),
+        ("torch==2.9.1", ("2.11.0", "2.12.1")),
+    ],
+)
+def test_a_project_is_judged_on_releases_that_it_supports(folder, stated, releases):
+    (folder / "requirements.txt").write_text(f"{stated}\n")
+    (folder / ".git").mkdir()
+    assert default_releases(find_project(folder)) == releases
+    assert default_releases(replace(find_project(folder), releases=("2.13.0",))) == ("2.13.0",)
