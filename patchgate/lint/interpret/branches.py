@@ -36,8 +36,9 @@ def execute_if(node: ast.If, state: State) -> End | None:
     truth, because = truth_of(test), because_of(test)
     is_gate = VERSION in because
     if is_gate and isinstance(test, Known):
-        text = ast.unparse(node.test)
-        gate = Gate(span=Span.of(node.test), text=text, holds=truth, reachability=state.reachability)
+        span, text = Span.of(node.test), ast.unparse(node.test)
+        somewhere = any(map(bool, test.values))
+        gate = Gate(span=span, text=text, holds=truth, holds_somewhere=somewhere, reachability=state.reachability)
         state.usage.gates.append(gate)
     if _last_name(node.test) == "TYPE_CHECKING":
         execute_block(node.body, state.at(Reachability.GUARDED))

@@ -185,6 +185,8 @@ class Gate(Use):
 
     text: str
     holds: bool | None
+    #: It holds in some spelling of the release: with a local part, as a nightly, as a candidate.
+    holds_somewhere: bool
 
 
 @dataclass(frozen=True, kw_only=True)

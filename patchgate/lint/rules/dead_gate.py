@@ -34,7 +34,9 @@ def check(views: Sequence[View]) -> Iterator[Finding]:
     for span, evaluated in gates.items():
         if any(gate.holds is not False for _, gate in evaluated):
             continue
-        severity = Severity.RED if span in blocking else Severity.NOTE
+        # What the nightlies or local builds of several releases satisfy is there for them, and no bound cut too low.
+        special = sum(gate.holds_somewhere for _, gate in evaluated) >= min(2, len(evaluated))
+        severity = Severity.RED if span in blocking and not special else Severity.NOTE
         for view, gate in evaluated:
             message = f"no {which} ({judged[0].version} to {judged[-1].version}) satisfies `{gate.text}`"
             yield view.finding(DEAD_GATE, span, message, severity=severity)

@@ -53,5 +53,16 @@ def test_a_gate_for_releases_before_the_index_is_left_over(tmp_path: Path) -> No
     assert _severities(tmp_path) == [Severity.RED]
 
 
+def test_a_gate_for_nightlies_is_not_dead(tmp_path: Path) -> None:
+    source = (
+        "import torch\nfrom torch._inductor.ir import Box\nif {}:\n    Box.should_realize = lambda self, *a, **k: 1\n"
+    )
+    (tmp_path / "patch.py").write_text(source.format("'.dev' in torch.__version__"))
+    assert _severities(tmp_path) == [Severity.NOTE]
+    for dead in ("'.dex' in torch.__version__", "torch.__version__ < (2, 10) and torch.__version__ > (2, 9)"):
+        (tmp_path / "patch.py").write_text(source.format(dead))
+        assert _severities(tmp_path) == [Severity.RED]
+
+
 def _severities(folder: Path) -> list[Severity]:
     return [each.severity for each in lint([folder / "patch.py"], TORCHES).findings if each.code == "PG120"]
