@@ -53,7 +53,7 @@ class OwnFiles:
     With each value are the questions of the release on which it depends.
     """
 
-    #: By file, name and release.
+    #: By file, name and release; "" where it is the same in each.
     values: dict[tuple[Path, str, str], tuple[Value, frozenset[Any]]] = field(default_factory=dict)
     #: By file and name: releases with what was read there, to be shared with those that answer alike.
     readings: dict[tuple[Path, str], list[tuple[Any, Value | None, frozenset[Any]]]] = field(default_factory=dict)
@@ -72,6 +72,8 @@ class OwnFiles:
 
     def binding(self, file: Path, name: str) -> list[ast.stmt]:
         """The statements at the top of a file that bind a name; none where the file knows nothing of torch."""
+        if name.encode() not in _data(file):
+            return []
         top = _top_of(file)
         return top.binding(name) if top.matters else []
 

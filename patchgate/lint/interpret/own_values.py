@@ -85,14 +85,16 @@ def _recorded(release: Release) -> Iterator[set[Question]]:
 
 
 def _followed(own: OwnName, files: OwnFiles, release: Release) -> Value:
-    key = (own.file, own.name, release.version)
-    if key not in files.values:
+    everywhere, key = (own.file, own.name, ""), (own.file, own.name, release.version)
+    known = files.values.get(everywhere) or files.values.get(key)
+    if known is None:
         name: Value = External(dotted=own.dotted)
         files.values[key] = name, frozenset()  # where a circle of imports ends
         with _recorded(release) as questions:
             value = _own_value(own, files, release) if len(files.unfinished) < _DEEPEST else name
-        files.values[key] = value, frozenset(questions)
-    value, asked = files.values[key]
+        known = value, frozenset(questions)
+        files.values[key if questions or not isinstance(value, _PLAIN) else everywhere] = known
+    value, asked = known
     if release.asked is not None:
         release.asked |= asked
     return value
