@@ -23,6 +23,8 @@ from patchgate.runner.run import Run
 
 # A patch is imported on a simulated GPU, so that none is needed and none is touched.
 SIMULATED = "h200"
+# A script imports torch before it compiles: as long as so many cases.
+_SCRIPT = 3
 # Importing a patch takes a second; one that hangs should not cost a whole case's time, twice a release.
 IMPORT_SECONDS = 20.0
 
@@ -49,6 +51,7 @@ class CheckContext:
         self.only: tuple[Case, ...] = ()  # in place of every case of facts that the run asks for
         self._sentinels: dict[tuple[str, str], Answer] = {}
         self._applied: dict[tuple[str, str], Answer] = {}
+        self._inert: dict[str, bool] = {}
         self._functions: dict[str, Functions] = {}
         self._ran: dict[str, set[int | tuple[int, str]]] = defaultdict(set)
 
@@ -141,19 +144,38 @@ class CheckContext:
         The patched side has a folder of its own, so that nothing a patch leaves there is ever run unpatched. The child
         starts with copies of what was built unpatched: kernels of the same source are built once.
         """
-        folder = Path(self.run.binaries or Path(self.run.folder).parent / "cpp").resolve() / torch
-        workload: Workload | None = more.get("workload")
-        side = "unpatched"
-        if patch or (workload and is_foreign(workload.path)):  # a workload of the patch's is the patch
-            side = f"{patch_digest(self.patch)}-{'patched' if patch else 'unpatched'}"
-            more["libraries"] = str(folder / "unpatched")
+        folder = self._binaries(torch, patch, more.get("workload"))
+        if folder != self._binaries(torch, None):
+            more["libraries"] = str(self._binaries(torch, None))
         asked = partial(self.ask_once, torch, question, device, patch=patch, **more)
-        answer = asked(env={"TORCHINDUCTOR_CACHE_DIR": str(folder / side)})
+        answer = asked(env={"TORCHINDUCTOR_CACHE_DIR": str(folder)})
         if ".so: " in answer.get("failure", {}).get("signature", ""):
             # A process that was killed while it linked has left half a library there, which is nobody's fault now.
             with TemporaryDirectory(prefix="patchgate-") as fresh:
                 answer = asked(env={"TORCHINDUCTOR_CACHE_DIR": fresh})
         return answer
+
+    def _binaries(self, torch: str, patch: Patch | None, workload: Workload | None = None) -> Path:
+        """The folder of what was built on one side; a workload of the patch's is the patch."""
+        side = "unpatched"
+        if patch or (workload and is_foreign(workload.path)):
+            side = f"{patch_digest(self.patch)}-{'patched' if patch else 'unpatched'}"
+        return Path(self.run.binaries or Path(self.run.folder).parent / "cpp").resolve() / torch / side
+
+    def ask_plain_run(self, case: Case, patch: Patch | None, outputs: Path, seed: int) -> Answer:
+        """What a user's script has of a workload that `run` has just built."""
+        workload = self.workload(case.workload)
+        return self.ask(
+            case.torch,
+            "plain run",
+            "cpu",
+            workload=workload,
+            patch=patch,
+            compiles=_SCRIPT,
+            outputs=str(outputs),
+            seed=seed,
+            libraries=str(self._binaries(case.torch, patch, workload)),
+        )
 
     def differences(self, torch: str, question: str, unpatched: Path, patched: Path) -> Answer:
         """Figures of the difference between two files of outputs that a probe wrote."""
@@ -176,9 +198,18 @@ class CheckContext:
         return bool(self.functions(torch).everything() - self._ran[torch])
 
     def is_inert(self, torch: str) -> bool:
-        """Whether running the patch on a release provably does nothing: nothing needs to be compiled twice there."""
-        applied = self.apply(torch, version=torch)
-        return not any(applied.get(what, True) for what in ("changed", "defined", "effects", "doubt"))
+        """Whether running the patch on a release provably does nothing: nothing needs to be compiled twice there.
+
+        That it claims so itself is not enough: a process that runs none of it but what is harmless confirms it.
+        """
+        if torch not in self._inert:
+            applied = self.apply(torch, version=torch)
+            is_inert = not any(applied.get(what, True) for what in ("changed", "defined", "effects"))
+            if is_inert:
+                proof = self.ask(torch, "inert", SIMULATED, patch=self.patch, seconds=IMPORT_SECONDS)
+                is_inert = not proof.get("doubt", True)
+            self._inert[torch] = is_inert
+        return self._inert[torch]
 
     def observations(self, case: Case) -> tuple[Observation, Observation]:
         """The facts of a workload (unpatched, patched)."""

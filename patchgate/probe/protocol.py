@@ -7,7 +7,7 @@ the key `failure` stands for any other.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, TypedDict, TypeVar
 
 # How many times its time limit a child may take on a busy machine: its clock leaves out the time that it waited for a
@@ -117,6 +117,11 @@ class Run(Compile):
     small: bool  #: Inputs of one row and of none too.
 
 
+class PlainRun(Compile):
+    judged: str  #: The file that `run` wrote for the same patch; its last seed is `seed`.
+    seed: int  #: Of weights and inputs.
+
+
 class Compare(OnDevice):
     unpatched: str  #: A file that the same question wrote without the patch.
     patched: str  #: The file that it wrote with the patch.
@@ -156,6 +161,11 @@ class Apply(ReadPatch, Loading):
 class InspectSurface(ReadPatch, Loading):
     profile: Profile
     targets: list[str]  #: Dotted names that the patch claims to replace.
+
+
+class ReadCode(Question):
+    code: list[str]  #: Generated code, a text a graph.
+    backend: str  #: Torch's name for the device that it is for.
 
 
 class RunAnew(ReadPatch, Loading):
@@ -199,7 +209,7 @@ class ShapeFacts(OptionFacts, Coverage):
 
 
 class Observed(ShapeFacts, total=False):
-    code: list[str]  #: Generated code, a text a graph.
+    code: list[str]  #: Generated code, a text a graph. With a patch, who reads it adds its facts: see `ReadCode`.
     stubbed: list[StubUse]  #: Names of stubs that were used until the workload was compiled.
     launches: list[tuple[int, int, str]]  #: Of each kernel: bytes moved, operations of a matrix product, its dtype.
 
@@ -219,6 +229,15 @@ class Ranks(TypedDict, total=False):
     environment: dict[str, str]  #: As in `Completed`.
     unmeasured: str  #: Why there can be no ranks.
     failure: Failure  #: Of the first rank that failed.
+
+
+class Ran(Completed):
+    code: list[str]  #: Digests of the code that was generated for inputs of the first seed.
+
+
+class RanPlainly(Ran):
+    changed: list[str]  #: Settings that the import has changed, as a manifest claims them.
+    differing: float  #: Share of the elements whose bits are others than in `judged`.
 
 
 class Compared(TypedDict):
@@ -294,7 +313,6 @@ class Changes(TypedDict):
 
 
 class Applied(Changes):
-    doubt: str  #: Why it is not certain that running the patch did nothing; empty where it is.
     holders: dict[str, list[str]]  #: Changed name -> names that still lead to its original.
     unreachable: list[str]  #: Changed methods that every subclass overrides.
     replacements: dict[str, list[int]]  #: Changed name -> lines of its replacement in the patch.
@@ -308,6 +326,10 @@ class Applied(Changes):
     added: list[str]  #: Changed names that torch does not have, inherit or look up.
     again: str  #: What the second run raised; empty where it raised nothing.
     recursive: list[str]  #: Names whose replacement was saved as its own original.
+
+
+class Inert(TypedDict):
+    doubt: str  #: Why it is not certain that running the patch does nothing; empty where it is.
 
 
 class RunAnewResult(TypedDict, total=False):
@@ -350,6 +372,7 @@ Questions = TypedDict(
     {
         "sentinel": _Handler[Patched, Sentinel],
         "observe": _Handler[Observe, Observed],
+        "code": _Handler[ReadCode, OptionFacts],
         "failing stage": _Handler[FindStage, FailingStage],
         "shapes": _Handler[Observe, ShapeFacts],
         "options": _Handler[Observe, OptionFacts],
@@ -359,7 +382,8 @@ Questions = TypedDict(
         "calls": _Handler[CountCalls, Calls],
         "costs": _Handler[MeasureCosts, Costs],
         "time": _Handler[Time, Times],
-        "run": _Handler[Run, Completed],
+        "run": _Handler[Run, Ran],
+        "plain run": _Handler[PlainRun, RanPlainly],
         "forms": _Handler[Run, Completed],
         "trace": _Handler[Run, Completed],
         "sample": _Handler[Sample, Completed],
@@ -370,6 +394,7 @@ Questions = TypedDict(
         "differ tokens": _Handler[Compare, Compared],
         "apply": _Handler[Apply, Applied],
         "applies": _Handler[Apply, Changes],
+        "inert": _Handler[Patched, Inert],
         "new interpreter": _Handler[RunAnew, RunAnewResult],
         "surface": _Handler[InspectSurface, Surface],
         "undone": _Handler[FindUndone, Undone],
@@ -377,23 +402,3 @@ Questions = TypedDict(
         "functions": _Handler[ReadPatch, Functions],
     },
 )
-
-
-def refusal(request: object) -> str | None:
-    """Why `request` is none: no question of that name, a key too few or too many. None where it is one."""
-    if not isinstance(request, dict):
-        return "a request is a JSON object"
-    do = request.get("do")
-    question = Questions.__annotations__.get(do) if isinstance(do, str) else None
-    if question is None:
-        return f"no question {do!r}; there are: {', '.join(Questions.__annotations__)}"
-    faults = [*key_faults(question.__args__[0], request), *key_faults(Limits, request.get("limits", {}))]
-    return f"`{do}`: {'; '.join(faults)}" if faults else None
-
-
-def key_faults(kind: Any, value: Any) -> Iterator[str]:
-    if not isinstance(value, dict):
-        yield f"{kind.__name__} is a JSON object"
-        return
-    yield from (f"the key `{name}` is missing" for name in sorted(kind.__required_keys__ - value.keys()))
-    yield from (f"the key `{name}` is unknown" for name in sorted(value.keys() - kind.__annotations__.keys()))

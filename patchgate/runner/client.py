@@ -107,7 +107,14 @@ class Runner:
         if request.get("patch") and _is_own_signal(answer):
             # Once may be an operator; twice, with memory to spare, is the patch.
             answer["failure"] |= {"cause": Cause.CRASHED.value}
+        if do == "observe" and request.get("patch") and "code" in answer:
+            return self._with_code_read(torch, answer, request["profile"]["backend"])
         return answer
+
+    def _with_code_read(self, torch: str, answer: Answer, backend: str) -> Answer:
+        """The answer with what its code says, as a process reads it in which no patch ever ran."""
+        read = self.ask(torch, "code", code=answer["code"], backend=backend)
+        return read if "failure" in read else {**answer, "facts": {**answer["facts"], **read["facts"]}}
 
     @contextlib.contextmanager
     def _device(self, *, alone: bool) -> Iterator[None]:

@@ -58,15 +58,23 @@ def compile_cached(build: Build, *, dtype: torch.dtype, dynamic: bool, profile: 
         torch.compile(module, dynamic=dynamic)(*args)
     counts = {name: counters["inductor"][f"fxgraph_cache_{name}"] for name in _RESULTS}
     counts |= {f"autograd_{name}": counters["aot_autograd"][f"autograd_cache_{name}"] for name in _RESULTS}
-    return {"answers": counts, "code": [_digest(module) for module in PyCodeCache.modules[loaded:]]}
+    return {"answers": counts, "code": loaded_code(loaded)}
 
 
 def _no_kernel(*args: Any) -> None:
     """In place of a kernel, whose results nobody needs."""
 
 
-def _digest(module: Any) -> str:
-    with open(module.__file__, encoding="utf-8") as file:
-        # The AOT ID is a running number of the process.
-        lines = [line for line in file if not line.startswith("# AOT ID:")]
+def loaded_code(after: int = 0) -> list[str]:
+    """Digests of the generated modules that this process has loaded, in order, but for the first ones."""
+    texts = []
+    for module in PyCodeCache.modules[after:]:
+        with open(module.__file__, encoding="utf-8") as file:
+            texts.append(file.read())
+    return [digest_of_code(text) for text in texts]
+
+
+def digest_of_code(text: str) -> str:
+    """SHA-256 of generated code without its AOT ID, which is a running number of the process."""
+    lines = [line for line in text.splitlines(keepends=True) if not line.startswith("# AOT ID:")]
     return hashlib.sha256("".join(lines).encode()).hexdigest()

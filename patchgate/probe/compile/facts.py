@@ -7,24 +7,49 @@ Names are flat and dotted, by stage; docs/golden.md lists them. What a fact coun
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 
 from torch._dynamo.utils import counters
 from torch._inductor import metrics
 
 from patchgate.probe.compile.capture import Captured
-from patchgate.probe.compile.kernels import Kernel
-from patchgate.probe.compile.lowered import Lowered
+from patchgate.probe.compile.kernels import Kernel, read_wrapper
 from patchgate.probe.protocol import Facts
 
 
-def facts_of(captured: Captured, *, triton: bool) -> Facts:
-    """Every fact of one compile; `triton` adds what is read off Triton code only."""
-    lowered = captured.lowered
-    kernels = [kernel for graph in lowered for kernel in graph.wrapper.distinct]
-    facts = _graph_facts(captured) | _lowering_facts(captured) | _kernel_facts(lowered, kernels)
+def graph_facts(captured: Captured, *, triton: bool) -> Facts:
+    """What the compiler's own objects say of one compile; `triton` adds what is asked of a GPU's code only."""
+    facts = _graph_facts(captured) | _lowering_facts(captured)
     if triton:
-        facts |= _triton_facts(lowered, kernels)
+        refusals = [graph.cudagraph_refusal for graph in captured.lowered if graph.cudagraph_refusal]
+        facts["cudagraphs.eligible"] = len(captured.lowered) - len(refusals)
+        facts |= {f"cudagraphs.refused.{index}": reason for index, reason in enumerate(refusals, 1)}
     return facts
+
+
+def code_facts(code: Sequence[str], *, triton: bool) -> Facts:
+    """What the generated code says by itself, a wrapper module a graph. A patch has no word in it."""
+    wrappers = [read_wrapper(text) for text in code]
+    calls: Counter[str] = sum((wrapper.calls for wrapper in wrappers), Counter())
+    kernels = [kernel for wrapper in wrappers for kernel in wrapper.distinct]
+    facts: Facts = {
+        "kernels.defined": sum(len(wrapper.kernels) for wrapper in wrappers),
+        "kernels.distinct": len(kernels),
+        "kernels.called": sum(count for kind, count in calls.items() if kind not in ("extern", "fallback")),
+        "wrapper.lines": sum(wrapper.lines for wrapper in wrappers),
+        "wrapper.allocations": sum(wrapper.allocations for wrapper in wrappers),
+        "wrapper.reused": sum(wrapper.reused for wrapper in wrappers),
+    } | _histogram("kernels.kind", calls)
+    return facts | _triton_facts(kernels) if triton else facts
+
+
+def _triton_facts(kernels: list[Kernel]) -> Facts:
+    loads = [kernel.loads for kernel in kernels if kernel.loads is not None]
+    stores = [kernel.stores for kernel in kernels if kernel.stores is not None]
+    facts: Facts = {"loads": loads, "loads.max": max(loads, default=0)}
+    facts |= {"stores": stores, "stores.max": max(stores, default=0)}
+    facts |= _histogram("kernels.hint", Counter(kernel.hint for kernel in kernels if kernel.hint))
+    return facts | _histogram("kernels.grid", Counter(kernel.grid for kernel in kernels if kernel.grid))
 
 
 def _histogram(prefix: str, counts: Counter[str]) -> Facts:
@@ -49,6 +74,7 @@ def _graph_facts(captured: Captured) -> Facts:
 def _lowering_facts(captured: Captured) -> Facts:
     trace, lowered = captured.trace, captured.lowered
     facts: Facts = {
+        "kernels.generated": metrics.generated_kernel_count,
         "lowering.ir_nodes": metrics.ir_nodes_pre_fusion,
         "lowering.realized": sum(trace.realized.values()),
         "scheduler.fused_nodes": sum(graph.fused_nodes for graph in lowered),
@@ -60,32 +86,3 @@ def _lowering_facts(captured: Captured) -> Facts:
     facts |= _histogram("passes.hits", trace.pattern_hits)
     facts |= _histogram("lowering.realized_by", trace.realized)
     return facts | _histogram("scheduler.refused", trace.fusions_refused)
-
-
-def _kernel_facts(lowered: list[Lowered], kernels: list[Kernel]) -> Facts:
-    calls: Counter[str] = sum((graph.wrapper.calls for graph in lowered), Counter())
-    return {
-        "kernels.generated": metrics.generated_kernel_count,
-        "kernels.defined": sum(len(graph.wrapper.kernels) for graph in lowered),
-        "kernels.distinct": len(kernels),
-        "kernels.called": sum(count for kind, count in calls.items() if kind not in ("extern", "fallback")),
-        "wrapper.lines": sum(graph.wrapper.lines for graph in lowered),
-        "wrapper.allocations": sum(graph.wrapper.allocations for graph in lowered),
-        "wrapper.reused": sum(graph.wrapper.reused for graph in lowered),
-    } | _histogram("kernels.kind", calls)
-
-
-def _triton_facts(lowered: list[Lowered], kernels: list[Kernel]) -> Facts:
-    loads = [kernel.loads for kernel in kernels if kernel.loads is not None]
-    stores = [kernel.stores for kernel in kernels if kernel.stores is not None]
-    refusals = [graph.cudagraph_refusal for graph in lowered if graph.cudagraph_refusal]
-    facts: Facts = {
-        "loads": loads,
-        "loads.max": max(loads, default=0),
-        "stores": stores,
-        "stores.max": max(stores, default=0),
-        "cudagraphs.eligible": len(lowered) - len(refusals),
-    }
-    facts |= {f"cudagraphs.refused.{index}": reason for index, reason in enumerate(refusals, 1)}
-    facts |= _histogram("kernels.hint", Counter(kernel.hint for kernel in kernels if kernel.hint))
-    return facts | _histogram("kernels.grid", Counter(kernel.grid for kernel in kernels if kernel.grid))

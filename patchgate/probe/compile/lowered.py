@@ -16,8 +16,6 @@ from torch._inductor.scheduler import BaseSchedulerNode, NopKernelSchedulerNode
 from torch._inductor.utils import get_first_incompatible_cudagraph_node
 from torch.utils._ordered_set import OrderedSet
 
-from patchgate.probe.compile.kernels import Wrapper, read_wrapper
-
 
 @dataclass(kw_only=True)
 class Lowered:
@@ -30,7 +28,6 @@ class Lowered:
     bytes_total: int
     peak_memory: int
     cudagraph_refusal: str  #: why it cannot be a CUDA graph; empty where it can
-    wrapper: Wrapper
     launches: list[tuple[int, int, str]]  #: of each kernel: bytes moved, operations of a matrix product, its dtype
 
 
@@ -45,8 +42,8 @@ def count_operations(graph: torch.fx.Graph) -> Counter[str]:
     return names
 
 
-def read_graph(graph: GraphLowering, source: str) -> Lowered:
-    """What is recorded of one graph; `source` is the wrapper module that was generated for it."""
+def read_graph(graph: GraphLowering) -> Lowered:
+    """What is recorded of one graph."""
     # GraphLowering.count_bytes sums the same bytes, but also estimates run times, for which it queries a device.
     nodes = graph.scheduler.nodes
 
@@ -61,7 +58,6 @@ def read_graph(graph: GraphLowering, source: str) -> Lowered:
         bytes_total=sum(node.get_read_write_buffers_sizes() for node in nodes),
         peak_memory=_peak_memory(graph),
         cudagraph_refusal=_cudagraph_refusal(graph),
-        wrapper=read_wrapper(source),
         launches=[_launch(node) for node in nodes if _is_launched(node)],
     )
 

@@ -18,8 +18,8 @@ import torch._inductor.config as inductor_config
 from patchgate.probe.compile import sentinel, shapes
 from patchgate.probe.compile.backend_stages import failing_stage, write_trace_to
 from patchgate.probe.compile.capture import Build, Captured, capture
-from patchgate.probe.compile.facts import facts_of
-from patchgate.probe.compile.kernels import Kernel
+from patchgate.probe.compile.facts import code_facts, graph_facts
+from patchgate.probe.compile.kernels import Kernel, read_wrapper
 from patchgate.probe.compile.resources import machine_code, resource_facts
 from patchgate.probe.patch.apply import apply_patch
 from patchgate.probe.patch.line_coverage import LinesRun, tracing
@@ -32,6 +32,8 @@ from patchgate.probe.protocol import (
     Kernels,
     Observe,
     Observed,
+    OptionFacts,
+    ReadCode,
     Request,
     ShapeFacts,
     Stage,
@@ -123,7 +125,10 @@ def observe(request: Observe, stage: Stage) -> Observed:
         return cast(Observed, unmeasured)
     if not captured.lowered:
         raise RuntimeError("no graph reached Inductor: nothing was compiled, so nothing was counted")
-    facts = facts_of(captured, triton=generates_triton(profile)) | stated
+    triton = generates_triton(profile)
+    facts = graph_facts(captured, triton=triton) | stated
+    if not request.get("patch"):
+        facts |= code_facts(captured.code, triton=triton)
     if request.get("resources") and generates_triton(profile):
         stage("resources")
         with device_context(profile):
@@ -135,6 +140,15 @@ def observe(request: Observe, stage: Stage) -> Observed:
         "launches": [launch for graph in captured.lowered for launch in graph.launches],
         "stubbed": uses(),
         **ran.coverage(covered),
+    }
+
+
+def read_code(request: ReadCode, stage: Stage) -> OptionFacts:
+    """The facts of code that another process has generated; nothing of it is run."""
+    stage("read")
+    return {
+        "facts": code_facts(request["code"], triton=generates_triton({"backend": request["backend"]})),
+        "environment": environment(),
     }
 
 
@@ -169,7 +183,7 @@ def build_kernels(request: Compile, stage: Stage) -> Kernels:
 
 
 def _kernels(captured: Captured) -> list[Kernel]:
-    return [kernel for graph in captured.lowered for kernel in graph.wrapper.distinct]
+    return [kernel for text in captured.code for kernel in read_wrapper(text).distinct]
 
 
 def find_failing_stage(request: FindStage, stage: Stage) -> FailingStage:

@@ -6,9 +6,10 @@ Whether a change is a fault is for the host to judge.
 from __future__ import annotations
 
 import contextlib
+import os
 import sys
 from collections.abc import Iterable
-from typing import Any, cast
+from typing import Any, NoReturn, cast
 
 from patchgate.probe.patch import effects, inert, line_coverage, reachability
 from patchgate.probe.patch.beyond_snapshots import held_by_torch, recording_calls
@@ -31,13 +32,19 @@ from patchgate.probe.protocol import (
     Changes,
     Effect,
     FindUndone,
+    Inert,
     Loading,
     OtherPatch,
+    Patched,
     Request,
     Stage,
     Undone,
 )
 from patchgate.probe.simulate.fake_device import fake_device
+
+# What is read from the process that runs the file at most.
+_TEXT = 4096
+_NOTHING = b"."
 
 
 def apply_patch(request: Request, stage: Stage) -> None:
@@ -85,11 +92,9 @@ def apply(request: Apply, stage: Stage) -> Applied:
     with fake_device(request["profile"], recorder), faked_version(request["version"]):
         before, settings = take_snapshot(), effects.Settings()
         stage("patch")
-        ran, modules = line_coverage.LinesRun(), set(sys.modules)
         with torch_imports_added_to(before):
-            with recorder.recording(), line_coverage.tracing(path, ran):
+            with recorder.recording():
                 module = import_patch(path, request)
-            new_modules = set(sys.modules) - modules - {module.__name__}
             patched = AppliedPatch(module, scope)
         stage("compare")
         after = take_snapshot()
@@ -102,7 +107,6 @@ def apply(request: Apply, stage: Stage) -> Applied:
             "defined": defined_operators(before, after),
             "effects": recorder.effects(),
             "stubbed": uses(),
-            "doubt": "" if changed else _first_doubt(request, ran.lines, new_modules),
             "holders": reachability.holders(changed, after),
             "unreachable": reachability.unreachable(changed),
             "replacements": line_coverage.replacements(changed, path),
@@ -152,12 +156,37 @@ def _apply_again(
         )
 
 
-def _first_doubt(request: Apply, ran: set[int], new_modules: set[str]) -> str:
-    """Why it is not certain that running the patch did nothing; what runs besides its file is not looked at."""
+def prove_inert(request: Patched, stage: Stage) -> Inert:
+    """Run the patch up to its first statement in doubt, in a process of its own that ends there."""
+    stage("patch")
     elsewhere = [name for name in request.get("install") or () if ":" in name]
-    if request.get("scope") or request.get("stubs") or elsewhere or place_of(request["patch"], request)[0]:
-        return "more than one file has run, or a scope is entered"
-    return inert.first_doubt(request["patch"], ran, new_modules)
+    patch = str(request["patch"])
+    if request.get("scope") or request.get("stubs") or elsewhere or place_of(patch, request)[0]:
+        return {"doubt": "more than one file has run, or a scope is entered"}
+    reading, writing = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        _run_up_to_doubt(patch, request, writing)
+    os.close(writing)
+    with open(reading, "rb") as pipe:
+        answer = pipe.read(_TEXT)
+    os.waitpid(pid, 0)
+    return {"doubt": "" if answer == _NOTHING else answer.decode(errors="replace") or "it ended the process"}
+
+
+def _run_up_to_doubt(patch: str, how: Loading, writing: int) -> NoReturn:
+    def end(answer: bytes) -> NoReturn:
+        os.write(writing, answer[:_TEXT])
+        os._exit(0)
+
+    try:
+        statements = inert.Statements(patch)
+        sys.settrace(inert.tracer(statements, lambda doubt: end(doubt.encode(errors="replace"))))
+        import_patch(patch, how)
+        sys.settrace(None)
+        end(_NOTHING)
+    except BaseException as error:
+        end(f"it raises {type(error).__name__}".encode())
 
 
 def applies(request: Apply, stage: Stage) -> Changes:

@@ -1,14 +1,19 @@
-"""Shows that running a patch did nothing: each statement that ran only imports, defines, compares or reads a version.
+"""Shows that running a patch does nothing: each statement that runs only imports, defines, compares or reads a version.
 
-What is not known to be harmless counts as an effect, so a patch of which one statement is in doubt is judged in full.
+What is not known to be harmless counts as an effect. The file is run up to the first such statement, which does not
+run: nothing that a patch could use against the judge has run when the answer is there.
 """
 
 from __future__ import annotations
 
 import ast
+import importlib.util
 import sys
+import types
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import cached_property
+from typing import Any, NoReturn
 
 # Builtins that neither change anything nor call what they are given.
 _CALLABLE = (
@@ -54,27 +59,44 @@ _STATEMENTS = (
     ast.Try, ast.Assign, ast.AnnAssign, ast.AugAssign, ast.Expr, ast.Return, ast.Raise, ast.Assert, ast.Pass,
     ast.Break, ast.Continue,
 )  # fmt: skip
+# Packages that nothing of torch is changed by importing.
+_ANYWHERE = {*sys.stdlib_module_names, "packaging"}
 _OTHER_CODE = (ast.Await, ast.Yield, ast.YieldFrom, ast.Lambda)
 
 
-def first_doubt(path: str, ran: set[int], new_modules: set[str]) -> str:
-    """The first statement of the file that ran and may have had an effect, as `line 12: ...`; empty without one.
+def tracer(statements: Statements, stop: Callable[[str], NoReturn]) -> Callable[..., Any]:
+    """For `sys.settrace`: calls `stop` before the first statement in doubt runs."""
 
-    `ran` are the lines that ran, `new_modules` the modules that were imported meanwhile.
-    """
-    imported = sorted(name for name in new_modules if name.split(".")[0] not in sys.stdlib_module_names)
-    imported = [name for name in imported if name.split(".")[0] != "packaging"]
-    if imported:
-        return f"it imports {imported[0]}"
-    with open(path, encoding="utf-8") as file:
-        tree = ast.parse(file.read())
-    names = _Names(tree)
-    for statement in ast.walk(tree):
-        if isinstance(statement, (ast.stmt, ast.excepthandler)) and _header_lines(statement) & ran:
-            what = next(names.doubts(statement), "")
-            if what:
-                return f"line {statement.lineno}: {what}"
-    return ""
+    def trace_line(frame: types.FrameType, event: str, argument: Any) -> Any:
+        doubt = statements.doubts.get(frame.f_lineno)
+        if doubt:
+            stop(doubt)
+        return trace_line
+
+    def trace_call(frame: types.FrameType, event: str, argument: Any) -> Any:
+        return trace_line if frame.f_code.co_filename == statements.path else None
+
+    return trace_call
+
+
+class Statements:
+    """The statements of a file, and why one of them may have an effect."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        with open(path, encoding="utf-8") as file:
+            self._tree = ast.parse(file.read())
+
+    @cached_property
+    def doubts(self) -> dict[int, str]:
+        """Line -> why it may have an effect, as `line 12: ...`; only lines that may."""
+        names, found = _Names(self._tree), dict[int, str]()
+        for statement in ast.walk(self._tree):
+            if isinstance(statement, (ast.stmt, ast.excepthandler)):
+                what = next(names.doubts(statement), "")
+                for line in _header_lines(statement) if what else ():
+                    found.setdefault(line, f"line {statement.lineno}: {what}")
+        return found
 
 
 def _header_lines(statement: ast.stmt | ast.excepthandler) -> set[int]:
@@ -116,6 +138,7 @@ class _Names:
             yield f"a statement that may change something ({type(statement).__name__.lower()})"
         if isinstance(statement, ast.ImportFrom) and (statement.level or statement.names[0].name == "*"):
             yield "imports from the project, or every name of a module"
+        yield from _imported_anew(statement)
         if isinstance(statement, ast.ClassDef):
             yield from (f"a class that is made from {ast.unparse(base)}" for base in statement.bases)
             yield from (f"a class that is made with {word.arg}" for word in statement.keywords)
@@ -183,6 +206,28 @@ class _Names:
 
     def _is_harmless_call(self, dotted: str) -> bool:
         return _is_within(dotted, (*_HARMLESS, *_HARMLESS_CALLS))
+
+
+def _imported_anew(statement: ast.AST) -> Iterator[str]:
+    """The modules that an import would run: they may register something."""
+    if isinstance(statement, ast.Import):
+        names = [alias.name for alias in statement.names]
+    elif isinstance(statement, ast.ImportFrom) and statement.module and not statement.level:
+        owner = sys.modules.get(statement.module)
+        inner = [alias.name for alias in statement.names if owner is not None and not hasattr(owner, alias.name)]
+        names = [statement.module, *(f"{statement.module}.{name}" for name in inner)]
+    else:
+        return
+    yield from (f"it imports {name}" for name in names if name not in sys.modules and _would_run(name))
+
+
+def _would_run(name: str) -> bool:
+    """Whether importing a module that is not loaded runs something that may matter; nothing runs here."""
+    parent, top = name.rpartition(".")[0], name.partition(".")[0]
+    if top in _ANYWHERE:
+        return False
+    # Of a module in a package that is not loaded, the package's own file runs first.
+    return importlib.util.find_spec(name if not parent or parent in sys.modules else top) is not None
 
 
 def _is_within(dotted: str, places: tuple[str, ...]) -> bool:

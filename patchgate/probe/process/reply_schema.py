@@ -7,7 +7,8 @@ from functools import cache
 from types import UnionType
 from typing import Any, TypedDict, Union, get_args, get_origin, get_type_hints, is_typeddict
 
-from patchgate.probe.protocol import Failure, Questions, Unmeasured, key_faults
+from patchgate.probe.process.request_schema import key_faults
+from patchgate.probe.protocol import Failure, Questions, Unmeasured
 
 # Of a child's reply. The generated code of the largest whole model that was tried is 1.6 MB.
 REPLY_BYTES = 4 << 20

@@ -14,6 +14,7 @@ from patchgate.probe import protocol
 from patchgate.probe.compile import caches, compile_calls, hooks, observe, options, recompiles, sentinel
 from patchgate.probe.compile.capture import capture
 from patchgate.probe.compile.observe import environment, load_build
+from patchgate.probe.compile.plain_run import run_plainly
 from patchgate.probe.numerics import (
     decoder,
     first_divergence,
@@ -24,7 +25,7 @@ from patchgate.probe.numerics import (
     ranks,
 )
 from patchgate.probe.patch import branch_coverage, line_coverage
-from patchgate.probe.patch.apply import applies, apply, apply_patch, undone
+from patchgate.probe.patch.apply import applies, apply, apply_patch, prove_inert, undone
 from patchgate.probe.patch.live_api import inspect_surface
 from patchgate.probe.patch.new_interpreter import run_in_new_interpreter
 from patchgate.probe.protocol import Request, Stage
@@ -112,9 +113,11 @@ def _time(request: protocol.Time, stage: Stage) -> protocol.Times:
     }
 
 
-def _run(request: protocol.Run, stage: Stage) -> protocol.Completed:
+def _run(request: protocol.Run, stage: Stage) -> protocol.Ran:
     """Outputs of the workload on several seeds, written to a file."""
-    return _write(outputs.run, request, stage, training=request.get("training", False), small=request["small"])
+    more = {"training": request.get("training", False), "small": request["small"]}
+    answer = _write(outputs.run, request, stage, **more)
+    return {**answer, "code": caches.loaded_code()}
 
 
 def _run_forms(request: protocol.Run, stage: Stage) -> protocol.Completed:
@@ -193,6 +196,7 @@ def _functions(request: protocol.ReadPatch, stage: Stage) -> protocol.Functions:
 ANSWERS: protocol.Questions = {
     "sentinel": _sentinel,
     "observe": observe.observe,
+    "code": observe.read_code,
     "failing stage": observe.find_failing_stage,
     "shapes": observe.observe_shapes,
     "options": _option_facts,
@@ -203,6 +207,7 @@ ANSWERS: protocol.Questions = {
     "costs": _measure_costs,
     "time": _time,
     "run": _run,
+    "plain run": run_plainly,
     "forms": _run_forms,
     "trace": _trace,
     "sample": _sample,
@@ -213,6 +218,7 @@ ANSWERS: protocol.Questions = {
     "differ tokens": _comparing(decoder.differ),
     "apply": apply,
     "applies": applies,
+    "inert": prove_inert,
     "new interpreter": run_in_new_interpreter,
     "surface": inspect_surface,
     "undone": undone,

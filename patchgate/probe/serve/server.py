@@ -24,8 +24,9 @@ from patchgate.probe.process.cpu_wait_clock import CpuWaitClock
 from patchgate.probe.process.handover import NAMED, hand_over, kill_children, remove_folder
 from patchgate.probe.process.reply import exit_failure, line_in_patch
 from patchgate.probe.process.reply_schema import REPLY_BYTES, reply_fault
+from patchgate.probe.process.request_schema import refusal
 from patchgate.probe.process.sandbox import Sandbox, can_be_entered, strongest_sandbox
-from patchgate.probe.protocol import Failure, Request, refusal
+from patchgate.probe.protocol import Failure, Request
 
 # Bytes of a child's output that a failure shows.
 _OUTPUT_BYTES = 4000

@@ -15,7 +15,8 @@ from patchgate.checks.context import CheckContext
 from patchgate.checks.registry import Instance, NothingToJudge, all_checks
 from patchgate.inputs.workloads import OPTIONS
 from patchgate.model.records import Case, Claims, Patch, Symptom, Workload
-from patchgate.probe.protocol import Questions, refusal
+from patchgate.probe.process.request_schema import refusal
+from patchgate.probe.protocol import Questions
 from patchgate.runner.client import Runner
 from patchgate.runner.results import ResultStore
 from patchgate.runner.run import Limits, Run
@@ -64,6 +65,8 @@ ANSWERS: dict[str, dict[str, Any]] = {
     "surface": {"findings": []},
     "functions": {"functions": {"f:1": [1, 2]}, "outcomes": {}},
     "observe": {"facts": {"loads": 1}, "environment": {}},
+    "code": {"facts": {"loads": 1}},
+    "plain run": {"code": [], "changed": [], "differing": 0.0},
     "options": {"facts": {}},
     "shapes": {"facts": {}},
     "hooks": {"called": {}},
@@ -83,8 +86,8 @@ TYPES: dict[str, Any] = {do: handler.__args__[0] for do, handler in Questions.__
 ABOUT_A_WORKLOAD = {do for do, request in TYPES.items() if "workload" in request.__required_keys__}
 # Read as a text, and not run.
 _READ = "functions"
-# What a runner asks by itself where a workload did not compile.
-_AFTERWARDS = "failing stage"
+# What a runner asks by itself of a workload that did not compile, and what is asked where a patch claims to do nothing.
+_AFTERWARDS = {"failing stage", "inert"}
 
 
 def no_server(torch: str) -> socket.socket:
@@ -165,7 +168,7 @@ def test_every_question_says_all_of_how_its_workload_is_compiled(requests_of, na
 
 def test_every_question_of_the_protocol_is_looked_at(requests_of):
     asked = {request["do"] for name in all_checks() for request in requests_of(name, "sizes")}
-    assert asked == TYPES.keys() - {_AFTERWARDS}
+    assert asked == TYPES.keys() - _AFTERWARDS
     assert {"observe", "cached", "run", "trace", "time"} <= ABOUT_A_WORKLOAD
 
 

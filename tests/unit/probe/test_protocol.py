@@ -12,7 +12,8 @@ from patchgate.model.records import Cause, Claims, Patch, Workload
 from patchgate.model.serialization import failure_of
 from patchgate.probe import protocol
 from patchgate.probe.process.reply_schema import reply_fault
-from patchgate.probe.protocol import Limits, Questions, refusal
+from patchgate.probe.process.request_schema import refusal
+from patchgate.probe.protocol import Limits, Questions
 from patchgate.probe.serve.server import Server
 from patchgate.runner.client import request_for
 

@@ -8,7 +8,8 @@ from dataclasses import replace
 import pytest
 
 from patchgate.model.records import Case, Cause, Claims, Patch, Unmeasured, Workload
-from patchgate.probe.protocol import Question, refusal
+from patchgate.probe.process.request_schema import refusal
+from patchgate.probe.protocol import Question
 from patchgate.runner.client import Runner
 from patchgate.runner.results import ResultStore
 from patchgate.runner.run import Limits

@@ -1,10 +1,24 @@
 """What proves that running a patch did nothing, and what leaves a doubt."""
 
+import importlib
+import os
+import sys
+from collections.abc import Iterator
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 
-from patchgate.probe.patch.inert import first_doubt
+from patchgate.probe.patch.inert import Statements, tracer
+
+TORCH = {
+    "__init__": "",
+    "ir": "class StorageBox:\n    pass\n\nclass Pointwise:\n    pass\n",
+    "lowering": "lowerings = {}\n\ndef register_lowering(*args):\n    return lambda function: function\n",
+    "virtualized": "V = None\n",
+    "config": "patch = get = None\n",
+    "mkldnn_ir": "",
+}
 
 GATED_OUT = {
     "a version": "import torch\nfrom packaging.version import Version\n"
@@ -46,38 +60,98 @@ ACTING = {
 }
 
 
-def doubt(tmp_path: Path, source: str, skipped: set[int] | None = None, new_modules: set[str] | None = None) -> str:
-    """Every line of the file counts as run, but for those `skipped`."""
+def doubt(tmp_path: Path, source: str) -> str:
+    """Why the file was not run to its end, in a process that ends there; empty where it was."""
     path = tmp_path / "patch.py"
     path.write_text(source)
-    lines = set(range(1, source.count("\n") + 1)) - (skipped or set())
-    return first_doubt(str(path), lines, new_modules or set())
+    reading, writing = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+
+        def stop(text: str) -> NoReturn:
+            os.write(writing, text.encode())
+            os._exit(0)
+
+        sys.settrace(tracer(Statements(str(path)), stop))
+        try:
+            exec(compile(source, str(path), "exec"), {"__name__": "patch"})
+        finally:
+            stop("changed" if hasattr(sys.modules["torch"], "x") else "ended")
+    os.close(writing)
+    with open(reading, encoding="utf-8") as pipe:
+        answer = pipe.read()
+    os.waitpid(pid, 0)
+    return "" if answer == "ended" else answer
+
+
+@pytest.fixture(autouse=True)
+def toy_torch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Modules of torch's names, all of them loaded but one."""
+    package = tmp_path / "path" / "torch" / "_inductor"
+    package.mkdir(parents=True)
+    (package.parent / "__init__.py").write_text("__version__ = '2.11.0'\n")
+    for name, text in TORCH.items():
+        (package / f"{name}.py").write_text(text)
+    monkeypatch.syspath_prepend(str(tmp_path / "path"))
+    for name in [name for name in sys.modules if name.partition(".")[0] == "torch"]:
+        monkeypatch.delitem(sys.modules, name)
+    for name in TORCH.keys() - {"mkldnn_ir"}:
+        importlib.import_module("torch._inductor" if name == "__init__" else f"torch._inductor.{name}")
+    yield
+    for name in [name for name in sys.modules if name.partition(".")[0] == "torch"]:
+        del sys.modules[name]
 
 
 @pytest.mark.parametrize("source", GATED_OUT.values(), ids=GATED_OUT)
-def test_what_only_defines_and_compares_did_nothing(tmp_path: Path, source: str) -> None:
+def test_what_only_defines_and_compares_does_nothing(tmp_path: Path, source: str) -> None:
     assert doubt(tmp_path, source) == ""
 
 
 @pytest.mark.parametrize("source", ACTING.values(), ids=ACTING)
-def test_anything_else_is_in_doubt(tmp_path: Path, source: str) -> None:
-    assert doubt(tmp_path, source)
+def test_anything_else_is_stopped_before_it_runs(tmp_path: Path, source: str) -> None:
+    assert doubt(tmp_path, source).startswith("line ")
 
 
 def test_the_first_statement_in_doubt_is_named(tmp_path: Path) -> None:
     assert doubt(tmp_path, ACTING["calls what it imports"]) == "line 2: calls V.set_choices_handler"
 
 
-@pytest.mark.parametrize(("skipped", "is_certain"), [({3}, True), (set(), False)])
-def test_what_did_not_run_does_not_count(tmp_path: Path, skipped: set[int], is_certain: bool) -> None:
-    source = "from torch._inductor import ir\nif __name__ == 'x':\n    ir.x = 1\n"
-    assert (doubt(tmp_path, source, skipped) == "") is is_certain
+@pytest.mark.parametrize(("condition", "is_certain"), [("__name__ == 'x'", True), ("__name__ == 'patch'", False)])
+def test_what_does_not_run_does_not_count(tmp_path: Path, condition: str, is_certain: bool) -> None:
+    source = f"from torch._inductor import ir\nif {condition}:\n    ir.x = 1\n"
+    assert (doubt(tmp_path, source) == "") is is_certain
 
 
 @pytest.mark.parametrize(
-    ("module", "is_certain"), [("json", True), ("packaging.tags", True), ("torch._inductor.mkldnn_ir", False)]
+    "trick",
+    [
+        "import sys\nsys.settrace(None)\n",
+        "try:\n    import sys\n    sys.settrace(None)\nexcept BaseException:\n    pass\n",
+        "class Trick:\n    def __getitem__(self, key):\n        import sys\n        sys.settrace(None)\n\n"
+        "x = Trick()[0]\n",
+        "def untraced(item):\n    raise KeyError(__import__('sys').settrace(None))\n\n"
+        "try:\n    x = sorted([1], key=untraced)\nexcept KeyError:\n    pass\n",
+    ],
 )
-def test_a_module_that_nothing_had_imported_may_register_something(
-    tmp_path: Path, module: str, is_certain: bool
+def test_the_trace_cannot_be_ended_by_what_is_traced(tmp_path: Path, trick: str) -> None:
+    assert doubt(tmp_path, f"{trick}import torch\ntorch.x = 1\n").startswith("line ")
+
+
+@pytest.mark.parametrize(
+    ("statement", "is_certain"),
+    [
+        ("import json.tool", True),
+        ("import packaging.tags", True),
+        ("import torch._inductor.ir", True),
+        ("import torch._inductor.mkldnn_ir", False),
+        ("from torch._inductor import mkldnn_ir", False),
+        ("from torch._inductor import ir, nothing_like_it", True),
+        ("import pytest_plugin_of_nobody", True),
+        ("import ruff", False),
+    ],
+)
+def test_a_module_that_nothing_has_imported_may_register_something(
+    tmp_path: Path, statement: str, is_certain: bool
 ) -> None:
-    assert (doubt(tmp_path, "x = 1\n", new_modules={module}) == "") is is_certain
+    source = f"try:\n    {statement}\nexcept ImportError:\n    pass\n"
+    assert (doubt(tmp_path, source) == "") is is_certain

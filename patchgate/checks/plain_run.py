@@ -1,0 +1,131 @@
+"""Does the patch do the same in a user's script, where nothing of the gate is loaded and nothing names it?"""
+
+from __future__ import annotations
+
+import random
+import secrets
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from patchgate.checks import registry
+from patchgate.checks.context import SIMULATED, CheckContext
+from patchgate.checks.parity import SEEDS, outputs_of
+from patchgate.checks.registry import Instance, NothingToJudge, check
+from patchgate.model.paths import shown
+from patchgate.model.records import Case, Code, Kind, Patch, Verdict
+from patchgate.model.serialization import Answer, failure_of
+
+FAMILY = "gate"
+CODES = (
+    Code(
+        code="PG225",
+        title="behaves differently when judged",
+        what="One workload was compiled and run by a user's script, with the patch, another seed and nothing of"
+        " patchgate in the process. The generated code, the outputs, or what the import has set are others than where"
+        " the patch was judged.",
+        why="What was judged is not what users get; every other verdict on this release may be void.",
+        fix="Look for what the patch makes depend on its process: loaded modules, callers, arguments, environment"
+        " variables, seeds, a trace. If nothing does on purpose, it depends on the order of imports.",
+    ),
+    Code(
+        code="PG226",
+        title="not compared with a user's script",
+        what="No workload could be compiled and run by a script without anything of patchgate in its process, or torch"
+        " itself does otherwise there.",
+        why="That the patch behaves the same when it is not judged was not seen.",
+        fix="Read the reason. A diff and a patch that stands on stubs cannot run without patchgate.",
+    ),
+)
+verdict = partial(registry.verdict, FAMILY, item="plain run")
+# Seeds that no patch can know.
+_SEEDS = range(1 << 20, 1 << 31)
+
+
+@check(believes=SIMULATED, unchanged="PG211")
+def ask_plain_run(context: CheckContext, at: Instance) -> Iterable[Verdict]:
+    torch, patch = at.case.torch, context.patch
+    applied = context.apply(torch, version=torch)
+    workload = _workload(context, torch)
+    if "failure" in applied or not workload:
+        raise NothingToJudge("does not run, or no workload runs on the CPU")
+    if patch.claims.stubs or patch.diff:
+        actual = "a diff, or a patch that stands on stubs: no script runs it without patchgate"
+        return [verdict("PG226", Kind.NOTE, at.case, "", "a script", actual)]
+    case = replace(at.case, device="cpu", workload=workload)
+    seed = secrets.choice(_SEEDS)
+    judged, plain = _sides(context, case, patch, seed)
+    if not failure_of(judged) and differences(applied, judged, plain):
+        without = _sides(context, case, None, seed)
+        return [judge_plain_run(at.case, patch, workload, applied, (judged, plain), without)]
+    return [judge_plain_run(at.case, patch, workload, applied, (judged, plain))]
+
+
+def _workload(context: CheckContext, torch: str) -> str:
+    """One that the patch changes, as far as that is known by now, or any; the patch cannot know which."""
+    if context.only:
+        return context.only[0].workload
+    names = [name for name in context.chosen_workloads("parity") if not context.workload(name).training]
+    cases = [Case(torch=torch, device="cpu", workload=name, patch=context.patch.id) for name in names]
+    changed = [case.workload for case in cases if _is_changed(context, case)]
+    return random.SystemRandom().choice(changed or names or [""])
+
+
+def _is_changed(context: CheckContext, case: Case) -> bool:
+    sides = [context.runner.store.load(one) for one in (case, replace(case, patch=None))]
+    return None not in sides and sides[0].facts != sides[1].facts  # type: ignore[union-attr]
+
+
+def _sides(context: CheckContext, case: Case, patch: Patch | None, seed: int) -> tuple[Answer, Answer]:
+    """The answers of the gate's own run and of the script."""
+    with TemporaryDirectory() as folder:
+        path = Path(folder, "outputs")
+        judged = outputs_of(context, case, "run", patch, path, seeds=(SEEDS[0], seed))
+        return judged, {} if failure_of(judged) else context.ask_plain_run(case, patch, path, seed)
+
+
+def differences(applied: Mapping[str, Any], judged: Answer, plain: Answer) -> list[str]:
+    """What the script has otherwise than the gate's own run."""
+    failure = failure_of(plain)
+    if failure:
+        return [f"the script fails: {failure.signature}"]
+    effects = {f"{effect['kind']} {effect['name']}" for effect in applied["effects"]}
+    effects |= {"threads" for effect in applied["effects"] if effect["kind"] == "threads"}
+    unseen = [name for name in plain["changed"] if name not in effects]
+    found = [f"its import has changed {name}" for name in unseen]
+    other = len({*plain["code"]} - {*judged["code"]})
+    found += [f"{other} of {len(plain['code'])} modules of generated code are others"] if other else []
+    share = plain["differing"]
+    return found + ([f"{share:.1%} of the outputs differ bit for bit"] if share else [])
+
+
+def _alone(sides: tuple[Answer, Answer]) -> list[str]:
+    """What torch does otherwise in a script without the patch."""
+    failure = failure_of(sides[0])
+    return [failure.signature] if failure else differences({"effects": []}, *sides)
+
+
+def judge_plain_run(
+    case: Case,
+    patch: Patch,
+    workload: str,
+    applied: Mapping[str, Any],
+    patched: tuple[Answer, Answer],
+    unpatched: tuple[Answer, Answer] | None = None,
+) -> Verdict:
+    """PG225 where the patch makes a difference between the gate's run and a script, which torch alone does not."""
+    expected = f"the same code and outputs of {workload} as where the gate compiles it"
+    failure = failure_of(patched[0])
+    if failure:
+        actual = f"does not run where the gate compiles it: {failure.signature}"
+        return verdict("PG226", Kind.NOTE, case, "", expected, actual)
+    found = differences(applied, *patched)
+    if not found:
+        return verdict("PG211", Kind.PASS, case, "", expected, "a script without the gate has the same")
+    alone = _alone(unpatched) if unpatched else []
+    if alone:
+        return verdict("PG226", Kind.NOTE, case, "", expected, f"torch alone, too: {'; '.join(alone)}")
+    return verdict("PG225", Kind.REGRESSED, case, "", expected, "; ".join(found), f"{shown(patch.path)}:1")
