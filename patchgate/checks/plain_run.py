@@ -15,7 +15,7 @@ from patchgate.checks import registry
 from patchgate.checks.context import SIMULATED, CheckContext
 from patchgate.checks.parity import SEEDS, outputs_of
 from patchgate.checks.registry import Instance, NothingToJudge, check
-from patchgate.model.paths import shown
+from patchgate.model.paths import display_path
 from patchgate.model.records import Case, Code, Kind, Patch, Verdict
 from patchgate.model.serialization import Answer, failure_of
 
@@ -54,7 +54,7 @@ def ask_plain_run(context: CheckContext, at: Instance) -> Iterable[Verdict]:
         raise NothingToJudge("does not run, or no workload runs on the CPU")
     if patch.claims.stubs or patch.diff:
         actual = "a diff, or a patch that stands on stubs: no script runs it without patchgate"
-        return [verdict("PG226", Kind.NOTE, at.case, "", "a script", actual)]
+        return [verdict("PG226", Kind.UNMEASURED, at.case, "", "a script", actual)]
     case = replace(at.case, device="cpu", workload=workload)
     seed = secrets.choice(_SEEDS)
     judged, plain = _sides(context, case, patch, seed)
@@ -121,11 +121,11 @@ def judge_plain_run(
     failure = failure_of(patched[0])
     if failure:
         actual = f"does not run where the gate compiles it: {failure.signature}"
-        return verdict("PG226", Kind.NOTE, case, "", expected, actual)
+        return verdict("PG226", Kind.UNMEASURED, case, "", expected, actual)
     found = differences(applied, *patched)
     if not found:
         return verdict("PG211", Kind.PASS, case, "", expected, "a script without the gate has the same")
     alone = _alone(unpatched) if unpatched else []
     if alone:
-        return verdict("PG226", Kind.NOTE, case, "", expected, f"torch alone, too: {'; '.join(alone)}")
-    return verdict("PG225", Kind.REGRESSED, case, "", expected, "; ".join(found), f"{shown(patch.path)}:1")
+        return verdict("PG226", Kind.UNMEASURED, case, "", expected, f"torch alone, too: {'; '.join(alone)}")
+    return verdict("PG225", Kind.REGRESSED, case, "", expected, "; ".join(found), f"{display_path(patch.path)}:1")

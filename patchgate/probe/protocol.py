@@ -264,6 +264,7 @@ class Kernels(Completed):
 
 class Calls(Completed):
     calls: dict[str, int]  #: Module -> Python calls.
+    missing: str  #: Why some were not counted; empty where none is.
 
 
 class Costs(Completed):

@@ -6,11 +6,14 @@ The garbage collector, caches and compile threads are off meanwhile. Work in C++
 from __future__ import annotations
 
 import contextlib
+import cProfile
 import gc
+import os
 import sys
+import time
 from collections import Counter
 from collections.abc import Callable
-from types import CodeType, FrameType
+from types import CodeType
 from typing import Any
 from unittest import mock
 
@@ -20,13 +23,19 @@ from patchgate.probe.compile import capture
 from patchgate.probe.compile.capture import Build
 from patchgate.probe.protocol import Profile
 
+# CPU time that does not count: of the clock's own steps.
+_SECONDS_ELSEWHERE = 0.02
 # Compiles before the one that counts: the first fills tables that later ones use.
 WARM_UPS = 1
 
 
-def count_calls(build: Build, **options: Any) -> dict[str, int]:
-    """Module -> Python calls into it during one compile, our own left out; `options` as for `warm_compile`."""
-    return _by_module(_count(warm_compile(build, **options)))
+def count_calls(build: Build, **options: Any) -> tuple[dict[str, int], str]:
+    """Module -> Python calls into it during one compile, our own left out; and why some may be missing.
+
+    `options` as for `warm_compile`.
+    """
+    calls, missing = _count(warm_compile(build, **options))
+    return _by_module(calls), missing
 
 
 def warm_compile(build: Build, *, dtype: torch.dtype, dynamic: bool, profile: Profile) -> Callable[[], None]:
@@ -46,22 +55,40 @@ def warm_compile(build: Build, *, dtype: torch.dtype, dynamic: bool, profile: Pr
     return compile_once
 
 
-def _count(work: Callable[[], None]) -> Counter[CodeType]:
-    calls: Counter[CodeType] = Counter()
+def _count(work: Callable[[], None]) -> tuple[Counter[CodeType], str]:
+    """Calls by code, and why some may be missing; empty where none is.
 
-    def count(frame: FrameType, event: str, argument: Any) -> None:
-        if event == "call":
-            calls[frame.f_code] += 1
+    Python's own profiler keeps its table in C: whoever runs meanwhile can take no single entry out of it.
+    """
+    on = False
 
+    def refuse(event: str, arguments: object) -> None:
+        if on and event == "sys.setprofile":
+            raise RuntimeError("calls are being counted")
+
+    sys.addaudithook(refuse)
+    profile = cProfile.Profile(builtins=False, subcalls=False)
     gc.collect()
     gc.disable()
-    sys.setprofile(count)
+    elsewhere = _seconds_elsewhere()
+    profile.enable()
+    on = True
     try:
         work()
     finally:
-        sys.setprofile(None)
+        on = False
+        profile.disable()
         gc.enable()
-    return calls
+    elsewhere = _seconds_elsewhere() - elsewhere
+    calls = Counter({entry.code: entry.callcount for entry in profile.getstats() if isinstance(entry.code, CodeType)})
+    missing = f"other threads and processes computed for {elsewhere:.2f} s meanwhile, whose calls are not counted"
+    return calls, missing if elsewhere > _SECONDS_ELSEWHERE else ""
+
+
+def _seconds_elsewhere() -> float:
+    """CPU time of other threads than this one, and of child processes that have ended."""
+    times = os.times()
+    return time.process_time() - time.thread_time() + times.children_user + times.children_system
 
 
 def _by_module(calls: Counter[CodeType]) -> dict[str, int]:

@@ -67,8 +67,8 @@ def _count_calls(request: protocol.CountCalls, stage: Stage) -> protocol.Calls:
     """Python calls of one compile, by module."""
     apply_patch(request, stage)
     stage("compile")
-    calls = compile_calls.count_calls(load_build(request), **_compiled_as(request))
-    return {"calls": calls, "environment": environment()}
+    calls, missing = compile_calls.count_calls(load_build(request), **_compiled_as(request))
+    return {"calls": calls, "missing": missing, "environment": environment()}
 
 
 def _measure_costs(request: protocol.MeasureCosts, stage: Stage) -> protocol.Costs:

@@ -14,10 +14,10 @@ CASE = Case(torch="2.11.0", device="h200", workload="chain", patch="mine")
 CALLS = {"torch.fx.node": 60_000, "torch._inductor.ir": 40_000}
 
 
-def answer(moved: int = 0, cause: Cause | None = None) -> Answer:
+def answer(moved: int = 0, cause: Cause | None = None, missing: str = "") -> Answer:
     if cause:
         return {"failure": {"cause": cause.value, "stage": "compile", "signature": "boom", "where": None}}
-    return {"calls": CALLS | {"torch.fx.node": CALLS["torch.fx.node"] + moved}}
+    return {"calls": CALLS | {"torch.fx.node": CALLS["torch.fx.node"] + moved}, "missing": missing}
 
 
 def judge(
@@ -41,14 +41,20 @@ def test_a_budget_of_the_manifest_holds_instead(moved, code):
 
 
 def test_what_grew_is_told_in_figures_and_by_module():
-    verdict = judge({"calls": CALLS | {"torch.fx.node": 60_500, "sympy": 20}})
+    verdict = judge({"calls": CALLS | {"torch.fx.node": 60_500, "sympy": 20}, "missing": ""})
     assert verdict.actual == "+0.520%: 100,000 unpatched, 100,520 patched; torch.fx.node +500, sympy +20"
     assert verdict.expected == 'Python calls of one compile within compile_calls = "0.1 %"'
     assert (verdict.where, judge(answer()).where) == ("patch.toml", None)
 
 
+@pytest.mark.parametrize(("unpatched", "code"), [("", "PG601"), ("other threads computed", "PG603")])
+def test_work_in_threads_of_the_patch_is_over_any_budget(unpatched: str, code: str) -> None:
+    verdict = judge(answer(missing="other threads computed for 0.5 s"), answer(missing=unpatched))
+    assert (verdict.code, "0.5 s" in verdict.actual) == (code, code == "PG601")
+
+
 def test_no_call_at_all_is_not_a_count():
-    verdict = judge({"calls": {}}, {"calls": {}})
+    verdict = judge({"calls": {}, "missing": ""}, {"calls": {}, "missing": ""})
     assert (verdict.code, verdict.colour) == ("PG608", Colour.GREY)
 
 

@@ -71,7 +71,7 @@ ANSWERS: dict[str, dict[str, Any]] = {
     "shapes": {"facts": {}},
     "hooks": {"called": {}},
     "undone": {"undone": []},
-    "calls": {"calls": {"torch": 1}},
+    "calls": {"calls": {"torch": 1}, "missing": ""},
     "costs": {"seconds": [[1.0, 1.0]] * 3, "instructions": [[1, 1]]},
     "cached": {"answers": COUNTS},
     "kernels": {},

@@ -1,0 +1,53 @@
+"""What a user's script has otherwise than the gate's own run -> PG225, PG226 or nothing."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from patchgate.checks.plain_run import differences, judge_plain_run
+from patchgate.model.records import Case, Claims, Colour, Patch, Verdict
+from patchgate.model.serialization import Answer
+
+CASE = Case(torch="2.11.0", patch="mine")
+PATCH = Patch(id="mine", path="patch.py", source="", claims=Claims(title="Mine"))
+APPLIED: dict[str, Any] = {"effects": [{"kind": "environment", "name": "SEEN"}, {"kind": "threads", "name": "one"}]}
+JUDGED: Answer = {"code": ["a", "b"]}
+SAME: Answer = {"code": ["a"], "changed": ["environment SEEN", "threads"], "differing": 0.0}
+FAILED: Answer = {"failure": {"cause": "raised", "stage": "plain run", "signature": "boom", "where": None}}
+
+
+def judge(plain: Answer, judged: Answer = JUDGED, without: tuple[Answer, Answer] | None = None) -> Verdict:
+    return judge_plain_run(CASE, PATCH, "chain", APPLIED, (judged, plain), without)
+
+
+@pytest.mark.parametrize(
+    ("other", "words"),
+    [
+        ({"code": ["a", "c"]}, "1 of 2 modules of generated code are others"),
+        ({"differing": 0.25}, "25.0% of the outputs differ bit for bit"),
+        ({"changed": ["environment UNSEEN"]}, "its import has changed environment UNSEEN"),
+        (FAILED, "the script fails: boom"),
+    ],
+)
+def test_what_a_script_has_otherwise_is_red(other: Answer, words: str) -> None:
+    verdict = judge({**SAME, **other}, without=(JUDGED, SAME | {"changed": []}))
+    assert (verdict.code, verdict.colour, verdict.actual) == ("PG225", Colour.RED, words)
+
+
+def test_code_that_only_the_gate_has_compiled_is_no_difference() -> None:
+    """It also runs other sizes."""
+    assert differences(APPLIED, JUDGED, SAME) == []
+    assert judge(SAME).code == "PG211"
+
+
+@pytest.mark.parametrize("without", [(JUDGED, FAILED), (FAILED, {}), (JUDGED, SAME | {"code": ["x"], "changed": []})])
+def test_what_torch_alone_does_in_a_script_is_not_held_against_the_patch(without: tuple[Answer, Answer]) -> None:
+    verdict = judge(SAME | {"differing": 0.5}, without=without)
+    assert (verdict.code, verdict.colour) == ("PG226", Colour.GREY)
+    assert verdict.actual.startswith("torch alone, too: ")
+
+
+def test_what_does_not_run_for_the_gate_is_not_compared() -> None:
+    assert judge({}, FAILED).code == "PG226"
