@@ -82,9 +82,14 @@ def _is_changed(context: CheckContext, case: Case) -> bool:
 def _sides(context: CheckContext, case: Case, patch: Patch | None, seed: int) -> tuple[Answer, Answer]:
     """The answers of the gate's own run and of the script."""
     with TemporaryDirectory() as folder:
-        path = Path(folder, "outputs")
-        judged = outputs_of(context, case, "run", patch, path, seeds=(SEEDS[0], seed))
-        return judged, {} if failure_of(judged) else context.ask_plain_run(case, patch, path, seed)
+        files = Path(folder, "script"), Path(folder, "judged")
+        judged = outputs_of(context, case, "run", patch, files[1], seeds=(SEEDS[0], seed))
+        plain = {} if failure_of(judged) else context.ask_plain_run(case, patch, files[0], seed)
+        if not plain or failure_of(plain):
+            return judged, plain
+        # The script must not see the other file, so it is another process that compares them.
+        compared = context.differences(case.torch, "differ runs", *files)
+        return judged, compared if failure_of(compared) else plain | compared["metrics"]
 
 
 def differences(applied: Mapping[str, Any], judged: Answer, plain: Answer) -> list[str]:

@@ -118,7 +118,7 @@ class Run(Compile):
 
 
 class PlainRun(Compile):
-    judged: str  #: The file that `run` wrote for the same patch; its last seed is `seed`.
+    outputs: str  #: The file to write with torch.save.
     seed: int  #: Of weights and inputs.
 
 
@@ -237,7 +237,6 @@ class Ran(Completed):
 
 class RanPlainly(Ran):
     changed: list[str]  #: Settings that the import has changed, as a manifest claims them.
-    differing: float  #: Share of the elements whose bits are others than in `judged`.
 
 
 class Compared(TypedDict):
@@ -390,6 +389,7 @@ Questions = TypedDict(
         "sample": _Handler[Sample, Completed],
         "ranks": _Handler[Sample, Ranks],
         "differ": _Handler[Compare, Compared],
+        "differ runs": _Handler[Compare, Compared],
         "differ forms": _Handler[Compare, Compared],
         "differ traces": _Handler[Compare, Compared],
         "differ tokens": _Handler[Compare, Compared],

@@ -1,7 +1,7 @@
-"""Compiles a workload in an interpreter that nothing of the probe is loaded in, and compares with what the probe saw.
+"""Compiles a workload in an interpreter that nothing of the probe is loaded in, as a user's script.
 
-The process that compares has never imported the patch. The other is a user's script: no module, argument, variable or
-path of it names the gate, and its seed is another one.
+No module, argument, variable or path of it names the gate, and its seed is another one. This process has not imported
+the patch: it only reads what the script has left.
 """
 
 from __future__ import annotations
@@ -15,11 +15,8 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-import torch
-
 from patchgate.probe.compile.caches import digest_of_code
 from patchgate.probe.compile.observe import environment
-from patchgate.probe.numerics.numeric_metrics import share_differing
 from patchgate.probe.patch.load import place_of
 from patchgate.probe.protocol import PlainRun, RanPlainly, Stage
 from patchgate.probe.simulate.device import isa_bits
@@ -67,15 +64,11 @@ def run_plainly(request: PlainRun, stage: Stage) -> RanPlainly:
         if ended.returncode:
             raise RuntimeError(_end_of(ended))
         report = json.loads(_read(home / "report.json"))
-        _read(home / "outputs.pt")
-        plain = torch.load(home / "outputs.pt", weights_only=True)
-    judged = torch.load(request["judged"], weights_only=True)["outputs"]["compiled"]
+        Path(request["outputs"]).write_bytes(_read(home / "outputs.pt"))
     texts = (_read(path).decode() for path in sorted(cache.rglob("*.py")))
     return {
         "code": sorted({digest_of_code(text) for text in texts}),
         "changed": [str(name) for name in report["changed"]],
-        # The file has those of the seeds before, too.
-        "differing": share_differing(judged[len(judged) - len(plain) :], plain),
         "environment": environment(),
     }
 

@@ -29,6 +29,13 @@ def differ(unpatched: str, patched: str) -> dict[str, Any]:
     return metrics
 
 
+def differ_runs(script: str, judged: str) -> dict[str, Any]:
+    """Compare what a script wrote for one seed with what `outputs.run` wrote, with the same seed as its last one."""
+    theirs, written = torch.load(script, weights_only=True), torch.load(judged, weights_only=True)
+    ours = written["outputs"]["compiled"]
+    return {"differing": share_differing(theirs, ours[len(ours) - len(theirs) :])}
+
+
 def load_files(unpatched: str, patched: str) -> tuple[dict[str, Any], dict[str, Any]]:
     """Both files' contents; the patched one was written by untrusted code, so tensors only."""
     ours, theirs = (torch.load(path, weights_only=True) for path in (unpatched, patched))

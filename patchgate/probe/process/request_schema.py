@@ -25,4 +25,4 @@ def key_faults(kind: Any, value: Any) -> Iterator[str]:
         yield f"{kind.__name__} is a JSON object"
         return
     yield from (f"the key `{name}` is missing" for name in sorted(kind.__required_keys__ - value.keys()))
-    yield from (f"the key `{name}` is unknown" for name in sorted(value.keys() - kind.__annotations__.keys()))
+    yield from (f"the key `{name:.80}` is unknown" for name in sorted(value.keys() - kind.__annotations__.keys()))

@@ -213,6 +213,7 @@ ANSWERS: protocol.Questions = {
     "sample": _sample,
     "ranks": _run_ranks,
     "differ": _comparing(numeric_metrics.differ),
+    "differ runs": _comparing(numeric_metrics.differ_runs),
     "differ forms": _comparing(metamorphic.differ_variants),
     "differ traces": _comparing(first_divergence.diverging_operation),
     "differ tokens": _comparing(decoder.differ),

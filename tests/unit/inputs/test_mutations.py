@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import json
 import os
 import random
 import sqlite3
@@ -18,6 +20,7 @@ from patchgate.inputs.workloads import workloads_with
 from patchgate.model.errors import UsageError
 from patchgate.model.paths import GOLDEN, ROOT
 from patchgate.model.records import Case, Kind, Observation, Verdict
+from patchgate.probe.process.reply_schema import reply_fault
 from patchgate.runner.cache import Cache
 from patchgate.runner.results import ResultStore
 from patchgate.runner.run import load_verdicts, save_verdicts
@@ -143,6 +146,21 @@ def verdict_bytes(folder: Path) -> bytes:
     return (folder / "verdicts.json").read_bytes()
 
 
+def read_reply(folder: Path, data: bytes) -> None:
+    """As the server reads what a child has written to its pipe."""
+    with contextlib.suppress(ValueError, RecursionError):
+        reply_fault("observe", json.loads(data))
+
+
+def reply_bytes(folder: Path) -> bytes:
+    facts = {"loads": [2, 1], "compiles": {"unmeasured": "no device"}, "bytes.total": 4096}
+    coverage = {"ran": [1, 2], "took": [[3, "true"]]}
+    stubbed = [{"name": "vllm._C", "where": "patch.py:3", "by_patch": True}]
+    reply = {"facts": facts, "environment": {"torch": "2.11.0"}, **coverage, "code": ["x"], "stubbed": stubbed}
+    assert reply_fault("observe", reply) is None
+    return json.dumps(reply | {"launches": [[4096, 0, ""]]}).encode()
+
+
 Read = Callable[[Path, bytes], None]
 KINDS: dict[str, tuple[Read, Callable[[Path], bytes]]] = {
     "manifest": (read_manifest, lambda folder: MANIFEST),
@@ -152,6 +170,7 @@ KINDS: dict[str, tuple[Read, Callable[[Path], bytes]]] = {
     "observation": (read_observation, observation_bytes),
     "verdicts": (read_verdicts, verdict_bytes),
     "history": (read_history, history_bytes),
+    "reply": (read_reply, reply_bytes),
     "workload": (read_workload, lambda f: (ROOT / "fixtures" / "workloads" / "pointwise.py").read_bytes()),
 }
 
