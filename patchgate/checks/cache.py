@@ -88,14 +88,14 @@ verdict = partial(registry.verdict, FAMILY)
 UNPATCHED, PATCHED = "unpatched", "patched"
 PATCHED_WARM, UNPATCHED_WARM = "patched, warmed unpatched", "unpatched, warmed patched"
 EDITED, AGAIN, TAGGED = "edited", "again", "tagged"
-_EDIT = "patchgate_edit = 0"
+_EDIT = "edit = 0"
 
 
 @check(axes=("torch", "device", "workload"), workloads="cache", devices=lambda run: ["cpu"], unchanged="PG705")
 def ask_cache(context: CheckContext, at: Instance) -> Iterable[Verdict]:
     """Two directories: one is warmed unpatched, the other patched."""
     patch = context.patch
-    with TemporaryDirectory(prefix="patchgate-") as temporary:
+    with TemporaryDirectory() as temporary:
         folder = Path(temporary)
 
         def compiled(cache: str, path: str | None, tag: str = "") -> Answer:

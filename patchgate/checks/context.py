@@ -151,7 +151,7 @@ class CheckContext:
         answer = asked(env={"TORCHINDUCTOR_CACHE_DIR": str(folder)})
         if ".so: " in answer.get("failure", {}).get("signature", ""):
             # A process that was killed while it linked has left half a library there, which is nobody's fault now.
-            with TemporaryDirectory(prefix="patchgate-") as fresh:
+            with TemporaryDirectory() as fresh:
                 answer = asked(env={"TORCHINDUCTOR_CACHE_DIR": fresh})
         return answer
 

@@ -38,7 +38,7 @@ def ask_consistency(context: CheckContext, at: Instance) -> Iterable[Verdict]:
     def ask(patch: Patch | None, path: Path) -> Answer:
         return outputs_of(context, at.case, "forms", patch, path, compiles=_COMPILES)
 
-    with TemporaryDirectory(prefix="patchgate-") as folder:
+    with TemporaryDirectory() as folder:
         metrics = compared_sides(context, at.case, ask, "differ forms", Path(folder))
     return [metrics] if isinstance(metrics, Verdict) else judge_equivalence(at.case, context.patch, metrics)
 

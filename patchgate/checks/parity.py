@@ -108,7 +108,7 @@ def numeric_devices(run: Run) -> list[str]:
 
 @check(axes=("torch", "device", "workload"), workloads="parity", devices=numeric_devices, unchanged="PG503")
 def ask_parity(context: CheckContext, at: Instance) -> Iterable[Verdict]:
-    with TemporaryDirectory(prefix="patchgate-") as folder:
+    with TemporaryDirectory() as folder:
         metrics = compared_sides(context, at.case, partial(_run, context, at.case, "run"), "differ", Path(folder))
         if isinstance(metrics, Verdict):
             return [metrics]

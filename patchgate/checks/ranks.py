@@ -35,7 +35,7 @@ def ask_ranks(context: CheckContext, at: Instance) -> Iterable[Verdict]:
             raise NoRanks(answer["unmeasured"])
         return answer
 
-    with TemporaryDirectory(prefix="patchgate-") as folder:
+    with TemporaryDirectory() as folder:
         try:
             metrics = compared_sides(context, case, ask, "differ forms", Path(folder))
         except NoRanks as reason:

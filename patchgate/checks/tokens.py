@@ -44,7 +44,7 @@ def ask_tokens(context: CheckContext, at: Instance) -> Iterable[Verdict]:
             case.torch, "sample", case.device, patch=patch, compiles=_COMPILES, outputs=str(path)
         )
 
-    with TemporaryDirectory(prefix="patchgate-") as folder:
+    with TemporaryDirectory() as folder:
         metrics = compared_sides(context, case, ask, "differ tokens", Path(folder))
     return [metrics] if isinstance(metrics, Verdict) else judge_tokens(case, context.patch, metrics)
 

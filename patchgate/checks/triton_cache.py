@@ -45,7 +45,7 @@ verdict = partial(registry.verdict, FAMILY)
 def ask_triton_cache(context: CheckContext, at: Instance) -> Iterable[Verdict]:
     """The cache is asked warm only where the patch changes what a kernel of the same source becomes."""
     workload = context.workload(at.case.workload)
-    with TemporaryDirectory(prefix="patchgate-") as folder:
+    with TemporaryDirectory() as folder:
 
         def built(cache: str, patch: Patch | None) -> Answer:
             env = {"TRITON_CACHE_DIR": str(Path(folder, cache))}

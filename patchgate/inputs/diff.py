@@ -22,12 +22,16 @@ _TEXT = '''"""Written by patchgate from a diff of torch's sources."""
 
 import torch
 from packaging.specifiers import SpecifierSet
-from patchgate.probe.patch.apply_diff import apply_hunks
 
 HUNKS = {hunks}
 
 if SpecifierSet({applies_to!r}).contains(str(torch.__version__), prereleases=True):
-    apply_hunks(HUNKS, diff={diff!r})
+    import importlib
+    import sys
+
+    # The probe has another name in every run, so that no patch knows it.
+    probe = next(name for name in sys.modules if name.endswith(".probe.protocol")).removesuffix(".protocol")
+    importlib.import_module(f"{{probe}}.patch.apply_diff").apply_hunks(HUNKS, diff={diff!r})
 '''
 
 
@@ -78,6 +82,6 @@ def parse_hunks(text: str, where: str) -> dict[str, list[tuple[int, list[str], l
 
 @functools.cache
 def _folder() -> Path:
-    folder = tempfile.mkdtemp(prefix="patchgate-diffs-")
+    folder = tempfile.mkdtemp(prefix="diffs-")
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     return Path(folder)

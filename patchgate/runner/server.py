@@ -60,12 +60,12 @@ class Server:
 
 def start_server(torch: str, python: str) -> Server:
     """Start it and return at once; whoever asks first waits until it is warm."""
-    folder = tempfile.TemporaryDirectory(prefix="patchgate-")
+    folder = tempfile.TemporaryDirectory(prefix="run-")
     home = Path(folder.name)
-    # A link to the package alone: none of our own dependencies becomes importable over there.
-    (home / "lib").mkdir()
-    (home / "lib" / "patchgate").symlink_to(PACKAGE, target_is_directory=True)
-    environment = {name: os.environ[name] for name in _PASSED_ON if name in os.environ}
+    # No module, path or argument that a patch can see names us.
+    name = f"m{secrets.token_hex(4)}"
+    _copy_probe(home / "lib" / name)
+    environment = {variable: os.environ[variable] for variable in _PASSED_ON if variable in os.environ}
     environment |= {
         "PYTHONPATH": str(home / "lib"),
         "PYTHONDONTWRITEBYTECODE": "1",
@@ -79,7 +79,7 @@ def start_server(torch: str, python: str) -> Server:
     control, theirs = socket.socketpair()
     with open(home / "log", "wb") as log, theirs:
         process = subprocess.Popen(
-            [python, "-m", "patchgate.probe", str(theirs.fileno()), folder.name],
+            [python, "-m", f"{name}.probe", str(theirs.fileno()), folder.name],
             pass_fds=[theirs.fileno()],
             stdin=subprocess.DEVNULL,
             stdout=log,
@@ -90,6 +90,14 @@ def start_server(torch: str, python: str) -> Server:
             start_new_session=True,
         )
     return Server(torch, process, folder, control)
+
+
+def _copy_probe(package: Path) -> None:
+    """The probe's modules in a package of another name; none of our own dependencies is importable over there."""
+    for file in (PACKAGE / "probe").rglob("*.py"):
+        copy = package / file.relative_to(PACKAGE)
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        copy.write_text(file.read_text(encoding="utf-8").replace(PACKAGE.name, package.name), encoding="utf-8")
 
 
 class Broker:

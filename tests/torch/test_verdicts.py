@@ -39,7 +39,7 @@ WORKLOADS = {
     "scope": (CHAIN,),
     "triton_cache": (CHAIN,),
 }
-GREEN = ("PG211", "PG511", "PG705", "PG708", "PG806")
+GREEN = ("PG211", "PG226", "PG511", "PG705", "PG708", "PG806")
 # What a fixture needs to be seen on.
 ON = {
     "PG501-only-in-half": "prenorm_mlp_float16",

@@ -97,6 +97,6 @@ def _by_module(calls: Counter[CodeType]) -> dict[str, int]:
     for code, count in calls.items():
         # Code made from a text (a compiled graph, a namedtuple) has no module of its own.
         name = names.get(code.co_filename, "generated")
-        if not name.startswith(("patchgate.probe", "patchgate_workload")):
+        if not name.startswith(("patchgate.probe", "model_module")):
             counts[name] += count
     return dict(counts)

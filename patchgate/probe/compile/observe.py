@@ -90,7 +90,7 @@ def load_build(request: Request) -> Build:
 def _load_workload(request: Request) -> types.ModuleType:
     if request["workload"] == "sentinel":
         return sentinel
-    spec = importlib.util.spec_from_file_location("patchgate_workload", request["workload_path"])
+    spec = importlib.util.spec_from_file_location("model_module", request["workload_path"])
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)

@@ -50,6 +50,8 @@ def run_plainly(request: PlainRun, stage: Stage) -> RanPlainly:
     with tempfile.TemporaryDirectory(prefix="run") as folder:
         home = Path(folder)
         (home / "main.py").write_text(Path(__file__).with_name("plain_script.py").read_text("utf-8"), encoding="utf-8")
+        # Its own folder may name the gate.
+        (home / "model.py").write_bytes(Path(request["workload_path"]).read_bytes())
         (home / "settings.json").write_text(json.dumps(_settings(request)), encoding="utf-8")
         variables = {name: os.environ[name] for name in _PASSED_ON if name in os.environ} | _SET
         # The shell between: whose child it is says nothing.
@@ -83,7 +85,7 @@ def _settings(request: PlainRun) -> dict[str, Any]:
         "import_path": request.get("import_path", []),
         "install": request.get("install") or [],
         "scope": request.get("scope"),
-        "model": request["workload_path"],
+        "model": "model.py",
         "dtype": request["dtype"],
         "dynamic": request["dynamic"],
         "seed": request["seed"],

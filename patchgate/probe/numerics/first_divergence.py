@@ -19,7 +19,7 @@ from patchgate.probe.numerics.numeric_metrics import load_files, share_differing
 from patchgate.probe.numerics.outputs import build_seeded, reproducible
 from patchgate.probe.protocol import Profile
 
-_KEEP = "_patchgate_keep"
+_KEEP = "_keep_buffer"
 _stored: dict[str, torch.Tensor] = {}  # buffer -> what was stored in it first
 
 

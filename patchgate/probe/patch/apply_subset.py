@@ -28,7 +28,7 @@ def name_of(dotted: str, key: Any) -> str:
 def run_subset(path: str, kept: Collection[str], how: Loading) -> None:
     """Run the patch at `path` and enter its scope; only those changes to torch stay that are named in `kept`."""
     before = take_snapshot()
-    run_patch(path, how, "patchgate_subset")
+    run_patch(path, how, "patch_subset")
     after = take_snapshot()
     # Entries of containers first: reverting the container itself would lose those that stay.
     # What is registered with C++ stays.

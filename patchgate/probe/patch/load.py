@@ -27,7 +27,7 @@ from patchgate.probe.patch.stubs import install_stubs
 from patchgate.probe.protocol import Loading
 
 #: Name of the module as which a patch that lies in no package is run, and the one as which it is run again.
-MODULE = "patchgate_patch"
+MODULE = "patch_module"
 AGAIN = f"{MODULE}_again"
 # Path of each patch that was run -> its place; a patch may have replaced what would find it again.
 _PLACES: dict[str, tuple[str | None, str]] = {}

@@ -35,7 +35,7 @@ _OWN_CODE = tuple(str(Path(torch.__file__).parents[1] / name) + os.sep for name 
 def run_in_new_interpreter(request: RunAnew, stage: Stage) -> RunAnewResult:
     """The answer of a new interpreter; a failure where it raised or ended."""
     stage("new interpreter")
-    with tempfile.TemporaryDirectory(prefix="patchgate-new-") as folder:
+    with tempfile.TemporaryDirectory(prefix="new-") as folder:
         Path(folder, "request.json").write_text(json.dumps(request), encoding="utf-8")
         ended = subprocess.run([sys.executable, "-m", __name__, folder], stdin=subprocess.DEVNULL)
         with contextlib.suppress(OSError, ValueError):

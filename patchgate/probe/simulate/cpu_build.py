@@ -68,7 +68,7 @@ def _never_run(*args: Any, **kwargs: Any) -> Any:
 
 def _register_guard() -> None:
     home = Path(torch.__file__).parent
-    with tempfile.TemporaryDirectory(prefix="patchgate-guard-") as folder:
+    with tempfile.TemporaryDirectory(prefix="guard-") as folder:
         source, built = Path(folder, "guard.cpp"), Path(folder, "guard.so")
         source.write_text(_GUARD, encoding="utf-8")
         compiler = os.environ.get("CXX", "g++")

@@ -25,7 +25,12 @@ from patchgate.runner.identity import patch_digest
 
 _SUBSET = '''"""{title}: only these changes of it, for a search. Content {digest}."""
 
-from patchgate.probe.patch.apply_subset import run_subset
+import importlib
+import sys
+
+# The probe has another name in every run, so that no patch knows it.
+probe = next(name for name in sys.modules if name.endswith(".probe.protocol")).removesuffix(".protocol")
+run_subset = importlib.import_module(f"{{probe}}.patch.apply_subset").run_subset
 
 run_subset({path!r}, {{{names}}}, {how!r})
 '''
