@@ -16,7 +16,7 @@ TORCH = {
     "ir": "class StorageBox:\n    pass\n\nclass Pointwise:\n    pass\n",
     "lowering": "lowerings = {}\n\ndef register_lowering(*args):\n    return lambda function: function\n",
     "virtualized": "V = None\n",
-    "config": "patch = get = None\n",
+    "config": "import os\nfrom os import environ\npatch = get = None\n",
     "mkldnn_ir": "",
 }
 
@@ -72,8 +72,8 @@ def doubt(tmp_path: Path, source: str) -> str:
             os.write(writing, text.encode())
             os._exit(0)
 
-        sys.settrace(tracer(Statements(str(path)), stop))
         try:
+            sys.settrace(tracer(Statements(str(path)), stop))
             exec(compile(source, str(path), "exec"), {"__name__": "patch"})
         finally:
             stop("changed" if hasattr(sys.modules["torch"], "x") else "ended")
@@ -155,3 +155,45 @@ def test_a_module_that_nothing_has_imported_may_register_something(
 ) -> None:
     source = f"try:\n    {statement}\nexcept ImportError:\n    pass\n"
     assert (doubt(tmp_path, source) == "") is is_certain
+
+
+TRICKS = {
+    "a module's own imports": "import re\nre.enum.sys.settrace(None)\n",
+    "two imports of a name": "import sys as m\nm.settrace(None)\nimport re as m\n",
+    "text that typing evaluates": "import typing\ndef f(x: '1 / 0'):\n    pass\n\ntyping.get_type_hints(f)\n",
+    "a function that max calls": "from torch._inductor import lowering\nx = max([1], key=lowering.register_lowering)\n",
+    "one that it calls under another name": "from torch._inductor import lowering\nf = lowering.register_lowering\n"
+    "x = max([1], key=f)\n",
+    "one that its own function returns": "from torch._inductor import lowering\ndef f():\n"
+    "    return lowering.register_lowering\n\nx = sorted([1], key=f())\n",
+    "code that wraps swaps": "import functools\nfrom torch._inductor.lowering import register_lowering\ndef f():\n    pass\n\n"
+    "x = max([register_lowering], key=functools.wraps(f, assigned=('__code__',)))\n",
+    "an operator of a class": "from torch._inductor.lowering import register_lowering\nclass A:\n"
+    "    __add__ = register_lowering\n\nx = A() + 1\n",
+    "an operator that is imported": "class A:\n    from torch._inductor.lowering import register_lowering as __add__\n\n"
+    "x = A() + 1\n",
+    "a table that is added to": "from torch._inductor.lowering import lowerings\nlowerings |= {1: 2}\n",
+    "a module that others have loaded": "import torch._inductor\nis_loaded = hasattr(torch._inductor, 'ir')\n",
+    "a name in such a module": "import torch._inductor\nbox = torch._inductor.ir.StorageBox\n",
+    "a module in torch's": "from torch._inductor import config\nis_judged = 'x' in config.os.environ\n",
+    "a table in torch's": "from torch._inductor import config\nis_judged = 'x' in config.environ\n",
+}
+
+
+@pytest.mark.parametrize("source", TRICKS.values(), ids=TRICKS)
+def test_a_way_around_the_list_of_what_is_harmless_is_closed(tmp_path: Path, source: str) -> None:
+    assert doubt(tmp_path, source).startswith("line ")
+
+
+HONEST = {
+    "an original that is saved": "from torch._inductor import ir\noriginal = ir.StorageBox\n",
+    "a name that is asked for": "from torch._inductor import ir\nis_there = hasattr(ir.StorageBox, 'realize')\n",
+    "a wrapper that is defined": "import functools\nfrom torch._inductor import lowering\n"
+    "original = lowering.register_lowering\n@functools.wraps(original)\ndef mine(*args):\n    return original(*args)\n",
+    "versions in order": "import torch\nnewest = max(['2.9', '2.10'], key=len)\nparts = sorted(newest.split('.'), key=int)\n",
+}
+
+
+@pytest.mark.parametrize("source", HONEST.values(), ids=HONEST)
+def test_what_reads_torch_and_does_nothing_with_it_does_nothing(tmp_path: Path, source: str) -> None:
+    assert doubt(tmp_path, source) == ""
