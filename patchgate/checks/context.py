@@ -173,7 +173,8 @@ class CheckContext:
             patch=patch,
             compiles=_SCRIPT,
             outputs=str(outputs),
-            seed=seed,
+            seeds=[seed],
+            small=False,
             libraries=str(self._binaries(case.torch, patch, workload)),
         )
 

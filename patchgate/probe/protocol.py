@@ -117,11 +117,6 @@ class Run(Compile):
     small: bool  #: Inputs of one row and of none too.
 
 
-class PlainRun(Compile):
-    outputs: str  #: The file to write with torch.save.
-    seed: int  #: Of weights and inputs.
-
-
 class Compare(OnDevice):
     unpatched: str  #: A file that the same question wrote without the patch.
     patched: str  #: The file that it wrote with the patch.
@@ -383,7 +378,7 @@ Questions = TypedDict(
         "costs": _Handler[MeasureCosts, Costs],
         "time": _Handler[Time, Times],
         "run": _Handler[Run, Ran],
-        "plain run": _Handler[PlainRun, RanPlainly],
+        "plain run": _Handler[Run, RanPlainly],
         "forms": _Handler[Run, Completed],
         "trace": _Handler[Run, Completed],
         "sample": _Handler[Sample, Completed],

@@ -18,7 +18,7 @@ from typing import Any
 from patchgate.probe.compile.caches import digest_of_code
 from patchgate.probe.compile.observe import environment
 from patchgate.probe.patch.load import place_of
-from patchgate.probe.protocol import PlainRun, RanPlainly, Stage
+from patchgate.probe.protocol import RanPlainly, Run, Stage
 from patchgate.probe.simulate.device import isa_bits
 
 # What a script of a user's has of the environment; the rest names folders of ours.
@@ -43,7 +43,7 @@ _SET = {
 _LARGEST, _SHOWN = 256 << 20, 400
 
 
-def run_plainly(request: PlainRun, stage: Stage) -> RanPlainly:
+def run_plainly(request: Run, stage: Stage) -> RanPlainly:
     """What came out of the script. Raises RuntimeError with its last words where it did not end well."""
     stage("plain run")
     cache = Path(os.environ["TORCHINDUCTOR_CACHE_DIR"])
@@ -75,7 +75,7 @@ def run_plainly(request: PlainRun, stage: Stage) -> RanPlainly:
     }
 
 
-def _settings(request: PlainRun) -> dict[str, Any]:
+def _settings(request: Run) -> dict[str, Any]:
     patch = request.get("patch")
     dotted, root = place_of(patch, request) if patch else (None, "")
     return {
@@ -88,7 +88,7 @@ def _settings(request: PlainRun) -> dict[str, Any]:
         "model": "model.py",
         "dtype": request["dtype"],
         "dynamic": request["dynamic"],
-        "seed": request["seed"],
+        "seed": request["seeds"][0],
         "bits": isa_bits(request["profile"]),
     }
 

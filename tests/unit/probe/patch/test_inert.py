@@ -166,12 +166,13 @@ TRICKS = {
     "x = max([1], key=f)\n",
     "one that its own function returns": "from torch._inductor import lowering\ndef f():\n"
     "    return lowering.register_lowering\n\nx = sorted([1], key=f())\n",
-    "code that wraps swaps": "import functools\nfrom torch._inductor.lowering import register_lowering\ndef f():\n    pass\n\n"
+    "code that wraps swaps": "import functools\nfrom torch._inductor.lowering import register_lowering\n"
+    "def f():\n    pass\n\n"
     "x = max([register_lowering], key=functools.wraps(f, assigned=('__code__',)))\n",
     "an operator of a class": "from torch._inductor.lowering import register_lowering\nclass A:\n"
     "    __add__ = register_lowering\n\nx = A() + 1\n",
-    "an operator that is imported": "class A:\n    from torch._inductor.lowering import register_lowering as __add__\n\n"
-    "x = A() + 1\n",
+    "an operator that is imported": "class A:\n"
+    "    from torch._inductor.lowering import register_lowering as __add__\n\nx = A() + 1\n",
     "a table that is added to": "from torch._inductor.lowering import lowerings\nlowerings |= {1: 2}\n",
     "a module that others have loaded": "import torch._inductor\nis_loaded = hasattr(torch._inductor, 'ir')\n",
     "a name in such a module": "import torch._inductor\nbox = torch._inductor.ir.StorageBox\n",
@@ -190,7 +191,7 @@ HONEST = {
     "a name that is asked for": "from torch._inductor import ir\nis_there = hasattr(ir.StorageBox, 'realize')\n",
     "a wrapper that is defined": "import functools\nfrom torch._inductor import lowering\n"
     "original = lowering.register_lowering\n@functools.wraps(original)\ndef mine(*args):\n    return original(*args)\n",
-    "versions in order": "import torch\nnewest = max(['2.9', '2.10'], key=len)\nparts = sorted(newest.split('.'), key=int)\n",
+    "versions in order": "newest = max(['2.9', '2.10'], key=len)\nparts = sorted(newest.split('.'), key=int)\n",
 }
 
 
