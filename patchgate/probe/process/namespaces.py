@@ -21,7 +21,7 @@ _FLAGS = {"user": 0x10000000, "mount": 0x20000, "pid": 0x20000000, "ipc": 0x8000
 _NOSUID_NODEV, _BIND, _PRIVATE, _READ_ONLY, _RECURSIVE, _DETACH = 2 | 4, 4096, 1 << 18, 1, 16384, 2
 _PIVOT_ROOT, _MOUNT_SETATTR, _AT_FDCWD, _AT_RECURSIVE = 155, 442, -100, 0x8000
 _SIOCSIFFLAGS, _UP = 0x8914, 0x41
-_PR_SET_PDEATHSIG = 1
+_PR_SET_PDEATHSIG, _PR_SET_DUMPABLE = 1, 4
 #: From the strongest to none. Root may have the others without one of users.
 LEVELS: tuple[tuple[str, ...], ...] = (
     tuple(_FLAGS),
@@ -73,6 +73,7 @@ def enter(level: Sequence[str], ended: int | None) -> None:
 
 def _await(pid: int, ended: int | None) -> NoReturn:
     """Wait for a process, whatever else ends meanwhile, and end as it did."""
+    _libc.prctl(_PR_SET_DUMPABLE, 0)  # its memory and files are nothing for the processes inside
     while True:
         found, status = os.waitpid(-1, 0)
         if found == pid:

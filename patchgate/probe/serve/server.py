@@ -352,7 +352,7 @@ def _reply(child: _Child, status: int) -> dict[str, Any]:
     reply = _parsed(child) if child.reply else None
     if reply is None:
         late = {"cause": "hung", "signature": "did not end within the time limit"}
-        ended = exit_failure(int(own_status) if own_status else status)
+        ended = exit_failure(int(own_status) if own_status.isdecimal() else status)
         if ended["cause"] == "machine" and _killed_for_memory() > child.killed_for_memory:
             ended["signature"] += ", as the machine had no memory left"
         reply = {"failure": late if child.is_late else ended}
