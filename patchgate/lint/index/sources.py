@@ -9,6 +9,7 @@ import contextlib
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path, PurePosixPath
+from threading import Lock
 from typing import Protocol
 
 from packaging.version import Version
@@ -45,6 +46,7 @@ class Sources:
         self._open, self._triton = open_wheel, triton or {}
         self._cache = cache
         self._wheels: dict[tuple[str, str], Wheel] = {}
+        self._reading: dict[tuple[str, str], Lock] = {}
         self.trouble = ""
 
     def text(self, version: str, path: str) -> str | None:
@@ -65,14 +67,25 @@ class Sources:
                     write_atomically(kept, text)
         return text
 
+    def texts(self, versions: Sequence[str], path: str) -> dict[str, str | None]:
+        """The same of several releases: those that come over the network are read side by side."""
+        if self._open is None or len(versions) < 2:
+            return {version: self.text(version, path) for version in versions}
+        from concurrent.futures import ThreadPoolExecutor
+
+        with ThreadPoolExecutor(len(versions)) as pool:
+            return dict(zip(versions, pool.map(lambda version: self.text(version, path), versions), strict=True))
+
     def _from_wheel(self, version: str, project: str, path: str) -> str | None:
         requirement = version if project == "torch" else self._triton.get(version, "")
         if self.trouble or not requirement or self._open is None:
             return None
+        key = project, requirement
         try:
-            if (project, requirement) not in self._wheels:
-                self._wheels[project, requirement] = self._open(project, f"=={requirement}")
-            return self._wheels[project, requirement].text(path) or ""
+            with self._reading.setdefault(key, Lock()):  # one triton may be that of several releases
+                if key not in self._wheels:
+                    self._wheels[key] = self._open(project, f"=={requirement}")
+                return self._wheels[key].text(path) or ""
         except UsageError as error:
             self.trouble = f"{error.what}: {error.got}"
             return None

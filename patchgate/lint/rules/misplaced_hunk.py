@@ -61,7 +61,7 @@ def lint_diff(
     for file in patch:
         if not file.path.endswith(".py") or file.path.split("/")[0] not in PROJECTS:
             continue  # the tests of torch's own repository, for one, are in no wheel
-        texts = {version: sources.text(version, file.path) for version in wanted}
+        texts = sources.texts(wanted, file.path)
         if all(text is None for text in texts.values()):
             return merged(_not_placed(wanted, path), path, known, text)
         lines = {version: lines_of(text) if text else [] for version, text in texts.items() if text is not None}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from threading import Barrier
 
 import pytest
 from toyindex import index_of
@@ -91,6 +92,24 @@ def test_a_wheel_is_opened_once_and_what_was_read_is_kept(tmp_path: Path) -> Non
         "triton==3.6.0",
         "triton/runtime/jit.py",
     ]
+
+
+def test_releases_are_read_side_by_side_and_a_wheel_of_several_once() -> None:
+    """Each reading waits until another has begun: one after the other, they would wait in vain."""
+    begun, opened = Barrier(2, timeout=30), Wheels()
+
+    class Waiting:
+        def text(self, path: str) -> str:
+            begun.wait()
+            return path
+
+    sources = Sources(open_wheel=lambda project, requirement: Waiting())
+    assert sources.texts(["2.12.0", "2.13.0"], "torch/version.py") == dict.fromkeys(
+        ["2.12.0", "2.13.0"], "torch/version.py"
+    )
+    shared = Sources(open_wheel=opened, triton={"2.12.0": "3.7.0", "2.13.0": "3.7.0"})
+    shared.texts(["2.12.0", "2.13.0"], "triton/__init__.py")
+    assert opened.asked == ["triton==3.7.0", "triton/__init__.py", "triton/__init__.py"]
 
 
 def test_without_a_network_it_is_tried_once_and_told(tmp_path: Path) -> None:
