@@ -75,7 +75,7 @@ def called(context: CheckContext, torch: str, cases: Sequence[Case]) -> list[Ver
     if context.has_more_to_cover(torch):
         observed += [_with_caches(context, case) for case in cases[:1]]
     applied, functions = context.apply(torch, version=torch), context.functions(torch)
-    narrowed = ", ".join(context.run.workloads)
+    narrowed = context.run.narrowed if context.run.workloads else ""
     return list(judge_called(context.case(torch), context.patch, applied, functions, observed, narrowed))
 
 
@@ -96,7 +96,7 @@ def judge_called(
 ) -> Iterator[Verdict]:
     """PG803, PG805 and PG807 from the lines of the patch that ran under the workloads.
 
-    `narrowed` are the only workloads that the run names: others may call what these do not.
+    `narrowed` is the option that names the only workloads of the run: others may call what these do not.
     """
     say = partial(verdict, item="calls")
     observed = list(observed)
@@ -111,14 +111,15 @@ def judge_called(
     for name in dead:
         actual, place = f"no line of it ran in {len(compiled)} cases", assignment_place(patch, name)
         if narrowed:
-            actual += f" of the only workloads of this run (--workload {narrowed}): others may call it"
-        kind = Kind.UNMEASURED if narrowed else Kind.REGRESSED
-        yield say("PG803", kind, case, f"of {name}", "called", actual, place)
+            actual += f"; the run was narrowed ({narrowed}): another workload may call it"
+        # What a part of the workloads does not call is no judgement of all.
+        yield say("PG803", Kind.ASSUMED if narrowed else Kind.REGRESSED, case, f"of {name}", "called", actual, place)
     if not replacements:
         yield say("PG806", Kind.NOTE, case, "", "called", "no function of the patch replaces anything here")
     elif not dead:
         yield say("PG806", Kind.PASS, case, "", "called", f"{len(replacements)} replacements")
-    yield from _uncovered(case, patch, functions, compiled)
+    seen = f"in {len(compiled)} workloads" + (f", as the run was narrowed ({narrowed})" if narrowed else "")
+    yield from _uncovered(case, patch, functions, compiled, seen)
 
 
 def _line_that_failed(observation: Observation) -> int | None:
@@ -127,7 +128,9 @@ def _line_that_failed(observation: Observation) -> int | None:
     return int(line) if line.isdecimal() else None
 
 
-def _uncovered(case: Case, patch: Patch, functions: Functions, observed: Sequence[Observation]) -> Iterator[Verdict]:
+def _uncovered(
+    case: Case, patch: Patch, functions: Functions, observed: Sequence[Observation], seen: str
+) -> Iterator[Verdict]:
     """Lines and branches that never ran, of functions that ran at all: the others may belong to another release."""
     ran = {line for observation in observed for line in observation.ran}
     taken = {outcome for observation in observed for outcome in observation.took}
@@ -139,7 +142,7 @@ def _uncovered(case: Case, patch: Patch, functions: Functions, observed: Sequenc
         untaken = [(line, word) for line, word in functions.outcomes.get(name, ()) if line in ran]
         untaken = [outcome for outcome in untaken if outcome not in taken]
         if never:
-            actual = f"lines {', '.join(map(str, never))} never ran in {len(observed)} workloads: add a workload"
+            actual = f"lines {', '.join(map(str, never))} never ran {seen}: add a workload"
             place = f"{display_path(patch.path)}:{never[0]}"
             yield verdict("PG805", Kind.NOTE, case, fact, "all run", actual, place, item="lines")
         if untaken:

@@ -12,6 +12,9 @@ from patchgate.model.records import Case, Kind, Verdict
 
 def instances_of(check: Check, context: CheckContext) -> list[Instance]:
     """The instances of one check; none where an axis of its is empty, or nothing is to be asked."""
+    names = context.run.checks
+    if names and not check.first and not {check.name, check.family}.intersection(names):
+        return []
     if not check.wanted(context.run, context.patch):
         return []
     return [

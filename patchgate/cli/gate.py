@@ -81,6 +81,7 @@ _form_option = click.option(
 @problem_option
 @click.option("--device", "devices", multiple=True, metavar="NAME", help="Device profiles; default: h200 and cpu.")
 @click.option("--workload", "workloads", multiple=True, metavar="NAME", help="Only these workloads.")
+@click.option("--check", "checks", multiple=True, metavar="NAME,...", help="Only these checks, or families of checks.")
 @click.option("--with", "others", multiple=True, type=click.Path(), help="A patch installed beside PATCH.")
 @click.option("--strict-new", is_flag=True, help="Red where no facts are recorded yet; otherwise a grey note.")
 @click.option("--nightly", is_flag=True, help="Every workload, not only those of pre-merge; kernels are compiled too.")
@@ -91,6 +92,7 @@ _form_option = click.option(
 @click.option("-v", "--verbose", is_flag=True, help="A line for each cell as soon as it is judged.")
 @_form_option
 @folder_option
+@temporary_files_below()
 def gate(
     patches: tuple[Path, ...],
     torches: tuple[str, ...],
@@ -98,6 +100,7 @@ def gate(
     problems: tuple[str, ...],
     devices: tuple[str, ...],
     workloads: tuple[str, ...],
+    checks: tuple[str, ...],
     others: tuple[str, ...],
     strict_new: bool,
     nightly: bool,
@@ -126,6 +129,7 @@ def gate(
             problems=missing,
             devices=devices,
             workloads=workloads,
+            checks=_known_checks(checks),
             rows=environments,
             others=others,
             strict_new=strict_new,
@@ -138,13 +142,12 @@ def gate(
         )
         for path, patch in loaded.items()
     ]
-    _empty(Path(folder), runs)
-    with temporary_files_below():
-        _show(_judge_all(runs, workers, cells=verbose, form=form), Path(folder), form)
+    _show(_judge_all(runs, Path(folder), workers, cells=verbose, form=form), Path(folder), form)
 
 
-def _judge_all(runs: Sequence[Run], workers: int, *, cells: bool, form: str) -> list[Judged]:
+def _judge_all(runs: Sequence[Run], folder: Path, workers: int, *, cells: bool, form: str) -> list[Judged]:
     """The verdicts of each run; once one is ended by a signal, or by a fault, the others are not begun."""
+    _empty(folder, runs)
     judged: list[Judged] = []
     file = None if form == "text" else sys.stderr
     for run in runs:
@@ -318,6 +321,13 @@ def _known_devices(
         )
         _known(project.chosen_workloads, known, "workload", project.where("workloads"))
     return names
+
+
+def _known_checks(given: Sequence[str]) -> tuple[str, ...]:
+    """The names of checks and families that are given, with commas between them or one by one."""
+    checks = all_checks().values()
+    known = dict.fromkeys([*(check.family for check in checks), *(check.name for check in checks)])
+    return _known(tuple(name.strip() for text in given for name in text.split(",")), [*known], "check", "--check")
 
 
 def _known(given: tuple[str, ...], known: list[str], what: str, where: str) -> tuple[str, ...]:

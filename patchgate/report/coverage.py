@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
+from patchgate.checks.registry import all_checks
 from patchgate.model.records import Kind, Verdict, Workload
 from patchgate.report.commands import typed
 from patchgate.report.view import RunView
@@ -40,5 +41,8 @@ def _not_judged(
         yield f"{rest} workloads that `workloads` of the table leaves out"
     elif rest and not run.nightly:
         yield f"{rest} workloads that only `--nightly` judges"
+    if run.checks:
+        others = [check.name for check in all_checks().values() if not {check.name, check.family} & {*run.checks}]
+        yield f"{len(others)} other checks: {', '.join(others)} (this run has `--check`)"
     if run.problems:
         yield f"torch {', '.join(run.problems)}, which could not be installed"

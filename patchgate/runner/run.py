@@ -50,6 +50,7 @@ class Run:
     problems: dict[str, str] = field(default_factory=dict)  #: torch release without an interpreter -> why
     devices: tuple[str, ...] = Project().judged_devices  #: names of profiles
     workloads: tuple[str, ...] = ()  #: only these; empty: all
+    checks: tuple[str, ...] = ()  #: only these, by their name or that of their family; empty: all
     others: tuple[str, ...] = ()  #: patches that are installed beside this one
     strict_new: bool = False  #: what has no record is red
     nightly: bool = False  #: every workload, and what each kernel needs once compiled; otherwise those of pre-merge
@@ -63,6 +64,12 @@ class Run:
     @property
     def torches(self) -> tuple[str, ...]:
         return (*self.rows, *self.problems)
+
+    @property
+    def narrowed(self) -> str:
+        """The options that keep this run from judging all that it could; empty where there are none."""
+        options = (("--workload", self.workloads), ("--check", self.checks))
+        return " ".join(f"{option} {','.join(names)}" for option, names in options if names)
 
     @property
     def store(self) -> ResultStore:
@@ -83,6 +90,7 @@ class Run:
             words += [f"--torch {torch}" for torch in self.torches]
         words += [f"--device {name}" for name in self.devices if self.devices != self.project.judged_devices]
         words += [f"--workload {name}" for name in self.workloads]
+        words += [f"--check {','.join(self.checks)}"] * bool(self.checks)
         words += [f"--with {_quoted(other)}" for other in self.others]
         words += ["--strict-new"] * self.strict_new + ["--nightly"] * self.nightly
         words += ["--require-sandbox"] * self.require_sandbox

@@ -39,9 +39,15 @@ def test_a_replacement_that_never_ran_is_red():
     (verdict,) = called(ran(), ran(1))
     assert (verdict.code, verdict.colour, verdict.actual) == ("PG803", Colour.RED, "no line of it ran in 2 cases")
     assert (verdict.subject, verdict.where) == ("calls of torch.b.f", "/p/patch.py:8")
-    (narrowed,) = judge_called(ALONE, PATCH, APPLIED, Functions(), [ran(1)], "pointwise")
-    assert (narrowed.code, narrowed.colour) == ("PG803", Colour.GREY)
-    assert narrowed.actual.endswith("of the only workloads of this run (--workload pointwise): others may call it")
+
+
+def test_what_the_workloads_of_a_narrowed_run_do_not_call_is_grey_and_says_so():
+    narrowed = "--workload pointwise"
+    (verdict,) = judge_called(ALONE, PATCH, APPLIED, Functions(), [ran(1)], narrowed)
+    assert (verdict.code, verdict.colour, verdict.is_judged) == ("PG803", Colour.GREY, True)
+    assert verdict.actual.endswith(f"; the run was narrowed ({narrowed}): another workload may call it")
+    _, lines = judge_called(ALONE, PATCH, APPLIED, Functions(lines={"f:4": [5, 6]}), [ran(5)], narrowed)
+    assert lines.actual == f"lines 6 never ran in 1 workloads, as the run was narrowed ({narrowed}): add a workload"
 
 
 def test_the_line_in_which_a_compile_fails_has_run():

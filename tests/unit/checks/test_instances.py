@@ -56,6 +56,18 @@ def test_a_check_gets_the_product_of_its_axes():
     assert {at.case.patch for at in instances("kernels")} == {"mine"}
 
 
+@pytest.mark.parametrize(
+    ("checks", "asked"),
+    [
+        ((), {"kernels", "parity", "tokens", "machine"}),
+        (("parity",), {"parity", "tokens", "machine"}),  # a family; the machine's sentinel is always asked
+        (("tokens", "kernels"), {"tokens", "kernels", "machine"}),
+    ],
+)
+def test_a_run_may_name_the_only_checks(checks, asked):
+    assert {name for name in ("kernels", "parity", "tokens", "machine") if instances(name, checks=checks)} == asked
+
+
 @pytest.mark.parametrize(("check", "names"), [("kernels", {"stack", "mlp"}), ("parity", {"stack"})])
 def test_a_workload_is_run_by_the_checks_that_it_names(check, names):
     assert {at.case.workload for at in instances(check)} == names

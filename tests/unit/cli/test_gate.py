@@ -91,6 +91,7 @@ def test_a_report_without_a_run_is_refused(command):
         (["mine.py", "--problem", "2.11.0="], "error: --problem: not TORCH=VALUE"),
         (["mine.py", "--row", "2.11.0=python", "--device", "h20"], "error: --device: no device `h20`"),
         (["mine.py", "--row", "2.11.0=python", "--workload", "x"], "error: --workload: no workload `x`"),
+        (["mine.py", "--problem", "2.11.0=no", "--check", "kernels,x"], "error: --check: no check `x`"),
         (["mine.py", "--colour"], "Usage: patchgate gate [OPTIONS] [PATCH]..."),
         (["mine.py", "-n", "many"], "Usage: patchgate gate [OPTIONS] [PATCH]..."),
         (
@@ -144,6 +145,12 @@ error: --device: no device `h20`
   next: did you mean `h200`?
 """,
     )
+
+
+def test_a_check_that_was_misspelt_is_named_with_what_was_meant(command, folder):
+    (folder / "mine.py").write_text("")
+    status, _, said = command("gate", "mine.py", "--problem", "2.11.0=no", "--check", "parity,latncy")
+    assert (status, said.splitlines()[-1]) == (2, "  next: did you mean `latency`?")
 
 
 def test_without_rows_the_releases_of_pre_merge_are_made_and_one_that_cannot_be_is_shown(

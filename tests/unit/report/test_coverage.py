@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from samples import verdict
 
+from patchgate.checks.registry import families
 from patchgate.inputs.project import Project
 from patchgate.model.records import Kind, Workload
 from patchgate.report.coverage import answer_lines
@@ -42,6 +43,10 @@ def test_a_green_run_says_what_was_judged_and_what_was_not():
         (
             {"devices": ("cuda",), "project": Project(workloads=("stack", "own"))},
             "not judged: 2 workloads that `workloads` of the table leaves out",
+        ),
+        (
+            {"devices": ("cuda",), "nightly": True, "checks": tuple({*families()} - {"latency", "together"})},
+            "not judged: 2 other checks: latency, interaction (this run has `--check`)",
         ),
         (
             {"devices": ("cuda",), "nightly": True, "problems": {"2.12.1": "no wheel"}},
