@@ -1,5 +1,18 @@
-"""`python -m patchgate` is the same as the command `patchgate`."""
+"""`python -m patchgate`, and the console script: imports the command where Ctrl-C ends it without a traceback."""
 
-from patchgate.cli.main import main
+from __future__ import annotations
 
-main()
+import signal
+
+
+def main() -> None:
+    """Run the command."""
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)  # until the command is there, and ends in its own way
+    from patchgate.cli.main import main as run
+
+    run()
+
+
+if __name__ == "__main__":
+    main()
