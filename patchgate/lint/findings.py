@@ -115,7 +115,13 @@ def merged(findings: Iterable[Finding], path: str, known: Sequence[str], source:
         last = group[releases[-1]]
         span, line, text = _in_characters(last.span, lines), _line(lines, last.span), show_releases(releases, known)
         detail = "\n".join(filter(None, [*_told_before(group, last, known), last.detail]))
-        placed = replace(last, path=path, span=span, line=line, detail=detail)
+        alike = [version for version in releases if group[version].message == last.message]
+        message = (
+            last.message
+            if len(alike) == len(releases)
+            else f"{last.message} (this wording: {show_releases(alike, known)})"
+        )
+        placed = replace(last, path=path, span=span, line=line, message=message, detail=detail)
         result.append(replace(placed, releases=releases, shown_releases=text))
     return sorted(result, key=lambda each: (each.span, each.code, each.releases, each.message))
 

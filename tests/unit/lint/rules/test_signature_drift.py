@@ -179,3 +179,13 @@ def test_only_the_module_that_has_it_by_import_calls_the_replacement() -> None:
 
     assert not red("1")
     assert red("1, y=3")
+
+
+def test_a_wording_that_is_not_that_of_all_releases_has_its_own() -> None:
+    def modules(name: str) -> dict[str, str]:
+        return {"torch.fx.a": f"def target(x, *, {name}=1): ...\ndef use(): target(1, {name}=2)\n"}
+
+    patch = "import torch.fx.a as a\na.target = lambda x: x\n"
+    for name, said in (("late", "(this wording: from 2.11)"), ("early", "torch passes [every release]")):
+        told = found(patch, toy_releases({"2.10.0": modules("early"), "2.11.0": modules(name)}))
+        assert [said in each for each in told if "PG113 red" in each] == [True]
