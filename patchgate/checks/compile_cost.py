@@ -60,6 +60,8 @@ CODES = (
 )
 verdict = partial(registry.verdict, FAMILY)
 METRIC = "compile_calls"
+# What the probe raises where a patch switches the counting off.
+COUNTED = "calls are being counted"
 _CODES = {Kind.OVER: "PG601", Kind.UNDER: "PG602", Kind.PASS: "PG603"}
 # How many modules are named that account for most of a change.
 _MODULES = 3
@@ -96,6 +98,8 @@ def judge_calls(case: Case, patch: Patch, unpatched: Answer, patched: Answer, co
     expected = f'Python calls of one compile within {METRIC} = "{show_budget(budget)}"'
     where = display_path(patch.manifest or patch.path)
     fault = fault_of(*failures)
+    if failures[1] and COUNTED in failures[1].signature:
+        return verdict("PG601", Kind.REGRESSED, case, "", expected, failure_text(*failures), where)
     if fault is Fault.PATCH:  # the kernels check holds it against the patch
         return verdict("PG608", Kind.UNMEASURED, case, "", expected, failure_text(*failures), where)
     if fault:

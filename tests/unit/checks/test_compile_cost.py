@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from patchgate.checks.compile_cost import judge_calls
+from patchgate.checks.compile_cost import COUNTED, judge_calls
 from patchgate.model.records import Budget, Case, Cause, Claims, Colour, Kind, Patch, Verdict
 from patchgate.model.serialization import Answer
 
@@ -51,6 +51,11 @@ def test_what_grew_is_told_in_figures_and_by_module():
 def test_work_in_threads_of_the_patch_is_over_any_budget(unpatched: str, code: str) -> None:
     verdict = judge(answer(missing="other threads computed for 0.5 s"), answer(missing=unpatched))
     assert (verdict.code, "0.5 s" in verdict.actual) == (code, code == "PG601")
+
+
+def test_whoever_switches_the_counting_off_is_over_any_budget() -> None:
+    failure = {"cause": "raised", "stage": "compile", "signature": f"RuntimeError: {COUNTED}", "where": None}
+    assert judge({"failure": failure}).code == "PG601"
 
 
 def test_no_call_at_all_is_not_a_count():
