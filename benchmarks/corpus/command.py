@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import fnmatch
+import json
 import time
 from pathlib import Path
 
@@ -18,6 +19,7 @@ from benchmarks.corpus.session import judge_cases, open_session, started_servers
 from patchgate.cli.options import AT_LEAST_1, rows_of
 from patchgate.model.files import write_atomically
 from patchgate.model.paths import CORPUS, display_path
+from patchgate.model.serialization import to_dict
 
 
 @click.command()
@@ -27,6 +29,7 @@ from patchgate.model.paths import CORPUS, display_path
 @click.option("--row", "rows", multiple=True, metavar="TORCH=PYTHON", required=True, help="A torch release.")
 @click.option("--only", multiple=True, metavar="PATTERN", help="Only cases whose id fits; may be repeated.")
 @click.option("--write", type=click.Path(dir_okay=False, path_type=Path), help="Also write the table as Markdown.")
+@click.option("--examples", type=click.Path(dir_okay=False, path_type=Path), help="Also write what each code printed.")
 @click.option("--gpu", is_flag=True, help="Also judge what needs a GPU: this machine has one.")
 @click.option("--every-byte", is_flag=True, help="Afterwards hash all of torch, not only what was touched.")
 @click.option("-n", "workers", default=2, show_default=True, type=AT_LEAST_1, help="Cases run at the same time.")
@@ -35,6 +38,7 @@ def corpus(
     rows: tuple[str, ...],
     only: tuple[str, ...],
     write: Path | None,
+    examples: Path | None,
     gpu: bool,
     every_byte: bool,
     workers: int,
@@ -66,6 +70,11 @@ def corpus(
     if write:
         write_atomically(write, as_markdown(scores, list(pythons), name))
         click.echo(f"wrote {display_path(write)}")
+    if examples:
+        printed = [to_dict(example) for score in scores for example in score.examples if score.outcome == "caught"]
+        printed.sort(key=lambda example: (example["code"], example["case"]))
+        write_atomically(examples, json.dumps(printed, indent=1, ensure_ascii=False) + "\n")
+        click.echo(f"wrote {display_path(examples)}: {len(printed)} examples")
     changes = integrity.changes(every_byte=every_byte)
     click.echo("\n".join(changes) or "torch is as it was installed, " + ("every byte" if every_byte else "every file"))
     raise SystemExit(int(bool(changes) or any(not score.settled for score in scores)))

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 from benchmarks.corpus.cases import FAULT, GATE, HOSTILE, SOUND, UNCHANGED, CorpusCase, Expected, tool_of
 from benchmarks.corpus.checks import LINT
+from patchgate.model.results import Example
 from patchgate.model.statistics import share_interval
 
 
@@ -21,6 +22,7 @@ class CaseResult:
     grey: tuple[str, ...] = ()  #: why a cell could not be judged
     seconds: float = 0.0  #: how long it took
     judged: int = 0  #: how many cells gave a verdict
+    examples: tuple[Example, ...] = ()  #: the first verdict or finding of each red code
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,6 +37,7 @@ class Score:
     faults: tuple[str, ...] = ()  #: what did not come out as expected
     seconds: float = 0.0  #: as in `CaseResult`
     judged: int = 0
+    examples: tuple[Example, ...] = ()  #: as in `CaseResult`, of the codes that it must get
     #: "caught", "caught, and more", "quiet", "MISSED", "FALSE ALARM", "not on these rows" or "needs ..."
     outcome: str = ""
 
@@ -74,6 +77,7 @@ def score(case: CorpusCase, result: CaseResult, rows: Iterable[str]) -> Score:
         faults=tuple(faults),
         seconds=result.seconds,
         judged=result.judged,
+        examples=tuple(example for example in result.examples if example.code in _codes(case)),
         outcome=_outcome(case, met, bool(faults)),
     )
 

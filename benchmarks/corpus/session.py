@@ -25,9 +25,11 @@ from patchgate.inputs.workloads import workloads_with
 from patchgate.lint.findings import Severity
 from patchgate.lint.index.release import Release, load, releases
 from patchgate.lint.run import lint
-from patchgate.model.paths import display_path
+from patchgate.model.paths import ROOT, display_path
 from patchgate.model.records import Case, Colour, Kind, Verdict
+from patchgate.model.results import Example
 from patchgate.model.serialization import from_dict, to_dict
+from patchgate.report.view import verdict_text
 from patchgate.runner.cache import Cache
 from patchgate.runner.client import Runner
 from patchgate.runner.identity import environment_digest
@@ -70,8 +72,9 @@ class CorpusSession:
             return CaseResult(red={})
         started = time.monotonic()
         red: dict[str, Places] = {torch: {} for torch in self.rows}
+        examples: dict[str, Example] = {}
         if LINT in case.cells:
-            red = self._lint(case) | {torch: {} for torch in self.rows if torch not in releases()}
+            red = self._lint(case, examples) | {torch: {} for torch in self.rows if torch not in releases()}
         grey: list[str] = []
         judged = 0
         for torch in self.rows:
@@ -85,11 +88,15 @@ class CorpusSession:
                 judged += bool(verdicts)
                 grey += [f"{torch}: {cell}: {v.code} {v.actual}" for v in verdicts if not v.is_judged]
                 _add_places(red.setdefault(torch, {}), verdicts)
+                for verdict in verdicts:
+                    if verdict.colour is Colour.RED:
+                        examples.setdefault(verdict.code, _example(case, verdict))
         return CaseResult(
             red={torch: {code: tuple(sorted(at)) for code, at in places.items()} for torch, places in red.items()},
             grey=tuple(grey),
             seconds=time.monotonic() - started,
             judged=judged,
+            examples=tuple(examples.values()),
         )
 
     def _context(self, case: CorpusCase) -> CheckContext:
@@ -110,15 +117,31 @@ class CorpusSession:
             run, load_patch(path), workloads_with(path, run.project), replace(self.runner, limits=limits)
         )
 
-    def _lint(self, case: CorpusCase) -> dict[str, Places]:
+    def _lint(self, case: CorpusCase, examples: dict[str, Example]) -> dict[str, Places]:
         report = lint([Path(case.folder)], self.index)
         red: dict[str, Places] = {release: {} for release in report.releases}
         for finding in report.findings:
             if finding.severity is Severity.RED:
                 at = {f"{finding.path}:{span.line}" for span in (finding.span, *finding.also)}
+                text = f"{finding.message} [{finding.shown_releases}]" if finding.shown_releases else finding.message
+                where, folder = f"{_below_root(finding.path)}:{finding.span.line}", _below_root(case.folder)
+                example = Example(code=finding.code, case=folder, where=where, text=text, expected=finding.fix)
+                examples.setdefault(finding.code, example)
                 for release in finding.releases or report.releases:
                     red[release].setdefault(finding.code, set()).update(at)
         return red
+
+
+def _example(case: CorpusCase, verdict: Verdict) -> Example:
+    where = _below_root(verdict.where) if verdict.where else ""
+    text, folder = verdict_text(verdict), _below_root(case.folder)
+    return Example(code=verdict.code, case=folder, where=where, text=text, expected=verdict.expected)
+
+
+def _below_root(path: str) -> str:
+    """A path as it is in every checkout."""
+    absolute = Path(path).resolve()
+    return str(absolute.relative_to(ROOT)) if absolute.is_relative_to(ROOT) else absolute.name
 
 
 def _add_places(red: Places, verdicts: list[Verdict]) -> None:

@@ -15,6 +15,8 @@ DEVICES = ROOT / "fixtures" / "devices"
 GOLDEN = ROOT / "golden"
 # Every folder whose subfolders may hold a corpus.toml.
 CORPUS = (ROOT / "fixtures" / "patches", ROOT / "fixtures" / "faults", ROOT / "fixtures" / "hostile")
+# What codes printed for cases of the corpus; `python -m benchmarks.corpus --examples` writes it.
+EXAMPLES = ROOT / "fixtures" / "examples.json"
 MATRIX = ROOT / "ci" / "matrix.toml"
 
 

@@ -247,3 +247,14 @@ class Fidelity:
     unlike: tuple[Difference, ...] = ()  #: those that differ
     excluded: Mapping[str, str] = field(default_factory=dict)  #: facts that were not compared, each with the reason
     failed: str = ""  #: why nothing was compared; empty when something was
+
+
+@dataclass(frozen=True, kw_only=True)
+class Example:
+    """What one code printed for one case of the corpus."""
+
+    code: str
+    case: str  #: the case's folder, below the checkout
+    where: str  #: file:line below the checkout, as printed; empty where none was
+    text: str  #: what was judged, on which torch, and what came out
+    expected: str = ""

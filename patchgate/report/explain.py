@@ -1,32 +1,106 @@
-"""What a verdict code means, in a terminal, and all checks and codes as the page docs/verdicts.md."""
+"""What a verdict code means, with an example of the corpus, and all checks and codes as the page docs/verdicts.md."""
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
 
 from rich.console import Console
 from rich.text import Text
 
 from patchgate.checks.codes import every_code
 from patchgate.checks.registry import all_checks
+from patchgate.inputs.toml import read_toml
+from patchgate.model.errors import UsageError
+from patchgate.model.files import read_text
+from patchgate.model.paths import EXAMPLES, ROOT
 from patchgate.model.records import Code
+from patchgate.model.results import Example
+from patchgate.model.serialization import from_dict, parse_json
 from patchgate.report.commands import next_step
 from patchgate.report.terminal import labelled
 
+# Lines around the place in the patch, and lines of the correction that are shown.
+_AROUND, _CORRECTION = 2, 12
+
 
 def show_code(console: Console, code: Code) -> None:
-    """Print what a verdict code means, why it matters, how to fix it."""
+    """Print what a verdict code means, why it matters, how to fix it, and an example where the corpus has one."""
     console.print(Text(f"{code.code}  {code.title}", style="bold"))
     for label, text in (("what", code.what), ("why", code.why), ("fix", next_step(code.fix, code.commands))):
         console.print(labelled(label, text))
+    example = example_of(code.code)
+    if example:
+        for label, text in _example_fields(example):
+            console.print(labelled(label, text))
+
+
+def example_of(code: str) -> Example | None:
+    """One that has a corrected form where there is one, then the shortest patch."""
+    known = [example for example in _examples() if example.code == code]
+    return min(known, key=lambda e: (not _corrected(e), len(_source(_patch(e))), e.case), default=None)
+
+
+@cache
+def _examples() -> tuple[Example, ...]:
+    if not EXAMPLES.is_file():
+        return ()
+    data = parse_json(read_text(EXAMPLES, EXAMPLES.name, "install patchgate again"))
+    return tuple(from_dict(Example, one, where=EXAMPLES.name) for one in data)
+
+
+def _patch(example: Example) -> Path:
+    """The file of the patch."""
+    python = ROOT / example.case / "patch.py"
+    return python if python.is_file() else python.with_suffix(".diff")
+
+
+def _corrected(example: Example) -> Path | None:
+    """The same file of the corrected form, which is named like the case."""
+    path = _patch(example)
+    fixed = path.parent.with_name(f"{path.parent.name}-fixed") / path.name
+    return fixed if fixed.is_file() else None
+
+
+def _source(path: Path) -> list[str]:
+    return path.read_text(encoding="utf-8").splitlines()
+
+
+def _example_fields(example: Example) -> Iterator[tuple[str, str]]:
+    claims = read_toml(ROOT / example.case / "patch.toml")
+    yield "example", f"{claims.get('title', Path(example.case).name)} ({claims.get('source', example.case)})"
+    file, _, line = example.where.rpartition(":")
+    if line.isdecimal() and (ROOT / file).is_file():
+        yield "at", "\n".join([example.where, *_lines_around(_source(ROOT / file), int(line))])
+    yield "prints", f"{example.text}" + (f"\nexpected: {example.expected}" if example.expected else "")
+    fixed = _corrected(example)
+    if fixed:
+        changes = list(_changed_lines(_source(_patch(example)), _source(fixed)))
+        more = [f"and {len(changes) - _CORRECTION} lines more"] * (len(changes) > _CORRECTION)
+        yield "correct", "\n".join([str(fixed.relative_to(ROOT)), *changes[:_CORRECTION], *more])
+
+
+def _lines_around(lines: list[str], number: int) -> Iterator[str]:
+    for at in range(max(1, number - _AROUND), min(len(lines), number + _AROUND) + 1):
+        yield f"{'>' if at == number else ' '} {at:3} {lines[at - 1]}".rstrip()
+
+
+def _changed_lines(before: list[str], after: list[str]) -> Iterator[str]:
+    """Lines that go and come, without those that are blank or comments."""
+    for line in difflib.ndiff(before, after):
+        text = line[2:].strip()
+        if line[0] in "+-" and text and not text.startswith(("#", '"""')):
+            yield f"{line[0]} {line[2:]}".rstrip()
 
 
 def render_catalogue() -> Iterator[str]:
     """Lines of docs/verdicts.md."""
     yield "# Every check and every verdict code"
     yield ""
-    yield "Written by `patchgate explain --markdown`; a test keeps it so. A check is a file in `patchgate/checks`; its"
-    yield "codes are explained below; `patchgate explain CODE` says the same."
+    yield "Written by `patchgate explain --markdown`; a test compares it. A check is a file in `patchgate/checks`; its codes"
+    yield "are explained below. `patchgate explain CODE` prints the same, with the lines of the example and its correction."
     yield ""
     yield "| listed as | check | question |"
     yield "| --- | --- | --- |"
@@ -35,3 +109,9 @@ def render_catalogue() -> Iterator[str]:
     for code in every_code().values():
         fix = "; ".join([code.fix, *map(str, code.commands)])
         yield from ("", f"## {code.code} {code.title}", "", code.what, "", f"Why: {code.why}", "", f"Fix: {fix}")
+        example = example_of(code.code)
+        if example:
+            yield from (
+                "",
+                f"Example: [{Path(example.case).name}](../{example.case}), at {example.where}: {example.text}",
+            )
