@@ -125,7 +125,7 @@ class CorpusSession:
                 at = {f"{finding.path}:{span.line}" for span in (finding.span, *finding.also)}
                 text = f"{finding.message} [{finding.shown_releases}]" if finding.shown_releases else finding.message
                 where, folder = f"{_below_root(finding.path)}:{finding.span.line}", _below_root(case.folder)
-                example = Example(code=finding.code, case=folder, where=where, text=text, expected=finding.fix)
+                example = Example(code=finding.code, case=folder, where=where, text=text)
                 examples.setdefault(finding.code, example)
                 for release in finding.releases or report.releases:
                     red[release].setdefault(finding.code, set()).update(at)

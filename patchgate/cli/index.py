@@ -50,7 +50,7 @@ def diff_command(old: str, new: str, prefix: str, folder: Path | None) -> None:
     index = _index(folder)
     for version in (old, new):
         if version not in index.sets.releases:
-            advice = did_you_mean(version, index.sets.releases) or "patchgate index list"
+            advice = did_you_mean(version, index.sets.releases) or f"one of: {', '.join(index.sets.releases)}"
             raise UsageError("a release that is not indexed", where="index", got=version, next=advice)
     before, after = index.release(old), index.release(new)
     if prefix and not (before.resolve(prefix) or after.resolve(prefix)):

@@ -28,9 +28,10 @@ from patchgate.cli.options import (
 from patchgate.cli.write_html import REPORT, write_html
 from patchgate.inputs.matrix import load_matrix
 from patchgate.inputs.project import Project, find_project, project_around
+from patchgate.inputs.source import source_and_manifest
 from patchgate.model.errors import UsageError
 from patchgate.model.files import make_folder
-from patchgate.model.paths import display_path
+from patchgate.model.paths import display_path, split_entry
 from patchgate.model.records import Command, Verdict, exit_code
 from patchgate.model.results import Regressions
 from patchgate.report.history import render_regressions, render_series
@@ -95,6 +96,8 @@ def sweep(
     """
     project = project_around(patches[0]) if patches else find_project(Path.cwd())
     chosen = patches or _patches_of(project)
+    for path in chosen:
+        source_and_manifest(split_entry(Path(path))[0])  # before anything is installed
     pythons = rows_of(rows) | {read_environment(python)["torch"]: python for python in own}
     broken = problems_of(problems)
     number, count = _shard(shard)

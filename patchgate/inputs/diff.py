@@ -15,24 +15,10 @@ from pathlib import Path
 from patchgate.inputs.source import read_source
 from patchgate.model.errors import UsageError
 from patchgate.model.files import write_atomically
-from patchgate.model.paths import display_path
+from patchgate.model.paths import PACKAGE, display_path
 
-# The text of a patch, which the probe runs as any other; nothing on this side imports torch.
-_TEXT = '''"""Written by patchgate from a diff of torch's sources."""
-
-import torch
-from packaging.specifiers import SpecifierSet
-
-HUNKS = {hunks}
-
-if SpecifierSet({applies_to!r}).contains(str(torch.__version__), prereleases=True):
-    import importlib
-    import sys
-
-    # The probe has another name in every run, so that no patch knows it.
-    probe = next(name for name in sys.modules if name.endswith(".probe.protocol")).removesuffix(".protocol")
-    importlib.import_module(f"{{probe}}.patch.apply_diff").apply_hunks(HUNKS, diff={diff!r})
-'''
+# The text of a patch, which the probe runs as any other: it lies where torch may be named.
+_TEMPLATE = PACKAGE / "probe" / "patch" / "diff_patch.txt"
 
 
 def write_patch(diff: Path, applies_to: str | None) -> Path:
@@ -40,7 +26,9 @@ def write_patch(diff: Path, applies_to: str | None) -> Path:
     text = read_source(diff)
     files = parse_hunks(text, display_path(diff))
     listed = "\n".join(f"    {path!r}: {hunks!r}," for path, hunks in files.items())
-    source = _TEXT.format(hunks=f"{{\n{listed}\n}}", applies_to=applies_to or "", diff=display_path(diff))
+    source = _TEMPLATE.read_text(encoding="utf-8").format(
+        hunks=f"{{\n{listed}\n}}", applies_to=applies_to or "", diff=display_path(diff)
+    )
     digest = hashlib.sha256(source.encode()).hexdigest()[:16]
     path = _folder() / digest / "patch.py"
     if not path.is_file():

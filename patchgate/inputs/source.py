@@ -14,9 +14,10 @@ from pathlib import Path
 from patchgate.model.errors import UsageError
 from patchgate.model.files import read_regular
 from patchgate.model.paths import display_path
-from patchgate.model.records import Command
+from patchgate.model.text import did_you_mean
 
 DIFFS = (".diff", ".patch")
+_FORM = "give a folder that holds patch.py or patch.diff (and patch.toml), or a .py or .diff file"
 # Of the largest file that is taken for a patch.
 _BYTES = 16 << 20
 
@@ -32,20 +33,17 @@ class Unreadable(Exception):
 def source_and_manifest(path: Path) -> tuple[Path, Path]:
     """The source of the patch at `path`, and where its manifest is or would be. Raises UsageError for no patch."""
     if not path.exists():
-        raise UsageError(
-            "no such patch",
-            where=display_path(path),
-            got="nothing at that path",
-            next=Command(name="gate", arguments=("path/to/patch.py",)),
-        )
+        siblings = [each.name for each in path.parent.iterdir()] if path.parent.is_dir() else []
+        step = did_you_mean(path.name, siblings) or _FORM
+        raise UsageError("no such patch", where=display_path(path), got="nothing at that path", next=step)
     source = next((path / name for name in ("patch.py", "patch.diff") if (path / name).is_file()), path)
     if not source.is_file() or source.suffix not in (".py", *DIFFS):
-        got = f"a {source.suffix or 'nameless'} file" if source.is_file() else "neither a file nor a folder"
+        got = f"a file with the suffix {source.suffix!r}" if source.is_file() else "neither a file nor a folder"
         raise UsageError(
             "not a patch",
             where=display_path(path),
             got="a folder without patch.py or patch.diff" if path.is_dir() else got,
-            next="give a folder that holds patch.py or patch.diff (and patch.toml), or a .py or .diff file",
+            next=_FORM,
         )
     return source, source.parent / "patch.toml" if path.is_dir() else source.with_suffix(".toml")
 

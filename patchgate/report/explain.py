@@ -13,7 +13,6 @@ from rich.text import Text
 from patchgate.checks.codes import every_code
 from patchgate.checks.registry import all_checks
 from patchgate.inputs.toml import read_toml
-from patchgate.model.errors import UsageError
 from patchgate.model.files import read_text
 from patchgate.model.paths import EXAMPLES, ROOT
 from patchgate.model.records import Code
@@ -99,8 +98,9 @@ def render_catalogue() -> Iterator[str]:
     """Lines of docs/verdicts.md."""
     yield "# Every check and every verdict code"
     yield ""
-    yield "Written by `patchgate explain --markdown`; a test compares it. A check is a file in `patchgate/checks`; its codes"
-    yield "are explained below. `patchgate explain CODE` prints the same, with the lines of the example and its correction."
+    yield "Written by `patchgate explain --markdown`; a test compares it. A check is a file in `patchgate/checks`; its"
+    yield "codes are explained below. `patchgate explain CODE` prints the same, with the lines of the example and its"
+    yield "correction."
     yield ""
     yield "| listed as | check | question |"
     yield "| --- | --- | --- |"
@@ -111,7 +111,5 @@ def render_catalogue() -> Iterator[str]:
         yield from ("", f"## {code.code} {code.title}", "", code.what, "", f"Why: {code.why}", "", f"Fix: {fix}")
         example = example_of(code.code)
         if example:
-            yield from (
-                "",
-                f"Example: [{Path(example.case).name}](../{example.case}), at {example.where}: {example.text}",
-            )
+            place = f" at {example.where}" if example.where else ""
+            yield from ("", f"Example: [{Path(example.case).name}](../{example.case}){place}: {example.text}")

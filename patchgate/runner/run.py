@@ -216,7 +216,7 @@ def _read(path: Path) -> object:
         raise UsageError(
             "no run to read",
             where=str(path),
-            got=str(error),
+            got=(error.strerror if isinstance(error, OSError) else None) or str(error),
             next=Command(name="gate", arguments=("PATCH",)),
         ) from None
     return data

@@ -18,22 +18,12 @@ from patchgate.inputs.diff import parse_hunks
 from patchgate.inputs.source import read_source
 from patchgate.model.errors import UsageError
 from patchgate.model.files import write_atomically
-from patchgate.model.paths import display_path
+from patchgate.model.paths import PACKAGE, display_path
 from patchgate.model.records import Patch
 from patchgate.runner.client import loading
 from patchgate.runner.identity import patch_digest
 
-_SUBSET = '''"""{title}: only these changes of it, for a search. Content {digest}."""
-
-import importlib
-import sys
-
-# The probe has another name in every run, so that no patch knows it.
-probe = next(name for name in sys.modules if name.endswith(".probe.protocol")).removesuffix(".protocol")
-run_subset = importlib.import_module(f"{{probe}}.patch.apply_subset").run_subset
-
-run_subset({path!r}, {{{names}}}, {how!r})
-'''
+_SUBSET = PACKAGE / "probe" / "patch" / "subset_patch.txt"
 # The keys of a manifest that say what is called or entered, a list over several lines included.
 _CALLED = re.compile(r"(?m)^(scope|apply)\s*=\s*(\[([^]\"']|\"[^\"]*\"|'[^']*')*\]|.*)$")
 
@@ -111,7 +101,7 @@ def _git(repository: Path, *arguments: str) -> bytes:
 
 def write_targets(patch: Patch, names: Sequence[str], folder: Path) -> Path:
     """A patch that does what `patch` does to `names`, and nothing else."""
-    text = _SUBSET.format(
+    text = _SUBSET.read_text(encoding="utf-8").format(
         title=patch.id,
         digest=patch_digest(patch),
         path=patch.path,

@@ -68,7 +68,7 @@ def test_a_path_that_is_not_there_is_refused(folder):
         """\
 none: no such patch
   got:  nothing at that path
-  next: patchgate gate path/to/patch.py""",
+  next: give a folder that holds patch.py or patch.diff (and patch.toml), or a .py or .diff file""",
     )
 
 
@@ -89,6 +89,6 @@ def test_a_file_that_is_no_python_file_is_refused(folder):
         refused(load_patch, folder / "mine.txt"),
         """\
 mine.txt: not a patch
-  got:  a .txt file
+  got:  a file with the suffix '.txt'
   next: give a folder that holds patch.py or patch.diff (and patch.toml), or a .py or .diff file""",
     )

@@ -77,7 +77,7 @@ def test_a_missing_run_is_refused_with_the_command_that_makes_one(folder):
         str(refused.value),
         """\
 run.json: no run to read
-  got:  [Errno 2] No such file or directory: 'run.json'
+  got:  No such file or directory
   next: patchgate gate PATCH""",
     )
 
