@@ -62,7 +62,7 @@ CODES = (
         code="PG105",
         title="surface holds",
         what="Every target, import and attribute that the patch uses exists and fits in this torch.",
-        why="A compatible surface is the first condition of everything else.",
+        why="Everything else depends on these names.",
         fix="Nothing to do.",
     ),
 )

@@ -21,7 +21,7 @@ CODES = (
         code="PG210",
         title="the patch does not run",
         what="Running the patch's module raised, exited, hung, crashed or ran out of memory.",
-        why="Whatever imports it fails the same way, or never comes back.",
+        why="Everything that imports the patch fails or hangs in the same way.",
         fix="Read the line that it points to. Time and memory limits: `--time-limit`, `--memory-limit`.",
     ),
 )

@@ -30,37 +30,38 @@ CODES = (
         title="a stale artifact hides the patch",
         what="With a cache that was warmed without the patch, the patched process ran the unpatched code; or the"
         " other way round.",
-        why="The FX-graph and AOTAutograd caches know graph, inputs, config and torch's files, but not what was"
-        " replaced in memory. Whatever is measured that way is void, and whoever shares the cache gets the wrong"
-        " kernels.",
+        why="The keys of the FX-graph and AOTAutograd caches contain graph, inputs, config and torch's files,"
+        " but not what was replaced in memory. Figures that are measured this way are void, and every user"
+        " of the shared cache gets the wrong kernels.",
         fix=_REMEDY,
     ),
     Code(
         code="PG702",
         title="the patch switches the cache off",
-        what="With the patch the cache refuses graphs (bypass) that it takes without it.",
-        why="Every process compiles everything anew. A plain function as a custom pass is the usual cause.",
+        what="With the patch, the cache refuses graphs (bypass) that it accepts without it.",
+        why="Every process compiles everything again. A plain function as a custom pass is the usual cause.",
         fix="Install a `torch._inductor.custom_graph_pass.CustomGraphPass` whose `uuid` digests the pass's source.",
     ),
     Code(
         code="PG703",
         title="the cache key does not follow the patch's text",
-        what="A patch with an edit in its functions finds the code that the patch before the edit left in the cache.",
-        why="The next version of the patch will run the kernels of this one: a constant uuid or tag never tells"
-        " two versions apart.",
+        what="After an edit in its functions, the patch gets the code that the version before the edit left in"
+        " the cache.",
+        why="The next version of the patch will run the kernels of this one: a constant uuid or tag does not"
+        " distinguish two versions.",
         fix="Make the key a digest of the source (`torch._inductor.custom_graph_pass.get_hash_for_files` for a"
         " uuid). " + _REMEDY,
     ),
     Code(
         code="PG704",
-        title="the patch never finds its own code again",
-        what="A second process with the same patch does not hit what the first one left in the cache.",
-        why="The key changes from process to process, so every process compiles everything anew.",
+        title="the patch misses its own code in the cache",
+        what="A second process with the same patch does not hit the code that the first one left in the cache.",
+        why="The key changes from process to process, so every process compiles everything again.",
         fix="Make the key a digest of the source: nothing that depends on the process, the time or chance.",
     ),
     Code(
         code="PG705",
-        title="the cache holds",
+        title="the cache distinguishes both sides",
         what="Patched and unpatched processes that share a cache directory each run their own code; or the patch"
         " leaves the code of this workload as it is, so that a stale one would be the same.",
         why="Figures taken with a warm cache are figures of the patch.",
@@ -69,17 +70,17 @@ CODES = (
     Code(
         code="PG706",
         title="does not compile with the caches on",
-        what="Unpatched the workload compiles with the caches on; with the patch it fails.",
-        why="The caches are on for every user.",
+        what="The workload compiles with the caches on without the patch, and fails with it.",
+        why="The caches are on by default.",
         fix="Read the failure; what a patch leaves in a graph or a config must be picklable.",
     ),
     Code(
         code="PG709",
         title="torch or the machine failed, not the patch",
-        what="The unpatched side of this comparison failed (then torch has changed underneath), or the machine did.",
-        why="Without an unpatched side the patch is not judged. That torch fails by itself is red all the same: it"
-        " needs a look. What the machine did is not.",
-        fix="Run again; if it stays, run the workload without the patch, and look at disk, memory and limits.",
+        what="The unpatched side of this comparison failed, so torch itself has changed; or the machine failed.",
+        why="Without an unpatched side the patch cannot be judged. A failure of torch is red, because it"
+        " needs attention; a failure of the machine is not.",
+        fix="Run again. If it persists, run the workload without the patch, and check disk, memory and limits.",
     ),
 )
 verdict = partial(registry.verdict, FAMILY)

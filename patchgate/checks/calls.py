@@ -31,7 +31,7 @@ CODES = (
         title="the replacement was never called",
         what="No line of the replacement ran in any workload of the suite on this torch. Grey where `--workload`"
         " leaves out others, which may call it.",
-        why="Either nothing calls it any more, or nothing here shows what it does: both are no proof.",
+        why="Either nothing calls it any more, or no workload here shows what it does.",
         fix="Add a workload that reaches it (a file in fixtures/workloads with `build(device, dtype, scale)`;"
         " see CONTRIBUTING.md), or drop the patch.",
     ),
@@ -39,23 +39,24 @@ CODES = (
         code="PG805",
         title="lines of the patch that never ran",
         what="These lines are in functions of the patch, and no workload of the suite ran them on this torch.",
-        why="What never ran was never judged.",
+        why="Lines that never ran were never judged.",
         fix=_WORKLOAD,
     ),
     Code(
         code="PG807",
         title="branches of the patch that were never taken",
-        what="These conditions and loops of the patch came out one way only, in every workload of the suite on this"
-        " torch: never true, never false, never entered or never left.",
-        why="The way that was not taken was never judged, also where it has no line of its own.",
+        what="These conditions and loops of the patch had only one outcome in every workload of the suite on"
+        " this torch: never true, never false, never entered or never left.",
+        why="The other outcome was never judged, even where it has no line of its own.",
         fix=_WORKLOAD,
     ),
     Code(
         code="PG809",
         title="reach could not be judged",
-        what="The child that was asked failed without the patch too, or through the machine, or no workload compiled.",
-        why="Not known is not green. That torch fails by itself is red: it needs a look. What the machine did is not.",
-        fix="See the failure; run the gate again.",
+        what="The child process failed without the patch too, or the machine failed, or no workload compiled.",
+        why="Unknown is not green. A failure of torch is red, because it needs attention; a failure of the"
+        " machine is not.",
+        fix="Read the failure, and run the gate again.",
     ),
 )
 verdict = partial(registry.verdict, FAMILY)

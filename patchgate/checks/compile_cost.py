@@ -47,15 +47,15 @@ CODES = (
         title="compile work could not be counted",
         what="A side of this comparison did not compile, or no call was counted.",
         why="Work that was not counted is not zero.",
-        fix="Read the failure; the kernels check says whose fault it is.",
+        fix="Read the failure. The kernels check says whether the patch or torch caused it.",
     ),
     Code(
         code="PG609",
         title="torch or the machine failed, not the patch",
-        what="The unpatched side of this comparison failed (then torch has changed underneath), or the machine did.",
-        why="Without an unpatched side the patch is not judged. That torch fails by itself is red all the same: it"
-        " needs a look. What the machine did is not.",
-        fix="Run again; if it stays, run the workload without the patch, and look at disk, memory and limits.",
+        what="The unpatched side of this comparison failed, so torch itself has changed; or the machine failed.",
+        why="Without an unpatched side the patch cannot be judged. A failure of torch is red, because it"
+        " needs attention; a failure of the machine is not.",
+        fix="Run again. If it persists, run the workload without the patch, and check disk, memory and limits.",
     ),
 )
 verdict = partial(registry.verdict, FAMILY)

@@ -23,7 +23,7 @@ CODES = (
         what="Running the patch a second time wrapped the replacement in itself, and the project does so: it installs"
         " it with `apply`, reloads it or imports it by two names; or what `apply` names raised the second time. A note"
         " where nothing in the project runs it again.",
-        why="The effect then doubles, or the replacement calls itself without end.",
+        why="The effect doubles, or the replacement calls itself endlessly.",
         fix="Mark the replacement (an attribute on the function) and return early when it is there.",
     ),
     Code(
@@ -31,16 +31,17 @@ CODES = (
         title="touches something outside its targets",
         what="Running the patch changed an attribute of a torch module, class or registry that `targets`"
         " does not name. A note for a name that the patch adds and nothing in torch looks up.",
-        why="What is not claimed is not reviewed. Without a manifest the strict claim holds: nothing else.",
-        fix="Add it to `targets`, or leave it alone.",
+        why="A change that is not claimed is not reviewed. Without a manifest, the patch claims to change"
+        " nothing else.",
+        fix="Add it to `targets`, or do not change it.",
     ),
     Code(
         code="PG208",
         title="import has side effects",
-        what="Importing the patch asked a device, or wrote environment variables, torch config, working"
-        " directory or umask, and neither `targets` nor `effects` tells of it.",
-        why="An initialised CUDA breaks forked workers, though `torch.cuda.is_initialized()` may stay False;"
-        " a global setting reaches code and child processes that never asked.",
+        what="Importing the patch initialised a device, or changed environment variables, torch's config, the"
+        " working directory or the umask, and neither `targets` nor `effects` names it.",
+        why="An initialised CUDA breaks forked workers, though `torch.cuda.is_initialized()` may stay False."
+        " A global setting also changes unrelated code and child processes.",
         fix="Move it out of import time, or scope it with `config.patch` around the compile. A config option that"
         " must be set for the whole process is claimed by its name in `targets`, anything else in `effects`"
         ' ("environment NAME").',
@@ -48,9 +49,9 @@ CODES = (
     Code(
         code="PG209",
         title="claimed target was not replaced",
-        what="The patch applies on this torch but leaves one of its `targets` as it was.",
-        why="The manifest promises more than the code does; a reader trusts the manifest.",
-        fix="Replace it or take it out of `targets`.",
+        what="The patch applies on this torch but does not replace one of its `targets`.",
+        why="The manifest claims more than the code does, and readers rely on the manifest.",
+        fix="Replace it, or remove it from `targets`.",
     ),
     Code(
         code="PG224",
@@ -63,23 +64,23 @@ CODES = (
         code="PG213",
         title="overwrites a setting of the user's",
         what="With the variable or option set to another value before the import, the import replaced it.",
-        why="Whoever set it on purpose loses it without a word.",
-        fix="`os.environ.setdefault(...)`, or leave an option alone that differs from its default.",
+        why="A user who set it on purpose loses the setting without any message.",
+        fix="`os.environ.setdefault(...)`; do not change an option that differs from its default.",
     ),
     Code(
         code="PG214",
         title="the setting does not reach other threads",
         what="A config option that the patch sets at import has its old value in a new thread.",
-        why="From torch 2.12 on a direct assignment holds for the context that made it; autograd's workers and"
-        " compile threads see the default.",
+        why="From torch 2.12 on, a direct assignment holds for the context that made it; autograd's workers"
+        " and compile threads use the default.",
         fix="Set it where the compile runs (`config.patch`), or by its environment variable before torch is imported."
         ' If only the importing thread is meant, claim it: `effects = ["thread-local NAME"]`.',
     ),
     Code(
         code="PG216",
         title="import starts threads, processes or connections",
-        what="Running the module started something that goes on after the import.",
-        why="Whoever imports it pays, and a forked worker inherits locks that nobody releases.",
+        what="Running the module started something that continues after the import.",
+        why="Every process that imports it pays for it, and a forked worker inherits locks that are never released.",
         fix="Start it where it is needed, once.",
     ),
     Code(
@@ -87,7 +88,7 @@ CODES = (
         title="torch.compile is called at import",
         what="Running the module called `torch.compile`, for instance as a decorator.",
         why="It loads the whole compiler (more than a thousand modules) into every process that imports the"
-        " patch, and fails where Dynamo does not support the Python.",
+        " patch, and fails on a Python that Dynamo does not support.",
         fix='Compile at first use, or declare it: `effects = ["compile"]`.',
     ),
     Code(
@@ -95,7 +96,7 @@ CODES = (
         title="import writes files",
         what="Running the module wrote, moved or deleted files outside its temporary folder.",
         why="An import that changes files changes other processes, and fails where the disk is read-only.",
-        fix="Write where the user asks for it, below a folder that is the patch's own.",
+        fix="Write when the user asks for it, to a folder of the patch's own.",
     ),
 )
 verdict = partial(registry.verdict, FAMILY, item="effects")

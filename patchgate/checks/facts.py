@@ -187,7 +187,7 @@ _TEXTS: dict[Kind, tuple[str, str, str, str] | tuple[str, str, str, str, Command
         "{noun} facts changed",
         "With the patch, a {noun} fact is not what golden records; where nothing is recorded, not what torch does"
         " without the patch. Or only the patched side fails to compile.",
-        "A change that nobody has read is how worse kernels are merged.",
+        "Worse kernels are merged when a change is not read.",
         "Read the facts. If you did not intend the change, correct the patch; if you did, accept it.",
         _ACCEPT,
     ),

@@ -19,16 +19,16 @@ CODES = (
     Code(
         code="PG804",
         title="a hook of the user's is no longer called",
-        what="A custom pass that a user has installed runs without the patch and not with it.",
-        why="The user's pass is switched off without a word.",
-        fix="Call what you replace, or apply only where no hook is set.",
+        what="A custom pass that a user has installed runs without the patch, but not with it.",
+        why="The user's pass is disabled without any message.",
+        fix="Call what you replace, or apply the patch only where no hook is set.",
     ),
     Code(
         code="PG808",
         title="does not compile where hooks of the user's are set",
-        what="With custom passes set in Inductor's config a small graph compiles without the patch and fails with it.",
-        why="Whoever has a pass of his own cannot install the patch.",
-        fix="Read the failure; pass on what you are given, and expect an option to be set already.",
+        what="With custom passes set in Inductor's config, a small graph compiles without the patch and fails with it.",
+        why="Users who have a custom pass cannot install the patch.",
+        fix="Read the failure. Pass on the arguments that you are given, and expect that an option may be set already.",
     ),
 )
 verdict = partial(registry.verdict, FAMILY)

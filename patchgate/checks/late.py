@@ -18,13 +18,14 @@ FAMILY = "reach"
 CODES = (
     Code(
         code="PG821",
-        title="comes too late where something was compiled before",
+        title="no full effect after an earlier compile",
         what="The workload was compiled once without the patch, then the patch was run, and the workload compiled"
         " again: its facts are not those that the patch gives where it is run first.",
-        why="The compiler keeps tables, patterns and functions from its first compile on. Whoever imports the patch"
-        " after it gets another compiler than was judged, or the unpatched one.",
-        fix="Replace what the compiler has kept too: clear the cached function that copied a table"
-        " (`torch._inductor.decomposition.fast_random_decomps.cache_clear()`), or patch where it is looked up.",
+        why="The compiler keeps tables, patterns and functions from its first compile. A process that imports"
+        " the patch later gets another compiler than was judged, or the unpatched one.",
+        fix="Also replace what the compiler keeps: clear the cached function that copied a table"
+        " (`torch._inductor.decomposition.fast_random_decomps.cache_clear()`), or patch where it is looked"
+        " up.",
     ),
 )
 verdict = partial(registry.verdict, FAMILY, item="late")

@@ -31,7 +31,7 @@ CODES = (
         title="faster by the model of the device",
         what="The modelled time on the simulated device falls by more than the budget `modelled_time` expects. The"
         " verdict is red where the manifest names the budget, and a grey note elsewhere.",
-        why="A gain that is not recorded can be lost again without anybody noticing.",
+        why="A gain that is not recorded can be lost again unnoticed.",
         fix='Record it in patch.toml: [budgets] modelled_time = "-2 % .. 0 %".',
     ),
     Code(

@@ -24,7 +24,7 @@ CODES = (
         title="the environment variable has no effect",
         what="The patch sets or claims a variable that nothing in this torch, Triton or the patch's own package reads,"
         " or that was read before it was set.",
-        why="The patch looks as if it switched something, and does not.",
+        why="The patch seems to switch something, but does not.",
         fix="Use the variable or option that this release reads, before what reads it is imported.",
     ),
     Code(

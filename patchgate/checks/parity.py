@@ -45,7 +45,7 @@ CODES = (
         code="PG504",
         title="the patched workload does not run",
         what="Unpatched the workload runs on the CPU; with the patch it fails.",
-        why="The same happens to whoever compiles such a model.",
+        why="Every user who compiles such a model has the same failure.",
         fix="Read the failure; it names the stage and the line.",
     ),
     Code(
@@ -68,7 +68,7 @@ CODES = (
         code="PG508",
         title="parity could not be measured",
         what="The compiled workload could not be run on this machine.",
-        why="A patch is not bit-identical because nobody looked.",
+        why="A comparison that was not made proves nothing.",
         fix="Install a C++ compiler (g++ or clang++) so that the CPU backend can run.",
     ),
     Code(

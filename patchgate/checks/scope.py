@@ -18,10 +18,10 @@ CODES = (
     Code(
         code="PG219",
         title="changes torch outside its scope",
-        what="The patch changed torch by being imported, or left a change behind when its `scope` ended: a name,"
-        " or a workload whose facts are others afterwards.",
-        why="Another compile in the same process gets a compiler that nobody asked for.",
-        fix="Replace on entering and put back on leaving, also after an exception (`mock.patch.object`).",
+        what="Importing the patch changed torch, or the patch left a change behind when its `scope` ended: a"
+        " name, or a workload whose facts differ afterwards.",
+        why="An unrelated compile in the same process runs with a changed compiler.",
+        fix="Replace on entry and restore on exit, also after an exception (`mock.patch.object`).",
     ),
 )
 verdict = partial(registry.verdict, FAMILY, item="outside")

@@ -33,31 +33,31 @@ CODES = (
     Code(
         code="PG203",
         title="gate too narrow: the symptom persists where the patch is gated out",
-        what="On this torch the patch does not apply, yet its own symptom is measured without it.",
-        why="Whoever upgrades torch loses the cure silently. `fixed_in` was believed, not measured.",
+        what="On this torch the patch does not apply, but its symptom is present.",
+        why="A user who upgrades torch loses the cure without any message. `fixed_in` was assumed, not measured.",
         fix="Widen `applies_to` (and the check in the patch) to cover this release, correct `fixed_in`, or"
-        " say in the symptom what really goes wrong.",
+        " correct the symptom.",
     ),
     Code(
         code="PG204",
         title="needless: the symptom is absent without the patch",
-        what="The patch applies on this torch, but the defect that it cures is not there.",
-        why="Torch does it by itself now; the patch only adds risk.",
+        what="The patch applies on this torch, but the defect that it cures is absent.",
+        why="Torch does not need the patch any more; the patch only adds risk.",
         fix="Narrow `applies_to` to the releases that show the symptom, or drop the patch.",
     ),
     Code(
         code="PG205",
         title="the patch does not cure its symptom",
-        what="The patch applies, and its symptom is still there.",
-        why="Either the patch does nothing here, or the symptom is not what it cures.",
-        fix="Look at the facts of the symptom's workload with and without the patch.",
+        what="The patch applies, and its symptom is still present.",
+        why="Either the patch does nothing here, or the symptom is not the defect that it cures.",
+        fix="Compare the facts of the symptom's workload with and without the patch.",
     ),
     Code(
         code="PG212",
         title="the symptom could not be measured",
         what="The fact that the symptom names was not reported for the unpatched workload.",
-        why="Whether the patch is needed there is not known, and not known is not green.",
-        fix="Check the fact's name against verdicts.json or golden/, and the workload on that torch.",
+        why="It is unknown whether the patch is needed there, and unknown is not green.",
+        fix="Compare the name of the fact with verdicts.json or golden/, and check the workload on that torch.",
     ),
 )
 

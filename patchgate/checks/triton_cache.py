@@ -23,15 +23,15 @@ CODES = (
         what="The patch changes the machine code of a kernel whose source it leaves as it is, and with a Triton cache"
         " that was warmed without the patch the patched process ran the unpatched machine code; or the other way"
         " round.",
-        why="Triton finds a kernel by its source, its options, the target and Triton's own files, but not by what was"
-        " replaced in memory.",
-        fix="Put a digest of the patch's own text into Triton's key, where the patch is applied: wrap `hash` of the"
-        " backend (`triton.backends.nvidia.compiler.CUDABackend.hash`), as fixtures/verdicts/PG708-own-key.py does; or"
-        " give the patch a TRITON_CACHE_DIR of its own, where it ran its own machine code here.",
+        why="Triton's key contains the source of a kernel, its options, the target and Triton's own files,"
+        " but not what was replaced in memory.",
+        fix="Add a digest of the patch's text to Triton's key: wrap `hash` of the backend"
+        " (`triton.backends.nvidia.compiler.CUDABackend.hash`), as fixtures/verdicts/PG708-own-key.py"
+        " does; or give the patch a TRITON_CACHE_DIR of its own, if it ran its own machine code here.",
     ),
     Code(
         code="PG708",
-        title="Triton's cache holds",
+        title="Triton's cache distinguishes both sides",
         what="Kernels that have the same source with and without the patch have the same machine code, or each side"
         " ran its own beside a cache that the other had warmed.",
         why="Figures taken with a warm Triton cache are figures of the patch.",

@@ -24,18 +24,18 @@ CODES = (
     Code(
         code="PG201",
         title="applies where it is not claimed",
-        what="With this version of torch faked, running the patch replaced something outside `applies_to`; of a patch"
-        " that replaces nothing, it changed a setting there.",
-        why="A patch written for one release changes a compiler that nobody tested it on.",
-        fix="Tighten the version check in the patch, or widen `applies_to` and let the gate judge it there.",
+        what="Under a faked version of torch outside `applies_to`, running the patch replaced something; a"
+        " patch that replaces nothing changed a setting.",
+        why="A patch that was written for one release changes a compiler on which it was never tested.",
+        fix="Tighten the version check in the patch, or widen `applies_to`, so that the gate judges the patch there.",
     ),
     Code(
         code="PG202",
         title="does not apply where it is claimed",
-        what="With a version of torch faked that lies in `applies_to`, running the patch replaced nothing; of a patch"
-        " that replaces nothing on any version, it changed no setting either.",
-        why="Users of that release believe they have the fix and do not. Local (+cu130), dev, rc and post"
-        " parts of a version are the usual cause.",
+        what="Under a faked version of torch inside `applies_to`, running the patch replaced nothing; a patch"
+        " that replaces nothing on any version changed no setting either.",
+        why="Users of that release believe that they have the fix. Usual causes are the local (+cu130), dev,"
+        " rc and post parts of a version.",
         fix="Compare releases, not strings: `Version(torch.__version__).release`, or a SpecifierSet with"
         " `prereleases=True`.",
     ),
@@ -43,7 +43,7 @@ CODES = (
         code="PG211",
         title="gate holds",
         what="The patch applies exactly where claimed, once, touches only its targets, and is needed.",
-        why="This is what a gate is for.",
+        why="These are the claims of the gate.",
         fix="Nothing to do.",
     ),
     Code(
@@ -51,7 +51,7 @@ CODES = (
         title="applies on no supported release",
         what="`applies_to` holds no release of torch that the project supports: those of `torch_range` in its table or"
         " of its own requirements; where it states neither, those of ci/matrix.toml.",
-        why="What can never run is never judged, and nobody notices when it breaks.",
+        why="Code that never runs is never judged, and a defect in it is not noticed.",
         fix='Drop the patch. If the project still supports such a release, say so: `torch_range = ">=2.6"` in'
         " `[tool.patchgate]`, and judge the patch there: `--torch RELEASE`.",
     ),

@@ -17,7 +17,7 @@ DEAD_GATE = Code(
     title="dead gate",
     what="No release of torch that the project supports satisfies this version check: those of `torch_range` in its"
     " table or of its own requirements; where it states neither, those of ci/matrix.toml, else the indexed ones.",
-    why="What it guards never runs, so nobody notices when it breaks.",
+    why="What it guards never runs, so a defect in it is not noticed.",
     fix="Correct the check, or remove what it guards.",
 )
 

@@ -30,13 +30,13 @@ APPLIES_ELSEWHERE = Code(
     code="PG128",
     title="hunk applies elsewhere",
     what="The hunk applies, but at another line than it names.",
-    why="It still works; the further off, the more it deserves a look.",
+    why="It still works. The further away it applies, the more it needs a review.",
     fix="Nothing, or refresh the diff.",
 )
 NOT_PLACED = Code(
     code="PG129",
-    title="hunks not placed",
-    what="Whether the hunks of the diff apply was not judged: the sources of no release are at hand.",
+    title="hunks not judged",
+    what="Whether the hunks of the diff apply was not judged: the sources of no release are available.",
     why="The index has names and fingerprints, not the lines that a hunk must find.",
     fix="`patchgate lint --fetch PATCH`, or `--sources FOLDER` with a site-packages that has torch in it.",
 )

@@ -18,7 +18,8 @@ OPEN_END = Code(
     title="gate with an open end",
     what="The gate lets every later release in, and the body that the patch wraps is no longer the one of the first"
     " release that it lets in.",
-    why="Whether the defect is still there, and the wrapper still right, was decided for a body that is gone.",
+    why="Whether the defect is still present, and whether the wrapper is still right, was decided for a"
+    " body that no longer exists.",
     fix="End the gate before the change, or state the symptom in the manifest: the gate then measures, on every"
     " release, whether the patch is needed.",
 )

@@ -27,9 +27,10 @@ SIGNATURE_DRIFT = Code(
 )
 FORM_DRIFT = Code(
     code="PG114",
-    title="form drift",
-    what="Target and replacement differ in form: method, static, class method, property, async.",
-    why="The call binds other arguments than the replacement expects, or gives a coroutine.",
+    title="kind of function differs",
+    what="Target and replacement are of different kinds: method, static method, class method, property,"
+    " async function.",
+    why="The call binds other arguments than the replacement expects, or returns a coroutine.",
     fix="Wrap the replacement the way the original is (`staticmethod`, `classmethod`, `property`).",
 )
 _WRAPPERS = {"static": "staticmethod", "class": "classmethod", "property": "property"}

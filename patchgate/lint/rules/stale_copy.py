@@ -26,7 +26,7 @@ BODY_CHANGED = Code(
     code="PG122",
     title="replaced body changed upstream",
     what="The body of the replaced function differs between the releases that the patch claims.",
-    why="A copied override takes the upstream edits of later releases away again.",
+    why="A copied override removes the upstream changes of later releases.",
     fix="Port the edits (`--details` shows base, upstream and override), or narrow the claim.",
 )
 

@@ -19,7 +19,7 @@ UNUSED_IGNORE = Code(
     code="PG141",
     title="unused ignore",
     what="A `# patchgate: ignore[...]` comment silences nothing on its line.",
-    why="It would hide the next finding, which is a different one.",
+    why="It would hide a later, different finding.",
     fix="Remove the comment.",
 )
 _FORM = re.compile(r"#\s*patchgate:\s*ignore(?:\[([^\]]*)\])?")

@@ -13,22 +13,23 @@ from patchgate.model.records import Code
 COMPARED_AS_TEXT = Code(
     code="PG123",
     title="versions compared as text",
-    what="A gate orders two plain strings.",
-    why='As text "2.9" is greater than "2.10".',
+    what="A gate compares two plain strings by order.",
+    why='As text, "2.9" is greater than "2.10".',
     fix="Compare `packaging.version.Version` objects, or `torch.__version__` itself.",
 )
 LOCAL_VERSION = Code(
     code="PG124",
-    title="local version trap",
+    title="local version compared",
     what="The comparison gives another answer for 2.11.0 than for 2.11.0+cu130.",
-    why="To PEP 440 a local version is greater than, never equal to, its public one; wheels carry it.",
+    why="By PEP 440 a local version is greater than its public version and never equal to it; wheels"
+    " carry a local version.",
     fix="Compare `Version(torch.__version__).public`, `.base_version` or `.release`.",
 )
 PRERELEASE = Code(
     code="PG125",
-    title="prerelease trap",
-    what="Nightlies and candidates of a release fall on the other side of the gate than the release.",
-    why="2.12.0.dev sorts below 2.12.0, though it already holds most of what 2.12.0 brings.",
+    title="prerelease compared",
+    what="For nightlies and release candidates the gate gives another answer than for their release.",
+    why="2.12.0.dev sorts below 2.12.0, though it already has most of the changes of 2.12.0.",
     fix="Write the bound as `2.12.0.dev0` (or compare `.release`) when nightlies should count as 2.12.",
 )
 
