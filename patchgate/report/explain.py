@@ -37,9 +37,14 @@ def show_code(console: Console, code: Code) -> None:
 
 
 def example_of(code: str) -> Example | None:
-    """One that has a corrected form where there is one, then the shortest patch."""
-    known = [example for example in _examples() if example.code == code]
-    return min(known, key=lambda e: (not _corrected(e), len(_source(_patch(e))), e.case), default=None)
+    """One that has a corrected form where there is one: the shortest correction, or else the shortest patch."""
+
+    def length(example: Example) -> tuple[bool, int, str]:
+        source, fixed = _source(_patch(example)), _corrected(example)
+        lines = len(list(_changed_lines(source, _source(fixed)))) if fixed else len(source)
+        return fixed is None, lines, example.case
+
+    return min((example for example in _examples() if example.code == code), key=length, default=None)
 
 
 @cache
@@ -77,7 +82,7 @@ def _example_fields(example: Example) -> Iterator[tuple[str, str]]:
     fixed = _corrected(example)
     if fixed:
         changes = list(_changed_lines(_source(_patch(example)), _source(fixed)))
-        more = [f"and {len(changes) - _CORRECTION} lines more"] * (len(changes) > _CORRECTION)
+        more = [f"and {len(changes) - _CORRECTION} more"] * (len(changes) > _CORRECTION)
         yield "correct", "\n".join([str(fixed.relative_to(ROOT)), *changes[:_CORRECTION], *more])
 
 

@@ -18,6 +18,8 @@ from typing import Any, NoReturn
 _write, _exit, _dumps = os.write, os._exit, json.dumps
 # (file, line, function) of one call on the stack.
 _Frame = tuple[str, int, str]
+# Where this machine has its packages: a failure reads the same on every one.
+_INSTALLED = re.compile(r"/[^\s'\"()]*/site-packages/")
 # Characters of a description that the host gets: the end, where the exception was raised.
 _DETAIL = 6000
 # How torch, the kernel and C++ say that memory is short, in lower case.
@@ -71,7 +73,7 @@ def exception_failure(error: BaseException, patch: str | None) -> dict[str, Any]
     """
     chain = list(_chain(error))
     root = chain[-1]
-    text = _text_of(root).strip().split("\n")[0][:200]
+    text = _INSTALLED.sub("", _text_of(root).strip().split("\n")[0])[:200]
     if isinstance(root, subprocess.CalledProcessError):
         # The command is long, and what it printed is what matters.
         printed = root.stderr or root.output or b""

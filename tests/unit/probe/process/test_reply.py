@@ -101,6 +101,12 @@ def test_an_exception_that_has_no_text_is_named_by_its_type():
     assert (failure["signature"], failure["where"]) == ("Silent", f"{PATCH}:5")
 
 
+def test_the_text_has_no_path_of_this_machine():
+    text = "cannot import name 'x' from 'torch.y' (/home/me/env/lib/python3.11/site-packages/torch/y.py)"
+    signature = failure_of(f"def main():\n    raise ImportError({text!r})", "")["signature"]
+    assert signature == "ImportError: cannot import name 'x' from 'torch.y' (torch/y.py)"
+
+
 def test_a_chain_that_leads_back_to_itself_ends():
     loop = "def main():\n    error = ValueError('round')\n    error.__cause__ = error\n    raise error"
     assert failure_of(loop, "")["signature"] == "ValueError: round"
