@@ -95,9 +95,7 @@ def sweep(
     Without PATCHES those of the project's table; without a release all of them. A killed sweep goes on where it was.
     """
     project = project_around(patches[0]) if patches else find_project(Path.cwd())
-    chosen = patches or _patches_of(project)
-    for path in chosen:
-        source_and_manifest(split_entry(Path(path))[0])  # before anything is installed
+    chosen = _existing(patches) or _patches_of(project)
     pythons = rows_of(rows) | {read_environment(python)["torch"]: python for python in own}
     broken = problems_of(problems)
     number, count = _shard(shard)
@@ -140,6 +138,13 @@ def _judge(swept: Sweep, jobs: Sequence[Job], cluster: str | None, run: str, at:
     except (KeyboardInterrupt, Exception) as error:
         show_failure(error)
         return swept.stop(jobs, ended_by(error))
+
+
+def _existing(patches: tuple[Path, ...]) -> tuple[Path, ...]:
+    """The patches; raises UsageError for one that is not there, before anything is installed."""
+    for path in patches:
+        source_and_manifest(split_entry(path)[0])
+    return patches
 
 
 def _patches_of(project: Project) -> list[Path]:
