@@ -1,4 +1,4 @@
-"""Says how the time of one warm gate run is spent, as shares of that run, and what a lint costs.
+"""Says where the seconds of one warm gate run go, what was not asked and why, and what a lint costs.
 
 Decides nothing and asserts nothing: times on shared machines are no test.
 """
@@ -11,7 +11,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections import defaultdict
+from collections import Counter, defaultdict
 from pathlib import Path
 from statistics import median
 
@@ -19,6 +19,7 @@ from patchgate.inputs.devices import load_profile
 from patchgate.inputs.workloads import load_workloads
 from patchgate.model.records import Case
 from patchgate.runner.client import Runner
+from patchgate.runner.costs import load_costs
 from patchgate.runner.results import ResultStore
 from patchgate.runner.run import Limits
 from patchgate.runner.server import start_server
@@ -48,7 +49,7 @@ def main(arguments: list[str]) -> None:
     numbers = sum(shares[part] for part in NUMBERS if part in shares)
     told = f"{' + '.join(NUMBERS)}: {numbers:.0f} s in cells, {numbers / total:.0%} of them"
     print(f"{told}; {numbers / 2:.0f} s of a gate on two cores, {ALLOWED} are allowed")
-    print(f"computed in all: {_computed() - before:.0f} s of one core")
+    _costs(_computed() - before)
 
 
 def _shares(spent: dict[str, float]) -> dict[str, float]:
@@ -59,6 +60,32 @@ def _shares(spent: dict[str, float]) -> dict[str, float]:
         check = cell.partition("-")[0]
         shares[parts.get(check, check)] += seconds
     return shares
+
+
+def _costs(computed: float) -> None:
+    """CPU seconds by question and side; what was not asked, and why; for how long a device was held alone."""
+    notes = load_costs(FOLDER)
+    children: dict[str, list[float]] = defaultdict(list)
+    unasked: Counter[tuple[str, str]] = Counter()
+    for note in notes:
+        if "unasked" in note:
+            unasked[note["do"], note["unasked"]] += 1
+        elif "child" in note:
+            side = "patched" if note["patch"] else "unpatched"
+            children[f"{note['do']}, {note['device'] or 'no device'}, {side}"].append(note["child"])
+    warm_ups = {note["torch"]: note["warm_up"] for note in notes if "warm_up" in note}
+    asked = sum(map(sum, children.values()))
+    rest = computed - asked - sum(warm_ups.values())
+    print(f"computed: {computed:.0f} s of one core; {asked:.0f} s in {sum(map(len, children.values()))} children,")
+    print(f"  {sum(warm_ups.values()):.0f} s in {len(warm_ups)} servers that warm up, {rest:.0f} s in patchgate itself")
+    for question, seconds in sorted(children.items(), key=lambda item: -sum(item[1])):
+        print(f"  {sum(seconds):6.1f} s  {len(seconds):4} x  {question}")
+    print("not asked:")
+    for (question, why), times in unasked.most_common():
+        print(f"  {times:4} x  {question}: {why}")
+    held = [note["held"] for note in notes if note.get("held")]
+    if held:
+        print(f"the device was held alone for {sum(held):.0f} s, in {len(held)} cases that were timed")
 
 
 def _computed() -> float:

@@ -16,6 +16,7 @@ from patchgate.checks.registry import Instance, check
 from patchgate.model.paths import display_path
 from patchgate.model.records import Case, Code, Kind, Patch, Verdict
 from patchgate.model.serialization import Answer, failure_of
+from patchgate.runner.costs import note_cost
 
 FAMILY = "cache"
 _REMEDY = (
@@ -112,6 +113,8 @@ def ask_cache(context: CheckContext, at: Instance) -> Iterable[Verdict]:
             # Where both generate the same code, the unpatched process runs its own whichever it finds.
             answers[UNPATCHED_WARM] = compiled("other", None)
             failed = judge_failure(at.case, answers)
+        elif not failed:
+            note_cost(context.costs, torch=at.case.torch, do="cached", unasked="both sides generate the same code")
         if failed:
             return [failed]
         if is_stale(answers):
@@ -124,8 +127,13 @@ def ask_cache(context: CheckContext, at: Instance) -> Iterable[Verdict]:
     return judge_cache(at.case, patch, answers)
 
 
-def compile_cached(context: CheckContext, case: Case, path: str | None, cache: Path, tag: str = "") -> Answer:
-    """Compile a workload on the CPU with the caches on and below `cache`, with the patch at `path`; `tag` is keyed."""
+def compile_cached(
+    context: CheckContext, case: Case, path: str | None, cache: Path, tag: str = "", *, cover: bool = False
+) -> Answer:
+    """Compile a workload on the CPU with the caches on and below `cache`, with the patch at `path`; `tag` is keyed.
+
+    With `cover` also the lines of the patch that ran, which takes as long again.
+    """
     patch = None if path is None else replace(context.patch, path=path)
     return context.ask(
         case.torch,
@@ -134,6 +142,7 @@ def compile_cached(context: CheckContext, case: Case, path: str | None, cache: P
         workload=context.workload(case.workload),
         patch=patch,
         tag=tag,
+        cover=cover,
         env={"TORCHINDUCTOR_CACHE_DIR": str(cache)},
     )
 

@@ -83,7 +83,7 @@ def called(context: CheckContext, torch: str, cases: Sequence[Case]) -> list[Ver
 def _with_caches(context: CheckContext, case: Case) -> Observation:
     """The lines that run where the caches are on: what a patch does to their key is called there only."""
     with tempfile.TemporaryDirectory() as folder:
-        answer = compile_cached(context, case, context.patch.path, Path(folder))
+        answer = compile_cached(context, case, context.patch.path, Path(folder), cover=True)
     return Observation(case=case, failure=failure_of(answer), **ran_of(answer))
 
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import fcntl
+import json
 from collections import defaultdict
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from pathlib import Path
@@ -13,11 +16,13 @@ from patchgate.inputs.golden import load_golden
 from patchgate.inputs.toml import line_of
 from patchgate.inputs.workloads import OPTIONS
 from patchgate.model.errors import UsageError
+from patchgate.model.files import write_atomically
 from patchgate.model.paths import WORKLOADS, display_path
 from patchgate.model.records import Case, Observation, Patch, Workload
 from patchgate.model.serialization import Answer
 from patchgate.runner.cache import Cache
 from patchgate.runner.client import Runner, request_for
+from patchgate.runner.costs import note_cost
 from patchgate.runner.identity import answer_key, is_foreign, patch_digest
 from patchgate.runner.run import Run
 
@@ -27,6 +32,7 @@ SIMULATED = "h200"
 _SCRIPT = 3
 # Importing a patch takes a second; one that hangs should not cost a whole case's time, twice a release.
 IMPORT_SECONDS = 20.0
+INERT = "the patch does nothing on this release"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,9 +55,9 @@ class CheckContext:
         self.run, self.patch, self.workloads, self.runner = run, patch, workloads, runner
         self.golden = cache(partial(load_golden, folder=run.project.at(run.project.golden)))
         self.only: tuple[Case, ...] = ()  # in place of every case of facts that the run asks for
-        self._sentinels: dict[tuple[str, str], Answer] = {}
-        self._applied: dict[tuple[str, str], Answer] = {}
-        self._inert: dict[str, bool] = {}
+        self.answers: Path | None = None  # where the workers of a run share the answers that each of them needs
+        self.costs: Path | None = None  # where it is noted what was not asked, and why
+        self._shared: dict[str, Answer] = {}
         self._functions: dict[str, Functions] = {}
         self._ran: dict[str, set[int | tuple[int, str]]] = defaultdict(set)
 
@@ -74,9 +80,10 @@ class CheckContext:
 
     def sentinel(self, torch: str, device: str) -> Answer:
         """The facts of a tiny case, and those that it must have."""
-        if (torch, device) not in self._sentinels:
-            self._sentinels[torch, device] = self.runner.ask(torch, "sentinel", profile=self.run.profile(device))
-        return self._sentinels[torch, device]
+        profile = self.run.profile(device)
+        return self._once_a_run(
+            f"sentinel {torch} {device}", lambda: self.runner.ask(torch, "sentinel", profile=profile)
+        )
 
     def case(self, torch: str) -> Case:
         """The patch on one release, where it is about no compile."""
@@ -87,13 +94,16 @@ class CheckContext:
 
         Under the release's own version also its side effects, and who still holds what it replaced.
         """
-        if (torch, version) not in self._applied:
-            question = "apply" if version == torch else "applies"
-            seconds, targets = min(self.run.limits.seconds, IMPORT_SECONDS), list(self.patch.claims.targets or ())
-            self._applied[torch, version] = self.ask(
-                torch, question, SIMULATED, patch=self.patch, seconds=seconds, version=version, targets=targets
-            )
-        return self._applied[torch, version]
+        question = "apply" if version == torch else "applies"
+        seconds, targets = min(self.run.limits.seconds, IMPORT_SECONDS), list(self.patch.claims.targets or ())
+        asked = partial(self.ask, torch, question, SIMULATED, patch=self.patch, seconds=seconds, targets=targets)
+        return self._once_a_run(f"{question} {torch} {version}", partial(asked, version=version))
+
+    def _once_a_run(self, name: str, ask: Callable[[], Answer]) -> Answer:
+        """An answer that every worker of the run needs: the first one asks, the others wait and read it."""
+        if name not in self._shared:
+            self._shared[name] = _ask_or_read(self.answers, name, ask) if self.answers else ask()
+        return self._shared[name]
 
     def ask(
         self,
@@ -132,6 +142,7 @@ class CheckContext:
         cache, outputs = Cache(Path(self.run.shared_cache)), Path(more["outputs"]) if "outputs" in more else None
         known = cache.load(key, outputs) if key else None
         if known is not None:
+            note_cost(self.costs, torch=torch, do=question, unasked="kept from an earlier run")
             return known
         answer = asked()
         if key and "failure" not in answer:
@@ -203,14 +214,11 @@ class CheckContext:
 
         That it claims so itself is not enough: a process that runs none of it but what is harmless confirms it.
         """
-        if torch not in self._inert:
-            applied = self.apply(torch, version=torch)
-            is_inert = not any(applied.get(what, True) for what in ("changed", "defined", "effects"))
-            if is_inert:
-                proof = self.ask(torch, "inert", SIMULATED, patch=self.patch, seconds=IMPORT_SECONDS)
-                is_inert = not proof.get("doubt", True)
-            self._inert[torch] = is_inert
-        return self._inert[torch]
+        applied = self.apply(torch, version=torch)
+        if any(applied.get(what, True) for what in ("changed", "defined", "effects")):
+            return False
+        asked = partial(self.ask, torch, "inert", SIMULATED, patch=self.patch, seconds=IMPORT_SECONDS)
+        return not self._once_a_run(f"inert {torch}", asked).get("doubt", True)
 
     def observations(self, case: Case) -> tuple[Observation, Observation]:
         """The facts of a workload (unpatched, patched)."""
@@ -218,6 +226,7 @@ class CheckContext:
             unpatched = self.observe_unpatched(case)
             patched = replace(unpatched, case=case)
             self.runner.store.save(patched)
+            note_cost(self.costs, torch=case.torch, do="observe", unasked=INERT)
             return unpatched, patched
         workload = self.workload(case.workload)
         cover = self.has_more_to_cover(case.torch)
@@ -254,3 +263,14 @@ class CheckContext:
         if symptom:
             pairs.append((symptom.workload, symptom.device))
         return [Case(torch=torch, device=device, workload=name, patch=self.patch.id) for name, device in pairs]
+
+
+def _ask_or_read(folder: Path, name: str, ask: Callable[[], Answer]) -> Answer:
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / f"{name.replace('/', '-')}.json"
+    with open(path.with_suffix(".lock"), "w", encoding="utf-8") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not path.is_file():
+            write_atomically(path, json.dumps(ask()))
+    answer: Answer = json.loads(path.read_text(encoding="utf-8"))
+    return answer

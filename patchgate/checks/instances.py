@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 
-from patchgate.checks.context import CheckContext
+from patchgate.checks.context import INERT, CheckContext
 from patchgate.checks.machine import judge_stopped, preconditions
 from patchgate.checks.registry import Check, Instance, all_checks, verdict
 from patchgate.model.records import Case, Kind, Verdict
+from patchgate.runner.costs import note_cost
 
 
 def instances_of(check: Check, context: CheckContext) -> list[Instance]:
@@ -63,6 +64,7 @@ def verdicts_of(check: Check, at: Instance, context: CheckContext) -> list[Verdi
     """The verdicts of one instance; those of what must hold first where it does not. Raises NothingToJudge."""
     doubts = [] if check.first else preconditions(context, at.case.torch, check.believes or at.case.device)
     if not doubts and check.unchanged and context.is_inert(at.case.torch):
+        note_cost(context.costs, torch=at.case.torch, do=check.name, unasked=INERT)
         actual = (
             f"not run: the patch does nothing on torch {at.case.torch}, each of its statements is known to be harmless"
         )

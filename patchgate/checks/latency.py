@@ -77,6 +77,8 @@ _CODES = {Kind.OVER: "PG611", Kind.UNDER: "PG612", Kind.PASS: "PG613", Kind.AMBI
 _QUANTILES = ("p50", "p95", "p99")
 # Tuning runs dozens of candidates for each kernel before anything is timed.
 _TUNING = 8
+# So many cases' time may pass until the other cases of the run leave the device.
+_QUEUE = 4
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -146,7 +148,8 @@ def _look(context: CheckContext, at: Instance, seed: int) -> Answer:
         at.case.device,
         workload=workload,
         patch=patch,
-        compiles=_TUNING if "autotune" in workload.mode else 1,
+        compiles=(_TUNING if "autotune" in workload.mode else 1) + _QUEUE,
+        queue="" if at.case.device == "cpu" else str(context.runner.device_lock),
         size=at.size,
         built=str(shared / "triton" / torch / patch_digest(patch)),
         # Of this patch alone: what it leaves there must not be what another one is timed with.

@@ -1,8 +1,7 @@
 """The wire protocol: what the probe can be asked and what it answers, one JSON object each way.
 
-The probe and the host read their types here, and the server holds every reply of a child to them. A new question is an
-entry of `Questions` with its two types, and a function of that type in `patchgate.probe.serve.answers`. An answer with
-the key `failure` stands for any other.
+Host and probe read their types here, and the server holds each reply to them. A new question is an entry of `Questions`
+with its two types, and a function of that type in `patchgate.probe.serve.answers`. `failure` stands for any answer.
 """
 
 from __future__ import annotations
@@ -10,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, TypedDict, TypeVar
 
-# How many times its time limit a child may take on a busy machine: its clock leaves out the time that it waited for a
-# core, but at most so much, and the host waits as long. Chosen, not measured: a child that is slower is an error.
+# How many times its limit a child may take, and the host waits: its clock leaves out waits for a core. Chosen.
 PATIENCE = 3.0
 
 #: A device as a file of `fixtures/devices` describes it: always `name`, `kind` ("simulated", "codegen", "plugin" or
@@ -95,11 +93,11 @@ class Compile(_Workload, total=False):
     training: bool  #: Compile the backward graph too.
     mode: str  #: Of torch.compile.
     reads: list[float]  #: What `.item()` gives, call by call.
+    cover: bool  #: Also which lines of the patch ran.
 
 
 class Observe(Compile, total=False):
     resources: bool  #: Also registers, spills and machine code of each kernel.
-    cover: bool  #: Also which lines of the patch ran.
     late: bool  #: The workload is compiled once without the patch, before the patch is run.
 
 
@@ -129,6 +127,7 @@ class Time(Compile):
     seed: int  #: Of the order within pairs.
     built: str  #: A folder that keeps the kernels of both sides.
     tuned: str | None  #: A folder that keeps what the mode has tuned.
+    queue: str  #: A file that is locked while the device is timed; empty where nobody else uses it.
 
 
 class CompileCached(Compile):
@@ -245,6 +244,7 @@ class Times(Completed):
     peak_memory: dict[str, int]  #: Side -> bytes; empty on the CPU.
     warm_up: str  #: How it went.
     tuned: bool  #: Whether the mode tunes kernels.
+    held: float  #: Seconds for which no other case could use the device.
 
 
 class Cached(Coverage):

@@ -11,6 +11,7 @@ import fcntl
 import json
 import os
 import re
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -23,7 +24,8 @@ from patchgate.model.records import Case, Cause, Observation, Patch, Workload
 from patchgate.model.serialization import Answer, fact_from, failure_of, ran_of
 from patchgate.probe.protocol import PATIENCE, Failure
 from patchgate.runner.cache import Cache
-from patchgate.runner.identity import is_foreign, observation_key
+from patchgate.runner.costs import note_cost
+from patchgate.runner.identity import is_foreign, observation_key, stands_alone
 from patchgate.runner.results import ResultStore
 from patchgate.runner.roofline import METRIC, roofline_time
 from patchgate.runner.run import Limits
@@ -81,6 +83,7 @@ class Runner:
     profiles: dict[str, str] = field(default_factory=dict)
     import_path: tuple[str, ...] = ()
     require_sandbox: bool = False  #: a patch is run in a complete sandbox, or not at all
+    costs: Path | None = None  #: where each request is noted with its CPU seconds, as JSON lines
 
     def ask(self, torch: str, do: str, seconds: float | None = None, **request: Any) -> Answer:
         """One question to one fork server; an answer with "failure" when there is none.
@@ -100,10 +103,13 @@ class Runner:
         if self.import_path:
             request["import_path"] = self.import_path
         message = json.dumps({"do": do, "limits": limits, **request}).encode() + b"\n"
-        with self._device(alone=do == "time") if request.get("fresh") else contextlib.nullcontext():
-            answer = self._exchange(torch, message, limits["seconds"])
-            if answer.get("failure", {}).get("cause") == Cause.MACHINE.value:
+        with self._device() if request.get("fresh") and do != "time" else contextlib.nullcontext():
+            for _ in range(2):
+                started = time.monotonic()
                 answer = self._exchange(torch, message, limits["seconds"])
+                self._note_cost(torch, do, request, answer, time.monotonic() - started)
+                if answer.get("failure", {}).get("cause") != Cause.MACHINE.value:
+                    break
         if request.get("patch") and _is_own_signal(answer):
             # Once may be an operator; twice, with memory to spare, is the patch.
             answer["failure"] |= {"cause": Cause.CRASHED.value}
@@ -116,13 +122,26 @@ class Runner:
         read = self.ask(torch, "code", code=answer["code"], backend=backend)
         return read if "failure" in read else {**answer, "facts": {**answer["facts"], **read["facts"]}}
 
+    def _note_cost(self, torch: str, do: str, request: dict[str, Any], answer: Answer, seconds: float) -> None:
+        known = {name: request.get(name) for name in ("workload", "patch", "version", "tag", "cover")}
+        known |= answer.pop("cpu", {}) | {name: answer[name] for name in ("held",) if name in answer}
+        device = request.get("profile", {}).get("backend")
+        note_cost(self.costs, torch=torch, do=do, device=device, wall=seconds, **known)
+
     @contextlib.contextmanager
-    def _device(self, *, alone: bool) -> Iterator[None]:
-        """The machine's GPU, shared with the other workers of the run, or held alone while something is timed."""
-        self.artifacts.mkdir(parents=True, exist_ok=True)
-        with open(self.artifacts / "device.lock", "w", encoding="utf-8") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX if alone else fcntl.LOCK_SH)
+    def _device(self) -> Iterator[None]:
+        """The machine's GPU, shared with the other workers of the run; what is timed waits until none uses it."""
+        with open(self.device_lock, "rb") as lock:
+            fcntl.flock(lock, fcntl.LOCK_SH)
             yield
+
+    @property
+    def device_lock(self) -> Path:
+        """The file that is locked by whoever uses the GPU: shared, or alone while something is timed."""
+        path = self.artifacts / "device.lock"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch()
+        return path
 
     def _exchange(self, torch: str, message: bytes, seconds: float) -> Answer:
         try:
@@ -163,10 +182,27 @@ class Runner:
         asked_of = f"{self.identities.get(case.torch)} {'nightly' if self.nightly else 'premerge'} {cover}"
         key = observation_key(case, self._profile(case), workload, patch, asked_of) if shared_cache else None
         cached = shared_cache.load_observation(key, self._code(case)) if shared_cache and key else None
-        observation = cached or self._measure(case, workload, patch, cover)
+        if cached:
+            note_cost(self.costs, torch=case.torch, do=workload.asks, unasked="kept from an earlier run")
+        observation = cached or self._measure_covered(case, workload, patch, cover=cover)
         self.store.save(observation)
         if shared_cache and key and cached is None:
             shared_cache.save_observation(key, observation, self._code(case))
+        return observation
+
+    def _measure_covered(self, case: Case, workload: Workload, patch: Patch | None, *, cover: bool) -> Observation:
+        """As `_measure`; which lines of the same patch run is kept, because to trace them doubles the time."""
+        key = None
+        if cover and patch and self.shared_cache and stands_alone(Path(patch.path), "packaging"):
+            asked_of = f"{self.identities.get(case.torch)} lines"
+            key = observation_key(case, self._profile(case), workload, patch, asked_of)
+        lines = self.shared_cache.load(key) if self.shared_cache and key else None
+        observation = self._measure(case, workload, patch, cover and lines is None)
+        if lines and not observation.failure:
+            note_cost(self.costs, torch=case.torch, do="lines that run", unasked="kept from an earlier run")
+            return replace(observation, **ran_of(lines))
+        if self.shared_cache and key and not observation.failure:
+            self.shared_cache.save(key, {"ran": observation.ran, "took": observation.took})
         return observation
 
     def _profile(self, case: Case) -> dict[str, Any]:

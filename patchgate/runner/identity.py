@@ -79,7 +79,7 @@ def observation_key(
 ) -> str | None:
     """The content key of an observation; None where none covers it: a real device, code of a project's own."""
     files = [Path(path) for path in (workload.path, profile.get("plugin")) if path]
-    if profile["kind"] == "real" or not all(map(_stands_alone, files)):
+    if profile["kind"] == "real" or not all(map(stands_alone, files)):
         return None
     return _digest(
         {
@@ -97,7 +97,7 @@ def observation_key(
 def answer_key(request: Mapping[str, Any], identity: str) -> str | None:
     """The content key of what torch answers unpatched on this CPU; None where no digest covers it."""
     files = [Path(path) for path in (request.get("workload_path"), request.get("profile", {}).get("plugin")) if path]
-    if not all(map(_stands_alone, files)):
+    if not all(map(stands_alone, files)):
         return None
     try:
         text = Path("/proc/cpuinfo").read_text(encoding="utf-8")
@@ -110,12 +110,18 @@ def answer_key(request: Mapping[str, Any], identity: str) -> str | None:
     return _digest([asked, identity, files_digest(PACKAGE / "probe"), cpu, [*map(_file, files)]])
 
 
-def _stands_alone(file: Path) -> bool:
-    """Whether the file imports nothing but torch, what comes with Python, and the probe, which the keys cover."""
+def stands_alone(file: Path, *others: str) -> bool:
+    """Whether the file imports nothing but torch, Python's own, the probe, which the keys cover, and `others`."""
     nodes = list(ast.walk(ast.parse(file.read_bytes())))
     names = {alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names}
     names |= {node.module or "." for node in nodes if isinstance(node, ast.ImportFrom)}
-    return {name.partition(".")[0] for name in names} <= {"torch", "triton", "patchgate", *sys.stdlib_module_names}
+    return {name.partition(".")[0] for name in names} <= {
+        "torch",
+        "triton",
+        "patchgate",
+        *others,
+        *sys.stdlib_module_names,
+    }
 
 
 def is_foreign(workload_path: str) -> bool:

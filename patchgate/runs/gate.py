@@ -66,7 +66,6 @@ def plan(run: Run, workers: int) -> list[str]:
 
 def _carry_out(command: list[str], output: int, progress: Callable[[CellEvent], None] | None) -> int:
     environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
-    environment["PYTHONDONTWRITEBYTECODE"] = "1"
     if not progress:
         return supervisor().run(command, environment, output)
     source, events = os.pipe()

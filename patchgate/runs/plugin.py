@@ -29,6 +29,7 @@ from patchgate.model.results import CellEvent
 from patchgate.model.serialization import from_dict, to_dict
 from patchgate.runner.cache import Cache
 from patchgate.runner.client import Runner
+from patchgate.runner.costs import COSTS
 from patchgate.runner.identity import environment_digest
 from patchgate.runner.journal import Journal, save_results
 from patchgate.runner.run import FOLDER, Run, load_run, own_environment, save_run
@@ -102,8 +103,10 @@ class GatePlugin:
             require_sandbox=run.require_sandbox,
             profiles=run.project.profiles,
             import_path=run.project.import_path,
+            costs=Path(run.folder) / COSTS,
         )
         self.context = CheckContext(run, self.patch, workloads_with(Path(run.patch), run.project), runner)
+        self.context.answers, self.context.costs = Path(run.folder) / "answers", runner.costs
 
     def _begin(self) -> tuple[dict[str, dict[str, str]], list[str]]:
         """What every worker needs: how it asks the probes, by torch release, and the cells that are judged already."""
@@ -130,6 +133,8 @@ class GatePlugin:
     def pytest_generate_tests(self, metafunc: pytest.Metafunc) -> None:
         if {"check", "instance"} <= set(metafunc.fixturenames):
             pairs = [(check, at) for check in all_checks().values() for at in instances_of(check, self.context)]
+            # What is timed waits for the device: all else first.
+            pairs.sort(key=lambda pair: pair[0].name == "latency")
             metafunc.parametrize(("check", "instance"), [_parameter(*pair) for pair in pairs])
 
     @pytest.hookimpl(tryfirst=True)

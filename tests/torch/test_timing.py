@@ -25,6 +25,8 @@ def context(run: Run, runner: Runner) -> CheckContext:
 
 @pytest.fixture(params=["default", "reduce-overhead"])
 def timed(context, torch, request, tmp_path):
+    lock = tmp_path / "device.lock"
+    lock.touch()
     answer = context.ask_building(
         torch,
         "time",
@@ -34,6 +36,7 @@ def timed(context, torch, request, tmp_path):
         size="small",
         built=str(tmp_path / "triton"),
         tuned=str(tmp_path / "tuned"),
+        queue=str(lock),
         rounds=4,
         for_seconds=0.4,
         seed=0,
@@ -54,6 +57,7 @@ def test_only_the_patched_side_is_busy_for_longer(timed):
     assert set(timed["first_call"]) == SIDES
     assert "load average" in timed["environment"]["device before"]
     assert "blocks" in timed["warm_up"]
+    assert timed["held"] > 0
 
 
 def test_what_takes_many_times_as_long_is_over_on_the_cpu(context, torch):

@@ -22,7 +22,8 @@ from patchgate.probe.compile.facts import code_facts, graph_facts
 from patchgate.probe.compile.kernels import Kernel, read_wrapper
 from patchgate.probe.compile.resources import machine_code, resource_facts
 from patchgate.probe.patch.apply import apply_patch
-from patchgate.probe.patch.line_coverage import LinesRun, tracing
+from patchgate.probe.patch.line_coverage import tracing
+from patchgate.probe.patch.line_events import LinesRun
 from patchgate.probe.patch.stubs import uses
 from patchgate.probe.protocol import (
     Compile,
@@ -167,9 +168,10 @@ def observe_shapes(request: Observe, stage: Stage) -> ShapeFacts:
     apply_patch(request, stage)
     stage("shapes")
     dtype, ran = getattr(torch, request["dtype"]), LinesRun()
-    with tracing(request.get("patch"), ran):
+    covered = request.get("patch") if request.get("cover") else None
+    with tracing(covered, ran):
         facts = shapes.shape_facts(load_build(request), dtype=dtype, profile=request["profile"])
-    return {"facts": facts, "environment": environment(), **ran.coverage(request.get("patch"))}
+    return {"facts": facts, "environment": environment(), **ran.coverage(covered)}
 
 
 def build_kernels(request: Compile, stage: Stage) -> Kernels:

@@ -1,35 +1,20 @@
 """Records which lines of a patch ran while a workload was compiled, and finds the lines of its functions.
 
-What Python calls is known by trace events. What Dynamo inlines is read, not called: its reader is watched.
+What Python calls is known by its events. What Dynamo inlines is read, not called: its reader is watched.
 """
 
 from __future__ import annotations
 
 import contextlib
-import sys
 import types
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterator
 from typing import Any
 from unittest import mock
 
 from torch._dynamo.symbolic_convert import InstructionTranslatorBase
 
-from patchgate.probe.patch.branch_coverage import Jump, taken
+from patchgate.probe.patch.line_events import LinesRun, line_events
 from patchgate.probe.patch.snapshot import Changes, with_wrapped
-from patchgate.probe.protocol import Coverage
-
-
-@dataclass
-class LinesRun:
-    """Lines of the patch that ran, and the jumps from one to the next within a frame."""
-
-    lines: set[int] = field(default_factory=set)
-    jumps: set[Jump] = field(default_factory=set)
-
-    def coverage(self, path: str | None) -> Coverage:
-        """The part of an answer; `path` is the patch's."""
-        return {"ran": sorted(self.lines), "took": taken(path, self.jumps) if path else []}
 
 
 @contextlib.contextmanager
@@ -41,9 +26,6 @@ def tracing(path: str | None, ran: LinesRun) -> Iterator[None]:
     starts_line = InstructionTranslatorBase.starts_line
     last: dict[int, int] = {}  # of each translator
 
-    def trace_call(frame: types.FrameType, event: str, argument: Any) -> Any:
-        return _frame_tracer(ran) if frame.f_code.co_filename == path else None
-
     def recorded_line(self: Any, line: int) -> None:
         starts_line(self, line)
         if self.f_code.co_filename == path:
@@ -51,31 +33,8 @@ def tracing(path: str | None, ran: LinesRun) -> Iterator[None]:
             ran.jumps.add((last.get(id(self), 0), line))
             last[id(self)] = line
 
-    before = sys.gettrace()
-    with mock.patch.object(InstructionTranslatorBase, "starts_line", recorded_line):
-        sys.settrace(trace_call)
-        try:
-            yield
-        finally:
-            sys.settrace(before)
-
-
-def _frame_tracer(ran: LinesRun) -> Callable[..., Any]:
-    """The trace function of one frame."""
-    last: int | None = None
-
-    def trace(frame: types.FrameType, event: str, argument: Any) -> Any:
-        nonlocal last
-        if event == "exception":
-            last = None  # where it goes from here is no outcome of a condition
-            return trace
-        ran.lines.add(frame.f_lineno)
-        if last is not None and event in ("line", "return"):
-            ran.jumps.add((last, frame.f_lineno if event == "line" else 0))
-        last = frame.f_lineno if event == "line" else last
-        return trace
-
-    return trace
+    with mock.patch.object(InstructionTranslatorBase, "starts_line", recorded_line), line_events(path, ran):
+        yield
 
 
 def _own_lines(code: types.CodeType) -> set[int]:

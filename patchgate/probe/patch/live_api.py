@@ -19,7 +19,8 @@ import torch
 from torch.utils._config_module import ConfigModule
 
 from patchgate.probe.patch.branch_coverage import lines_that_can_run
-from patchgate.probe.patch.line_coverage import LinesRun, tracing
+from patchgate.probe.patch.line_coverage import tracing
+from patchgate.probe.patch.line_events import LinesRun
 from patchgate.probe.patch.load import run_patch
 from patchgate.probe.patch.snapshot import changes, resolve, take_snapshot
 from patchgate.probe.patch.torch_imports import torch_imports_added_to

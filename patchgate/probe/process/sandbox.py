@@ -240,7 +240,7 @@ def _read_by(request: Request) -> list[str]:
     patches = [(request.get("patch"), request.get("paths") or ()), (request.get("workload_path"), ())]
     patches += [(other["patch"], other.get("paths") or ()) for other in request.get("after") or ()]
     places = [place for path, paths in patches if path for place in (*paths, _place(path, paths))]
-    sides = [path for name in ("unpatched", "patched", "libraries") if (path := request.get(name))]
+    sides = [path for name in ("unpatched", "patched", "libraries", "queue") if (path := request.get(name))]
     return [*places, *_run_by(request.get("patch")), *sides, *request.get("import_path", ())]
 
 

@@ -5,6 +5,7 @@ A function runs in a process of its own, so it may change torch at will.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Mapping
 from typing import Any, cast
 
@@ -26,11 +27,15 @@ from patchgate.probe.numerics import (
 )
 from patchgate.probe.patch import branch_coverage, line_coverage
 from patchgate.probe.patch.apply import applies, apply, apply_patch, prove_inert, undone
+from patchgate.probe.patch.line_events import LinesRun
 from patchgate.probe.patch.live_api import inspect_surface
 from patchgate.probe.patch.new_interpreter import run_in_new_interpreter
 from patchgate.probe.protocol import Request, Stage
 from patchgate.probe.simulate.device import device_context, device_name
 from patchgate.probe.timing import compile_cost, paired, warmup
+from patchgate.probe.timing.device_queue import DeviceQueue
+from patchgate.probe.timing.generated_code import GeneratedCode
+from patchgate.probe.timing.modes import tunes_kernels
 
 
 def handler_of(do: str) -> Callable[[Request, Stage], dict[str, Any]]:
@@ -49,7 +54,7 @@ def _compile_cached(request: protocol.CompileCached, stage: Stage) -> protocol.C
     """What the compiler's caches answer, and the code that they give."""
     apply_patch(request, stage)
     stage("compile")
-    patch, ran = request.get("patch"), line_coverage.LinesRun()
+    patch, ran = request.get("patch") if request.get("cover") else None, LinesRun()
     with line_coverage.tracing(patch, ran):
         answer = caches.compile_cached(load_build(request), **_compiled_as(request), tag=request["tag"])
     return cast(protocol.Cached, {**answer, **ran.coverage(patch)})
@@ -85,22 +90,25 @@ def _measure_costs(request: protocol.MeasureCosts, stage: Stage) -> protocol.Cos
 def _time(request: protocol.Time, stage: Stage) -> protocol.Times:
     """Paired times of a workload, unpatched against patched; both sides are unpatched without a patch."""
     stage("compile")
-    profile = request["profile"]
-    device = profile["backend"]
+    profile, mode = request["profile"], request.get("mode", "default")
+    device, queue = profile["backend"], DeviceQueue(request["queue"])
     before = warmup.device_state(device)
-    with device_context(profile | {"threads": 1}):
-        pair = paired.Pair(
-            load_build(request),
-            dtype=getattr(torch, request["dtype"]),
-            size=request["size"],
-            device=device,
-            change=lambda: apply_patch(request, stage),
-            built=request["built"],
-            mode=request.get("mode", "default"),
-            tuned=request["tuned"],
-        )
+    with device_context(profile | {"threads": 1}), queue.alone_in(GeneratedCode, "__call__"):
+        # Tuning times every candidate on the device.
+        with queue.alone() if tunes_kernels(mode) else contextlib.nullcontext():
+            pair = paired.Pair(
+                load_build(request),
+                dtype=getattr(torch, request["dtype"]),
+                size=request["size"],
+                device=device,
+                change=lambda: apply_patch(request, stage),
+                built=request["built"],
+                mode=mode,
+                tuned=request["tuned"],
+            )
         stage("time")
-        rounds = pair.rounds(rounds=request["rounds"], seconds=request["for_seconds"], seed=request["seed"])
+        with queue.alone():
+            rounds = pair.rounds(rounds=request["rounds"], seconds=request["for_seconds"], seed=request["seed"])
     state = {"device": device_name(profile), "device before": before, "device after": warmup.device_state(device)}
     return {
         "rounds": rounds,
@@ -109,6 +117,7 @@ def _time(request: protocol.Time, stage: Stage) -> protocol.Times:
         "elapsed": pair.elapsed,
         "warm_up": pair.warm_up,
         "tuned": pair.tuned,
+        "held": queue.held,
         "environment": environment() | state,
     }
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ctypes
 import faulthandler
+import fcntl
 import json
 import os
 import shutil
@@ -74,14 +75,25 @@ def answer(request: Request, folder: str, ends: Ends, sandbox: Sandbox) -> NoRet
 def copy_missing_libraries(source: Path, target: Path) -> None:
     """Copy each library below `source` to the same place below `target`, where there is none.
 
+    But for those that another process is linking just now: Inductor holds a lock of the same name meanwhile.
     Here and not in the host: a patch may have left links in `target`, and here they lead nowhere.
     """
+    locks = {path.stem: path for path in source.rglob("*.lock")}
     for library in source.rglob("*.so"):
-        place = target / library.relative_to(source)
-        if not place.exists():
+        place, lock = target / library.relative_to(source), locks.get(library.name.partition(".")[0])
+        if not place.exists() and not (lock and _is_locked(lock)):
             place.parent.mkdir(parents=True, exist_ok=True)
             with tempfile.TemporaryDirectory(dir=place.parent) as made:
                 os.replace(shutil.copyfile(library, Path(made, place.name)), place)
+
+
+def _is_locked(path: Path) -> bool:
+    with open(path, "rb") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+    return False
 
 
 def _detach(ends: Ends) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import gc
+import importlib
 import inspect
 import json
 import os
@@ -16,6 +17,7 @@ import signal
 import socket
 import sys
 import tempfile
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, NoReturn
@@ -71,7 +73,9 @@ def warm_up() -> None:
     with contextlib.suppress(ImportError):
         import triton.compiler
         import triton.language  # noqa: F401
-
+    with contextlib.suppress(ImportError):  # it needs setuptools
+        import torch.utils.cpp_extension
+    importlib.import_module("sympy.physics.units")  # what a compile imports late
     from patchgate.probe.compile import sentinel
     from patchgate.probe.compile.capture import capture
     from patchgate.probe.compile.observe import environment
@@ -145,6 +149,7 @@ class Server:
     def serve(self) -> None:
         """Serve until the host closes its end of the control channel."""
         warm_up()
+        self._warm_up = time.process_time()
         self._selector.register(self._control, selectors.EVENT_READ, self._start)
         try:
             while True:
@@ -268,7 +273,7 @@ class Server:
         self._read(child)
         self._end_reading(child)  # a process that it left may hold the other end
         _kill(child.pid)  # whatever the patch has started in the child's group
-        _, status = os.waitpid(child.pid, 0)
+        _, status, used = os.wait4(child.pid, 0)
         self._kill_orphans()
         is_its_word = bool(child.reply)
         try:
@@ -283,7 +288,8 @@ class Server:
             remove_folder(child.folder)
         if is_its_word and reply.get("failure", {}).get("cause") == "machine" and not self._is_unfit(child.sandbox):
             reply["failure"]["cause"] = "raised"
-        _send(child.connection, reply)
+        cpu = {"child": used.ru_utime + used.ru_stime, "warm_up": self._warm_up}
+        _send(child.connection, {**reply, "cpu": cpu})
 
     def _is_unfit(self, sandbox: Sandbox) -> bool:
         """Whether the machine has failed, as a child says: the disk is full, or there is no sandbox any more.

@@ -147,6 +147,17 @@ def test_a_workload_that_comes_with_a_patch_shares_no_folder_with_the_unpatched_
     assert [question.libraries for question in asked[1:]] == [caches[0]] * 2
 
 
+def test_workers_of_a_run_share_the_import_of_the_patch(made: Make) -> None:
+    (first, asked), (second, others) = made(), made()
+    for context in (first, second):
+        context.answers = Path(context.run.folder) / "answers"
+        assert context.apply("2.11.0", version="2.12.0") == COUNTS
+        assert context.apply("2.11.0", version="2.12.0") == COUNTS
+    assert (len(asked), len(others)) == (1, 0)
+    second.apply("2.11.0", version="2.11.0")
+    assert [one.do for one in others] == ["apply"]
+
+
 NOTHING: dict[str, Any] = {"changed": [], "defined": [], "effects": [], "doubt": ""}
 
 

@@ -10,7 +10,9 @@ import pytest
 from patchgate.model.records import Case, Cause, Claims, Patch, Unmeasured, Workload
 from patchgate.probe.process.request_schema import refusal
 from patchgate.probe.protocol import Question
+from patchgate.runner.cache import Cache
 from patchgate.runner.client import Runner
+from patchgate.runner.costs import COSTS, load_costs
 from patchgate.runner.results import ResultStore
 from patchgate.runner.run import Limits
 
@@ -71,6 +73,29 @@ def test_a_child_and_not_the_server_is_given_the_projects_folders(server, runner
     replace(runner, import_path=("/project/src",)).ask("2.11.0", "observe")
     assert [question.get("import_path") for question in asked] == [None, ["/project/src"]]
     assert "import_path" in Question.__annotations__
+
+
+def test_a_request_is_noted_with_what_its_child_computed(folder, runner, server):
+    server({"changed": [], "cpu": {"child": 1.5, "warm_up": 4.0}})
+    assert replace(runner, costs=folder / COSTS).ask("2.11.0", "apply", version="2.12.0") == {"changed": []}
+    (note,) = load_costs(folder)
+    assert (note["do"], note["version"], note["child"], note["warm_up"]) == ("apply", "2.12.0", 1.5, 4.0)
+    assert load_costs(folder / "elsewhere") == []
+
+
+@pytest.mark.parametrize(("text", "covered"), [("import torch\n", [True, False]), ("import mine\n", [True, True])])
+def test_lines_of_the_same_patch_are_traced_once(folder, runner, server, text, covered):
+    """What other modules decide is not covered by the patch's digest."""
+    asked = server(FACTS | {"ran": [3]}, FACTS | {"ran": [3] if covered[1] else []})
+    for name in ("mine.py", "stack.py"):
+        (folder / name).write_text(text if name == "mine.py" else "import torch\n")
+    patch = replace(PATCH, path=str(folder / "mine.py"))
+    for number in range(2):
+        store, cache = ResultStore(folder / str(number)), Cache(folder / "kept")
+        workload = replace(WORKLOAD, path=str(folder / "stack.py"))
+        one = replace(runner, store=store, shared_cache=cache, identities={"2.11.0": "a"})
+        assert one.observe(replace(CASE, patch="mine"), workload, patch, cover=True).ran == (3,)
+    assert [question["cover"] for question in asked] == covered
 
 
 def test_a_question_carries_the_limits(runner, server):

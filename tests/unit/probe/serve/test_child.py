@@ -1,5 +1,6 @@
 """What a child starts with: copies of what was compiled without the patch, and never through a link that one left."""
 
+import fcntl
 from pathlib import Path
 
 from patchgate.probe.serve.child import copy_missing_libraries
@@ -22,6 +23,19 @@ def test_a_library_is_copied_where_there_is_none(tmp_path: Path) -> None:
     }
     (target / "ab" / "k.so").write_text("changed")
     assert (source / "ab" / "k.so").read_text() == "new"
+
+
+def test_a_library_that_is_being_linked_is_not_copied(tmp_path: Path) -> None:
+    source, target = tmp_path / "unpatched", tmp_path / "patched"
+    for name in ("ab/half.main.so", "cd/whole.main.so", "locks/half.lock", "locks/whole.lock"):
+        (source / name).parent.mkdir(parents=True, exist_ok=True)
+        (source / name).touch()
+    with open(source / "locks" / "half.lock", "rb") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        copy_missing_libraries(source, target)
+        assert [path.name for path in target.rglob("*.so")] == ["whole.main.so"]
+    copy_missing_libraries(source, target)
+    assert len([*target.rglob("*.so")]) == 2
 
 
 def test_a_folder_that_is_not_there_has_no_libraries(tmp_path: Path) -> None:

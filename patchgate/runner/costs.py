@@ -1,0 +1,29 @@
+"""What the requests of a run cost, and what was not asked: a line of JSON each, which bench adds up."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+# In the folder of a run.
+COSTS = "costs.jsonl"
+
+
+def note_cost(path: Path | None, **note: Any) -> None:
+    """Add a line, where costs are noted at all: the torch, the question ("do"), and what is known of it.
+
+    `child` are the CPU seconds of the child that answered, `warm_up` those of the server before its first child, `held`
+    the seconds for which a device was held alone; `unasked` says why a question was not asked.
+    """
+    if path:
+        with open(path, "a", encoding="utf-8") as file:
+            file.write(json.dumps(note) + "\n")
+
+
+def load_costs(folder: Path) -> list[dict[str, Any]]:
+    """The notes of the run in a folder, in order; none where there was no run."""
+    try:
+        return [json.loads(line) for line in (folder / COSTS).read_text(encoding="utf-8").splitlines()]
+    except OSError:
+        return []

@@ -1,0 +1,98 @@
+"""Lines and outcomes of a file are the same by trace events and, from Python 3.12 on, by monitoring."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import CodeType
+from typing import Any
+
+import pytest
+
+from patchgate.probe.patch import line_events
+from patchgate.probe.patch.branch_coverage import taken
+from patchgate.probe.patch.line_events import LinesRun
+
+SOURCE = """\
+def chooses(x):
+    if x > 2:
+        y = 1
+    else:
+        y = 2
+    for i in range(x):
+        y += i
+    return y
+
+def yields(n):
+    for i in range(n):
+        yield i
+        if i > 0:
+            return
+
+def raises(x):
+    try:
+        if x:
+            raise KeyError(x)
+        return 1
+    except KeyError:
+        if x == 2:
+            raise ValueError
+        return 3
+
+def recurs(n):
+    if n == 0:
+        return 0
+    return 1 + recurs(n - 1)
+
+def never():
+    return 1
+"""
+Events = Callable[[str, LinesRun], contextlib.AbstractContextManager[None]]
+WAYS = [line_events.traced] + ([line_events._monitored] if sys.version_info >= (3, 12) else [])
+
+
+@pytest.mark.parametrize("events", WAYS)
+@pytest.mark.parametrize("is_imported_before", [True, False])
+def test_lines_and_outcomes_of_one_file(tmp_path: Path, events: Events, is_imported_before: bool) -> None:
+    path, ran = tmp_path / "patch.py", LinesRun()
+    path.write_text(SOURCE)
+    code = compile(SOURCE, str(path), "exec")
+    names = imported(code) if is_imported_before else {}
+    with events(str(path), ran):
+        names = names or imported(code)
+        work(names)
+    names["never"]()
+    defined = {1, 10, 16, 26, 31}
+    body = {2, 3, 5, 6, 7, 8, 11, 12, 13, 14, 17, 18, 19, 20, 21, 22, 23, 24, 27, 28, 29}
+    assert ran.lines == (body if is_imported_before else body | defined)
+    assert set(taken(str(path), ran.jumps)) == {
+        (2, "true"), (2, "false"), (6, "entered"), (6, "left"),
+        (11, "entered"), (11, "left"), (13, "true"), (13, "false"),
+        (18, "true"), (18, "false"), (22, "true"), (22, "false"), (27, "true"), (27, "false"),
+    }  # fmt: skip
+
+
+def imported(code: CodeType) -> dict[str, Any]:
+    names: dict[str, Any] = {}
+    exec(code, names)
+    return names
+
+
+def work(names: dict[str, Any]) -> None:
+    for x in (0, 3):
+        names["chooses"](x)
+    assert [*names["yields"](5), *names["yields"](1)] == [0, 1, 0]
+    for x in (0, 1):
+        names["raises"](x)
+    with pytest.raises(ValueError, match=r"^$"):
+        names["raises"](2)
+    assert names["recurs"](3) == 3
+
+
+def test_the_tracer_of_before_is_back(tmp_path: Path) -> None:
+    before = sys.gettrace()
+    with contextlib.suppress(KeyError), line_events.line_events(str(tmp_path), LinesRun()):
+        raise KeyError
+    assert sys.gettrace() is before
