@@ -48,7 +48,7 @@ def answer(request: Request, folder: str, ends: Ends, sandbox: Sandbox) -> NoRet
         enter(sandbox.namespaces, ends.ended)
         os.close(ends.ended)
         _write_tracebacks(ends.trace)
-        confine_child(request, folder, sandbox)
+        headers = confine_child(request, folder, sandbox)
     except Exception as error:  # nothing of the patch has run
         failure = exception_failure(error, None)
         failure |= {"cause": "machine", "signature": f"no sandbox: {failure['signature']}"}
@@ -61,8 +61,8 @@ def answer(request: Request, folder: str, ends: Ends, sandbox: Sandbox) -> NoRet
 
         if "libraries" in request:
             copy_missing_libraries(Path(request["libraries"]), Path(os.environ["TORCHINDUCTOR_CACHE_DIR"]))
-        if not is_trusted(request):
-            codecache._HEADER_LOCK_DIR = f"{folder}/locks"
+        codecache._HEADER_DIR = headers
+        codecache._HEADER_LOCK_DIR = f"{headers if is_trusted(request) else folder}/locks"
         # Last, so that no module of the project stands in for one of Python's; and not in the unconfined server.
         sys.path += request.get("import_path", [])
         stage("start")
