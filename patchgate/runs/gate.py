@@ -60,12 +60,15 @@ def plan(run: Run, workers: int) -> list[str]:
     settings = folder / "pytest.ini"
     settings.write_text(_INI, encoding="utf-8")
     command = [sys.executable, "-m", "pytest", str(SUITE), "-c", str(settings), "--rootdir", str(SUITE)]
+    # Every worker would load the plugins that happen to be installed, and compile our own modules for their asserts.
+    command += ["--assert=plain", "-p", "xdist.plugin", "-p", "patchgate.runs.plugin"]
     command += ["--patchgate-run", str(path), "-n", str(workers), "--dist", "loadgroup"]
     return command
 
 
 def _carry_out(command: list[str], output: int, progress: Callable[[CellEvent], None] | None) -> int:
     environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
+    environment["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
     if not progress:
         return supervisor().run(command, environment, output)
     source, events = os.pipe()
