@@ -63,6 +63,8 @@ def plan(run: Run, workers: int) -> list[str]:
     # Every worker would load the plugins that happen to be installed, and compile our own modules for their asserts.
     command += ["--assert=plain", "-p", "xdist.plugin", "-p", "patchgate.runs.plugin"]
     command += ["--patchgate-run", str(path), "-n", str(workers), "--dist", "loadgroup"]
+    # Where one is killed, pytest-xdist would give its cells to another, and wait for ever for what it loses count of.
+    command += ["--max-worker-restart", "0"]
     return command
 
 

@@ -177,7 +177,8 @@ class GatePlugin:
     def _unjudged(self, report: pytest.TestReport) -> Verdict:
         """Why an instance ended without a judgement: its worker was killed, or a defect of ours."""
         if str(report.when) == "???":  # as pytest-xdist reports what a worker was at that is gone
-            return stopped_verdicts(self.context, {_cell(report.nodeid)}, "the process that judged it was killed")[0]
+            stopped = stopped_verdicts(self.context, {_cell(report.nodeid)}, "the process that judged it was killed")
+            return next(iter(stopped), _broken(report))
         return _broken(report)
 
     def pytest_report_teststatus(self, report: pytest.TestReport | pytest.CollectReport) -> tuple[str, str, str] | None:

@@ -154,6 +154,29 @@ def test_a_run_that_ended_is_judged_anew(run, pytest_ends):
     assert Journal(run).begin("key") == []
 
 
+_KILLED = """
+import os, pathlib, pytest
+
+@pytest.mark.parametrize("n", [
+    pytest.param(n, marks=pytest.mark.xdist_group(group)) for n, group in enumerate("abbc")
+])
+def test_cell(n):
+    if n == 1:
+        os.kill(os.getpid(), 9)
+"""
+
+
+def test_a_killed_worker_ends_the_run_and_no_cell_is_waited_for(run, monkeypatch, tmp_path):
+    suite = tmp_path / "suite"
+    suite.mkdir()
+    (suite / "test_suite.py").write_text(_KILLED)
+    monkeypatch.setattr(gate, "SUITE", suite)
+    events: list[CellEvent] = []
+    verdicts = judge_patch(run, workers=2, progress=events.append)
+    assert {verdict.code for verdict in verdicts} >= {"PG901", "PG904"}  # no check of ours has such cells
+    assert "1" in {event.ended for event in events}
+
+
 def test_results_of_an_earlier_run_are_never_taken_for_those_of_this_one(run, pytest_ends, tmp_path):
     save_verdicts(tmp_path / "out", [GREEN])
     pytest_ends(0, None)
