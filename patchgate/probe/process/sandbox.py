@@ -245,12 +245,18 @@ def _headers_of(request: Request, folder: str, sandbox: Sandbox) -> str:
 
 def is_trusted(request: Request) -> bool:
     """Whether only code of ours runs; it makes the precompiled headers that all children use."""
-    return not (request.get("patch") or request.get("foreign"))
+    return not (request.get("patch") or request.get("foreign") or _plugin(request))
+
+
+def _plugin(request: Request) -> str | None:
+    """The file of the project that makes the request's device known to torch."""
+    return request["profile"].get("plugin") if "profile" in request else None
 
 
 def _read_by(request: Request) -> list[str]:
-    """The folder or package of the patch, of the workload and of other patches; the project; both sides' outputs."""
+    """The folder or package of patches, the workload and a device; the project; both sides' outputs."""
     patches = [(request.get("patch"), request.get("paths") or ()), (request.get("workload_path"), ())]
+    patches.append((_plugin(request), ()))
     patches += [(other["patch"], other.get("paths") or ()) for other in request.get("after") or ()]
     places = [place for path, paths in patches if path for place in (*paths, _place(path, paths))]
     sides = [path for name in ("unpatched", "patched", "libraries", "queue") if (path := request.get(name))]
