@@ -92,7 +92,7 @@ def test_how_a_rank_ends_is_told(torch, context_of, does, tmp_path):
     failure = failure_of(answer)
     assert failure.cause is cause, failure
     assert failure.signature.startswith(signature)
-    assert failure.where == (f"{path}:{line}" if line else None), failure.detail
+    assert failure.where == (f"{path}:{line}" if line else str(path)), failure.detail
     # It is killed before the answer; the kernel may take a moment to bury it.
     assert any(not running(mark) or time.sleep(0.1) for _ in range(100))
 
