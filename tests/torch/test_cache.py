@@ -25,7 +25,6 @@ def ask(torch, runner, tmp_path):
             dynamic=CHAIN.dynamic,
             profile=load_profile("cpu"),
             patch=patch,
-            import_path=[str(ROOT / "fixtures" / "patches")],  # what WRITTEN reads
             env={"TORCHINDUCTOR_CACHE_DIR": str(tmp_path / "cache")},
             **request,
         )
