@@ -18,7 +18,7 @@ from patchgate.lint import rules
 from patchgate.model.records import Case, Code, Command, Kind
 
 METRICS = (Kind.OVER, Kind.UNDER, Kind.AMBIGUOUS)
-KINDS = [kind for kind in Kind if kind not in (Kind.NOTE, Kind.ESTIMATE, Kind.ASSUMED, *METRICS)]
+KINDS = [kind for kind in Kind if kind not in (Kind.NOTE, Kind.ESTIMATE, Kind.ASSUMED, Kind.STOPPED, *METRICS)]
 CASE = Case(torch="2.11.0", device="cpu", workload="stack", patch="mine")
 # Family -> the digits with which its codes begin.
 DIGITS = {

@@ -39,7 +39,7 @@ not judged: PG508 parity could not be measured: stack.cpu on torch 2.9.0: no g++
         expected: ==2.9.0
      do tighten
 
-2. The patch changes the graph or the generated code, and nobody has accepted that.
+2. The patch changes the graph or the generated code, and the change is not accepted.
   PG301 kernels stack.h200 loads on torch 2.12.1: [2 6]
         expected: [2 4]
   where code/stack.py
