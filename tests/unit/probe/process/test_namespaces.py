@@ -50,7 +50,7 @@ print(json.dumps({
     "link": tried(open, f"{readable}/link"),
     "written": tried(open, f"{readable}/file", "w"),
     "beside": tried(os.listdir, os.path.dirname(readable) + "/other"),
-    "home": tried(os.listdir, "/root/.ssh"),
+    "home": tried(os.listdir, os.path.expanduser("~/.ssh")),
     "passwords": tried(open, "/etc/shadow"),
     "kernel": tried(open, "/proc/sys/vm/overcommit_memory", "w"),
     "device": tried(open, "/dev/kmsg", "w"),
@@ -85,12 +85,13 @@ def inside(tmp_path: Path) -> Callable[..., tuple[dict[str, Any], int, str]]:
             if folder == Path(tempfile.gettempdir()):
                 break
             folder.chmod(folder.stat().st_mode | 0o755)
-        for name in ("own", "readable/.git", "other", "root"):
+        for name in ("own", "readable/.git", "other", "root", "home/.ssh"):
             (tmp_path / name).mkdir(parents=True)
         for name in ("", "own", "root"):
             (tmp_path / name).chmod(0o777)
         (tmp_path / "readable" / ".git" / "config").write_text("token")
         (tmp_path / "other" / "secret").write_text("token")
+        (tmp_path / "home" / ".ssh" / "key").write_text("token")
         (tmp_path / "readable" / "link").symlink_to(tmp_path / "other" / "secret")
         # Root's own interpreter may lie in its home, where nobody else can read.
         python = "/usr/bin/python3" if "root" in missing else sys.executable
@@ -101,7 +102,7 @@ def inside(tmp_path: Path) -> Callable[..., tuple[dict[str, Any], int, str]]:
                 [*command, *arguments, str(ended.fileno())],
                 capture_output=True,
                 pass_fds=[ended.fileno()],
-                env=os.environ | {"PYTHONPATH": str(ROOT)},
+                env=os.environ | {"PYTHONPATH": str(ROOT), "HOME": str(tmp_path / "home")},
             )
             status = os.pread(ended.fileno(), 16, 0).decode()
         if not done.stdout and missing:
