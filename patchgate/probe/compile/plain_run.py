@@ -19,7 +19,7 @@ from patchgate.probe.compile.caches import digest_of_code
 from patchgate.probe.compile.observe import environment
 from patchgate.probe.patch.load import place_of
 from patchgate.probe.protocol import RanPlainly, Run, Stage
-from patchgate.probe.simulate.device import isa_bits
+from patchgate.probe.simulate.device import vector_isa
 
 # What a script of a user's has of the environment; the rest names folders of ours.
 _PASSED_ON = (
@@ -89,7 +89,7 @@ def _settings(request: Run) -> dict[str, Any]:
         "dtype": request["dtype"],
         "dynamic": request["dynamic"],
         "seed": request["seeds"][0],
-        "bits": isa_bits(request["profile"]),
+        "isa": type(vector_isa(request["profile"])).__name__,
     }
 
 

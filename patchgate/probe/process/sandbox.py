@@ -211,7 +211,8 @@ def limit_resources(limits: Limits) -> None:
 def confine_child(request: Request, folder: str, sandbox: Sandbox) -> str:
     """Leave a child its folder and the caches that its request names, and of the rest what torch and the patch read.
 
-    Before torch starts a thread: Landlock confines the one that calls it. Returns the folder of precompiled headers.
+    Before torch starts a thread: Landlock confines the one that calls it. Returns the folder of precompiled headers,
+    where only what is trusted writes.
     """
     readable = _read_by(request)
     os.environ["TMPDIR"] = tempfile.tempdir = f"{folder}/tmp"
@@ -222,7 +223,7 @@ def confine_child(request: Request, folder: str, sandbox: Sandbox) -> str:
     os.environ.update({name: f"{folder}/{name.lower()}" for name in CACHES if name not in named})
     writable = [folder, *(os.environ[name] for name in CACHES)]
     writable += [request[name] for name in ("built", "tuned") if request.get(name)]
-    headers = _headers_of(request, folder, sandbox)
+    headers = _headers_of(request, sandbox)
     writable += [headers] if is_trusted(request) else []
     base = f"{os.path.dirname(folder)}/root"  # one for all children: what each mounts there no other sees
     for path in (base, os.environ["TMPDIR"], os.environ["HOME"], headers, *writable):
@@ -232,19 +233,14 @@ def confine_child(request: Request, folder: str, sandbox: Sandbox) -> str:
     return headers
 
 
-def _headers_of(request: Request, folder: str, sandbox: Sandbox) -> str:
-    """The folder of a child's precompiled C++ headers: beside the compiled C++ where the request names that.
-
-    Only what is trusted writes there. A child that runs a patch where none was ever made makes its own.
-    """
+def _headers_of(request: Request, sandbox: Sandbox) -> str:
+    """The folder of all children's precompiled C++ headers: beside the compiled C++ where the request names that."""
     cache = request.get("env", {}).get("TORCHINDUCTOR_CACHE_DIR")
-    headers = f"{os.path.dirname(cache)}/headers" if cache else sandbox.headers
-    is_made = bool(glob.glob(f"{headers}/**/*.gch", recursive=True))
-    return headers if is_made or is_trusted(request) or not cache else f"{folder}/headers"
+    return f"{os.path.dirname(cache)}/headers" if cache else sandbox.headers
 
 
 def is_trusted(request: Request) -> bool:
-    """Whether only code of ours runs; it makes the precompiled headers that all children use."""
+    """Whether only code of ours runs; it makes the precompiled headers that all children read."""
     return not (request.get("patch") or request.get("foreign") or _plugin(request))
 
 

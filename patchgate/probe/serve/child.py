@@ -14,6 +14,7 @@ import shutil
 import signal
 import sys
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple, NoReturn
 
@@ -61,8 +62,9 @@ def answer(request: Request, folder: str, ends: Ends, sandbox: Sandbox) -> NoRet
 
         if "libraries" in request:
             copy_missing_libraries(Path(request["libraries"]), Path(os.environ["TORCHINDUCTOR_CACHE_DIR"]))
-        codecache._HEADER_DIR = headers
-        codecache._HEADER_LOCK_DIR = f"{headers if is_trusted(request) else folder}/locks"
+        if not is_trusted(request):
+            headers = link_headers(Path(headers), Path(folder, "headers"))
+        codecache._HEADER_DIR, codecache._HEADER_LOCK_DIR = headers, f"{headers}/locks"
         # Last, so that no module of the project stands in for one of Python's; and not in the unconfined server.
         sys.path += request.get("import_path", [])
         stage("start")
@@ -75,16 +77,33 @@ def answer(request: Request, folder: str, ends: Ends, sandbox: Sandbox) -> NoRet
 def copy_missing_libraries(source: Path, target: Path) -> None:
     """Copy each library below `source` to the same place below `target`, where there is none.
 
-    But for those that another process is linking just now: Inductor holds a lock of the same name meanwhile.
     Here and not in the host: a patch may have left links in `target`, and here they lead nowhere.
     """
-    locks = {path.stem: path for path in source.rglob("*.lock")}
-    for library in source.rglob("*.so"):
-        place, lock = target / library.relative_to(source), locks.get(library.name.partition(".")[0])
-        if not place.exists() and not (lock and _is_locked(lock)):
+    for library in _finished(source, "*.so"):
+        place = target / library.relative_to(source)
+        if not place.exists():
             place.parent.mkdir(parents=True, exist_ok=True)
             with tempfile.TemporaryDirectory(dir=place.parent) as made:
                 os.replace(shutil.copyfile(library, Path(made, place.name)), place)
+
+
+def link_headers(shared: Path, own: Path) -> str:
+    """The folder `own` with links to the precompiled headers of `shared`: what is missing there a child makes here."""
+    for compiled in _finished(shared, "*.gch"):
+        for header in (compiled.with_suffix(""), compiled):
+            place = own / header.relative_to(shared)
+            place.parent.mkdir(parents=True, exist_ok=True)
+            place.symlink_to(header)
+    return str(own)
+
+
+def _finished(source: Path, pattern: str) -> Iterator[Path]:
+    """Files below `source`, but for those that a process is making now: Inductor holds a lock of the same name."""
+    locks = {path.stem: path for path in source.rglob("*.lock")}
+    for path in source.rglob(pattern):
+        lock = locks.get(path.name.partition(".")[0])
+        if not (lock and _is_locked(lock)):
+            yield path
 
 
 def _is_locked(path: Path) -> bool:

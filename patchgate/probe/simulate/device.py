@@ -46,12 +46,8 @@ def device_context(profile: Profile) -> contextlib.AbstractContextManager[None]:
     return contexts[profile["kind"]](profile)
 
 
-def isa_bits(profile: Profile) -> int:
-    """The width of the vectors that C++ is generated for."""
-    return int(_isa(profile).bit_width())
-
-
-def _isa(profile: Profile) -> Any:
+def vector_isa(profile: Profile) -> Any:
+    """The vectors that C++ is generated for, as Inductor describes them."""
     from torch._inductor import cpu_vec_isa
 
     return {"avx2": cpu_vec_isa.VecAVX2, "avx512": cpu_vec_isa.VecAVX512}[profile["isa"]]()
@@ -62,7 +58,7 @@ def _codegen_for_isa(profile: Profile) -> Iterator[None]:
     """C++ is generated for the profile's vector ISA and threads, whatever this machine has."""
     from torch._inductor import cpu_vec_isa
 
-    isa = _isa(profile)
+    isa = vector_isa(profile)
     with (
         mock.patch.object(cpu_vec_isa, "valid_vec_isa_list", lambda: [isa]),
         mock.patch.object(cpu_vec_isa.VecISA, "__bool__", lambda self: True),

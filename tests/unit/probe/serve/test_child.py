@@ -3,7 +3,7 @@
 import fcntl
 from pathlib import Path
 
-from patchgate.probe.serve.child import copy_missing_libraries
+from patchgate.probe.serve.child import copy_missing_libraries, link_headers
 
 
 def test_a_library_is_copied_where_there_is_none(tmp_path: Path) -> None:
@@ -41,3 +41,17 @@ def test_a_library_that_is_being_linked_is_not_copied(tmp_path: Path) -> None:
 def test_a_folder_that_is_not_there_has_no_libraries(tmp_path: Path) -> None:
     copy_missing_libraries(tmp_path / "none", tmp_path)
     assert not list(tmp_path.iterdir())
+
+
+def test_a_patch_reads_the_headers_that_are_made_and_makes_its_own_beside_links_to_them(tmp_path: Path) -> None:
+    shared, own = tmp_path / "shared", tmp_path / "child" / "headers"
+    for name in ("half.h", "half.h.gch", "whole.h", "whole.h.gch", "locks/half.lock", "locks/whole.lock"):
+        (shared / name).parent.mkdir(parents=True, exist_ok=True)
+        (shared / name).write_text("shared")
+    with open(shared / "locks" / "half.lock", "rb") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        assert link_headers(shared, own) == str(own)
+    assert sorted(path.name for path in own.iterdir()) == ["whole.h", "whole.h.gch"]
+    assert (own / "whole.h.gch").read_text() == "shared"
+    (own / "half.h").write_text("its own")
+    assert (shared / "half.h").read_text() == "shared"
