@@ -6,7 +6,7 @@ from patchgate.inputs.devices import load_profile
 from patchgate.inputs.workloads import load_workloads
 from patchgate.model.paths import ROOT
 
-WRITTEN = str(ROOT / "fixtures" / "verdicts" / "PG701-vllm-42686-ungated.py")
+STORING = str(ROOT / "fixtures" / "verdicts" / "PG701-stores-what-is-reused.py")
 NO_FMA = str(ROOT / "fixtures" / "verdicts" / "PG707-no-fused-multiply-add.py")
 CHAIN = load_workloads()["residual_chain"]
 
@@ -34,22 +34,22 @@ def ask(torch, runner, tmp_path):
 
 def test_a_process_started_afresh_is_given_what_a_fork_is_given(ask):
     assert ask("cached", None, tag="")["answers"]["miss"] == 1
-    answers = [ask("cached", WRITTEN, tag="", **fresh) for fresh in ({}, {"fresh": True})]
+    answers = [ask("cached", STORING, tag="", **fresh) for fresh in ({}, {"fresh": True})]
     assert answers[0] == answers[1]
     assert (answers[0]["answers"]["hit"], answers[0]["answers"]["autograd_hit"]) == (1, 1)
 
 
 def test_code_of_a_patch_is_its_own_beside_a_warm_cache(ask):
-    cold = [ask("observe", patch)["code"] for patch in (None, WRITTEN)]
+    cold = [ask("observe", patch)["code"] for patch in (None, STORING)]
     assert cold[0] != cold[1]
     ask("cached", None, tag="")
-    assert ask("cached", WRITTEN, tag="")["answers"]["hit"] == 1
-    assert [ask("observe", patch)["code"] for patch in (None, WRITTEN)] == cold
+    assert ask("cached", STORING, tag="")["answers"]["hit"] == 1
+    assert [ask("observe", patch)["code"] for patch in (None, STORING)] == cold
 
 
 def test_numbers_of_a_patch_are_its_own_beside_a_warm_cache(ask, torch, runner, tmp_path):
     ask("cached", None, tag="")
-    sides = {"unpatched": None, "patched": WRITTEN}
+    sides = {"unpatched": None, "patched": STORING}
     for side, patch in sides.items():
         ask("run", patch, seeds=[0], training=False, small=False, outputs=str(tmp_path / side))
     files = {side: str(tmp_path / side) for side in sides}
