@@ -40,6 +40,21 @@ def facts_on(runner, torch, name, device="h200", **properties):
     return {fact: fact_from(value) for fact, value in answer["facts"].items()}
 
 
+@pytest.fixture
+def facts_of_source(torch, runner, tmp_path):
+    """Facts of a workload that is given as source, on a device."""
+
+    def facts(source: str, device: str = "h200") -> dict[str, Any]:
+        path = tmp_path / "workload.py"
+        path.write_text(f"import torch\n{source}")
+        answer = ask(runner, torch, "pointwise", load_profile(device), workload_path=str(path))
+        assert failure_of(answer) is None, answer
+        taken: dict[str, Any] = answer["facts"]
+        return taken
+
+    return facts
+
+
 def recorded_on(torch, name, device="h200"):
     golden = read_golden(golden_path(name, device), name, device)
     facts = expectation(golden, Case(torch=torch, device=device, workload=name)).facts
@@ -121,11 +136,9 @@ def test_what_only_a_device_can_tell_is_not_guessed(torch, runner):
     assert answer["facts"] == {"compiles": {"unmeasured": needed}}
 
 
-def test_a_module_is_converted_as_on_a_device(torch, runner, tmp_path):
+def test_a_module_is_converted_as_on_a_device(facts_of_source):
     """Weights in another dtype, moved to the device, shared by two modules: one parameter afterwards."""
-    path = tmp_path / "workload.py"
-    path.write_text(
-        "import torch\n"
+    facts = facts_of_source(
         "class Tied(torch.nn.Module):\n"
         "    def __init__(self):\n"
         "        super().__init__()\n"
@@ -141,39 +154,30 @@ def test_a_module_is_converted_as_on_a_device(torch, runner, tmp_path):
         "    assert {t.device.type for t in (*model.parameters(), *model.buffers())} == {device.type}\n"
         "    return model, (torch.zeros(4, dtype=torch.int64, device=device),)\n"
     )
-    answer = ask(runner, torch, "pointwise", load_profile("h200"), workload_path=str(path))
-    assert failure_of(answer) is None, answer
-    assert answer["facts"]["aten.op.embedding.default"] == 1
+    assert facts["aten.op.embedding.default"] == 1
 
 
-def test_a_convolution_in_bfloat16_is_laid_out_as_on_a_device(torch, runner, tmp_path):
+def test_a_convolution_in_bfloat16_is_laid_out_as_on_a_device(facts_of_source):
     """As an H200 did it (torch 2.11.0): the output stays channels last, and one kernel of two dimensions turns it."""
-    path = tmp_path / "workload.py"
-    path.write_text(
-        "import torch\n"
+    facts = facts_of_source(
         "def build(device, dtype, size):\n"
         "    layers = torch.nn.Conv2d(3, 768, 16, 16), torch.nn.Flatten(2), torch.nn.GELU()\n"
         "    model = torch.nn.Sequential(*layers).to(dtype).to(device)\n"
         "    return model, (torch.zeros(2, 3, 224, 224, dtype=dtype, device=device),)\n"
     )
-    answer = ask(runner, torch, "pointwise", load_profile("h200"), workload_path=str(path))
-    assert failure_of(answer) is None, answer
-    assert (answer["facts"]["kernels.called"], answer["facts"]["kernels.grid.Grid2D"]) == (3, 3)
+    assert (facts["kernels.called"], facts["kernels.grid.Grid2D"]) == (3, 3)
 
 
-def test_a_model_may_ask_for_the_device_while_it_is_traced(torch, runner, tmp_path):
-    path = tmp_path / "workload.py"
-    path.write_text(
-        "import torch\n"
+@pytest.mark.parametrize(("device", "op"), [("h200", "sin"), ("a100", "cos")])
+def test_a_model_may_ask_for_the_device_while_it_is_traced(facts_of_source, device, op):
+    facts = facts_of_source(
         "def build(device, dtype, size):\n"
         "    def model(x):\n"
         "        return x.sin() if torch.cuda.get_device_capability(x.device) >= (9, 0) else x.cos()\n"
-        "    return model, (torch.zeros(8, device=device),)\n"
+        "    return model, (torch.zeros(8, device=device),)\n",
+        device,
     )
-    for device, op in {"h200": "sin", "a100": "cos"}.items():
-        answer = ask(runner, torch, "pointwise", load_profile(device), workload_path=str(path))
-        assert failure_of(answer) is None, answer
-        assert answer["facts"][f"aten.op.{op}.default"] == 1
+    assert facts[f"aten.op.{op}.default"] == 1
 
 
 BAD_DECOMPOSITION = "torch._inductor.decomposition.select_decomp_table()[torch.ops.aten.erfinv.default] = None"
