@@ -30,10 +30,9 @@ from patchgate.model.records import Case, Colour, Kind, Verdict
 from patchgate.model.results import Example
 from patchgate.model.serialization import from_dict, to_dict
 from patchgate.report.view import verdict_text
-from patchgate.runner.cache import Cache
 from patchgate.runner.client import Runner
 from patchgate.runner.identity import environment_digest
-from patchgate.runner.run import Limits, Run
+from patchgate.runner.run import Run
 from patchgate.runner.server import Broker, connect_through, start_server
 from patchgate.runs.pool import Work, carry_out
 
@@ -100,22 +99,15 @@ class CorpusSession:
         )
 
     def _context(self, case: CorpusCase) -> CheckContext:
-        limits = replace(self.runner.limits, seconds=case.seconds)
-        folder = Path(self.runner.artifacts).parent
-        shared_cache = str(self.runner.shared_cache.folder) if self.runner.shared_cache else None
         path = Path(case.folder)
-        run = Run(
-            folder=str(folder),
+        run = replace(
+            self.runner.run,
             patch=case.folder,
             project=project_around(path),
-            rows=self.rows,
             others=case.others,
-            limits=limits,
-            shared_cache=shared_cache,
+            limits=replace(self.runner.run.limits, seconds=case.seconds),
         )
-        return CheckContext(
-            run, load_patch(path), workloads_with(path, run.project), replace(self.runner, limits=limits)
-        )
+        return CheckContext(run, load_patch(path), workloads_with(path, run.project), replace(self.runner, run=run))
 
     def _lint(self, case: CorpusCase, examples: dict[str, Example]) -> dict[str, Places]:
         report = lint([Path(case.folder)], self.index)
@@ -173,15 +165,12 @@ def started_servers(rows: dict[str, str]) -> Iterator[dict[str, Any]]:
 def open_session(settings: dict[str, Any]) -> CorpusSession:
     """A session on servers that run. What torch does without a patch is measured once for all cases."""
     folder = Path(settings["folder"])
-    run = Run(folder=str(folder / "gate"), patch="", rows=settings["rows"])
+    shared_cache = str(folder / "unpatched")
     runner = Runner(
+        run=Run(folder=str(folder / "gate"), patch="", rows=settings["rows"], shared_cache=shared_cache),
         connect=connect_through(settings["broker"]),
         logs=settings["logs"],
         identities=settings["identities"],
-        store=run.store,
-        artifacts=folder / "gate" / "code",
-        limits=Limits(),
-        shared_cache=Cache(folder / "unpatched"),
     )
     return CorpusSession(settings["rows"], runner, [load(version) for version in releases()])
 

@@ -145,7 +145,7 @@ def outputs_of(
 ) -> Answer:
     """Outputs of a workload, or of what the question makes of it, on a device, written to the file `path`."""
     workload = context.workload(case.workload)
-    small = seeds is SEEDS and (context.runner.nightly or "equivalence" in workload.checks)
+    small = seeds is SEEDS and (context.run.nightly or "equivalence" in workload.checks)
     # Once more for each small size, and twice where gradients are taken.
     compiles *= (3 if small else 1) * (2 if workload.training else 1)
     return context.ask_building(

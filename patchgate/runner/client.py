@@ -17,7 +17,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from patchgate.inputs.devices import load_profile
 from patchgate.model.files import write_atomically
 from patchgate.model.paths import display_path
 from patchgate.model.records import Case, Cause, Observation, Patch, Workload
@@ -28,7 +27,7 @@ from patchgate.runner.costs import note_cost
 from patchgate.runner.identity import is_foreign, observation_key, stands_alone
 from patchgate.runner.results import ResultStore
 from patchgate.runner.roofline import METRIC, roofline_time
-from patchgate.runner.run import Limits
+from patchgate.runner.run import Run
 from patchgate.runner.server import Connect
 
 WARM_UP_SECONDS = 180
@@ -66,24 +65,22 @@ def _is_own_signal(answer: Answer) -> bool:
 
 @dataclass(frozen=True, kw_only=True)
 class Runner:
-    """Asks the servers of a run. `logs` and the `identities` of environments are by torch release.
+    """Asks the servers of a run. `logs` and the `identities` of environments are by torch release."""
 
-    `profiles` are the project's own, name -> file, and `import_path` its folders to import from.
-    """
-
+    run: Run
     connect: Connect
     logs: dict[str, str]
-    store: ResultStore
-    artifacts: Path
-    limits: Limits
-    shared_cache: Cache | None = None
-    reuse: bool = False
     identities: dict[str, str] = field(default_factory=dict)
-    nightly: bool = False
-    profiles: dict[str, str] = field(default_factory=dict)
-    import_path: tuple[str, ...] = ()
-    require_sandbox: bool = False  #: a patch is run in a complete sandbox, or not at all
     costs: Path | None = None  #: where each request is noted with its CPU seconds, as JSON lines
+
+    @property
+    def store(self) -> ResultStore:
+        return self.run.store
+
+    @property
+    def shared_cache(self) -> Cache | None:
+        """What runs share; None where everything is measured."""
+        return Cache(Path(self.run.shared_cache)) if self.run.shared_cache else None
 
     def ask(self, torch: str, do: str, seconds: float | None = None, **request: Any) -> Answer:
         """One question to one fork server; an answer with "failure" when there is none.
@@ -91,17 +88,17 @@ class Runner:
         `seconds` overrides the run's limit. A failure of the machine is tried once more: it must
         never be held against the patch.
         """
-        limits = {"seconds": seconds or self.limits.seconds, "bytes": self.limits.bytes}
+        limits = {"seconds": seconds or self.run.limits.seconds, "bytes": self.run.limits.bytes}
         sides = [request[side] for side in ("unpatched", "patched") if os.path.isfile(request.get(side, ""))]
         limits["bytes"] += _COMPARED * sum(map(os.path.getsize, sides))
         if request.get("profile", {}).get("kind") == "real":
             limits["bytes"] = 0  # CUDA maps far more than it uses
             request["fresh"] = True
             request["env"] = request.get("env", {}) | {"CUDA_VISIBLE_DEVICES": os.environ.get("CUDA_VISIBLE_DEVICES")}
-        if self.require_sandbox:
+        if self.run.require_sandbox:
             request["confined"] = True
-        if self.import_path:
-            request["import_path"] = self.import_path
+        if self.run.project.path:
+            request["import_path"] = self.run.project.import_path
         message = json.dumps({"do": do, "limits": limits, **request}).encode() + b"\n"
         with self._device() if request.get("fresh") and do != "time" else contextlib.nullcontext():
             for _ in range(2):
@@ -138,7 +135,7 @@ class Runner:
     @property
     def device_lock(self) -> Path:
         """The file that is locked by whoever uses the GPU: shared, or alone while something is timed."""
-        path = self.artifacts / "device.lock"
+        path = Path(self.run.folder, "code", "device.lock")
         path.parent.mkdir(parents=True, exist_ok=True)
         path.touch()
         return path
@@ -178,9 +175,9 @@ class Runner:
         stored = self.store.load(case)
         if stored is not None:
             return stored
-        shared_cache = self.shared_cache if self.reuse or patch is None else None
-        asked_of = f"{self.identities.get(case.torch)} {'nightly' if self.nightly else 'premerge'} {cover}"
-        key = observation_key(case, self._profile(case), workload, patch, asked_of) if shared_cache else None
+        shared_cache = self.shared_cache if self.run.reuse or patch is None else None
+        asked_of = f"{self.identities.get(case.torch)} {'nightly' if self.run.nightly else 'premerge'} {cover}"
+        key = observation_key(case, self.run.profile(case.device), workload, patch, asked_of) if shared_cache else None
         cached = shared_cache.load_observation(key, self._code(case)) if shared_cache and key else None
         if cached:
             note_cost(self.costs, torch=case.torch, do=workload.asks, unasked="kept from an earlier run")
@@ -195,7 +192,7 @@ class Runner:
         key = None
         if cover and patch and self.shared_cache and stands_alone(Path(patch.path), "packaging"):
             asked_of = f"{self.identities.get(case.torch)} lines"
-            key = observation_key(case, self._profile(case), workload, patch, asked_of)
+            key = observation_key(case, self.run.profile(case.device), workload, patch, asked_of)
         lines = self.shared_cache.load(key) if self.shared_cache and key else None
         observation = self._measure(case, workload, patch, cover and lines is None)
         if lines and not observation.failure:
@@ -205,21 +202,18 @@ class Runner:
             self.shared_cache.save(key, {"ran": observation.ran, "took": observation.took})
         return observation
 
-    def _profile(self, case: Case) -> dict[str, Any]:
-        return load_profile(case.device, self.profiles)
-
     def _code(self, case: Case) -> Path:
-        return self.artifacts / f"{case.id}.py"
+        return Path(self.run.folder, "code", f"{case.id}.py")
 
     def _measure(self, case: Case, workload: Workload, patch: Patch | None, cover: bool) -> Observation:
-        request = request_for(workload, self._profile(case), patch)
-        request |= {"resources": self.nightly, "cover": cover}
-        seconds = self.limits.seconds * COMPILES.get(workload.asks, 1)
+        profile = self.run.profile(case.device)
+        request = request_for(workload, profile, patch) | {"resources": self.run.nightly, "cover": cover}
+        seconds = self.run.limits.seconds * COMPILES.get(workload.asks, 1)
         answer = self.ask(case.torch, workload.asks, seconds, **request)
         observation = self._observation(case, answer)
         if observation.failure and observation.failure.stage == "compile":
             return self._placed(observation, request)
-        speed = self._profile(case).get("speed")
+        speed = profile.get("speed")
         if speed and "launches" in answer:
             return replace(observation, metrics={METRIC: roofline_time(answer["launches"], speed)})
         return observation

@@ -47,14 +47,7 @@ def compare_devices(run: Run, workloads: Sequence[str], patches: Sequence[Path],
 def work_on(settings: dict[str, Any]) -> Work:
     """In a worker: compares one case, `WORKLOAD:PATCH`."""
     run, torch, workloads = load_run(Path(settings["run"])), settings["torch"], load_workloads()
-    runner = Runner(
-        connect=connect_through(settings["broker"]),
-        logs={torch: settings["log"]},
-        store=run.store,
-        artifacts=Path(run.folder) / "code",
-        limits=run.limits,
-        nightly=run.nightly,
-    )
+    runner = Runner(run=run, connect=connect_through(settings["broker"]), logs={torch: settings["log"]})
 
     def compare(case: str) -> Any:
         name, _, path = case.partition(":")

@@ -108,10 +108,7 @@ def leave_partial(run: Run, reason: str) -> list[Verdict]:
     """The verdicts of a run that did not end: those of the cells that it judged, and one for each other cell."""
     cells = Journal(run).cells()
     patch = load_patch(Path(run.patch))
-    store, code = run.store, Path(run.folder) / "code"
-    runner = Runner(
-        connect=connect_through({}), logs={}, store=store, artifacts=code, limits=run.limits
-    )  # of no server
+    runner = Runner(run=run, connect=connect_through({}), logs={})  # of no server
     context = CheckContext(run, patch, workloads_with(Path(run.patch), run.project), runner)
     planned = {cell_name(check, at) for check in all_checks().values() for at in instances_of(check, context)}
     stopped = stopped_verdicts(context, planned.difference(cell.ended for cell in cells), reason)

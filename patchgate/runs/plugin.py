@@ -27,7 +27,6 @@ from patchgate.model.paths import SUITE, display_path
 from patchgate.model.records import Colour, Patch, Verdict
 from patchgate.model.results import CellEvent
 from patchgate.model.serialization import from_dict, to_dict
-from patchgate.runner.cache import Cache
 from patchgate.runner.client import Runner
 from patchgate.runner.costs import COSTS
 from patchgate.runner.identity import environment_digest
@@ -91,18 +90,10 @@ class GatePlugin:
         self.shared, before = getattr(config, "workerinput", {}).get("patchgate") or self._begin()
         self.before = set(before)  # cells that an interrupted run of the same content has judged
         runner = Runner(
+            run=run,
             connect=connect_through(self.shared["broker"]),
             logs=self.shared["logs"],
             identities=self.shared["identities"],
-            store=run.store,
-            artifacts=Path(run.folder) / "code",
-            limits=run.limits,
-            shared_cache=Cache(Path(run.shared_cache)) if run.shared_cache else None,
-            reuse=run.reuse,
-            nightly=run.nightly,
-            require_sandbox=run.require_sandbox,
-            profiles=run.project.profiles,
-            import_path=run.project.import_path,
             costs=Path(run.folder) / COSTS,
         )
         self.context = CheckContext(run, self.patch, workloads_with(Path(run.patch), run.project), runner)

@@ -1,13 +1,12 @@
 """Tests that need a real torch run on every row that `nox -s tests` names, each row on one worker."""
 
 import os
-from pathlib import Path
 from zlib import crc32
 
 import pytest
 
 from patchgate.runner.client import Runner
-from patchgate.runner.run import Limits, Run
+from patchgate.runner.run import Run
 from patchgate.runner.server import start_server
 
 _PREFIX = "PATCHGATE_ROW_"
@@ -16,7 +15,6 @@ ROWS = {
     for name, python in sorted(os.environ.items())
     if name.startswith(_PREFIX) and python
 }
-LIMITS = Limits(seconds=60, bytes=1 << 30)
 
 
 def pytest_generate_tests(metafunc):
@@ -56,10 +54,4 @@ def runner(torch, servers, run):
     if torch not in servers:
         servers[torch] = start_server(torch, ROWS[torch])
     server = servers[torch]
-    return Runner(
-        connect=server.connect,
-        logs={torch: server.log},
-        store=run.store,
-        artifacts=Path(run.folder) / "code",
-        limits=LIMITS,
-    )
+    return Runner(run=run, connect=server.connect, logs={torch: server.log})

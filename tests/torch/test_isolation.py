@@ -13,7 +13,6 @@ from patchgate.inputs.devices import load_profile
 from patchgate.model.paths import PACKAGE
 from patchgate.model.records import Cause
 from patchgate.model.serialization import failure_of
-from patchgate.runner.run import Limits
 
 HOSTILE = {
     "import os; os._exit(0)": Cause.EXITED,
@@ -38,7 +37,7 @@ def apply(torch, runner, tmp_path):
     def ask(source, seconds=4.0):
         path = tmp_path / "patch.py"
         path.write_text(source)
-        limited = replace(runner, limits=Limits(seconds=seconds, bytes=runner.limits.bytes))
+        limited = replace(runner, run=replace(runner.run, limits=replace(runner.run.limits, seconds=seconds)))
         return limited.ask(torch, "apply", patch=str(path), targets=[], version=torch, profile=load_profile("h200"))
 
     return ask

@@ -48,10 +48,9 @@ QUIET = ("vllm-42686-corrected", "vllm-42686")
 def context_of(run: Run, runner: Runner) -> Callable[..., CheckContext]:
     """What the checks of a patch share; `seconds` limits one case."""
 
-    def make(path: Path, seconds: float = runner.limits.seconds) -> CheckContext:
-        limits = replace(runner.limits, seconds=seconds)
-        patched = replace(run, patch=str(path), limits=limits)
-        return CheckContext(patched, load_patch(path), load_workloads(), replace(runner, limits=limits))
+    def make(path: Path, seconds: float = runner.run.limits.seconds) -> CheckContext:
+        patched = replace(run, patch=str(path), limits=replace(run.limits, seconds=seconds))
+        return CheckContext(patched, load_patch(path), load_workloads(), replace(runner, run=patched))
 
     return make
 

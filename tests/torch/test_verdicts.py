@@ -17,7 +17,7 @@ from patchgate.inputs.workloads import load_workloads
 from patchgate.model.paths import ROOT
 from patchgate.model.records import Case, Colour, Verdict
 from patchgate.runner.client import Runner
-from patchgate.runner.run import Limits, Run
+from patchgate.runner.run import Run
 
 pytestmark = pytest.mark.alternating
 
@@ -86,16 +86,17 @@ def ask(torch: str, run: Run, runner: Runner) -> Ask:
     ) -> list[Verdict]:
         patch = load_patch(path)
         # At night also inputs of one row and of none.
-        limited = replace(runner, limits=Limits(seconds=seconds, bytes=runner.limits.bytes), nightly=nightly)
+        limited = replace(run, limits=replace(run.limits, seconds=seconds), nightly=nightly)
         found, contexts = [], dict[tuple[tuple[str, ...], ...], CheckContext]()
         for check in checks:
             names = (workload,) if workload else WORKLOADS.get(check.name, (WORKLOAD,))
             devices = ("cpu",) if check.name == SCOPED else ("h200",)
-            given = replace(run, patch=str(path), devices=devices)
+            given = replace(limited, patch=str(path), devices=devices)
             if check.wanted(given, patch):
                 # One context for all that are asked of the same: the patch is imported once.
                 key = (names, devices)
-                context = contexts.setdefault(key, CheckContext(given, patch, load_workloads(), limited))
+                asking = replace(runner, run=given)
+                context = contexts.setdefault(key, CheckContext(given, patch, load_workloads(), asking))
                 # Not the run's `workloads`: what others may call is grey then.
                 context.only = tuple(
                     Case(torch=torch, device=devices[0], workload=name, patch=patch.id) for name in names

@@ -25,7 +25,6 @@ from patchgate.model.paths import display_path
 from patchgate.model.records import Case, Claims, Kind, Patch, Workload
 from patchgate.model.results import Reading
 from patchgate.model.serialization import failure_of
-from patchgate.runner.cache import Cache
 from patchgate.runner.client import Runner
 from patchgate.runner.environments import Environments, NotInstallable
 from patchgate.runner.identity import environment_digest
@@ -123,7 +122,8 @@ class Instrument:
         with tempfile.TemporaryDirectory(prefix="ask-", dir=self.folder) as folder:
             path = patch.path if patch else ""
             project = project_around(Path(path))
-            run = Run(folder=folder, patch=path, project=project, rows={torch: python}, shared_cache=str(self.folder))
+            kept = str(self.folder)
+            run = Run(folder=folder, patch=path, project=project, rows={torch: python}, shared_cache=kept, reuse=True)
             yield CheckContext(run, patch or _NO_PATCH, self._all_workloads, self._runner(run, torch, python))
 
     def _runner(self, run: Run, torch: str, python: str) -> Runner:
@@ -131,13 +131,9 @@ class Instrument:
             self.close()
             self._server = start_server(torch, python)
         return Runner(
+            run=run,
             connect=self._server.connect,
             logs={torch: self._server.log},
-            store=run.store,
-            artifacts=self.folder / "code",
-            limits=run.limits,
-            shared_cache=Cache(self.folder),
-            reuse=True,
             identities={torch: environment_digest(python)},
         )
 

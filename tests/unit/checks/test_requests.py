@@ -18,8 +18,7 @@ from patchgate.model.records import Case, Claims, Patch, Symptom, Workload
 from patchgate.probe.process.request_schema import refusal
 from patchgate.probe.protocol import Questions
 from patchgate.runner.client import Runner
-from patchgate.runner.results import ResultStore
-from patchgate.runner.run import Limits, Run
+from patchgate.runner.run import Run
 
 CHECKS = ("kernels", "parity", "consistency", "compile", "cache", "recompile", "shapes", "latency")
 WORKLOADS = {
@@ -123,7 +122,7 @@ def requests_of(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., 
         claims = Claims(title="T", scope="mine_scope", symptom=named if name == "symptom" else None)
         patch = Patch(id="mine", path=str(folder / "mine.py"), source=(folder / "mine.py").read_text(), claims=claims)
         run = Run(
-            folder=str(folder / "out"),
+            folder=str(folder / "out" / name),
             patch=patch.path,
             rows={"2.11.0": "python"},
             workloads=(workload,),
@@ -131,14 +130,7 @@ def requests_of(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., 
             others=(str(folder / "other.py"),),
             nightly=True,
         )
-        runner = Recorder(
-            connect=no_server,
-            logs={},
-            store=ResultStore(folder / "observations" / name),
-            artifacts=folder / "code",
-            limits=Limits(),
-            nightly=True,
-        )
+        runner = Recorder(run=run, connect=no_server, logs={})
         context = CheckContext(run, patch, WORKLOADS, runner)
         check, case = all_checks()[name], Case(torch="2.11.0", device=device, workload=workload, patch="mine")
         case = check.cases(patch, "2.11.0")[0] if check.cases else case

@@ -7,14 +7,13 @@ from dataclasses import replace
 
 import pytest
 
+from patchgate.inputs.project import Project
 from patchgate.model.records import Case, Cause, Claims, Patch, Unmeasured, Workload
 from patchgate.probe.process.request_schema import refusal
 from patchgate.probe.protocol import Question
-from patchgate.runner.cache import Cache
 from patchgate.runner.client import Runner
 from patchgate.runner.costs import COSTS, load_costs
-from patchgate.runner.results import ResultStore
-from patchgate.runner.run import Limits
+from patchgate.runner.run import Limits, Run
 
 CASE = Case(torch="2.11.0", device="h200", workload="stack")
 WORKLOAD = Workload(name="stack", path="stack.py", dtype="bfloat16")
@@ -58,19 +57,15 @@ def server():
 
 @pytest.fixture
 def runner(folder, server):
-    return Runner(
-        connect=server.connect,
-        logs={"2.11.0": "log"},
-        store=ResultStore(folder / "observations"),
-        artifacts=folder / "code",
-        limits=Limits(seconds=5, bytes=1000),
-    )
+    run = Run(folder=str(folder), patch="", rows={}, limits=Limits(seconds=5, bytes=1000))
+    return Runner(run=run, connect=server.connect, logs={"2.11.0": "log"})
 
 
 def test_a_child_and_not_the_server_is_given_the_projects_folders(server, runner):
     asked = server(FACTS, FACTS)
     runner.ask("2.11.0", "observe")
-    replace(runner, import_path=("/project/src",)).ask("2.11.0", "observe")
+    project = Project(root="/project", path=("src",))
+    replace(runner, run=replace(runner.run, project=project)).ask("2.11.0", "observe")
     assert [question.get("import_path") for question in asked] == [None, ["/project/src"]]
     assert "import_path" in Question.__annotations__
 
@@ -91,9 +86,9 @@ def test_lines_of_the_same_patch_are_traced_once(folder, runner, server, text, c
         (folder / name).write_text(text if name == "mine.py" else "import torch\n")
     patch = replace(PATCH, path=str(folder / "mine.py"))
     for number in range(2):
-        store, cache = ResultStore(folder / str(number)), Cache(folder / "kept")
+        run = replace(runner.run, folder=str(folder / str(number)), shared_cache=str(folder / "kept"))
         workload = replace(WORKLOAD, path=str(folder / "stack.py"))
-        one = replace(runner, store=store, shared_cache=cache, identities={"2.11.0": "a"})
+        one = replace(runner, run=run, identities={"2.11.0": "a"})
         assert one.observe(replace(CASE, patch="mine"), workload, patch, cover=True).ran == (3,)
     assert [question["cover"] for question in asked] == covered
 
