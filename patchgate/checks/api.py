@@ -1,4 +1,4 @@
-"""Do the private names that the patch stands on exist and fit in this torch?
+"""Do the private names that the patch uses exist in this torch, with fitting parameters?
 
 The probe says what is missing. Whether the line that needs it runs is asked of lint, so that both agree.
 """
@@ -48,19 +48,20 @@ CODES = (
         title="attribute used by the patch is missing",
         what="The patch reads an attribute that its owner does not have in this torch, or replaces one that only other"
         " releases have.",
-        why="The replacement raises AttributeError as soon as that line runs; what replaces nothing is never called.",
+        why="The replacement raises AttributeError as soon as that line runs; a replacement under a name that torch"
+        " does not have is never called.",
         fix="Use the name that this release has, guard the access, or narrow `applies_to`.",
     ),
     Code(
         code="PG104",
         title="module or name imported by the patch is missing",
-        what="An import of torch's in the patch does not resolve in this torch.",
+        what="The patch imports a module or name of torch that this release does not have.",
         why="The patch fails on import, or, inside a function, in the middle of a compile.",
         fix="Import it from where this release has it, or narrow `applies_to`.",
     ),
     Code(
         code="PG105",
-        title="surface holds",
+        title="names exist and fit",
         what="Every target, import and attribute that the patch uses exists and fits in this torch.",
         why="Everything else depends on these names.",
         fix="Nothing to do.",

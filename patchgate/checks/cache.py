@@ -28,12 +28,12 @@ _REMEDY = (
 CODES = (
     Code(
         code="PG701",
-        title="a stale artifact hides the patch",
+        title="stale cached code hides the patch",
         what="With a cache that was warmed without the patch, the patched process ran the unpatched code; or the"
         " other way round.",
-        why="The keys of the FX-graph and AOTAutograd caches contain graph, inputs, config and torch's files,"
-        " but not what was replaced in memory. Figures that are measured this way are void, and every user"
-        " of the shared cache gets the wrong kernels.",
+        why="The keys of the FX-graph and AOTAutograd caches contain graph, inputs, config and torch's files, but not"
+        " what was replaced in memory. Measurements with such a cache are invalid, and every user of the shared cache"
+        " gets the wrong kernels.",
         fix=_REMEDY,
     ),
     Code(
@@ -58,22 +58,22 @@ CODES = (
         title="the patch misses its own code in the cache",
         what="A second process with the same patch does not hit the code that the first one left in the cache.",
         why="The key changes from process to process, so every process compiles everything again.",
-        fix="Make the key a digest of the source: nothing that depends on the process, the time or chance.",
+        fix="Make the key a digest of the source: nothing that depends on the process, the time or a random number.",
     ),
     Code(
         code="PG705",
         title="the cache distinguishes both sides",
-        what="Patched and unpatched processes that share a cache directory each run their own code; or the patch"
-        " leaves the code of this workload as it is, so that a stale one would be the same.",
-        why="Figures taken with a warm cache are figures of the patch.",
+        what="Patched and unpatched processes that share a cache directory each run their own code; or the patch does"
+        " not change the code of this workload, so that stale code would be the same.",
+        why="Measurements with a warm cache are valid.",
         fix="Nothing to do.",
     ),
     Code(
         code="PG706",
         title="does not compile with the caches on",
-        what="The workload compiles with the caches on without the patch, and fails with it.",
+        what="With the caches on, the workload compiles without the patch and fails with it.",
         why="The caches are on by default.",
-        fix="Read the failure; what a patch leaves in a graph or a config must be picklable.",
+        fix="Read the failure. Everything that a patch adds to a graph or a config must be picklable.",
     ),
     Code(
         code="PG709",

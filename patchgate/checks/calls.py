@@ -1,4 +1,4 @@
-"""Does anything call what the patch has put in place, and do all of its lines and branches run?"""
+"""Is each replacement called, and do all lines and branches of the patch run?"""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from patchgate.model.serialization import failure_of, ran_of
 
 FAMILY = "reach"
 _WORKLOAD = (
-    "Add a workload that goes that way: a file `workloads/NAME.py` beside the patch (in fixtures/workloads for every"
+    "Add a workload that runs them: a file `workloads/NAME.py` beside the patch (in fixtures/workloads for every"
     ' patch) with `DTYPE = "float32"`, `CHECKS = ("kernels",)`, `PREMERGE = ("static",)` and `build(device, dtype,'
-    " scale)`, which returns a module and its inputs. The condition tells what they must look like: a large tensor, an"
-    " integer dtype, a device, a release. Then run the gate again, and accept the facts. Or take out what nothing"
-    " needs."
+    " scale)`, which returns a module and its inputs. The condition in the patch shows which inputs it needs: a large"
+    " tensor, an integer dtype, a device, a release. Then run the gate again, and accept the facts. Or remove the"
+    " code."
 )
 CODES = (
     Code(

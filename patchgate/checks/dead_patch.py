@@ -23,12 +23,13 @@ CODES = (
         code="PG221",
         title="changes nothing on any release",
         what="On every release that was judged, running the patch replaced no name of torch, defined no operator and"
-        " had no effect. Looked at are names, tables, settings, thread-locals and the objects that they lead to. Grey"
-        " where the patch called functions of torch all the same: what they do in C++ is not seen.",
+        " had no effect. patchgate compares names, tables, settings, thread-locals and the objects that these refer"
+        " to. It is grey where the patch called functions of torch, because patchgate does not see what they do in"
+        " C++.",
         why="A patch that does nothing passes every other check, and its users believe that the defect is cured.",
-        fix='Nothing calls its `apply`: name it in the manifest, `apply = "install"`, or call it at import;'
-        " if the patch is meant for other releases, claim them in `applies_to`; if it only offers functions that others"
-        " call, claim `targets = []`.",
+        fix='If nothing calls the function that installs the patch, name it in the manifest (`apply = "install"`), or'
+        " call it at import. If the patch is meant for other releases, claim them in `applies_to`. If it only offers"
+        " functions that others call, claim `targets = []`.",
     ),
 )
 verdict = partial(registry.verdict, FAMILY, item="changes")

@@ -1,4 +1,4 @@
-"""What does importing the patch do besides replacing its targets, once?"""
+"""What does importing the patch do besides replacing its targets once?"""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ CODES = (
     Code(
         code="PG206",
         title="applied twice when run twice",
-        what="Running the patch a second time wrapped the replacement in itself, and the project does so: it installs"
-        " it with `apply`, reloads it or imports it by two names; or what `apply` names raised the second time. A note"
-        " where nothing in the project runs it again.",
+        what="When the patch ran a second time, the replacement wrapped itself, or the function that `apply` names"
+        " raised. It is red where the project does run the patch twice: by `apply`, a reload or an import under two"
+        " names. Elsewhere it is a grey note.",
         why="The effect doubles, or the replacement calls itself endlessly.",
         fix="Mark the replacement (an attribute on the function) and return early when it is there.",
     ),
@@ -30,7 +30,7 @@ CODES = (
         code="PG207",
         title="touches something outside its targets",
         what="Running the patch changed an attribute of a torch module, class or registry that `targets`"
-        " does not name. A note for a name that the patch adds and nothing in torch looks up.",
+        " does not name. For a new name that nothing in torch looks up it is a grey note.",
         why="A change that is not claimed is not reviewed. Without a manifest, the patch claims to change"
         " nothing else.",
         fix="Add it to `targets`, or do not change it.",
@@ -56,13 +56,13 @@ CODES = (
     Code(
         code="PG224",
         title="the original was saved after it was replaced",
-        what="What the replacement calls as the original is the replacement itself.",
+        what="The function that the replacement calls as the original is the replacement itself.",
         why="The first call of it never ends: RecursionError in the middle of a compile.",
         fix="Save the original before the assignment that replaces it, and only once.",
     ),
     Code(
         code="PG213",
-        title="overwrites a setting of the user's",
+        title="overwrites a setting of the user",
         what="With the variable or option set to another value before the import, the import replaced it.",
         why="A user who set it on purpose loses the setting without any message.",
         fix="`os.environ.setdefault(...)`; do not change an option that differs from its default.",

@@ -1,4 +1,4 @@
-"""Do equal forms of a workload agree with the patch as well as without it? On the CPU, and on a real GPU."""
+"""Do equivalent forms of a workload agree as closely with the patch as without it? On the CPU, and on a real GPU."""
 
 from __future__ import annotations
 
@@ -25,7 +25,8 @@ CODES = (
         " attention, or two ranks that split a model by its columns or its rows differ from each other more with the"
         " patch than without it.",
         why="Users mix these: the same prompt then gives another answer, depending on what it is batched with.",
-        fix="Decide by what is the same in all of them, not by hints about sizes or by where a graph ends.",
+        fix="Base the decisions of the patch on what is the same in all of these configurations, not on size hints"
+        " or graph boundaries.",
     ),
 )
 verdict = partial(registry.verdict, FAMILY)

@@ -1,4 +1,4 @@
-"""Does anything in torch still hold what the patch has replaced, and can the replacement be called at all?"""
+"""Does anything in torch still refer to the original, and can the replacement be called at all?"""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ FAMILY = "reach"
 CODES = (
     Code(
         code="PG801",
-        title="the original is still held elsewhere",
+        title="the original is still referenced elsewhere",
         what="With the patch applied, other modules, classes or registries of torch still refer to the original.",
         why="Code that gets it from there runs unpatched: the patch covers only some of its callers.",
         fix="Also assign the replacement in the places that are named, or patch where the callers look it up.",

@@ -1,4 +1,4 @@
-"""Are the user's own hooks into the compiler still called?"""
+"""Are the user's hooks into the compiler still called?"""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ FAMILY = "reach"
 CODES = (
     Code(
         code="PG804",
-        title="a hook of the user's is no longer called",
+        title="a hook of the user is no longer called",
         what="A custom pass that a user has installed runs without the patch, but not with it.",
         why="The user's pass is disabled without any message.",
         fix="Call what you replace, or apply the patch only where no hook is set.",
     ),
     Code(
         code="PG808",
-        title="does not compile where hooks of the user's are set",
+        title="does not compile with hooks of the user set",
         what="With custom passes set in Inductor's config, a small graph compiles without the patch and fails with it.",
         why="Users who have a custom pass cannot install the patch.",
         fix="Read the failure. Pass on the arguments that you are given, and expect that an option may be set already.",

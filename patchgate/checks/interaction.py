@@ -1,4 +1,4 @@
-"""Does the patch get along with the others that a project installs beside it, in either order?"""
+"""Does the patch work together with the other patches of the project, in either order?"""
 
 from __future__ import annotations
 

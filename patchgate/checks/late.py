@@ -1,4 +1,4 @@
-"""Does the patch give the same facts in a process that has compiled something before it?"""
+"""Does the patch give the same facts in a process that compiled something before it was imported?"""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ CODES = (
         code="PG821",
         title="no full effect after an earlier compile",
         what="The workload was compiled once without the patch, then the patch was run, and the workload compiled"
-        " again: its facts are not those that the patch gives where it is run first.",
-        why="The compiler keeps tables, patterns and functions from its first compile. A process that imports"
-        " the patch later gets another compiler than was judged, or the unpatched one.",
-        fix="Also replace what the compiler keeps: clear the cached function that copied a table"
+        " again: its facts differ from those of a process that runs the patch first.",
+        why="The compiler keeps tables, patterns and functions from its first compile. A process that imports the"
+        " patch later gets a compiler that differs from the judged one, or the unpatched one.",
+        fix="Also replace what the compiler has kept: clear the cached function that copied a table"
         " (`torch._inductor.decomposition.fast_random_decomps.cache_clear()`), or patch where it is looked"
         " up.",
     ),

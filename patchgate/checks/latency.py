@@ -59,8 +59,8 @@ CODES = (
     Code(
         code="PG614",
         title="too close to the budget to tell",
-        what="After all looks the interval of the ratio contains an end of the budget; or kernels were tuned,"
-        " and the tunings disagree.",
+        what="After all measurements the interval of the ratio still contains an end of the budget; or kernels were"
+        " autotuned, and the tunings disagree.",
         why="A verdict here would be a guess.",
         fix="Run on a quieter machine, or set the budget further from the real cost of the patch.",
     ),

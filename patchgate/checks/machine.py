@@ -1,4 +1,4 @@
-"""Does this environment count at all? A tiny case with known facts runs before anything else is believed."""
+"""Can this environment be trusted? A tiny case with known facts runs before every other check."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ CODES = (
         code="PG902",
         title="the sentinel case has wrong facts",
         what="A tiny case with known, non-zero facts had other facts in this environment.",
-        why="With wrong counters every other verdict of this release is void.",
+        why="With wrong counters every other verdict of this release is invalid.",
         fix="Compare the facts of the sentinel case: Inductor may have moved what the probe reads.",
     ),
     Code(
@@ -48,7 +48,7 @@ CODES = (
         code="PG905",
         title="the machine failed, not the patch",
         what="The run of the patch was ended from outside (killed, disk full, no answer), also when tried again.",
-        why="This is not held against the patch.",
+        why="Such a failure does not count against the patch.",
         fix="Run again. If it persists, check disk, memory and limits.",
     ),
     Code(
@@ -70,8 +70,8 @@ CODES = (
     Code(
         code="PG908",
         title="how a patch is confined here",
-        what="What keeps a patch from the rest of this machine while it is judged: namespaces of its own, Landlock, and"
-        " reading nothing but what torch and the patch need.",
+        what="The sandbox in which a patch is judged on this machine: own namespaces, Landlock, and read access only"
+        " to what torch and the patch need.",
         why="A patch is untrusted code. What is missing lets it read files, reach the network or see other processes.",
         fix="Linux 6.12 or newer with user namespaces gives all of it; a container may forbid them (unshare, mount)."
         " With `--require-sandbox` no patch is run where anything is missing.",

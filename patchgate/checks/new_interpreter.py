@@ -1,4 +1,4 @@
-"""Does the patch do the same in a new interpreter, which has loaded nothing of torch but `import torch`?"""
+"""Does the patch do the same in a new interpreter, where only `import torch` has run?"""
 
 from __future__ import annotations
 
@@ -30,17 +30,17 @@ CODES = (
     Code(
         code="PG222",
         title="does not run in a new interpreter",
-        what="Where nothing of torch was loaded but `import torch`, running the patch failed. Where the whole compiler"
-        " was loaded before, it runs.",
-        why="It stands on what somebody else happens to have imported, or on the order of imports.",
+        what="In a new interpreter, where only `import torch` has run, the patch failed. Where the whole compiler is"
+        " loaded, it runs.",
+        why="The patch depends on modules that other code has imported, or on the order of imports.",
         fix="Import every module that the patch reads: `import torch._inductor.lowering`, not"
         " `torch._inductor.lowering` through `import torch`.",
     ),
     Code(
         code="PG223",
         title="replaces less in a new interpreter",
-        what="Run where nothing of torch was loaded but `import torch`, the patch leaves something as it is that it"
-        " replaces where the whole compiler was loaded before.",
+        what="In a new interpreter, where only `import torch` has run, the patch does not replace a name that it"
+        " replaces where the whole compiler is loaded.",
         why="Whether it works depends on what was imported first.",
         fix="Import the module whose names the patch replaces; do not look for it in `sys.modules`.",
     ),

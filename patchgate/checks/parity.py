@@ -1,4 +1,4 @@
-"""Do the numbers stay in the class that the patch claims? On the CPU in one thread, and on a real GPU."""
+"""Do the outputs stay in the class of numerics that the patch claims? On the CPU in one thread, and on a real GPU."""
 
 from __future__ import annotations
 
@@ -24,27 +24,28 @@ CODES = (
         title="not bit-identical",
         what='The patch claims `numerics = "bit-identical"` (the default), and outputs differ bit for bit.',
         why="Any job that compares sampled text or checksums exactly can flip; this is why vLLM #42686 was reverted.",
-        fix='If rounding may move, claim `numerics = "rounding"` in patch.toml and say so in the PR.',
+        fix='If the change is acceptable, claim `numerics = "rounding"` in patch.toml and say so in the pull'
+        " request. If not, correct the patch.",
     ),
     Code(
         code="PG502",
         title="less accurate than eager and unpatched",
         what="The error against a float64 reference is larger than `error_factor` times the larger of eager's"
-        " and unpatched's: of all elements together, or grossly of one.",
+        " and unpatched's: over all elements, or by far for one element.",
         why="Rounding differently is fine; rounding worse is a defect.",
         fix='Look for a lost upcast or a changed order of reduction; or claim `numerics = "changes"`.',
     ),
     Code(
         code="PG503",
-        title="numbers hold",
+        title="numerics as claimed",
         what="The outputs stay in the class that the patch claims.",
-        why="This is what a reviewer cannot see by reading.",
+        why="A reviewer cannot see this in the source.",
         fix="Nothing to do.",
     ),
     Code(
         code="PG504",
         title="the patched workload does not run",
-        what="Unpatched the workload runs on the CPU; with the patch it fails.",
+        what="The workload runs on the CPU without the patch, and fails with it.",
         why="Every user who compiles such a model has the same failure.",
         fix="Read the failure; it names the stage and the line.",
     ),
@@ -54,14 +55,16 @@ CODES = (
         what='The patch claims `numerics = "rounding"`, and an output moves by more than `largest_ulps` (8) units in'
         " the last place of its dtype.",
         why="Rounding an intermediate moves an output by a few ulps; more is another computation.",
-        fix="Find the first intermediate at which they part; or claim the ulps that are meant: `largest_ulps = 16`.",
+        fix="Find the first intermediate at which both sides differ; or claim the ulps that are meant:"
+        " `largest_ulps = 16`.",
     ),
     Code(
         code="PG506",
-        title="special inputs come out otherwise",
-        what="For inputs with NaN, infinities, very large or denormal values, of one row or of none, an output is NaN,"
-        " infinite or finite where it is that neither unpatched nor in eager; or an error comes or goes.",
-        why="A NaN that is swallowed hides a broken training run; one that is made up breaks a good one.",
+        title="different results for special inputs",
+        what="For inputs with NaN, infinities, very large or denormal values, or with one row or none, an element of"
+        " the output is NaN, infinite or finite where it is not without the patch and not in eager mode; or an error"
+        " appears or disappears.",
+        why="A lost NaN hides a broken training run; a new NaN breaks a good one.",
         fix="Look for a comparison that NaN fails, or for an intermediate in a type that overflows earlier.",
     ),
     Code(
@@ -74,17 +77,18 @@ CODES = (
     Code(
         code="PG509",
         title="torch or the machine failed, not the patch",
-        what="The unpatched side of this comparison failed (then torch has changed underneath), or the machine did.",
-        why="Without an unpatched side the patch is not judged. That torch fails by itself is red all the same: it"
-        " needs a look. What the machine did is not.",
-        fix="Run again; if it stays, run the workload without the patch, and look at disk, memory and limits.",
+        what="The unpatched side of this comparison failed, so torch itself has changed; or the machine failed.",
+        why="Without an unpatched side the patch cannot be judged. A failure of torch is red, because it needs"
+        " attention; a failure of the machine is not.",
+        fix="Run again. If it persists, run the workload without the patch, and check disk, memory and limits.",
     ),
     Code(
         code="PG511",
-        title="runs differ from one another",
+        title="results are not deterministic",
         what="Two runs of the same compiled workload on the same inputs differ bit for bit, on the side that is named.",
-        why="Where runs differ by themselves, a difference from unpatched says nothing of the patch.",
-        fix="Look for atomics, threads or random numbers in that side's code, and judge it where runs repeat.",
+        why="If runs differ by themselves, a difference between patched and unpatched is no evidence about the patch.",
+        fix="Look for atomics, threads or random numbers in the code of that side, and judge the patch where"
+        " results repeat.",
     ),
 )
 verdict = partial(registry.verdict, FAMILY)

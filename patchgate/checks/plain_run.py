@@ -1,4 +1,4 @@
-"""Does the patch do the same in a user's script, where nothing of the gate is loaded and nothing names it?"""
+"""Does the patch do the same in a user's script, where no part of patchgate is loaded?"""
 
 from __future__ import annotations
 
@@ -24,20 +24,20 @@ CODES = (
     Code(
         code="PG225",
         title="behaves differently when judged",
-        what="One workload was compiled and run by a user's script, with the patch, another seed and nothing of"
-        " patchgate in the process. The generated code, the outputs, or what the import has set are others than where"
-        " the patch was judged.",
-        why="What was judged is not what users get; every other verdict on this release may be void.",
-        fix="Look for what the patch makes depend on its process: loaded modules, callers, arguments, environment"
-        " variables, seeds, a trace. If nothing does on purpose, it depends on the order of imports.",
+        what="One workload was compiled and run by a user's script, with the patch, another seed and no part of"
+        " patchgate in the process. The generated code, the outputs, or the settings that the import changed differ"
+        " from those of the judged run.",
+        why="The judged behaviour is not what users get; every other verdict on this release may be invalid.",
+        fix="Look for code in the patch that depends on its process: loaded modules, callers, arguments, environment"
+        " variables, seeds, a trace function. If there is none, look at the order of imports.",
     ),
     Code(
         code="PG226",
         title="not compared with a user's script",
-        what="No workload could be compiled and run by a script without anything of patchgate in its process, or torch"
-        " itself does otherwise there.",
-        why="That the patch behaves the same when it is not judged was not seen.",
-        fix="Read the reason. A diff and a patch that stands on stubs cannot run without patchgate.",
+        what="No workload could be compiled and run by a script without patchgate in its process, or torch without"
+        " the patch behaves differently there.",
+        why="Whether the patch behaves the same outside of patchgate is unknown.",
+        fix="Read the reason. A diff, and a patch that uses stubs, cannot run without patchgate.",
     ),
 )
 verdict = partial(registry.verdict, FAMILY, item="plain run")

@@ -1,4 +1,4 @@
-"""Do two ranks agree with the patch as well as without it, tensor-parallel and sequence-parallel? CPU, and two GPUs."""
+"""Do two ranks agree as closely with the patch as without it? Tensor- and sequence-parallel, on CPU and on two GPUs."""
 
 from __future__ import annotations
 

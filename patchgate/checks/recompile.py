@@ -1,4 +1,4 @@
-"""Is a workload compiled more often with the patch: called again, as other instances, with another size?"""
+"""With the patch, is a workload compiled more often when called again, as another instance or with another size?"""
 
 from __future__ import annotations
 
@@ -19,41 +19,43 @@ CODES = (
     Code(
         code="PG410",
         title="compiled no more often",
-        what="Calling a workload again, other instances of it, or with another size compiles as often as unpatched.",
-        why="A compile takes seconds, and past the limit of recompiles Dynamo runs the function uncompiled.",
+        what="A workload that is called again, as another instance or with another size is compiled as often as"
+        " without the patch.",
+        why="A compile takes seconds, and after the recompile limit Dynamo runs the function uncompiled.",
         fix="Nothing to do.",
     ),
     Code(
         code="PG411",
         title="compiled again",
-        what="With the patch a further call, another instance or another size compiles graphs that it does not"
-        " compile without.",
-        why="Each layer of a model then pays for a compile of its own, until the limit of recompiles is reached:"
-        " the layers after it run uncompiled.",
+        what="With the patch, another call, another instance or another size compiles a graph that is not compiled"
+        " without the patch.",
+        why="Each layer of a model is then compiled separately until the recompile limit is reached; the layers after"
+        " it run uncompiled.",
         fix="TORCH_LOGS=recompiles names the guard that failed. Keep what differs from instance to instance (a name,"
         " a number, an id) out of what is traced.",
     ),
     Code(
         code="PG412",
         title="sizes became symbolic",
-        what="With the patch a graph was compiled for symbolic sizes where without it sizes are numbers.",
-        why="Instances that share what was compiled turn a size symbolic as soon as two of them differ: the code for"
-        " it is another, is slower, and may not compile at all.",
+        what="With the patch, a graph was compiled for symbolic sizes; without it, the sizes are constants.",
+        why="If instances share compiled code, a size in which two of them differ becomes symbolic. Code for symbolic"
+        " sizes is different, can be slower, and may not compile at all.",
         fix="Compile each instance by itself, or pin the sizes: `torch.compile(..., dynamic=False)`.",
     ),
     Code(
         code="PG413",
         title="does not run when called again",
-        what="With the patch a workload failed while it was called several times; without it, it does not.",
+        what="With the patch, a workload failed when it was called several times; without it, it runs.",
         why="A model calls its layers more than once.",
         fix="Read the failure.",
     ),
     Code(
         code="PG419",
         title="recompiles could not be counted",
-        what="The unpatched workload failed (then torch has changed underneath), or the machine did.",
-        why="Not known is not green. That torch fails by itself is red: it needs a look. What the machine did is not.",
-        fix="See the failure; run the gate again.",
+        what="The workload failed without the patch, so torch itself has changed; or the machine failed.",
+        why="Without an unpatched side the patch cannot be judged. A failure of torch is red, because it needs"
+        " attention; a failure of the machine is not.",
+        fix="Read the failure, and run the gate again.",
     ),
 )
 verdict = partial(registry.verdict, FAMILY)

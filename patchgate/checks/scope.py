@@ -1,4 +1,4 @@
-"""Does a patch that claims a scope leave torch alone outside of it?"""
+"""Does a patch that claims a scope leave torch unchanged outside of it?"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Does torch compile again, break the graph or give up where it did not without the patch, as sizes change?"""
+"""As sizes change, does torch recompile, break the graph or stop compiling more often than without the patch?"""
 
 from __future__ import annotations
 
@@ -18,24 +18,25 @@ CODES = (
         code="PG421",
         title="compiles more often as sizes change",
         what="Called with the same script of sizes, the patched workload is compiled more often than the unpatched.",
-        why="Each compile stops a server for seconds, at a size that no test had.",
-        fix="Read the reason: it is the guard that failed. Decide by what holds for every size, or with"
-        " `guard_or_false` and its kin, which add no guard.",
+        why="Each compile stops a server for seconds, at a size that no test used.",
+        fix="Read the reason: it is the guard that failed. Use a condition that holds for every size, or"
+        " `guard_or_false` and similar functions, which add no guard.",
     ),
     Code(
         code="PG422",
         title="breaks the graph as sizes change",
         what="Called with the same script of sizes, the patched workload has more graph breaks than the unpatched.",
         why="Nothing is fused across a break, and each piece has guards and launches of its own.",
-        fix="Read the reason and the user's line; keep out of Dynamo's way, or register what you call as an operator.",
+        fix="Read the reason and the line of the workload; avoid the construct that Dynamo cannot trace, or"
+        " register the function as a custom operator.",
     ),
     Code(
         code="PG423",
-        title="gives up compiling as sizes change",
+        title="stops compiling as sizes change",
         what="Called with the same script of sizes, the patched workload reaches the recompile limit, or runs eagerly"
         " where the unpatched one runs compiled code.",
-        why="From then on the user has no compiler, and nothing says so but a log line.",
-        fix="Find what makes each size a case of its own: a size that becomes a constant, a frame that is skipped.",
+        why="From then on the function runs uncompiled, and only a log line says so.",
+        fix="Find why each size is compiled separately: a size that becomes a constant, a frame that is skipped.",
     ),
 )
 # The first that grew wins: a broken graph compiles more often, and whoever gives up has compiled before.

@@ -1,4 +1,4 @@
-"""What does the patch use of the modules that a stub stands for?"""
+"""Which names does the patch use of modules that are replaced by stubs?"""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ CODES = (
     Code(
         code="PG230",
         title="used a name of a stub",
-        what="The patch used a name of a module that a stub stands for, when it was installed or in a compile.",
-        why="A stub has no behaviour: what follows from that name was not judged.",
-        fix="Install the module in the environments (`requires` or `install` in the project's table), or read the line"
-        " and see that nothing of torch depends on it.",
+        what="The patch used a name of a module that is replaced by a stub, on import or during a compile.",
+        why="A stub has no behaviour, so code that depends on that name was not judged.",
+        fix="Install the module in the environments (`requires` or `install` in the project's table), or read the"
+        " line and check that nothing in torch depends on it.",
     ),
     Code(
         code="PG231",
         title="stubs were not used by the patch",
-        what="Modules are stubs, and the patch itself used no name of theirs.",
-        why="What other files of the project ask of them decides nothing of the patch.",
+        what="Some modules are stubs, and the patch itself used no name of them.",
+        why="Uses in other files of the project do not affect the patch.",
         fix="Nothing to do.",
     ),
 )

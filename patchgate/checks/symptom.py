@@ -1,4 +1,4 @@
-"""Is the defect that the patch cures there without it, gone with it, and gone where the patch does not apply?"""
+"""Is the defect present without the patch, absent with it, and absent where the patch does not apply?"""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from patchgate.checks.blame import fault_of
 from patchgate.checks.context import CheckContext
 from patchgate.checks.registry import Instance, check
 from patchgate.inputs.golden import Ranges
+from patchgate.lint.index.release import releases
 from patchgate.model.facts import UNPATCHED, facts_with_compiles, format_value
 from patchgate.model.predicates import parse_predicate
 from patchgate.model.records import (
@@ -26,13 +27,13 @@ from patchgate.model.records import (
     Unmeasured,
     Verdict,
 )
-from patchgate.model.versions import gather, spread
+from patchgate.model.versions import range_text, spread
 
 FAMILY = "gate"
 CODES = (
     Code(
         code="PG203",
-        title="gate too narrow: the symptom persists where the patch is gated out",
+        title="version check too narrow: the symptom is present where the patch does not apply",
         what="On this torch the patch does not apply, but its symptom is present.",
         why="A user who upgrades torch loses the cure without any message. `fixed_in` was assumed, not measured.",
         fix="Widen `applies_to` (and the check in the patch) to cover this release, correct `fixed_in`, or"
@@ -40,7 +41,7 @@ CODES = (
     ),
     Code(
         code="PG204",
-        title="needless: the symptom is absent without the patch",
+        title="not needed: the symptom is absent without the patch",
         what="The patch applies on this torch, but the defect that it cures is absent.",
         why="Torch does not need the patch any more; the patch only adds risk.",
         fix="Narrow `applies_to` to the releases that show the symptom, or drop the patch.",
@@ -106,9 +107,10 @@ def judge_symptom(
     assert before is not None
     actual = _both(symptom.fact, facts_with_compiles(unpatched), facts_with_compiles(patched))
     holds = parse_predicate(symptom.predicate)
-    present, absent = _recorded_ranges(holds, recorded or {})
+    present, absent = _recorded_releases(holds, recorded or {})
     if present or absent:
-        actual += f"; recorded without the patch: present on {present or 'none'}, absent on {absent or 'none'}"
+        on = [range_text(torches, releases()) for torches in (present, absent)]
+        actual += f"; recorded without the patch: present on {on[0]}, absent on {on[1]}"
     if is_claimed(patch, case.torch):
         if not holds(before):
             return say("PG204", Kind.ABSORBED, expected="present without the patch", actual=actual, where=where)
@@ -116,26 +118,29 @@ def judge_symptom(
             return say("PG205", Kind.REGRESSED, expected="gone with the patch", actual=actual, where=where)
         return say("PG211", Kind.PASS, expected="cured", actual=actual)
     if holds(before):
-        needed = present or case.torch
-        belief = f" (fixed_in = {patch.claims.fixed_in})" if patch.claims.fixed_in else ""
+        needed = range_text(present, releases()) if present else case.torch
         return say(
             "PG203",
             Kind.REGRESSED,
-            expected=f"absent where applies_to = {patch.claims.applies_to} gates the patch out{belief}",
+            expected=f"absent where the patch does not apply ({_stated_range(patch)})",
             actual=actual,
             where=where,
-            advice=f"widen applies_to and the check in the patch to cover {needed}, or correct the claim",
+            advice=f"widen applies_to and the version check to cover {needed}, or correct the claim",
             commands=(then(again),),
         )
-    return say("PG211", Kind.PASS, expected="absent where gated out", actual=actual)
+    return say("PG211", Kind.PASS, expected="absent where the patch does not apply", actual=actual)
 
 
-def _recorded_ranges(holds: Callable[[FactValue], bool], recorded: Ranges) -> tuple[str, str]:
-    """The releases on which the symptom is recorded as present, and as absent: `2.10.0..2.13.0`."""
-    values = {torch: holds(value) for torch, value in spread(recorded, ()).items()}
-    ranges = gather(values, ())
-    texts = [", ".join(str(span) for span, value in ranges.items() if value is present) for present in (True, False)]
-    return texts[0], texts[1]
+def _stated_range(patch: Patch) -> str:
+    stated = {"applies_to": patch.claims.applies_to, "fixed_in": patch.claims.fixed_in}
+    return ", ".join(f'{key} = "{value}"' for key, value in stated.items() if value)
+
+
+def _recorded_releases(holds: Callable[[FactValue], bool], recorded: Ranges) -> tuple[list[str], list[str]]:
+    """The releases on which the symptom is recorded as present, and as absent."""
+    values = {torch: holds(value) for torch, value in spread(recorded, releases()).items()}
+    present, absent = ([torch for torch, value in values.items() if value is there] for there in (True, False))
+    return present, absent
 
 
 def _unmeasured(symptom: Symptom, unpatched: Observation, value: FactValue | None) -> str:
@@ -143,7 +148,7 @@ def _unmeasured(symptom: Symptom, unpatched: Observation, value: FactValue | Non
     if value is None or isinstance(value, Unmeasured):
         return unpatched.failure.text if unpatched.failure else f"no fact {symptom.fact}"
     if isinstance(value, str) or isinstance(value, tuple) != symptom.predicate.strip().startswith("contains"):
-        return f"{symptom.fact} is {format_value(value)}: `contains` asks a list, the others a number"
+        return f"{symptom.fact} is {format_value(value)}: `contains` needs a list, every other predicate a number"
     return ""
 
 

@@ -24,7 +24,8 @@ CODES = (
         what='The patch claims `numerics = "bit-identical"`, and a small decoder with random weights gives other'
         " tokens.",
         why="A job that compares sampled text exactly will flip; this is what failed for vLLM #42686.",
-        fix='Claim `numerics = "rounding"`, and warn everybody who compares text exactly.',
+        fix='If the change is acceptable, claim `numerics = "rounding"` in patch.toml and warn users who compare'
+        " sampled text exactly. If not, correct the patch.",
     ),
 )
 verdict = partial(registry.verdict, FAMILY)

@@ -1,4 +1,4 @@
-"""Does Triton's own cache know of the patch? Kernels of equal source are built by processes that share it."""
+"""Does Triton's cache distinguish patched from unpatched kernels? Two processes that share it build equal sources."""
 
 from __future__ import annotations
 
@@ -20,9 +20,8 @@ CODES = (
     Code(
         code="PG707",
         title="Triton's cache hides the patch",
-        what="The patch changes the machine code of a kernel whose source it leaves as it is, and with a Triton cache"
-        " that was warmed without the patch the patched process ran the unpatched machine code; or the other way"
-        " round.",
+        what="The patch changes the machine code of a kernel, but not its source. With a Triton cache that was warmed"
+        " without the patch, the patched process ran the unpatched machine code; or the other way round.",
         why="Triton's key contains the source of a kernel, its options, the target and Triton's own files,"
         " but not what was replaced in memory.",
         fix="Add a digest of the patch's text to Triton's key: wrap `hash` of the backend"
@@ -34,7 +33,7 @@ CODES = (
         title="Triton's cache distinguishes both sides",
         what="Kernels that have the same source with and without the patch have the same machine code, or each side"
         " ran its own beside a cache that the other had warmed.",
-        why="Figures taken with a warm Triton cache are figures of the patch.",
+        why="Measurements with a warm Triton cache are valid.",
         fix="Nothing to do.",
     ),
 )

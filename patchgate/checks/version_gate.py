@@ -18,22 +18,23 @@ from patchgate.inputs.torch_range import torch_range
 from patchgate.lint.index.release import releases
 from patchgate.model.records import Case, Code, Command, Kind, Patch, Verdict
 from patchgate.model.serialization import failure_of
+from patchgate.model.versions import in_order, range_text
 
 FAMILY = "gate"
 CODES = (
     Code(
         code="PG201",
         title="applies where it is not claimed",
-        what="Under a faked version of torch outside `applies_to`, running the patch replaced something; a"
-        " patch that replaces nothing changed a setting.",
+        what="With `torch.__version__` set to a version outside `applies_to`, running the patch still replaced a name"
+        " of torch, or, if it replaces none, changed a setting.",
         why="A patch that was written for one release changes a compiler on which it was never tested.",
         fix="Tighten the version check in the patch, or widen `applies_to`, so that the gate judges the patch there.",
     ),
     Code(
         code="PG202",
         title="does not apply where it is claimed",
-        what="Under a faked version of torch inside `applies_to`, running the patch replaced nothing; a patch"
-        " that replaces nothing on any version changed no setting either.",
+        what="With `torch.__version__` set to a version inside `applies_to`, running the patch replaced no name of"
+        " torch, and, if it replaces none on any version, changed no setting.",
         why="Users of that release believe that they have the fix. Usual causes are the local (+cu130), dev,"
         " rc and post parts of a version.",
         fix="Compare releases, not strings: `Version(torch.__version__).release`, or a SpecifierSet with"
@@ -41,9 +42,9 @@ CODES = (
     ),
     Code(
         code="PG211",
-        title="gate holds",
-        what="The patch applies exactly where claimed, once, touches only its targets, and is needed.",
-        why="These are the claims of the gate.",
+        title="claims hold",
+        what="The patch applies exactly where it claims to, applies once, changes only its targets, and is needed.",
+        why="These are the claims of the manifest.",
         fix="Nothing to do.",
     ),
     Code(
@@ -80,12 +81,15 @@ def ask_versions(context: CheckContext, at: Instance) -> Iterable[Verdict]:
 
 def supported_releases(patch: Path) -> tuple[list[str], str]:
     """The releases that the patch is for: those that its project states, with its words, or those of the matrix."""
-    matrix = [release.torch for release in load_matrix()]
     stated = torch_range(patch)
     if not stated.specifiers:
-        return matrix, ""
-    known = sorted({*releases(), *matrix}, key=Version)
-    return stated.of(known), str(stated)
+        return [release.torch for release in load_matrix()], ""
+    return stated.of(_known_releases()), str(stated)
+
+
+def _known_releases() -> list[str]:
+    """Those of the index and of the matrix."""
+    return in_order([*releases(), *(release.torch for release in load_matrix())])
 
 
 def versions_around(torch: str) -> tuple[str, ...]:
@@ -121,11 +125,15 @@ def judge_versions(case: Case, patch: Patch, answers: Answers, where: str, again
     applied = _applied(patch, {version: answer for version, answer in answers.items() if "failure" not in answer})
     unknown = sorted(answers.keys() - applied.keys(), key=Version)
     if unknown:
-        actual = f"cannot tell for {', '.join(unknown)}: the patch does not run there on torch {case.torch}"
+        actual = f"cannot tell for {range_text(unknown, answers)}: the patch does not run there on torch {case.torch}"
         yield say("PG211", Kind.NOTE, case, "", "runs under a faked version", actual)
     if patch.claims.applies_to is None:
         changing = [v for v, did in applied.items() if did or answers[v].get("effects")]
-        actual = f"changes torch or its settings on {', '.join(changing)}" if changing else "changes nothing of torch"
+        actual = (
+            f"changes torch or its settings on {range_text(changing, applied)}"
+            if changing
+            else "changes nothing of torch"
+        )
         yield say("PG211", Kind.NOTE, case, "", "(no applies_to claimed)", actual)
         return
     expected = f"applies exactly on {patch.claims.applies_to}"
@@ -135,10 +143,10 @@ def judge_versions(case: Case, patch: Patch, answers: Answers, where: str, again
         return
     extra = [version for version, did in applied.items() if did and not is_claimed(patch, version)]
     lacking = [version for version, did in applied.items() if not did and is_claimed(patch, version)]
-    if extra:
-        yield say("PG201", Kind.REGRESSED, case, "", expected, f"applies on {', '.join(extra)}", where)
-    if lacking:
-        yield say("PG202", Kind.REGRESSED, case, "", expected, f"does not apply on {', '.join(lacking)}", where)
+    for code, verb, wrong in (("PG201", "applies on", extra), ("PG202", "does not apply on", lacking)):
+        if wrong:
+            actual = f"{verb} {range_text(wrong, applied)} ({len(wrong)} of {len(applied)} versions that were tried)"
+            yield say(code, Kind.REGRESSED, case, "", expected, actual, where)
     if not extra and not lacking:
         yield say("PG211", Kind.PASS, case, "", expected, f"{len(applied)} versions as claimed")
 
@@ -172,15 +180,8 @@ def judge_support(
     say, expected = partial(verdict, item="support"), f"applies on a release of {stated or 'ci/matrix.toml'}"
     applies = [release for release in supported if is_claimed(patch, release)]
     if not applies:
-        actual = f"{patch.claims.applies_to} holds none of {range_text(supported)}"
+        actual = f"{patch.claims.applies_to} holds none of {range_text(supported, _known_releases())}"
         yield say("PG220", Kind.REGRESSED, case, "", expected, actual, where)
     elif stated and not is_claimed(patch, case.torch):
-        actual = f"applies on {range_text(applies)}, and not on {case.torch}: judge it there too"
+        actual = f"applies on {range_text(applies, _known_releases())}, and not on {case.torch}: judge it there too"
         yield say("PG211", Kind.NOTE, case, "", expected, actual)
-
-
-def range_text(releases: Sequence[str]) -> str:
-    """`2.6.0 to 2.9.1`; one release, or none, by itself."""
-    if not releases:
-        return "no release"
-    return releases[0] if len(releases) == 1 else f"{releases[0]} to {releases[-1]}"

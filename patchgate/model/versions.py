@@ -111,6 +111,28 @@ class ReleaseSets:
         return found
 
 
+def range_text(members: Iterable[str], known: Iterable[str]) -> str:
+    """`2.6.0 to 2.9.1, 2.11.0`: a known release that is no member ends a range, and so does a minor release unknown.
+
+    Patch releases that are not known may lie within a range: an index seldom has all of them.
+    """
+    inside = set(members)
+    texts: list[str] = []
+    for first, last in runs(inside, order := in_order([*inside, *known])):
+        start = first
+        for at in range(first, last + 1):
+            if at == last or not _adjoin(order[at], order[at + 1]):
+                texts.append(order[at] if at == start else f"{order[start]} to {order[at]}")
+                start = at + 1
+    return ", ".join(texts) or "no release"
+
+
+def _adjoin(before: str, after: str) -> bool:
+    """Whether no minor release lies between two versions."""
+    (major, minor), (next_major, next_minor) = _minor(before), _minor(after)
+    return next_minor <= minor + 1 if major == next_major else next_minor == 0
+
+
 def show_releases(versions: Sequence[str], known: Sequence[str]) -> str:
     """For people: `2.10 and before`, `from 2.13`, `2.11 to 2.12`, joined by commas; `every release` when it is."""
     if not versions or len(set(versions)) == len(known) > 1:

@@ -19,7 +19,7 @@ MISFIT = Code(
     title="call does not fit",
     what="The patch calls a function of torch with arguments that it does not take in these releases.",
     why="The call raises TypeError when it runs.",
-    fix="Pass what these releases take, or narrow the version gate.",
+    fix="Pass what these releases take, or narrow the version check.",
 )
 
 

@@ -14,11 +14,11 @@ from patchgate.model.records import Code
 
 DEAD_GATE = Code(
     code="PG120",
-    title="dead gate",
-    what="No release of torch that the project supports satisfies this version check: those of `torch_range` in its"
+    title="version check is never true",
+    what="The version check is true on no torch release that the project supports: those of `torch_range` in its"
     " table or of its own requirements; where it states neither, those of ci/matrix.toml, else the indexed ones.",
-    why="What it guards never runs, so a defect in it is not noticed.",
-    fix="Correct the check, or remove what it guards.",
+    why="The guarded code never runs, so a defect in it is not noticed.",
+    fix="Correct the check, or remove the code that it guards.",
 )
 
 

@@ -15,8 +15,8 @@ from patchgate.model.records import Code
 
 HELD_BY_VALUE = Code(
     code="PG118",
-    title="bound too late",
-    what="Other modules or tables of torch hold the replaced function by value.",
+    title="the original is still referenced elsewhere",
+    what="Other modules or tables of torch have their own reference to the replaced function.",
     why="They keep calling the original: the patch covers only some of the callers.",
     fix="Assign the replacement in the modules that the finding names too.",
 )

@@ -21,14 +21,14 @@ MODULE_MISSING = Code(
     title="module missing",
     what="The patch imports a module of torch that these releases do not have.",
     why="The import raises ModuleNotFoundError, at import of the patch or in the middle of a compile.",
-    fix="Narrow the version gate, guard the import, or import from where these releases have it.",
+    fix="Narrow the version check, guard the import, or import from where these releases have it.",
 )
 NAME_MISSING = Code(
     code="PG111",
     title="name missing",
     what="The patch reads a name of a torch module, class or object that these releases do not have.",
     why="The line raises AttributeError or ImportError as soon as it runs.",
-    fix="Use the name that these releases have, guard it with `hasattr`, or narrow the version gate.",
+    fix="Use the name that these releases have, guard it with `hasattr`, or narrow the version check.",
 )
 NAME_MOVED = Code(
     code="PG112",
@@ -40,10 +40,10 @@ NAME_MOVED = Code(
 OPTION_MISSING = Code(
     code="PG116",
     title="config option missing",
-    what="The patch reads or sets an option that these releases do not have, or hands it over by name: in `options` of"
-    " `torch.compile`, in `config.patch`.",
+    what="The patch reads or sets an option that these releases do not have, or passes its name to"
+    " `torch.compile(options=...)` or `config.patch`.",
     why="torch's config modules raise AttributeError for unknown options, `torch.compile` RuntimeError.",
-    fix="Guard it with `hasattr(config, ...)`, or narrow the version gate.",
+    fix="Guard it with `hasattr(config, ...)`, or narrow the version check.",
 )
 
 # How alike two spellings are when one is taken for a slip of the other.

@@ -18,7 +18,7 @@ TARGET_MISSING = Code(
     title="target missing",
     what="The patch assigns to a name that these releases do not have.",
     why="It creates a new attribute that nothing in torch ever calls.",
-    fix="Correct the name, or narrow the version gate to the releases that have it.",
+    fix="Correct the name, or narrow the version check to the releases that have it.",
 )
 
 

@@ -10,7 +10,7 @@ NOT_PYTHON = Code(
     code="PG140",
     title="not readable as Python",
     what="The file does not parse, or is nested too deeply to be read.",
-    why="Nothing can be said about a file that Python itself would refuse.",
+    why="Python cannot run the file, so nothing else in it was checked.",
     fix="Correct the syntax at the line given.",
 )
 

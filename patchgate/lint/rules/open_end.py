@@ -15,13 +15,13 @@ from patchgate.model.records import Code
 
 OPEN_END = Code(
     code="PG130",
-    title="gate with an open end",
-    what="The gate lets every later release in, and the body that the patch wraps is no longer the one of the first"
-    " release that it lets in.",
+    title="version check without an upper bound",
+    what="The version check is true on every later release, and the function that the patch wraps has another body"
+    " there than in the first release on which the check is true.",
     why="Whether the defect is still present, and whether the wrapper is still right, was decided for a"
     " body that no longer exists.",
-    fix="End the gate before the change, or state the symptom in the manifest: the gate then measures, on every"
-    " release, whether the patch is needed.",
+    fix="Add an upper bound before the change, or state the symptom in the manifest: `patchgate gate` then measures"
+    " on every release whether the patch is needed.",
 )
 
 

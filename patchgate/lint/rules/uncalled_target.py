@@ -17,7 +17,7 @@ UNCALLED_TARGET = Code(
     title="nothing calls the target",
     what="In these releases no call inside torch goes to the replaced name.",
     why="The patch is installed and does nothing.",
-    fix="Find what torch calls now (`patchgate index diff`), or end the gate before these releases.",
+    fix="Find what torch calls now (`patchgate index diff`), or end the version check before these releases.",
 )
 # Dispatched by name, by torch or by Python itself; no call site spells them out.
 _DISPATCHED = ("__", "visit_", "codegen_", "_print_", "call_")

@@ -13,7 +13,7 @@ from patchgate.model.records import Code
 COMPARED_AS_TEXT = Code(
     code="PG123",
     title="versions compared as text",
-    what="A gate compares two plain strings by order.",
+    what="A version check compares two plain strings by order.",
     why='As text, "2.9" is greater than "2.10".',
     fix="Compare `packaging.version.Version` objects, or `torch.__version__` itself.",
 )
@@ -28,7 +28,7 @@ LOCAL_VERSION = Code(
 PRERELEASE = Code(
     code="PG125",
     title="prerelease compared",
-    what="For nightlies and release candidates the gate gives another answer than for their release.",
+    what="For nightlies and release candidates the version check gives another answer than for their release.",
     why="2.12.0.dev sorts below 2.12.0, though it already has most of the changes of 2.12.0.",
     fix="Write the bound as `2.12.0.dev0` (or compare `.release`) when nightlies should count as 2.12.",
 )

@@ -15,10 +15,10 @@ from patchgate.model.versions import show_releases
 
 WIDE_GATE = Code(
     code="PG121",
-    title="gate too wide",
-    what="The gate lets releases through in which a name that the guarded code needs is missing.",
+    title="version check too wide",
+    what="The version check is true on releases in which a name that the guarded code needs is missing.",
     why="The patch is applied there and fails.",
-    fix="Narrow the gate to the releases that the finding names.",
+    fix="Narrow the version check to the releases that the finding names.",
 )
 
 

@@ -95,9 +95,9 @@ def test_a_gate_that_is_too_narrow_is_told_against_what_was_believed(folder):
         """\
 patch.toml:3
 symptom stack.h200 loads.max > 4
-absent where applies_to = ==2.11.0 gates the patch out (fixed_in = 2.12)
+absent where the patch does not apply (applies_to = "==2.11.0", fixed_in = "2.12")
 loads.max 6, loads [2 1] with and without the patch
-widen applies_to and the check in the patch to cover 2.12.1, or correct the claim; then: patchgate gate patch.py""",
+widen applies_to and the version check to cover 2.12.1, or correct the claim; then: patchgate gate patch.py""",
     )
 
 
@@ -107,10 +107,12 @@ def test_the_record_says_on_which_other_releases_the_patch_is_needed():
     patch = Patch(id="mine", path="patch.py", source="", claims=CLAIMS)
     sides = side(6, torch="2.12.1"), side(6, "mine", "2.12.1")
     verdict = judge_symptom(patch, SYMPTOM, *sides, "patch.toml:3", AGAIN, recorded)
-    assert verdict.actual.endswith("recorded without the patch: present on 2.10.0..2.13.0, absent on 2.14.1..2.15.0")
-    assert "to cover 2.10.0..2.13.0" in verdict.advice
+    assert verdict.actual.endswith(
+        "recorded without the patch: present on 2.10.0 to 2.13.0, absent on 2.14.1 to 2.15.0"
+    )
+    assert "to cover 2.10.0 to 2.13.0" in verdict.advice
     nowhere = judge_symptom(patch, SYMPTOM, *sides, "patch.toml:3", AGAIN, {parse_range("2.10.0..2.15.0"): 2})
-    assert nowhere.actual.endswith("present on none, absent on 2.10.0..2.15.0")
+    assert nowhere.actual.endswith("present on no release, absent on 2.10.0 to 2.15.0")
     assert "to cover 2.12.1" in nowhere.advice, "what was measured counts, where the record says otherwise"
 
 

@@ -100,12 +100,15 @@ def test_a_gate_that_holds_is_one_green_verdict():
 def test_applying_outside_the_claim_is_named_with_its_versions():
     (verdict,) = versions(lambda version: version[:4] in ("2.11", "2.12"), applies_to="<2.12.0,>=2.11.0.dev0")
     assert (verdict.code, verdict.where) == ("PG201", "patch.toml:2")
-    assert verdict.actual == "applies on 2.12.0, 2.12.0.dev20260101"
+    assert verdict.actual == "applies on 2.12.0.dev20260101 to 2.12.0 (2 of 12 versions that were tried)"
 
 
 def test_not_applying_inside_the_claim_is_named_with_its_versions():
     (verdict,) = versions(lambda version: version == "2.11.0", applies_to="==2.11.0")
-    assert (verdict.code, verdict.actual) == ("PG202", "does not apply on 2.11.0+cu130, 2.11.0+cpu")
+    assert (verdict.code, verdict.actual) == (
+        "PG202",
+        "does not apply on 2.11.0+cpu to 2.11.0+cu130 (2 of 12 versions that were tried)",
+    )
 
 
 def test_a_gate_may_be_wrong_in_both_ways():
@@ -131,7 +134,7 @@ def test_a_faked_version_under_which_the_patch_does_not_run_is_noted_and_left_ou
     note, verdict = versions(is_release, ("2.12.0", "2.10.0"), applies_to="==2.11.0,!=2.11.0.post1")[:2]
     assert (note.kind, note.colour) == (Kind.NOTE, Colour.GREEN)
     assert note.actual == "cannot tell for 2.10.0, 2.12.0: the patch does not run there on torch 2.11.0"
-    assert (verdict.code, verdict.actual) == ("PG201", "applies on 2.11.0.post1")
+    assert (verdict.code, verdict.actual) == ("PG201", "applies on 2.11.0.post1 (1 of 10 versions that were tried)")
 
 
 def test_a_patch_that_does_not_run_under_its_own_version_has_one_verdict(folder):
@@ -155,14 +158,14 @@ def test_a_patch_that_does_not_run_is_red_unless_the_machine_failed(cause):
 def test_a_patch_for_releases_that_nobody_supports_is_red():
     told = list(judge_support(CASE, patch(applies_to="<2.10"), ["2.11.0", "2.12.1"], "patch.toml:2"))
     assert [(v.code, v.where) for v in told] == [("PG220", "patch.toml:2")]
-    assert told[0].actual == "<2.10 holds none of 2.11.0 to 2.12.1"
+    assert told[0].actual == "<2.10 holds none of 2.11.0, 2.12.1"
 
 
 def test_a_backport_for_releases_that_its_project_supports_is_green_and_says_where_it_applies():
-    supported = ["2.6.0", "2.9.1", "2.10.0", "2.11.0"]
+    supported = ["2.6.0", "2.9.0", "2.9.1", "2.10.0", "2.11.0"]
     (told,) = judge_support(CASE, patch(applies_to="<2.10"), supported, "patch.toml:2", "torch>=2.6 in pyproject.toml")
     assert (told.colour, told.expected) == (Colour.GREEN, "applies on a release of torch>=2.6 in pyproject.toml")
-    assert told.actual.startswith("applies on 2.6.0 to 2.9.1, and not on ")
+    assert told.actual.startswith("applies on 2.6.0, 2.9.0 to 2.9.1, and not on ")
     assert list(judge_support(CASE, patch(applies_to=">=2"), [TORCH], "patch.toml:2")) == []
 
 

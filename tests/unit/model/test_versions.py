@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from packaging.version import Version
 
-from patchgate.model.versions import ReleaseRange, ReleaseSets, gather, in_order, parse_range, spread
+from patchgate.model.versions import ReleaseRange, ReleaseSets, gather, in_order, parse_range, range_text, spread
 
 RELEASES = ["2.10.0", "2.11.0", "2.12.1", "2.13.0", "2.14.1", "2.15.0"]
 values = st.dictionaries(st.sampled_from(RELEASES), st.integers(0, 2))
@@ -82,3 +82,20 @@ def test_sets_of_releases_as_masks_and_text():
 def test_a_range_without_an_end_reaches_the_newest():
     assert str(parse_range("2.11.0..", newest="2.15.0")) == "2.11.0..2.15.0"
     assert str(parse_range("2.11.0", newest="2.15.0")) == "2.11.0"
+
+
+@pytest.mark.parametrize(
+    ("members", "text"),
+    [
+        ((), "no release"),
+        (("2.9.0",), "2.9.0"),
+        (("2.10.0", "2.9.0", "2.9.1"), "2.9.0 to 2.10.0"),
+        (("2.8.0", "2.9.1"), "2.8.0, 2.9.1"),
+        (("2.9.1", "2.10.0", "2.10.3"), "2.9.1 to 2.10.3"),
+        (("2.10.0", "2.12.0"), "2.10.0, 2.12.0"),
+        (("2.10.0", "3.0.0"), "2.10.0 to 3.0.0"),
+        (("2.10.0", "3.1.0"), "2.10.0, 3.1.0"),
+    ],
+)
+def test_a_range_in_words_bridges_unknown_patch_releases_and_nothing_else(members, text):
+    assert range_text(members, ("2.9.0", "2.9.1", "2.10.0")) == text

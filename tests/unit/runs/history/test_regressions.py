@@ -54,7 +54,7 @@ def test_a_transition_is_told_with_its_title():
     changed = [Transition(key=CELL, before=GREEN, after=red("PG304")), Transition(key=CELL, before=red(), after=absent)]
     told = list(render_transitions(changed))
     assert told[1:] == [
-        "  mine on torch 2.11.0: kernels stack.h200 loads: green -> red (PG304): torch does it by itself",
+        "  mine on torch 2.11.0: kernels stack.h200 loads: green -> red (PG304): torch does the same without the patch",
         "  mine on torch 2.11.0: kernels stack.h200 loads: red -> green",
     ]
 
