@@ -27,9 +27,11 @@ def render_markdown(title: str, view: RunView, quote: Callable[[str], str] = esc
         evidence = f"{first.code} {quote(first.subject)}{on}: {quote(first.actual)}"
         lines += [f"{number}. **{group.cause.sentence}**", f"   {evidence}"]
     lines += [""] if view.causes else []
-    lines += [_row(["check", "item", *(f"torch {torch}" for torch in view.torches)])]
-    lines += [_row(["---"] * (2 + len(view.torches)))]
-    lines += [_row([quote(line.check), quote(line.item), *(_cell(cell) for cell in line.cells)]) for line in view.lines]
+    lines += [table_row(["check", "item", *(f"torch {torch}" for torch in view.torches)])]
+    lines += [table_row(["---"] * (2 + len(view.torches)))]
+    lines += [
+        table_row([quote(line.check), quote(line.item), *(_cell(cell) for cell in line.cells)]) for line in view.lines
+    ]
     for heading, notes in view.notes:
         lines += ["", f"{heading[0].upper()}{heading[1:]}:", "", *(f"* {quote(line)}" for line in notes)]
     for block in view.blocks:
@@ -37,7 +39,8 @@ def render_markdown(title: str, view: RunView, quote: Callable[[str], str] = esc
     return "\n".join(lines) + "\n"
 
 
-def _row(cells: list[str]) -> str:
+def table_row(cells: list[str]) -> str:
+    """A line of a Markdown table."""
     return "| " + " | ".join(cells) + " |"
 
 
@@ -52,12 +55,12 @@ def _block(block: Block, quote: Callable[[str], str]) -> Iterator[str]:
     judged = " (not judged)" if block.unjudged else ""
     yield f"### {block.code} {block.title}{judged}"
     yield ""
-    yield _row(["torch", quote(block.check), "expected", "actual"])
-    yield _row(["---"] * 4)
+    yield table_row(["torch", quote(block.check), "expected", "actual"])
+    yield table_row(["---"] * 4)
     for entry in block.entries[:_ENTRIES]:
-        yield _row([", ".join(entry.torches), quote(entry.subject), quote(entry.expected), quote(entry.actual)])
+        yield table_row([", ".join(entry.torches), quote(entry.subject), quote(entry.expected), quote(entry.actual)])
     if len(block.entries) > _ENTRIES:
-        yield _row(["", f"and {len(block.entries) - _ENTRIES} more, all in verdicts.json", "", ""])
+        yield table_row(["", f"and {len(block.entries) - _ENTRIES} more, all in verdicts.json", "", ""])
     fields = [*(("Where", place) for place in block.places[:_PLACES]), ("Why", block.why)]
     for name, text in (*fields, *(("Next", step) for step in block.next)):
         yield f"\n{name}: {quote(text)}"

@@ -71,10 +71,15 @@ def _scale(ratios: Mapping[int, Interval], budget: Budget | None) -> _Scale:
     """A scale that holds every interval, the budget and no change at all."""
     ends = [(end - 1) * 100 for interval in ratios.values() for end in (interval.low, interval.high)]
     ends += [0.0, budget.low * 100, budget.high * 100] if budget else [0.0]
-    spread = max(ends) - min(ends) or _STEPS[0]
-    step = next((step for step in _STEPS if spread / step <= _LINES), spread / _LINES)
+    step = grid_step(max(ends) - min(ends))
     low, high = floor(min(ends) / step) * step, ceil(max(ends) / step) * step
     return _Scale(tokens=(min(ratios), max(ratios)), low=low, high=high if high > low else low + step, step=step)
+
+
+def grid_step(spread: float) -> float:
+    """Per cent between grid lines, so that few of them hold a spread of so many per cent."""
+    spread = spread or _STEPS[0]
+    return next((step for step in _STEPS if spread / step <= _LINES), spread / _LINES)
 
 
 def _band(scale: _Scale, budget: Budget | None) -> Iterator[str]:

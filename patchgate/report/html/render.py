@@ -27,7 +27,7 @@ from patchgate.report.html.page import Address, Page
 from patchgate.report.view import step_text, verdict_text
 
 if TYPE_CHECKING:
-    from jinja2 import Template
+    from jinja2 import Environment
 
 _FILES = resources.files("patchgate.report.html") / "assets"
 # In the order in which they need each other.
@@ -42,7 +42,8 @@ def render_html(title: str, page: Page, *, at: str, code: int, regressions: Regr
     """The whole file; `at` is when it was judged, `code` the exit code. A sweep has regressions."""
     views = page.views
     colours = colours_over_runs(regressions.runs) if regressions else {}
-    return _template().render(
+    return render_page(
+        "report.html",
         title=title,
         at=at,
         code=code,
@@ -56,9 +57,14 @@ def render_html(title: str, page: Page, *, at: str, code: int, regressions: Regr
     )
 
 
+def render_page(template: str, **contents: object) -> str:
+    """One of the templates in `assets` with its contents, style and script."""
+    return _templates().get_template(template).render(contents)
+
+
 @cache
-def _template() -> Template:
-    """The page without its contents. Text is escaped unless the template says that it is ours (`safe`)."""
+def _templates() -> Environment:
+    """The pages without their contents. Text is escaped unless the template says that it is ours (`safe`)."""
     from jinja2 import Environment, FunctionLoader, StrictUndefined
 
     environment = Environment(
@@ -68,7 +74,7 @@ def _template() -> Template:
     environment.filters |= {"sentence": verdict_text, "step": step_text}
     style, script = _file("report.css"), _script()
     environment.globals |= {"style": style, "script": script, "policy": _policy(style, script)}
-    return environment.get_template("report.html")
+    return environment
 
 
 def _figures(page: Page, with_patch: bool) -> Iterator[str]:

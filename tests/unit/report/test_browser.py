@@ -9,8 +9,10 @@ from selenium.webdriver.common.keys import Keys
 
 from benchmarks.report.browser import installed, started
 from benchmarks.report.stored import load_run, write_page
+from patchgate.model.impact import Change, Impact, ModelImpact
 from patchgate.model.records import Case, Claims, Command, Expectation, Kind, Observation, Patch, Symptom
 from patchgate.model.results import ComparedCase, RunResults, VerdictKey, VerdictSummary
+from patchgate.report.html.impact import impact_html
 from patchgate.report.html.page import Page
 from patchgate.report.html.render import render_html
 from patchgate.runs.history.regressions import regressions_in
@@ -243,6 +245,23 @@ def test_axe_finds_no_violation(axe, pages, name, width, theme):
     axe.open(path, cell, width=width, theme=theme)
     assert axe.run("return document.querySelector('dialog').open")
     assert (axe.violations(), axe.errors()) == ([], [])
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("width", [360, 1280])
+def test_the_page_of_an_impact_on_models_is_whole_readable_and_asks_for_nothing(axe, tmp_path, width, theme):
+    rows = [
+        ModelImpact(
+            model=name, changes={"modelled_time": Change(before=100, after=after), "bytes": Change(before=1, after=2)}
+        )
+        for name, after in ((NAME, 150), ("llama-3-8b", 60), ("bert", 100))
+    ]
+    impact = Impact(before="unpatched", after=NAME, rows=(ModelImpact(model="gpt", failed=NAME), *rows))
+    path = tmp_path / "impact.html"
+    path.write_text(impact_html(NAME, impact, at="now"), encoding="utf-8")
+    axe.open(path, width=width, theme=theme)
+    assert (axe.violations(), axe.errors(), axe.requests(), axe.too_wide()) == ([], [], [], False)
+    assert axe.all("tbody .badge") == ["slower", "faster"]
 
 
 # What the keyboard must reach: of a group of radio buttons one, of the matrix one cell.

@@ -1,0 +1,205 @@
+"""What models gain and lose from one side to another: counts, sizes and modelled time of both, and their change.
+
+The sides are a patch and its absence on one release, or two releases without a patch. Nothing here is judged.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from patchgate.model.budgets import DEFAULTS
+from patchgate.model.facts import UNPATCHED, value_in
+from patchgate.model.records import Facts, Observation, Unmeasured
+
+TIME = "modelled_time"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Part:
+    """What is compiled of a model by itself, on both sides."""
+
+    count: int = 1  #: how many equal ones the model has
+    before: Observation
+    after: Observation
+
+
+@dataclass(frozen=True, kw_only=True)
+class Change:
+    """One figure on both sides."""
+
+    before: float
+    after: float
+
+    @property
+    def share(self) -> float | None:
+        """How far it moved, as a fraction of what it was; None where it was 0 and is not."""
+        if self.after == self.before:
+            return 0.0
+        return self.after / self.before - 1 if self.before else None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Figure:
+    """What is compared of each model. In all of them, less is better."""
+
+    name: str  #: as records hold it
+    label: str  #: as readers see it
+    unit: str  #: "us", "bytes", or "" of a count
+    combine: Callable[[Iterable[float]], float] = sum  #: of the parts of a model
+
+
+#: In the order in which they matter.
+FIGURES = (
+    Figure(name=TIME, label="modelled time", unit="us"),
+    Figure(name="launches", label="launches", unit=""),
+    Figure(name="kernels", label="kernels", unit=""),
+    Figure(name="bytes", label="bytes", unit="bytes"),
+    Figure(name="peak", label="peak memory", unit="bytes", combine=max),
+    Figure(name="ir_nodes", label="IR nodes", unit=""),
+    Figure(name="graph_breaks", label="graph breaks", unit=""),
+    Figure(name="recompiles", label="recompiles", unit=""),
+    Figure(name="compile_calls", label="compile work", unit="calls"),
+)
+# The figures that are sums of facts; "recompiles" and what is a metric are read below.
+_FACTS = {
+    "launches": ("kernels.called", "kernels.kind.extern", "kernels.kind.fallback"),
+    "kernels": ("kernels.distinct",),
+    "bytes": ("bytes.total",),
+    "peak": ("memory.peak",),
+    "ir_nodes": ("lowering.ir_nodes",),
+    "graph_breaks": ("dynamo.graph_breaks",),
+}
+_RECOMPILED = "shapes.compiled.automatic"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelImpact:
+    """One model: the figures that both sides have, or why it could not be compared."""
+
+    model: str
+    changes: Mapping[str, Change] = field(default_factory=dict)  #: by the name of the figure
+    failed: str = ""  #: why there are none
+    broken: bool = False  #: it failed on the second side only
+
+    @property
+    def time(self) -> float:
+        """The change of the modelled time; 0 where it is not modelled."""
+        return (self.changes[TIME].share or 0.0) if TIME in self.changes else 0.0
+
+    @property
+    def changed(self) -> bool:
+        return any(change.before != change.after for change in self.changes.values())
+
+
+@dataclass(frozen=True, kw_only=True)
+class Impact:
+    """All models, those that matter most first."""
+
+    before: str  #: what one side is called: "unpatched", "torch 2.14.1"
+    after: str  #: and the other
+    rows: tuple[ModelImpact, ...]
+
+    @property
+    def figures(self) -> tuple[Figure, ...]:
+        """Those that some model has."""
+        return tuple(figure for figure in FIGURES if any(figure.name in row.changes for row in self.rows))
+
+    @property
+    def slower(self) -> tuple[ModelImpact, ...]:
+        """By more than the model of time can tell from nothing."""
+        return tuple(row for row in self.rows if row.time > DEFAULTS[TIME].high)
+
+    @property
+    def faster(self) -> tuple[ModelImpact, ...]:
+        return tuple(row for row in self.rows if row.time < DEFAULTS[TIME].low)
+
+    @property
+    def summary(self) -> str:
+        """`24 models: 3 faster (up to 4.1 %, modelled), 1 slower (moe: +11 %), 20 unchanged`."""
+        broken = [row.model for row in self.rows if row.broken]
+        failed = [row.model for row in self.rows if row.failed and not row.broken]
+        judged = {row.model for row in (*self.slower, *self.faster)}
+        rest = [row for row in self.rows if not row.failed and row.model not in judged]
+        little = sum(row.changed for row in rest)
+        parts = [f"{len(broken)} no longer compile{'s' * (len(broken) == 1)} ({_names(broken)})"] if broken else []
+        if self.faster:
+            parts.append(f"{len(self.faster)} faster (modelled, {_extent(self.faster)})")
+        if self.slower:
+            parts.append(f"{len(self.slower)} slower (modelled, {_extent(self.slower)})")
+        if little:
+            parts.append(f"{little} changed with no modelled gain or loss beyond {DEFAULTS[TIME].high * 100:g} %")
+        if len(rest) > little:
+            parts.append(f"{len(rest) - little} unchanged")
+        if failed:
+            parts.append(f"{len(failed)} not compared ({_names(failed)})")
+        return f"{len(self.rows)} model{'s' * (len(self.rows) != 1)}: {', '.join(parts) or 'nothing to compare'}"
+
+
+def _extent(rows: Sequence[ModelImpact]) -> str:
+    most = max(rows, key=lambda row: abs(row.time))
+    return f"{'up to ' if len(rows) > 1 else ''}{most.time * 100:+.1f} %: {most.model}"
+
+
+def _names(models: Sequence[str]) -> str:
+    return ", ".join((*models[:3], "...") if len(models) > 3 else models)
+
+
+def impact_of(models: Mapping[str, Sequence[Part]], *, before: str, after: str) -> Impact:
+    """The impact on each of `models`, name -> its parts; a failure first, then by modelled change, then by name."""
+    rows = [_row(model, parts) for model, parts in models.items()]
+    rows.sort(key=lambda row: (not row.failed, -abs(row.time), not row.changed, row.model))
+    return Impact(before=before, after=after, rows=tuple(rows))
+
+
+def _row(model: str, parts: Sequence[Part]) -> ModelImpact:
+    missing = [(side.case, reason) for part in parts for side in _sides(part) if (reason := _unmeasured(side))]
+    if missing:
+        case, reason = missing[0]
+        broken = any(_broken(part) for part in parts)
+        return ModelImpact(
+            model=model, failed=f"torch {case.torch}, {case.patch or UNPATCHED}: {reason}", broken=broken
+        )
+    changes = {}
+    for figure in FIGURES:
+        before = [_value(figure, part.before, part.count) for part in parts]
+        after = [_value(figure, part.after, part.count) for part in parts]
+        if parts and None not in (*before, *after):
+            sums = (figure.combine(value for value in side if value is not None) for side in (before, after))
+            changes[figure.name] = Change(before=next(sums), after=next(sums))
+    return ModelImpact(model=model, changes=changes)
+
+
+def _sides(part: Part) -> tuple[Observation, Observation]:
+    return part.before, part.after
+
+
+def _broken(part: Part) -> bool:
+    return part.after.failure is not None and not _unmeasured(part.before)
+
+
+def _unmeasured(side: Observation) -> str:
+    """Why it has no figures, or ""."""
+    if side.failure:
+        return side.failure.text
+    missing = side.facts.get("compiles")
+    return missing.reason if isinstance(missing, Unmeasured) else ""
+
+
+def _value(figure: Figure, side: Observation, count: int) -> float | None:
+    """Of all parts that are equal to this one; None where it was not taken."""
+    value: float | None
+    if figure.name in _FACTS:
+        values = [_number(side.facts, fact) for fact in _FACTS[figure.name]]
+        value = None if None in values else sum(filter(None, values))
+    elif figure.name == "recompiles":
+        compiled = side.facts.get(_RECOMPILED)
+        value = sum(compiled[1:]) if isinstance(compiled, tuple) else None
+    else:
+        value = side.metrics.get(figure.name)
+    return value if value is None or figure.combine is max else value * count
+
+
+def _number(facts: Facts, fact: str) -> int | None:
+    value = value_in(facts, fact)
+    return value if isinstance(value, int) else None

@@ -1,0 +1,101 @@
+"""The page of what models gain and lose: one line, a plot with a row for each model, and the table.
+
+The plot is an SVG of our own, because the page's policy allows no inline style; the table says the same in words.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from html import escape
+from math import ceil, floor
+
+from patchgate.model.budgets import DEFAULTS
+from patchgate.model.impact import TIME, Impact, ModelImpact
+from patchgate.report.html.latency_plot import grid_step
+from patchgate.report.html.render import render_page
+from patchgate.report.impact import MODELLED, change_text, row_texts
+
+# Of the drawing in pixels: a row, the names on the left, the figures on the right, the axis above.
+WIDTH, ROW, LEFT, RIGHT, TOP = 760, 26, 190, 80, 34
+
+
+def impact_html(title: str, impact: Impact, *, at: str) -> str:
+    """The whole file; `at` is when it was measured."""
+    compared = [row for row in impact.rows if not row.failed]
+    timed = [row for row in compared if TIME in row.changes]
+    return render_page(
+        "impact.html",
+        title=title,
+        at=at,
+        impact=impact,
+        plot=draw_impact(impact, timed) if timed else "",
+        heads=[figure.label for figure in impact.figures],
+        rows=[(row.model, _colour(row), row_texts(row, impact.figures)) for row in compared],
+        apart=f"{DEFAULTS[TIME].high * 100:g} %",
+        modelled=MODELLED,
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Scale:
+    """Pixels of a change in per cent."""
+
+    low: float
+    high: float
+    step: float  #: between grid lines
+
+    def x(self, change: float) -> float:
+        return LEFT + (change - self.low) / (self.high - self.low) * (WIDTH - LEFT - RIGHT)
+
+
+def draw_impact(impact: Impact, rows: Sequence[ModelImpact]) -> str:
+    """A dumbbell for each model: from no change to the change of its modelled time, in per cent."""
+    budget = DEFAULTS[TIME]
+    ends = [budget.low * 100, budget.high * 100, *(row.time * 100 for row in rows)]
+    step = grid_step(max(ends) - min(ends))
+    scale = _Scale(low=floor(min(ends) / step) * step, high=ceil(max(ends) / step) * step, step=step)
+    height = TOP + ROW * len(rows) + 8
+    title = f"Modelled time of {len(rows)} models, {impact.after} against {impact.before}"
+    left, right = scale.x(budget.low * 100), scale.x(budget.high * 100)
+    parts = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" role="img">',
+        f"<title>{escape(title)}: {escape(impact.summary)}</title>",
+        f'<rect class="apart" x="{left:.1f}" y="{TOP}" width="{right - left:.1f}" height="{height - TOP}"/>',
+        *_grid(scale, height),
+        *(line for number, row in enumerate(rows) for line in _dumbbell(row, scale, TOP + ROW * (number + 0.5))),
+        "</svg>",
+    ]
+    return "\n".join(parts) + "\n"
+
+
+def _grid(scale: _Scale, height: float) -> Iterator[str]:
+    for number in range(round((scale.high - scale.low) / scale.step) + 1):
+        change = scale.low + number * scale.step
+        kind, label = ("one", "equal") if abs(change) < scale.step / 2 else ("grid", f"{change:+.4g} %")
+        x = f"{scale.x(change):.1f}"
+        yield f'<line class="{kind}" x1="{x}" x2="{x}" y1="{TOP}" y2="{height}"/>'
+        yield f'<text class="tick" x="{x}" y="{TOP - 10}" text-anchor="middle">{label}</text>'
+
+
+def _dumbbell(row: ModelImpact, scale: _Scale, y: float) -> Iterator[str]:
+    """A hollow dot without the change, a solid one with it, the line between them, and the figures as a tooltip."""
+    time, colour = row.changes[TIME], _colour(row)
+    start, end = scale.x(0), scale.x(row.time * 100)
+    figures = " -> ".join(f"{each:,.1f} us" for each in (time.before, time.after))
+    yield f'<g class="{colour}"><title>{escape(row.model)}: {figures}, modelled</title>'
+    yield f'<text x="{LEFT - 12}" y="{y + 4:.1f}" text-anchor="end">{escape(_short(row.model))}</text>'
+    yield f'<line class="bar" x1="{start:.1f}" x2="{end:.1f}" y1="{y:.1f}" y2="{y:.1f}"/>'
+    yield f'<circle class="before" cx="{start:.1f}" cy="{y:.1f}" r="4"/>'
+    yield f'<circle class="after" cx="{end:.1f}" cy="{y:.1f}" r="5"/>'
+    yield f'<text x="{WIDTH - 4}" y="{y + 4:.1f}" text-anchor="end">{change_text(time)}</text></g>'
+
+
+def _short(name: str, most: int = 22) -> str:
+    return name if len(name) <= most else name[: most - 1] + "…"
+
+
+def _colour(row: ModelImpact) -> str:
+    """Of the badge: red where it is slower, green where it is faster, by more than the model can tell apart."""
+    budget = DEFAULTS[TIME]
+    return "red" if row.time > budget.high else "green" if row.time < budget.low else "none"

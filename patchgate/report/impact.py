@@ -1,0 +1,83 @@
+"""What models gain and lose, as a table in a terminal and in Markdown; the page is `report/html/impact.py`."""
+
+from __future__ import annotations
+
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from patchgate.model.impact import Change, Figure, Impact, ModelImpact
+from patchgate.model.text import escape_control
+from patchgate.report.markdown import escape, table_row
+
+#: Said wherever a modelled time is shown.
+MODELLED = "Times are modelled, not measured (docs/simulation.md)."
+_SCALES = {"bytes": ((1e9, " GB"), (1e6, " MB"), (1e3, " kB"), (1, " B")), "us": ((1e3, " ms"), (1, " us"))}
+
+
+def value_text(value: float, figure: Figure) -> str:
+    """`1.24 GB`, `632.0 us`, `13`: three figures that count, or the whole number of a count."""
+    for scale, unit in _SCALES.get(figure.unit, ()):
+        if value >= scale:
+            shown = value / scale
+            return f"{shown:.{2 if shown < 10 else 1 if shown < 100 else 0}f}{unit}"
+    return f"{value:,.0f}"
+
+
+def percent(share: float) -> str:
+    """`+11.5 %`, `+0.02 %` of a small one, `0 %` of none."""
+    return f"{share * 100:+.{1 if abs(share) >= 0.001 else 2}f} %" if share else "0 %"
+
+
+def change_text(change: Change) -> str:
+    """How far it moved; `new` where it was 0 and is not."""
+    return "new" if change.share is None else percent(change.share)
+
+
+def cell_text(change: Change, figure: Figure) -> str:
+    """`13`, or `13 -> 14 (+7.7 %)` where it changed."""
+    before, after = value_text(change.before, figure), value_text(change.after, figure)
+    if change.before == change.after:
+        return after
+    return f"{before} -> {after} ({change_text(change)})" if before != after else f"{after} ({change_text(change)})"
+
+
+def row_texts(row: ModelImpact, figures: tuple[Figure, ...]) -> list[str]:
+    """A cell for each figure, `-` where it was not taken."""
+    return [cell_text(row.changes[each.name], each) if each.name in row.changes else "-" for each in figures]
+
+
+def show_impact(console: Console, impact: Impact) -> None:
+    """Print the line that sums up, and a row for each model."""
+    console.print(Text(escape_control(impact.summary), style="bold"))
+    figures = impact.figures
+    table = Table(box=SIMPLE_HEAD, pad_edge=False)
+    table.add_column("model", no_wrap=True)
+    for figure in figures:
+        table.add_column(figure.label, justify="right")
+    slower, faster = {row.model for row in impact.slower}, {row.model for row in impact.faster}
+    for row in impact.rows:
+        if row.failed:
+            continue
+        style = "red" if row.model in slower else "green" if row.model in faster else ""
+        name = Text(escape_control(row.model), style=style)
+        table.add_row(name, *(Text(text, style="" if "(" in text else "dim") for text in row_texts(row, figures)))
+    if table.row_count:
+        console.print(table)
+    for row in impact.rows:
+        if row.failed:
+            console.print(Text(escape_control(f"not compared: {row.model}: {row.failed}"), style="yellow"))
+    console.print(Text(f"{impact.before} -> {impact.after}. {MODELLED}", style="dim"))
+
+
+def impact_markdown(title: str, impact: Impact) -> str:
+    """Title, the line that sums up, the table, and what was not compared."""
+    figures = impact.figures
+    lines = [f"## {escape(title)}", "", f"**{escape(impact.summary)}**", ""]
+    compared = [row for row in impact.rows if not row.failed]
+    if compared:
+        lines += [table_row(["model", *(figure.label for figure in figures)]), table_row(["---"] * (1 + len(figures)))]
+        lines += [table_row([escape(row.model), *map(escape, row_texts(row, figures))]) for row in compared]
+    lines += [f"\nNot compared: {escape(row.model)}: {escape(row.failed)}" for row in impact.rows if row.failed]
+    return "\n".join([*lines, "", f"{impact.before} -> {impact.after}. {MODELLED}", ""])

@@ -1,0 +1,85 @@
+"""What models gain and lose: figures of both sides, their change, their order, and the line that sums up."""
+
+import pytest
+
+from patchgate.model.impact import Change, Part, impact_of
+from patchgate.model.records import Case, Cause, Failure, Observation, Unmeasured
+
+FACTS = {"kernels.called": 4, "kernels.kind.extern": 2, "kernels.distinct": 3, "bytes.total": 100, "memory.peak": 10}
+
+
+def side(time=100.0, *, patch=None, failure=None, **facts):
+    case = Case(torch="2.11.0", device="h200", workload="x", patch=patch)
+    metrics = {} if failure or time is None else {"modelled_time": time}
+    return Observation(case=case, failure=failure, facts={} if failure else FACTS | facts, metrics=metrics)
+
+
+def part(after=100.0, count=1, **facts):
+    return Part(count=count, before=side(), after=side(after, patch="p", **facts))
+
+
+def impact(**models):
+    return impact_of(models, before="unpatched", after="p")
+
+
+FAILED = Failure(cause=Cause.RAISED, stage="inductor", signature="KeyError: 'x'")
+
+
+def test_a_launch_is_a_kernel_or_a_call_of_a_library():
+    (row,) = impact(one=[part(**{"kernels.called": 5, "kernels.kind.fallback": 1})]).rows
+    assert row.changes["launches"] == Change(before=6, after=8)
+    assert row.changes["launches"].share == pytest.approx(1 / 3)
+
+
+def test_equal_layers_count_as_often_as_the_model_has_them_but_its_peak_is_the_largest():
+    (row,) = impact(one=[part(110.0, count=3), part(100.0, **{"memory.peak": 50})]).rows
+    assert row.changes["modelled_time"] == Change(before=400, after=430)
+    assert row.changes["bytes"] == Change(before=400, after=400)
+    assert row.changes["peak"] == Change(before=10, after=50)
+
+
+def test_what_a_side_lacks_is_not_compared_and_no_column():
+    one = impact(one=[Part(before=side(), after=side(None, patch="p"))])
+    assert "modelled_time" not in one.rows[0].changes
+    assert [figure.name for figure in one.figures] == ["launches", "kernels", "bytes", "peak"]
+
+
+def test_recompiles_are_what_was_compiled_after_the_first_call():
+    (row,) = impact(one=[part(**{"shapes.compiled.automatic": (1, 0, 1, 1)})]).rows
+    assert "recompiles" not in row.changes
+    both = Part(
+        before=side(**{"shapes.compiled.automatic": (1, 0, 1)}), after=side(**{"shapes.compiled.automatic": (1, 2)})
+    )
+    assert impact(one=[both]).rows[0].changes["recompiles"] == Change(before=1, after=2)
+
+
+def test_the_line_sums_up_and_what_matters_comes_first():
+    broken = Part(before=side(), after=side(patch="p", failure=FAILED))
+    missing = {"compiles": Unmeasured(reason="needs a real device")}
+    both = impact(
+        same=[part()],
+        few=[part(**{"bytes.total": 99})],
+        little=[part(90.0)],
+        much=[part(50.0)],
+        worse=[part(120.0)],
+        gone=[broken],
+        never=[Part(before=side(failure=FAILED), after=side(failure=FAILED))],
+        device=[Part(before=side(**missing), after=side(**missing))],
+    )
+    assert [row.model for row in both.rows] == ["device", "gone", "never", "much", "worse", "little", "few", "same"]
+    assert both.summary.replace("beyond 0.5 %", "beyond X") == (
+        "8 models: 1 no longer compiles (gone), 2 faster (modelled, up to -50.0 %: much),"
+        " 1 slower (modelled, +20.0 %: worse), 1 changed with no modelled gain or loss beyond X, 1 unchanged,"
+        " 2 not compared (device, never)"
+    )
+    assert both.rows[0].failed == "torch 2.11.0, unpatched: needs a real device"
+    assert both.rows[1].failed == "torch 2.11.0, p: KeyError: 'x', during `inductor`"
+
+
+@pytest.mark.parametrize(("before", "after", "share"), [(0, 0, 0.0), (0, 1, None), (4, 5, 0.25)])
+def test_from_nothing_there_is_no_share(before, after, share):
+    assert Change(before=before, after=after).share == share
+
+
+def test_without_models_there_is_nothing_to_compare():
+    assert impact().summary == "0 models: nothing to compare"
