@@ -6,8 +6,11 @@ the patch: it only reads what the script has left.
 
 from __future__ import annotations
 
+import ast
 import json
 import os
+import random
+import secrets
 import shlex
 import subprocess
 import sys
@@ -15,30 +18,18 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+from torch._inductor import codecache
+
 from patchgate.probe.compile.caches import digest_of_code
 from patchgate.probe.compile.observe import environment
 from patchgate.probe.patch.load import place_of
 from patchgate.probe.protocol import RanPlainly, Run, Stage
 from patchgate.probe.simulate.device import vector_isa
 
-# What a script of a user's has of the environment; the rest names folders of ours.
-_PASSED_ON = (
-    "PATH",
-    "HOME",
-    "LANG",
-    "LC_ALL",
-    "TMPDIR",
-    "LD_LIBRARY_PATH",
-    "PYTHONHASHSEED",
-    "TORCHINDUCTOR_CACHE_DIR",
-)
-# Inductor neither builds probes of the processor nor starts workers.
-_SET = {
-    "CUDA_VISIBLE_DEVICES": "",
-    "PYTHONDONTWRITEBYTECODE": "1",
-    "TORCHINDUCTOR_VEC_ISA_OK": "1",
-    "TORCHINDUCTOR_COMPILE_THREADS": "1",
-}
+# What a script of a user's has of the environment; the rest names folders of ours, or is set by few.
+_PASSED_ON = ("PATH", "HOME", "LANG", "LC_ALL", "TMPDIR", "LD_LIBRARY_PATH", "TORCHINDUCTOR_CACHE_DIR")
+# How a file of a user's may begin; the rest of its name is random.
+_NAMES = ("app", "bench", "demo", "eval", "infer", "main", "model", "net", "serve", "test", "tool", "train")
 # Bytes of a file that it writes, and of its last words.
 _LARGEST, _SHOWN = 256 << 20, 400
 
@@ -47,16 +38,25 @@ def run_plainly(request: Run, stage: Stage) -> RanPlainly:
     """What came out of the script. Raises RuntimeError with its last words where it did not end well."""
     stage("plain run")
     cache = Path(os.environ["TORCHINDUCTOR_CACHE_DIR"])
-    with tempfile.TemporaryDirectory(prefix="run") as folder:
-        home = Path(folder)
-        (home / "main.py").write_text(Path(__file__).with_name("plain_script.py").read_text("utf-8"), encoding="utf-8")
+    _share_headers()
+    # As on a machine with one core: torch takes one thread, and Inductor starts no workers.
+    os.sched_setaffinity(0, {secrets.choice(sorted(os.sched_getaffinity(0)))})
+    with tempfile.TemporaryDirectory() as folder:
+        home, (script, model, outputs, report) = Path(folder), _names()
+        settings = _settings(request) | {"model": model, "outputs": f"{outputs}.pt", "report": f"{report}.json"}
+        text = Path(__file__).with_name("plain_script.py").read_text("utf-8")
+        tree = ast.parse(text.replace("SETTINGS: dict[str, Any] = {}", f"SETTINGS: dict[str, Any] = {settings!r}"))
+        del tree.body[0]  # what it says of itself
+        (home / f"{script}.py").write_text(ast.unparse(tree), encoding="utf-8")
         # Its own folder may name the gate.
-        (home / "model.py").write_bytes(Path(request["workload_path"]).read_bytes())
-        (home / "settings.json").write_text(json.dumps(_settings(request)), encoding="utf-8")
-        variables = {name: os.environ[name] for name in _PASSED_ON if name in os.environ} | _SET
+        (home / f"{model}.py").write_bytes(Path(request["workload_path"]).read_bytes())
+        variables = {name: os.environ[name] for name in _PASSED_ON if name in os.environ}
+        variables["PYTHONDONTWRITEBYTECODE"] = "1"
+        if os.path.exists("/dev/nvidiactl"):
+            variables["CUDA_VISIBLE_DEVICES"] = ""
         # The shell between: whose child it is says nothing.
         ended = subprocess.run(
-            ["/bin/sh", "-c", f"{shlex.quote(sys.executable)} main.py; exit $?"],
+            ["/bin/sh", "-c", f"{shlex.quote(sys.executable)} {script}.py; exit $?"],
             cwd=home,
             env=variables,
             stdin=subprocess.DEVNULL,
@@ -65,14 +65,25 @@ def run_plainly(request: Run, stage: Stage) -> RanPlainly:
         )
         if ended.returncode:
             raise RuntimeError(_end_of(ended))
-        report = json.loads(_read(home / "report.json"))
-        Path(request["outputs"]).write_bytes(_read(home / "outputs.pt"))
+        changed = json.loads(_read(home / settings["report"]))["changed"]
+        Path(request["outputs"]).write_bytes(_read(home / settings["outputs"]))
     texts = (_read(path).decode() for path in sorted(cache.rglob("*.py")))
     return {
         "code": sorted({digest_of_code(text) for text in texts}),
-        "changed": [str(name) for name in report["changed"]],
+        "changed": [str(name) for name in changed],
         "environment": environment(),
     }
+
+
+def _share_headers() -> None:
+    """Precompiled headers that were made before lie where the script looks for them, as in a user's cache."""
+    place = Path(codecache.default_cache_dir(), "precompiled_headers")
+    place.parent.mkdir(parents=True, exist_ok=True)
+    place.symlink_to(codecache._HEADER_DIR)
+
+
+def _names() -> list[str]:
+    return [f"{name}_{secrets.token_hex(2)}" for name in random.SystemRandom().sample(_NAMES, 4)]
 
 
 def _settings(request: Run) -> dict[str, Any]:
@@ -85,7 +96,6 @@ def _settings(request: Run) -> dict[str, Any]:
         "import_path": request.get("import_path", []),
         "install": request.get("install") or [],
         "scope": request.get("scope"),
-        "model": "model.py",
         "dtype": request["dtype"],
         "dynamic": request["dynamic"],
         "seed": request["seeds"][0],

@@ -1,6 +1,7 @@
-"""Compiles a model with a patch as a user's script does; it is copied to where it runs, and imports nothing of ours.
+"""Compiles a model with a patch as a user's script does; a copy runs under another name and imports nothing of ours.
 
-Reads `settings.json` beside it, and writes `outputs.pt` and `report.json` there.
+What calls the patch and the compiler is the module itself and no function, and no setting of the process or of the
+compiler says that it is not a user's.
 """
 
 from __future__ import annotations
@@ -18,40 +19,8 @@ import torch
 import torch.utils._pytree as pytree
 from torch.utils._config_module import ConfigModule
 
-
-def run(settings: dict[str, Any]) -> dict[str, Any]:
-    """Import the patch, compile the model, save what it gives; what the import has set besides."""
-    sys.path[:0] = settings["paths"]
-    sys.path += settings["import_path"]
-    before = state()
-    scope = None
-    if settings["patch"]:
-        module = load(settings["module"], settings["patch"])
-        for call in settings["install"]:
-            install(module, call)
-        scope = getattr(module, settings["scope"])() if settings["scope"] else None
-        if scope is not None:
-            scope.__enter__()
-    after = state()
-    changed = sorted(name for name in before.keys() | after.keys() if before.get(name) != after.get(name))
-    model = load(None, settings["model"])
-    torch.set_num_threads(1)
-    import torch._inductor.config as config
-    from torch._inductor import cpu_vec_isa
-
-    # One vector ISA, so that the others are not probed. Precompiled headers do not pay for one process.
-    isas = cpu_vec_isa.supported_vec_isa_list
-    isas[:] = [isa for isa in isas if type(isa).__name__ == settings["isa"]]
-    options = {"cpp.simdlen": isas[0].bit_width(), "cpp.threads": 1}
-    options |= {name: False for name in ("cpp_cache_precompile_headers",) if hasattr(config, name)}
-    with config.patch(options), torch.no_grad():
-        torch.manual_seed(settings["seed"])
-        function, args = model.build(torch.device("cpu"), getattr(torch, settings["dtype"]), "small")
-        outputs = torch.compile(function, dynamic=settings["dynamic"])(*args)
-    leaves = [leaf.detach() for leaf in pytree.tree_leaves(outputs) if isinstance(leaf, torch.Tensor)]
-    torch.save(leaves, "outputs.pt")
-    del scope
-    return {"changed": changed}
+# Its values are pasted into the copy.
+SETTINGS: dict[str, Any] = {}
 
 
 def state() -> dict[str, str]:
@@ -64,33 +33,49 @@ def state() -> dict[str, str]:
     return found
 
 
-def load(dotted: str | None, path: str) -> Any:
-    """The module of a file: by its dotted name, or run as one named for the file."""
-    if dotted:
-        return importlib.import_module(dotted)
-    name = os.path.splitext(os.path.basename(path))[0]
-    spec = importlib.util.spec_from_file_location(name, path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = sys.modules[name] = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-def install(module: Any, text: str) -> None:
-    """Call `function`, or `package.module:function(literals)`."""
-    owner, _, text = text.rpartition(":")
-    call = ast.parse(text, mode="eval").body
-    function: Any = importlib.import_module(owner) if owner else module
-    args, words = (call.args, call.keywords) if isinstance(call, ast.Call) else ([], [])
-    for name in ast.unparse(call.func if isinstance(call, ast.Call) else call).split("."):
-        function = getattr(function, name)
-    keywords: dict[str, Any] = {str(word.arg): ast.literal_eval(word.value) for word in words}
-    function(*map(ast.literal_eval, args), **keywords)
-
-
 if __name__ == "__main__":
-    with open("settings.json", encoding="utf-8") as file:
-        report = run(json.load(file))
-    with open("report.json", "w", encoding="utf-8") as file:
-        json.dump(report, file)
+    sys.path[:0] = SETTINGS["paths"]
+    sys.path += SETTINGS["import_path"]
+    before = state()
+    scope: Any = None
+    if SETTINGS["patch"]:
+        dotted, name = SETTINGS["module"], os.path.splitext(os.path.basename(SETTINGS["patch"]))[0]
+        if dotted:
+            patch = importlib.import_module(dotted)
+        else:
+            spec: Any = importlib.util.spec_from_file_location(name, SETTINGS["patch"])
+            patch = sys.modules[name] = importlib.util.module_from_spec(spec)
+            spec.loader.exec_module(patch)
+        # Each is `function` or `package.module:function(literals)`.
+        for owner, _, text in (call.rpartition(":") for call in SETTINGS["install"]):
+            call = ast.parse(text, mode="eval").body
+            function: Any = importlib.import_module(owner) if owner else patch
+            args, words = (call.args, call.keywords) if isinstance(call, ast.Call) else ([], [])
+            for part in ast.unparse(call.func if isinstance(call, ast.Call) else call).split("."):
+                function = getattr(function, part)
+            keywords: dict[str, Any] = {str(word.arg): ast.literal_eval(word.value) for word in words}
+            function(*map(ast.literal_eval, args), **keywords)
+        if SETTINGS["scope"]:
+            scope = getattr(patch, SETTINGS["scope"])()
+            scope.__enter__()
+    after = state()
+    model = importlib.import_module(SETTINGS["model"])
+
+    from torch._inductor import cpu_vec_isa
+
+    # Every ISA but one is said not to build, once, and the compiler keeps what is said: it asks no C++ compiler, and
+    # everything is as on a machine that has this one.
+    check = cpu_vec_isa.VecISA.check_build
+    cpu_vec_isa.VecISA.check_build = lambda isa, code: type(isa).__name__ == SETTINGS["isa"]
+    cpu_vec_isa.valid_vec_isa_list()
+    cpu_vec_isa.VecISA.check_build = check
+
+    with torch.no_grad():
+        torch.manual_seed(SETTINGS["seed"])
+        module, inputs = model.build(torch.device("cpu"), getattr(torch, SETTINGS["dtype"]), "small")
+        outputs = torch.compile(module, dynamic=SETTINGS["dynamic"])(*inputs)
+    torch.save([leaf.detach() for leaf in pytree.tree_leaves(outputs) if torch.is_tensor(leaf)], SETTINGS["outputs"])
+    del scope
+    changed = sorted(name for name in before.keys() | after.keys() if before.get(name) != after.get(name))
+    with open(SETTINGS["report"], "w", encoding="utf-8") as file:
+        json.dump({"changed": changed}, file)

@@ -118,7 +118,7 @@ def can_be_entered(sandbox: Sandbox, home: str) -> bool:
 
 def _tried(sandbox: Sandbox, home: str, works: Callable[[], bool]) -> bool:
     """Whether something works in a child in this sandbox."""
-    folder = tempfile.mkdtemp(prefix="trial-", dir=home)
+    folder = tempfile.mkdtemp(dir=home)
     pid = os.fork()
     if pid == 0:
         ended = 1

@@ -196,7 +196,7 @@ class Server:
         return f"a patch cannot be confined here: missing {', '.join(missing)}" if missing else None
 
     def _fork(self, connection: socket.socket, request: Request) -> None:
-        folder = tempfile.mkdtemp(prefix="child-", dir=self._home)
+        folder = tempfile.mkdtemp(dir=self._home)
         made = {name: f"{folder}/{name}" for name in NAMED if name in request}
         if "trace" in made:
             os.mkdir(made["trace"])
