@@ -130,6 +130,11 @@ def catalogue() -> dict[str, Code]:
     return {code.code: code for code in sorted(codes, key=lambda code: code.code)}
 
 
+def title_of(code: str) -> str:
+    """The title of a verdict code; empty where a history knows a code that is gone."""
+    return catalogue()[code].title if code in catalogue() else ""
+
+
 @cache
 def families() -> tuple[str, ...]:
     """What verdicts are listed under, in reading order: what cannot be believed first, then by code."""

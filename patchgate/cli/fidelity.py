@@ -13,7 +13,15 @@ from typing import NoReturn
 
 import click
 
-from patchgate.cli.options import ABOVE_0, AT_LEAST_1, problem_option, problems_of, row_option, rows_of
+from patchgate.cli.options import (
+    ABOVE_0,
+    problem_option,
+    problems_of,
+    row_option,
+    rows_of,
+    workers_option,
+    workload_option,
+)
 from patchgate.inputs.devices import load_profile
 from patchgate.inputs.patch import load_patch
 from patchgate.inputs.record_device import REAL
@@ -31,9 +39,9 @@ from patchgate.runner.run import NAME, Limits, Run
 @row_option
 @problem_option
 @click.option("--profile", default="h200", show_default=True, metavar="NAME", help="The profile of the machine's GPU.")
-@click.option("--workload", "workloads", multiple=True, metavar="NAME", help="Only these workloads.")
+@workload_option
 @click.option("--time-limit", default=240.0, show_default=True, type=ABOVE_0, help="Seconds that one case may take.")
-@click.option("-n", "workers", default=2, show_default=True, type=AT_LEAST_1, help="Cases run at the same time.")
+@workers_option
 @click.option(
     "--folder",
     default=".patchgate/fidelity",

@@ -19,13 +19,17 @@ from patchgate.cli.main import show_failure
 from patchgate.cli.options import (
     ABOVE_0,
     AT_LEAST_1,
+    device_option,
     environments_of,
     folder_option,
+    nightly_option,
     problem_option,
     problems_of,
     row_option,
     rows_of,
     torch_option,
+    workers_option,
+    workload_option,
 )
 from patchgate.cli.write_html import REPORT, SWEEP_HISTORY, write_html
 from patchgate.inputs.devices import device_names, load_profile
@@ -79,16 +83,16 @@ _form_option = click.option(
 @torch_option
 @row_option
 @problem_option
-@click.option("--device", "devices", multiple=True, metavar="NAME", help="Device profiles; default: h200 and cpu.")
-@click.option("--workload", "workloads", multiple=True, metavar="NAME", help="Only these workloads.")
+@device_option
+@workload_option
 @click.option("--check", "checks", multiple=True, metavar="NAME,...", help="Only these checks, or families of checks.")
 @click.option("--with", "others", multiple=True, type=click.Path(), help="A patch installed beside PATCH.")
 @click.option("--strict-new", is_flag=True, help="Red where no facts are recorded yet; otherwise a grey note.")
-@click.option("--nightly", is_flag=True, help="Every workload, not only those of pre-merge; kernels are compiled too.")
+@nightly_option
 @click.option("--require-sandbox", is_flag=True, help="Run no patch where the sandbox is not complete (PG908).")
 @click.option("--time-limit", default=60.0, show_default=True, type=ABOVE_0, help="Seconds that one case may take.")
 @click.option("--memory-limit", default=1024, show_default=True, type=AT_LEAST_1, help="MiB one case may add to torch.")
-@click.option("-n", "workers", default=2, show_default=True, type=AT_LEAST_1, help="Cases run at the same time.")
+@workers_option
 @click.option("-v", "--verbose", is_flag=True, help="A line for each cell as soon as it is judged.")
 @_form_option
 @folder_option
@@ -120,7 +124,10 @@ def gate(
     """
     project, loaded = _load_patches(patches)
     devices, others = _known_devices(project, list(loaded), devices, workloads), tuple(map(_installable, others))
-    environments, missing = (rows_of(rows), problems_of(problems)) if rows or problems else _made(project, torches)
+    if rows or problems:
+        environments, missing = rows_of(rows), problems_of(problems)
+    else:
+        environments, missing = environments_of(torches or default_releases(project), project)
     runs = [
         Run(
             folder=str((Path(folder) / (patch.id if len(loaded) > 1 else ".")).resolve()),
@@ -160,11 +167,6 @@ def _judge_all(runs: Sequence[Run], folder: Path, workers: int, *, cells: bool, 
             rest = [(each, leave_partial(each, ended_by(error))) for each in runs[len(judged) + 1 :]]
             return [*judged, (run, load_verdicts(Path(run.folder))), *rest]
     return judged
-
-
-def _made(project: Project, torches: tuple[str, ...]) -> tuple[dict[str, str], dict[str, str]]:
-    """What `environments_of` gives; asked last, since it starts interpreters."""
-    return environments_of(torches or default_releases(project), project)
 
 
 def _installable(patch: str) -> str:

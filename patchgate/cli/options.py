@@ -39,8 +39,16 @@ problem_option = click.option(
     metavar="TORCH=REASON",
     help="A release without an interpreter, and why: it is shown as not judged.",
 )
-
-
+device_option = click.option(
+    "--device", "devices", multiple=True, metavar="NAME", help="Device profiles; default: h200 and cpu."
+)
+workload_option = click.option("--workload", "workloads", multiple=True, metavar="NAME", help="Only these workloads.")
+nightly_option = click.option(
+    "--nightly", is_flag=True, help="Every workload, not only those of pre-merge; kernels are compiled too."
+)
+workers_option = click.option(
+    "-n", "workers", default=2, show_default=True, type=AT_LEAST_1, help="Cases run at the same time."
+)
 folder_option = click.option(
     "--folder",
     default=FOLDER,

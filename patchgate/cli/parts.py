@@ -68,10 +68,8 @@ def _parts(source: Path) -> tuple[str, list[Part]]:
     try:
         text = read_source(source)
         found = [] if source.suffix in DIFFS else find_parts(text)
-    except (SyntaxError, Unreadable) as error:
-        line, got = (error.line, error.reason) if isinstance(error, Unreadable) else (error.lineno, error.msg)
-        where = f"{display_path(source)}:{line}"
-        raise UsageError("not readable as Python", where=where, got=got, next="correct the file first") from None
+    except Unreadable as error:
+        raise error.in_file(source) from None
     if len(found) < 2:
         got = f"one call, or none, in `apply`, and {len(found)} patches behind a condition of their own"
         raise UsageError(

@@ -17,13 +17,16 @@ import click
 
 from patchgate.cli.main import show_failure
 from patchgate.cli.options import (
-    AT_LEAST_1,
+    device_option,
     environments_of,
+    nightly_option,
     problem_option,
     problems_of,
     row_option,
     rows_of,
     torch_option,
+    workers_option,
+    workload_option,
 )
 from patchgate.cli.write_html import REPORT, write_html
 from patchgate.inputs.matrix import load_matrix
@@ -64,16 +67,16 @@ folder_option = click.option(
 @row_option
 @problem_option
 @click.option("--python", "own", multiple=True, metavar="PYTHON", help="A torch of your own, or a nightly one.")
-@click.option("--device", "devices", multiple=True, metavar="NAME", help="Device profiles; default: h200 and cpu.")
-@click.option("--workload", "workloads", multiple=True, metavar="NAME", help="Only these workloads.")
-@click.option("--nightly", is_flag=True, help="Every workload, not only those of pre-merge; kernels are compiled too.")
+@device_option
+@workload_option
+@nightly_option
 @click.option("--shard", default="1/1", show_default=True, metavar="I/N", help="The I-th of N machines.")
 @click.option("--run", "name", metavar="NAME", help="What the run is called; machines of one run share it.")
 @click.option(
     "--on", "cluster", metavar="ADDRESS", help="A Ray cluster: `ray` for this machine's, or ray://HOST:10001."
 )
 @torch_option
-@click.option("-n", "workers", default=2, show_default=True, type=AT_LEAST_1, help="Cases run at the same time.")
+@workers_option
 @folder_option
 def sweep(
     patches: tuple[Path, ...],

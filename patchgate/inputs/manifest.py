@@ -1,6 +1,7 @@
 """The manifest of a patch, `patch.toml` -> `Claims`.
 
-Every key may be left out. README.md shows them all.
+Every key may be left out. README.md shows them all. A name that must be known elsewhere (a workload, a device, a fact)
+is refused with the nearest that there is.
 """
 
 from __future__ import annotations
@@ -9,16 +10,27 @@ import ast
 import math
 import re
 import sys
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
-from patchgate.inputs.project import BUDGETS, project_around, read_specifier
-from patchgate.inputs.structure import Invalid, Key, declare_keys, list_of, read_string, read_version
+from patchgate.inputs.devices import device_names
+from patchgate.inputs.golden import golden_path
+from patchgate.inputs.project import BUDGETS, Project, project_around, read_specifier
+from patchgate.inputs.structure import Invalid, Key, declare_keys, list_of, nearest, read_string, read_version
 from patchgate.inputs.toml import load_toml_record
-from patchgate.inputs.validate_names import validate_effects, validate_symptom
+from patchgate.inputs.workloads import OPTIONS, load_workloads, own_workloads, workload_files
+from patchgate.model.facts import COMPILES, HISTOGRAMS, ON_REQUEST
+from patchgate.model.files import read_text
+from patchgate.model.paths import GOLDEN, WORKLOADS, display_path
 from patchgate.model.predicates import parse_predicate
 from patchgate.model.records import Claims, Symptom
+
+#: What the probe reports of a module that is run; `thread-local`: an option that is meant for one thread only.
+_EFFECTS = (
+    "compile", "config", "device", "environment", "files", "network", "process", "processes", "thread-local", "threads",
+)  # fmt: skip
 
 
 def load_claims(manifest: Path) -> Claims:
@@ -26,9 +38,9 @@ def load_claims(manifest: Path) -> Claims:
     project = project_around(manifest)
 
     def check(claims: Claims) -> None:
-        validate_effects(claims.effects)
+        _validate_effects(claims.effects)
         if claims.symptom:
-            validate_symptom(claims.symptom, manifest, project)
+            _validate_symptom(claims.symptom, manifest, project)
 
     title = manifest.parent.name
     claims = load_toml_record(Claims, manifest, check, defaults={"title": title})
@@ -81,6 +93,47 @@ def _read_factor(value: Any) -> float:
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not 1 <= value < math.inf:
         raise Invalid("not a finite number of at least 1")
     return float(value)
+
+
+def _validate_effects(effects: tuple[str, ...]) -> None:
+    """Raises Invalid for an effect of a kind that the probe does not know; the kind is the first word."""
+    for effect in effects:
+        kind = effect.partition(" ")[0]
+        if kind not in _EFFECTS:
+            raise Invalid(f"no kind of effect `{kind}`", path=("effects",), next=nearest(kind, _EFFECTS))
+
+
+def _validate_symptom(symptom: Symptom, patch: Path, project: Project) -> None:
+    """Raises Invalid for a workload, device or fact that neither patchgate, the project nor the patch has.
+
+    Facts are known of a workload that comes with patchgate; one of their own may have any.
+    """
+    own = own_workloads(patch, project)
+    if symptom.workload not in {OPTIONS.name, *own, *_shipped_like(symptom.workload)}:
+        _refuse("workload", symptom.workload, {*load_workloads(), OPTIONS.name, *own})
+    if symptom.device not in (devices := device_names(project.profiles)):
+        _refuse("device", symptom.device, devices)
+    facts = _recorded_facts(golden_path(symptom.workload, symptom.device, GOLDEN))
+    unlisted = symptom.workload in own or symptom.fact.startswith((*HISTOGRAMS, ON_REQUEST))
+    if facts and not unlisted and symptom.fact not in facts | {COMPILES}:
+        choices = sorted(fact for fact in facts if not fact.startswith(HISTOGRAMS))
+        raise Invalid(f"no fact `{symptom.fact}`", path=("symptom", "fact"), next=nearest(symptom.fact, choices))
+
+
+def _shipped_like(name: str) -> set[str]:
+    """The workloads of the files that may have one of that name: the other files are not read."""
+    files = [file for file in workload_files(WORKLOADS) if name.startswith(file.stem)]
+    return {each for file in files for each in load_workloads(file)}
+
+
+def _refuse(key: str, name: str, known: Iterable[str]) -> NoReturn:
+    raise Invalid(f"no {key} `{name}`", path=("symptom", key), next=nearest(name, sorted(known)))
+
+
+def _recorded_facts(path: Path) -> frozenset[str]:
+    """The names of the facts in a golden file; their values are not parsed."""
+    lines = read_text(path, display_path(path)).splitlines() if path.is_file() else []
+    return frozenset(line.split()[0] for line in lines if "  " in line)
 
 
 _SYMPTOM = '[symptom] workload = "residual_stack", device = "h200", fact = "loads.max", predicate = "> 4"'

@@ -29,6 +29,11 @@ class Unreadable(Exception):
         self.line, self.reason = line, reason
         super().__init__(reason)
 
+    def in_file(self, path: Path) -> UsageError:
+        """What to say to whoever named the file."""
+        where = f"{display_path(path)}:{self.line}"
+        return UsageError("not readable as Python", where=where, got=self.reason, next="correct the file first")
+
 
 def source_and_manifest(path: Path) -> tuple[Path, Path]:
     """The source of the patch at `path`, and where its manifest is or would be. Raises UsageError for no patch."""

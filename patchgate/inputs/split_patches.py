@@ -10,6 +10,8 @@ import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from patchgate.inputs.source import parse
+
 
 @dataclass(frozen=True, kw_only=True)
 class Part:
@@ -22,8 +24,8 @@ class Part:
 
 
 def find_parts(text: str) -> list[Part]:
-    """The parts of a patch, in order. Raises SyntaxError where the text is not Python."""
-    tree = ast.parse(text)
+    """The parts of a patch, in order. Raises Unreadable."""
+    tree = parse(text)
     imported = set(_imported(tree))
     functions = {node.name: node for node in tree.body if isinstance(node, ast.FunctionDef)}
     found: list[Part] = []
@@ -49,7 +51,7 @@ def uncalled_installers(text: str) -> dict[str, int]:
 
     Name -> line; of those that need no arguments.
     """
-    tree = ast.parse(text)
+    tree = parse(text)
     imported = set(_imported(tree))
     functions = {node.name: node for node in tree.body if isinstance(node, ast.FunctionDef)}
     named = {

@@ -141,7 +141,7 @@ def _read_constants(path: Path) -> Constants:
     try:
         tree = parse(read_text(path, display_path(path)))
     except Unreadable as error:
-        raise UsageError("not Python", where=f"{display_path(path)}:{error.line}", got=error.reason) from None
+        raise error.in_file(path) from None
     known = {field.name for field in fields(Constants)}
     assigned = {
         node.targets[0].id: node

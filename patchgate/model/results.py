@@ -31,11 +31,6 @@ class ComparedCase:
     code: tuple[str, str] | None  #: generated code (unpatched, patched); None where a side's was not kept
     on: str  #: the device: "real (NAME)" or "simulated (NAME)"
 
-    @property
-    def name(self) -> str:
-        """As verdicts call it: `residual_stack.h200`."""
-        return f"{self.case.workload}.{self.case.device}"
-
 
 @dataclass(frozen=True, kw_only=True)
 class TimeRatio:

@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from patchgate.checks.registry import catalogue
+from patchgate.checks.registry import title_of
 from patchgate.model.records import Colour, Kind, Verdict
 
 # Facts that sum up what a patch does to a kernel: the best evidence among facts.
@@ -154,7 +154,7 @@ def cause_of(verdict: Verdict) -> Cause:
     known = _BY_CODE.get(verdict.code)
     if known:
         return known
-    title = catalogue()[verdict.code].title if verdict.code in catalogue() else verdict.code
+    title = title_of(verdict.code) or verdict.code
     return Cause(name=verdict.code, sentence=f"{title[0].upper()}{title[1:]}.", codes=(verdict.code,))
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 
-from patchgate.checks.registry import catalogue
+from patchgate.checks.registry import title_of
 from patchgate.model.results import Point, Regressions, Transition, VerdictKey
 from patchgate.model.text import escape_control
 
@@ -38,9 +38,8 @@ def render_transitions(transitions: Sequence[Transition]) -> Iterator[str]:
     count = len(transitions)
     yield f"{count} cells changed since the last run" if count else "nothing changed since the last run"
     for transition in transitions:
-        code = transition.after.code
-        title = f": {catalogue()[code].title}" if code in catalogue() else ""
-        yield f"  {_place(transition.key)}: {transition}{title}"
+        title = title_of(transition.after.code)
+        yield f"  {_place(transition.key)}: {transition}{f': {title}' if title else ''}"
 
 
 def render_checklist(regressions: Regressions) -> Iterator[str]:
@@ -49,8 +48,7 @@ def render_checklist(regressions: Regressions) -> Iterator[str]:
         yield "no failures"
     for group in regressions.groups:
         box = "x" if group.bucket == "closed" else " "
-        title = catalogue()[group.code].title if group.code in catalogue() else ""
-        cause = f"{group.code} {title}: {_escape(group.signature)} ({len(group.keys)} cells)"
+        cause = f"{group.code} {title_of(group.code)}: {_escape(group.signature)} ({len(group.keys)} cells)"
         yield f"- [{box}] **{group.bucket}** {cause}"
         yield from (f"  - {_escape(_place(key))}" for key in group.keys[:_LONGEST])
         if len(group.keys) > _LONGEST:

@@ -29,10 +29,10 @@ def inferred_manifest(source: Path, patch: Path, command: str) -> str:
         try:
             text = read_source(source)
             claims = infer_claims(text, parse(text), [load(version) for version in releases()], source.resolve())
-        except (Unreadable, RecursionError) as error:
-            line, reason = (error.line, error.reason) if isinstance(error, Unreadable) else (1, "nested too deeply")
-            where = f"{display_path(source)}:{line}"
-            raise UsageError("not readable as Python", where=where, got=reason, next="correct the file first") from None
+        except Unreadable as error:
+            raise error.in_file(source) from None
+        except RecursionError:
+            raise Unreadable(1, "nested too deeply").in_file(source) from None
     name = patch.resolve().name if patch.is_dir() else source.stem
     return manifest_text(claims, source.name, name, command, releases())
 

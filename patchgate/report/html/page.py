@@ -80,7 +80,7 @@ class Page:
         self._torches |= set(results.torches)
         self._verdicts.setdefault(patch.id, []).extend(results.verdicts)
         facts = {(v.torch, v.case.name, v.fact): v for v in results.verdicts}
-        cases = {(case.case.torch, case.name): self._case(case, facts) for case in results.compared}
+        cases = {(each.case.torch, each.case.name): self._case(each, facts) for each in results.compared}
         lines = self._lines.setdefault(patch.id, {})
         for (check, item, torch), verdicts in group_by_cell(results.verdicts).items():
             lines.setdefault((check, item), {})[torch] = self._cell(verdicts, torch, cases)
@@ -164,7 +164,7 @@ class Page:
         environment = tuple(sorted({**compared.patched.environment, "measured on": compared.on}.items()))
         return self._tables.place(
             "cases",
-            name=compared.name,
+            name=compared.case.name,
             torch=compared.case.torch,
             facts=self._tables.place("fact_lists", facts=tuple(self._facts(compared, verdicts))),
             unpatched_failure=self._value(_failure_text(compared.unpatched)),
@@ -187,7 +187,7 @@ class Page:
             "patched": compared.patched.facts,
         }
         for name in sorted(names, key=lambda name: (check_of(name) != "kernels", name)):
-            verdict = verdicts.get((compared.case.torch, compared.name, name))
+            verdict = verdicts.get((compared.case.torch, compared.case.name, name))
             yield self._place_values(
                 "facts",
                 name=name,

@@ -16,7 +16,7 @@ from importlib import resources
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
-from patchgate.checks.registry import catalogue
+from patchgate.checks.registry import title_of
 from patchgate.model.budgets import budget_of
 from patchgate.model.records import Colour
 from patchgate.model.results import Regressions, RunVerdicts, VerdictKey
@@ -70,7 +70,7 @@ def _templates() -> Environment:
     environment = Environment(
         loader=FunctionLoader(_file), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
-    environment.filters |= {"typed": typed, "address": address, "cell_address": cell_address, "title_of": _title_of}
+    environment.filters |= {"typed": typed, "address": address, "cell_address": cell_address, "title_of": title_of}
     environment.filters |= {"sentence": verdict_text, "step": step_text}
     style, script = _file("report.css"), _script()
     environment.globals |= {"style": style, "script": script, "policy": _policy(style, script)}
@@ -87,11 +87,6 @@ def _figures(page: Page, with_patch: bool) -> Iterator[str]:
     for (patch_id, name, torch), ratios in found.items():
         title = f"{patch_id}: {name} on torch {torch}" if with_patch else f"{name} on torch {torch}"
         yield draw_latency(ratios, title, budget_of(patches[patch_id].claims, "latency"), style="")
-
-
-def _title_of(code: str) -> str:
-    """Empty where a history knows a code that is gone."""
-    return catalogue()[code].title if code in catalogue() else ""
 
 
 def cell_address(key: VerdictKey) -> Address:

@@ -98,8 +98,9 @@ def test_a_workload_that_is_not_python_is_refused(folder):
     assert_expected_inline(
         refused(load_workloads, folder),
         """\
-stack.py:2: not Python
-  got:  invalid syntax""",
+stack.py:2: not readable as Python
+  got:  invalid syntax
+  next: correct the file first""",
     )
 
 
