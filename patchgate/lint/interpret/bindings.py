@@ -85,7 +85,7 @@ def attribute(owner: Value, name: str, span: Span, state: State, *, guarded: boo
     if not isinstance(owner, (Symbol, Instance)):
         return unknown(owner)
     if name in _INTROSPECTION:
-        return Unknown(frozenset({PRESENCE}))
+        return Unknown(PRESENCE)
     if isinstance(owner, Symbol) and f"{owner.dotted}.{name}" in _VERSION_SOURCES:
         return _external(f"{owner.dotted}.{name}", state)
     presence, value, holder = state.release.ask(look_up, owner, name)
@@ -108,7 +108,7 @@ def dotted_value(path: str, span: Span, state: State) -> Value:
 def _external(dotted: str, state: State) -> Value:
     if dotted in _VERSION_SOURCES:
         texts = tuple(TorchVersion(text) for text in version_spellings(state))
-        return Known(values=texts, because=frozenset({VERSION}))
+        return Known(values=texts, because=VERSION)
     if dotted in ("torch.version.cuda", "torch.version.hip"):
         return UNKNOWN
     return External(dotted=dotted)

@@ -34,7 +34,7 @@ _CATCHERS = _MISSING | {"TypeError", "Exception", "BaseException"}
 def execute_if(node: ast.If, state: State) -> End | None:
     test = read(node.test, state)
     truth, because = truth_of(test), because_of(test)
-    is_gate = VERSION in because
+    is_gate = because >= VERSION
     if is_gate and isinstance(test, Known):
         span, text = Span.of(node.test), ast.unparse(node.test)
         somewhere = any(map(bool, test.values))

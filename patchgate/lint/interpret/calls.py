@@ -42,6 +42,7 @@ from patchgate.lint.interpret.values import (
     Symbol,
     Unknown,
     Value,
+    constant,
     unknown,
 )
 from patchgate.lint.interpret.version_gates import (
@@ -145,9 +146,9 @@ def _special(dotted: str, node: ast.Call, state: State) -> Value | None:
     if dotted == "importlib.import_module" and first is not None:
         return _import_module(node, first, state)
     if dotted == "importlib.util.find_spec" and first is not None and state.release.ask(covered, first):
-        return Known(values=(state.release.ask(has_module, first),) * 4, because=frozenset({PRESENCE}))
+        return constant(state.release.ask(has_module, first), PRESENCE)
     if dotted in _METADATA and texts == ["torch"]:
-        return Known(values=version_spellings(state), because=frozenset({VERSION}))
+        return Known(values=version_spellings(state), because=VERSION)
     if dotted in _SIGNATURES and len(node.args) == 1:
         return _parameter_names(read(node.args[0], state), state)
     return None
@@ -157,9 +158,9 @@ def _parameter_names(function: Value, state: State) -> Value:
     """What `inspect.signature` tells of a function of torch: the names of its parameters."""
     known = state.release.ask(callable_behind, function.dotted)[1] if isinstance(function, Symbol) else None
     if known is None:
-        return Unknown(frozenset({PRESENCE}))
+        return Unknown(PRESENCE)
     names = ParameterNames(ParameterName(parameter.name) for parameter in known.parameters)
-    return Known(values=(names,) * 4, because=frozenset({PRESENCE}))
+    return constant(names, PRESENCE)
 
 
 def _by_name(function: str, node: ast.Call, name: str, state: State) -> Value:
@@ -174,17 +175,17 @@ def _by_name(function: str, node: ast.Call, name: str, state: State) -> Value:
         if not isinstance(default, ast.Constant):
             return value
         missing = state.release.ask(look_up, owner, name)[0] is Presence.MISSING
-        return Known(values=(default.value,) * 4, because=frozenset({PRESENCE})) if missing else value
+        return constant(default.value, PRESENCE) if missing else value
     if not isinstance(owner, (Symbol, Instance)):
         return unknown(owner)
     presence, _, _ = state.release.ask(look_up, owner, name)
     if presence is Presence.MAYBE:
         # Of a function it asks for a mark that the patch left there itself.
         marked = name.startswith("__") or (isinstance(owner, Symbol) and owner.kind == "function")
-        return UNKNOWN if marked else Unknown(frozenset({PRESENCE}))
+        return UNKNOWN if marked else Unknown(PRESENCE)
     if presence is Presence.MISSING and isinstance(owner, Symbol):
         state.usage.asked.add(f"{owner.dotted}.{name}")
-    return Known(values=(presence is Presence.PRESENT,) * 4, because=frozenset({PRESENCE}))
+    return constant(presence is Presence.PRESENT, PRESENCE)
 
 
 def _set_by_name(node: ast.Call, owner: Value, name: str, state: State) -> Value:
@@ -242,7 +243,7 @@ def _call_external(node: ast.Call, callee: External, arguments: list[Value], sta
     helper = HELPERS.get(callee.dotted.rpartition(".")[2])
     if helper is not None:
         if node.keywords:
-            return Unknown(frozenset({VERSION}))
+            return Unknown(VERSION)
         return _call_version_helper(node, helper, arguments, state)
     if callee.dotted == "isinstance" and len(arguments) == 2:
         return _is_instance(*arguments)
@@ -253,7 +254,7 @@ def _call_external(node: ast.Call, callee: External, arguments: list[Value], sta
         return (len(known) == len(arguments) and fold(function, *known)) or UNKNOWN
     asks = callee.dotted in _ASKING or callee.dotted.startswith("inspect.")
     about_torch = asks and any(isinstance(each, (Symbol, Instance)) for each in arguments)
-    return Unknown(frozenset({PRESENCE})) if about_torch else UNKNOWN
+    return Unknown(PRESENCE) if about_torch else UNKNOWN
 
 
 def _is_instance(value: Value, kind: Value) -> Value:
@@ -270,12 +271,12 @@ def _call_version_helper(
     given = [argument_of_helper(each) for each in arguments]
     texts = [each for each in given if each is not None]
     if not texts or len(texts) != len(arguments):
-        return Unknown(frozenset({VERSION}))
+        return Unknown(VERSION)
     values = state.release.ask(_answers_of_helper, helper, *texts)
     if values is None:
-        return Unknown(frozenset({VERSION}))
+        return Unknown(VERSION)
     _note_traps(node, values, state)
-    return Known(values=values, because=frozenset({VERSION}))
+    return Known(values=values, because=VERSION)
 
 
 def _answers_of_helper(
@@ -310,7 +311,7 @@ def _call_local(
     else:
         value, promised, function = inline(callee, arguments, keywords, state), None, callee
     if isinstance(value, Known):
-        if VERSION in value.because:
+        if value.because >= VERSION:
             _note_traps(node, value.values, state)
         return value
     helper = HELPERS.get(getattr(function.node, "name", ""))

@@ -17,6 +17,7 @@ from patchgate.lint.interpret.references import Comparison, Span
 from patchgate.lint.interpret.state import State, read
 from patchgate.lint.interpret.values import (
     PRESENCE,
+    SPELLINGS,
     UNKNOWN,
     VERSION,
     Container,
@@ -30,6 +31,7 @@ from patchgate.lint.interpret.values import (
     Value,
     because_of,
     chain,
+    constant,
     element_of,
     truth_of,
     unknown,
@@ -37,14 +39,7 @@ from patchgate.lint.interpret.values import (
 from patchgate.lint.interpret.version_gates import as_known, fold, traps_in
 from patchgate.model.predicates import ORDER
 
-_OPERATORS: dict[type[ast.cmpop], str] = {
-    ast.Lt: "<",
-    ast.LtE: "<=",
-    ast.Gt: ">",
-    ast.GtE: ">=",
-    ast.Eq: "==",
-    ast.NotEq: "!=",
-}
+_OPERATORS = dict(zip((ast.Lt, ast.LtE, ast.Gt, ast.GtE, ast.Eq, ast.NotEq), ORDER, strict=True))
 _IDENTITIES: dict[type[ast.cmpop], Callable[[Any, Any], bool]] = {
     ast.In: lambda left, right: left in right,
     ast.NotIn: lambda left, right: left not in right,
@@ -52,14 +47,14 @@ _IDENTITIES: dict[type[ast.cmpop], Callable[[Any, Any], bool]] = {
     ast.IsNot: lambda left, right: left is not right,
 }
 
-_NONE = Known(values=(None,) * 4)
+_NONE = constant(None)
 # A name of torch, beside None.
-_IS_THERE = Known(values=(True,) * 4, because=frozenset({PRESENCE}))
+_IS_THERE = constant(True, PRESENCE)
 
 
 @read.register(ast.Constant)
 def read_constant(node: ast.Constant, state: State) -> Value:
-    return Known(values=(node.value,) * 4)
+    return constant(node.value)
 
 
 @read.register(ast.Name)
@@ -98,7 +93,7 @@ def read_assignment_expression(node: ast.NamedExpr, state: State) -> Value:
 def read_comparison(node: ast.Compare, state: State) -> Value:
     operands = [read(operand, state) for operand in (node.left, *node.comparators)]
     because: frozenset[str] = frozenset()
-    total: tuple[bool, ...] = (True,) * 4
+    total: tuple[bool, ...] = (True,) * SPELLINGS
     for operator, left, right in zip(node.ops, operands, operands[1:], strict=False):
         if isinstance(left, Symbol) and isinstance(operator, (ast.Is, ast.IsNot)) and right == _NONE:
             left = _IS_THERE
@@ -109,7 +104,7 @@ def read_comparison(node: ast.Compare, state: State) -> Value:
         if result is None:
             return unknown(left, right)
         because |= result.because
-        if symbol and VERSION in result.because:
+        if symbol and result.because >= VERSION:
             traps = traps_in(symbol, left.values, right.values, result.values)
             if traps:
                 state.usage.comparisons.append(
@@ -187,7 +182,8 @@ def read_sequence(node: ast.Tuple | ast.List, state: State) -> Value:
     if len(known) < len(items):
         return unknown(*items)
     make = tuple if isinstance(node, ast.Tuple) else list
-    return Known(values=tuple(make(item.values[at] for item in known) for at in range(4)), because=_because(known))
+    values = tuple(make(item.values[at] for item in known) for at in range(SPELLINGS))
+    return Known(values=values, because=_because(known))
 
 
 @read.register(ast.Subscript)
@@ -195,7 +191,7 @@ def read_subscript(node: ast.Subscript, state: State) -> Value:
     owner = read(node.value, state)
     if isinstance(node.slice, ast.Slice):
         parts = [node.slice.lower, node.slice.upper, node.slice.step]
-        bounds = [Known(values=(None,) * 4) if part is None else read(part, state) for part in parts]
+        bounds = [_NONE if part is None else read(part, state) for part in parts]
         known = [bound for bound in bounds if isinstance(bound, Known)]
         if isinstance(owner, Known) and len(known) == len(bounds):
             return fold(lambda value, a, b, c: value[slice(a, b, c)], owner, *known) or UNKNOWN
@@ -230,7 +226,7 @@ def _element_by_element(node: ast.ListComp | ast.SetComp | ast.GeneratorExp, ite
         if not isinstance(element, Known):
             return unknown(items, element)
         elements.append(element)
-    return Known(values=tuple([each.values[at] for each in elements] for at in range(4)), because=items.because)
+    return Known(values=tuple([each.values[at] for each in elements] for at in range(SPELLINGS)), because=items.because)
 
 
 @read.register(ast.Dict)
@@ -247,7 +243,7 @@ def read_dict(node: ast.Dict, state: State) -> Value:
             if isinstance(key, ast.Constant) and isinstance(function, Known) and callable(function.values[0]):
                 functions[key.value] = function.values[0]
     # Operators by their text, as version helpers have them.
-    return Known(values=(functions,) * 4) if functions and len(functions) == len(node.keys) else table
+    return constant(functions) if functions and len(functions) == len(node.keys) else table
 
 
 @read.register(ast.DictComp)

@@ -96,7 +96,7 @@ def inline(function: LocalFunction, arguments: list[Value], keywords: dict[str |
     results = inner.returned
     if results and all(result == results[0] for result in results):
         return results[0]
-    return unknown(*results, because=frozenset({VERSION}) if inner.usage.gates else frozenset())
+    return unknown(*results, because=VERSION if inner.usage.gates else frozenset())
 
 
 def _assign_arguments(

@@ -62,32 +62,23 @@ class OwnFiles:
     #: Names that are being read, the outermost first: what they came to is not to be relied on meanwhile.
     unfinished: list[tuple[Path, str]] = field(default_factory=list)
 
-    def file_of(self, module: str, level: int, importer: Path) -> Path | None:
-        """The file that `from ..module import` means in `importer`; None for what is not of the project."""
-        return _file_of(module, level, importer)
 
-    def below(self, file: Path, name: str) -> Path | None:
-        """The submodule `name` of a package."""
-        return _module_below(file.parent, name) if file.name == "__init__.py" else None
+def submodule(file: Path, name: str) -> Path | None:
+    """The submodule `name` of a package."""
+    return _module_below(file.parent, name) if file.name == "__init__.py" else None
 
-    def binding(self, file: Path, name: str) -> list[ast.stmt]:
-        """The statements at the top of a file that bind a name; none where the file knows nothing of torch."""
-        if name.encode() not in _data(file):
-            return []
-        top = _top_of(file)
-        return top.binding(name) if top.matters else []
 
-    def imported(self, file: Path, name: str) -> Iterator[OwnImport]:
-        """The import at the top of a file that brings `name`, else its imports of all names of a module."""
-        yield from _imported(file, name)
-
-    def may_bring(self, file: Path, name: str) -> bool:
-        """Whether a file has the word or the submodule, or one has that it imports all names of."""
-        return _may_bring(file, name)
+def statements_binding(file: Path, name: str) -> list[ast.stmt]:
+    """The statements at the top of a file that bind a name; none where the file knows nothing of torch."""
+    if name.encode() not in _data(file):
+        return []
+    top = _top_of(file)
+    return top.binding(name) if top.matters else []
 
 
 @lru_cache(maxsize=1 << 16)
-def _file_of(module: str, level: int, importer: Path) -> Path | None:
+def file_of(module: str, level: int, importer: Path) -> Path | None:
+    """The file that `from ..module import` means in `importer`; None for what is not of the project."""
     if level:
         folder = importer.parent
         for _ in range(level - 1):
@@ -247,15 +238,16 @@ def _data(file: Path) -> bytes:
 
 
 @lru_cache(maxsize=1 << 16)
-def _may_bring(file: Path, name: str) -> bool:
-    todo, seen, word, files = [file], {file}, name.encode(), OwnFiles()
+def may_bring(file: Path, name: str) -> bool:
+    """Whether a file has the word or the submodule, or one has that it imports all names of."""
+    todo, seen, word = [file], {file}, name.encode()
     while todo:
         here = todo.pop()
         data = _data(here)
-        if word in data or files.below(here, name) is not None:
+        if word in data or submodule(here, name) is not None:
             return True
-        for each in _imported(here, "*") if b"import *" in data else ():
-            starred = files.file_of(each.module, each.level, here)
+        for each in imports_of(here, "*") if b"import *" in data else ():
+            starred = file_of(each.module, each.level, here)
             if starred is not None and starred not in seen:
                 seen.add(starred)
                 todo.append(starred)
@@ -263,7 +255,8 @@ def _may_bring(file: Path, name: str) -> bool:
 
 
 @lru_cache(maxsize=1 << 16)
-def _imported(file: Path, name: str) -> tuple[OwnImport, ...]:
+def imports_of(file: Path, name: str) -> tuple[OwnImport, ...]:
+    """The import at the top of a file that brings `name`, else its imports of all names of a module."""
     if b"import" not in _data(file):
         return ()
     found = [
@@ -272,7 +265,7 @@ def _imported(file: Path, name: str) -> tuple[OwnImport, ...]:
         for alias in node.names
         if (alias.asname or alias.name) == name
     ]
-    return tuple(found) if found or name == "*" else _imported(file, "*")
+    return tuple(found) if found or name == "*" else imports_of(file, "*")
 
 
 def _at_top(statements: list[ast.stmt]) -> Iterator[ast.ImportFrom]:

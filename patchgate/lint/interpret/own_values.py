@@ -15,7 +15,7 @@ from itertools import islice
 from pathlib import Path
 
 from patchgate.lint.index.release import Question, Release
-from patchgate.lint.interpret.own_files import OwnFiles
+from patchgate.lint.interpret.own_files import OwnFiles, file_of, imports_of, may_bring, statements_binding, submodule
 from patchgate.lint.interpret.state import State, execute_block
 from patchgate.lint.interpret.values import (
     External,
@@ -101,7 +101,7 @@ def _followed(own: OwnName, files: OwnFiles, release: Release) -> Value:
 
 
 def _own_value(own: OwnName, files: OwnFiles, release: Release) -> Value:
-    statements = files.binding(own.file, own.name)
+    statements = statements_binding(own.file, own.name)
     value, is_class = None, bool(statements) and all(isinstance(each, ast.ClassDef) for each in statements)
     if not is_class:
         value = value_at_top(own.name, own.file, files, release)
@@ -111,20 +111,20 @@ def _own_value(own: OwnName, files: OwnFiles, release: Release) -> Value:
             return _followed(value, files, release)
         if value is not None and not isinstance(value, LocalClass):
             return value
-    for each in files.imported(own.file, own.name) if value is None and not is_class else ():
-        file = files.file_of(each.module, each.level, own.file)
+    for each in imports_of(own.file, own.name) if value is None and not is_class else ():
+        file = file_of(each.module, each.level, own.file)
         name = own.name if each.name == "*" else each.name
-        if file is not None and (each.name != "*" or files.may_bring(file, name)):
+        if file is not None and (each.name != "*" or may_bring(file, name)):
             found = _followed(OwnName(file=file, name=name, dotted=own.dotted), files, release)
             if found != External(dotted=own.dotted):
                 return found
-    below = files.below(own.file, own.name)
+    below = submodule(own.file, own.name)
     return OwnModule(file=below, dotted=own.dotted) if below is not None else External(dotted=own.dotted)
 
 
 def value_at_top(name: str, file: Path, files: OwnFiles, release: Release) -> Value | None:
     """What a name at the top of a file comes to; None where nothing there binds it."""
-    statements = files.binding(file, name)
+    statements = statements_binding(file, name)
     if not statements or (file, name) in files.unfinished:
         return None
     readings = files.readings.setdefault((file, name), [])

@@ -97,7 +97,7 @@ class State:
         if not self.reachable:
             return self.reachability
         because = because_of(test)
-        return Reachability.GATED if VERSION in because and PRESENCE not in because else Reachability.GUARDED
+        return Reachability.GATED if because >= VERSION and not because >= PRESENCE else Reachability.GUARDED
 
     def undecided(self) -> Reachability:
         """What becomes of code here behind a check of torch whose outcome is not known."""

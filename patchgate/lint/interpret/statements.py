@@ -16,7 +16,7 @@ from patchgate.lint.index.release import Release
 from patchgate.lint.interpret import branches, calls, expressions  # noqa: F401  # they register what they know
 from patchgate.lint.interpret.bindings import attribute, bind, note_reference, override, promised_by
 from patchgate.lint.interpret.narrowing import narrow
-from patchgate.lint.interpret.own_files import OwnFiles
+from patchgate.lint.interpret.own_files import OwnFiles, file_of
 from patchgate.lint.interpret.own_values import names_in
 from patchgate.lint.interpret.references import Import, Presence, Reachability, Span, Usage
 from patchgate.lint.interpret.state import Attempt, End, PendingFunction, State, execute, execute_block, read
@@ -175,7 +175,7 @@ def _is_foreign(package: str, state: State) -> bool:
     part, importer = _TORCH.get(package), state.scope.home()
     if part is None or state.own is None or importer is None:
         return part is None
-    return state.own.file_of(part, 0, importer) is not None
+    return file_of(part, 0, importer) is not None
 
 
 def _own_file(module: str, level: int, line: int, state: State) -> Path | None:
@@ -183,7 +183,7 @@ def _own_file(module: str, level: int, line: int, state: State) -> Path | None:
     importer = state.scope.home()
     if state.own is None or importer is None:
         return None
-    file = state.own.file_of(module, level, importer)
+    file = file_of(module, level, importer)
     if file is not None and not state.inlined:
         span = Span(line=line, column=1)
         state.usage.imports.append(Import(span=span, reachability=state.reachability, gates=state.gates, file=file))
@@ -254,7 +254,7 @@ def execute_return(node: ast.Return, state: State) -> End:
     if state.inlined and state.reachable:
         state.returned.append(value)
     elif state.inlined and state.reachability is Reachability.UNDECIDED:
-        state.returned.append(unknown(value, because=frozenset({VERSION})))
+        state.returned.append(unknown(value, because=VERSION))
     return End(Reachability.GUARDED)
 
 

@@ -14,8 +14,10 @@ from pathlib import Path
 from typing import Any
 
 #: Why a value is known: it was computed from the torch version, or by asking whether torch has a name.
-VERSION = "version"
-PRESENCE = "presence"
+VERSION = frozenset({"version"})
+PRESENCE = frozenset({"presence"})
+# Ways in which builds of a release call themselves: final, with a local part, nightly, candidate.
+SPELLINGS = 4
 
 
 # The last name of something that other projects compute from the version of torch.
@@ -71,6 +73,11 @@ class Known:
         """None where the final release and one with a local part differ."""
         final, local = bool(self.values[0]), bool(self.values[1])
         return final if final == local else None
+
+
+def constant(value: Any, because: frozenset[str] = frozenset()) -> Known:
+    """A value that is the same in each spelling of the release."""
+    return Known(values=(value,) * SPELLINGS, because=because)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -240,7 +247,7 @@ def because_of(value: Value) -> frozenset[str]:
     if isinstance(value, Method):
         return value.owner.because
     dotted = value.dotted if isinstance(value, (External, OwnName)) else ""
-    return frozenset({VERSION}) if dotted and _is_version_check(dotted.rpartition(".")[2]) else frozenset()
+    return VERSION if dotted and _is_version_check(dotted.rpartition(".")[2]) else frozenset()
 
 
 @lru_cache(maxsize=4096)

@@ -6,7 +6,6 @@ users meet (final, with a local part, nightly, release candidate). Knows no synt
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
@@ -14,40 +13,29 @@ from packaging.specifiers import SpecifierSet
 from packaging.version import InvalidVersion, Version
 
 from patchgate.lint.interpret.references import Traps
-from patchgate.lint.interpret.values import Container, External, Known, Value, unknown
+from patchgate.lint.interpret.values import SPELLINGS, Container, External, Known, Value, constant, unknown
 from patchgate.model.predicates import ORDER
 
 Operator = Callable[[Any, Any], Any]
 
 
+def _by_version(compare: Operator) -> Operator:
+    """A comparison of texts by PEP 440, where both are versions."""
+
+    def compared(text: str, other: object) -> bool:
+        right = ".".join(map(str, other)) if isinstance(other, (tuple, list)) else str(other)
+        try:
+            return bool(compare(Version(str(text)), Version(right)))
+        except InvalidVersion:
+            return bool(compare(str(text), right))
+
+    return compared
+
+
 class TorchVersion(str):
     """torch's own: a str that orders by PEP 440 against versions, strings and tuples of ints."""
 
-    def _compared(self, other: object, compare: Operator) -> bool:
-        text = ".".join(map(str, other)) if isinstance(other, (tuple, list)) else str(other)
-        try:
-            return bool(compare(Version(str(self)), Version(text)))
-        except InvalidVersion:
-            return bool(compare(str(self), text))
-
-    def __lt__(self, other: object) -> bool:
-        return self._compared(other, operator.lt)
-
-    def __le__(self, other: object) -> bool:
-        return self._compared(other, operator.le)
-
-    def __gt__(self, other: object) -> bool:
-        return self._compared(other, operator.gt)
-
-    def __ge__(self, other: object) -> bool:
-        return self._compared(other, operator.ge)
-
-    def __eq__(self, other: object) -> bool:
-        return self._compared(other, operator.eq)
-
-    def __ne__(self, other: object) -> bool:
-        return self._compared(other, operator.ne)
-
+    __lt__, __le__, __gt__, __ge__, __eq__, __ne__ = map(_by_version, ORDER.values())
     __hash__ = str.__hash__
 
 
@@ -64,7 +52,7 @@ def spellings(release: str) -> tuple[str, str, str, str]:
     return release, f"{release}+cu130", nightly, candidate
 
 
-FINAL, LOCAL, NIGHTLY, CANDIDATE = range(4)
+FINAL, LOCAL, NIGHTLY, CANDIDATE = range(SPELLINGS)
 
 
 class NotKnown(Exception):
@@ -106,26 +94,13 @@ HELPERS: dict[str, Callable[..., Callable[[str], bool]]] = {
     "compare_versions": _compared,
 }  # fmt: skip
 
-_SYMBOLS = {
-    operator.lt: "<",
-    operator.le: "<=",
-    operator.gt: ">",
-    operator.ge: ">=",
-    operator.eq: "==",
-    operator.ne: "!=",
-}
+_SYMBOLS = {function: symbol for symbol, function in ORDER.items()}
 
 # What a gate may call without leaving the world of versions, by the callee's dotted name.
-_VERSION_MAKERS = frozenset(
-    {
-        "packaging.version.Version",
-        "packaging.version.parse",
-        "pkg_resources.parse_version",
-        "pkg_resources.packaging.version.parse",
-        "distutils.version.LooseVersion",
-        "looseversion.LooseVersion",
-    }
-)
+_VERSION_MAKERS = (
+    "packaging.version.Version", "packaging.version.parse", "pkg_resources.parse_version",
+    "pkg_resources.packaging.version.parse", "distutils.version.LooseVersion", "looseversion.LooseVersion",
+)  # fmt: skip
 _PURE: dict[str, Callable[..., Any]] = {
     "str": str,
     "int": int,
@@ -206,7 +181,7 @@ def fold(function: Callable[..., Any], *operands: Known) -> Known | None:
     """`function` of the operands in each spelling of the release; None where Python itself would raise."""
     rows = zip(*(operand.values for operand in operands), strict=True)
     try:
-        values = tuple(attempt(function, *row) for row in rows) or (None,) * 4
+        values = tuple(attempt(function, *row) for row in rows) or (None,) * SPELLINGS
     except NotKnown:
         return None
     return Known(values=values, because=frozenset().union(*(operand.because for operand in operands)))
@@ -235,7 +210,7 @@ def attempt(function: Callable[..., Any], *arguments: Any, **keywords: Any) -> A
 def as_known(argument: Value) -> Value:
     """A value that a gate may compute with: what is known, and functions that it may call."""
     function = pure_function(argument.dotted) if isinstance(argument, External) else None
-    return Known(values=(function,) * 4) if function else argument
+    return constant(function) if function else argument
 
 
 def argument_of_helper(argument: Value) -> str | None:
