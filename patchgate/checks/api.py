@@ -12,7 +12,7 @@ from typing import Any
 from patchgate.checks import registry
 from patchgate.checks.application import does_not_run, is_claimed
 from patchgate.checks.context import SIMULATED, CheckContext
-from patchgate.checks.registry import Instance, check
+from patchgate.checks.registry import Check, Instance
 from patchgate.inputs.source import Unreadable, parse
 from patchgate.lint.findings import Severity, View
 from patchgate.lint.index.records import Function
@@ -74,7 +74,7 @@ _NAMES = ("PG103", "PG104")
 ADDED = "new in torch"
 
 
-@check(believes=SIMULATED)
+@Check(believes=SIMULATED)
 def ask_api(context: CheckContext, at: Instance) -> Iterable[Verdict]:
     targets = list(context.patch.claims.targets or ())
     answer = context.ask(at.case.torch, "surface", SIMULATED, patch=context.patch, targets=targets)

@@ -12,7 +12,7 @@ from tempfile import TemporaryDirectory
 from patchgate.checks import registry
 from patchgate.checks.blame import Fault, fault_of
 from patchgate.checks.context import CheckContext
-from patchgate.checks.registry import Instance, check
+from patchgate.checks.registry import Check, Instance
 from patchgate.model.paths import display_path
 from patchgate.model.records import Case, Code, Kind, Patch, Verdict
 from patchgate.model.serialization import Answer, failure_of
@@ -93,7 +93,7 @@ EDITED, AGAIN, TAGGED = "edited", "again", "tagged"
 _EDIT = "edit = 0"
 
 
-@check(axes=("torch", "device", "workload"), workloads="cache", devices=lambda run: ["cpu"], unchanged="PG705")
+@Check(axes=("torch", "device", "workload"), workloads="cache", devices=lambda run: ["cpu"], unchanged="PG705")
 def ask_cache(context: CheckContext, at: Instance) -> Iterable[Verdict]:
     """Two directories: one is warmed unpatched, the other patched."""
     patch = context.patch

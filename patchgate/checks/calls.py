@@ -12,7 +12,7 @@ from patchgate.checks import registry
 from patchgate.checks.cache import compile_cached
 from patchgate.checks.context import SIMULATED, CheckContext, Functions
 from patchgate.checks.holders import assignment_place
-from patchgate.checks.registry import Instance, NothingToJudge, check
+from patchgate.checks.registry import Check, Instance, NothingToJudge
 from patchgate.model.paths import display_path
 from patchgate.model.records import Case, Code, Kind, Observation, Patch, Verdict
 from patchgate.model.serialization import failure_of, ran_of
@@ -62,7 +62,7 @@ CODES = (
 verdict = partial(registry.verdict, FAMILY)
 
 
-@check(believes=SIMULATED)
+@Check(believes=SIMULATED)
 def ask_called(context: CheckContext, at: Instance) -> Iterable[Verdict]:
     cases = context.observed_cases(at.case.torch)
     if not cases:

@@ -8,7 +8,7 @@ from functools import partial
 from patchgate.checks import registry
 from patchgate.checks.blame import Fault, failure_text, fault_of
 from patchgate.checks.context import SIMULATED, CheckContext
-from patchgate.checks.registry import Instance, check
+from patchgate.checks.registry import Check, Instance
 from patchgate.model.budgets import budget_of, judge_change, show_budget
 from patchgate.model.paths import display_path
 from patchgate.model.records import Case, Code, Kind, Patch, Verdict
@@ -70,7 +70,7 @@ _PAIRS = 10
 _COMPILES = 4
 
 
-@check(
+@Check(
     axes=("torch", "device", "workload"), workloads="compile_cost", devices=lambda run: [SIMULATED], unchanged="PG603"
 )
 def ask_compile(context: CheckContext, at: Instance) -> Iterable[Verdict]:

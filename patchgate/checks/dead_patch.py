@@ -11,7 +11,7 @@ from typing import Any
 from patchgate.checks import registry
 from patchgate.checks.application import is_claimed, replaced_names
 from patchgate.checks.context import SIMULATED, CheckContext
-from patchgate.checks.registry import Instance, NothingToJudge, check
+from patchgate.checks.registry import Check, Instance, NothingToJudge
 from patchgate.inputs.split_patches import uncalled_installers
 from patchgate.model.paths import display_path
 from patchgate.model.records import Case, Code, Command, Kind, Patch, Verdict
@@ -40,7 +40,7 @@ Answers = Mapping[str, Mapping[str, Any]]
 
 
 # What a scope puts in place may show in a compile only, as a handler does.
-@check(believes=SIMULATED, wanted=lambda run, patch: not patch.claims.scope)
+@Check(believes=SIMULATED, wanted=lambda run, patch: not patch.claims.scope)
 def ask_dead_patch(context: CheckContext, at: Instance) -> Iterable[Verdict]:
     """Asked once a run, of all its releases."""
     first, *_ = context.run.rows

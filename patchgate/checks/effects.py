@@ -10,7 +10,7 @@ from patchgate.checks import registry
 from patchgate.checks.application import does_not_run, is_claimed, replaced_names
 from patchgate.checks.context import SIMULATED, CheckContext
 from patchgate.checks.holders import assignment_place
-from patchgate.checks.registry import Instance, check
+from patchgate.checks.registry import Check, Instance
 from patchgate.model.paths import display_path
 from patchgate.model.records import Case, Code, Kind, Patch, Verdict
 from patchgate.model.serialization import failure_of
@@ -115,7 +115,7 @@ _SETTINGS = {
 }
 
 
-@check(believes=SIMULATED)
+@Check(believes=SIMULATED)
 def ask_effects(context: CheckContext, at: Instance) -> Iterable[Verdict]:
     applied = context.apply(at.case.torch, version=at.case.torch)
     failure = failure_of(applied)

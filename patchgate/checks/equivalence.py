@@ -11,7 +11,7 @@ from typing import Any
 from patchgate.checks import registry
 from patchgate.checks.context import CheckContext
 from patchgate.checks.parity import compared_sides, numeric_devices, outputs_of
-from patchgate.checks.registry import Instance, check
+from patchgate.checks.registry import Check, Instance
 from patchgate.model.paths import display_path
 from patchgate.model.records import Case, Code, Kind, Numerics, Patch, Verdict
 from patchgate.model.serialization import Answer
@@ -34,7 +34,7 @@ verdict = partial(registry.verdict, FAMILY)
 _COMPILES = 4
 
 
-@check(axes=("torch", "device", "workload"), workloads="equivalence", devices=numeric_devices, unchanged="PG503")
+@Check(axes=("torch", "device", "workload"), workloads="equivalence", devices=numeric_devices, unchanged="PG503")
 def ask_consistency(context: CheckContext, at: Instance) -> Iterable[Verdict]:
     def ask(patch: Patch | None, path: Path) -> Answer:
         return outputs_of(context, at.case, "forms", patch, path, compiles=_COMPILES)

@@ -7,14 +7,14 @@ from functools import partial
 
 from patchgate.checks.context import CheckContext
 from patchgate.checks.facts import fact_codes, fact_verdicts, judge_facts
-from patchgate.checks.registry import Instance, NothingToJudge, check
+from patchgate.checks.registry import Check, Instance, NothingToJudge
 from patchgate.model.records import Verdict
 
 FAMILY = "graph"
 CODES = fact_codes(FAMILY, noun="graph")
 
 
-@check(axes=("torch", "device", "workload"))
+@Check(axes=("torch", "device", "workload"))
 def ask_graph(context: CheckContext, at: Instance) -> Iterable[Verdict]:
     """Nothing where the case did not compile: the kernels check tells."""
     verdicts = list(fact_verdicts(context, FAMILY, at.case, partial(judge_facts, FAMILY)))

@@ -8,7 +8,7 @@ from typing import Any
 
 from patchgate.checks import registry
 from patchgate.checks.context import SIMULATED, CheckContext
-from patchgate.checks.registry import Instance, check
+from patchgate.checks.registry import Check, Instance
 from patchgate.model.paths import display_path
 from patchgate.model.records import Case, Code, Kind, Patch, Verdict
 
@@ -41,7 +41,7 @@ verdict = partial(registry.verdict, FAMILY)
 _SHOWN = 6
 
 
-@check(believes=SIMULATED)
+@Check(believes=SIMULATED)
 def ask_holders(context: CheckContext, at: Instance) -> Iterable[Verdict]:
     return judge_holders(at.case, context.patch, context.apply(at.case.torch, version=at.case.torch))
 

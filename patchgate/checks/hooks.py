@@ -9,7 +9,7 @@ from typing import Any
 from patchgate.checks import registry
 from patchgate.checks.blame import Fault, failure_text, fault_of
 from patchgate.checks.context import CheckContext
-from patchgate.checks.registry import Instance, check
+from patchgate.checks.registry import Check, Instance
 from patchgate.model.paths import display_path
 from patchgate.model.records import Case, Code, Kind, Patch, Verdict
 from patchgate.model.serialization import failure_of
@@ -34,7 +34,7 @@ CODES = (
 verdict = partial(registry.verdict, FAMILY)
 
 
-@check(believes="cpu", unchanged="PG806")
+@Check(believes="cpu", unchanged="PG806")
 def ask_hooks(context: CheckContext, at: Instance) -> Iterable[Verdict]:
     unpatched, patched = (
         context.ask_once(at.case.torch, "hooks", "cpu", patch=patch) for patch in (None, context.patch)

@@ -10,7 +10,7 @@ from typing import Any
 from patchgate.checks import registry
 from patchgate.checks.blame import fault_of
 from patchgate.checks.context import SIMULATED, CheckContext
-from patchgate.checks.registry import Instance, check
+from patchgate.checks.registry import Check, Instance
 from patchgate.inputs.patch import load_patch
 from patchgate.model.paths import display_path
 from patchgate.model.records import Case, Code, Kind, Patch, Verdict
@@ -54,7 +54,7 @@ Orders = tuple[Mapping[str, Any], Mapping[str, Any]]
 _SHOWN = 4
 
 
-@check(believes=SIMULATED, wanted=lambda run, patch: bool(run.others))
+@Check(believes=SIMULATED, wanted=lambda run, patch: bool(run.others))
 def ask_together(context: CheckContext, at: Instance) -> Iterable[Verdict]:
     return list(installed(context, at.case.torch, context.observed_cases(at.case.torch)[:1]))
 

@@ -8,7 +8,7 @@ from functools import partial
 from patchgate.checks import registry
 from patchgate.checks.blame import fault_of
 from patchgate.checks.context import SIMULATED, CheckContext
-from patchgate.checks.registry import Instance, check
+from patchgate.checks.registry import Check, Instance
 from patchgate.model.facts import facts_with_compiles, format_value
 from patchgate.model.paths import display_path
 from patchgate.model.records import Case, Code, Facts, Kind, Observation, Patch, Verdict
@@ -33,7 +33,7 @@ verdict = partial(registry.verdict, FAMILY, item="late")
 _SHOWN = 4
 
 
-@check(believes=SIMULATED, wanted=lambda run, patch: not patch.claims.scope)
+@Check(believes=SIMULATED, wanted=lambda run, patch: not patch.claims.scope)
 def ask_late(context: CheckContext, at: Instance) -> Iterable[Verdict]:
     """Asked of the first workload that tells whether the patch is there; of no other."""
     for case in context.observed_cases(at.case.torch):

@@ -11,7 +11,7 @@ from pathlib import Path
 from patchgate.checks import registry
 from patchgate.checks.blame import Fault, fault_of
 from patchgate.checks.context import CheckContext
-from patchgate.checks.registry import Instance, check
+from patchgate.checks.registry import Check, Instance
 from patchgate.model.budgets import budget_of, judge_change, show_budget
 from patchgate.model.files import write_atomically
 from patchgate.model.records import Case, Code, Failure, Kind, Patch, Verdict
@@ -115,7 +115,7 @@ def timed_devices(run: Run) -> list[str]:
     return [*real, *(device for device in run.devices if device == "cpu" and run.nightly)]
 
 
-@check(axes=("torch", "device", "workload", "size"), workloads="latency", devices=timed_devices, unchanged="PG613")
+@Check(axes=("torch", "device", "workload", "size"), workloads="latency", devices=timed_devices, unchanged="PG613")
 def ask_latency(context: CheckContext, at: Instance) -> Iterable[Verdict]:
     timing = _timing(context, at)
     where = context.manifest_location("budgets")

@@ -10,7 +10,7 @@ from typing import Any
 from patchgate.checks import registry
 from patchgate.checks.application import does_not_run
 from patchgate.checks.context import CheckContext
-from patchgate.checks.registry import Instance, check
+from patchgate.checks.registry import Check, Instance
 from patchgate.model.records import Case, Code, Command, Kind, Verdict
 from patchgate.model.serialization import failure_of
 
@@ -82,7 +82,7 @@ _NAMESPACES = ("mount", "pid", "ipc", "net")
 verdict = partial(registry.verdict, FAMILY)
 
 
-@check(axes=("torch", "device"), first=True)
+@Check(axes=("torch", "device"), first=True)
 def ask_sentinel(context: CheckContext, at: Instance) -> Iterable[Verdict]:
     torch, device = at.case.torch, at.case.device
     return [sentinel_verdict(context, torch, device), *sandbox_verdicts(context, torch, device)]

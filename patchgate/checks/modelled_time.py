@@ -7,7 +7,7 @@ from functools import partial
 
 from patchgate.checks import registry
 from patchgate.checks.context import CheckContext
-from patchgate.checks.registry import Instance, NothingToJudge, check
+from patchgate.checks.registry import Check, Instance, NothingToJudge
 from patchgate.model.budgets import budget_of, judge_change, show_budget
 from patchgate.model.records import Code, Kind, Observation, Patch, Verdict
 from patchgate.runner.roofline import METRIC
@@ -53,7 +53,7 @@ def modelled_devices(run: Run) -> list[str]:
     return [device for device in run.devices if "speed" in run.profile(device)]
 
 
-@check(axes=("torch", "device", "workload"), devices=modelled_devices)
+@Check(axes=("torch", "device", "workload"), devices=modelled_devices)
 def ask_modelled(context: CheckContext, at: Instance) -> Iterable[Verdict]:
     if context.workload(at.case.workload).needs_device:
         raise NothingToJudge("needs a device: judged by the kernels check")

@@ -12,7 +12,7 @@ from patchgate.checks.blame import Fault, fault_of
 from patchgate.checks.context import SIMULATED, CheckContext
 from patchgate.checks.effects import effect_place
 from patchgate.checks.holders import assignment_place
-from patchgate.checks.registry import Instance, NothingToJudge, check
+from patchgate.checks.registry import Check, Instance, NothingToJudge
 from patchgate.model.paths import display_path
 from patchgate.model.records import Case, Code, Kind, Patch, Verdict
 from patchgate.model.serialization import failure_of
@@ -50,7 +50,7 @@ verdict = partial(registry.verdict, FAMILY, item="new interpreter")
 _CASES = 3
 
 
-@check(believes=SIMULATED)
+@Check(believes=SIMULATED)
 def ask_new_interpreter(context: CheckContext, at: Instance) -> Iterable[Verdict]:
     torch, patch = at.case.torch, context.patch
     applied = context.apply(torch, version=torch)

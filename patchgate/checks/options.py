@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from patchgate.checks.context import CheckContext
 from patchgate.checks.facts import Compared, fact_codes, fact_verdicts, judge_facts
-from patchgate.checks.registry import Instance, check
+from patchgate.checks.registry import Check, Instance
 from patchgate.model.records import Case, Kind, Patch, Verdict
 
 FAMILY = "options"
@@ -18,7 +18,7 @@ def _cases(patch: Patch, torch: str) -> list[Case]:
     return [Case(torch=torch, device="cpu", workload="options", patch=patch.id)]
 
 
-@check(cases=_cases)
+@Check(cases=_cases)
 def ask_options(context: CheckContext, at: Instance) -> Iterable[Verdict]:
     return fact_verdicts(context, FAMILY, at.case, judge_options)
 

@@ -11,7 +11,7 @@ from typing import Any
 from patchgate.checks import registry
 from patchgate.checks.blame import Fault, failure_text, fault_of
 from patchgate.checks.context import CheckContext
-from patchgate.checks.registry import Instance, check
+from patchgate.checks.registry import Check, Instance
 from patchgate.model.paths import display_path
 from patchgate.model.records import Case, Code, Failure, Kind, Numerics, Patch, Verdict
 from patchgate.model.serialization import Answer, failure_of
@@ -110,7 +110,7 @@ def numeric_devices(run: Run) -> list[str]:
     return ["cpu", *(device for device in run.devices if run.profile(device)["kind"] == "real")]
 
 
-@check(axes=("torch", "device", "workload"), workloads="parity", devices=numeric_devices, unchanged="PG503")
+@Check(axes=("torch", "device", "workload"), workloads="parity", devices=numeric_devices, unchanged="PG503")
 def ask_parity(context: CheckContext, at: Instance) -> Iterable[Verdict]:
     with TemporaryDirectory() as folder:
         metrics = compared_sides(context, at.case, partial(_run, context, at.case, "run"), "differ", Path(folder))

@@ -14,7 +14,7 @@ from typing import Any
 from patchgate.checks import registry
 from patchgate.checks.context import SIMULATED, CheckContext
 from patchgate.checks.parity import SEEDS, outputs_of
-from patchgate.checks.registry import Instance, NothingToJudge, check
+from patchgate.checks.registry import Check, Instance, NothingToJudge
 from patchgate.model.paths import display_path
 from patchgate.model.records import Case, Code, Kind, Patch, Verdict
 from patchgate.model.serialization import Answer, failure_of
@@ -45,7 +45,7 @@ verdict = partial(registry.verdict, FAMILY, item="plain run")
 _SEEDS = range(1 << 20, 1 << 31)
 
 
-@check(believes=SIMULATED, unchanged="PG211")
+@Check(believes=SIMULATED, unchanged="PG211")
 def ask_plain_run(context: CheckContext, at: Instance) -> Iterable[Verdict]:
     torch, patch = at.case.torch, context.patch
     applied = context.apply(torch, version=torch)

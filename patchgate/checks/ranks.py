@@ -10,7 +10,7 @@ from patchgate.checks.context import CheckContext
 from patchgate.checks.equivalence import judge_equivalence
 from patchgate.checks.machine import judge_undeviced
 from patchgate.checks.parity import compared_sides, numeric_devices
-from patchgate.checks.registry import Instance, NothingToJudge, check
+from patchgate.checks.registry import Check, Instance, NothingToJudge
 from patchgate.model.records import Patch, Verdict
 from patchgate.model.serialization import Answer
 
@@ -23,7 +23,7 @@ class NoRanks(NothingToJudge):
     """There can be no two ranks here; the message tells why."""
 
 
-@check(axes=("torch", "device"), workload="two ranks", devices=numeric_devices, unchanged="PG503")
+@Check(axes=("torch", "device"), workload="two ranks", devices=numeric_devices, unchanged="PG503")
 def ask_ranks(context: CheckContext, at: Instance) -> Iterable[Verdict]:
     case = at.case
 

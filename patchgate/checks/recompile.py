@@ -9,7 +9,7 @@ from typing import Any
 from patchgate.checks import registry
 from patchgate.checks.blame import Fault, failure_text, fault_of
 from patchgate.checks.context import CheckContext
-from patchgate.checks.registry import Instance, check
+from patchgate.checks.registry import Check, Instance
 from patchgate.model.paths import display_path
 from patchgate.model.records import Case, Code, Kind, Patch, Verdict
 from patchgate.model.serialization import failure_of
@@ -63,7 +63,7 @@ Counts = Mapping[str, int]
 FIRST, SIZE = "first call", "another size"
 
 
-@check(axes=("torch", "device", "workload"), workloads="recompile", devices=lambda run: ["cpu"], unchanged="PG410")
+@Check(axes=("torch", "device", "workload"), workloads="recompile", devices=lambda run: ["cpu"], unchanged="PG410")
 def ask_recompile(context: CheckContext, at: Instance) -> Iterable[Verdict]:
     workload = context.workload(at.case.workload)
     unpatched, patched = (

@@ -1,4 +1,4 @@
-"""Finds the checks: each module of this package that decorates a function with `check` adds one by being there.
+"""Finds the checks: each module of this package that decorates a function with a `Check` adds one by being there.
 
 The catalogue of codes, the order in reports and what pytest runs are all made from what is found.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 import pkgutil
 import sys
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from importlib import import_module
 from typing import Any
@@ -41,65 +41,37 @@ class Instance:
         return "-".join(filter(None, (self.case.torch, self.case.device, self.case.workload, self.size)))
 
 
-@dataclass(frozen=True, kw_only=True)
-class Check:
-    """One question that is put to a patch, for each combination of its axes."""
-
-    name: str  #: that of its module, as pytest shows it
-    family: str  #: as reports list its verdicts
-    question: str  #: the first line of its module
-    ask: Ask
-    axes: tuple[str, ...]  #: of `AXES`
-    workloads: str  #: the kind of check that a workload's CHECKS must name
-    workload: str  #: the name of a workload of its own, without that axis
-    devices: Callable[[Run], list[str]]  #: the devices on which it is asked
-    believes: str  #: the device whose sentinel must count first; empty: the one that it is asked on
-    first: bool  #: asked whatever else holds
-    wanted: Callable[[Run, Patch], bool]  #: whether this run and patch give it anything to do
-    cases: Callable[[Patch, str], list[Case]] | None  #: on one release, in place of the product of the axes
-    unchanged: str  #: the code where the patch provably does nothing on the release; empty: asked there as anywhere
-
-
 def every_device(run: Run) -> list[str]:
     """The devices of the run."""
     return list(run.devices)
 
 
-def check(
-    *,
-    axes: tuple[str, ...] = ("torch",),
-    workloads: str = "kernels",
-    workload: str = "",
-    devices: Callable[[Run], list[str]] = every_device,
-    believes: str = "",
-    first: bool = False,
-    wanted: Callable[[Run, Patch], bool] = lambda run, patch: True,
-    cases: Callable[[Patch, str], list[Case]] | None = None,
-    unchanged: str = "",
-) -> Callable[[Ask], Ask]:
-    """Register the decorated function as the check of its module."""
+@dataclass(frozen=True, kw_only=True)
+class Check:
+    """One question that is put to a patch, for each combination of its axes; as a decorator it adds the function."""
 
-    def register(ask: Ask) -> Ask:
+    axes: tuple[str, ...] = ("torch",)  #: of `AXES`
+    workloads: str = "kernels"  #: the kind of check that a workload's CHECKS must name
+    workload: str = ""  #: the name of a workload of its own, without that axis
+    devices: Callable[[Run], list[str]] = every_device  #: the devices on which it is asked
+    believes: str = ""  #: the device whose sentinel must count first; empty: the one that it is asked on
+    first: bool = False  #: asked whatever else holds
+    #: Whether this run and patch give it anything to do.
+    wanted: Callable[[Run, Patch], bool] = lambda run, patch: True
+    cases: Callable[[Patch, str], list[Case]] | None = None  #: on one release, in place of the product of the axes
+    unchanged: str = ""  #: the code where the patch provably does nothing on the release; empty: asked as anywhere
+    name: str = ""  #: that of its module, as pytest shows it
+    family: str = ""  #: as reports list its verdicts
+    question: str = ""  #: the first line of its module
+    ask: Ask = lambda context, at: ()
+
+    def __call__(self, ask: Ask) -> Ask:
+        """Register the decorated function as the check of its module."""
         module = sys.modules[ask.__module__]
         name = module.__name__.rpartition(".")[2]
-        _CHECKS[name] = Check(
-            name=name,
-            family=module.FAMILY,
-            question=(module.__doc__ or "").splitlines()[0],
-            ask=ask,
-            axes=axes,
-            workloads=workloads,
-            workload=workload,
-            devices=devices,
-            believes=believes,
-            first=first,
-            wanted=wanted,
-            cases=cases,
-            unchanged=unchanged,
-        )
+        question = (module.__doc__ or "").splitlines()[0]
+        _CHECKS[name] = replace(self, name=name, family=module.FAMILY, question=question, ask=ask)
         return ask
-
-    return register
 
 
 _CHECKS: dict[str, Check] = {}

@@ -8,7 +8,7 @@ from functools import partial
 from patchgate.checks import registry
 from patchgate.checks.blame import Fault, fault_of
 from patchgate.checks.context import SIMULATED, CheckContext
-from patchgate.checks.registry import Instance, check
+from patchgate.checks.registry import Check, Instance
 from patchgate.model.facts import facts_with_compiles, format_value
 from patchgate.model.records import Case, Code, Kind, Observation, Patch, Verdict
 from patchgate.model.serialization import fact_from, failure_of
@@ -29,7 +29,7 @@ verdict = partial(registry.verdict, FAMILY, item="outside")
 _SHOWN = 4
 
 
-@check(believes=SIMULATED, wanted=lambda run, patch: bool(patch.claims.scope))
+@Check(believes=SIMULATED, wanted=lambda run, patch: bool(patch.claims.scope))
 def ask_scope(context: CheckContext, at: Instance) -> Iterable[Verdict]:
     return outside(context, context.observed_cases(at.case.torch))
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from patchgate.checks import registry
 from patchgate.checks.context import CheckContext
 from patchgate.checks.facts import Compared, fact_verdicts, judge_facts
-from patchgate.checks.registry import Instance, check
+from patchgate.checks.registry import Check, Instance
 from patchgate.model.facts import format_value
 from patchgate.model.records import Case, Code, Facts, FactValue, Kind, Verdict
 
@@ -48,7 +48,7 @@ _WORSE = (
 _REASONS = ("shapes.break.", "shapes.reason.")
 
 
-@check(axes=("torch", "device", "workload"), workloads="shapes", devices=lambda run: ["cpu"])
+@Check(axes=("torch", "device", "workload"), workloads="shapes", devices=lambda run: ["cpu"])
 def ask_shapes(context: CheckContext, at: Instance) -> Iterable[Verdict]:
     return fact_verdicts(context, FAMILY, at.case, judge_shapes)
 

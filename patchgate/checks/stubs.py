@@ -8,7 +8,7 @@ from typing import Any
 
 from patchgate.checks import registry
 from patchgate.checks.context import SIMULATED, CheckContext
-from patchgate.checks.registry import Instance, check
+from patchgate.checks.registry import Check, Instance
 from patchgate.model.paths import display_path
 from patchgate.model.records import Case, Code, Kind, Patch, Verdict
 
@@ -33,7 +33,7 @@ CODES = (
 verdict = partial(registry.verdict, FAMILY)
 
 
-@check(believes=SIMULATED, wanted=lambda run, patch: bool(patch.claims.stubs))
+@Check(believes=SIMULATED, wanted=lambda run, patch: bool(patch.claims.stubs))
 def ask_stubs(context: CheckContext, at: Instance) -> Iterable[Verdict]:
     torch = at.case.torch
     answers = [context.apply(torch, version=torch)]

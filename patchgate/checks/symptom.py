@@ -9,7 +9,7 @@ from patchgate.checks import registry
 from patchgate.checks.application import is_claimed, then
 from patchgate.checks.blame import fault_of
 from patchgate.checks.context import CheckContext
-from patchgate.checks.registry import Instance, check
+from patchgate.checks.registry import Check, Instance
 from patchgate.inputs.golden import Ranges
 from patchgate.lint.index.release import releases
 from patchgate.model.facts import UNPATCHED, facts_with_compiles, format_value
@@ -68,7 +68,7 @@ def _cases(patch: Patch, torch: str) -> list[Case]:
     return [Case(torch=torch, device=symptom.device, workload=symptom.workload, patch=patch.id)] if symptom else []
 
 
-@check(axes=("torch", "device", "workload"), cases=_cases)
+@Check(axes=("torch", "device", "workload"), cases=_cases)
 def ask_symptom(context: CheckContext, at: Instance) -> Iterable[Verdict]:
     symptom = context.patch.claims.symptom
     assert symptom is not None

@@ -10,7 +10,7 @@ from tempfile import TemporaryDirectory
 from patchgate.checks import registry
 from patchgate.checks.context import CheckContext
 from patchgate.checks.parity import compared_sides, numeric_devices
-from patchgate.checks.registry import Instance, check
+from patchgate.checks.registry import Check, Instance
 from patchgate.model.paths import display_path
 from patchgate.model.records import Case, Code, Kind, Numerics, Patch, Verdict
 from patchgate.model.serialization import Answer
@@ -36,7 +36,7 @@ _LONG = 1000
 _COMPILES = 2
 
 
-@check(axes=("torch", "device"), workload="decoder", devices=numeric_devices, unchanged="PG503")
+@Check(axes=("torch", "device"), workload="decoder", devices=numeric_devices, unchanged="PG503")
 def ask_tokens(context: CheckContext, at: Instance) -> Iterable[Verdict]:
     case = at.case
 

@@ -10,7 +10,7 @@ from tempfile import TemporaryDirectory
 from patchgate.checks import registry
 from patchgate.checks.cache import PATCHED, PATCHED_WARM, UNPATCHED, UNPATCHED_WARM, judge_failure
 from patchgate.checks.context import SIMULATED, CheckContext
-from patchgate.checks.registry import Instance, check
+from patchgate.checks.registry import Check, Instance
 from patchgate.model.paths import display_path
 from patchgate.model.records import Case, Code, Kind, Patch, Verdict
 from patchgate.model.serialization import Answer
@@ -40,7 +40,7 @@ CODES = (
 verdict = partial(registry.verdict, FAMILY)
 
 
-@check(axes=("torch", "device", "workload"), workloads="cache", devices=lambda run: [SIMULATED], unchanged="PG708")
+@Check(axes=("torch", "device", "workload"), workloads="cache", devices=lambda run: [SIMULATED], unchanged="PG708")
 def ask_triton_cache(context: CheckContext, at: Instance) -> Iterable[Verdict]:
     """The cache is asked warm only where the patch changes what a kernel of the same source becomes."""
     workload = context.workload(at.case.workload)

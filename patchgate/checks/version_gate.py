@@ -12,7 +12,7 @@ from packaging.version import Version
 from patchgate.checks import registry
 from patchgate.checks.application import does_not_run, is_claimed, replaced_names
 from patchgate.checks.context import SIMULATED, CheckContext
-from patchgate.checks.registry import Instance, check
+from patchgate.checks.registry import Check, Instance
 from patchgate.inputs.matrix import load_matrix
 from patchgate.inputs.torch_range import torch_range
 from patchgate.lint.index.release import releases
@@ -61,7 +61,7 @@ verdict = partial(registry.verdict, FAMILY)
 Answers = Mapping[str, Mapping[str, Any]]
 
 
-@check(believes=SIMULATED)
+@Check(believes=SIMULATED)
 def ask_versions(context: CheckContext, at: Instance) -> Iterable[Verdict]:
     """Apply the patch under each version around the release."""
     torch, patch = at.case.torch, context.patch
