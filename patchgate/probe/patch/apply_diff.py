@@ -13,6 +13,7 @@ import sys
 import types
 from typing import Any
 
+from patchgate.probe.patch.branch_coverage import first_line
 from patchgate.probe.process.reply import DoesNotApply
 
 #: (first line in the old file, from 1; the lines that must be there; those that replace them; line in the diff)
@@ -87,8 +88,7 @@ def _functions_changed(before: str, after: str, path: str, place: str) -> dict[s
 
 
 def _text(lines: list[str], node: ast.stmt) -> list[str]:
-    first = min([node.lineno, *(decorator.lineno for decorator in getattr(node, "decorator_list", []))])
-    return lines[first - 1 : node.end_lineno]
+    return lines[first_line(node) - 1 : node.end_lineno]
 
 
 def _replace(module: types.ModuleType, path: str, source: str, name: str, node: ast.stmt) -> None:

@@ -46,7 +46,7 @@ def branches(path: str) -> dict[str, list[Branch]]:
         if isinstance(node, _FUNCTIONS):
             own = sorted(_branches_in(node), key=lambda branch: branch.first)
             if own:
-                by_function[f"{node.name}:{_first(node)}"] = own
+                by_function[f"{node.name}:{first_line(node)}"] = own
     return by_function
 
 
@@ -76,16 +76,22 @@ def _branches_in(function: ast.AST) -> Iterator[Branch]:
 
 
 def _branch(node: ast.If | ast.While | ast.For, test: ast.expr, kind: str) -> Iterator[Branch]:
-    last, body = test.end_lineno or test.lineno, _first(node.body[0])
+    last, body = test.end_lineno or test.lineno, first_line(node.body[0])
     if body > last:
         end = node.body[-1].end_lineno or body
         yield Branch(node.lineno, last, body, end, kind)
 
 
-def _first(node: ast.stmt) -> int:
+def first_line(node: ast.stmt | ast.excepthandler) -> int:
     """The line on which a statement begins to run: that of its first decorator."""
     decorators: list[ast.expr] = getattr(node, "decorator_list", [])
     return min([node.lineno, *(decorator.lineno for decorator in decorators)])
+
+
+def header_lines(node: ast.stmt | ast.excepthandler) -> range:
+    """The lines of a statement without those of the statements in it."""
+    inner = [each.lineno for each in ast.walk(node) if each is not node and isinstance(each, ast.stmt)]
+    return range(first_line(node), max(node.lineno, min(inner, default=(node.end_lineno or node.lineno) + 1) - 1) + 1)
 
 
 def lines_that_can_run(tree: ast.Module, ran: Collection[int]) -> set[int]:
@@ -94,9 +100,8 @@ def lines_that_can_run(tree: ast.Module, ran: Collection[int]) -> set[int]:
     A function can run where a line that ran, or one of a function that can, names it: as a name, an attribute or in a
     text. What stands behind the gate of another release is left out.
     """
-    live = {
-        line for node in ast.walk(tree) if isinstance(node, ast.stmt) for line in _header(node) if node.lineno in ran
-    }
+    ran_first = [node for node in ast.walk(tree) if isinstance(node, ast.stmt) and node.lineno in ran]
+    live = {line for node in ran_first for line in header_lines(node)}
     definitions = [
         node for node in ast.walk(tree) if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef))
     ]
@@ -111,12 +116,6 @@ def lines_that_can_run(tree: ast.Module, ran: Collection[int]) -> set[int]:
         if bodies <= live:
             return live
         live |= bodies
-
-
-def _header(node: ast.stmt) -> range:
-    """The lines of a statement without those of the statements in it."""
-    body = getattr(node, "body", None)
-    return range(node.lineno, body[0].lineno if body else (node.end_lineno or node.lineno) + 1)
 
 
 def _named(node: ast.AST) -> Iterator[str]:

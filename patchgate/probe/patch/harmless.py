@@ -51,20 +51,8 @@ _READABLE = ("torch.__version__", "torch.version", "torch._inductor", "torch._dy
 _DIFFERS = ("torch._dynamo.device_interface",)
 # Methods of strings, versions, specifiers, mappings, matches and loggers.
 _METHODS = {name for name in dir(str) if not name.startswith("_")}
-_METHODS |= {
-    "contains",
-    "debug",
-    "get",
-    "group",
-    "groups",
-    "info",
-    "items",
-    "keys",
-    "match",
-    "search",
-    "values",
-    "warning",
-}
+_METHODS |= {"contains", "get", "group", "groups", "items", "keys", "match", "search", "values"}
+_METHODS |= {"debug", "info", "warning"}
 _STATEMENTS = (
     ast.Import, ast.ImportFrom, ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.If, ast.For, ast.While,
     ast.Try, ast.Assign, ast.AnnAssign, ast.AugAssign, ast.Expr, ast.Return, ast.Raise, ast.Assert, ast.Pass,

@@ -11,6 +11,7 @@ import types
 from collections.abc import Callable
 from typing import Any, NoReturn
 
+from patchgate.probe.patch.branch_coverage import header_lines
 from patchgate.probe.patch.harmless import Names
 
 
@@ -42,13 +43,5 @@ class Statements:
         for statement in ast.walk(tree):
             if isinstance(statement, (ast.stmt, ast.excepthandler)):
                 what = next(names.doubts(statement), "")
-                for line in _header_lines(statement) if what else ():
+                for line in header_lines(statement) if what else ():
                     self.doubts.setdefault(line, f"line {statement.lineno}: {what}")
-
-
-def _header_lines(statement: ast.stmt | ast.excepthandler) -> set[int]:
-    """The lines of a statement without those of the statements in it."""
-    inner = [node.lineno for node in ast.walk(statement) if node is not statement and isinstance(node, ast.stmt)]
-    last = statement.end_lineno or statement.lineno
-    first = min([statement.lineno, *(node.lineno for node in getattr(statement, "decorator_list", ()))])
-    return set(range(first, max(statement.lineno + 1, min([*inner, last + 1]))))

@@ -18,7 +18,7 @@ from typing import Any
 import torch
 from torch.utils._config_module import ConfigModule
 
-from patchgate.probe.patch.branch_coverage import lines_that_can_run
+from patchgate.probe.patch.branch_coverage import first_line, lines_that_can_run
 from patchgate.probe.patch.line_coverage import tracing
 from patchgate.probe.patch.line_events import LinesRun
 from patchgate.probe.patch.load import run_patch
@@ -115,14 +115,7 @@ def _static(owner: Any, name: str) -> Any:
 def _finding(
     code: str, subject: str, line: int | None, expected: str, actual: str, by_name: Sequence[str] = ()
 ) -> Finding:
-    return {
-        "code": code,
-        "subject": subject,
-        "line": line,
-        "expected": expected,
-        "actual": actual,
-        "by_name": [*by_name],
-    }
+    return Finding(code=code, subject=subject, line=line, expected=expected, actual=actual, by_name=[*by_name])
 
 
 def _check_targets(targets: list[str]) -> Iterator[Finding]:
@@ -244,12 +237,11 @@ def _check_attributes(source: str, owner: type, function: Any) -> Iterator[Findi
 
 def _definition(source: str, function: Any) -> ast.FunctionDef | None:
     code = getattr(inspect.unwrap(function), "__code__", None)
-    for node in ast.walk(ast.parse(source)):
-        if isinstance(node, ast.FunctionDef) and code is not None:
-            first = min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)])
-            if node.name == code.co_name and first == code.co_firstlineno:
-                return node
-    return None
+    if code is None:
+        return None
+    wanted = code.co_name, code.co_firstlineno
+    functions = (node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.FunctionDef))
+    return next((node for node in functions if (node.name, first_line(node)) == wanted), None)
 
 
 def _attributes_of(function: ast.FunctionDef, receiver: str) -> dict[str, int]:
