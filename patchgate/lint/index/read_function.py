@@ -81,6 +81,11 @@ def nodes_of(node: ast.AST) -> list[ast.AST]:
     return found
 
 
+def last_name(node: ast.AST) -> str:
+    """`c` of `c` and of `a.b.c`; empty for any other expression."""
+    return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
+
+
 def _receiver(called: ast.expr) -> str:
     """As CallSite has it: `Class.f`, `cls.f` and `type(x).f` are called on a class."""
     if not isinstance(called, ast.Attribute):
@@ -88,7 +93,7 @@ def _receiver(called: ast.expr) -> str:
     owner = called.value
     if isinstance(owner, ast.Call):
         return ":" if ast.unparse(owner.func) == "type" else "."
-    name = owner.attr if isinstance(owner, ast.Attribute) else getattr(owner, "id", "")
+    name = last_name(owner)
     return ":" if name == "cls" or (name.lstrip("_")[:1].isupper() and not name.isupper()) else "."
 
 
@@ -108,8 +113,8 @@ def values_in(node: ast.AST) -> set[str]:
         elif isinstance(each, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
             parts = [*each.decorator_list]
         for part in parts:
-            if isinstance(part, (ast.Name, ast.Attribute)):
-                found.add(part.attr if isinstance(part, ast.Attribute) else part.id)
+            if part is not None and last_name(part):
+                found.add(last_name(part))
             elif isinstance(part, ast.Constant) and isinstance(part.value, str) and part.value.isidentifier():
                 found.add(part.value)
     return found
@@ -119,8 +124,7 @@ def calls_in(node: ast.AST, module: str, function: str) -> Iterator[tuple[str, C
     """(last name of the callee, call, line) for each call in `node`."""
     for each in nodes_of(node):
         if isinstance(each, ast.Call):
-            called = each.func
-            name = called.attr if isinstance(called, ast.Attribute) else getattr(called, "id", "")
+            name = last_name(each.func)
             if name:
                 yield (
                     name,
@@ -131,7 +135,7 @@ def calls_in(node: ast.AST, module: str, function: str) -> Iterator[tuple[str, C
                         keywords=tuple(keyword.arg for keyword in each.keywords if keyword.arg),
                         star=any(isinstance(argument, ast.Starred) for argument in each.args)
                         or any(keyword.arg is None for keyword in each.keywords),
-                        receiver=_receiver(called),
+                        receiver=_receiver(each.func),
                     ),
                     each.lineno,
                 )

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator
 
 from patchgate.lint.index.definitions import DEFINITIONS, flat, is_overload
-from patchgate.lint.index.read_function import calls_in, nodes_of, read_function, spelled, values_in
+from patchgate.lint.index.read_function import calls_in, last_name, nodes_of, read_function, spelled, values_in
 from patchgate.lint.index.records import CallSite, Class, Function, Module
 
 Calls = list[tuple[str, CallSite]]
@@ -233,12 +233,12 @@ def handed_over(tree: ast.Module) -> Iterator[tuple[str, str]]:
     top = {id(node) for node in tree.body}
     for node in nodes_of(tree):
         if isinstance(node, ast.Call):
-            keeper = _last(node.func)
+            keeper = last_name(node.func)
             if keeper and (id(node) not in inside or _FILLS.search(keeper)):
                 given = [*node.args, *(each.value for each in node.keywords)]
                 yield from ((keeper, each.id) for each in given if isinstance(each, ast.Name))
         elif isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) and id(node) in top:
-            keepers = (_last(each.func if isinstance(each, ast.Call) else each) for each in node.decorator_list)
+            keepers = (last_name(each.func if isinstance(each, ast.Call) else each) for each in node.decorator_list)
             yield from ((keeper, node.name) for keeper in keepers if _FILLS.search(keeper))
         elif isinstance(node, ast.Assign) and id(node) in top:
             yield from _tabled(node)
@@ -247,7 +247,7 @@ def handed_over(tree: ast.Module) -> Iterator[tuple[str, str]]:
 def _tabled(node: ast.Assign) -> Iterator[tuple[str, str]]:
     """`TABLE = {key: f}`, `TABLE[key] = f`."""
     value, target = node.value, node.targets[0]
-    keeper = _last(target.value if isinstance(target, ast.Subscript) else target)
+    keeper = last_name(target.value if isinstance(target, ast.Subscript) else target)
     parts: list[ast.expr | None] = []
     if isinstance(value, ast.Dict):
         parts = [*value.values]
@@ -257,7 +257,3 @@ def _tabled(node: ast.Assign) -> Iterator[tuple[str, str]]:
         parts = [value]
     if keeper:
         yield from ((keeper, each.id) for each in parts if isinstance(each, ast.Name))
-
-
-def _last(node: ast.expr) -> str:
-    return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""

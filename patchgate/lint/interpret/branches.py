@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import lru_cache
 
+from patchgate.lint.index.read_function import last_name
 from patchgate.lint.interpret.bindings import bind
 from patchgate.lint.interpret.narrowing import narrow
 from patchgate.lint.interpret.references import Gate, Reachability, Span
@@ -40,7 +41,7 @@ def execute_if(node: ast.If, state: State) -> End | None:
         somewhere = any(map(bool, test.values))
         gate = Gate(span=span, text=text, holds=truth, holds_somewhere=somewhere, reachability=state.reachability)
         state.usage.gates.append(gate)
-    if _last_name(node.test) == "TYPE_CHECKING":
+    if last_name(node.test) == "TYPE_CHECKING":
         execute_block(node.body, state.at(Reachability.GUARDED))
         execute_block(node.orelse, state)
         return None
@@ -206,8 +207,4 @@ def execute_match(node: ast.Match, state: State) -> None:
 
 def _names(node: ast.expr) -> set[str]:
     """The last names of one exception class, or of a tuple of them."""
-    return {_last_name(each) for each in (node.elts if isinstance(node, ast.Tuple) else [node])}
-
-
-def _last_name(node: ast.expr) -> str:
-    return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
+    return {last_name(each) for each in (node.elts if isinstance(node, ast.Tuple) else [node])}

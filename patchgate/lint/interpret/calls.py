@@ -12,7 +12,6 @@ from typing import Any
 
 from patchgate.lint.index.records import Function
 from patchgate.lint.index.release import Release
-from patchgate.lint.index.signatures import misfit
 from patchgate.lint.interpret.bindings import (
     attribute,
     define_by_call,
@@ -343,15 +342,10 @@ def _note_call(node: ast.Call, dotted: str, function: Function, state: State, *,
         starred=positional < len(node.args) or any(each.arg is None for each in node.keywords),
         reachability=state.reachability,
     )
-    if state.attempt is not None and state.attempt.any_call and state.reachable and _raises(call):
+    if state.attempt is not None and state.attempt.any_call and state.reachable and call.misfit(function):
         state.attempt.failed = True
         call = replace(call, reachability=Reachability.GUARDED)
     state.usage.calls.append(call)
-
-
-def _raises(call: Call) -> bool:
-    parameters = call.function.parameters[1:] if call.bound else call.function.parameters
-    return misfit(parameters, call.positional, call.keywords, starred=call.starred) is not None
 
 
 def _keyword(node: ast.Call, *names: str) -> ast.expr | None:

@@ -11,6 +11,7 @@ from enum import Enum
 from pathlib import Path
 
 from patchgate.lint.index.records import Function
+from patchgate.lint.index.signatures import misfit
 
 FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 
@@ -155,6 +156,11 @@ class Call(Use):
     keywords: tuple[str, ...]
     #: It unpacks arguments (`*` or `**`).
     starred: bool
+
+    def misfit(self, function: Function) -> str | None:
+        """Why the function does not take the arguments; None where it does."""
+        parameters = function.parameters[1:] if self.bound else function.parameters
+        return misfit(parameters, self.positional, self.keywords, starred=self.starred)
 
 
 @dataclass(frozen=True, kw_only=True)

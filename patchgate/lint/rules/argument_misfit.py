@@ -9,7 +9,6 @@ from collections.abc import Iterator, Sequence
 
 from patchgate.lint.findings import Finding, View
 from patchgate.lint.index.records import Function
-from patchgate.lint.index.signatures import misfit
 from patchgate.lint.interpret.references import Call
 from patchgate.lint.interpret.torch_names import class_symbol
 from patchgate.model.records import Code
@@ -28,17 +27,12 @@ def check(views: Sequence[View]) -> Iterator[Finding]:
         replaced = {rebinding.name for rebinding in view.usage.rebindings}
         replaced |= {each.name for each in view.usage.definitions if each.owner == "*"}
         for call in view.usage.calls:
-            problem = _misfit(call, call.function)
+            problem = call.misfit(call.function)
             if not call.reachable or problem is None or call.function.name in replaced:
                 continue
-            if not any(_misfit(call, other) is None for other in _derived(view, call)):
+            if not any(call.misfit(other) is None for other in _derived(view, call)):
                 name = ".".join(call.dotted.split(".")[-2:])
                 yield view.finding(MISFIT, call.span, f"`{name}` {problem}", of=call)
-
-
-def _misfit(call: Call, function: Function) -> str | None:
-    parameters = function.parameters[1:] if call.bound else function.parameters
-    return misfit(parameters, call.positional, call.keywords, starred=call.starred)
 
 
 def _derived(view: View, call: Call) -> Iterator[Function]:
