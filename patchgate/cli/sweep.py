@@ -40,7 +40,7 @@ from patchgate.model.results import Regressions
 from patchgate.report.history import render_regressions, render_series
 from patchgate.runner.environments import Environments
 from patchgate.runner.identity import read_environment
-from patchgate.runner.run import VERDICTS, save_verdicts
+from patchgate.runner.run import VERDICTS, Run, save_verdicts
 from patchgate.runner.supervise import temporary_files_below
 from patchgate.runs.gate import ended_by
 from patchgate.runs.history.regressions import regressions_in
@@ -111,16 +111,17 @@ def sweep(
     make_folder(folder, "--folder")
     at = datetime.now(timezone.utc).isoformat(timespec="seconds")
     run = name or f"{at} {shard}"
+    judged_devices = devices or project.judged_devices
+    template = Run(
+        folder="", patch="", rows={}, project=project, devices=judged_devices, workloads=workloads, nightly=nightly
+    )
     with closing(History(folder / HISTORY)) as history:
         swept = Sweep(
             folder=folder,
             environments=Environments(pythons, failed=broken),
             history=history,
             progress=click.echo,
-            project=project,
-            devices=devices or project.judged_devices,
-            workloads=workloads,
-            nightly=nightly,
+            template=template,
             workers=workers,
         )
         with temporary_files_below():

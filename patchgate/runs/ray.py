@@ -16,13 +16,11 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from patchgate.inputs.devices import load_profile
 from patchgate.inputs.patch import load_patch
-from patchgate.inputs.project import Project
 from patchgate.model.errors import UsageError
 from patchgate.model.paths import ROOT, display_path
 from patchgate.runner.environments import Environments
-from patchgate.runner.run import Limits, load_verdicts
+from patchgate.runner.run import Run, load_verdicts
 from patchgate.runs.content import input_digests, project_files
 from patchgate.runs.history.store import History
 from patchgate.runs.scheduling import shards_by_cost
@@ -42,14 +40,10 @@ class Task:
     patches: Mapping[str, Mapping[str, bytes]]  #: our name of each patch -> its files, by path
     folder: str  #: our folder of results, as paths in the results shall name it
     digests: list[str]  #: `input_digests` here: a worker with another patchgate refuses the task
-    devices: tuple[str, ...]
-    project: Project = field(default_factory=Project)  #: as it is here
+    template: Run  #: as `Sweep` has it here
     files: Mapping[str, bytes] = field(default_factory=dict)  #: of the project, by their path in it
     #: The interpreter here, used where the worker has it too; otherwise the worker makes an environment.
     python: str | None = None
-    workloads: tuple[str, ...] = ()
-    nightly: bool = False
-    limits: Limits = field(default_factory=Limits)
     workers: int = 2
 
 
@@ -71,7 +65,7 @@ def run_task(task: Task) -> TaskResult:
         return TaskResult(problem="the patchgate there is another than here, or has other workloads or golden files")
     with tempfile.TemporaryDirectory(prefix="patchgate-share-") as temporary:
         folder = Path(temporary).resolve()
-        project = replace(task.project, root=str(folder / "patches"))
+        project = replace(task.template.project, root=str(folder / "patches"))
         if task.files:
             _write(folder / "patches", task.files)
         paths = {
@@ -85,16 +79,12 @@ def run_task(task: Task) -> TaskResult:
                 environments=environments,
                 history=history,
                 progress=lambda line: None,
-                devices=task.devices,
-                project=project,
-                workloads=task.workloads,
-                nightly=task.nightly,
-                limits=task.limits,
+                template=replace(task.template, project=project),
                 workers=task.workers,
             )
             results = [sweep.judge(Job(torch=task.torch, patch=path)) for path in paths.values()]
         our_names = {str(path): name for name, path in paths.items()} | {str(folder): task.folder}
-        our_names[project.root] = task.project.root
+        our_names[project.root] = task.template.project.root
         return TaskResult(content=_pack(folder, our_names), results=tuple(results))
 
 
@@ -185,7 +175,7 @@ def _connect(address: str) -> Any:
 
 def _requirements(ray: Any, sweep: Sweep) -> dict[str, float]:
     """CPUs for the cases at once, and a GPU where one is judged on; a cluster without them would wait for ever."""
-    real = any(load_profile(device, sweep.project.profiles)["kind"] == "real" for device in sweep.devices)
+    real = any(sweep.template.profile(device)["kind"] == "real" for device in sweep.template.devices)
     cpus, gpus = float(sweep.workers), 1.0 if real else 0.0
     nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
     if not any(node.get("CPU", 0) >= cpus and node.get("GPU", 0) >= gpus for node in nodes):
@@ -208,13 +198,9 @@ def _tasks(sweep: Sweep, jobs: Sequence[Job], machines: int) -> Iterator[tuple[T
                 patches={display_path(job.patch): files_at(job.patch) for job in members},
                 folder=display_path(sweep.folder),
                 digests=digests,
-                devices=sweep.devices,
-                project=sweep.project,
-                files=project_files(sweep.project),
+                template=sweep.template,
+                files=project_files(sweep.template.project),
                 python=sweep.environments.rows.get(shard.torch),
-                workloads=sweep.workloads,
-                nightly=sweep.nightly,
-                limits=sweep.limits,
                 workers=sweep.workers,
             )
             yield task, members

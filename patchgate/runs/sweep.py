@@ -9,19 +9,18 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 
 from patchgate.checks.machine import judge_environment, judge_unstarted
 from patchgate.inputs.patch import load_patch
-from patchgate.inputs.project import Project
 from patchgate.model.errors import UsageError
 from patchgate.model.files import write_atomically
 from patchgate.model.records import Case, Colour, Observation, Patch, Verdict, is_partial
 from patchgate.model.results import RunResults
 from patchgate.runner.environments import Environments, NotInstallable
-from patchgate.runner.run import NAME, VERDICTS, Limits, Run, load_run, load_verdicts
+from patchgate.runner.run import NAME, VERDICTS, Run, load_run, load_verdicts
 from patchgate.runs.content import content_key
 from patchgate.runs.gate import judge_patch
 from patchgate.runs.history.store import History
@@ -58,11 +57,7 @@ class Sweep:
     environments: Environments
     history: History
     progress: Callable[[str], None]  #: gets a line for each job that is done
-    devices: tuple[str, ...]
-    project: Project = field(default_factory=Project)  #: of all patches
-    workloads: tuple[str, ...] = ()  #: only these workloads; all when empty
-    nightly: bool = False  #: every workload, not only those of pre-merge
-    limits: Limits = field(default_factory=Limits)
+    template: Run  #: what the runs of all jobs have alike; each gets its own folder, patch and torch
     workers: int = 2  #: cases run at the same time
     done: list[JobResult] = field(default_factory=list)  #: in the order of their end
     _load: Callable[[Path], Patch] = field(default_factory=lambda: cache(load_patch), init=False)
@@ -148,15 +143,11 @@ class Sweep:
 
     def _run(self, job: Job) -> Run:
         """Raises NotInstallable where the torch has no environment."""
-        return Run(
+        return replace(
+            self.template,
             folder=str(self.folder_of(job).resolve()),
             patch=str(job.patch.resolve()),
-            project=self.project,
             rows={job.torch: self.environments.python(job.torch)},
-            devices=self.devices,
-            workloads=self.workloads,
-            nightly=self.nightly,
-            limits=self.limits,
             shared_cache=str((self.folder / "shared_cache").resolve()),
             reuse=True,
         )

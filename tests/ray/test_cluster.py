@@ -13,6 +13,7 @@ from two_nodes import two_nodes
 from patchgate.model.errors import UsageError
 from patchgate.model.records import Case, Kind, Verdict
 from patchgate.runner.environments import Environments
+from patchgate.runner.run import Run
 from patchgate.runs import ray as sweep_ray
 from patchgate.runs.history.store import History
 from patchgate.runs.ray import TaskResult, sweep_on_cluster
@@ -20,6 +21,7 @@ from patchgate.runs.sweep import Job, JobResult, Sweep
 
 pytestmark = pytest.mark.xdist_group("ray")
 TORCHES = ("2.11.0", "2.12.1")
+TEMPLATE = Run(folder="", patch="", rows={}, devices=("h200",))
 
 
 @pytest.fixture(scope="module")
@@ -38,7 +40,7 @@ def folder(tmp_path, monkeypatch):
 @pytest.fixture
 def sweep(folder):
     history = History(folder / "sweep" / "history.sqlite")
-    yield Sweep(folder / "sweep", Environments({}), history, lambda line: None, ("h200",), workers=1)
+    yield Sweep(folder / "sweep", Environments({}), history, lambda line: None, TEMPLATE, workers=1)
     history.close()
 
 

@@ -11,6 +11,7 @@ from two_nodes import two_nodes
 
 from patchgate.model.paths import ROOT
 from patchgate.runner.environments import Environments
+from patchgate.runner.run import Run
 from patchgate.runs.history.store import History
 from patchgate.runs.ray import run_task, sweep_on_cluster
 from patchgate.runs.sweep import Job, Sweep
@@ -45,8 +46,8 @@ def said(verdicts, folder):
 def sweep(tmp_path):
     def make(name):
         history = History(tmp_path / name / "history.sqlite")
-        chosen = {"devices": ("h200",), "workloads": ("graph_break",), "workers": 1}
-        return Sweep(tmp_path / name, Environments(dict(ROWS)), history, print, **chosen)
+        template = Run(folder="", patch="", rows={}, devices=("h200",), workloads=("graph_break",))
+        return Sweep(tmp_path / name, Environments(dict(ROWS)), history, print, template, workers=1)
 
     return make
 

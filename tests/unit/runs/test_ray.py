@@ -5,6 +5,7 @@ No cluster is started: those tests are in tests/ray (`nox -s tests_ray`).
 
 import json
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,7 @@ import pytest
 from patchgate.model.errors import UsageError
 from patchgate.model.records import Case, Kind, Observation, Verdict
 from patchgate.runner.environments import Environments
-from patchgate.runner.run import load_verdicts, save_run, save_verdicts
+from patchgate.runner.run import Run, load_verdicts, save_run, save_verdicts
 from patchgate.runs import content, ray
 from patchgate.runs import sweep as module
 from patchgate.runs.history.store import History
@@ -20,6 +21,7 @@ from patchgate.runs.ray import LOCAL, Task, files_at, run_task, sweep_on_cluster
 from patchgate.runs.sweep import Job, Sweep
 
 PYTHON = __file__  # a file that is there
+TEMPLATE = Run(folder="", patch="", rows={}, devices=("h200",))
 
 
 @pytest.fixture
@@ -58,7 +60,12 @@ def judged(folder, monkeypatch):
 def task(patches, **rest):
     sent = {name: files_at(Path(name)) for name in patches}
     return Task(
-        torch="2.11.0", patches=sent, folder="sweep", digests=["digest"], devices=("h200",), python=PYTHON, **rest
+        torch="2.11.0",
+        patches=sent,
+        folder="sweep",
+        digests=["digest"],
+        template=replace(TEMPLATE, **rest),
+        python=PYTHON,
     )
 
 
@@ -93,7 +100,7 @@ def test_the_row_is_ours_where_it_is_there_too(patches, judged):
 @pytest.fixture
 def sweep(folder):
     history = History(folder / "sweep" / "history.sqlite")
-    yield Sweep(folder / "sweep", Environments({}, failed={"2.11.0": "no wheel"}), history, print, ("h200",))
+    yield Sweep(folder / "sweep", Environments({}, failed={"2.11.0": "no wheel"}), history, print, TEMPLATE)
     history.close()
 
 
@@ -112,13 +119,13 @@ def test_without_ray_the_command_to_type_is_told(sweep, patches, monkeypatch):
 def test_a_job_done_elsewhere_is_known_here(patches, judged, folder):
     unpack(run_task(task(patches[:1])), folder / "sweep")
     history = History(folder / "sweep" / "history.sqlite")
-    sweep = Sweep(folder / "sweep", Environments({"2.11.0": PYTHON}), history, print, ("h200",))
+    sweep = Sweep(folder / "sweep", Environments({"2.11.0": PYTHON}), history, print, TEMPLATE)
     assert sweep.judged_before(Job(torch="2.11.0", patch=folder / "mine")) is not None
     assert sweep.judged_before(Job(torch="2.11.0", patch=folder / "other.py")) is None
     history.close()
 
 
 def test_another_patchgate_judges_nothing(patches, judged):
-    other = Task(torch="2.11.0", patches={}, folder="sweep", digests=["other"], devices=("h200",))
+    other = Task(torch="2.11.0", patches={}, folder="sweep", digests=["other"], template=TEMPLATE)
     assert run_task(other).problem.startswith("the patchgate there is another")
     assert judged == []

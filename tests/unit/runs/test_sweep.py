@@ -1,17 +1,21 @@
 """A sweep judges each row and patch once for the same content, and what it could not judge again."""
 
+from dataclasses import replace
+
 import pytest
 
 from patchgate.inputs.project import find_project
 from patchgate.model.errors import UsageError
 from patchgate.model.records import Case, Kind, Observation, Verdict
 from patchgate.runner.environments import Environments
-from patchgate.runner.run import NAME, load_run, save_run, save_verdicts
+from patchgate.runner.run import NAME, Run, load_run, save_run, save_verdicts
 from patchgate.runs import content
 from patchgate.runs import sweep as module
 from patchgate.runs.content import project_files
 from patchgate.runs.history.store import History
 from patchgate.runs.sweep import Job, Sweep
+
+TEMPLATE = Run(folder="", patch="", rows={}, devices=("h200",))
 
 
 @pytest.fixture
@@ -36,7 +40,7 @@ def made(folder, monkeypatch):
         monkeypatch.setattr(module, "judge_patch", judge_patch)
         environments = Environments({"2.11.0": "python11", "2.12.1": "python12"}, failed={"2.13.0": "no wheel"})
         history = History(folder / "sweep" / "history.sqlite")
-        return Sweep(folder / "sweep", environments, history, told.append, ("h200",))
+        return Sweep(folder / "sweep", environments, history, told.append, TEMPLATE)
 
     make.launched, make.told = launched, told
     make.jobs = [Job(torch=torch, patch=folder / "mine.py") for torch in ("2.11.0", "2.12.1", "2.13.0")]
@@ -82,7 +86,7 @@ def test_another_content_is_judged_anew(made, folder):
 def test_every_workload_is_another_job_than_those_of_pre_merge(made):
     for nightly in (False, True, True):
         sweep = made()
-        sweep.nightly = nightly
+        sweep.template = replace(TEMPLATE, nightly=nightly)
         sweep.judge_all(made.jobs[:1], "r", "r")
     assert made.launched == ["2.11.0", "2.11.0"]
     assert load_run(made().folder_of(made.jobs[0]) / NAME).nightly

@@ -10,13 +10,14 @@ import pytest
 from patchgate.model.records import Case, Kind, Observation, Verdict
 from patchgate.runner.cache import Cache
 from patchgate.runner.environments import Environments
-from patchgate.runner.run import load_verdicts, save_run, save_verdicts
+from patchgate.runner.run import Run, load_verdicts, save_run, save_verdicts
 from patchgate.runs import content
 from patchgate.runs import sweep as module
 from patchgate.runs.history.store import History
 from patchgate.runs.sweep import DONE, Job, Sweep
 
 TORCHES = ("2.12.0", "2.12.1", "2.13.0")
+TEMPLATE = Run(folder="", patch="", rows={}, devices=("h200",))
 
 
 def judge_patch(run, *, workers):
@@ -52,7 +53,7 @@ def jobs(folder, monkeypatch):
 def judge_all(folder, jobs):
     """One life of a sweep: its verdicts, and what its history counts."""
     history = History(folder / "history.sqlite")
-    sweep = Sweep(folder, Environments(dict.fromkeys(TORCHES, "python")), history, lambda line: None, ("h200",))
+    sweep = Sweep(folder, Environments(dict.fromkeys(TORCHES, "python")), history, lambda line: None, TEMPLATE)
     verdicts = sweep.judge_all(jobs, "night", "2026-01-01")
     counts = history.counts()
     history.close()

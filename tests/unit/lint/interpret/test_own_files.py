@@ -13,7 +13,7 @@ from patchgate.inputs.source import parse
 from patchgate.lint.findings import Severity
 from patchgate.lint.index.release import Release
 from patchgate.lint.interpret import own_files
-from patchgate.lint.interpret.own_files import OwnFiles
+from patchgate.lint.interpret.own_files import statements_binding
 from patchgate.lint.interpret.references import Usage
 from patchgate.lint.interpret.statements import interpret
 from patchgate.lint.run import lint
@@ -209,7 +209,7 @@ def test_the_statements_that_bind_a_name(tmp_path: Path, name: str, lines: list[
     for number, text in enumerate((TOP, f"{TOP}\n(\n[\nNEW\n] )\n", f"a = 1; import torch\n{TOP}")):
         file = tmp_path / f"file_{number}.py"
         file.write_text(text)
-        found = [ast.unparse(each).splitlines()[0] for each in OwnFiles().binding(file, name)]
+        found = [ast.unparse(each).splitlines()[0] for each in statements_binding(file, name)]
         assert found == ["import torch"] * (number == 2 and name == "torch") + lines
 
 
