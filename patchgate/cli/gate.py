@@ -124,10 +124,7 @@ def gate(
     """
     project, loaded = _load_patches(patches)
     devices, others = _known_devices(project, list(loaded), devices, workloads), tuple(map(_installable, others))
-    if rows or problems:
-        environments, missing = rows_of(rows), problems_of(problems)
-    else:
-        environments, missing = environments_of(torches or default_releases(project), project)
+    environments, missing = _environments(project, rows, problems, torches)
     runs = [
         Run(
             folder=str((Path(folder) / (patch.id if len(loaded) > 1 else ".")).resolve()),
@@ -167,6 +164,15 @@ def _judge_all(runs: Sequence[Run], folder: Path, workers: int, *, cells: bool, 
             rest = [(each, leave_partial(each, ended_by(error))) for each in runs[len(judged) + 1 :]]
             return [*judged, (run, load_verdicts(Path(run.folder))), *rest]
     return judged
+
+
+def _environments(
+    project: Project, rows: Sequence[str], problems: Sequence[str], torches: Sequence[str]
+) -> tuple[dict[str, str], dict[str, str]]:
+    """(interpreters, why there is none) by release: those that are given, else those of the releases to judge on."""
+    if rows or problems:
+        return rows_of(rows), problems_of(problems)
+    return environments_of(torches or default_releases(project), project)
 
 
 def _installable(patch: str) -> str:

@@ -111,10 +111,8 @@ def sweep(
     make_folder(folder, "--folder")
     at = datetime.now(timezone.utc).isoformat(timespec="seconds")
     run = name or f"{at} {shard}"
-    judged_devices = devices or project.judged_devices
-    template = Run(
-        folder="", patch="", rows={}, project=project, devices=judged_devices, workloads=workloads, nightly=nightly
-    )
+    devices = devices or project.judged_devices
+    template = Run(folder="", patch="", rows={}, project=project, devices=devices, workloads=workloads, nightly=nightly)
     with closing(History(folder / HISTORY)) as history:
         swept = Sweep(
             folder=folder,
