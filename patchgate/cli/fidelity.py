@@ -15,15 +15,19 @@ import click
 
 from patchgate.cli.options import (
     ABOVE_0,
+    model_option,
     problem_option,
     problems_of,
     row_option,
     rows_of,
+    with_models,
     workers_option,
     workload_option,
 )
 from patchgate.inputs.devices import load_profile
+from patchgate.inputs.models import model_workloads
 from patchgate.inputs.patch import load_patch
+from patchgate.inputs.project import Project
 from patchgate.inputs.record_device import REAL
 from patchgate.inputs.workloads import load_workloads
 from patchgate.model.errors import UsageError
@@ -40,6 +44,7 @@ from patchgate.runner.run import NAME, Limits, Run
 @problem_option
 @click.option("--profile", default="h200", show_default=True, metavar="NAME", help="The profile of the machine's GPU.")
 @workload_option
+@model_option
 @click.option("--time-limit", default=240.0, show_default=True, type=ABOVE_0, help="Seconds that one case may take.")
 @workers_option
 @click.option(
@@ -55,12 +60,15 @@ def fidelity(
     problems: tuple[str, ...],
     profile: str,
     workloads: tuple[str, ...],
+    names: tuple[str, ...],
     time_limit: float,
     workers: int,
     folder: Path,
 ) -> NoReturn:
     """Compare the simulated GPU with the real one of this machine, unpatched and with each of PATCHES."""
-    known = load_workloads()
+    project = with_models(Project(), names)
+    known = load_workloads() | model_workloads(project.models)
+    workloads += tuple(model_workloads(names))
     for name in workloads:
         if name not in known:
             raise UsageError(f"no workload `{name}`", where="--workload", got=name, next="one of fixtures/workloads")
@@ -76,6 +84,7 @@ def fidelity(
     run = Run(
         folder=str(folder.resolve()),
         patch=str(patches[0].resolve()) if patches else "",
+        project=project,
         rows=torches,
         devices=(REAL, profile),
         nightly=True,

@@ -22,17 +22,20 @@ from patchgate.cli.options import (
     device_option,
     environments_of,
     folder_option,
+    model_option,
     nightly_option,
     problem_option,
     problems_of,
     row_option,
     rows_of,
     torch_option,
+    with_models,
     workers_option,
     workload_option,
 )
 from patchgate.cli.write_html import REPORT, SWEEP_HISTORY, write_html
 from patchgate.inputs.devices import device_names, load_profile
+from patchgate.inputs.models import model_workloads, models_of
 from patchgate.inputs.patch import load_patch
 from patchgate.inputs.project import Project, find_project, project_around
 from patchgate.inputs.workloads import workloads_with
@@ -85,6 +88,7 @@ _form_option = click.option(
 @problem_option
 @device_option
 @workload_option
+@model_option
 @click.option("--check", "checks", multiple=True, metavar="NAME,...", help="Only these checks, or families of checks.")
 @click.option("--with", "others", multiple=True, type=click.Path(), help="A patch installed beside PATCH.")
 @click.option("--strict-new", is_flag=True, help="Red where no facts are recorded yet; otherwise a grey note.")
@@ -104,6 +108,7 @@ def gate(
     problems: tuple[str, ...],
     devices: tuple[str, ...],
     workloads: tuple[str, ...],
+    names: tuple[str, ...],
     checks: tuple[str, ...],
     others: tuple[str, ...],
     strict_new: bool,
@@ -123,6 +128,8 @@ def gate(
     Exit codes: 0 nothing red, 1 red, 2 usage, 3 nothing judged, 4 only trouble with the machine (try again).
     """
     project, loaded = _load_patches(patches)
+    project = with_models(project, [*names, *models_of(workloads)])
+    workloads += tuple(model_workloads(names))
     devices, others = _known_devices(project, list(loaded), devices, workloads), tuple(map(_installable, others))
     environments, missing = _environments(project, rows, problems, torches)
     runs = [

@@ -95,7 +95,7 @@ def show_failure(error: BaseException) -> None:
 # Command -> where it is: a module of this package, and a function of it where the two names differ.
 _COMMANDS = {
     **{name: name for name in ("gate", "explain", "accept", "record", "comment", "init", "parts", "fidelity", "lint")},
-    **{name: name for name in ("bisect", "sweep")},
+    **{name: name for name in ("bisect", "models", "sweep")},
     "report": "gate:report",
     "ask": "bisect:ask",
     "history": "sweep:history_command",

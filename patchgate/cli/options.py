@@ -9,6 +9,7 @@ import os
 import platform
 import shlex
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import click
@@ -16,6 +17,7 @@ from packaging.specifiers import SpecifierSet
 from packaging.version import InvalidVersion, Version
 
 from patchgate.inputs.matrix import load_matrix
+from patchgate.inputs.models import model_path, model_requires
 from patchgate.inputs.project import Project
 from patchgate.model.errors import UsageError
 from patchgate.model.paths import display_path
@@ -31,6 +33,13 @@ torch_option = click.option(
 )
 row_option = click.option(
     "--row", "rows", multiple=True, metavar="TORCH=PYTHON", help="A torch release and its interpreter."
+)
+model_option = click.option(
+    "--model",
+    "names",
+    multiple=True,
+    metavar="NAME",
+    help="Only these public models, or a .toml file's.",
 )
 problem_option = click.option(
     "--problem",
@@ -80,6 +89,20 @@ def environments_of(torches: Sequence[str], project: Project) -> tuple[dict[str,
         except NotInstallable as error:
             missing[torch] = str(error)
     return environments, missing
+
+
+def with_models(project: Project, names: Iterable[str]) -> Project:
+    """The project with these models beside those of its table, and with what all of them want beside torch.
+
+    A file that is typed is seen from the working directory. Raises UsageError for a model that there is not.
+    """
+    root = Path(project.root)
+    typed = [os.path.relpath(model_path(name), root) if name.endswith(".toml") else name for name in names]
+    for model in project.models:
+        model_path(model, root, where=project.where("models"))
+    models = tuple(dict.fromkeys([*project.models, *typed]))
+    requires = dict.fromkeys([*project.requires, *model_requires(models, root)])
+    return replace(project, models=models, requires=tuple(requires))
 
 
 def _package_of(project: Project) -> Path | None:

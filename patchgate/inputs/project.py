@@ -10,10 +10,18 @@ from glob import has_magic
 from pathlib import Path, PurePath
 from typing import Any
 
-from packaging.requirements import InvalidRequirement, Requirement
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
 
-from patchgate.inputs.structure import Invalid, Key, declare_keys, list_of, nearest, read_string, read_version
+from patchgate.inputs.structure import (
+    Invalid,
+    Key,
+    declare_keys,
+    list_of,
+    nearest,
+    read_requirement,
+    read_string,
+    read_version,
+)
 from patchgate.inputs.toml import OWN_FILE, PYPROJECT, folders_around, line_of, load_toml_record, table_around
 from patchgate.model.budgets import DEFAULTS, parse_budget
 from patchgate.model.errors import UsageError
@@ -40,6 +48,7 @@ class Project:
     golden: str = "patchgate/golden"  #: folder of the facts that are accepted
     devices: tuple[str, ...] = ()  #: names of profiles, or the project's own profile files; h200 and cpu when empty
     budgets: dict[str, Budget] = field(default_factory=dict)  #: of every patch whose manifest has no other
+    models: tuple[str, ...] = ()  #: public models that are judged too: names of ours, or files of the project's own
     requires: tuple[str, ...] = ()  #: what is installed beside torch, as pip takes it
     install: str = ""  #: folder of a package that is installed beside torch, with what it depends on
     path: tuple[str, ...] = ()  #: folders to import from
@@ -152,16 +161,6 @@ def _read_path(value: Any) -> str:
     return path.as_posix()
 
 
-def _read_requirement(value: Any) -> str:
-    try:
-        name = Requirement(read_string(value)).name
-    except InvalidRequirement:
-        raise Invalid("not a requirement as pip takes it") from None
-    if name.lower() == "torch":
-        raise Invalid("torch is what varies, and no requirement", next=_RELEASES)
-    return str(value)
-
-
 def read_specifier(value: Any) -> str:
     """The text of a PEP 440 specifier. Raises Invalid."""
     try:
@@ -198,7 +197,8 @@ declare_keys(
     golden=Key(read=_read_path, example='golden = "patchgate/golden"'),
     devices=Key(read=list_of(_read_path), example='devices = ["h200", "cpu", "patchgate/devices/npu.toml"]'),
     budgets=BUDGETS,
-    requires=Key(read=list_of(_read_requirement), example='requires = ["transformers>=4.50"]'),
+    models=Key(read=list_of(_read_path), example='models = ["llama-3-8b", "patchgate/models/own.toml"]'),
+    requires=Key(read=list_of(read_requirement), example='requires = ["transformers>=4.50"]'),
     install=Key(read=_read_path, example='install = "."'),
     path=Key(read=list_of(_read_path), example='path = ["src"]'),
     gpu_runner=Key(example='gpu_runner = "gpu"'),

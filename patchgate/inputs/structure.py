@@ -13,6 +13,7 @@ from typing import Any, TypeVar, cast, get_args
 from cattrs import Converter
 from cattrs.errors import AttributeValidationNote, BaseValidationError, ForbiddenExtraKeysError, IterableValidationNote
 from cattrs.gen import make_dict_structure_fn, make_mapping_structure_fn, override
+from packaging.requirements import InvalidRequirement, Requirement
 from packaging.version import InvalidVersion, Version
 
 from patchgate.model.text import did_you_mean
@@ -73,6 +74,17 @@ def read_version(value: Any) -> str:
         Version(read_string(value))
     except InvalidVersion:
         raise Invalid("not a version") from None
+    return str(value)
+
+
+def read_requirement(value: Any) -> str:
+    """The text of a requirement as pip takes it, but of torch. Raises Invalid."""
+    try:
+        name = Requirement(read_string(value)).name
+    except InvalidRequirement:
+        raise Invalid("not a requirement as pip takes it") from None
+    if name.lower() == "torch":
+        raise Invalid("torch is what varies, and no requirement", next='releases = ["2.11.0", "2.12.1"]')
     return str(value)
 
 

@@ -12,6 +12,7 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
+from patchgate.inputs.models import model_workloads
 from patchgate.inputs.project import Project
 from patchgate.inputs.source import Unreadable, parse
 from patchgate.inputs.structure import Invalid, Key, declare_keys, list_of, one_of, structure
@@ -81,8 +82,11 @@ def workload_files(place: Path) -> list[Path]:
 
 
 def workloads_with(patch: Path, project: Project) -> dict[str, Workload]:
-    """Those that come with patchgate, and all that `own_workloads` finds. Raises UsageError for a name of both."""
-    shipped, own = load_workloads(), own_workloads(patch, project)
+    """Those that come with patchgate, all that `own_workloads` finds, and the project's models.
+
+    Raises UsageError for a name that comes with patchgate too.
+    """
+    shipped, own = load_workloads(), own_workloads(patch, project) | model_workloads(project.models, Path(project.root))
     for name in sorted(shipped.keys() & own.keys()):
         advice = "call the file otherwise: what is recorded of that name is of the one that comes with patchgate"
         raise UsageError(

@@ -11,6 +11,7 @@ ROOT = _SHIPPED if _SHIPPED.is_dir() else PACKAGE.parent
 
 SUITE = ROOT / "tests" / "suite"
 WORKLOADS = ROOT / "fixtures" / "workloads"
+MODELS = ROOT / "fixtures" / "models"
 DEVICES = ROOT / "fixtures" / "devices"
 GOLDEN = ROOT / "golden"
 # Every folder whose subfolders may hold a corpus.toml.

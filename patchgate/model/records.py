@@ -172,7 +172,8 @@ class Workload:
 
     `dynamic_dim` is the only dynamic dimension, of the first input. `reads` is what `.item()` gives, call by call.
     `needs_device` tells why no simulation can take its facts; `tokens` are the sizes at which it is timed.
-    `asks`: the question to the probe that its facts answer.
+    `asks`: the question to the probe that its facts answer. `model` is what its file says, where it is a public model;
+    `count` is how often what is compiled occurs in the published network.
     """
 
     name: str
@@ -188,6 +189,8 @@ class Workload:
     premerge: bool = True
     needs_device: str = ""
     asks: str = "observe"
+    model: dict[str, Any] = field(default_factory=dict)
+    count: int = 1
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -93,6 +93,7 @@ class Compile(_Workload, total=False):
     training: bool  #: Compile the backward graph too.
     mode: str  #: Of torch.compile.
     reads: list[float]  #: What `.item()` gives, call by call.
+    model: dict[str, Any]  #: A public model to build, in place of what the file builds (`inputs/models.py`).
     cover: bool  #: Also which lines of the patch ran.
 
 
@@ -337,8 +338,6 @@ class RunAnewResult(TypedDict, total=False):
 
 
 class Finding(TypedDict):
-    """One check of a name."""
-
     code: str  #: PG101 to PG104 for a fault, PG105 for none.
     subject: str
     line: int | None  #: Of the patch.

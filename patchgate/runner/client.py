@@ -44,6 +44,8 @@ def request_for(workload: Workload | None, profile: dict[str, Any], patch: Patch
         compiled = ("dtype", "dynamic", "dynamic_dim", "training", "mode", "reads")
         request |= {"workload": workload.name, "workload_path": workload.path}
         request |= {name: getattr(workload, name) for name in compiled}
+        if workload.model:
+            request["model"] = workload.model
         if is_foreign(workload.path):
             request["foreign"] = True
     return request | (loading(patch) if patch else {"patch": None})

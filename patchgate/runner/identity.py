@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from patchgate.model.errors import UsageError
-from patchgate.model.paths import PACKAGE, WORKLOADS
+from patchgate.model.paths import MODELS, PACKAGE, WORKLOADS
 from patchgate.model.records import Case, Patch, Workload
 
 # Runs in the torch environment, finds torch without importing it, and reads the compiler's sources:
@@ -112,6 +112,8 @@ def answer_key(request: Mapping[str, Any], identity: str) -> str | None:
 
 def stands_alone(file: Path, *others: str) -> bool:
     """Whether the file imports nothing but torch, Python's own, the probe, which the keys cover, and `others`."""
+    if file.suffix == ".toml":  # a model: the library of one of ours is part of the environment's identity
+        return not is_foreign(str(file))
     nodes = list(ast.walk(ast.parse(file.read_bytes())))
     names = {alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names}
     names |= {node.module or "." for node in nodes if isinstance(node, ast.ImportFrom)}
@@ -126,7 +128,7 @@ def stands_alone(file: Path, *others: str) -> bool:
 
 def is_foreign(workload_path: str) -> bool:
     """Whether a workload comes with a patch or a project: it is trusted as little as a patch, also without one."""
-    return not Path(workload_path).resolve().is_relative_to(WORKLOADS)
+    return not any(Path(workload_path).resolve().is_relative_to(place) for place in (WORKLOADS, MODELS))
 
 
 def patch_digest(patch: Patch) -> str:

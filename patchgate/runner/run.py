@@ -89,6 +89,9 @@ class Run:
         elif set(self.torches) != {*default_releases(self.project)}:
             words += [f"--torch {torch}" for torch in self.torches]
         words += [f"--device {name}" for name in self.devices if self.devices != self.project.judged_devices]
+        words += [
+            f"--model {_quoted(str(self.project.at(name)))}" for name in self.project.models if name.endswith(".toml")
+        ]
         words += [f"--workload {name}" for name in self.workloads]
         words += [f"--check {','.join(self.checks)}"] * bool(self.checks)
         words += [f"--with {_quoted(other)}" for other in self.others]

@@ -1,68 +1,34 @@
-"""The same case on a real device and on its simulation: which facts are equal, and which cannot be compared and why.
-
-pytest-xdist spreads the cases over workers, which share the fork server of one torch.
-"""
+"""The same case on a real device and on its simulation: which facts are equal, and which cannot be compared and why."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from patchgate.inputs.patch import load_patch
-from patchgate.inputs.workloads import load_workloads
 from patchgate.model.facts import format_value, value_in
 from patchgate.model.records import Case, FactValue, Observation, Unmeasured
 from patchgate.model.results import Difference, Fidelity
-from patchgate.model.serialization import from_dict, to_dict
-from patchgate.runner.client import Runner
-from patchgate.runner.run import Run, load_run, save_run
-from patchgate.runner.server import Broker, connect_through, start_server
-from patchgate.runs.pool import Work, carry_out
+from patchgate.runner.run import Run
+from patchgate.runs.observe import observe_all
 
 # Facts that one side cannot have, with the reason.
 EXCLUDED = {"resources.occupancy": "torch does not say how many blocks a multiprocessor of a real device holds"}
 
 
 def compare_devices(run: Run, workloads: Sequence[str], patches: Sequence[Path], workers: int) -> Iterator[Fidelity]:
-    """Every workload on both devices of a run, unpatched and with each patch.
-
-    One torch after the other: two warm ones would not fit into every machine.
-    """
-    path = save_run(run)
-    cases = [f"{name}:{patch}" for name in workloads for patch in ("", *(patch.resolve() for patch in patches))]
-    for torch, python in run.rows.items():
-        server = start_server(torch, python)
-        broker = Broker([server])
-        try:
-            settings = {"run": str(path), "torch": torch, "broker": broker.address, "log": server.log}
-            results = carry_out(__name__, settings, cases, workers=workers)
-        finally:
-            broker.close()
-            server.stop()
-        yield from (from_dict(Fidelity, results[case], where=case) for case in cases)
-
-
-def work_on(settings: dict[str, Any]) -> Work:
-    """In a worker: compares one case, `WORKLOAD:PATCH`."""
-    run, torch, workloads = load_run(Path(settings["run"])), settings["torch"], load_workloads()
-    runner = Runner(run=run, connect=connect_through(settings["broker"]), logs={torch: settings["log"]})
-
-    def compare(case: str) -> Any:
-        name, _, path = case.partition(":")
-        patch = load_patch(Path(path)) if path else None
-        sides = [
-            runner.observe(
-                Case(torch=torch, device=device, workload=name, patch=patch.id if patch else None),
-                workloads[name],
-                patch,
-            )
-            for device in run.devices
-        ]
-        return to_dict(compare_sides(*sides))
-
-    return compare
+    """Every workload on both devices of a run, unpatched and with each patch."""
+    by_id = {load_patch(path).id: path.resolve() for path in patches}
+    pairs = [
+        [Case(torch=torch, device=device, workload=name, patch=patch) for device in run.devices]
+        for torch in run.rows
+        for name in workloads
+        for patch in (None, *by_id)
+    ]
+    observed = observe_all(run, [case for pair in pairs for case in pair], by_id, workers)
+    for pair in pairs:
+        yield compare_sides(*(observed[case] for case in pair))
 
 
 def compare_sides(real: Observation, simulated: Observation) -> Fidelity:

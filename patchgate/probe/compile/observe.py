@@ -20,6 +20,7 @@ from patchgate.probe.compile.backend_stages import failing_stage, write_trace_to
 from patchgate.probe.compile.capture import Build, Captured, capture
 from patchgate.probe.compile.facts import code_facts, graph_facts
 from patchgate.probe.compile.kernels import Kernel, read_wrapper
+from patchgate.probe.compile.model import model_builder
 from patchgate.probe.compile.resources import machine_code, resource_facts
 from patchgate.probe.patch.apply import apply_patch
 from patchgate.probe.patch.line_coverage import tracing
@@ -88,9 +89,11 @@ def load_build(request: Request) -> Build:
     return build
 
 
-def _load_workload(request: Request) -> types.ModuleType:
+def _load_workload(request: Request) -> Any:
     if request["workload"] == "sentinel":
         return sentinel
+    if "model" in request:
+        return types.SimpleNamespace(build=model_builder(request["model"]))
     spec = importlib.util.spec_from_file_location("model_module", request["workload_path"])
     assert spec is not None
     assert spec.loader is not None

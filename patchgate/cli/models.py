@@ -1,0 +1,107 @@
+"""`patchgate models`: what a patch, or another release of torch, does to public models on a simulated GPU."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from datetime import datetime, timezone
+from functools import partial
+from pathlib import Path
+from typing import NoReturn
+
+import click
+
+from patchgate.cli.options import (
+    ABOVE_0,
+    AT_LEAST_1,
+    environments_of,
+    model_option,
+    row_option,
+    rows_of,
+    torch_option,
+    with_models,
+    workers_option,
+)
+from patchgate.inputs.devices import load_profile
+from patchgate.inputs.models import model_names
+from patchgate.inputs.patch import load_patch
+from patchgate.inputs.project import find_project, project_around
+from patchgate.model.errors import UsageError
+from patchgate.model.files import make_results_folder, write_atomically
+from patchgate.report.html.impact import impact_html
+from patchgate.report.impact import impact_markdown, show_impact
+from patchgate.report.terminal import to_stdout
+from patchgate.runner.run import NAME, Limits, Run, default_releases
+
+
+@click.command()
+@click.argument("patch", required=False, type=click.Path(path_type=Path))
+@model_option
+@torch_option
+@row_option
+@click.option("--from", "first", metavar="RELEASE", help="Without a PATCH: compare this release of torch ...")
+@click.option("--to", "last", metavar="RELEASE", help="... with this one.")
+@click.option("--device", default="h200", show_default=True, metavar="NAME", help="Device profile.")
+@click.option("--time-limit", default=240.0, show_default=True, type=ABOVE_0, help="Seconds that one model may take.")
+@click.option("--memory-limit", default=6144, show_default=True, type=AT_LEAST_1, help="MiB a model may add to torch.")
+@workers_option
+@click.option(
+    "--folder",
+    default=".patchgate/models",
+    show_default=True,
+    type=click.Path(path_type=Path, file_okay=False),
+    help="Where the observations and the pages are left.",
+)
+def models(
+    patch: Path | None,
+    names: tuple[str, ...],
+    torches: tuple[str, ...],
+    rows: tuple[str, ...],
+    first: str | None,
+    last: str | None,
+    device: str,
+    time_limit: float,
+    memory_limit: int,
+    workers: int,
+    folder: Path,
+) -> NoReturn:
+    """What PATCH does to public models (all that come with patchgate, or --model); without one, --from and --to.
+
+    Exit codes: 0 compared, 2 usage, 4 a model could not be compared.
+    """
+    if patch:
+        load_patch(patch)
+    project = with_models(project_around(patch) if patch else find_project(Path.cwd()), names or model_names())
+    if load_profile(device, project.profiles)["kind"] == "real":
+        raise UsageError("not a simulated device", where="--device", got=device, next="--device h200")
+    torches = torches or tuple(filter(None, (first, last)))
+    if not patch and len(rows or torches) < 2:
+        advice = "patchgate models PATCH, or patchgate models --from 2.12.1 --to 2.13.0"
+        raise UsageError("nothing to compare", where="PATCH", got="no PATCH, and no two releases", next=advice)
+    environments, missing = (
+        (rows_of(rows), {}) if rows else environments_of(torches or default_releases(project), project)
+    )
+    if missing or not environments:
+        raise UsageError("no torch to compare on", where="--torch", got="; ".join(missing.values()), next="--row")
+    make_results_folder(folder, "--folder", mark=NAME)
+    shutil.rmtree(folder, ignore_errors=True)
+    run = Run(
+        folder=str(folder.resolve()),
+        patch=str(patch.resolve()) if patch else "",
+        project=project,
+        rows=environments,
+        devices=(device,),
+        limits=Limits(seconds=time_limit, bytes=memory_limit << 20),
+        shared_cache=str(Path(".patchgate").resolve() / "unpatched"),
+    )
+    from patchgate.runs.models import impact_on_models  # which imports pytest
+
+    impacts = impact_on_models(run, workers, lambda case, _: click.echo(case, err=True))
+    at = datetime.now(timezone.utc).strftime("%Y-%m-%d %H:%M UTC")
+    for title, impact in impacts.items():
+        page = folder / title.replace(" ", "-")
+        write_atomically(page.with_name(f"{page.name}.md"), impact_markdown(title, impact))
+        write_atomically(page.with_name(f"{page.name}.html"), impact_html(title, impact, at=at))
+        click.echo(title)
+        to_stdout(partial(show_impact, impact=impact))
+    sys.exit(4 if any(row.failed for impact in impacts.values() for row in impact.rows) else 0)

@@ -1,0 +1,161 @@
+"""Whole public models as workloads, from TOML files: a published configuration, without weights (docs/models.md).
+
+The probe builds them (`probe/compile/model.py`) with the library that the file names.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from patchgate.inputs.structure import Invalid, Key, declare_keys, list_of, one_of, read_requirement, read_string
+from patchgate.inputs.toml import load_toml_record
+from patchgate.model.errors import UsageError
+from patchgate.model.paths import MODELS
+from patchgate.model.records import Workload
+from patchgate.model.text import did_you_mean
+
+ENTRIES = ("forward", "decode", "training")
+_CHECKS = ("kernels",)
+# What the probe does not read of a file.
+_OF_THE_HOST = ("requires", "source", "dtype", "reads", "regions")
+_NAME = re.compile(r"[a-z0-9][a-z0-9_-]*")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Input:
+    """A tensor that the model is called with."""
+
+    shape: tuple[int, ...]
+    dtype: str = ""  #: as torch names it; the model's own when empty
+    value: float = 0.0  #: of every element
+
+
+@dataclass(frozen=True, kw_only=True)
+class Region:
+    """A layer that is compiled by itself, in place of the whole network."""
+
+    module: str  #: where it is in the network, "model.layers.0"
+    count: int  #: how many layers of the published network are equal to it
+    name: str = ""  #: what its workload is called after the model's name; empty where it is the only one
+
+
+@dataclass(frozen=True, kw_only=True)
+class Model:
+    """What a file in fixtures/models says."""
+
+    library: str  #: the module that has the classes
+    requires: tuple[str, ...]  #: what is installed beside torch, as pip takes it
+    class_: str  #: of the network; dotted where it lies deeper in the library
+    source: str  #: where the configuration is published
+    dtype: str  #: of weights and inputs, as torch names it
+    config: dict[str, Any]  #: the published configuration, as its class takes it
+    inputs: dict[str, Input]  #: the tensors that the network is called with, by parameter
+    config_class: str = ""  #: of the configuration; where empty, the network's class takes its keys
+    built: dict[str, Any] = field(default_factory=dict)  #: keys of the configuration that are built smaller
+    arguments: dict[str, Any] = field(default_factory=dict)  #: what else the network is called with
+    entry: str = "forward"  #: "decode": with a static cache; "training": the backward graph too
+    cache: int = 0  #: tokens that the static cache of "decode" holds
+    reads: tuple[float, ...] = ()  #: what `.item()` gives, call by call
+    regions: tuple[Region, ...] = ()  #: the layers that are compiled; the whole network when empty
+
+
+def _read_name(value: Any) -> str:
+    if not re.fullmatch(r"[A-Za-z_][\w.]*", read_string(value)):
+        raise Invalid("not a dotted name")
+    return str(value)
+
+
+declare_keys(Input, dtype=Key(example='dtype = "int64"'))
+declare_keys(Region, module=Key(example='module = "model.layers.0"'), count=Key(example="count = 32"))
+declare_keys(
+    Model,
+    library=Key(read=_read_name, example='library = "transformers"'),
+    requires=Key(read=list_of(read_requirement), example='requires = ["transformers>=5.17,<6"]'),
+    class_=Key(name="class", read=_read_name, example='class = "LlamaForCausalLM"'),
+    source=Key(example='source = "https://huggingface.co/meta-llama/Meta-Llama-3-8B"'),
+    dtype=Key(example='dtype = "bfloat16"'),
+    inputs=Key(example='inputs.input_ids = { shape = [1, 2048], dtype = "int64" }'),
+    config=Key(example="[config]"),
+    config_class=Key(example='config_class = "LlamaConfig"'),
+    entry=Key(read=one_of(ENTRIES, "entry"), example='entry = "forward"'),
+)
+
+
+def model_names() -> list[str]:
+    """The models that come with patchgate, sorted."""
+    return sorted(path.stem for path in MODELS.glob("*.toml"))
+
+
+def models_of(workloads: Iterable[str]) -> list[str]:
+    """The models that come with patchgate and may have one of these workloads."""
+    workloads = tuple(workloads)
+    return [model for model in model_names() if any(f"{name}-".startswith(f"{model}-") for name in workloads)]
+
+
+def model_path(entry: str, root: Path = Path(), where: str = "--model") -> Path:
+    """The file of a model: one that comes with patchgate, by name, or a project's own below `root`.
+
+    Raises UsageError for one that there is not; `where` is where it is named.
+    """
+    path = root / entry if entry.endswith(".toml") else MODELS / f"{entry}.toml"
+    if not path.is_file():
+        known = model_names()
+        raise UsageError(
+            f"no model `{entry}`",
+            where=where,
+            got=entry,
+            next=did_you_mean(entry, known) or f"one of: {', '.join(known)}; or the path of a .toml file",
+        )
+    return path
+
+
+def load_model(path: Path) -> Model:
+    """What the file says. Raises UsageError with file:line for the first thing that is wrong."""
+    return load_toml_record(Model, path, check=_check)
+
+
+def _check(model: Model) -> None:
+    """Raises Invalid for keys that contradict each other."""
+    names = [region.name for region in model.regions]
+    if len(names) > 1 and (len({*names}) < len(names) or not all(map(_NAME.fullmatch, names))):
+        raise Invalid("`regions`: several need a name each, of small letters", path=("regions",), next='name = "local"')
+    for index, region in enumerate(model.regions):
+        if region.count < 1:
+            raise Invalid("`regions.count`: less than one", path=("regions", index, "count"), next="count = 32")
+    unknown = model.built.keys() - model.config.keys()
+    if unknown:
+        what = f"`built.{min(unknown)}`: no key of `config`"
+        raise Invalid(what, path=("built", min(unknown)), next=f"one of: {', '.join(model.config)}")
+    if (model.entry == "decode") != (model.cache > 0):
+        what = '`cache` is for entry = "decode", which needs it'
+        raise Invalid(what, path=("cache" if model.cache else "entry",), next='entry = "decode" and cache = 4096')
+
+
+def model_workloads(entries: Iterable[str], root: Path = Path()) -> dict[str, Workload]:
+    """The workloads of these models, by name: one each, or one for each of a model's regions."""
+    return {w.name: w for entry in entries for w in _workloads(model_path(entry, root))}
+
+
+def model_requires(entries: Iterable[str], root: Path = Path()) -> tuple[str, ...]:
+    """What these models want beside torch, each once, sorted."""
+    return tuple(sorted({each for entry in entries for each in load_model(model_path(entry, root)).requires}))
+
+
+def _workloads(path: Path) -> Iterable[Workload]:
+    model = load_model(path)
+    said = {name: value for name, value in asdict(model).items() if name not in _OF_THE_HOST}
+    for region in model.regions or (None,):
+        yield Workload(
+            name="-".join(filter(None, (path.stem, region.name if region else ""))),
+            path=str(path.resolve()),
+            dtype=model.dtype,
+            training=model.entry == "training",
+            reads=model.reads,
+            checks=_CHECKS,
+            model={**said, "region": region.module if region else ""},
+            count=region.count if region else 1,
+        )

@@ -1,0 +1,118 @@
+"""Builds a public model from its published configuration, without weights, and the inputs that it is called with.
+
+A region is one of its layers: the network is run once, so that the layer gets what it would get there.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import importlib
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+from torch.utils import _pytree as pytree
+
+from patchgate.probe.compile.capture import Build
+
+#: What a file of `fixtures/models` says, without what only the host reads; `region` is the layer that is compiled by
+#: itself, empty for the whole network.
+Model = dict[str, Any]
+
+
+class _Reached(Exception):
+    """Ends a network's run once the layer is about to be called."""
+
+
+class _Network(torch.nn.Module):
+    """A whole network, called with its tensors by name; only its first output is kept."""
+
+    def __init__(self, network: torch.nn.Module, arguments: dict[str, Any]) -> None:
+        super().__init__()
+        self.network, self.arguments = network, arguments
+
+    def forward(self, inputs: dict[str, torch.Tensor]) -> Any:
+        result = self.network(**inputs, **self.arguments)
+        return result if isinstance(result, torch.Tensor) else result[0]
+
+
+class _Layer(torch.nn.Module):
+    """One layer, called as the network calls it."""
+
+    def __init__(self, layer: torch.nn.Module) -> None:
+        super().__init__()
+        self.layer = layer
+
+    def forward(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        return self.layer(*args, **kwargs)
+
+
+def model_builder(model: Model) -> Build:
+    """The `build` function of a workload that is a public model."""
+
+    def build(device: torch.device, dtype: torch.dtype, size: str) -> tuple[Callable[..., Any], tuple[Any, ...]]:
+        library = importlib.import_module(model["library"])
+        with _made_as(device, dtype):
+            network, arguments = _network(library, model)
+            inputs = {
+                name: torch.full(each["shape"], each["value"], dtype=getattr(torch, each["dtype"] or "", dtype))
+                for name, each in model["inputs"].items()
+            }
+        network.train(model["entry"] == "training")
+        whole = _Network(network, arguments)
+        if model["entry"] == "decode":
+            whole.forward(inputs)  # fills the cache, as the tokens before do
+        if not model["region"]:
+            return whole, (inputs,)
+        layer = network.get_submodule(model["region"])
+        return _Layer(layer), _arguments_of(layer, lambda: whole.forward(inputs))
+
+    return build
+
+
+@contextlib.contextmanager
+def _made_as(device: torch.device, dtype: torch.dtype) -> Iterator[None]:
+    """Within it, weights are made on the device and in the dtype, as libraries load them; other buffers keep theirs."""
+    before = torch.get_default_dtype()
+    torch.set_default_dtype(dtype)
+    try:
+        with device:
+            yield
+    finally:
+        torch.set_default_dtype(before)
+
+
+def _network(library: Any, model: Model) -> tuple[torch.nn.Module, dict[str, Any]]:
+    """The network, and what else than tensors it is called with."""
+    keys, arguments = {**model["config"], **model["built"]}, dict(model["arguments"])
+    make = functools.reduce(getattr, model["class_"].split("."), library)
+    if not model["config_class"]:
+        return make(**keys), arguments
+    config = functools.reduce(getattr, model["config_class"].split("."), library)(**keys)
+    if model["cache"]:
+        arguments["past_key_values"] = library.StaticCache(config=config, max_cache_len=model["cache"])
+    return make(config), arguments
+
+
+def _arguments_of(layer: torch.nn.Module, run: Callable[[], Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """What the layer is called with when the network runs. Raises ValueError where it is not called."""
+    called: list[Any] = []
+
+    def keep(module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        called.append((args, kwargs))
+        raise _Reached
+
+    handle = layer.register_forward_pre_hook(keep, with_kwargs=True)
+    try:
+        with contextlib.suppress(_Reached):
+            run()
+    finally:
+        handle.remove()
+    if not called:
+        raise ValueError("the network ran, and did not call the layer of its region")
+    args, kwargs = pytree.tree_map_only(torch.Tensor, torch.Tensor.detach, called[0])
+    for tensor in args if torch.is_grad_enabled() else ():
+        if isinstance(tensor, torch.Tensor) and tensor.is_floating_point():
+            tensor.requires_grad_()
+    return args, kwargs
