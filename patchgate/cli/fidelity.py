@@ -22,7 +22,6 @@ from patchgate.cli.options import (
     rows_of,
     with_models,
     workers_option,
-    workload_option,
 )
 from patchgate.inputs.devices import load_profile
 from patchgate.inputs.models import model_workloads
@@ -43,7 +42,6 @@ from patchgate.runner.run import NAME, Limits, Run
 @row_option
 @problem_option
 @click.option("--profile", default="h200", show_default=True, metavar="NAME", help="The profile of the machine's GPU.")
-@workload_option
 @model_option
 @click.option("--time-limit", default=240.0, show_default=True, type=ABOVE_0, help="Seconds that one case may take.")
 @workers_option
@@ -60,15 +58,13 @@ def fidelity(
     problems: tuple[str, ...],
     profile: str,
     workloads: tuple[str, ...],
-    names: tuple[str, ...],
     time_limit: float,
     workers: int,
     folder: Path,
 ) -> NoReturn:
     """Compare the simulated GPU with the real one of this machine, unpatched and with each of PATCHES."""
-    project = with_models(Project(), names)
+    project, workloads = with_models(Project(), workloads)
     known = load_workloads() | model_workloads(project.models)
-    workloads += tuple(model_workloads(names))
     for name in workloads:
         if name not in known:
             raise UsageError(f"no workload `{name}`", where="--workload", got=name, next="one of fixtures/workloads")

@@ -31,11 +31,10 @@ from patchgate.cli.options import (
     torch_option,
     with_models,
     workers_option,
-    workload_option,
 )
 from patchgate.cli.write_html import REPORT, SWEEP_HISTORY, write_html
 from patchgate.inputs.devices import device_names, load_profile
-from patchgate.inputs.models import model_workloads, models_of
+from patchgate.inputs.models import model_names
 from patchgate.inputs.patch import load_patch
 from patchgate.inputs.project import Project, find_project, project_around
 from patchgate.inputs.workloads import workloads_with
@@ -87,7 +86,6 @@ _form_option = click.option(
 @row_option
 @problem_option
 @device_option
-@workload_option
 @model_option
 @click.option("--check", "checks", multiple=True, metavar="NAME,...", help="Only these checks, or families of checks.")
 @click.option("--with", "others", multiple=True, type=click.Path(), help="A patch installed beside PATCH.")
@@ -108,7 +106,6 @@ def gate(
     problems: tuple[str, ...],
     devices: tuple[str, ...],
     workloads: tuple[str, ...],
-    names: tuple[str, ...],
     checks: tuple[str, ...],
     others: tuple[str, ...],
     strict_new: bool,
@@ -127,9 +124,7 @@ def gate(
 
     Exit codes: 0 nothing red, 1 red, 2 usage, 3 nothing judged, 4 only trouble with the machine (try again).
     """
-    project, loaded = _load_patches(patches)
-    project = with_models(project, [*names, *models_of(workloads)])
-    workloads += tuple(model_workloads(names))
+    (project, workloads), loaded = _load_patches(patches, workloads)
     devices, others = _known_devices(project, list(loaded), devices, workloads), tuple(map(_installable, others))
     environments, missing = _environments(project, rows, problems, torches)
     runs = [
@@ -209,8 +204,13 @@ def _empty(folder: Path, runs: Sequence[Run]) -> None:
             path.unlink()
 
 
-def _load_patches(given: Sequence[Path]) -> tuple[Project, dict[Path, Patch]]:
-    """The patches that are given, else those of the table. Raises UsageError for none, or two that are called alike."""
+def _load_patches(
+    given: Sequence[Path], workloads: tuple[str, ...]
+) -> tuple[tuple[Project, tuple[str, ...]], dict[Path, Patch]]:
+    """What `with_models` gives, and the patches that are given, else those of the table.
+
+    Raises UsageError for no patch, or two that are called alike.
+    """
     project = project_around(given[0]) if given else find_project(Path.cwd())
     paths = list(given) or project.patch_paths()
     if not paths:
@@ -232,7 +232,7 @@ def _load_patches(given: Sequence[Path]) -> tuple[Project, dict[Path, Patch]]:
                 next=advice,
             )
         named[patch.id] = path
-    return project, loaded
+    return with_models(project, workloads), loaded
 
 
 @click.command()
@@ -326,7 +326,7 @@ def _known_devices(
     for name in names:
         load_profile(name, project.profiles)
     for path in patches:
-        known = list(workloads_with(path, project))
+        known = [*workloads_with(path, project), *model_names()]
         # Some checks bring a workload of their own.
         _known(
             workloads,

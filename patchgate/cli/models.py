@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import shutil
 import sys
+from collections.abc import Mapping
+from dataclasses import replace
 from datetime import datetime, timezone
 from functools import partial
 from pathlib import Path
@@ -15,7 +17,6 @@ from patchgate.cli.options import (
     ABOVE_0,
     AT_LEAST_1,
     environments_of,
-    model_option,
     row_option,
     rows_of,
     torch_option,
@@ -23,11 +24,13 @@ from patchgate.cli.options import (
     workers_option,
 )
 from patchgate.inputs.devices import load_profile
-from patchgate.inputs.models import model_names
+from patchgate.inputs.models import model_names, model_path
 from patchgate.inputs.patch import load_patch
 from patchgate.inputs.project import find_project, project_around
 from patchgate.model.errors import UsageError
 from patchgate.model.files import make_results_folder, write_atomically
+from patchgate.model.impact import Impact
+from patchgate.model.records import MACHINE
 from patchgate.report.html.impact import impact_html
 from patchgate.report.impact import impact_markdown, show_impact
 from patchgate.report.terminal import to_stdout
@@ -36,7 +39,7 @@ from patchgate.runner.run import NAME, Limits, Run, default_releases
 
 @click.command()
 @click.argument("patch", required=False, type=click.Path(path_type=Path))
-@model_option
+@click.option("--model", "names", multiple=True, metavar="NAME", help="Only these, or a .toml file's; default: all.")
 @torch_option
 @row_option
 @click.option("--from", "first", metavar="RELEASE", help="Without a PATCH: compare this release of torch ...")
@@ -71,7 +74,10 @@ def models(
     """
     if patch:
         load_patch(patch)
-    project = with_models(project_around(patch) if patch else find_project(Path.cwd()), names or model_names())
+    for name in names:
+        model_path(name)
+    project = project_around(patch) if patch else find_project(Path.cwd())
+    project, _ = with_models(replace(project, models=() if names else project.models), names or model_names())
     if load_profile(device, project.profiles)["kind"] == "real":
         raise UsageError("not a simulated device", where="--device", got=device, next="--device h200")
     torches = torches or tuple(filter(None, (first, last)))
@@ -97,11 +103,16 @@ def models(
     from patchgate.runs.models import impact_on_models  # which imports pytest
 
     impacts = impact_on_models(run, workers, lambda case, _: click.echo(case, err=True))
+    sys.exit(_show(impacts, folder))
+
+
+def _show(impacts: Mapping[str, Impact], folder: Path) -> int:
+    """Print each comparison, leave its pages in the folder, and return the exit code."""
     at = datetime.now(timezone.utc).strftime("%Y-%m-%d %H:%M UTC")
     for title, impact in impacts.items():
-        page = folder / title.replace(" ", "-")
-        write_atomically(page.with_name(f"{page.name}.md"), impact_markdown(title, impact))
-        write_atomically(page.with_name(f"{page.name}.html"), impact_html(title, impact, at=at))
+        name = title.replace(" ", "-")
+        write_atomically(folder / f"{name}.md", impact_markdown(title, impact))
+        write_atomically(folder / f"{name}.html", impact_html(title, impact, at=at))
         click.echo(title)
         to_stdout(partial(show_impact, impact=impact))
-    sys.exit(4 if any(row.failed for impact in impacts.values() for row in impact.rows) else 0)
+    return MACHINE if any(row.failed for impact in impacts.values() for row in impact.rows) else 0

@@ -17,7 +17,7 @@ from packaging.specifiers import SpecifierSet
 from packaging.version import InvalidVersion, Version
 
 from patchgate.inputs.matrix import load_matrix
-from patchgate.inputs.models import model_path, model_requires
+from patchgate.inputs.models import model_names, model_path, model_requires, model_workloads, models_of
 from patchgate.inputs.project import Project
 from patchgate.model.errors import UsageError
 from patchgate.model.paths import display_path
@@ -34,13 +34,6 @@ torch_option = click.option(
 row_option = click.option(
     "--row", "rows", multiple=True, metavar="TORCH=PYTHON", help="A torch release and its interpreter."
 )
-model_option = click.option(
-    "--model",
-    "names",
-    multiple=True,
-    metavar="NAME",
-    help="Only these public models, or a .toml file's.",
-)
 problem_option = click.option(
     "--problem",
     "problems",
@@ -52,6 +45,14 @@ device_option = click.option(
     "--device", "devices", multiple=True, metavar="NAME", help="Device profiles; default: h200 and cpu."
 )
 workload_option = click.option("--workload", "workloads", multiple=True, metavar="NAME", help="Only these workloads.")
+model_option = click.option(
+    "--workload",
+    "--model",
+    "workloads",
+    multiple=True,
+    metavar="NAME",
+    help="Only these workloads, or public models (fixtures/models, or a .toml file).",
+)
 nightly_option = click.option(
     "--nightly", is_flag=True, help="Every workload, not only those of pre-merge; kernels are compiled too."
 )
@@ -91,18 +92,23 @@ def environments_of(torches: Sequence[str], project: Project) -> tuple[dict[str,
     return environments, missing
 
 
-def with_models(project: Project, names: Iterable[str]) -> Project:
-    """The project with these models beside those of its table, and with what all of them want beside torch.
+def with_models(project: Project, names: Iterable[str]) -> tuple[Project, tuple[str, ...]]:
+    """The project with the models of these names too, and what all want beside torch; the names of workloads alone.
 
     A file that is typed is seen from the working directory. Raises UsageError for a model that there is not.
     """
     root = Path(project.root)
-    typed = [os.path.relpath(model_path(name), root) if name.endswith(".toml") else name for name in names]
     for model in project.models:
         model_path(model, root, where=project.where("models"))
-    models = tuple(dict.fromkeys([*project.models, *typed]))
+    named: dict[str, None] = {}
+    models = dict.fromkeys(project.models)
+    for name in names:
+        model = os.path.relpath(model_path(name), root) if name.endswith(".toml") else name
+        is_model = model != name or name in model_names()
+        models |= dict.fromkeys([model] if is_model else models_of([name]))
+        named |= dict.fromkeys(model_workloads([model], root) if is_model else [name])
     requires = dict.fromkeys([*project.requires, *model_requires(models, root)])
-    return replace(project, models=models, requires=tuple(requires))
+    return replace(project, models=tuple(models), requires=tuple(requires)), tuple(named)
 
 
 def _package_of(project: Project) -> Path | None:
