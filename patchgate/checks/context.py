@@ -19,7 +19,7 @@ from patchgate.model.errors import UsageError
 from patchgate.model.files import write_atomically
 from patchgate.model.paths import WORKLOADS, display_path
 from patchgate.model.records import Case, Observation, Patch, Workload
-from patchgate.model.serialization import Answer
+from patchgate.model.serialization import Answer, fact_from, failure_of
 from patchgate.runner.cache import Cache
 from patchgate.runner.client import Runner, request_for
 from patchgate.runner.costs import note_cost
@@ -236,8 +236,14 @@ class CheckContext:
 
     def observe_unpatched(self, case: Case) -> Observation:
         """The facts of a workload without the patch."""
-        bare = Case(torch=case.torch, device=case.device, workload=case.workload)
-        return self.runner.observe(bare, self.workload(case.workload), None)
+        return self.runner.observe(replace(case, patch=None), self.workload(case.workload), None)
+
+    def observe_otherwise(self, case: Case, **how: Any) -> Observation:
+        """The facts of a workload with the patch where it is run in another way; they are not kept."""
+        workload = self.workload(case.workload)
+        answer = self.ask(case.torch, workload.asks, case.device, workload=workload, patch=self.patch, **how)
+        facts = {fact: fact_from(value) for fact, value in answer.get("facts", {}).items()}
+        return Observation(case=case, failure=failure_of(answer), facts=facts)
 
     def chosen_workloads(self, kind: str) -> list[str]:
         """Those with this kind of check that the run names, or the pre-merge ones, or all at night.

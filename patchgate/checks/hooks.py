@@ -46,7 +46,7 @@ def judge_hooks(
     case: Case, patch: Patch, unpatched: Mapping[str, Any], patched: Mapping[str, Any]
 ) -> Iterator[Verdict]:
     """PG804 for each hook that is called without the patch and not with it, PG808 where only the patched side fails."""
-    failures = failure_of(dict(unpatched)), failure_of(dict(patched))
+    failures = failure_of(unpatched), failure_of(patched)
     fault = fault_of(*failures)
     if fault:
         failure = failures[0] or failures[1]

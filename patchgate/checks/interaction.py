@@ -108,7 +108,7 @@ def judge_orders(case: Case, patch: Patch, other: Patch, orders: Orders) -> Iter
 
 def _failures(case: Case, patch: Patch, other: Patch, orders: Orders) -> Iterator[Verdict]:
     for order, answer in zip((f"after {other.id}", f"before {other.id}"), orders, strict=True):
-        failure = failure_of(dict(answer))
+        failure = failure_of(answer)
         fault = fault_of(None, failure)
         if failure and fault:
             where, fact = f"{display_path(patch.path)}:1", order

@@ -9,10 +9,9 @@ from patchgate.checks import registry
 from patchgate.checks.blame import fault_of
 from patchgate.checks.context import SIMULATED, CheckContext
 from patchgate.checks.registry import Check, Instance
-from patchgate.model.facts import facts_with_compiles, format_value
+from patchgate.model.facts import changed_facts, facts_with_compiles
 from patchgate.model.paths import display_path
-from patchgate.model.records import Case, Code, Facts, Kind, Observation, Patch, Verdict
-from patchgate.model.serialization import fact_from, failure_of
+from patchgate.model.records import Code, Kind, Observation, Patch, Verdict
 
 FAMILY = "reach"
 CODES = (
@@ -29,8 +28,6 @@ CODES = (
     ),
 )
 verdict = partial(registry.verdict, FAMILY, item="late")
-# How many of the facts that differ are named.
-_SHOWN = 4
 
 
 @Check(believes=SIMULATED, wanted=lambda run, patch: not patch.claims.scope)
@@ -39,18 +36,10 @@ def ask_late(context: CheckContext, at: Instance) -> Iterable[Verdict]:
     for case in context.observed_cases(at.case.torch):
         unpatched, patched = context.observations(case)
         if not (unpatched.failure or patched.failure) and unpatched.facts != patched.facts:
-            return [judge_late(context.patch, unpatched, patched, _compiled_before(context, case))]
+            late = context.observe_otherwise(case, compiles=2, late=True)
+            return [judge_late(context.patch, unpatched, patched, late)]
     actual = "no workload has other facts with the patch, whenever it is run"
     return [verdict("PG806", Kind.PASS, at.case, "", "the facts of the patch that was run first", actual)]
-
-
-def _compiled_before(context: CheckContext, case: Case) -> Observation:
-    workload = context.workload(case.workload)
-    answer = context.ask(
-        case.torch, workload.asks, case.device, workload=workload, patch=context.patch, compiles=2, late=True
-    )
-    facts = {fact: fact_from(value) for fact, value in answer.get("facts", {}).items()}
-    return Observation(case=case, failure=failure_of(answer), facts=facts)
 
 
 def judge_late(patch: Patch, unpatched: Observation, patched: Observation, late: Observation) -> Verdict:
@@ -63,14 +52,9 @@ def judge_late(patch: Patch, unpatched: Observation, patched: Observation, late:
         actual = late.failure.text
         return verdict(code, fault.kind, case, fact, expected, actual, late.failure.where or place)
     first, last, without = (facts_with_compiles(side) for side in (patched, late, unpatched))
-    differing = _differing(first, last)
-    if not differing:
+    changes = changed_facts(first, last)
+    if not changes:
         return verdict("PG806", Kind.PASS, case, fact, expected, f"{len(last)} facts as when it was run first")
-    if not _differing(without, last):
+    if not changed_facts(without, last):
         return verdict("PG821", Kind.REGRESSED, case, fact, expected, "the facts of torch without the patch", place)
-    changes = [f"{name} {format_value(first[name])} -> {format_value(last[name])}" for name in differing[:_SHOWN]]
-    return verdict("PG821", Kind.REGRESSED, case, fact, expected, "; ".join(changes), place)
-
-
-def _differing(one: Facts, other: Facts) -> list[str]:
-    return sorted(name for name in one.keys() & other.keys() if one[name] != other[name])
+    return verdict("PG821", Kind.REGRESSED, case, fact, expected, changes, place)

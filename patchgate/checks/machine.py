@@ -115,7 +115,7 @@ def preconditions(context: CheckContext, torch: str, device: str) -> list[Verdic
 
 def judge_sentinel(case: Case, answer: Mapping[str, Any]) -> Verdict:
     """PG903 when every known fact came out exactly, PG902 otherwise."""
-    failure = failure_of(dict(answer))
+    failure = failure_of(answer)
     if failure:
         return verdict("PG902", Kind.INFRA, case, "", "known facts", failure.text)
     facts = answer["facts"]
@@ -127,7 +127,7 @@ def judge_sentinel(case: Case, answer: Mapping[str, Any]) -> Verdict:
 
 def judge_sandbox(case: Case, answer: Mapping[str, Any], *, required: bool) -> list[Verdict]:
     """PG908: a note where something is missing; where all of it is required, the machine is not fit for a patch."""
-    if failure_of(dict(answer)):
+    if failure_of(answer):
         return []
     own = answer["confinement"]
     missing = [name for name in _NAMESPACES if name not in own["namespaces"]]

@@ -68,7 +68,7 @@ def judge_new_interpreter(
     case: Case, patch: Patch, applied: Mapping[str, Any], answer: Mapping[str, Any]
 ) -> Iterator[Verdict]:
     """PG222, PG223 and PG215 from a run of the patch in a new interpreter; `applied` is what a warm one did."""
-    failure, fact = failure_of(dict(answer)), "replaces the same"
+    failure, fact = failure_of(answer), "replaces the same"
     fault = fault_of(None, failure)
     if failure and fault:
         code = "PG905" if fault is Fault.MACHINE else "PG222"

@@ -81,7 +81,7 @@ def judge_recompiles(
     A further graph in the first call is no matter of this check: it is a graph break, which the graph check has.
     """
     place = f"{display_path(patch.path)}:1"
-    failures = failure_of(dict(unpatched)), failure_of(dict(patched))
+    failures = failure_of(unpatched), failure_of(patched)
     fault = fault_of(*failures)
     if fault:
         failure = failures[0] or failures[1]

@@ -9,9 +9,8 @@ from patchgate.checks import registry
 from patchgate.checks.blame import Fault, fault_of
 from patchgate.checks.context import SIMULATED, CheckContext
 from patchgate.checks.registry import Check, Instance
-from patchgate.model.facts import facts_with_compiles, format_value
+from patchgate.model.facts import changed_facts, facts_with_compiles
 from patchgate.model.records import Case, Code, Kind, Observation, Patch, Verdict
-from patchgate.model.serialization import fact_from, failure_of
 
 FAMILY = "gate"
 CODES = (
@@ -25,8 +24,6 @@ CODES = (
     ),
 )
 verdict = partial(registry.verdict, FAMILY, item="outside")
-# How many of the facts that differ are named.
-_SHOWN = 4
 
 
 @Check(believes=SIMULATED, wanted=lambda run, patch: bool(patch.claims.scope))
@@ -38,16 +35,9 @@ def outside(context: CheckContext, cases: Sequence[Case]) -> list[Verdict]:
     """Each case, compiled after the scope was entered and left, against torch without the patch."""
     where = context.manifest_location("scope")
     return [
-        judge_outside(context.patch, where, context.observe_unpatched(case), _after_the_scope(context, case))
+        judge_outside(context.patch, where, context.observe_unpatched(case), context.observe_otherwise(case, left=True))
         for case in dict.fromkeys(cases)
     ]
-
-
-def _after_the_scope(context: CheckContext, case: Case) -> Observation:
-    workload = context.workload(case.workload)
-    answer = context.ask(case.torch, workload.asks, case.device, workload=workload, patch=context.patch, left=True)
-    facts = {fact: fact_from(value) for fact, value in answer.get("facts", {}).items()}
-    return Observation(case=case, failure=failure_of(answer), facts=facts)
 
 
 def judge_outside(patch: Patch, where: str, unpatched: Observation, left: Observation) -> Verdict:
@@ -59,8 +49,7 @@ def judge_outside(patch: Patch, where: str, unpatched: Observation, left: Observ
         assert failure is not None
         return verdict("PG905", Kind.INFRA, case, fact, expected, failure.text)
     before, after = facts_with_compiles(unpatched), facts_with_compiles(left)
-    differing = sorted(name for name in before.keys() & after.keys() if before[name] != after[name])
-    if differing:
-        changes = [f"{name} {format_value(before[name])} -> {format_value(after[name])}" for name in differing[:_SHOWN]]
-        return verdict("PG219", Kind.REGRESSED, case, fact, expected, "; ".join(changes), where)
+    changes = changed_facts(before, after)
+    if changes:
+        return verdict("PG219", Kind.REGRESSED, case, fact, expected, changes, where)
     return verdict("PG211", Kind.PASS, case, fact, expected, f"{len(after)} facts as without it")

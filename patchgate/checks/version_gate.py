@@ -116,7 +116,7 @@ def versions_around(torch: str) -> tuple[str, ...]:
 
 def judge_versions(case: Case, patch: Patch, answers: Answers, where: str, again: Command) -> Iterator[Verdict]:
     """PG201, PG202 and PG210 from running the patch under each faked version."""
-    own = failure_of(dict(answers[case.torch]))
+    own = failure_of(answers[case.torch])
     if own:
         yield does_not_run(case, own, patch, again)
         return

@@ -98,8 +98,9 @@ def _symptom(patch: Path | None) -> str:
 def _bisection(given: dict[str, Any], about: tuple[str, ...] = ()) -> Bisection:
     question, patch = _question(given), given["patch"]
     unpatched = given["unpatched"] or given["symptom"]
-    if question.kind is QuestionKind.METRIC and (unpatched or patch is None):
-        raise UsageError("a figure compares patched with unpatched", where="--metric", got="no PATCH", next="... PATCH")
+    if question.kind in (QuestionKind.METRIC, QuestionKind.CODE) and (unpatched or patch is None):
+        what = "a verdict is about a patch, and a figure compares patched with unpatched"
+        raise UsageError(what, where=f"--{question.kind.value}", got="no PATCH", next="... PATCH")
     environments = Environments(rows_of(given["rows"]), given["checkout"])
     make_folder(given["folder"], "--folder")
     return Bisection(

@@ -72,9 +72,8 @@ def diff_command(old: str, new: str, prefix: str, folder: Path | None) -> None:
 @folder_option
 def drift_command(names: tuple[str, ...], spec: str, sources: tuple[Path, ...], folder: Path | None) -> None:
     """Each step between releases at which NAME came, went, or changed its signature or body."""
-    from packaging.specifiers import InvalidSpecifier, SpecifierSet
-
     from patchgate.lint.index.changes import drift
+    from patchgate.model.versions import allowed_releases
 
     known: dict[str, Modules]
     if sources:
@@ -82,11 +81,7 @@ def drift_command(names: tuple[str, ...], spec: str, sources: tuple[Path, ...], 
     else:
         index = _index(folder)
         known = {version: index.release(version) for version in index.sets.releases}
-    try:
-        wanted = SpecifierSet(spec)
-    except InvalidSpecifier:
-        raise UsageError("not a PEP 440 specifier", where="--torch", got=spec, next='--torch ">=2.8"') from None
-    releases = tuple(each for each in known if wanted.contains(each, prereleases=True))
+    releases = allowed_releases(spec, known)
     for name in names:
         if not any(known[version].resolve(name) for version in releases):
             advice = "give a full name: torch._inductor.ir.StorageBox.realize"

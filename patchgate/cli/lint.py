@@ -111,16 +111,10 @@ def _sources(folders: tuple[Path, ...], fetch: bool) -> Sources | None:
 
 def _releases(spec: str | None, sources: Sources | None) -> list[Release]:
     """The indexed releases that `spec` allows, all of them without one."""
-    from packaging.specifiers import InvalidSpecifier, SpecifierSet
-
     from patchgate.lint.index.release import load, releases
+    from patchgate.model.versions import allowed_releases
 
-    try:
-        wanted = SpecifierSet(spec or "")
-    except InvalidSpecifier:
-        got, advice = f"--torch {spec}", '--torch ">=2.9,<2.13"'
-        raise UsageError("not a PEP 440 specifier", where="--torch", got=got, next=advice) from None
-    chosen = [version for version in releases() if wanted.contains(version, prereleases=True)]
+    chosen = allowed_releases(spec or "", releases())
     if not chosen:
         got = spec or "an empty index"
         raise UsageError("no indexed release", where="--torch", got=got, next="patchgate index list")

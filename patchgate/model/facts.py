@@ -73,6 +73,18 @@ def facts_with_compiles(observation: Observation) -> Facts:
     return {COMPILES: int(failure is None)} | observation.facts
 
 
+# How many of the facts that differ are named.
+_DIFFERING = 4
+
+
+def changed_facts(before: Facts, after: Facts) -> str:
+    """`loads.max 6 -> 4; loads [2 6] -> [2 4]` of the first facts that both have and that differ; empty for none."""
+    names = sorted(name for name in before.keys() & after.keys() if before[name] != after[name])
+    return "; ".join(
+        f"{name} {format_value(before[name])} -> {format_value(after[name])}" for name in names[:_DIFFERING]
+    )
+
+
 def not_requested(names: Iterable[str], facts: Facts) -> set[str]:
     """Those of `names` that are taken on request only, when `facts` are of a run without that request."""
     if any(name.startswith(ON_REQUEST) for name in facts):

@@ -6,6 +6,7 @@ A missing fact is `{"unmeasured": why}`. What does not fit is refused with its d
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from typing import Any, TypeVar
 
 from cattrs import Converter, transform_error
@@ -77,16 +78,16 @@ def ran_of(answer: Answer) -> dict[str, Any]:
     return {"ran": tuple(answer.get("ran", ())), "took": took, "stubbed": tuple(answer.get("stubbed", ()))}
 
 
-def failure_of(answer: Answer) -> Failure | None:
+def failure_of(answer: Mapping[str, Any]) -> Failure | None:
     """The failure that an answer tells of, if any."""
     if "failure" not in answer:
         return None
-    told = answer["failure"]
+    failure = answer["failure"]
     return Failure(
-        cause=Cause(told["cause"]),
-        stage=told["stage"],
-        signature=told["signature"],
-        detail=told.get("detail", ""),
-        where=told.get("where"),
-        raised_at=told.get("raised_at"),
+        cause=Cause(failure["cause"]),
+        stage=failure["stage"],
+        signature=failure["signature"],
+        detail=failure.get("detail", ""),
+        where=failure.get("where"),
+        raised_at=failure.get("raised_at"),
     )

@@ -1,4 +1,4 @@
-"""Text from a patch, from torch or from a file, made safe to print; and the nearest known name to a misspelt one."""
+"""Text from a patch, torch or a file, made safe to print; a time in words; the nearest name to a misspelt one."""
 
 from __future__ import annotations
 
@@ -20,6 +20,11 @@ def escape_control(text: str) -> str:
 
 def _escape(char: str) -> str:
     return char if char in _ALLOWED else char.encode("unicode_escape").decode()
+
+
+def time_text(seconds: float) -> str:
+    """`40 s` or `2 min`."""
+    return f"{seconds / 60:.0f} min" if seconds >= 90 else f"{seconds:.0f} s"
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:

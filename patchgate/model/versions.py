@@ -11,7 +11,10 @@ from functools import cache
 from itertools import groupby
 from typing import TypeVar
 
+from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.version import Version
+
+from patchgate.model.errors import UsageError
 
 Value = TypeVar("Value")
 
@@ -44,6 +47,16 @@ def release_line(torch: str) -> str:
     """What a torch is compared as: each nightly build is another version of the same line, `2.16.0.dev`."""
     version = Version(torch)
     return f"{version.base_version}.dev" if version.is_devrelease else torch
+
+
+def allowed_releases(spec: str, known: Iterable[str]) -> tuple[str, ...]:
+    """Those of the known releases that `--torch SPEC` allows. Raises UsageError."""
+    try:
+        allowed = SpecifierSet(spec)
+    except InvalidSpecifier:
+        advice = '--torch ">=2.9,<2.13"'
+        raise UsageError("not a PEP 440 specifier", where="--torch", got=spec, next=advice) from None
+    return tuple(version for version in known if allowed.contains(version, prereleases=True))
 
 
 def in_order(releases: Iterable[str]) -> list[str]:

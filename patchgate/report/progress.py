@@ -9,6 +9,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
 from patchgate.model.records import Verdict
 from patchgate.model.results import CellEvent
+from patchgate.model.text import time_text
 from patchgate.report.causes import cause_of
 from patchgate.report.terminal import print_line
 from patchgate.report.view import verdict_text
@@ -88,7 +89,3 @@ class RunProgress:
             self._bar.update(self._task, total=self.total or None, completed=done, left=about, description=now)
         elif ended and self.total and done * _LINES // self.total > (done - 1) * _LINES // self.total:
             print_line(self.console, ", ".join(filter(None, (f"{done} of {self.total} cells", about))))
-
-
-def time_text(seconds: float) -> str:
-    return f"{seconds / 60:.0f} min" if seconds >= 90 else f"{seconds:.0f} s"

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
+from statistics import mean
 
 from patchgate.checks.machine import judge_environment, judge_unstarted
 from patchgate.inputs.patch import load_patch
@@ -19,6 +20,7 @@ from patchgate.model.errors import UsageError
 from patchgate.model.files import write_atomically
 from patchgate.model.records import Case, Colour, Observation, Patch, Verdict, is_partial
 from patchgate.model.results import RunResults
+from patchgate.model.text import time_text
 from patchgate.runner.environments import Environments, NotInstallable
 from patchgate.runner.run import NAME, VERDICTS, Run, load_run, load_verdicts
 from patchgate.runs.content import content_key
@@ -80,7 +82,7 @@ class Sweep:
                 spent.append(result.seconds)
                 self.history.spend(run, patch, job.torch, result.seconds)
             red = sum(verdict.colour is Colour.RED for verdict in result.verdicts)
-            left = f", about {_time_left(spent, jobs - number)} left" if spent and number < jobs else ""
+            left = f", about {time_text(mean(spent) * (jobs - number))} left" if spent and number < jobs else ""
             how = "no environment" if not result.has_results else "known" if result.seconds is None else "judged"
             counts = f"{red} red of {len(result.verdicts)}"
             self.progress(f"[{number}/{jobs}] {patch} on torch {job.torch}: {how}, {counts}{left}")
@@ -168,8 +170,3 @@ class Sweep:
 def without_environment(job: Job, problem: str) -> JobResult:
     """The result of a job whose torch has no environment, or whose machine was lost."""
     return JobResult(job=job, verdicts=[judge_environment(job.torch, problem)], has_results=False)
-
-
-def _time_left(spent: Sequence[float], jobs: int) -> str:
-    seconds = sum(spent) / len(spent) * jobs
-    return f"{seconds / 60:.0f} min" if seconds >= 90 else f"{seconds:.0f} s"

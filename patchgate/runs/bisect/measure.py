@@ -73,10 +73,7 @@ class Instrument:
         return self._read_case(question, torch, python, loaded)
 
     def _read_verdicts(self, question: Question, torch: str, python: str, patch: Path | None) -> Reading:
-        if patch is None:
-            raise UsageError(
-                "a verdict is about a patch", where="--code", got="no PATCH", next="... --code PG501 PATCH"
-            )
+        assert patch is not None, "the command asks for a verdict of a patch only"
         with tempfile.TemporaryDirectory(prefix="patchgate-ask-") as folder:
             run = Run(
                 folder=f"{folder}/gate",

@@ -37,8 +37,6 @@ WORKLOADS = {"stack": Workload(name="stack", path="stack.py", dtype="bfloat16", 
 class Asked(list[SimpleNamespace]):
     """In place of a runner: gives one answer to every question and keeps what it was asked."""
 
-    nightly = False
-
     def __init__(self, answer: dict[str, Any]) -> None:
         super().__init__()
         self.answer = answer
@@ -253,7 +251,7 @@ def test_what_a_patch_compiled_is_never_run_unpatched(made, folder):
 )
 def test_small_inputs_are_tried_where_forms_are_and_at_night(made, checks, nightly, small):
     context, asked = made({})
-    asked.nightly = nightly
+    context.run = replace(context.run, nightly=nightly)
     context.workloads = {"stack": replace(WORKLOADS["stack"], checks=checks)}
     outputs_of(context, ON_CPU, "run", None, Path("outputs"))
     assert asked[0].small is small

@@ -10,7 +10,8 @@ from samples import verdict
 
 from patchgate.model.records import Kind, Verdict
 from patchgate.model.results import CellEvent
-from patchgate.report.progress import RunProgress, time_text
+from patchgate.model.text import time_text
+from patchgate.report.progress import RunProgress
 
 CELLS = tuple(f"kernels-2.11.0-{number}" for number in range(20))
 
