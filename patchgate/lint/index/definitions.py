@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import ast
+import warnings
 from collections.abc import Iterator
 
-from patchgate.inputs.source import Unreadable, parse
 from patchgate.lint.index.read_function import calls_in
 from patchgate.lint.index.records import CallSite
 
@@ -53,8 +53,10 @@ def inside(owner: ast.Module | ast.ClassDef, name: str) -> Node | None:
 def parsed(text: str) -> ast.Module | None:
     """The syntax tree of what this Python can read."""
     try:
-        return parse(text)
-    except Unreadable:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return ast.parse(text)
+    except (SyntaxError, ValueError):
         return None
 
 

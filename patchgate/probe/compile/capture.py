@@ -24,6 +24,7 @@ from torch._inductor import list_mode_options, metrics, output_code
 from torch._inductor.compile_fx import compile_fx
 from torch._inductor.graph import GraphLowering
 from torch._subclasses.fake_tensor import FakeTensor
+from torch.utils import _pytree as pytree
 
 from patchgate.probe.compile.instrumentation import CompileTrace, trace_compile
 from patchgate.probe.compile.lowered import Lowered, count_operations, read_graph
@@ -32,6 +33,13 @@ from patchgate.probe.simulate.device import device_context, fake_tensors
 
 # (device, dtype, "full" or "small") -> a function or module, and the arguments that it is called with.
 Build = Callable[[torch.device, torch.dtype, str], tuple[Callable[..., Any], tuple[Any, ...]]]
+
+
+def change_rows(change: Callable[[torch.Tensor], torch.Tensor], args: tuple[Any, ...]) -> Any:
+    """The inputs, changed wherever one has as many rows as the first tensor of them."""
+    tensors = [leaf for leaf in pytree.tree_leaves(args) if torch.is_tensor(leaf) and leaf.dim()]
+    fitting = {id(leaf) for leaf in tensors if leaf.shape[0] == tensors[0].shape[0]}
+    return pytree.tree_map(lambda leaf: change(leaf) if id(leaf) in fitting else leaf, args)
 
 
 @dataclass

@@ -11,9 +11,8 @@ from unittest import mock
 import torch
 import torch._inductor.compile_fx as inductor
 from torch._dynamo.output_graph import OutputGraph
-from torch.utils import _pytree as pytree
 
-from patchgate.probe.compile.capture import Build, no_caches
+from patchgate.probe.compile.capture import Build, change_rows, no_caches
 
 # Further instances; each is compiled on its own, as the layers of a model are.
 INSTANCES = 3
@@ -68,20 +67,8 @@ def _counts_by_step(build: Build, dtype: torch.dtype, compile_with: Any, graphs:
     others = [instance() for _ in range(INSTANCES)]
     count("other instances", *others)
     # One of them, not the first: whether instances share what was compiled shows here too.
-    count("another size", (others[-1][0], _double(args)))
+    count("another size", (others[-1][0], change_rows(lambda rows: torch.cat([rows, rows]), args)))
     return counts
-
-
-def _double(args: tuple[Any, ...]) -> Any:
-    """The inputs with twice the rows, wherever one has as many as the first tensor."""
-    tensors = [leaf for leaf in pytree.tree_leaves(args) if torch.is_tensor(leaf) and leaf.dim()]
-    leading = tensors[0].shape[0] if tensors else 0
-
-    def twice(leaf: Any) -> Any:
-        fits = torch.is_tensor(leaf) and leaf.dim() and leaf.shape[0] == leading
-        return torch.cat([leaf, leaf]) if fits else leaf
-
-    return pytree.tree_map(twice, args)
 
 
 def _is_symbolic(module: torch.fx.GraphModule) -> bool:

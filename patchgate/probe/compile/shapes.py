@@ -19,7 +19,7 @@ from torch._dynamo import convert_frame
 from torch._dynamo import utils as dynamo_utils
 from torch._inductor.compile_fx import compile_fx
 
-from patchgate.probe.compile.capture import Build, Captured, no_caches, record_lowering
+from patchgate.probe.compile.capture import Build, Captured, change_rows, no_caches, record_lowering
 from patchgate.probe.compile.instrumentation import CompileTrace, trace_compile
 from patchgate.probe.protocol import Facts, Profile
 from patchgate.probe.simulate.device import device_context
@@ -78,7 +78,7 @@ def _run_script(build: Build, dtype: torch.dtype, dynamic: bool | None) -> Scrip
         for size in SCRIPT:
             dynamo_utils.clear_compilation_metrics()
             graph_runs.clear()
-            compiled(*_resize(args, size))
+            compiled(*_with_rows(args, size))
             run.eager += not graph_runs
             frames = [frame for frame in dynamo_utils.get_compilation_metrics() if not frame.fail_reason]
             run.compiled.append(len(frames))
@@ -115,16 +115,9 @@ def _count_limit_reached(run: ScriptRun) -> Iterator[None]:
         yield
 
 
-def _resize(args: tuple[Any, ...], size: int) -> list[Any]:
-    """The inputs with `size` rows, wherever one has as many as the first."""
-    rows = args[0].shape[0]
-
-    def resize(arg: Any) -> Any:
-        if not torch.is_tensor(arg) or arg.dim() == 0 or arg.shape[0] != rows:
-            return arg
-        return arg[torch.arange(size) % rows].clone()
-
-    return [resize(arg) for arg in args]
+def _with_rows(args: tuple[Any, ...], size: int) -> Any:
+    """The inputs with `size` rows, which are taken again and again."""
+    return change_rows(lambda rows: rows[torch.arange(size) % len(rows)].clone(), args)
 
 
 def _reason(text: str) -> str:

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch.utils import _pytree as pytree
 
-from patchgate.probe.compile.capture import Build, no_caches
+from patchgate.probe.compile.capture import Build, change_rows, no_caches
 from patchgate.probe.numerics.numeric_metrics import Outcome, Outputs
 from patchgate.probe.protocol import Profile
 from patchgate.probe.simulate.device import device_context
@@ -148,12 +148,5 @@ def _change_floats(change: Callable[[torch.Tensor], torch.Tensor], args: tuple[A
 
 
 def _first_rows(rows: int, args: tuple[Any, ...]) -> Any:
-    """The inputs with that many rows, wherever one has as many as the first."""
-    length = next((len(x) for x in pytree.tree_leaves(args) if torch.is_tensor(x) and x.dim()), None)
-
-    def shorten(x: Any) -> Any:
-        if not torch.is_tensor(x) or not x.dim() or len(x) != length:
-            return x
-        return x.detach()[:rows].clone().requires_grad_(x.requires_grad)
-
-    return pytree.tree_map(shorten, args)
+    """The inputs with that many rows."""
+    return change_rows(lambda x: x.detach()[:rows].clone().requires_grad_(x.requires_grad), args)

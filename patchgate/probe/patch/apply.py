@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Any, NoReturn, cast
 
 from patchgate.probe.patch import effects, inert, line_coverage, reachability
@@ -102,11 +102,7 @@ def apply(request: Apply, stage: Stage) -> Applied:
         effects.Settings().note_changes(settings, recorder)
         written = recorder.settings()
         answer: Applied = {
-            "changed": sorted(changed),
-            "claimed": {target: covered_names(target, changed) for target in request["targets"]},
-            "defined": defined_operators(before, after),
-            "effects": recorder.effects(),
-            "stubbed": uses(),
+            **_changes(request, before, after, changed, recorder),
             "holders": reachability.holders(changed, after),
             "unreachable": reachability.unreachable(changed),
             "replacements": line_coverage.replacements(changed, path),
@@ -199,11 +195,17 @@ def applies(request: Apply, stage: Stage) -> Changes:
             run_patch(request["patch"], request)
         effects.Settings().note_changes(settings, recorder)
         after = take_snapshot()
-        changed = sorted(changes(before, after))
-        return {
-            "changed": changed,
-            "claimed": {target: covered_names(target, changed) for target in request["targets"]},
-            "defined": defined_operators(before, after),
-            "effects": recorder.effects(),
-            "stubbed": uses(),
-        }
+        return _changes(request, before, after, changes(before, after), recorder)
+
+
+def _changes(
+    request: Apply, before: Snapshot, after: Snapshot, changed: Collection[str], recorder: effects.Recorder
+) -> Changes:
+    """What running the patch changed, in torch and elsewhere."""
+    return {
+        "changed": sorted(changed),
+        "claimed": {target: covered_names(target, changed) for target in request["targets"]},
+        "defined": defined_operators(before, after),
+        "effects": recorder.effects(),
+        "stubbed": uses(),
+    }
