@@ -137,9 +137,7 @@ def _files_below(folder: Path) -> Iterator[Path]:
 def _touching(files: Sequence[Path]) -> list[Path]:
     """The files that have to do with torch's compiler, and those that import such names from them."""
     texts = {file: read_lossy(file) for file in files}
-    touching = {
-        file for file, text in texts.items() if (_DIFF_OF_TORCH if file.suffix in DIFFS else _TOUCHES).search(text)
-    }
+    touching = {file for file, text in texts.items() if _touches(text, diff=file.suffix in DIFFS)}
     names = {file: frozenset(_names(_FROM_TORCH, texts[file])) for file in touching}
     by_module: dict[str, set[str]] = {}
     for file, brought in names.items():
@@ -151,6 +149,12 @@ def _touching(files: Sequence[Path]) -> list[Path]:
                     touching.add(file)
                     break
     return [file for file in files if file in touching]
+
+
+def _touches(text: str, *, diff: bool) -> bool:
+    if diff:
+        return bool(_DIFF_OF_TORCH.search(text))
+    return bool(_TOUCHES.search(text)) or ("torch.compile" in text and "options" in text)
 
 
 def _names(pattern: re.Pattern[str], text: str) -> Iterator[str]:

@@ -16,6 +16,13 @@ _PLAIN: dict[str, frozenset[str]] = {
     "enum.Enum": frozenset({"name", "value", "_name_", "_value_", "_missing_", "_member_map_", "_value2member_map_"}),
     "typing.NamedTuple": frozenset({"_replace", "_asdict", "_make", "_fields", "_field_defaults", "count", "index"}),
 }
+# A package outside the index -> the modules of torch whose names it hands on.
+_HANDS_ON = {
+    "functorch.compile": tuple(
+        f"torch._functorch.{module}"
+        for module in ("aot_autograd", "partitioners", "compilers", "fx_minifier", "python_key")
+    ),
+}
 # Imports that are followed; a circle of them ends here.
 _DEPTH = 8
 
@@ -58,7 +65,11 @@ def resolve(release: Modules, dotted: str, depth: int = 0) -> Found | None:
             return Found(kind="module", origin=dotted, symbol=release.module(dotted))
     module = module_of(dotted, modules)
     here = release.module(module) if module else None
-    if here is None or depth > _DEPTH:
+    if here is None:
+        package, _, name = dotted.rpartition(".")
+        origins = (f"{origin}.{name}" for origin in _HANDS_ON.get(package, ()))
+        return next(filter(None, (resolve(release, each, depth + 1) for each in origins)), None)
+    if depth > _DEPTH:
         return None
     return _inside(release, here, dotted[len(module) + 1 :], depth)
 

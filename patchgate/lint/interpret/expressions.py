@@ -105,7 +105,7 @@ def read_comparison(node: ast.Compare, state: State) -> Value:
             return unknown(left, right)
         because |= result.because
         if symbol and result.because >= VERSION:
-            traps = traps_in(symbol, left.values, right.values, result.values)
+            traps = traps_in(symbol, left.values, right.values, result.values, state.release.version)
             if traps:
                 state.usage.comparisons.append(
                     Comparison(span=Span.of(node), text=ast.unparse(node), traps=traps, reachability=state.reachability)

@@ -5,9 +5,10 @@ from __future__ import annotations
 import ast
 from typing import Any
 
-from patchgate.lint.interpret.bindings import attribute, put
-from patchgate.lint.interpret.references import Span
+from patchgate.lint.interpret.bindings import attribute, note_reference, put
+from patchgate.lint.interpret.references import Presence, Span
 from patchgate.lint.interpret.state import State
+from patchgate.lint.interpret.torch_names import callable_behind
 from patchgate.lint.interpret.values import UNKNOWN, Known, Symbol, Table, Value
 
 # Functions that take options of Inductor's config as a dictionary, and the name of that argument.
@@ -18,8 +19,9 @@ _OPTION_ARGUMENTS = {
     "torch._inductor.aoti_compile_and_package": "inductor_configs",
     "torch._inductor.compile_fx.compile_fx": "config_patches",
 }
-# Keys that `torch.compile` takes out of its options by itself.
-_NO_OPTIONS = frozenset({"guard_filter_fn", "use_aoti"})
+# Keys that `torch.compile` takes out of its options by itself -> the function that gets them, with a parameter of that
+# name where the release knows the key; None where no indexed function tells.
+_OWN_KEYS = {"guard_filter_fn": "torch._dynamo.eval_frame._optimize", "use_aoti": None}
 
 
 def note_patched_options(callee: Symbol, node: ast.Call, given: list[Value], state: State) -> None:
@@ -43,8 +45,15 @@ def note_passed_options(callee: Symbol, keywords: dict[str | None, Value], state
     backend = keywords.get("backend")
     other_backend = backend is not None and not (isinstance(backend, Known) and set(backend.values) == {"inductor"})
     if isinstance(options, Table) and not other_backend:
-        own = {key.replace("-", "_"): at for key, at in options.keys.items() if key not in _NO_OPTIONS}
+        own = {key.replace("-", "_"): at for key, at in options.keys.items() if key not in _OWN_KEYS}
         _note_options("torch._inductor.config", Table(keys=own), state)
+        for key, (at, put_in) in options.keys.items():
+            if getter := _OWN_KEYS.get(key):
+                _, function, _ = state.release.ask(callable_behind, getter)
+                known = function is None or any(each.name == key for each in function.parameters)
+                presence = Presence.PRESENT if known else Presence.MISSING
+                there = put_in if state.reachable else state
+                note_reference("option", callee.dotted, key, presence, Span.of(at), there)
 
 
 def _note_options(owner: str, options: Table, state: State) -> None:

@@ -88,7 +88,8 @@ class Use:
 class Reference(Use):
     """A name of torch that the patch needs. `owner` is what it was looked up on.
 
-    `kind`: "module", "name" (of a module), "attribute" (of a class or object), or "config" (an option).
+    `kind`: "module", "name" (of a module), "attribute" (of a class or object), "config" (an option), or "option" (a key
+    that a function of torch takes out of its options by itself).
     `path` says on which way through the patch: which function, counted (0 is the module itself), then line and
     outcome of each test around it that may come out either way.
     """
@@ -168,13 +169,14 @@ class Traps:
     """What is wrong with one comparison of versions, judged by its values in the spellings of a release."""
 
     textual: bool = False
+    numeric: bool = False
     misorders: bool = False
     local: bool = False
     nightly_below: bool = False
     nightly_above: bool = False
 
     def __bool__(self) -> bool:
-        return self.textual or self.local or self.nightly_below or self.nightly_above
+        return self.textual or self.numeric or self.local or self.nightly_below or self.nightly_above
 
 
 @dataclass(frozen=True, kw_only=True)

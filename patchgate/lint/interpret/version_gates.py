@@ -234,17 +234,31 @@ def traps_of_helper(results: tuple[Any, ...]) -> Traps:
     )
 
 
-def traps_in(symbol: str, left: tuple[Any, ...], right: tuple[Any, ...], results: tuple[Any, ...]) -> Traps:
-    """The traps that `left symbol right` falls into, given the values in each spelling."""
+def traps_in(
+    symbol: str, left: tuple[Any, ...], right: tuple[Any, ...], results: tuple[Any, ...], release: str
+) -> Traps:
+    """The traps that `left symbol right` falls into, given the values in each spelling of `release`."""
     first, second = left[FINAL], right[FINAL]
-    textual = type(first) is str and type(second) is str and symbol in ("<", "<=", ">", ">=")
+    kinds = {type(first), type(second)} if symbol in ("<", "<=", ">", ">=") else set()
+    textual, misorders = kinds == {str}, False
+    if textual:
+        misorders = _misorders(symbol, first, second, results[FINAL])
+    elif float in kinds and kinds <= {float, int}:
+        misorders = _misorders(symbol, *(_as_version(each, release) for each in (first, second)), results[FINAL])
     return Traps(
         textual=textual,
-        misorders=textual and _misorders(symbol, first, second, results[FINAL]),
+        numeric=misorders and not textual,
+        misorders=misorders,
         local=bool(results[FINAL]) != bool(results[LOCAL]),
         nightly_below=symbol == "<" and not results[FINAL] and bool(results[NIGHTLY]),
         nightly_above=symbol == ">=" and bool(results[FINAL]) and not results[CANDIDATE],
     )
+
+
+def _as_version(number: float, release: str) -> str:
+    """The version that a number stands for: 2.1 for release 2.10 too, which float("2.10") makes of it."""
+    major, minor = Version(release).release[:2]
+    return release if number == float(f"{major}.{minor}") else str(number)
 
 
 def _misorders(symbol: str, first: str, second: str, result: object) -> bool:

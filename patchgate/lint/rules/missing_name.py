@@ -61,6 +61,8 @@ def _finding(view: View, reference: Reference, homes: Mapping[tuple[str, str], s
     severity = Severity.RED if reference.reachable else Severity.NOTE
     if reference.kind == "module":
         code, what = MODULE_MISSING, f"module `{reference.dotted}` missing"
+    elif reference.kind == "option":
+        code, what = OPTION_MISSING, f"`{reference.owner}` has no option `{reference.name}`"
     elif reference.kind == "config":
         code, what = OPTION_MISSING, f"config option `{reference.dotted}` missing"
     elif reference.kind == "name":

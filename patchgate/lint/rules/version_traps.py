@@ -13,8 +13,8 @@ from patchgate.model.records import Code
 COMPARED_AS_TEXT = Code(
     code="PG123",
     title="versions compared as text",
-    what="A version check compares two plain strings by order.",
-    why='As text, "2.9" is greater than "2.10".',
+    what="A version check compares two plain strings by order, or a version that was made a number.",
+    why='As text, "2.9" is greater than "2.10"; as a number 2.10 is 2.1.',
     fix="Compare `packaging.version.Version` objects, or `torch.__version__` itself.",
 )
 LOCAL_VERSION = Code(
@@ -43,6 +43,9 @@ def check(views: Sequence[View]) -> Iterator[Finding]:
                 severity = Severity.RED if span in wrong else Severity.NOTE
                 fix = "compare `Version(...)` on both sides"
                 yield view.finding(COMPARED_AS_TEXT, span, f"{text} orders plain strings", severity=severity, fix=fix)
+            if traps.numeric:
+                message = f"{text} makes a number of the version: 2.10 becomes 2.1"
+                yield view.finding(COMPARED_AS_TEXT, span, message, fix="compare `Version(...)` on both sides")
             if traps.local:
                 message = f"{text} gives another answer for builds with a local version (`+cu130`)"
                 fix = "compare `Version(torch.__version__).public`, or `.release`"

@@ -147,6 +147,15 @@ def test_what_is_no_option_of_inductor_or_is_asked_for_first_is_quiet(text: str)
     assert codes(f"import torch\nfrom torch._inductor import config\n{text}\n") == []
 
 
+def test_a_key_of_torch_compile_itself_is_there_where_dynamo_takes_it() -> None:
+    without = {**toy_sources(), "torch._dynamo.eval_frame": "def _optimize(backend, *, disable=False): ...\n"}
+    taken = {**without, "torch._dynamo.eval_frame": "def _optimize(backend, *, guard_filter_fn=None): ...\n"}
+    torches = toy_releases({"2.10.0": without, "2.11.0": taken})
+    source = "import torch\noptions = {'guard_filter_fn': f, 'use_aoti': True}\ntorch.compile(m, options=options)\n"
+    assert found(source, torches) == ["2: PG116 red `torch.compile` has no option `guard_filter_fn` [2.10 and before]"]
+    assert found(source.replace("'guard_filter_fn': f, ", ""), torches) == []
+
+
 def test_config_options() -> None:
     assert found("from torch._inductor import config\nconfig.old_option = 2\n") == [
         "2: PG116 red config option `torch._inductor.config.old_option` missing [from 2.11]"

@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
-from toytorch import codes
+from toytorch import codes, found
 
 
 def test_text_order_is_red_where_it_is_wrong() -> None:
     source = 'import torch\nif str(torch.__version__) < "2.9": pass\n'
     assert codes(source) == ["PG123"]
     assert "PG123" not in codes('import torch\nif torch.__version__ < "2.9": pass\n')
+
+
+def test_a_version_as_a_number_is_red_where_it_is_wrong() -> None:
+    number = "float('.'.join(torch.__version__.split('.')[:2]))"
+    wrong = [f"2: PG123 red `{number} >= 2.9` makes a number of the version: 2.10 becomes 2.1 [every release]"]
+    assert [each for each in found(f"import torch\nif {number} >= 2.9: pass\n") if "PG120" not in each] == wrong
+    for right in (f"{number} < 3.0", f"{number} >= 2", "float(torch.__version__.split('.')[1]) >= 9"):
+        assert codes(f"import torch\nif {right}: pass\n") == []
 
 
 def test_upper_bounds_that_nightlies_slip_under() -> None:
