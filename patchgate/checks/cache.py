@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from functools import partial
@@ -46,12 +47,12 @@ CODES = (
     Code(
         code="PG703",
         title="the cache key does not follow the patch's text",
-        what="After an edit in its functions, the patch gets the code that the version before the edit left in"
-        " the cache.",
-        why="The next version of the patch will run the kernels of this one: a constant uuid or tag does not"
-        " distinguish two versions.",
+        what="After an edit in its functions, or with another value of an environment variable that it reads, the patch"
+        " gets the code that it left in the cache before.",
+        why="The next version of the patch, or another rank, will run the kernels of this one: a constant uuid or tag"
+        " does not distinguish them.",
         fix="Make the key a digest of the source (`torch._inductor.custom_graph_pass.get_hash_for_files` for a"
-        " uuid). " + _REMEDY,
+        " uuid) and of every setting that changes the code. " + _REMEDY,
     ),
     Code(
         code="PG704",
@@ -91,6 +92,12 @@ UNPATCHED, PATCHED = "unpatched", "patched"
 PATCHED_WARM, UNPATCHED_WARM = "patched, warmed unpatched", "unpatched, warmed patched"
 EDITED, AGAIN, TAGGED = "edited", "again", "tagged"
 _EDIT = "edit = 0"
+# With another value of a variable: found cold, and in the directory that the patch without it has warmed.
+VARIED, VARIED_WARM = "with {}", "with {}, warmed without"
+# What torch's own key follows, or what says where things are and whose they are.
+_NOT_VARIED = re.compile(r"(PY)?TORCH|TRITON|CUDA|AOT|OMP_|MKL_|LD_|PYTHON|.*(PATH|HOME|DIR|USER|CACHE)")
+# As many variables are tried as most patches read.
+_VARIABLES = 2
 
 
 @Check(axes=("torch", "device", "workload"), workloads="cache", devices=lambda run: ["cpu"], unchanged="PG705")
@@ -100,8 +107,8 @@ def ask_cache(context: CheckContext, at: Instance) -> Iterable[Verdict]:
     with TemporaryDirectory() as temporary:
         folder = Path(temporary)
 
-        def compiled(cache: str, path: str | None, tag: str = "") -> Answer:
-            return compile_cached(context, at.case, path, folder / cache, tag)
+        def compiled(cache: str, path: str | None, tag: str = "", **variables: str) -> Answer:
+            return compile_cached(context, at.case, path, folder / cache, tag, variables=variables)
 
         answers = {
             UNPATCHED: compiled("one", None),
@@ -124,15 +131,26 @@ def ask_cache(context: CheckContext, at: Instance) -> Iterable[Verdict]:
             next_version.write_text(edited(patch.source), encoding="utf-8")
             answers[EDITED] = compiled("other", str(next_version))
             answers[AGAIN] = compiled("other", patch.path)
+        for number, (name, value) in enumerate(other_values(patch.source).items()):
+            varied = answers[VARIED.format(f"{name}={value}")] = compiled(str(number), patch.path, **{name: value})
+            if not failure_of(varied) and varied["code"] != answers[PATCHED]["code"]:
+                answers[VARIED_WARM.format(f"{name}={value}")] = compiled("other", patch.path, **{name: value})
     return judge_cache(at.case, patch, answers)
 
 
 def compile_cached(
-    context: CheckContext, case: Case, path: str | None, cache: Path, tag: str = "", *, cover: bool = False
+    context: CheckContext,
+    case: Case,
+    path: str | None,
+    cache: Path,
+    tag: str = "",
+    *,
+    cover: bool = False,
+    variables: Mapping[str, str] | None = None,
 ) -> Answer:
     """Compile a workload on the CPU with the caches on and below `cache`, with the patch at `path`; `tag` is keyed.
 
-    With `cover` also the lines of the patch that ran, which takes as long again.
+    With `cover` also the lines of the patch that ran, which takes as long again. `variables` are set meanwhile.
     """
     patch = None if path is None else replace(context.patch, path=path)
     return context.ask(
@@ -143,8 +161,32 @@ def compile_cached(
         patch=patch,
         tag=tag,
         cover=cover,
-        env={"TORCHINDUCTOR_CACHE_DIR": str(cache)},
+        env={**(variables or {}), "TORCHINDUCTOR_CACHE_DIR": str(cache)},
     )
+
+
+def other_values(source: str) -> dict[str, str]:
+    """Variable that the patch reads -> a value that is not its default; at most as many as are tried."""
+    found: dict[str, str] = {}
+    for node in ast.walk(ast.parse(source)):
+        name, default = _read_variable(node)
+        if name and not _NOT_VARIED.match(name):
+            found.setdefault(name, "0" if default == "1" else "1")
+    return dict([*found.items()][:_VARIABLES])
+
+
+def _read_variable(node: ast.AST) -> tuple[str, str]:
+    """Name and default of the variable that `os.environ[...]`, `os.environ.get(...)` or `os.getenv(...)` reads."""
+    if isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Load):
+        reads, given = ast.unparse(node.value), [node.slice]
+    elif isinstance(node, ast.Call):
+        reads, given = ast.unparse(node.func), [*node.args]
+    else:
+        return "", ""
+    texts = [each.value if isinstance(each, ast.Constant) else "" for each in given]
+    if not re.fullmatch(r"(os\.)?environ(\.get)?|(os\.)?getenv", reads) or not texts or not isinstance(texts[0], str):
+        return "", ""
+    return texts[0], str(texts[1]) if texts[1:] else ""
 
 
 def edited(source: str) -> str:
@@ -187,13 +229,24 @@ def judge_cache(case: Case, patch: Patch, answers: Mapping[str, Answer]) -> list
         expected = f"{refused[UNPATCHED]} graphs refused, as unpatched"
         return [verdict("PG702", Kind.REGRESSED, case, "", expected, f"{refused[PATCHED]} refused", where)]
     stale = [_stale(case, where, answers, warm) for warm in (PATCHED_WARM, UNPATCHED_WARM) if warm in answers]
-    verdicts = [one for one in stale if one]
+    verdicts = [one for one in stale if one] or _varied(case, where, answers)
     if verdicts:
         return verdicts
     if answers[PATCHED]["code"] == answers[UNPATCHED]["code"]:
         actual = "the patch leaves the code of this workload as it is: its cache key cannot be judged here"
         return [verdict("PG705", Kind.NOTE, case, "", "code of its own", actual)]
     return [_key(case, where, answers)]
+
+
+def _varied(case: Case, where: str, answers: Mapping[str, Answer]) -> list[Verdict]:
+    """PG703 for each variable with which the patch ran the code that it had left without it."""
+    found = []
+    for name, answer in answers.items():
+        warm = answers.get(f"{name}, warmed without")
+        if warm and not failure_of(warm) and warm["code"] != answer["code"]:
+            actual = f"the code without it ran ({_counts(warm['answers'])})"
+            found.append(verdict("PG703", Kind.REGRESSED, case, name, "a key of its own", actual, where))
+    return found
 
 
 def _stale(case: Case, where: str, answers: Mapping[str, Answer], warm: str) -> Verdict | None:

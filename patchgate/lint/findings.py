@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from enum import Enum
 
 from patchgate.lint.index.release import Release
-from patchgate.lint.interpret.references import Call, Rebinding, Reference, Span, Usage
+from patchgate.lint.interpret.references import Call, Hook, Rebinding, Reference, Span, Usage
 from patchgate.model.records import Code
 from patchgate.model.versions import show_releases
 
@@ -78,7 +78,7 @@ class View:
         fix: str = "",
         evidence: str = "",
         detail: str = "",
-        of: Reference | Rebinding | Call | None = None,
+        of: Reference | Rebinding | Hook | Call | None = None,
     ) -> Finding:
         """What a rule says of this release; `of` is the piece of the patch that it is about."""
         name = "" if of is None else of.target if isinstance(of, Rebinding) else of.dotted

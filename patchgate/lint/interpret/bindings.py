@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from patchgate.lint.index.release import Release
 from patchgate.lint.interpret.own_values import own_value
-from patchgate.lint.interpret.references import Presence, Reachability, Rebinding, Reference, Span, Usage
+from patchgate.lint.interpret.references import Hook, Presence, Reachability, Rebinding, Reference, Span, Usage
 from patchgate.lint.interpret.state import State, read
 from patchgate.lint.interpret.torch_names import definition_of, has_options, look_up, promised
 from patchgate.lint.interpret.values import (
@@ -230,6 +230,17 @@ def rebind(owner: Value, name: str, value: Value, source: ast.expr | None, span:
     if isinstance(owner, Instance):
         # The patch's own mark on an object of torch: reading it back is no missing name.
         state.usage.define(owner.classes[0], name, state.path)
+        if isinstance(value, LocalFunction):
+            state.usage.hooks.append(
+                Hook(
+                    span=span,
+                    owner=owner.classes[0],
+                    name=name,
+                    function=value.node,
+                    reachability=state.reachability,
+                    gates=state.gates,
+                )
+            )
     elif not isinstance(owner, Symbol):
         state.usage.define("", name, state.path)
     if not isinstance(owner, Symbol) or owner.kind not in ("class", "module"):

@@ -147,6 +147,20 @@ class Rebinding(Use):
 
 
 @dataclass(frozen=True, kw_only=True)
+class Hook(Use):
+    """A function of the patch that it puts on an object of torch, as `self.hook = f` in a replaced `__init__`."""
+
+    #: The class of the object.
+    owner: str
+    name: str
+    function: FunctionNode
+
+    @property
+    def dotted(self) -> str:
+        return f"{self.owner}.{self.name}"
+
+
+@dataclass(frozen=True, kw_only=True)
 class Call(Use):
     """A call of a function of torch from the patch; `bound` calls leave out the first parameter."""
 
@@ -211,6 +225,7 @@ class Usage:
     references: list[Reference] = field(default_factory=list)
     rebindings: list[Rebinding] = field(default_factory=list)
     overrides: list[Rebinding] = field(default_factory=list)
+    hooks: list[Hook] = field(default_factory=list)
     calls: list[Call] = field(default_factory=list)
     comparisons: list[Comparison] = field(default_factory=list)
     gates: list[Gate] = field(default_factory=list)

@@ -244,7 +244,7 @@ def traps_in(
     if textual:
         misorders = _misorders(symbol, first, second, results[FINAL])
     elif float in kinds and kinds <= {float, int}:
-        misorders = _misorders(symbol, *(_as_version(each, release) for each in (first, second)), results[FINAL])
+        misorders = _misorders(symbol, _as_version(first, release), _as_version(second, release), results[FINAL])
     return Traps(
         textual=textual,
         numeric=misorders and not textual,

@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from patchgate.lint.findings import Finding, Severity, View
 from patchgate.lint.index.read_function import parameters_of
 from patchgate.lint.index.records import CallSite, Function, Parameter
+from patchgate.lint.index.resolve import module_of
 from patchgate.lint.index.signatures import accepts, misfit, written
 from patchgate.lint.interpret.references import FunctionNode, Rebinding, Span
 from patchgate.model.records import Code
@@ -104,10 +105,29 @@ def check(views: Sequence[View]) -> Iterator[Finding]:
                 overrides.setdefault(rebinding.span, []).append(findings)
             else:
                 yield from findings
+        yield from _hooks(view)
     for by_release in overrides.values():
         if all(by_release):
             continue
         yield from (finding for findings in by_release for finding in findings)
+
+
+def _hooks(view: View) -> Iterator[Finding]:
+    """Functions on objects of torch's that the object's own class calls with a keyword that they do not take."""
+    for hook in view.usage.hooks:
+        ours, module = parameters_of(hook.function.args), module_of(hook.owner, view.release.modules())
+        name = hook.owner[len(module) + 1 :]
+        if not hook.reachable or any(each.kind == "var-keyword" for each in ours):
+            continue
+        own = [each for each in view.release.calls(hook.name) if each.module == module and each.receiver == "."]
+        passed = {key: site for site in own if site.function.startswith(f"{name}.") for key in site.keywords}
+        lacking = sorted(passed.keys() - {each.name for each in ours if each.kind != "positional-only"})
+        if lacking:
+            names = ", ".join(f"`{each}`" for each in lacking)
+            message = f"`{hook.name}` on an object of `{name}` does not take {names}, which torch passes"
+            evidence = f"called so in {view.release.place(passed[lacking[0]], hook.name)}"
+            fix = f"add `{lacking[0]}=None` to its parameters"
+            yield view.finding(SIGNATURE_DRIFT, hook.span, message, fix=fix, evidence=evidence, of=hook)
 
 
 def _pair(view: View, rebinding: Rebinding, original: Function, function: FunctionNode) -> _Pair:

@@ -119,7 +119,9 @@ def apply(request: Apply, stage: Stage) -> Applied:
             "recursive": saved_after_replacing(changed),
         }
         if not (changed or answer["effects"]):
-            answer["held"] = held_by_torch(module)
+            held = held_by_torch(module)
+            answer["held"] = [*held]
+            answer["replacements"] = line_coverage.replacements({name: (None, it) for name, it in held.items()}, path)
         stage("patch again")
         _apply_again(request, answer, before, changed, written)
     return answer

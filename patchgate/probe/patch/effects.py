@@ -7,6 +7,7 @@ a thread, process or connection started, a file written, a compile.
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import re
 import sys
@@ -14,7 +15,6 @@ import tempfile
 import threading
 from collections.abc import Callable, Iterator
 from typing import Any
-from unittest import mock
 
 import torch
 from torch.utils._config_module import ConfigModule
@@ -97,30 +97,49 @@ class Recorder:
         """Record effects until the end of the block."""
         setting, compiling, starting = ConfigModule.__setattr__, torch.compile, threading.Thread.start
 
+        # A patch may keep one of these as its original: it is a plain way to the real one once recording has ended.
+        @functools.wraps(setting)
         def recorded_set(module: ConfigModule, name: str, value: object) -> None:
-            self.written.setdefault(f"{module.__name__}.{name}", self._line())
+            if self._on:
+                self.written.setdefault(f"{module.__name__}.{name}", self._line())
             setting(module, name, value)
 
+        @functools.wraps(compiling)
         def recorded_compile(*args: Any, **kwargs: Any) -> Any:
-            self.note("compile", "torch.compile")
+            if self._on:
+                self.note("compile", "torch.compile")
             return compiling(*args, **kwargs)
 
+        @functools.wraps(starting)
         def recorded_start(thread: threading.Thread) -> None:
             # Python has an audit event for threads from 3.12 on.
-            self.note("threads", f"threading.Thread({thread.name}).start")
+            if self._on:
+                self.note("threads", f"threading.Thread({thread.name}).start")
             starting(thread)
 
         sys.addaudithook(self._audit)
         with (
-            mock.patch.object(ConfigModule, "__setattr__", recorded_set),
-            mock.patch.object(torch, "compile", recorded_compile),
-            mock.patch.object(threading.Thread, "start", recorded_start),
+            _standing_in(ConfigModule, "__setattr__", recorded_set),
+            _standing_in(torch, "compile", recorded_compile),
+            _standing_in(threading.Thread, "start", recorded_start),
         ):
             self._on = True
             try:
                 yield
             finally:
                 self._on = False
+
+
+@contextlib.contextmanager
+def _standing_in(owner: object, name: str, function: Callable[..., Any]) -> Iterator[None]:
+    """`owner.name` is `function` until the end of the block, unless a patch has put something else there by then."""
+    original = vars(owner)[name]
+    setattr(owner, name, function)
+    try:
+        yield
+    finally:
+        if vars(owner)[name] is function:
+            setattr(owner, name, original)
 
 
 class Settings:

@@ -24,7 +24,8 @@ from patchgate.probe.patch.snapshot import Changes, Snapshot, imported_tables, i
 def holders(changes: Changes, after: Snapshot) -> dict[str, list[str]]:
     """Changed name -> the names that still lead to its original.
 
-    What replaces an entry of a table is found through tables: only another table's entry of that key is a holder.
+    What replaces an entry of a table is found through tables: only another table's entry of that key is a holder. A set
+    holds nothing: it is asked whether something is in it, and calls nothing.
     """
     names: dict[int, list[str]] = {}
     for name, (old, _) in changes.items():
@@ -34,6 +35,8 @@ def holders(changes: Changes, after: Snapshot) -> dict[str, list[str]]:
     places: list[tuple[str, str, str]] = []
     for owner, attributes in after.items():
         registry = owner.endswith("[]")
+        if registry and not names.keys().isdisjoint(map(id, attributes.values())) and _is_set(owner):
+            continue
         for key, value in attributes.items():
             if id(value) in new or id(key) in new or is_saved_original(key):
                 continue
@@ -54,6 +57,14 @@ def holders(changes: Changes, after: Snapshot) -> dict[str, list[str]]:
             if inherited:
                 leading[name] = inherited
     return {name: sorted(set(found)) for name, found in leading.items()}
+
+
+def _is_set(table: str) -> bool:
+    """Whether the table of a snapshot, `name[]`, is a set."""
+    try:
+        return isinstance(resolve(table.removesuffix("[]")), (set, frozenset))
+    except LookupError:
+        return False
 
 
 def _is_use(name: str, old: Any, changes: Changes) -> bool:

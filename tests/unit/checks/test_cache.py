@@ -14,10 +14,13 @@ from patchgate.checks.cache import (
     TAGGED,
     UNPATCHED,
     UNPATCHED_WARM,
+    VARIED,
+    VARIED_WARM,
     edited,
     is_stale,
     judge_cache,
     judge_failure,
+    other_values,
 )
 from patchgate.model.records import Case, Cause, Claims, Colour, Kind, Patch, Verdict
 from patchgate.model.serialization import Answer
@@ -176,3 +179,18 @@ def test_an_edit_changes_every_function_and_no_result():
 def test_a_text_that_is_not_python_is_refused():
     with pytest.raises(SyntaxError):
         edited("def (")
+
+
+@pytest.mark.parametrize(("ran_warm", "codes"), [(THEIRS, ["PG703"]), (["c"], ["PG705"])])
+def test_a_variable_that_the_patch_reads_is_in_its_key(ran_warm: list[str], codes: list[str]) -> None:
+    varied = {VARIED.format("RANK=1"): ran(["c"], MISS), VARIED_WARM.format("RANK=1"): ran(ran_warm, HIT)}
+    verdicts = judge_cache(CASE, PATCH, KNOWN | varied)
+    assert [one.code for one in verdicts] == codes
+    assert codes == ["PG705"] or verdicts[0].fact == "with RANK=1"
+
+
+def test_variables_that_a_patch_reads_get_another_value() -> None:
+    reads = "rank = int(os.environ.get('RANK', '0'))\non = os.getenv('MINE', '1')\n"
+    assert other_values(reads) == {"RANK": "1", "MINE": "0"}
+    assert other_values("os.environ['MINE'] = '1'\nos.environ.get(name)\nos.environ.get('TORCH_LOGS')\n") == {}
+    assert other_values("home = os.environ.get('HOME')\ncache = os.getenv('MY_CACHE_DIR')\n") == {}

@@ -77,3 +77,19 @@ def test_what_a_package_imports_hides_a_submodule_of_that_name(tmp_path: Path) -
         "driver": "attribute",
         "jit": "module",
     }
+
+
+def test_functorch_hands_on_names_of_torch(tmp_path: Path) -> None:
+    modules = {
+        "torch._functorch.partitioners": "def partition(): ...\n",
+        "torch._inductor.user": (
+            "from functorch.compile import absent, partition\nfrom functorch.other import partition as p\n"
+        ),
+    }
+    release = index_of(tmp_path, {"2.6.0": modules}).release("2.6.0")
+    found = {name: release.resolve(f"torch._inductor.user.{name}") for name in ("partition", "absent", "p")}
+    assert {name: each.origin for name, each in found.items() if each} == {
+        "partition": "torch._functorch.partitioners.partition",
+        "absent": "functorch.compile.absent",
+        "p": "functorch.other.partition",
+    }

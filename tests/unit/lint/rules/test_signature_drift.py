@@ -189,3 +189,46 @@ def test_a_wording_that_is_not_that_of_all_releases_has_its_own() -> None:
     for name, said in (("late", "(this wording: from 2.11)"), ("early", "torch passes [every release]")):
         told = found(patch, toy_releases({"2.10.0": modules("early"), "2.11.0": modules(name)}))
         assert [said in each for each in told if "PG113 red" in each] == [True]
+
+
+TUNER = """
+class Tuner:
+    def __init__(self):
+        self.hook = lambda given, reset=False: 0
+        self.other = None
+    def run(self):
+        self.hook(1, reset=True)
+def outside(x):
+    x.other(1, extra=2)
+# The index knows calls of what somebody defines.
+def hook(given): ...
+def other(given): ...
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "signature", "red"),
+    [
+        ("hook", "given", True),
+        ("hook", "given, reset=False", False),
+        ("hook", "given, **others", False),
+        ("other", "given", False),
+        ("unknown", "given", False),
+    ],
+)
+def test_a_function_on_an_object_takes_what_the_class_passes(name: str, signature: str, red: bool) -> None:
+    torches = toy_releases({"2.10.0": {"torch._inductor.tuner": TUNER}})
+    lines = found(
+        f"""
+        from torch._inductor.tuner import Tuner
+        made = Tuner.__init__
+        def __init__(self):
+            made(self)
+            def clear({signature}): ...
+            self.{name} = clear
+        Tuner.__init__ = __init__
+        """,
+        torches,
+    )
+    problem = "`hook` on an object of `Tuner` does not take `reset`, which torch passes"
+    assert [each for each in lines if "PG113" in each] == ([f"6: PG113 red {problem} [2.10]"] if red else [])
