@@ -1,4 +1,8 @@
+<<<<<<< HEAD
 """With the patch, is a workload compiled more often when called again, as another instance or with another size?"""
+=======
+"""Is a workload compiled as often with the patch: called again, as other instances, with another size or state?"""
+>>>>>>> b255437 (Code of another state, and gradients in other layouts)
 
 from __future__ import annotations
 
@@ -50,6 +54,14 @@ CODES = (
         fix="Read the failure.",
     ),
     Code(
+        code="PG414",
+        title="not compiled again in another state",
+        what="With the patch a workload that is called under autocast, with another default dtype, runs what was compiled"
+        " without them; unpatched, it is compiled again.",
+        why="The state of the process decides about dtypes: code of another state computes something else.",
+        fix="Keep the guard on the state of the process, or change what it asks only where no result depends on it.",
+    ),
+    Code(
         code="PG419",
         title="recompiles could not be counted",
         what="The workload failed without the patch, so torch itself has changed; or the machine failed.",
@@ -60,7 +72,7 @@ CODES = (
 )
 verdict = partial(registry.verdict, FAMILY)
 Counts = Mapping[str, int]
-FIRST, SIZE = "first call", "another size"
+FIRST, SIZE, STATE = "first call", "another size", "another state"
 
 
 @Check(axes=("torch", "device", "workload"), workloads="recompile", devices=lambda run: ["cpu"], unchanged="PG410")
@@ -100,13 +112,16 @@ def judge_recompiles(
 
 
 def _more(unpatched: Mapping[str, Counts], patched: Mapping[str, Counts], way: str) -> Iterator[tuple[str, ...]]:
-    """(code, step, expected, actual) of each step with more graphs, or with symbolic ones instead of static."""
-    # What the patch compiles or splits by itself is compiled once more for another size.
+    """(code, step, expected, actual) of each step with more graphs, or with symbolic ones; or with too few of a state."""
+    # What the patch compiles or splits by itself is compiled once more for another size or state.
     own = max(0, patched[FIRST]["graphs"] - unpatched[FIRST]["graphs"])
     for step, counts in patched.items():
-        allowed = unpatched[step]["graphs"] + (own if step == SIZE else 0)
+        allowed = unpatched[step]["graphs"] + (own if step in (SIZE, STATE) else 0)
         if step != FIRST and counts["graphs"] > allowed:
             yield "PG411", f"{way}, {step}", f"at most {allowed} graphs compiled", f"{counts['graphs']} compiled"
+        if step == STATE and counts["graphs"] < unpatched[step]["graphs"]:
+            expected = f"{unpatched[step]['graphs']} graphs compiled, as unpatched"
+            yield "PG414", f"{way}, {step}", expected, f"{counts['graphs']} compiled"
         if counts["symbolic"] > unpatched[step]["symbolic"]:
             expected = f"{unpatched[step]['symbolic']} graphs with symbolic sizes"
             yield "PG412", f"{way}, {step}", expected, f"{counts['symbolic']} of {counts['graphs']}"

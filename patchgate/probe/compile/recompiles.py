@@ -1,10 +1,12 @@
-"""How often Dynamo compiles one workload: at first, again, for other instances of it, and for another size.
+"""How often Dynamo compiles one workload: at first, again, for other instances, another size and another state.
 
 Nothing is lowered: a graph runs as it was captured.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 from unittest import mock
 
@@ -68,7 +70,21 @@ def _counts_by_step(build: Build, dtype: torch.dtype, compile_with: Any, graphs:
     count("other instances", *others)
     # One of them, not the first: whether instances share what was compiled shows here too.
     count("another size", (others[-1][0], change_rows(lambda rows: torch.cat([rows, rows]), args)))
+    with _another_state():
+        count("another state", (first, args))
     return counts
+
+
+@contextmanager
+def _another_state() -> Iterator[None]:
+    """The state of the process is one in which the same lines give other dtypes."""
+    default = torch.get_default_dtype()
+    torch.set_default_dtype(torch.float64)
+    try:
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            yield
+    finally:
+        torch.set_default_dtype(default)
 
 
 def _is_symbolic(module: torch.fx.GraphModule) -> bool:
