@@ -1,8 +1,4 @@
-<<<<<<< HEAD
-"""With the patch, is a workload compiled more often when called again, as another instance or with another size?"""
-=======
-"""Is a workload compiled as often with the patch: called again, as other instances, with another size or state?"""
->>>>>>> b255437 (Code of another state, and gradients in other layouts)
+"""Is a workload compiled as often with the patch: called again, as another instance, with another size or state?"""
 
 from __future__ import annotations
 
@@ -56,8 +52,8 @@ CODES = (
     Code(
         code="PG414",
         title="not compiled again in another state",
-        what="With the patch a workload that is called under autocast, with another default dtype, runs what was compiled"
-        " without them; unpatched, it is compiled again.",
+        what="With the patch a workload that is called under autocast, with another default dtype, runs what was"
+        " compiled without them; unpatched, it is compiled again.",
         why="The state of the process decides about dtypes: code of another state computes something else.",
         fix="Keep the guard on the state of the process, or change what it asks only where no result depends on it.",
     ),
@@ -112,7 +108,7 @@ def judge_recompiles(
 
 
 def _more(unpatched: Mapping[str, Counts], patched: Mapping[str, Counts], way: str) -> Iterator[tuple[str, ...]]:
-    """(code, step, expected, actual) of each step with more graphs, or with symbolic ones; or with too few of a state."""
+    """(code, step, expected, actual) of each step with more graphs or symbolic ones; of a state, with too few."""
     # What the patch compiles or splits by itself is compiled once more for another size or state.
     own = max(0, patched[FIRST]["graphs"] - unpatched[FIRST]["graphs"])
     for step, counts in patched.items():
