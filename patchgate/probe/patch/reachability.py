@@ -11,7 +11,7 @@ import inspect
 import re
 import sys
 import types
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, MutableMapping, MutableSequence, MutableSet, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,9 @@ import torch
 
 from patchgate.probe.patch.live_api import covered_names
 from patchgate.probe.patch.snapshot import Changes, Snapshot, imported_tables, is_saved_original, resolve, with_wrapped
+
+# A table that is replaced as a whole stays where another module has imported it.
+_TABLES = (MutableMapping, MutableSequence, MutableSet)
 
 
 def holders(changes: Changes, after: Snapshot) -> dict[str, list[str]]:
@@ -29,7 +32,8 @@ def holders(changes: Changes, after: Snapshot) -> dict[str, list[str]]:
     """
     names: dict[int, list[str]] = {}
     for name, (old, _) in changes.items():
-        if _is_code(old) and not _is_use(name, old, changes):
+        is_own = _is_use(name, old, changes) if _is_code(old) else not isinstance(old, _TABLES) or _is_imported(name)
+        if not is_own:
             names.setdefault(id(old), []).append(name)
     new = {id(now) for _, now in changes.values()}
     places: list[tuple[str, str, str]] = []
@@ -57,6 +61,17 @@ def holders(changes: Changes, after: Snapshot) -> dict[str, list[str]]:
             if inherited:
                 leading[name] = inherited
     return {name: sorted(set(found)) for name, found in leading.items()}
+
+
+def _is_imported(name: str) -> bool:
+    """Whether a module has the name from another one: where a table is replaced there, the other keeps its own."""
+    owner, _, last = name.rpartition(".")
+    try:
+        tree = ast.parse(inspect.getsource(sys.modules[owner]))
+    except (KeyError, OSError, TypeError, SyntaxError):
+        return True
+    imports = (node for node in tree.body if isinstance(node, ast.ImportFrom))
+    return any((each.asname or each.name) == last for node in imports for each in node.names)
 
 
 def _is_set(table: str) -> bool:
