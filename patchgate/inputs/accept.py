@@ -15,7 +15,6 @@ from patchgate.inputs.record_device import REAL
 from patchgate.model.errors import UsageError
 from patchgate.model.facts import format_value
 from patchgate.model.files import read_text, write_atomically
-from patchgate.model.paths import display_path
 from patchgate.model.records import Cause, Command, FactValue, Observation
 from patchgate.model.versions import gather, spread
 
@@ -57,7 +56,7 @@ def plan_changes(observations: Iterable[Observation], releases: Sequence[str], f
         before = load_golden(workload, device, folder)
         after = fold(before, observed, releases)
         text = format_golden(own_part(after, folder, releases))
-        there = read_text(path, display_path(path)) if path.is_file() else format_golden(GoldenFile(workload, device))
+        there = read_text(path) if path.is_file() else format_golden(GoldenFile(workload, device))
         if text != there:
             facts = tuple(_changed_facts(before, after, releases))
             changes.append(Change(path=path, after=text, facts=facts))
@@ -93,7 +92,7 @@ def _is_a_record(observation: Observation) -> bool:
 def write_changes(changes: Sequence[Change], reason: str, folder: Path) -> None:
     """Write the reason into golden/HISTORY.md, then every change: one that is killed goes on with the same reason."""
     history = folder / HISTORY
-    before = read_text(history, display_path(history)) if history.is_file() else "# Why golden changed\n\n"
+    before = read_text(history) if history.is_file() else "# Why golden changed\n\n"
     names = changes[0].path.name if len(changes) == 1 else f"{len(changes)} files"
     entry = f"- {date.today().isoformat()} {reason} ("
     if not before.splitlines()[-1].startswith(entry):

@@ -46,9 +46,7 @@ def read_golden(path: Path, workload: str, device: str) -> GoldenFile:
     if not path.exists():
         return golden
     section: Section | None = None
-    for number, line in enumerate(
-        read_text(path, display_path(path), f"git checkout -- {display_path(path)}").splitlines(), 1
-    ):
+    for number, line in enumerate(read_text(path, f"git checkout -- {display_path(path)}").splitlines(), 1):
         if not line or line.startswith("#"):
             continue
         try:

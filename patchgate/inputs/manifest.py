@@ -23,7 +23,7 @@ from patchgate.inputs.toml import load_toml_record
 from patchgate.inputs.workloads import OPTIONS, load_workloads, own_workloads, workload_files
 from patchgate.model.facts import COMPILES, HISTOGRAMS, ON_REQUEST
 from patchgate.model.files import read_text
-from patchgate.model.paths import GOLDEN, WORKLOADS, display_path
+from patchgate.model.paths import GOLDEN, WORKLOADS
 from patchgate.model.predicates import parse_predicate
 from patchgate.model.records import Claims, Symptom
 
@@ -132,7 +132,7 @@ def _refuse(key: str, name: str, known: Iterable[str]) -> NoReturn:
 
 def _recorded_facts(path: Path) -> frozenset[str]:
     """The names of the facts in a golden file; their values are not parsed."""
-    lines = read_text(path, display_path(path)).splitlines() if path.is_file() else []
+    lines = read_text(path).splitlines() if path.is_file() else []
     return frozenset(line.split()[0] for line in lines if "  " in line)
 
 

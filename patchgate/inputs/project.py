@@ -61,13 +61,12 @@ class Project:
     @property
     def judged_devices(self) -> tuple[str, ...]:
         """The names of the devices that a patch is judged on."""
-        return tuple(_stem_of_file(name, ".toml") for name in self.devices) or _DEVICES
+        return tuple(map(_name_of_device, self.devices)) or _DEVICES
 
     @property
     def profiles(self) -> dict[str, str]:
         """The project's own device profiles: name -> file."""
-        own = [name for name in self.devices if name.endswith(".toml")]
-        return {_stem_of_file(name, ".toml"): str(self.at(name)) for name in own}
+        return {_name_of_device(name): str(self.at(name)) for name in self.devices if name.endswith(".toml")}
 
     @property
     def import_path(self) -> tuple[str, ...]:
@@ -120,8 +119,8 @@ class Project:
         return list(found)
 
 
-def _stem_of_file(name: str, suffix: str) -> str:
-    return PurePath(name).stem if name.endswith(suffix) else name
+def _name_of_device(name: str) -> str:
+    return PurePath(name).stem if name.endswith(".toml") else name
 
 
 def project_around(place: Path) -> Project:

@@ -11,7 +11,6 @@ from pathlib import Path
 from patchgate.inputs.golden import fold, format_golden, golden_path, read_golden
 from patchgate.model.errors import UsageError
 from patchgate.model.files import read_text, write_atomically
-from patchgate.model.paths import display_path
 from patchgate.model.records import Case, Observation
 
 REAL = "cuda"
@@ -56,7 +55,7 @@ def _as(profile: str, observation: Observation) -> Observation:
 def _machines(folder: Path, taken: list[Observation]) -> Path:
     """One line for each environment that recordings come from."""
     path = folder / MACHINES
-    lines = set(read_text(path, display_path(path)).splitlines()[2:]) if path.is_file() else set()
+    lines = set(read_text(path).splitlines()[2:]) if path.is_file() else set()
     lines |= {"- " + ", ".join(f"{k} {v}" for k, v in sorted(o.environment.items())) for o in taken}
     write_atomically(path, "\n".join(["# Where the recordings were taken", "", *sorted(lines)]) + "\n")
     return path

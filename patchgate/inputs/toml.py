@@ -34,7 +34,7 @@ _HEADER = re.compile(r"\s*\[\[?[\w. -]+\]\]?\s*(#.*)?$")
 def read_toml(path: Path) -> dict[str, Any]:
     """The tables of `path`. Raises UsageError with file:line when it is missing or not TOML."""
     try:
-        table: dict[str, Any] = tomllib.loads(read_text(path, display_path(path)))
+        table: dict[str, Any] = tomllib.loads(read_text(path))
         return table
     except (RecursionError, ValueError) as error:
         if isinstance(error, tomllib.TOMLDecodeError):
@@ -111,7 +111,7 @@ def load_toml_record(
     except Invalid as fault:
         where, got = display_path(path), fault.got
         if fault.path:
-            where += f":{line_of(read_text(path, display_path(path)), (*below, *fault.path))}"
+            where += f":{line_of(read_text(path), (*below, *fault.path))}"
             got = got or shorten(f"{fault.path[-1]} = {value_at(table, fault.path)!r}", _SHOWN)
         raise UsageError(fault.what, where=where, got=got, next=fault.next) from None
     return record

@@ -143,7 +143,7 @@ def _variants(path: Path) -> Iterator[Workload]:
 
 def _read_constants(path: Path) -> Constants:
     try:
-        tree = parse(read_text(path, display_path(path)))
+        tree = parse(read_text(path))
     except Unreadable as error:
         raise error.in_file(path) from None
     known = {field.name for field in fields(Constants)}

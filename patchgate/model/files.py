@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from patchgate.model.errors import UsageError
+from patchgate.model.paths import display_path
 
 
 def write_atomically(path: Path, content: str | bytes) -> None:
@@ -77,8 +78,9 @@ def read_regular(path: Path, limit: int) -> bytes:
     return data
 
 
-def read_text(path: Path, where: str, next: str = "") -> str:
-    """A text in UTF-8. Raises UsageError for anything else, with `where`, and the line where it ends to be UTF-8."""
+def read_text(path: Path, next: str = "") -> str:
+    """A text in UTF-8. Raises UsageError for anything else, with the line where it ends to be UTF-8."""
+    where = display_path(path)
     try:
         data = read_regular(path, _TEXT_BYTES)
         return data.decode().replace("\r\n", "\n")

@@ -51,7 +51,7 @@ def example_of(code: str) -> Example | None:
 def _examples() -> tuple[Example, ...]:
     if not EXAMPLES.is_file():
         return ()
-    data = parse_json(read_text(EXAMPLES, EXAMPLES.name, "install patchgate again"))
+    data = parse_json(read_text(EXAMPLES, "install patchgate again"))
     return tuple(from_dict(Example, one, where=EXAMPLES.name) for one in data)
 
 

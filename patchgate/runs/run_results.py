@@ -82,7 +82,7 @@ def _time_ratios(folder: Path) -> Iterator[TimeRatio]:
     looks: dict[tuple[Case, str], list[Timing]] = {}
     for path in sorted(folder.glob("*.json")):
         try:
-            answer = parse_json(read_text(path, str(path)))
+            answer = parse_json(read_text(path))
             key = from_dict(Case, answer["case"], where=str(path)), str(answer["size"])
         except (ValueError, TypeError, KeyError) as error:
             raise UsageError("not times", where=str(path), got=repr(error), next="run the gate again") from None

@@ -286,6 +286,7 @@ def test_tab_reaches_every_control_and_each_shows_its_focus(browser, pages, name
     browser.open(pages[name][0])
     browser.run("document.querySelectorAll('details').forEach((one) => (one.open = true))")
     controls, reached = browser.run(CONTROLS), []
+    assert controls
     for _ in range(controls):
         browser.driver.switch_to.active_element.send_keys(Keys.TAB)
         nowhere, visible, element = browser.run(FOCUS)

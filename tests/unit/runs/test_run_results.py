@@ -42,7 +42,7 @@ def rounds(ratio):
 
 def test_a_case_is_golden_and_both_sides_of_this_patch(run):
     (found,) = results_of(run, PATCH, []).compared
-    assert (found.name, found.on) == ("stack.h200", "simulated (h200)")
+    assert (found.case.name, found.on) == ("stack.h200", "simulated (h200)")
     assert (found.golden.facts, found.golden_unpatched.facts) == ({"loads.max": 4}, {"loads.max": 6})
     assert (found.unpatched.facts, found.patched.facts) == ({"loads.max": 6}, {"loads.max": 5})
     assert found.code == ("x = 6", "x = 5")
