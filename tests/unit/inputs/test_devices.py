@@ -1,21 +1,9 @@
 """Device profiles: read by name, refused with the names that there are."""
 
 import pytest
+from refusals import refused, write
 
 from patchgate.inputs.devices import load_profile, profile_of
-from patchgate.model.errors import UsageError
-
-
-def write(folder, name, text):
-    path = folder / name
-    path.write_text(text, encoding="utf-8")
-    return path
-
-
-def refused(call, *arguments):
-    with pytest.raises(UsageError) as error:
-        call(*arguments)
-    return str(error.value)
 
 
 def test_a_profile_is_read_by_its_name(folder):

@@ -2,24 +2,12 @@
 
 import pytest
 from expecttest import assert_expected_inline
+from refusals import manifest, refused
 
 from patchgate.inputs.manifest import load_claims
-from patchgate.model.errors import UsageError
 from patchgate.model.records import Budget, Numerics, Symptom
 
 SYMPTOM = '[symptom]\nworkload = "residual_stack"\ndevice = "h200"\nfact = "loads.max"\n'
-
-
-def manifest(folder, text):
-    path = folder / "patch.toml"
-    path.write_text(text, encoding="utf-8")
-    return path
-
-
-def refused(call, *arguments):
-    with pytest.raises(UsageError) as error:
-        call(*arguments)
-    return str(error.value)
 
 
 def test_every_claim_is_read(folder):

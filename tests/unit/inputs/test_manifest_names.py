@@ -1,17 +1,12 @@
 """Names in a manifest that nobody knows are refused when it loads, and those that may be told are not."""
 
 import pytest
+from refusals import manifest
 
 from patchgate.inputs.manifest import load_claims
 from patchgate.model.errors import UsageError
 
 SYMPTOM = '[symptom]\nworkload = "residual_stack"\ndevice = "h200"\nfact = "loads.max"\n'
-
-
-def manifest(folder, text):
-    path = folder / "patch.toml"
-    path.write_text(text, encoding="utf-8")
-    return path
 
 
 @pytest.mark.parametrize(

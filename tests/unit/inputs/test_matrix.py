@@ -2,23 +2,11 @@
 
 import pytest
 from expecttest import assert_expected_inline
+from refusals import refused, write
 
 from patchgate.inputs.matrix import load_matrix
-from patchgate.model.errors import UsageError
 
 ROW = '[[row]]\ntorch = "2.12.1"\npython = ">=3.10"\ntags = ["nightly"]\n'
-
-
-def write(folder, name, text):
-    path = folder / name
-    path.write_text(text, encoding="utf-8")
-    return path
-
-
-def refused(call, *arguments):
-    with pytest.raises(UsageError) as error:
-        call(*arguments)
-    return str(error.value)
 
 
 def test_rows_come_in_release_order(folder):

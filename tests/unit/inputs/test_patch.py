@@ -2,22 +2,10 @@
 
 import pytest
 from expecttest import assert_expected_inline
+from refusals import manifest, refused
 
 from patchgate.inputs.patch import load_patch
-from patchgate.model.errors import UsageError
 from patchgate.model.records import Numerics
-
-
-def manifest(folder, text):
-    path = folder / "patch.toml"
-    path.write_text(text, encoding="utf-8")
-    return path
-
-
-def refused(call, *arguments):
-    with pytest.raises(UsageError) as error:
-        call(*arguments)
-    return str(error.value)
 
 
 def test_a_folder_is_a_patch_with_its_manifest(folder):

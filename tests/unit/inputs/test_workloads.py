@@ -2,26 +2,14 @@
 
 import pytest
 from expecttest import assert_expected_inline
+from refusals import refused, write
 
 from patchgate.inputs.project import Project
 from patchgate.inputs.workloads import VARIANTS, checks_of_variant, load_workloads, name_of_variant, workloads_with
-from patchgate.model.errors import UsageError
 from patchgate.model.records import Workload
 
 BUILD = "def build(device, dtype, scale): ...\n"
 ALL = ("kernels", "parity", "compile_cost", "cache")
-
-
-def write(folder, name, text):
-    path = folder / name
-    path.write_text(text, encoding="utf-8")
-    return path
-
-
-def refused(call, *arguments):
-    with pytest.raises(UsageError) as error:
-        call(*arguments)
-    return str(error.value)
 
 
 def test_a_workload_is_read_from_its_constants(folder):
