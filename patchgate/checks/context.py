@@ -96,8 +96,8 @@ class CheckContext:
         """
         question = "apply" if version == torch else "applies"
         seconds, targets = min(self.run.limits.seconds, IMPORT_SECONDS), list(self.patch.claims.targets or ())
-        asked = partial(self.ask, torch, question, SIMULATED, patch=self.patch, seconds=seconds, targets=targets)
-        return self._once_a_run(f"{question} {torch} {version}", partial(asked, version=version))
+        ask = partial(self.ask, torch, question, SIMULATED, patch=self.patch, seconds=seconds, targets=targets)
+        return self._once_a_run(f"{question} {torch} {version}", partial(ask, version=version))
 
     def _once_a_run(self, name: str, ask: Callable[[], Answer]) -> Answer:
         """An answer that every worker of the run needs: the first one asks, the others wait and read it."""
@@ -133,10 +133,10 @@ class CheckContext:
         **more: Any,
     ) -> Answer:
         """As `ask`. What torch answers without the patch is kept by content, where runs share a cache."""
-        asked = partial(self.ask, torch, question, device, workload=workload, patch=patch, compiles=compiles, **more)
+        ask = partial(self.ask, torch, question, device, workload=workload, patch=patch, compiles=compiles, **more)
         profile = self.run.profile(device)
         if patch is not None or profile["kind"] == "real" or not self.run.shared_cache:
-            return asked()
+            return ask()
         request = {"do": question, **request_for(workload, profile, patch), **more}
         key = answer_key(request, self.runner.identities[torch])
         cache, outputs = Cache(Path(self.run.shared_cache)), Path(more["outputs"]) if "outputs" in more else None
@@ -144,7 +144,7 @@ class CheckContext:
         if known is not None:
             note_cost(self.costs, torch=torch, do=question, unasked="kept from an earlier run")
             return known
-        answer = asked()
+        answer = ask()
         if key and "failure" not in answer:
             cache.save(key, answer, outputs)
         return answer
@@ -158,12 +158,12 @@ class CheckContext:
         folder = self._binaries(torch, patch, more.get("workload"))
         if folder != self._binaries(torch, None):
             more["libraries"] = str(self._binaries(torch, None))
-        asked = partial(self.ask_once, torch, question, device, patch=patch, **more)
-        answer = asked(env={"TORCHINDUCTOR_CACHE_DIR": str(folder)})
+        ask = partial(self.ask_once, torch, question, device, patch=patch, **more)
+        answer = ask(env={"TORCHINDUCTOR_CACHE_DIR": str(folder)})
         if ".so: " in answer.get("failure", {}).get("signature", ""):
             # A process that was killed while it linked has left half a library there, which is nobody's fault now.
             with TemporaryDirectory() as fresh:
-                answer = asked(env={"TORCHINDUCTOR_CACHE_DIR": fresh})
+                answer = ask(env={"TORCHINDUCTOR_CACHE_DIR": fresh})
         return answer
 
     def _binaries(self, torch: str, patch: Patch | None, workload: Workload | None = None) -> Path:
@@ -217,8 +217,8 @@ class CheckContext:
         applied = self.apply(torch, version=torch)
         if any(applied.get(what, True) for what in ("changed", "defined", "effects")):
             return False
-        asked = partial(self.ask, torch, "inert", SIMULATED, patch=self.patch, seconds=IMPORT_SECONDS)
-        return not self._once_a_run(f"inert {torch}", asked).get("doubt", True)
+        ask = partial(self.ask, torch, "inert", SIMULATED, patch=self.patch, seconds=IMPORT_SECONDS)
+        return not self._once_a_run(f"inert {torch}", ask).get("doubt", True)
 
     def observations(self, case: Case) -> tuple[Observation, Observation]:
         """The facts of a workload (unpatched, patched)."""

@@ -114,7 +114,7 @@ def merged(findings: Iterable[Finding], path: str, known: Sequence[str], source:
         releases = tuple(version for version in known if version in group)
         last = group[releases[-1]]
         span, line, text = _in_characters(last.span, lines), _line(lines, last.span), show_releases(releases, known)
-        detail = "\n".join(filter(None, [*_told_before(group, last, known), last.detail]))
+        detail = "\n".join(filter(None, [*_other_wordings(group, last, known), last.detail]))
         alike = [version for version in releases if group[version].message == last.message]
         message = (
             last.message
@@ -163,7 +163,7 @@ def _behind(gate: Span, notes: Sequence[Finding], source: str) -> Finding:
     )
 
 
-def _told_before(group: Mapping[str, Finding], last: Finding, known: Sequence[str]) -> Iterator[str]:
+def _other_wordings(group: Mapping[str, Finding], last: Finding, known: Sequence[str]) -> Iterator[str]:
     """`message [releases]` for each wording that the newest release no longer has."""
     wordings: dict[str, list[str]] = {}
     for version, finding in group.items():

@@ -205,8 +205,8 @@ def _readings(
                 yield release.version, usage
                 break
         else:
-            release.asked, own.asked = set(), set()
+            release.questions, own.followed = set(), set()
             usage = interpret(tree, release, file, own, lines=lines)
-            read.append((release, release.asked, own.asked, usage))
-            release.asked, own.asked = None, set()
+            read.append((release, release.questions, own.followed, usage))
+            release.questions, own.followed = None, set()
             yield release.version, usage

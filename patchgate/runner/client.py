@@ -178,8 +178,8 @@ class Runner:
         if stored is not None:
             return stored
         shared_cache = self.shared_cache if self.run.reuse or patch is None else None
-        asked_of = f"{self.identities.get(case.torch)} {'nightly' if self.run.nightly else 'premerge'} {cover}"
-        key = observation_key(case, self.run.profile(case.device), workload, patch, asked_of) if shared_cache else None
+        how = f"{self.identities.get(case.torch)} {'nightly' if self.run.nightly else 'premerge'} {cover}"
+        key = observation_key(case, self.run.profile(case.device), workload, patch, how) if shared_cache else None
         cached = shared_cache.load_observation(key, self._code(case)) if shared_cache and key else None
         if cached:
             note_cost(self.costs, torch=case.torch, do=workload.asks, unasked="kept from an earlier run")
@@ -193,8 +193,8 @@ class Runner:
         """As `_measure`; which lines of the same patch run is kept, because to trace them doubles the time."""
         key = None
         if cover and patch and self.shared_cache and stands_alone(Path(patch.path), "packaging"):
-            asked_of = f"{self.identities.get(case.torch)} lines"
-            key = observation_key(case, self.run.profile(case.device), workload, patch, asked_of)
+            how = f"{self.identities.get(case.torch)} lines"
+            key = observation_key(case, self.run.profile(case.device), workload, patch, how)
         lines = self.shared_cache.load(key) if self.shared_cache and key else None
         observation = self._measure(case, workload, patch, cover and lines is None)
         if lines and not observation.failure:

@@ -133,8 +133,8 @@ def _copy_of(package: Path | None) -> Iterator[tuple[list[str], str]]:
 
 def _files_of(package: Path) -> list[str]:
     """The files of the package that git does not ignore; all but hidden ones where there is no git."""
-    asked = ["git", "-C", str(package), "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
-    listed = subprocess.run(asked, capture_output=True, text=True) if shutil.which("git") else None
+    command = ["git", "-C", str(package), "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+    listed = subprocess.run(command, capture_output=True, text=True) if shutil.which("git") else None
     if listed and not listed.returncode:
         found = listed.stdout.split("\0")
     else:
@@ -157,9 +157,9 @@ def nightlies(first: str, last: str) -> list[str]:
     index = os.environ.get(NIGHTLY_INDEX)
     if not index:
         return []
-    asked = [sys.executable, "-m", "pip", "index", "versions", "torch", "--pre", "--index-url", index]
-    told = subprocess.run(asked, capture_output=True, text=True)
-    listed = re.search(r"(?m)^Available versions: (.*)$", told.stdout)
+    command = [sys.executable, "-m", "pip", "index", "versions", "torch", "--pre", "--index-url", index]
+    ended = subprocess.run(command, capture_output=True, text=True)
+    listed = re.search(r"(?m)^Available versions: (.*)$", ended.stdout)
     found = {Version(version).public for version in listed[1].split(", ")} if listed else set()
     inside = [each for each in map(Version, found) if each.is_devrelease and Version(first) < each < Version(last)]
     return [str(each) for each in sorted(inside)]

@@ -55,14 +55,14 @@ def read_environment(python: str) -> dict[str, str]:
     except (OSError, subprocess.TimeoutExpired) as error:
         raise _no_torch("no interpreter that can be started", f"{python}: {error}") from None
     try:
-        told: dict[str, str] | None = json.loads(ended.stdout)
+        environment: dict[str, str] | None = json.loads(ended.stdout)
     except ValueError:
         said = (ended.stderr or ended.stdout).strip().splitlines()[-1:]
         got = f"{python}: {said[0][:200] if said else f'it said nothing and ended with status {ended.returncode}'}"
         raise _no_torch("not a Python that says what torch it has", got) from None
-    if not isinstance(told, dict):
+    if not isinstance(environment, dict):
         raise _no_torch("no torch in this environment", python)
-    return told
+    return environment
 
 
 def _no_torch(what: str, got: str) -> UsageError:
@@ -104,10 +104,10 @@ def answer_key(request: Mapping[str, Any], identity: str) -> str | None:
     except OSError:
         return None
     cpu = sorted({line for line in text.splitlines() if line.startswith(("model name", "flags"))})
-    asked = {
+    question = {
         name: value for name, value in request.items() if name not in ("env", "libraries", "outputs", "workload_path")
     }
-    return _digest([asked, identity, files_digest(PACKAGE / "probe"), cpu, [*map(_file, files)]])
+    return _digest([question, identity, files_digest(PACKAGE / "probe"), cpu, [*map(_file, files)]])
 
 
 def stands_alone(file: Path, *others: str) -> bool:

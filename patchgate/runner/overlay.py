@@ -22,8 +22,8 @@ def make_overlay(python: str, installed: Path, checkout: Path, commit: str, home
 
     Raises subprocess.CalledProcessError where there is no such commit, or no environment can be made.
     """
-    asked = ["git", "-C", str(checkout), "archive", commit, "--", SOURCES]
-    packed = subprocess.run(asked, check=True, capture_output=True).stdout
+    command = ["git", "-C", str(checkout), "archive", commit, "--", SOURCES]
+    packed = subprocess.run(command, check=True, capture_output=True).stdout
     subprocess.run([python, "-m", "venv", "--without-pip", str(home)], check=True, capture_output=True)
     (place,) = home.glob("lib/python*/site-packages")
     with tarfile.open(fileobj=io.BytesIO(packed)) as archive:

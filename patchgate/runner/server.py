@@ -123,12 +123,12 @@ class Broker:
 
     def _introduce(self, connection: socket.socket) -> None:
         """Hand over channels for as long as who asks has the key and asks on."""
-        with contextlib.suppress(OSError, KeyError), connection, connection.makefile("rb") as asked:
+        with contextlib.suppress(OSError, KeyError), connection, connection.makefile("rb") as requests:
             connection.settimeout(_PATIENCE)
-            if not hmac.compare_digest(asked.readline(64).strip(), self._key.encode()):
+            if not hmac.compare_digest(requests.readline(64).strip(), self._key.encode()):
                 return
             connection.settimeout(None)
-            while torch := asked.readline(64).decode().strip():
+            while torch := requests.readline(64).decode().strip():
                 with self._servers[torch].connect() as channel:
                     socket.send_fds(connection, [b"."], [channel.fileno()])
 

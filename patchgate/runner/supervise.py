@@ -149,11 +149,11 @@ def _serve(owner: socket.socket, folder: str) -> None:
 
 def _run(message: bytes, descriptors: list[int], owner: socket.socket, folder: str) -> bytes:
     """The status of one command; nothing where the owner sends something meanwhile, or is gone."""
-    asked = json.loads(message)
+    request = json.loads(message)
     output, *passed = descriptors
     process = subprocess.Popen(
-        [*asked["command"], *map(str, passed)],
-        env=asked["environment"] | {"TMPDIR": folder},
+        [*request["command"], *map(str, passed)],
+        env=request["environment"] | {"TMPDIR": folder},
         stdin=subprocess.DEVNULL,
         stdout=output,
         stderr=subprocess.STDOUT,

@@ -55,13 +55,13 @@ class Release:
         self._bit = index.sets.bits[version]
         self._answers: dict[Question, Any] = {}
         #: What is asked meanwhile, where somebody wants to know on what a reading depends.
-        self.asked: set[Question] | None = None
+        self.questions: set[Question] | None = None
 
     def ask(self, question: Callable[..., Answer], *about: Hashable) -> Answer:
         """`question(release, *about)`, answered once."""
         key = (question, about)
-        if self.asked is not None:
-            self.asked.add(key)
+        if self.questions is not None:
+            self.questions.add(key)
         if key not in self._answers:
             self._answers[key] = question(self, *about)
         answer: Answer = self._answers[key]
@@ -180,5 +180,5 @@ class Release:
 def renamed(release: Release, version: str) -> Release:
     """A release under another version: whatever else it is asked, it answers as itself."""
     other = copy(release)
-    other.version, other._answers, other.asked = version, {}, None
+    other.version, other._answers, other.questions = version, {}, None
     return other

@@ -183,7 +183,7 @@ def _by_name(function: str, node: ast.Call, name: str, state: State) -> Value:
         marked = name.startswith("__") or (isinstance(owner, Symbol) and owner.kind == "function")
         return UNKNOWN if marked else Unknown(PRESENCE)
     if presence is Presence.MISSING and isinstance(owner, Symbol):
-        state.usage.asked.add(f"{owner.dotted}.{name}")
+        state.usage.tested.add(f"{owner.dotted}.{name}")
     return constant(presence is Presence.PRESENT, PRESENCE)
 
 

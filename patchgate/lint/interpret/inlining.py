@@ -49,7 +49,7 @@ def value_of_own_call(
         _, value, promised = state.release.ask(_own_call, state.own, callee.own, len(arguments), key, state.inlined)
         return value, promised
     if state.own is not None:
-        state.own.asked.add(callee.own)
+        state.own.followed.add(callee.own)
     outside = replace(state, scope=callee.function.scope)
     promised = promised_by(getattr(callee.function.node, "returns", None), outside)
     return inline(callee.function, arguments, keywords, state), promised

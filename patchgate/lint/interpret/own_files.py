@@ -58,7 +58,7 @@ class OwnFiles:
     #: By file and name: releases with what was read there, to be shared with those that answer alike.
     readings: dict[tuple[Path, str], list[tuple[Any, Value | None, frozenset[Any]]]] = field(default_factory=dict)
     #: The names that were followed since somebody emptied it.
-    asked: set[OwnName] = field(default_factory=set)
+    followed: set[OwnName] = field(default_factory=set)
     #: Names that are being read, the outermost first: what they came to is not to be relied on meanwhile.
     unfinished: list[tuple[Path, str]] = field(default_factory=list)
 

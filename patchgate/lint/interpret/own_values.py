@@ -57,31 +57,31 @@ def own_value(own: OwnName, state: State, *, called: bool = False) -> Value:
     with apart(files, release):
         value = _followed(own, files, release)
     if not (called and isinstance(value, OwnFunction)):
-        files.asked.add(own)
+        files.followed.add(own)
     return value
 
 
 @contextmanager
 def apart(files: OwnFiles, release: Release) -> Iterator[None]:
     """What is asked meanwhile is not asked by the file that is read: it asks for what came of it."""
-    asked, questions = files.asked, release.asked
-    files.asked, release.asked = set(), None
+    followed, questions = files.followed, release.questions
+    files.followed, release.questions = set(), None
     try:
         yield
     finally:
-        files.asked, release.asked = asked, questions
+        files.followed, release.questions = followed, questions
 
 
 @contextmanager
 def _recorded(release: Release) -> Iterator[set[Question]]:
     """The questions that are asked meanwhile; whoever records around it has asked them too."""
-    around, release.asked = release.asked, set()
+    around, release.questions = release.questions, set()
     try:
-        yield release.asked
+        yield release.questions
     finally:
-        asked, release.asked = release.asked or set(), around
+        meanwhile, release.questions = release.questions or set(), around
         if around is not None:
-            around |= asked
+            around |= meanwhile
 
 
 def _followed(own: OwnName, files: OwnFiles, release: Release) -> Value:
@@ -94,9 +94,9 @@ def _followed(own: OwnName, files: OwnFiles, release: Release) -> Value:
             value = _own_value(own, files, release) if len(files.unfinished) < _DEEPEST else name
         known = value, frozenset(questions)
         files.values[key if questions or not isinstance(value, _PLAIN) else everywhere] = known
-    value, asked = known
-    if release.asked is not None:
-        release.asked |= asked
+    value, depends_on = known
+    if release.questions is not None:
+        release.questions |= depends_on
     return value
 
 
@@ -128,10 +128,10 @@ def value_at_top(name: str, file: Path, files: OwnFiles, release: Release) -> Va
     if not statements or (file, name) in files.unfinished:
         return None
     readings = files.readings.setdefault((file, name), [])
-    for first, value, asked in readings:
-        if first is release or (isinstance(value, _PLAIN) and first.answers_as(release, asked)):
-            if release.asked is not None:
-                release.asked |= asked
+    for first, value, depends_on in readings:
+        if first is release or (isinstance(value, _PLAIN) and first.answers_as(release, depends_on)):
+            if release.questions is not None:
+                release.questions |= depends_on
             return value
     scope = Scope(file=file, outside=partial(value_at_top, file=file, files=files, release=release))
     last = statements[-1]

@@ -231,7 +231,7 @@ class Usage:
     gates: list[Gate] = field(default_factory=list)
     definitions: list[Definition] = field(default_factory=list)
     #: Missing names for which the patch asks with `hasattr`.
-    asked: set[str] = field(default_factory=set)
+    tested: set[str] = field(default_factory=set)
     imports: list[Import] = field(default_factory=list)
 
     def define(self, owner: str, name: str, path: tuple[int, ...]) -> None:

@@ -30,7 +30,7 @@ def check(views: Sequence[View]) -> Iterator[Finding]:
             owner = rebinding.target.rpartition(".")[0]
             if any(same_name(view, reference, owner, rebinding.name) for reference in view.usage.references):
                 continue
-            if rebinding.target in view.usage.asked:
+            if rebinding.target in view.usage.tested:
                 continue  # it asked whether the name is there, and adds it
             if in_some_release(view, owner, rebinding.name):
                 severity, fix = Severity.RED if rebinding.reachable else Severity.NOTE, ""
