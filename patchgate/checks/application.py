@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping
 from functools import partial
@@ -60,14 +61,31 @@ def does_not_run(case: Case, failure: Failure, patch: Patch, again: Command) -> 
 
 
 def _advice(failure: Failure, patch: Patch) -> str:
-    missing = re.search(r"^ModuleNotFoundError: No module named '([\w.]+)'", failure.signature)
-    if missing is None or missing[1].split(".")[0] in ("torch", "triton"):
-        return "correct the patch"
     manifest = display_path(patch.manifest or Path(patch.path).with_suffix(".toml"))
-    return (
-        "if it is the project's, or needed: `path`, `requires` or `install` in the project's table; if not:"
-        f' stubs = ["{missing[1]}"] in {manifest}'
-    )
+    missing = re.search(r"^ModuleNotFoundError: No module named '([\w.]+)'(?:, nor ([\w., ]+))?", failure.signature)
+    if missing is not None and missing[1].split(".")[0] not in ("torch", "triton"):
+        names = [missing[1], *(missing[2] or "").split(", ")]
+        return (
+            "if it is the project's, or needed: `path`, `requires` or `install` in the project's table; if not:"
+            f" stubs = {json.dumps([name for name in names if name])} in {manifest}"
+        )
+    package = _package_that_raises(failure, patch)
+    if package:
+        return f'its package does not let itself be imported here: stubs = ["{package}"] in {manifest} passes it over'
+    return "correct the patch"
+
+
+def _package_that_raises(failure: Failure, patch: Patch) -> str:
+    """The dotted name of a package around the patch whose `__init__.py` raised; "" where it was something else."""
+    file = Path((failure.raised_at or "").rpartition(":")[0])
+    if file.name != "__init__.py" or file.parent not in Path(patch.path).absolute().parents:
+        return ""
+    names = [file.parent.name]
+    for folder in file.parent.parents:
+        if not (folder / "__init__.py").is_file():
+            break
+        names.append(folder.name)
+    return ".".join(reversed(names))
 
 
 def then(again: Command) -> Command:

@@ -19,11 +19,11 @@ from patchgate.model.serialization import failure_of, ran_of
 
 FAMILY = "reach"
 _WORKLOAD = (
-    "Add a workload that runs them: a file `workloads/NAME.py` beside the patch (in fixtures/workloads for every"
-    ' patch) with `DTYPE = "float32"`, `CHECKS = ("kernels",)`, `PREMERGE = ("static",)` and `build(device, dtype,'
-    " scale)`, which returns a module and its inputs. The condition in the patch shows which inputs it needs: a large"
-    " tensor, an integer dtype, a device, a release. Then run the gate again, and accept the facts. Or remove the"
-    " code."
+    "Add a workload that runs them: a file `workloads/NAME.py` beside the patch (for every patch of the project in"
+    ' `workloads` of its table) with `DTYPE = "float32"`, `CHECKS = ("kernels",)`, `PREMERGE = ("static",)` and'
+    " `build(device, dtype, scale)`, which returns a module and its inputs. The condition in the patch shows which inputs"
+    " it needs: a large tensor, an integer dtype, a device, a release. Then run the gate again, and accept the facts."
+    " Or remove the code."
 )
 CODES = (
     Code(
@@ -32,8 +32,8 @@ CODES = (
         what="No line of the replacement ran in any workload of the suite on this torch. Grey where `--workload`"
         " leaves out others, which may call it.",
         why="Either nothing calls it any more, or no workload here shows what it does.",
-        fix="Add a workload that reaches it (a file in fixtures/workloads with `build(device, dtype, scale)`;"
-        " see CONTRIBUTING.md), or drop the patch.",
+        fix="Add a workload that reaches it, a file `workloads/NAME.py` beside the patch with"
+        " `build(device, dtype, scale)` (docs/workloads.md), or drop the patch.",
     ),
     Code(
         code="PG805",

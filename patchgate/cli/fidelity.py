@@ -32,6 +32,7 @@ from patchgate.inputs.workloads import load_workloads
 from patchgate.model.errors import UsageError
 from patchgate.model.files import make_results_folder
 from patchgate.model.results import Fidelity
+from patchgate.model.text import did_you_mean
 from patchgate.report.fidelity import show_fidelity
 from patchgate.report.terminal import to_stdout
 from patchgate.runner.run import NAME, Limits, Run
@@ -67,12 +68,13 @@ def fidelity(
     known = load_workloads() | model_workloads(project.models)
     for name in workloads:
         if name not in known:
-            raise UsageError(f"no workload `{name}`", where="--workload", got=name, next="one of fixtures/workloads")
+            advice = did_you_mean(name, known) or f"one of: {', '.join(sorted(known))}"
+            raise UsageError(f"no workload `{name}`", where="--workload", got=name, next=advice)
     if load_profile(profile)["kind"] != "simulated":
         raise UsageError("not a simulated device", where="--profile", got=profile, next="--profile h200")
     torches, broken = rows_of(rows), problems_of(problems)
     if not (torches or broken):
-        raise UsageError("no torch to compare on", where="--row", got="none", next="nox -s fidelity")
+        raise UsageError("no torch to compare on", where="--row", got="none", next="--row 2.11.0=path/to/python")
     for path in patches:
         load_patch(path)
     make_results_folder(folder, "--folder", mark=NAME)

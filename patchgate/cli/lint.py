@@ -61,9 +61,7 @@ def lint(
     if available is not None and available.trouble:
         click.echo(f"no sources, bodies are compared by fingerprint: {available.trouble}", err=True)
     if not report.files and not report.walked:
-        got = "no .py, .diff or .patch file"
-        advice = "a folder with patch.py or patch.diff, a .py file, or a .diff file"
-        click.echo(str(UsageError("nothing to lint", where=", ".join(map(str, paths)), got=got, next=advice)), err=True)
+        click.echo(str(_nothing_at(paths, "nothing to lint")), err=True)
     if report.files and not report.releases:
         got, advice = (
             "; ".join(report.ranges),
@@ -81,7 +79,7 @@ def lint(
 def usage(paths: tuple[Path, ...], form: str, spec: str | None) -> None:
     """Which private names of torch does PATH, a patch or a whole package, stand on, and which releases have them?
 
-    Exit codes: 0 whatever is listed, 2 usage.
+    Exit codes: 0 whatever is listed, 2 usage, 3 nothing to read.
     """
     from patchgate.lint.usage import usage as usage_of
     from patchgate.report.lint import render_usage
@@ -92,6 +90,14 @@ def usage(paths: tuple[Path, ...], form: str, spec: str | None) -> None:
         click.echo(str(error), err=True)
         raise SystemExit(2) from None
     click.echo(render_usage(report, form), nl=False)
+    if not report.walked:
+        click.echo(str(_nothing_at(paths, "nothing to read")), err=True)
+        raise SystemExit(3)
+
+
+def _nothing_at(paths: tuple[Path, ...], what: str) -> UsageError:
+    got, advice = "no .py, .diff or .patch file", "a folder with patch.py or patch.diff, a .py file, or a .diff file"
+    return UsageError(what, where=", ".join(map(str, paths)), got=got, next=advice)
 
 
 def _sources(folders: tuple[Path, ...], fetch: bool) -> Sources | None:

@@ -40,7 +40,7 @@ def refuse_unattended(environment: Mapping[str, str]) -> None:
                 "accept is a decision of a person",
                 where=f"${name}",
                 got=f"{name}={environment[name]}",
-                next="run it on your own machine, read the diff, commit golden/",
+                next="run it on your own machine, read the diff, commit the golden folder",
             )
 
 

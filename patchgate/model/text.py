@@ -27,6 +27,11 @@ def time_text(seconds: float) -> str:
     return f"{seconds / 60:.0f} min" if seconds >= 90 else f"{seconds:.0f} s"
 
 
+def counted(number: int, noun: str) -> str:
+    """`1 file`, `2 files`."""
+    return f"{number} {noun}{'s' * (number != 1)}"
+
+
 def did_you_mean(name: str, known: Iterable[str]) -> str:
     """The question "did you mean `NAME`?" with the nearest of `known` names, or "" when none is near."""
     from difflib import get_close_matches

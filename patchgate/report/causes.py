@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from patchgate.checks.registry import title_of
 from patchgate.model.records import Colour, Kind, Verdict
+from patchgate.model.text import counted
 
 # Facts that sum up what a patch does to a kernel: the best evidence among facts.
 HEADLINES = ("kernels.called", "loads", "bytes.total")
@@ -188,4 +189,4 @@ def count_text(groups: Sequence[CauseGroup]) -> str:
     red = sum(len(group.verdicts) for group in groups)
     if not red:
         return "nothing red"
-    return f"{len(groups)} cause{'s' * (len(groups) > 1)}, {red} red verdict{'s' * (red > 1)}"
+    return f"{counted(len(groups), 'cause')}, {counted(red, 'red verdict')}"

@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from patchgate.checks.registry import all_checks
 from patchgate.model.records import Kind, Verdict, Workload
+from patchgate.model.text import counted
 from patchgate.report.commands import typed
 from patchgate.report.view import RunView
 from patchgate.runner.run import Run
@@ -20,7 +21,7 @@ def answer_lines(
     if not verdicts:
         return [f"nothing was judged: no workload, device or release was selected; exit code {code}"]
     on = ", ".join(f"{name} ({run.profile(name)['kind']})" for name in run.devices)
-    judged = f"judged: {len(names)} workload{'s' * (len(names) != 1)} on {on}; torch {', '.join(view.torches)}"
+    judged = f"judged: {counted(len(names), 'workload')} on {on}; torch {', '.join(view.torches)}"
     missing = "; ".join(_not_judged(run, verdicts, names, workloads))
     return [judged, *([f"not judged: {missing}"] if missing else []), f"{view.summary}; exit code {code}"]
 

@@ -14,7 +14,7 @@ from patchgate.lint.findings import Finding, Severity
 from patchgate.lint.interpret.references import Span
 from patchgate.lint.rules import CODES
 from patchgate.lint.run import Report
-from patchgate.model.text import escape_control
+from patchgate.model.text import counted, escape_control
 from patchgate.model.versions import show_releases
 from patchgate.report.github import annotation
 from patchgate.report.sarif import Place, SarifResult, render_sarif
@@ -53,10 +53,9 @@ def _text(report: Report, details: bool) -> str:
         lines += ["", *_table(["file", "name", "breaks on"], _breaks(red))]
     lines += [f"releases: {each}; --torch SPEC judges others" for each in report.ranges]
     notes = len(report.findings) - len(red)
-    releases = f"{report.releases[0]} to {report.releases[-1]}" if report.releases else "no releases"
-    walked = f" of {report.walked} files" if report.walked else ""
-    counts = f"{len(red)} red, {notes} note" + "s" * (notes != 1)
-    lines.append(f"{len(report.files)}{walked} linted against {len(report.releases)} ({releases}): {counts}")
+    files = _of_files(len(report.files), report.walked)
+    counts = f"{len(red)} red, {counted(notes, 'note')}"
+    lines.append(f"{files} linted against {_releases(report.releases)}: {counts}")
     return escape_control("\n".join(lines)) + "\n"
 
 
@@ -93,12 +92,21 @@ def render_usage(report: UsageReport, form: str) -> str:
     lines = list(_table(["name", "since", "until", "lacking in", "used at"], rows)) if rows else []
     lines += [f"releases: {each}; --torch SPEC judges others" for each in report.ranges]
     broken = sum(bool(each.ungated) for each in report.names)
-    releases = f"{report.releases[0]} to {report.releases[-1]}" if report.releases else "no releases"
-    lines.append(
-        f"{len(rows)} private names in {len(report.files)} of {report.walked} files; {broken} used where one of"
-        f" {len(report.releases)} releases ({releases}) lacks them"
-    )
+    names, files = counted(len(rows), "private name"), _of_files(len(report.files), report.walked)
+    lines.append(f"{names} in {files}; {broken} used on a release that lacks it, of {_releases(report.releases)}")
     return escape_control("\n".join(lines)) + "\n"
+
+
+def _of_files(judged: int, walked: int) -> str:
+    """`1 of 3 files`; `1 file` where no folder was walked, or all of it was judged."""
+    return f"{judged} of {counted(walked, 'file')}" if judged < walked else counted(judged, "file")
+
+
+def _releases(releases: Sequence[str]) -> str:
+    """`10 releases (2.9.0 to 2.15.0)`, `torch 2.9.1`, `no release`."""
+    if len(releases) < 2:
+        return f"torch {releases[0]}" if releases else "no release"
+    return f"{len(releases)} releases ({releases[0]} to {releases[-1]})"
 
 
 def _places(name: UsedName) -> str:

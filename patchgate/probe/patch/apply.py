@@ -14,7 +14,17 @@ from typing import Any, NoReturn, cast
 from patchgate.probe.patch import effects, inert, line_coverage, reachability
 from patchgate.probe.patch.beyond_snapshots import held_by_torch, recording_calls
 from patchgate.probe.patch.live_api import covered_names
-from patchgate.probe.patch.load import AGAIN, MODULE, AppliedPatch, faked_version, import_patch, place_of, run_patch
+from patchgate.probe.patch.load import (
+    AGAIN,
+    MODULE,
+    AppliedPatch,
+    faked_version,
+    import_packages,
+    import_patch,
+    naming_every_missing_module,
+    place_of,
+    run_patch,
+)
 from patchgate.probe.patch.module_name import what_runs_again
 from patchgate.probe.patch.snapshot import (
     Snapshot,
@@ -90,10 +100,10 @@ def apply(request: Apply, stage: Stage) -> Applied:
     path, scope = request["patch"], request.get("scope")
     recorder = effects.Recorder(path)
     with fake_device(request["profile"], recorder), faked_version(request["version"]):
-        before, settings = take_snapshot(), effects.Settings()
         stage("patch")
+        before, settings = _before_the_patch(request, recorder)
         with torch_imports_added_to(before):
-            with recorder.recording():
+            with recorder.recording(), naming_every_missing_module(path, request):
                 module = import_patch(path, request)
             patched = AppliedPatch(module, scope)
         stage("compare")
@@ -125,6 +135,22 @@ def apply(request: Apply, stage: Stage) -> Applied:
         stage("patch again")
         _apply_again(request, answer, before, changed, written)
     return answer
+
+
+def _before_the_patch(request: Apply, recorder: effects.Recorder | None = None) -> tuple[Snapshot, effects.Settings]:
+    """Torch and the settings as the patch meets them: its packages are imported, and what that changes is theirs.
+
+    A package that imports the patch itself installs it: then all of that is the patch's.
+    """
+    before, settings = take_snapshot(), effects.Settings()
+    recording = recorder.recording() if recorder else contextlib.nullcontext()
+    with torch_imports_added_to(before), recording, naming_every_missing_module(request["patch"], request):
+        is_imported_later = import_packages(request["patch"], request)
+    if not is_imported_later:
+        return before, settings
+    if recorder:
+        recorder.clear()
+    return take_snapshot(), effects.Settings()
 
 
 def _apply_again(
@@ -191,8 +217,8 @@ def applies(request: Apply, stage: Stage) -> Changes:
     """Run the patch under a faked version: only what it changed in torch and in the settings."""
     recorder = effects.Recorder(request["patch"])
     with fake_device(request["profile"]), faked_version(request["version"]):
-        before, settings = take_snapshot(), effects.Settings()
         stage("patch")
+        before, settings = _before_the_patch(request)
         with torch_imports_added_to(before):
             run_patch(request["patch"], request)
         effects.Settings().note_changes(settings, recorder)

@@ -58,6 +58,11 @@ class Recorder:
     def effects(self) -> list[Effect]:
         return list(self._effects.values())
 
+    def clear(self) -> None:
+        """Forget what was recorded so far."""
+        self._effects.clear()
+        self.written.clear()
+
     def settings(self) -> list[Effect]:
         """Those that overwrite what a user may have set: environment variables and config options."""
         return [effect for effect in self.effects() if effect["kind"] in ("environment", "config")]

@@ -33,6 +33,8 @@ AGAIN = f"{MODULE}_again"
 _PLACES: dict[str, tuple[str | None, str]] = {}
 # Path of each patch that was run -> its module.
 _MODULES: dict[str, types.ModuleType] = {}
+# Modules that are not there and are named together at most.
+_MISSING = 40
 # A context manager that nobody holds is collected, and a scope that is collected is left.
 _ENTERED: list[contextlib.AbstractContextManager[Any]] = []
 
@@ -64,18 +66,40 @@ def run_patch(path: str, how: Loading, name: str = MODULE) -> AppliedPatch:
     return AppliedPatch(import_patch(path, how, name), how.get("scope"))
 
 
+@contextlib.contextmanager
+def naming_every_missing_module(path: str, how: Loading) -> Iterator[None]:
+    """Within it, an import of a module that is not there says which others are not: each is a stub while it goes on."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        missing = [error.name] if error.name else []
+        while 0 < len(missing) < _MISSING and (name := _next_missing(path, how, missing)):
+            missing.append(name)
+        if missing[1:]:
+            error.msg += f", nor {', '.join(missing[1:])}"
+        raise
+
+
+def _next_missing(path: str, how: Loading, missing: list[str]) -> str | None:
+    """The first module that is not there once `missing` are stubs."""
+    stubbed: Any = {**how, "stubs": [*how.get("stubs", ()), *missing]}
+    try:
+        import_packages(path, stubbed)
+        import_patch(path, stubbed)
+    except ModuleNotFoundError as error:
+        return error.name if error.name not in missing else None
+    except (Exception, SystemExit):  # what a stub leads to is no news
+        return None
+    return None
+
+
 def import_patch(path: str, how: Loading, name: str = MODULE) -> types.ModuleType:
     """Import the file, once however often it is asked for, and call what installs it; raises whatever they raise.
 
     As `AGAIN` the file is run once more, or, where something installs it, that is called once more.
     """
-    sys.dont_write_bytecode = True
     installers = how.get("install") or []
-    dotted, root = place_of(path, how)
-    for folder in (*reversed(how.get("paths", ())), *([root] if dotted else ())):
-        if folder not in sys.path:
-            sys.path.insert(0, folder)
-    install_stubs(how.get("stubs", ()), path, root)
+    dotted = _prepare(path, how)
     module = _MODULES.get(path)
     again = name == AGAIN and not installers
     if module is None or (again and dotted is None):
@@ -86,6 +110,26 @@ def import_patch(path: str, how: Loading, name: str = MODULE) -> types.ModuleTyp
     for installer in installers:
         _call_installer(module, installer)
     return module
+
+
+def import_packages(path: str, how: Loading) -> bool:
+    """Import the packages around the patch; whether their own code has left the patch to be imported after them."""
+    dotted = _prepare(path, how) or ""
+    package = dotted.rpartition(".")[0]
+    if package:
+        importlib.import_module(package)
+    return bool(package) and dotted not in sys.modules
+
+
+def _prepare(path: str, how: Loading) -> str | None:
+    """Make what the patch imports importable; the dotted name of its module, if it is in a package."""
+    sys.dont_write_bytecode = True
+    dotted, root = place_of(path, how)
+    for folder in (*reversed(how.get("paths", ())), *([root] if dotted else ())):
+        if folder not in sys.path:
+            sys.path.insert(0, folder)
+    install_stubs(how.get("stubs", ()), path, root)
+    return dotted
 
 
 def place_of(path: str, how: Loading) -> tuple[str | None, str]:

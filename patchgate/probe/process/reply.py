@@ -73,7 +73,8 @@ def exception_failure(error: BaseException, patch: str | None) -> dict[str, Any]
     """
     chain = list(_chain(error))
     root = chain[-1]
-    text = _INSTALLED.sub("", _text_of(root).strip().split("\n")[0])[:200]
+    # What is missing is named in full.
+    text = _INSTALLED.sub("", _text_of(root).strip().split("\n")[0])[: 1000 if isinstance(root, ImportError) else 200]
     if isinstance(root, subprocess.CalledProcessError):
         # The command is long, and what it printed is what matters.
         printed = root.stderr or root.output or b""

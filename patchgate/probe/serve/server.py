@@ -38,6 +38,7 @@ _STAGE_BYTES = 16
 _TRACE_BYTES = 1 << 16
 # A child that runs late is asked for its traceback, which ends it; so much later it is killed.
 _TRACEBACK_SECONDS = 5
+_ASKS_NVML = "PYTORCH_NVML_BASED_CUDA_CHECK"
 # A disk with less is full.
 _FREE_BYTES = 64 << 20
 
@@ -59,7 +60,7 @@ def _keeping_bytecode() -> Iterator[None]:
 def warm_up() -> None:
     """Import what a compile imports and generate code for one small CPU graph."""
     # NVML answers without creating a context, which a forked child could not use.
-    os.environ["PYTORCH_NVML_BASED_CUDA_CHECK"] = "1"
+    os.environ[_ASKS_NVML] = "1"
     import torch
     import torch._inductor.codegen.triton
     import torch._inductor.compile_fx
@@ -93,6 +94,7 @@ def warm_up() -> None:
     # A copy of the table that the first compile made would hide a decomposition that is replaced later.
     decomposition.fast_random_decomps.cache_clear()
     environment()
+    del os.environ[_ASKS_NVML]  # a patch that sets it changes the environment
     # A collection in a child would write to, and so copy, every page that it shares with this process.
     gc.collect()
     gc.freeze()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -202,13 +203,29 @@ def test_a_patch_for_one_release_that_is_supported_is_not(claims):
 
 
 @pytest.mark.parametrize(
-    ("module", "advice"),
+    ("missing", "advice"),
     [
-        ("acme.ext", 'stubs = ["acme.ext"]'),
-        ("torch._inductor.gone", "correct the patch"),
+        ("'acme.ext'", 'stubs = ["acme.ext"]'),
+        ("'acme.ext', nor tqdm, zmq.asyncio", 'stubs = ["acme.ext", "tqdm", "zmq.asyncio"]'),
+        ("'torch._inductor.gone'", "correct the patch"),
     ],
 )
-def test_a_module_that_is_not_there_may_be_installed_or_stood_for(module, advice):
-    signature = f"ModuleNotFoundError: No module named '{module}'"
+def test_a_module_that_is_not_there_may_be_installed_or_stood_for(missing, advice):
+    signature = f"ModuleNotFoundError: No module named {missing}"
     failure = Failure(cause=Cause.RAISED, stage="patch", signature=signature)
     assert advice in does_not_run(CASE, failure, patch(), AGAIN).advice
+
+
+@pytest.mark.parametrize(
+    ("raised_at", "advice"),
+    [("acme/core/__init__.py:3", 'stubs = ["acme.core"]'), ("acme/core/log.py:3", "correct the patch")],
+)
+def test_a_package_that_refuses_to_be_imported_can_be_passed_over(tmp_path, raised_at, advice):
+    (tmp_path / "acme" / "core").mkdir(parents=True)
+    for folder in ("acme", "acme/core"):
+        (tmp_path / folder / "__init__.py").write_text("")
+    failure = Failure(
+        cause=Cause.RAISED, stage="patch", signature="ImportError: no", raised_at=f"{tmp_path}/{raised_at}"
+    )
+    mine = replace(patch(), path=str(tmp_path / "acme" / "core" / "fix.py"))
+    assert advice in does_not_run(CASE, failure, mine, AGAIN).advice

@@ -30,7 +30,7 @@ def test_text_points_at_the_place(run: Run, tmp_path: Path) -> None:
         " did you mean `should_realize`?\n"
         "    Box.should_realise\n"
         "        ^^^^^^^^^^^^^^\n"
-        "1 linted against 3 (2.10.0 to 2.13.0): 1 red, 0 notes\n"
+        "1 file linted against 3 releases (2.10.0 to 2.13.0): 1 red, 0 notes\n"
     )
 
 
@@ -109,7 +109,7 @@ def test_the_project_says_which_releases_are_judged(run: Run, tmp_path: Path) ->
     assert result.exit_code == 0
     assert result.output.splitlines() == [
         "releases: torch<2.11 in pyproject.toml; --torch SPEC judges others",
-        "1 linted against 1 (2.10.0 to 2.10.0): 0 red, 0 notes",
+        "1 file linted against torch 2.10.0: 0 red, 0 notes",
     ]
     assert run("p.py", "--torch", ">=2.10").exit_code == 1
     (tmp_path / "pyproject.toml").write_text('[project]\ndependencies = ["torch>=2.12"]\n')
@@ -135,7 +135,7 @@ def test_a_folder_ends_in_one_table(run: Run, tmp_path: Path) -> None:
         "file        name                                   breaks on",
         "pkg/bad.py  torch._inductor.old                    from 2.11",
         "pkg/bad.py  torch._inductor.ir.Box.should_realise  every release",
-        "2 of 3 files linted against 3 (2.10.0 to 2.13.0): 2 red, 1 note",
+        "2 of 3 files linted against 3 releases (2.10.0 to 2.13.0): 2 red, 1 note",
     ]
     assert "    the same at line 4\n" in result.output
     assert "pkg/template.py:2:1: PG140 note: " in result.output or "pkg/template.py:2:4: PG140 note: " in result.output
@@ -143,7 +143,7 @@ def test_a_folder_ends_in_one_table(run: Run, tmp_path: Path) -> None:
     (package / "template.py").unlink()
     assert (run("pkg").exit_code, run("pkg").output) == (
         0,
-        "0 of 1 files linted against 0 (no releases): 0 red, 0 notes\n",
+        "0 of 1 file linted against no release: 0 red, 0 notes\n",
     )
 
 
@@ -203,7 +203,7 @@ def test_every_patch_of_a_folder_is_linted(run: Run, tmp_path: Path) -> None:
         "ours/two.py",
     ]
     (tmp_path / "ours" / "patch.py").write_text("import torch\n")
-    assert run("ours").output.startswith("1 linted")
+    assert run("ours").output.startswith("1 file linted")
 
 
 def test_what_is_no_patch_is_told_with_what_to_do(run: Run, tmp_path: Path) -> None:

@@ -46,7 +46,7 @@ def test_the_refusal_says_what_to_do_instead():
         """\
 $CI: accept is a decision of a person
   got:  CI=true
-  next: run it on your own machine, read the diff, commit golden/""",
+  next: run it on your own machine, read the diff, commit the golden folder""",
     )
 
 
