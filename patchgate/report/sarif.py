@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 
 from patchgate.model.records import Code, Colour, Patch
 from patchgate.report.github import block_text, place_in
@@ -66,7 +67,7 @@ def _location(place: Place) -> dict[str, object]:
     region = {"startLine": place.line}
     if place.columns:
         region |= {"startColumn": place.columns[0], "endColumn": place.columns[1]}
-    return {"physicalLocation": {"artifactLocation": {"uri": Path(place.path).as_posix()}, "region": region}}
+    return {"physicalLocation": {"artifactLocation": {"uri": quote(Path(place.path).as_posix())}, "region": region}}
 
 
 def verdict_results(view: RunView, patch: Patch, checkout: Path) -> Iterator[SarifResult]:

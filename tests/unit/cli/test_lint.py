@@ -76,21 +76,23 @@ def test_only_some_releases(run: Run, tmp_path: Path) -> None:
 
 
 def test_formats(run: Run, tmp_path: Path) -> None:
-    folder = tmp_path / "some" / "mine"
+    folder = tmp_path / "some" / "my ü"
     folder.mkdir(parents=True)
     (folder / "patch.py").write_text(RED)
     data = json.loads(run("some", "--format", "json").output)
     assert [each["code"] for each in data["findings"]] == ["PG110"]
     assert data["findings"][0]["releases"] == ["2.11.0", "2.13.0"]
     assert run("some", "--format", "github").output == (
-        "::error file=some/mine/patch.py,line=1,col=8,title=PG110::module `torch._inductor.old` missing [from 2.11]\n"
+        "::error file=some/my ü/patch.py,line=1,col=8,title=PG110::module `torch._inductor.old` missing [from 2.11]\n"
     )
     sarif = json.loads(run("some", "--format", "sarif").output)
     [result] = sarif["runs"][0]["results"]
     rules = {rule["id"] for rule in sarif["runs"][0]["tool"]["driver"]["rules"]}
     assert result["ruleId"] == "PG110"
     assert result["ruleId"] in rules
-    assert result["locations"][0]["physicalLocation"]["region"]["startLine"] == 1
+    place = result["locations"][0]["physicalLocation"]
+    assert place["artifactLocation"]["uri"] == "some/my%20%C3%BC/patch.py"
+    assert place["region"]["startLine"] == 1
 
 
 def test_what_a_manifest_does_not_claim_is_one_note(run: Run, tmp_path: Path) -> None:
