@@ -6,6 +6,7 @@ Reads file names and imports, and runs nothing.
 from __future__ import annotations
 
 import ast
+import contextlib
 import importlib.util
 import itertools
 import os
@@ -70,16 +71,20 @@ def _is_installed(name: str) -> bool:
 
 
 def _imports(path: str) -> tuple[set[str], int]:
-    """First names of what a file imports, and how far up its relative imports reach; nothing where it is no Python."""
-    try:
-        with open(path, "rb") as file:
-            nodes = list(ast.walk(ast.parse(file.read())))
-    except SyntaxError:
-        return set(), 0
+    """First names of what a file imports, and how far up its relative imports reach."""
+    nodes = _nodes(path)
     origins = [node for node in nodes if isinstance(node, ast.ImportFrom)]
     names = {alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names}
     names |= {node.module for node in origins if node.module and not node.level}
     return {name.split(".")[0] for name in names}, max((node.level for node in origins), default=0)
+
+
+def _nodes(path: str | Path, word: str = "") -> list[ast.AST]:
+    """The syntax of a file; nothing of what is no Python, cannot be read, or has `word` nowhere."""
+    with contextlib.suppress(OSError, SyntaxError, ValueError, RecursionError):
+        text = Path(path).read_bytes()
+        return list(ast.walk(ast.parse(text))) if word.encode() in text else []
+    return []
 
 
 def what_runs_again(path: str, dotted: str | None, root: str) -> str:
@@ -91,14 +96,7 @@ def what_runs_again(path: str, dotted: str | None, root: str) -> str:
     files = [*Path(root).glob("*.py"), *(package.rglob("*.py") if package is not None else ())]
     name = (dotted or Path(path).stem).rpartition(".")[2]
     for file in sorted(files):
-        text = file.read_bytes()
-        if name.encode() not in text or not (dotted or b"reload" in text):
-            continue
-        try:
-            nodes = list(ast.walk(ast.parse(text)))
-        except SyntaxError:
-            continue
-        for node in nodes:
+        for node in _nodes(file, name):
             if _reloads(node, name) or any(_is_second(each, dotted) for each in _absolute_names(node)):
                 return f"{file.relative_to(root)}:{getattr(node, 'lineno', 1)}"
     return ""

@@ -88,3 +88,11 @@ def test_a_file_in_no_package_runs_again_where_a_file_beside_it_reloads_it(tmp_p
     assert what_runs_again(path, None, str(tmp_path)) == ""
     made(tmp_path, "two.py", text="import importlib, one\nimportlib.reload(one)\n")
     assert what_runs_again(path, None, str(tmp_path)) == "two.py:2"
+
+
+def test_what_cannot_be_read_beside_a_patch_runs_nothing(tmp_path: Path) -> None:
+    path = made(tmp_path, "one.py")
+    (tmp_path / "broken.py").symlink_to("nowhere.py")
+    (tmp_path / "folder.py").mkdir()
+    (tmp_path / "bytes.py").write_bytes(b"import one\n\0")
+    assert what_runs_again(path, None, str(tmp_path)) == ""
