@@ -20,6 +20,7 @@ from patchgate.model.serialization import failure_of
 from patchgate.runner.client import Runner, loading, request_for
 
 PROJECTS = ROOT / "fixtures" / "projects"
+FLOAT8 = "quantization/quant/float8/_inductor_patch.py"
 LATE = "serving/engine/late.py"
 RUNTIME = "runtime/src/runtime/srt/utils/patch_torch.py"
 TUNING = "tuning/tuner/patching_utils.py"
@@ -71,7 +72,7 @@ EXPECTED = {
     WHOLE_MODULE: Expected(
         changed=[FREEZING, f"{FREEZING}.freezing_passes", f"sys.modules[{FREEZING}]"], red=frozenset({"PG103"})
     ),
-    "quantization/quant/float8/_inductor_patch.py": Expected(changed=MIN_MAX),
+    FLOAT8: Expected(changed=MIN_MAX),
 }
 
 
@@ -124,6 +125,11 @@ def test_a_patch_that_a_project_calls_later_is_installed_by_what_its_manifest_na
     assert "failure" not in answer, answer
     assert answer["changed"] == ([REALIZE] if installed else [])
     assert [effect["name"] for effect in answer["effects"]] == []
+
+
+def test_what_importing_its_package_changes_is_not_the_patch_s(torch: str, runner: Runner) -> None:
+    answer = applied(runner, torch, FLOAT8, install=[])
+    assert [answer[kind] for kind in ("changed", "defined", "effects", "held")] == [[], [], [], []]
 
 
 @pytest.mark.parametrize(

@@ -101,7 +101,7 @@ def apply(request: Apply, stage: Stage) -> Applied:
     recorder = effects.Recorder(path)
     with fake_device(request["profile"], recorder), faked_version(request["version"]):
         stage("patch")
-        before, settings = _before_the_patch(request, recorder)
+        before, settings, held = _before_the_patch(request, recorder)
         with torch_imports_added_to(before):
             with recorder.recording(), naming_every_missing_module(path, request):
                 module = import_patch(path, request)
@@ -129,16 +129,19 @@ def apply(request: Apply, stage: Stage) -> Applied:
             "recursive": saved_after_replacing(changed),
         }
         if not (changed or answer["effects"]):
-            held = held_by_torch(module)
-            answer["held"] = [*held]
-            answer["replacements"] = line_coverage.replacements({name: (None, it) for name, it in held.items()}, path)
+            now = held_by_torch(module.__name__.partition(".")[0])
+            own = {name: (None, value) for at, (name, value) in now.items() if at not in held}
+            answer["held"] = sorted(own)
+            answer["replacements"] = line_coverage.replacements(own, path)
         stage("patch again")
         _apply_again(request, answer, before, changed, written)
     return answer
 
 
-def _before_the_patch(request: Apply, recorder: effects.Recorder | None = None) -> tuple[Snapshot, effects.Settings]:
-    """Torch and the settings as the patch meets them: its packages are imported, and what that changes is theirs.
+def _before_the_patch(
+    request: Apply, recorder: effects.Recorder | None = None
+) -> tuple[Snapshot, effects.Settings, dict[int, Any]]:
+    """Torch, the settings and what torch holds as the patch meets them: what importing its packages changes is theirs.
 
     A package that imports the patch itself installs it: then all of that is the patch's.
     """
@@ -147,10 +150,11 @@ def _before_the_patch(request: Apply, recorder: effects.Recorder | None = None) 
     with torch_imports_added_to(before), recording, naming_every_missing_module(request["patch"], request):
         is_imported_later = import_packages(request["patch"], request)
     if not is_imported_later:
-        return before, settings
+        return before, settings, {}
     if recorder:
         recorder.clear()
-    return take_snapshot(), effects.Settings()
+    package, _, _ = str(place_of(request["patch"], request)[0]).partition(".")
+    return take_snapshot(), effects.Settings(), held_by_torch(package) if recorder else {}
 
 
 def _apply_again(
@@ -218,7 +222,7 @@ def applies(request: Apply, stage: Stage) -> Changes:
     recorder = effects.Recorder(request["patch"])
     with fake_device(request["profile"]), faked_version(request["version"]):
         stage("patch")
-        before, settings = _before_the_patch(request)
+        before, settings, _ = _before_the_patch(request)
         with torch_imports_added_to(before):
             run_patch(request["patch"], request)
         effects.Settings().note_changes(settings, recorder)

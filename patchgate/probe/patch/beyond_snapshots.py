@@ -20,10 +20,9 @@ _TORCH = ("torch", "triton")
 _LEAVES = (int, float, str, bytes, complex, type(None), types.ModuleType, types.BuiltinFunctionType)
 
 
-def held_by_torch(module: types.ModuleType) -> dict[str, Any]:
-    """Names of torch that lead, through its objects, to a function, class or instance of the patch's package."""
-    package = module.__name__.partition(".")[0]
-    held: dict[str, Any] = {}
+def held_by_torch(package: str) -> dict[int, tuple[str, Any]]:
+    """Functions, classes and instances of a package that torch leads to, each with the name that does; by identity."""
+    held: dict[int, tuple[str, Any]] = {}
     seen: set[int] = set()
     # Breadth first, so that each is named by its shortest way.
     todo = deque(
@@ -39,10 +38,10 @@ def held_by_torch(module: types.ModuleType) -> dict[str, Any]:
         seen.add(id(value))
         kind = value if isinstance(value, (type, types.FunctionType)) else type(value)
         if str(kind.__module__).partition(".")[0] == package:
-            held.setdefault(name, value)
+            held[id(value)] = name, value
         elif depth < _DEPTH and kind is not value:
             todo += [(item, f"{name}{step}", depth + 1) for step, item in _parts(value)]
-    return dict(sorted(held.items()))
+    return held
 
 
 def _parts(value: Any) -> Iterable[tuple[str, Any]]:
