@@ -10,6 +10,7 @@ import ast
 import json
 import os
 import random
+import re
 import secrets
 import shlex
 import subprocess
@@ -30,8 +31,9 @@ from patchgate.probe.simulate.device import vector_isa
 _PASSED_ON = ("PATH", "HOME", "LANG", "LC_ALL", "TMPDIR", "LD_LIBRARY_PATH", "TORCHINDUCTOR_CACHE_DIR")
 # How a file of a user's may begin; the rest of its name is random.
 _NAMES = ("app", "bench", "demo", "eval", "infer", "main", "model", "net", "serve", "test", "tool", "train")
-# Bytes of a file that it writes, and of its last words.
-_LARGEST, _SHOWN = 256 << 20, 400
+# Bytes of a file that it writes, and of its last words; of those that are shown.
+_LARGEST, _LAST_WORDS, _SHOWN = 256 << 20, 8192, 400
+_EXCEPTION = re.compile(r"[A-Za-z_][\w.]*: ")
 
 
 def run_plainly(request: Run, stage: Stage) -> RanPlainly:
@@ -111,6 +113,7 @@ def _read(path: Path) -> bytes:
 
 
 def _end_of(ended: subprocess.CompletedProcess[bytes]) -> str:
-    """The last line that it printed, or its status."""
-    lines = ended.stdout[-_SHOWN:].decode(errors="replace").split("\n")
-    return next((line for line in reversed(lines) if line.strip()), f"ended with status {ended.returncode}")
+    """The last exception that it printed, not what torch advises after it; else its last line, or its status."""
+    lines = ended.stdout[-_LAST_WORDS:].decode(errors="replace").split("\n")
+    last = next((line for line in reversed(lines) if line.strip()), f"ended with status {ended.returncode}")
+    return next((line for line in reversed(lines) if _EXCEPTION.match(line)), last)[:_SHOWN]

@@ -60,7 +60,7 @@ def found(folder: Path, more: str) -> list[str]:
     from patchgate.probe.patch.beyond_snapshots import held_by_torch, recording_calls
     with recording_calls({str(folder / "mine.py")!r}) as calls:
         import mine
-    print(*sorted({name for name, _ in held_by_torch('mine').values()}))
+    print(*sorted(name for name, _ in held_by_torch('mine').values()))
     print(*calls)
     """
     ended = subprocess.run([sys.executable, "-c", dedent(code)], capture_output=True, text=True)
