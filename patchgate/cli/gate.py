@@ -19,15 +19,13 @@ from patchgate.cli.main import show_failure
 from patchgate.cli.options import (
     ABOVE_0,
     AT_LEAST_1,
+    chosen_environments,
     device_option,
-    environments_of,
     folder_option,
     model_option,
     nightly_option,
     problem_option,
-    problems_of,
     row_option,
-    rows_of,
     torch_option,
     with_models,
     workers_option,
@@ -59,7 +57,6 @@ from patchgate.runner.run import (
     VERDICTS,
     Limits,
     Run,
-    default_releases,
     load_times,
     load_verdicts,
     runs_in,
@@ -126,7 +123,7 @@ def gate(
     """
     (project, workloads), loaded = _load_patches(patches, workloads)
     devices, others = _known_devices(project, list(loaded), devices, workloads), tuple(map(_installable, others))
-    environments, missing = _environments(project, rows, problems, torches)
+    environments, missing = chosen_environments(project, rows, problems, torches)
     runs = [
         Run(
             folder=str((Path(folder) / (patch.id if len(loaded) > 1 else ".")).resolve()),
@@ -166,15 +163,6 @@ def _judge_all(runs: Sequence[Run], folder: Path, workers: int, *, cells: bool, 
             rest = [(each, leave_partial(each, ended_by(error))) for each in runs[len(judged) + 1 :]]
             return [*judged, (run, load_verdicts(Path(run.folder))), *rest]
     return judged
-
-
-def _environments(
-    project: Project, rows: Sequence[str], problems: Sequence[str], torches: Sequence[str]
-) -> tuple[dict[str, str], dict[str, str]]:
-    """(interpreters, why there is none) by release: those that are given, else those of the releases to judge on."""
-    if rows or problems:
-        return rows_of(rows), problems_of(problems)
-    return environments_of(torches or default_releases(project), project)
 
 
 def _installable(patch: str) -> str:

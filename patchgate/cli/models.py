@@ -16,9 +16,8 @@ import click
 from patchgate.cli.options import (
     ABOVE_0,
     AT_LEAST_1,
-    environments_of,
+    chosen_environments,
     row_option,
-    rows_of,
     torch_option,
     with_models,
     workers_option,
@@ -34,7 +33,7 @@ from patchgate.model.records import MACHINE
 from patchgate.report.html.impact import impact_html
 from patchgate.report.impact import impact_markdown, show_impact
 from patchgate.report.terminal import to_stdout
-from patchgate.runner.run import NAME, Limits, Run, default_releases
+from patchgate.runner.run import NAME, Limits, Run
 
 
 @click.command()
@@ -84,9 +83,7 @@ def models(
     if not patch and len(rows or torches) < 2:
         advice = "patchgate models PATCH, or patchgate models --from 2.12.1 --to 2.13.0"
         raise UsageError("nothing to compare", where="PATCH", got="no PATCH, and no two releases", next=advice)
-    environments, missing = (
-        (rows_of(rows), {}) if rows else environments_of(torches or default_releases(project), project)
-    )
+    environments, missing = chosen_environments(project, rows, (), torches)
     if missing or not environments:
         raise UsageError("no torch to compare on", where="--torch", got="; ".join(missing.values()), next="--row")
     make_results_folder(folder, "--folder", mark=NAME)

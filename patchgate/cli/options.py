@@ -23,7 +23,7 @@ from patchgate.model.errors import UsageError
 from patchgate.model.paths import display_path
 from patchgate.runner.environments import NotInstallable, cached_environment, cached_home
 from patchgate.runner.identity import read_environment
-from patchgate.runner.run import FOLDER
+from patchgate.runner.run import FOLDER, default_releases
 
 _FORM = "--row 2.11.0=path/to/python"
 AT_LEAST_1 = click.IntRange(1)
@@ -66,6 +66,15 @@ folder_option = click.option(
     type=click.Path(file_okay=False),
     help="Where a run leaves its results.",
 )
+
+
+def chosen_environments(
+    project: Project, rows: Sequence[str], problems: Sequence[str], torches: Sequence[str]
+) -> tuple[dict[str, str], dict[str, str]]:
+    """(interpreters, why there is none) by release: those that are given, else those of the releases to judge on."""
+    if rows or problems:
+        return rows_of(rows), problems_of(problems)
+    return environments_of(torches or default_releases(project), project)
 
 
 def environments_of(torches: Sequence[str], project: Project) -> tuple[dict[str, str], dict[str, str]]:

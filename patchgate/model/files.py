@@ -47,13 +47,14 @@ def _fill(file: BinaryIO, data: bytes) -> None:
     os.fsync(file.fileno())
 
 
-_RESERVED = ".reserved"
+# What is reserved in a run's folder, and how many bytes.
+_RESERVED, _RESERVED_BYTES = ".reserved", 16 << 20
 
 
-def reserve_space(folder: Path, size: int = 16 << 20) -> None:
+def reserve_space(folder: Path) -> None:
     """Take space in a folder, so that a report can be written there once the disk is full."""
     with contextlib.suppress(OSError), open(folder / _RESERVED, "wb") as file:
-        os.posix_fallocate(file.fileno(), 0, size)
+        os.posix_fallocate(file.fileno(), 0, _RESERVED_BYTES)
 
 
 def release_space(folder: Path) -> None:

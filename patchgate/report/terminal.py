@@ -174,10 +174,10 @@ def _show_cause(console: Console, number: int, group: CauseGroup) -> None:
         print_line(console, f"{'also':>{_LABEL}} {code}{times} {verdict_text(verdicts[0])}")
 
 
-def labelled(label: str, text: str, width: int = _LABEL) -> RenderableType:
+def labelled(label: str, text: str) -> RenderableType:
     """A label in a column of its own, and the text, folded."""
     table = Table.grid(padding=(0, 1))
-    table.add_column(width=width, justify="right", style="dim")
+    table.add_column(width=_LABEL, justify="right", style="dim")
     table.add_column(overflow="fold")
     table.add_row(label, Text(escape_control(text)))
     return table

@@ -45,14 +45,13 @@ def interpret(
     release: Release,
     file: Path | None = None,
     own: OwnFiles | None = None,
-    reachability: Reachability = Reachability.REACHABLE,
     lines: Collection[int] | None = None,
 ) -> Usage:
     """What a file does in one release. With `own`, names that it imports from its project's files are followed.
 
     With `lines`, of the functions only those are walked that have one of these lines.
     """
-    state = State(release=release, own=own, scope=Scope(file=file), reachability=reachability)
+    state = State(release=release, own=own, scope=Scope(file=file))
     state = replace(state, postponed=any(_postpones(node) for node in tree.body))
     execute_block(tree.body, state)
     _execute_functions(state, lines)

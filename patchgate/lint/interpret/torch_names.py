@@ -12,7 +12,7 @@ from functools import lru_cache
 
 from patchgate.lint.index.records import ALONE, OPEN, SCOPE, Class, Function, Module
 from patchgate.lint.index.release import Release
-from patchgate.lint.index.resolve import Found
+from patchgate.lint.index.resolve import Found, module_of
 from patchgate.lint.interpret.references import Presence
 from patchgate.lint.interpret.values import UNKNOWN, Container, Instance, Symbol, Value, either
 
@@ -73,7 +73,7 @@ def has_module(release: Release, dotted: str) -> bool:
 
 def has_options(release: Release, dotted: str) -> bool:
     """Whether `dotted` is a module of options, or a group of them inside one."""
-    module = release.module(module_of(release, dotted)) if "config" in dotted else None
+    module = release.module(innermost_module(release, dotted)) if "config" in dotted else None
     return module is not None and bool(module.config)
 
 
@@ -212,11 +212,11 @@ def returned(release: Release, origin: str, function: Function, receiver: Value)
         return UNKNOWN
     if text.strip("'\"") in ("Self", "typing.Self", "typing_extensions.Self"):
         return Instance(classes=(receiver.dotted,)) if isinstance(receiver, Symbol) else UNKNOWN
-    return annotated(text, module_resolver(release, module_of(release, origin)))
+    return annotated(text, module_resolver(release, innermost_module(release, origin)))
 
 
 def _attribute_type(release: Release, origin: str) -> Value:
-    module_name = module_of(release, origin)
+    module_name = innermost_module(release, origin)
     module = release.module(module_name)
     if module is None:
         return UNKNOWN
@@ -227,12 +227,10 @@ def _attribute_type(release: Release, origin: str) -> Value:
     return annotated(text, module_resolver(release, module_name)) if text else UNKNOWN
 
 
-def module_of(release: Release, dotted: str) -> str:
-    """The longest prefix of `dotted` that is a module."""
-    prefix, modules = dotted, release.modules()
-    while prefix and prefix not in modules:
-        prefix = prefix.rpartition(".")[0]
-    return prefix
+def innermost_module(release: Release, dotted: str) -> str:
+    """The module that `dotted` names, or the innermost one above it; empty for none."""
+    modules = release.modules()
+    return dotted if dotted in modules else module_of(dotted, modules)
 
 
 def module_resolver(release: Release, module: str) -> Resolve:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from patchgate.lint.findings import Finding, Severity, View
 from patchgate.lint.interpret.references import Presence, Reference
-from patchgate.lint.interpret.torch_names import module_of
+from patchgate.lint.interpret.torch_names import innermost_module
 from patchgate.model.records import Code
 from patchgate.model.versions import show_releases
 
@@ -41,7 +41,7 @@ def check(views: Sequence[View]) -> Iterator[Finding]:
 
 
 def _default(view: View, reference: Reference) -> str | None:
-    name = module_of(view.release, reference.dotted)
+    name = innermost_module(view.release, reference.dotted)
     module = view.release.module(name)
     text = module.config.get(reference.dotted[len(name) + 1 :]) if module is not None else None
     return " ".join(text.split()) if text is not None and len(text) < 80 else None

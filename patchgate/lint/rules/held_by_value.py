@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 
 from patchgate.lint.findings import Finding, Severity, View
 from patchgate.lint.interpret.references import Rebinding
-from patchgate.lint.interpret.torch_names import module_of
+from patchgate.lint.interpret.torch_names import innermost_module
 from patchgate.model.records import Code
 
 HELD_BY_VALUE = Code(
@@ -68,13 +68,13 @@ def _holders(view: View, rebinding: Rebinding, origin: str) -> list[str]:
     home = rebinding.target.rpartition(".")[0]
     users = {site.module for site in view.release.uses(rebinding.name)}
     if rebinding.target == origin:
-        held = {name: module_of(view.release, name) for name in view.release.holders(origin)}
+        held = {name: innermost_module(view.release, name) for name in view.release.holders(origin)}
         return [name for name, module in held.items() if module != home and _uses(view, name)]
     if (
         home in users
         or rebinding.original is None
         or _for_users(rebinding)
-        or module_of(view.release, origin) not in users
+        or innermost_module(view.release, origin) not in users
     ):
         return []
     return [origin]
@@ -91,7 +91,7 @@ def _uses(view: View, holder: str) -> bool:
 
     The index knows no reads of data, so a module that imports data by name counts, unless it is a package.
     """
-    module, name = module_of(view.release, holder), holder.rpartition(".")[2]
+    module, name = innermost_module(view.release, holder), holder.rpartition(".")[2]
     package = any(each.startswith(f"{module}.") for each in view.release.modules())
     found = view.release.resolve(holder)
     if found is not None and found.kind == "attribute":

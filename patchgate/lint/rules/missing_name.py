@@ -13,7 +13,7 @@ from patchgate.lint.findings import Finding, Severity, View
 from patchgate.lint.index.records import Class, Module
 from patchgate.lint.index.release import Release
 from patchgate.lint.interpret.references import Definition, Presence, Reachability, Reference
-from patchgate.lint.interpret.torch_names import module_of
+from patchgate.lint.interpret.torch_names import innermost_module
 from patchgate.model.records import Code
 
 MODULE_MISSING = Code(
@@ -105,7 +105,7 @@ def near_name(view: View, owner: str, name: str) -> str:
 
 def _options(release: Release, owner: str) -> Iterator[str]:
     """The options of a config module, or of the group of that name in it."""
-    module = module_of(release, owner)
+    module = innermost_module(release, owner)
     here = release.module(module)
     group = owner[len(module) + 1 :]
     for option in here.config if here is not None else ():
