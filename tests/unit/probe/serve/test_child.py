@@ -55,3 +55,7 @@ def test_a_patch_reads_the_headers_that_are_made_and_makes_its_own_beside_links_
     assert (own / "whole.h.gch").read_text() == "shared"
     (own / "half.h").write_text("its own")
     assert (shared / "half.h").read_text() == "shared"
+
+
+def test_where_no_headers_are_made_a_patch_has_a_folder_for_its_own(tmp_path: Path) -> None:
+    assert list(Path(link_headers(tmp_path / "none", tmp_path / "child" / "headers")).iterdir()) == []
