@@ -95,7 +95,7 @@ def as_in_lint(finding: Mapping[str, Any], torch: str, new: Mapping[str, int]) -
     if line:
         return {**finding, "code": "PG103", "line": line, "expected": "exists", "actual": "only in other releases"}
     if finding.get("by_name") and not passed_by_name(name, finding["by_name"], torch):
-        return {**finding, "code": "PG105", "actual": f"{finding['actual']}, by which nothing in torch passes it"}
+        return {**finding, "code": "PG105", "actual": f"{finding['actual']}, but no call in torch passes it by name"}
     return finding
 
 
@@ -158,7 +158,7 @@ def judge_api(
     patch does not claim.
     """
     if not answer["findings"]:
-        yield verdict("PG105", Kind.NOTE, case, "", "names of torch", "the patch's own text names none", item="names")
+        yield verdict("PG105", Kind.NOTE, case, "", "names of torch", "the text of the patch uses none", item="names")
     for finding in answer["findings"]:
         code, line = finding["code"], finding["line"]
         kind = Kind.PASS if code == "PG105" else Kind.REGRESSED

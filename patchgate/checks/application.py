@@ -66,12 +66,12 @@ def _advice(failure: Failure, patch: Patch) -> str:
     if missing is not None and missing[1].split(".")[0] not in ("torch", "triton"):
         names = [missing[1], *(missing[2] or "").split(", ")]
         return (
-            "if it is the project's, or needed: `path`, `requires` or `install` in the project's table; if not:"
+            "if the module is needed: `path`, `requires` or `install` in the project's table; if not:"
             f" stubs = {json.dumps([name for name in names if name])} in {manifest}"
         )
     package = _package_that_raises(failure, patch)
     if package:
-        return f'its package does not let itself be imported here: stubs = ["{package}"] in {manifest} passes it over'
+        return f'its package cannot be imported here: stubs = ["{package}"] in {manifest} replaces it'
     return "correct the patch"
 
 

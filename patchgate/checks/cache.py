@@ -21,9 +21,8 @@ from patchgate.runner.costs import note_cost
 
 FAMILY = "cache"
 _REMEDY = (
-    "Add a digest of the patch's text to the cache key: wrap"
-    " `torch._inductor.codecache.FxGraphHashDetails.__init__` to set one more attribute"
-    " (as fixtures/patches/vllm-42686-corrected does), and name it in `targets`."
+    "Add a digest of the patch's text to the cache key, as fixtures/patches/vllm-42686-corrected does. It wraps"
+    " `torch._inductor.codecache.FxGraphHashDetails.__init__` and names it in `targets`."
     " `torch.compiler.config.cache_key_tag` does this too, but from torch 2.12 on for one thread only."
 )
 CODES = (
@@ -233,7 +232,7 @@ def judge_cache(case: Case, patch: Patch, answers: Mapping[str, Answer]) -> list
     if verdicts:
         return verdicts
     if answers[PATCHED]["code"] == answers[UNPATCHED]["code"]:
-        actual = "the patch leaves the code of this workload as it is: its cache key cannot be judged here"
+        actual = "the patch does not change the code of this workload, so its cache key cannot be judged here"
         return [verdict("PG705", Kind.NOTE, case, "", "code of its own", actual)]
     return [_key(case, where, answers)]
 
@@ -279,12 +278,12 @@ def _key(case: Case, where: str, answers: Mapping[str, Answer]) -> Verdict:
     after_edit, again = answers[EDITED], answers[AGAIN]
     failure = failure_of(after_edit)
     if not failure and _hits(after_edit["answers"]):
-        actual = f"an edited patch found the code of this one ({_counts(after_edit['answers'])})"
+        actual = f"an edited patch got the cached code of this one ({_counts(after_edit['answers'])})"
         return verdict("PG703", Kind.REGRESSED, case, "", "a key of its own", actual, where)
     if not _hits(again["answers"]):
-        actual = f"the second process with this patch compiled anew ({_counts(again['answers'])})"
-        return verdict("PG704", Kind.REGRESSED, case, "", "its own code found again", actual, where)
-    actual = "each side ran its own code, and the second patched process found that of the first"
+        actual = f"the second process with this patch compiled again ({_counts(again['answers'])})"
+        return verdict("PG704", Kind.REGRESSED, case, "", "its own code, from the cache", actual, where)
+    actual = "each side ran its own code, and the second patched process used the cached code of the first"
     if failure:
         actual += f"; an edited patch could not be tried: {failure.text}"
     return verdict("PG705", Kind.PASS, case, "", "its own code on either side", actual)

@@ -66,7 +66,7 @@ verdict = partial(registry.verdict, FAMILY)
 def ask_called(context: CheckContext, at: Instance) -> Iterable[Verdict]:
     cases = context.observed_cases(at.case.torch)
     if not cases:
-        raise NothingToJudge("the run has no workload whose lines are seen")
+        raise NothingToJudge("no workload of the run records which lines run")
     return called(context, at.case.torch, cases)
 
 

@@ -49,7 +49,7 @@ def ask_dead_patch(context: CheckContext, at: Instance) -> Iterable[Verdict]:
     answers = {torch: context.apply(torch, version=torch) for torch in context.run.rows}
     ran = {torch: answer for torch, answer in answers.items() if "failure" not in answer}
     if not ran:
-        raise NothingToJudge("does not run: judged by the check of its versions")
+        raise NothingToJudge("does not run: see the verdict of version_gate")
     inert = [torch for torch in ran if context.is_inert(torch)]
     return [judge_changes(at.case, context.patch, ran, inert), *_parts(context, at.case, ran)]
 
@@ -75,7 +75,7 @@ def judge_part(case: Case, part: Patch, alone: Answers, together: Answers) -> Ve
         name for torch, answer in ran.items() for name in answer["changed"] if name not in together[torch]["changed"]
     }
     if gone:
-        actual = f"gone once all are called: {', '.join(sorted(gone))}"
+        actual = f"gone after all of them are called: {', '.join(sorted(gone))}"
         return say("PG811", Kind.REGRESSED, expected="in place beside the others", actual=actual)
     names = sorted({name for answer in ran.values() for name in replaced_names(part, answer)})
     effects = sorted({effect["name"] for answer in ran.values() for effect in answer["effects"]} - {*names})
@@ -114,6 +114,6 @@ def judge_changes(case: Case, patch: Patch, answers: Answers, inert: Sequence[st
         return verdict("PG221", Kind.REGRESSED, case, "", expected, actual, place)
     actual += f"; nothing in the file calls {', '.join(f'`{name}`' for name in uncalled)}"
     names = json.dumps([*uncalled]) if len(uncalled) > 1 else f'"{next(iter(uncalled))}"'
-    advice = f"nothing calls its `apply`: name it in the manifest, `apply = {names}`; or call it at import"
+    advice = f"nothing calls it: name it in the manifest (`apply = {names}`), or call it at import"
     commands = tuple(Command(name="gate", arguments=(f"{display_path(patch.path)}::{name}",)) for name in uncalled)
     return verdict("PG221", Kind.REGRESSED, case, "", expected, actual, place, advice=advice, commands=commands)

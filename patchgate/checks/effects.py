@@ -134,7 +134,7 @@ def judge_effects(case: Case, patch: Patch, answer: Mapping[str, Any], where: st
     if not faults:
         names = replaced_names(patch, answer)
         besides = [f"{effect['kind']} {effect['name']}" for effect in answer["effects"] if effect["name"] not in names]
-        actual = ", ".join([*names, *answer["defined"], *besides]) or "nothing (gated out)"
+        actual = ", ".join([*names, *answer["defined"], *besides]) or "nothing: the patch does not apply"
         yield verdict("PG211", Kind.PASS, case, "", "its targets, once, and nothing else", actual)
 
 
@@ -144,7 +144,7 @@ def _targets(case: Case, patch: Patch, answer: Mapping[str, Any], where: str) ->
         # Python imports a module once: only what the project runs again is applied twice.
         again = answer["runs_again"]
         actual = (
-            f"wraps itself: {', '.join(answer['nested'])} ({f'again: {again}' if again else 'nothing runs it again'})"
+            f"wraps itself: {', '.join(answer['nested'])} ({f'again: {again}' if again else 'nothing runs it twice'})"
         )
         kind = Kind.REGRESSED if again else Kind.NOTE
         yield verdict("PG206", kind, case, "second run", "applied once", actual, where)

@@ -54,13 +54,17 @@ def _pair(case: Case, patch: Patch, name: str, sides: Mapping[str, Mapping[str, 
     before, after = sides["unpatched"], sides["patched"]
     if patch.claims.numerics is Numerics.BIT_IDENTICAL:
         agrees = after["differing"] <= before["differing"]
-        expected = f"at most {before['differing']:.1%} of the elements differ between the two, as unpatched"
+        expected = (
+            f"at most {before['differing']:.1%} of the elements differ between the two forms, as without the patch"
+        )
     else:
         bound = max(before["distance"], patch.claims.error_factor * error)
         agrees = after["distance"] <= bound
-        expected = f"the two are at most {bound:.3g} apart: as far as unpatched, or as eager or unpatched from float64"
+        expected = (
+            f"the two forms differ by at most {bound:.3g}: as without the patch, or as eager or unpatched from float64"
+        )
     actual = ", ".join(
-        f"{side} {figures['differing']:.1%} of the elements differ, {figures['distance']:.3g} apart"
+        f"{side} {figures['differing']:.1%} of the elements differ, by at most {figures['distance']:.3g}"
         for side, figures in sides.items()
     )
     if agrees:

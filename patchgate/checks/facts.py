@@ -142,7 +142,9 @@ def _failed(check: str, kind: Kind, compared: Compared) -> Verdict:
     place = display_path(failure.where) if failure.where else None
     if made.commands:
         again = replace(compared.commands[-1], when="then")
-        made = replace(made, advice="correct the patch at that line, or what it hands to torch", commands=(again,))
+        made = replace(
+            made, advice="correct the patch at that line, or the values that it passes to torch", commands=(again,)
+        )
     return replace(made, where=place)
 
 

@@ -60,5 +60,5 @@ def judge_hooks(
             "PG804", Kind.REGRESSED, case, name, "called", actual, f"{display_path(patch.path)}:1", item="hook"
         )
     if not lost:
-        actual = f"{len(unpatched['called'])} hooks are called as without it"
+        actual = f"{len(unpatched['called'])} hooks are called, as without the patch"
         yield verdict("PG806", Kind.PASS, case, "", "called", actual, item="hooks")

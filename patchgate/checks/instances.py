@@ -65,8 +65,6 @@ def verdicts_of(check: Check, at: Instance, context: CheckContext) -> list[Verdi
     doubts = [] if check.first else preconditions(context, at.case.torch, check.believes or at.case.device)
     if not doubts and check.unchanged and context.is_inert(at.case.torch):
         note_cost(context.costs, torch=at.case.torch, do=check.name, unasked=INERT)
-        actual = (
-            f"not run: the patch does nothing on torch {at.case.torch}, each of its statements is known to be harmless"
-        )
+        actual = f"not run: on torch {at.case.torch} no statement of the patch has an effect"
         return [verdict(check.family, check.unchanged, Kind.PASS, at.case, "", "as without the patch", actual)]
     return doubts or list(check.ask(context, at))

@@ -83,7 +83,7 @@ def judge_places(case: Case, patch: Patch, other: Patch, orders: Orders) -> Iter
     if not faults:
         for (last, first), answer in zip(((patch, other), (other, patch)), orders, strict=True):
             for name in answer["undone"]:
-                actual = f"{first.id}'s replacement is gone once {last.id} is applied"
+                actual = f"{first.id}'s replacement is gone after {last.id} is applied"
                 faults.append(say("PG811", Kind.REGRESSED, case, name, "both in place", actual, item="both"))
     fact = f"beside {other.id}"
     yield from faults or [say("PG814", Kind.PASS, case, fact, "both in place", "as expected", item="places")]

@@ -38,14 +38,14 @@ def ask_late(context: CheckContext, at: Instance) -> Iterable[Verdict]:
         if not (unpatched.failure or patched.failure) and unpatched.facts != patched.facts:
             late = context.observe_otherwise(case, compiles=2, late=True)
             return [judge_late(context.patch, unpatched, patched, late)]
-    actual = "no workload has other facts with the patch, whenever it is run"
-    return [verdict("PG806", Kind.PASS, at.case, "", "the facts of the patch that was run first", actual)]
+    actual = "the patch changes no fact of any workload"
+    return [verdict("PG806", Kind.PASS, at.case, "", "the facts of a process that runs the patch first", actual)]
 
 
 def judge_late(patch: Patch, unpatched: Observation, patched: Observation, late: Observation) -> Verdict:
     """PG821 where the facts are not those of the patch that was run first."""
     case, place = late.case, f"{display_path(patch.path)}:1"
-    fact, expected = case.name, "the facts of the patch that was run first"
+    fact, expected = case.name, "the facts of a process that runs the patch first"
     fault = fault_of(None, late.failure)
     if late.failure and fault:
         code = "PG905" if fault.kind is Kind.INFRA else "PG821"
@@ -54,7 +54,7 @@ def judge_late(patch: Patch, unpatched: Observation, patched: Observation, late:
     first, last, without = (facts_with_compiles(side) for side in (patched, late, unpatched))
     changes = changed_facts(first, last)
     if not changes:
-        return verdict("PG806", Kind.PASS, case, fact, expected, f"{len(last)} facts as when it was run first")
+        return verdict("PG806", Kind.PASS, case, fact, expected, f"{len(last)} facts, as when the patch is run first")
     if not changed_facts(without, last):
         return verdict("PG821", Kind.REGRESSED, case, fact, expected, "the facts of torch without the patch", place)
     return verdict("PG821", Kind.REGRESSED, case, fact, expected, changes, place)

@@ -55,7 +55,7 @@ def ask_new_interpreter(context: CheckContext, at: Instance) -> Iterable[Verdict
     torch, patch = at.case.torch, context.patch
     applied = context.apply(torch, version=torch)
     if "failure" in applied:
-        raise NothingToJudge("does not run: judged by the check of its versions")
+        raise NothingToJudge("does not run: see the verdict of version_gate")
     claimed = [effect.partition(" ") for effect in patch.claims.effects]
     variables = [name for kind, _, name in claimed if kind == "environment" and name]
     names = applied["changed"]
@@ -87,7 +87,7 @@ def judge_new_interpreter(
         kind = Kind.REGRESSED if effect["name"] in lines or is_claimed(patch, case.torch) else Kind.NOTE
         place = lines.get(effect["name"]) or assignment_place(patch, effect["name"])
         fact = f"environment {effect['name']}"
-        yield verdict("PG215", kind, case, fact, "somebody reads it", effect["what"], place)
+        yield verdict("PG215", kind, case, fact, "something reads it", effect["what"], place)
     if not answer["missing"] and not answer["dead"]:
-        actual = f"{len(applied['changed'])} names, as where the compiler was loaded before"
-        yield verdict("PG211", Kind.PASS, case, fact, "as where the compiler was loaded before", actual)
+        actual = f"{len(applied['changed'])} names, as where the compiler is loaded"
+        yield verdict("PG211", Kind.PASS, case, fact, "as where the compiler is loaded", actual)

@@ -210,13 +210,13 @@ def _bits(case: Case, patch: Patch, fact: str, metrics: Mapping[str, Any], where
     claims = patch.claims
     nondeterministic = [side for side, repeats in metrics["repeats"].items() if not repeats]
     if nondeterministic:
-        actual = f"{' and '.join(nondeterministic)}: the second of two equal runs gave other bits"
+        actual = f"{' and '.join(nondeterministic)}: two equal runs gave different bits"
         return verdict("PG511", Kind.UNMEASURED, case, fact, "two equal runs", actual, where)
     expected = f'numerics = "{claims.numerics.value}"'
     actual = f"{metrics['differing']:.1%} of {metrics['elements']:.0f} elements differ bit for bit"
     actual += f", largest difference {metrics['largest']:.6g} ({metrics['ulps']:.3g} ulps)"
     if metrics.get("diverges_at"):
-        actual += f"; they part at {metrics['diverges_at']}"
+        actual += f"; first difference at {metrics['diverges_at']}"
     code = _broken_claim(patch, metrics)
     if code == "PG505":
         expected += f", at most {claims.largest_ulps:g} ulps"
@@ -248,7 +248,7 @@ def _error(case: Case, patch: Patch, fact: str, metrics: Mapping[str, Any], wher
 
 def _extremes(case: Case, patch: Patch, metrics: Mapping[str, Any], where: str) -> Iterator[Verdict]:
     """NaN, infinities and extremes in the inputs, one row and none: what comes out is what unpatched or eager gives."""
-    expected = "NaN, infinite and finite elements, or the error, that unpatched or eager gives"
+    expected = "NaN, infinite and finite elements, or the error, as without the patch or in eager mode"
     lost = {name: what for name, what in metrics["special"].items() if what}
     yield _behaviour(case, "special inputs", expected, metrics["special"], lost, where)
     small = metrics["small"]

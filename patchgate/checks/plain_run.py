@@ -53,7 +53,7 @@ def ask_plain_run(context: CheckContext, at: Instance) -> Iterable[Verdict]:
     if "failure" in applied or not workload:
         raise NothingToJudge("does not run, or no workload runs on the CPU")
     if patch.claims.stubs or patch.diff:
-        actual = "a diff, or a patch that stands on stubs: no script runs it without patchgate"
+        actual = "a diff, and a patch that uses stubs, cannot run without patchgate"
         return [verdict("PG226", Kind.UNMEASURED, at.case, "", "a script", actual)]
     case = replace(at.case, device="cpu", workload=workload)
     seed = secrets.choice(_SEEDS)
@@ -100,9 +100,9 @@ def differences(applied: Mapping[str, Any], judged: Answer, plain: Answer) -> li
     effects = {f"{effect['kind']} {effect['name']}" for effect in applied["effects"]}
     effects |= {"threads" for effect in applied["effects"] if effect["kind"] == "threads"}
     unseen = [name for name in plain["changed"] if name not in effects]
-    found = [f"its import has changed {name}" for name in unseen]
+    found = [f"importing it changed {name}" for name in unseen]
     other = len({*plain["code"]} - {*judged["code"]})
-    found += [f"{other} of {len(plain['code'])} modules of generated code are others"] if other else []
+    found += [f"{other} of {len(plain['code'])} modules of generated code differ"] if other else []
     share = plain["differing"]
     return found + ([f"{share:.1%} of the outputs differ bit for bit"] if share else [])
 
@@ -122,15 +122,17 @@ def judge_plain_run(
     unpatched: tuple[Answer, Answer] | None = None,
 ) -> Verdict:
     """PG225 where the patch makes a difference between the gate's run and a script, which torch alone does not."""
-    expected = f"the same code and outputs of {workload} as where the gate compiles it"
+    expected = f"the same code and outputs of {workload} as inside the gate"
     failure = failure_of(patched[0])
     if failure:
-        actual = f"does not run where the gate compiles it: {failure.signature}"
+        actual = f"does not run inside the gate: {failure.signature}"
         return verdict("PG226", Kind.UNMEASURED, case, "", expected, actual)
     found = differences(applied, *patched)
     if not found:
-        return verdict("PG211", Kind.PASS, case, "", expected, "a script without the gate has the same")
+        return verdict("PG211", Kind.PASS, case, "", expected, "a script without patchgate has the same")
     alone = _alone(unpatched) if unpatched else []
     if alone:
-        return verdict("PG226", Kind.UNMEASURED, case, "", expected, f"torch alone, too: {'; '.join(alone)}")
+        return verdict(
+            "PG226", Kind.UNMEASURED, case, "", expected, f"torch without the patch differs too: {'; '.join(alone)}"
+        )
     return verdict("PG225", Kind.REGRESSED, case, "", expected, "; ".join(found), f"{display_path(patch.path)}:1")

@@ -80,6 +80,6 @@ def _sentence(counts: Counts) -> str:
     text += f" {counts['changed_sequences']} of {counts['sequences']} sequences ({low:.1%} to {high:.1%})"
     for tokens in (length, _LONG):
         chance, least, most = flips_within(tokens, counts)
-        text += f"; an exact-text test over {tokens} tokens would flip with probability {chance:.1%}"
+        text += f"; an exact-text test over {tokens} tokens would fail with probability {chance:.1%}"
         text += f" ({least:.1%} to {most:.1%})"
     return text

@@ -139,7 +139,7 @@ def judge_versions(case: Case, patch: Patch, answers: Answers, where: str, again
     expected = f"applies exactly on {patch.claims.applies_to}"
     if not any(applied.values()) and not patch.claims.targets:
         # A module of functions that others call: nothing of torch tells where it applies.
-        yield say("PG211", Kind.NOTE, case, "", expected, "nothing shows it: the patch changes nothing when it is run")
+        yield say("PG211", Kind.NOTE, case, "", expected, "not visible: the patch changes nothing when it is run")
         return
     extra = [version for version, did in applied.items() if did and not is_claimed(patch, version)]
     lacking = [version for version, did in applied.items() if not did and is_claimed(patch, version)]
@@ -183,5 +183,5 @@ def judge_support(
         actual = f"{patch.claims.applies_to} holds none of {range_text(supported, _known_releases())}"
         yield say("PG220", Kind.REGRESSED, case, "", expected, actual, where)
     elif stated and not is_claimed(patch, case.torch):
-        actual = f"applies on {range_text(applies, _known_releases())}, and not on {case.torch}: judge it there too"
+        actual = f"applies on {range_text(applies, _known_releases())}, and not on {case.torch}: also judge it there"
         yield say("PG211", Kind.NOTE, case, "", expected, actual)

@@ -21,7 +21,10 @@ from patchgate.runner.run import runs_in
 @click.option("--yes", is_flag=True, help="Write without asking.")
 @folder_option
 def accept(reason: str | None, yes: bool, folder: str) -> None:
-    """Show what the last run observed and the project's golden does not hold, ask, and write it. Nothing is run."""
+    """Record the facts of the last run in the golden files. Nothing is run.
+
+    Shows each fact that changes, asks, and writes. `--yes` does not ask.
+    """
     refuse_unattended(os.environ)
     runs = runs_in(Path(folder))
     golden = runs[0].project.at(runs[0].project.golden)

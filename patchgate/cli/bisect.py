@@ -79,7 +79,7 @@ def _question(given: dict[str, Any]) -> Question:
     if len(texts) != 1 or (given["symptom"] and given["fact"]):
         got = [f"--{name} '{given[name]}'" for name in parsers if given[name]] + ["--symptom"] * given["symptom"]
         raise UsageError(
-            "one question is wanted",
+            "give exactly one question",
             where="--fact, --metric, --code, --has or --symptom",
             got=" ".join(got) or "none",
             next="--fact 'residual_stack.h200.loads.max > 4'",
@@ -91,7 +91,9 @@ def _question(given: dict[str, Any]) -> Question:
 def _symptom(patch: Path | None) -> str:
     symptom = load_patch(patch).claims.symptom if patch else None
     if symptom is None:
-        raise UsageError("no symptom to ask for", where="--symptom", got=str(patch), next="[symptom] in patch.toml")
+        raise UsageError(
+            "the manifest has no symptom", where="--symptom", got=str(patch), next="[symptom] in patch.toml"
+        )
     return f"{symptom.workload}.{symptom.device}.{symptom.fact} {symptom.predicate}"
 
 
@@ -99,7 +101,7 @@ def _bisection(given: dict[str, Any], about: tuple[str, ...] = ()) -> Bisection:
     question, patch = _question(given), given["patch"]
     unpatched = given["unpatched"] or given["symptom"]
     if question.kind in (QuestionKind.METRIC, QuestionKind.CODE) and (unpatched or patch is None):
-        what = "a verdict is about a patch, and a figure compares patched with unpatched"
+        what = "a verdict and a metric are about a patch"
         raise UsageError(what, where=f"--{question.kind.value}", got="no PATCH", next="... PATCH")
     environments = Environments(rows_of(given["rows"]), given["checkout"])
     make_folder(given["folder"], "--folder")
@@ -117,7 +119,10 @@ def _bisection(given: dict[str, Any], about: tuple[str, ...] = ()) -> Bisection:
 @question_options
 @click.option("--torch", "torch", metavar="TORCH", help="The release to ask; made when there is no --row for it.")
 def ask(torch: str | None, **given: Any) -> NoReturn:
-    """One question about one torch: exit code 0 it does not hold, 1 it holds, 125 cannot tell.
+    """Answer one question about one torch, for `git bisect run`.
+
+    Exit codes: 0 it does not hold, 1 it holds, 125 cannot tell, 128 the question is wrong.
+
 
     For `git bisect run patchgate ask --fact '...' --row 2.11.0=python PATCH`.
     """
@@ -159,9 +164,9 @@ def bisect(
     measure_all: bool,
     **given: Any,
 ) -> None:
-    """The first release, commit, hunk or target at which an answer turned.
+    """Find the release, commit, hunk or target that changed a fact.
 
-    What golden records of a fact narrows the search. Both sides of the turn are always asked: on the --row of
+    What golden records of a fact narrows the search. Both sides of the change are always measured: on the --row of
     that release, else in an environment that is made for it (uv). A question with --has needs no torch.
 
     \b
@@ -171,7 +176,7 @@ def bisect(
     bisection = _bisection(given, about)
     if sum(map(bool, (releases, commits, upstream, hunks, targets))) != 1:
         known = "--torch A..B, --commits A..B, --upstream A..B, --hunks or --targets"
-        raise UsageError("one thing to search is wanted", where="bisect", next=known)
+        raise UsageError("give exactly one range to search", where="bisect", next=known)
     bisection = replace(bisection, votes=_votes(votes))
     try:
         if releases:
@@ -201,4 +206,4 @@ def _one_torch(bisection: Bisection, torch: str | None) -> str:
     rows = list(bisection.instrument.environments.rows)
     if torch or len(rows) == 1:
         return torch or rows[0]
-    raise UsageError("one torch to ask on is wanted", where="--row", got=", ".join(rows) or "none", next="--on 2.11.0")
+    raise UsageError("give exactly one torch release", where="--row", got=", ".join(rows) or "none", next="--on 2.11.0")

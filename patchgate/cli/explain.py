@@ -17,7 +17,7 @@ from patchgate.report.terminal import to_stdout
 @click.argument("code", required=False)
 @click.option("--markdown", is_flag=True, help="All of them as a page: docs/verdicts.md.")
 def explain(code: str | None, markdown: bool) -> None:
-    """Tell what a verdict code means, why it matters and how to fix it; without CODE, list all."""
+    """Explain a verdict code, with an example; without CODE, list all."""
     codes = every_code()
     if markdown:
         click.echo("\n".join(render_catalogue()))

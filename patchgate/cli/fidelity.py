@@ -44,7 +44,9 @@ from patchgate.runner.run import NAME, Limits, Run
 @problem_option
 @click.option("--profile", default="h200", show_default=True, metavar="NAME", help="The profile of the machine's GPU.")
 @model_option
-@click.option("--time-limit", default=240.0, show_default=True, type=ABOVE_0, help="Seconds that one case may take.")
+@click.option(
+    "--time-limit", default=240.0, show_default=True, type=ABOVE_0, help="Time limit of one case, in seconds."
+)
 @workers_option
 @click.option(
     "--folder",
@@ -63,7 +65,10 @@ def fidelity(
     workers: int,
     folder: Path,
 ) -> NoReturn:
-    """Compare the simulated GPU with the real one of this machine, unpatched and with each of PATCHES."""
+    """Compare the simulated GPU with the real one of this machine.
+
+    Each workload is compiled on both, without a patch and with each of PATCHES.
+    """
     project, workloads = with_models(Project(), workloads)
     known = load_workloads() | model_workloads(project.models)
     for name in workloads:

@@ -73,7 +73,7 @@ _form_option = click.option(
     "form",
     type=click.Choice(["text", "sarif"]),
     default="text",
-    help="What is printed; sarif for code scanning.",
+    help="Output format; sarif is for code scanning.",
 )
 
 
@@ -84,15 +84,23 @@ _form_option = click.option(
 @problem_option
 @device_option
 @model_option
-@click.option("--check", "checks", multiple=True, metavar="NAME,...", help="Only these checks, or families of checks.")
-@click.option("--with", "others", multiple=True, type=click.Path(), help="A patch installed beside PATCH.")
-@click.option("--strict-new", is_flag=True, help="Red where no facts are recorded yet; otherwise a grey note.")
+@click.option(
+    "--check", "checks", multiple=True, metavar="NAME,...", help="Only these checks or groups (docs/verdicts.md)."
+)
+@click.option("--with", "others", multiple=True, type=click.Path(), help="Also install this patch.")
+@click.option("--strict-new", is_flag=True, help="Red, not grey, where no facts are recorded yet.")
 @nightly_option
-@click.option("--require-sandbox", is_flag=True, help="Run no patch where the sandbox is not complete (PG908).")
-@click.option("--time-limit", default=60.0, show_default=True, type=ABOVE_0, help="Seconds that one case may take.")
-@click.option("--memory-limit", default=1024, show_default=True, type=AT_LEAST_1, help="MiB one case may add to torch.")
+@click.option("--require-sandbox", is_flag=True, help="Run no patch if a part of the sandbox is missing (PG908).")
+@click.option("--time-limit", default=60.0, show_default=True, type=ABOVE_0, help="Time limit of one case, in seconds.")
+@click.option(
+    "--memory-limit",
+    default=1024,
+    show_default=True,
+    type=AT_LEAST_1,
+    help="Memory limit of one case beyond torch, in MiB.",
+)
 @workers_option
-@click.option("-v", "--verbose", is_flag=True, help="A line for each cell as soon as it is judged.")
+@click.option("-v", "--verbose", is_flag=True, help="Print a line for each cell (a check of a workload).")
 @_form_option
 @folder_option
 @temporary_files_below()
@@ -115,10 +123,10 @@ def gate(
     form: str,
     folder: str,
 ) -> NoReturn:
-    """Judge each PATCH: a .py file, a diff of torch, or a folder with patch.py and patch.toml. FILE::FUNCTION calls it.
+    """Judge a patch on one or more torch releases.
 
-    Without any, every patch of the table [tool.patchgate], on its releases or --torch, which are installed once.
-
+    PATCH is a .py file, a diff of torch, a folder with patch.py and patch.toml, or FILE::FUNCTION, which is called.
+    Without PATCH: every patch of the table [tool.patchgate], on its releases or --torch, which are installed once.
     Exit codes: 0 nothing red, 1 red, 2 usage, 3 nothing judged, 4 only trouble with the machine (try again).
     """
     (project, workloads), loaded = _load_patches(patches, workloads)
@@ -228,7 +236,7 @@ def _load_patches(
 @_form_option
 @folder_option
 def report(html: Path | None, form: str, folder: str) -> NoReturn:
-    """Show the last run again, and write its reports anew."""
+    """Show the last run again, and write its reports again."""
     _show([(run, _verdicts_of(run)) for run in runs_in(Path(folder))], Path(folder), form, html)
 
 

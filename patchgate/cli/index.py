@@ -24,7 +24,7 @@ folder_option = click.option(
 
 @click.group("index")
 def index_group() -> None:
-    """What each torch release has: the knowledge that `patchgate lint` judges by."""
+    """Query or extend the index of torch releases that lint uses."""
 
 
 @index_group.command("list")

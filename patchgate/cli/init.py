@@ -18,7 +18,9 @@ from patchgate.report.commands import gate_command
 @click.option("--workflow", metavar="OWNER/REPO@COMMIT", help="Also GitHub workflows that call patchgate's from there.")
 @click.option("--force", is_flag=True, help="Replace what is there already; with --workflow only the workflows.")
 def init(patch: Path, workflow: str | None, force: bool) -> None:
-    """Write a manifest for PATCH by looking at it: what it replaces, on which releases, where it is from.
+    """Write a manifest and the project's table for PATCH.
+
+    The manifest states what PATCH replaces, on which releases, and where it is from, by its text.
 
     Each guess has a comment with the line that suggests it and the verdict that settles it. The project's table gets
     the patch, and .gitignore the results.

@@ -41,7 +41,9 @@ _TORCH = click.option(
 def lint(
     paths: tuple[Path, ...], form: str, spec: str | None, details: bool, sources: tuple[Path, ...], fetch: bool
 ) -> None:
-    """Does PATH, a patch or a whole package, still bind on every torch release that it supports? Needs no torch.
+    """Check a patch or a package without running it; needs no torch.
+
+    Reports private names of torch that are missing, moved or changed on a release that PATH supports.
 
     Exit codes: 0 nothing red, 1 red, 2 usage, 3 nothing to lint.
     """
@@ -56,19 +58,21 @@ def lint(
         in_matrix = frozenset(row.get("torch") for row in rows)
         report = lint_patches(paths, _releases(spec, available), available, in_matrix, whole=spec is not None)
     except UsageError as error:
-        click.echo(str(error), err=True)
+        click.echo(f"error: {error}", err=True)
         raise SystemExit(2) from None
     if available is not None and available.trouble:
         click.echo(f"no sources, bodies are compared by fingerprint: {available.trouble}", err=True)
     if not report.files and not report.walked:
-        click.echo(str(_nothing_at(paths, "nothing to lint")), err=True)
+        click.echo(f"error: {_nothing_at(paths, 'nothing to lint')}", err=True)
     if report.files and not report.releases:
         got, advice = (
             "; ".join(report.ranges),
-            'patchgate lint --torch ">=2.6" ...   (patchgate index list: what is known)',
+            'patchgate lint --torch ">=2.6" ...   (patchgate index list shows the indexed releases)',
         )
-        click.echo(str(UsageError("no indexed release in the project's range", got=got, next=advice)), err=True)
-    click.echo(render_findings(report, form, details=details), nl=False)
+        trouble = UsageError("no indexed release in the project's range", got=got, next=advice)
+        click.echo(f"error: {trouble}", err=True)
+    if report.files or report.walked or form != "text":
+        click.echo(render_findings(report, form, details=details), nl=False)
     raise SystemExit(report.exit_code)
 
 
@@ -77,7 +81,7 @@ def lint(
 @click.option("--format", "form", type=click.Choice(["text", "json"]), default="text")
 @_TORCH
 def usage(paths: tuple[Path, ...], form: str, spec: str | None) -> None:
-    """Which private names of torch does PATH, a patch or a whole package, stand on, and which releases have them?
+    """List the private names of torch that PATH uses, by release.
 
     Exit codes: 0 whatever is listed, 2 usage, 3 nothing to read.
     """
@@ -87,16 +91,16 @@ def usage(paths: tuple[Path, ...], form: str, spec: str | None) -> None:
     try:
         report = usage_of(paths, _releases(None, None), _releases(spec, None) if spec is not None else None)
     except UsageError as error:
-        click.echo(str(error), err=True)
+        click.echo(f"error: {error}", err=True)
         raise SystemExit(2) from None
     click.echo(render_usage(report, form), nl=False)
     if not report.walked:
-        click.echo(str(_nothing_at(paths, "nothing to read")), err=True)
+        click.echo(f"error: {_nothing_at(paths, 'nothing to read')}", err=True)
         raise SystemExit(3)
 
 
 def _nothing_at(paths: tuple[Path, ...], what: str) -> UsageError:
-    got, advice = "no .py, .diff or .patch file", "a folder with patch.py or patch.diff, a .py file, or a .diff file"
+    got, advice = "no .py, .diff or .patch file", "give a folder with patch.py or patch.diff, a .py or a .diff file"
     return UsageError(what, where=", ".join(map(str, paths)), got=got, next=advice)
 
 

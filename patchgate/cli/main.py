@@ -47,7 +47,7 @@ def end_by_exit_code(command: click.Command, name: str) -> NoReturn:
         error.show()
         sys.exit(2)
     except (click.Abort, KeyboardInterrupt):
-        click.echo("interrupted: a part of a run is no result\n  next: the same command again", err=True)
+        click.echo("interrupted: no result\n  next: run the same command again", err=True)
         sys.exit(MACHINE)
     except Exception as error:
         if _is_of_a_database(error):
@@ -75,13 +75,13 @@ def _stop(number: int, frame: object) -> NoReturn:
 def show_failure(error: BaseException) -> None:
     """Say what went wrong where no user is to blame; the traceback goes into a file."""
     if isinstance(error, KeyboardInterrupt):
-        click.echo(f"ended by {error or 'SIGINT'}: what is judged is kept", err=True)
+        click.echo(f"ended by {error or 'SIGINT'}: verdicts so far are kept", err=True)
         return
     what = " ".join(str(error).split())[:300]
     if isinstance(error, OSError) and error.errno:
         lines = [
             f"error: the machine failed: {what}",
-            "  next: look at disk, memory and rights; the same command again",
+            "  next: check disk, memory and permissions, and run the same command again",
         ]
     else:
         lines = [f"error: patchgate itself failed: {type(error).__name__}: {what}"]
@@ -118,7 +118,10 @@ class _Commands(click.Group):
         return command
 
 
-@click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
+_EPILOG = "Start with `patchgate gate path/to/patch.py`, or, without torch, `patchgate lint path/to/package`."
+
+
+@click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]}, epilog=_EPILOG)
 @click.version_option(__version__)
 def cli() -> None:
-    """The gate that every patch to the PyTorch compiler passes before merge."""
+    """Judge patches to the PyTorch compiler before they are merged."""

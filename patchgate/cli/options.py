@@ -29,22 +29,36 @@ _FORM = "--row 2.11.0=path/to/python"
 AT_LEAST_1 = click.IntRange(1)
 ABOVE_0 = click.FloatRange(0, min_open=True)
 torch_option = click.option(
-    "--torch", "torches", multiple=True, metavar="RELEASE", help="Judge on this release, which is installed if need be."
+    "--torch",
+    "torches",
+    multiple=True,
+    metavar="RELEASE",
+    help="Judge on this release; it is installed if needed. May be repeated.",
 )
 row_option = click.option(
-    "--row", "rows", multiple=True, metavar="TORCH=PYTHON", help="A torch release and its interpreter."
+    "--row",
+    "rows",
+    multiple=True,
+    metavar="TORCH=PYTHON",
+    help="A torch release, and a Python that has it. May be repeated.",
 )
 problem_option = click.option(
     "--problem",
     "problems",
     multiple=True,
     metavar="TORCH=REASON",
-    help="A release without an interpreter, and why: it is shown as not judged.",
+    help="A release that is reported as not judged, and why.",
 )
 device_option = click.option(
-    "--device", "devices", multiple=True, metavar="NAME", help="Device profiles; default: h200 and cpu."
+    "--device",
+    "devices",
+    multiple=True,
+    metavar="NAME",
+    help="Device profile, or cuda; default: h200 (simulated) and cpu.",
 )
-workload_option = click.option("--workload", "workloads", multiple=True, metavar="NAME", help="Only these workloads.")
+workload_option = click.option(
+    "--workload", "workloads", multiple=True, metavar="NAME", help="Only this workload. May be repeated."
+)
 model_option = click.option(
     "--workload",
     "--model",
@@ -54,17 +68,17 @@ model_option = click.option(
     help="Only these workloads, or public models (fixtures/models, or a .toml file).",
 )
 nightly_option = click.option(
-    "--nightly", is_flag=True, help="Every workload, not only those of pre-merge; kernels are compiled too."
+    "--nightly", is_flag=True, help="All workloads, not only those for pre-merge; also compile the kernels."
 )
 workers_option = click.option(
-    "-n", "workers", default=2, show_default=True, type=AT_LEAST_1, help="Cases run at the same time."
+    "-n", "workers", default=2, show_default=True, type=AT_LEAST_1, help="Number of cases that run in parallel."
 )
 folder_option = click.option(
     "--folder",
     default=FOLDER,
     show_default=True,
     type=click.Path(file_okay=False),
-    help="Where a run leaves its results.",
+    help="Where the results of the run are written.",
 )
 
 

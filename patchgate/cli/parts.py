@@ -33,7 +33,9 @@ _INHERITED = ("numerics", "error_factor", "largest_ulps")
     "--folder", default=".patchgate/parts", show_default=True, type=click.Path(file_okay=False, path_type=Path)
 )
 def parts(patch: Path, options: tuple[str, ...], folder: Path) -> NoReturn:
-    """Judge each of the patches that PATCH installs: alone, beside the others, in both orders.
+    """Judge each of several patches that one file installs.
+
+    Each is judged alone and together with the others, in both orders.
 
     Those are the calls that `apply` lists in its manifest, else what stands behind a condition of its own.
     OPTIONS go to each `patchgate gate`.
@@ -71,9 +73,12 @@ def _parts(source: Path) -> tuple[str, list[Part]]:
     except Unreadable as error:
         raise error.in_file(source) from None
     if len(found) < 2:
-        got = f"one call, or none, in `apply`, and {len(found)} patches behind a condition of their own"
+        got = f"at most one call in `apply`, and {len(found)} patches with a condition of their own"
         raise UsageError(
-            "nothing to part", where=display_path(source), got=got, next=f"patchgate gate {display_path(source)}"
+            "only one patch in this file",
+            where=display_path(source),
+            got=got,
+            next=f"patchgate gate {display_path(source)}",
         )
     return text, found
 

@@ -18,7 +18,10 @@ from patchgate.runner.run import NAME, load_run
 @click.option("--profile", required=True, metavar="NAME", help="The device profile that the machine's GPU is.")
 @folder_option
 def record(profile: str, folder: str) -> None:
-    """Keep what the last run observed on a real GPU (`gate --device cuda`) to compare simulation with."""
+    """Store the facts of a real GPU, to compare the simulation with.
+
+    Reads the last run of `patchgate gate --device cuda`.
+    """
     run = load_run(Path(folder) / NAME)
     golden = run.project.at(run.project.golden)
     releases = [row.torch for row in load_matrix()]

@@ -93,7 +93,7 @@ def sweep(
     workers: int,
     folder: Path,
 ) -> NoReturn:
-    """Judge every patch on every row; what was judged before for the same content is not run again.
+    """Judge every patch on every release, skipping unchanged ones.
 
     Without PATCHES those of the project's table; without a release all of them. A killed sweep goes on where it was.
     """
@@ -192,7 +192,10 @@ def _shard(text: str) -> tuple[int, int]:
 def history_command(
     fact: str | None, patch: str | None, merged: tuple[Path, ...], export: Path | None, folder: Path
 ) -> None:
-    """The series of FACT (residual_stack.h200.loads.max); without one, what changed and what fails."""
+    """Show a fact over time, or what changed since the last run.
+
+    FACT is WORKLOAD.DEVICE.FACT, such as residual_stack.h200.loads.max.
+    """
     path = folder / HISTORY
     if not (merged or path.is_file()):
         raise _empty(path)

@@ -37,7 +37,7 @@ def refuse_unattended(environment: Mapping[str, str]) -> None:
     for name in ("CI", "PYTEST_XDIST_WORKER"):
         if environment.get(name, "").lower() not in ("", "0", "false"):
             raise UsageError(
-                "accept is a decision of a person",
+                "accepting is a decision of a person, and this is a CI job",
                 where=f"${name}",
                 got=f"{name}={environment[name]}",
                 next="run it on your own machine, read the diff, commit the golden folder",
@@ -106,7 +106,7 @@ def parse_reason(text: str | None) -> str:
     reason = " ".join((text or "").split())
     if not reason:
         raise UsageError(
-            "a reason is wanted: golden changes are decisions",
+            "no reason given: HISTORY.md records why golden changed",
             where="--reason",
             got="nothing",
             next=Command(name="accept", arguments=("--reason", "'torch 2.13 fuses the last norm'")),

@@ -51,9 +51,9 @@ def parse_hunks(text: str, where: str) -> dict[str, list[tuple[int, list[str], l
     hunks = {}
     for file in parsed:
         if not file.path.startswith("torch/") or not file.path.endswith(".py"):
-            raise wrong("only torch's Python sources can be changed", file.path)
+            raise wrong("a diff can change only Python sources of torch", file.path)
         if file.is_added_file or file.is_removed_file:
-            raise wrong("a file that comes or goes cannot be applied to a torch in memory", file.path)
+            raise wrong("a diff that adds or removes a file cannot be applied in memory", file.path)
         hunks[file.path] = [
             (
                 hunk.source_start,

@@ -106,7 +106,7 @@ def _add(ranges: Ranges, span: ReleaseRange, value: FactValue) -> None:
     """Raises ValueError for a range that shares a release with one that is there: which of them holds?"""
     for other in ranges:
         if span.first in other or span.last in other or other.first in span:
-            raise ValueError(f"the fact has a value for {other} already")
+            raise ValueError(f"the fact already has a value for {other}")
     ranges[span] = value
 
 

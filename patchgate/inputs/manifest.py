@@ -57,7 +57,10 @@ def _read_module(value: Any) -> str:
     if not all(map(str.isidentifier, (first, *rest))):
         raise Invalid("not the dotted name of a module")
     if first in {"torch", "triton", *sys.stdlib_module_names}:
-        raise Invalid("a stub is for what is not installed", next="a module of a dependency, or of the project")
+        raise Invalid(
+            "torch, triton and the standard library are installed: no stub for them",
+            next="a module of a dependency, or of the project",
+        )
     return str(value)
 
 
@@ -65,7 +68,7 @@ def read_call(value: Any) -> str:
     """A call that installs a patch. Raises Invalid where it is no name, nor a call with literals."""
     owner, _, call = read_string(value).rpartition(":")
     if not re.fullmatch(r"([A-Za-z_]\w*(\.[A-Za-z_]\w*)*)?", owner) or not _is_literal_call(call):
-        raise Invalid("not a function of the patch, nor `module:function(literals)`")
+        raise Invalid("neither a function of the patch nor `module:function(literals)`")
     return str(value)
 
 

@@ -77,7 +77,7 @@ class Project:
         """Raises UsageError for a profile file that there is not."""
         for path in self.profiles.values():
             if not Path(path).is_file():
-                advice = "the path of a device profile, seen from the table (docs/devices.md)"
+                advice = "a path of a device profile, relative to the table (docs/devices.md)"
                 raise self.fault("devices", "no such device profile", display_path(path), advice)
 
     def own_workloads(self) -> list[Path]:

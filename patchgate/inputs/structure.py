@@ -84,7 +84,7 @@ def read_requirement(value: Any) -> str:
     except InvalidRequirement:
         raise Invalid("not a requirement as pip takes it") from None
     if name.lower() == "torch":
-        raise Invalid("torch is what varies, and no requirement", next='releases = ["2.11.0", "2.12.1"]')
+        raise Invalid("torch itself: the gate installs each release of it", next='releases = ["2.11.0", "2.12.1"]')
     return str(value)
 
 

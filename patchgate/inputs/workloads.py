@@ -28,7 +28,7 @@ CHECKS = ("cache", "compile_cost", "equivalence", "kernels", "latency", "parity"
 _FORM = 'DTYPE = "bfloat16", CHECKS = ("kernels", "parity") and build(device, dtype, scale)'
 # How alike a name is to one of ours that it is taken for it: `CHECK` to `CHECKS` is 0.91, `CHUNKS` 0.67.
 _MISSPELT = 0.8
-_TUNED = "it runs every candidate kernel on the device and keeps the fastest"
+_TUNED = "autotuning runs every candidate kernel on the device and keeps the fastest"
 #: Variant -> the fields of `Workload` that it changes. `static`, the plain one, is inference with the file's own
 #: dtype, static shapes and torch.compile's default mode.
 VARIANTS: dict[str, dict[str, Any]] = {
@@ -88,7 +88,7 @@ def workloads_with(patch: Path, project: Project) -> dict[str, Workload]:
     """
     shipped, own = load_workloads(), own_workloads(patch, project) | model_workloads(project.models, Path(project.root))
     for name in sorted(shipped.keys() & own.keys()):
-        advice = "call the file otherwise: what is recorded of that name is of the one that comes with patchgate"
+        advice = "rename the file: the recorded facts of that name belong to the workload of patchgate"
         raise UsageError(
             f"a workload `{name}` comes with patchgate", where=display_path(own[name].path), got=name, next=advice
         )
@@ -157,7 +157,7 @@ def _read_constants(path: Path) -> Constants:
     try:
         constants = structure(Constants, {name: _literal(name, node) for name, node in nodes.items()})
         if not {*constants.PREMERGE} <= {*constants.VARIANTS}:
-            raise Invalid("`PREMERGE` has a variant that `VARIANTS` has not", path=("PREMERGE",))
+            raise Invalid("`PREMERGE` names a variant that `VARIANTS` does not have", path=("PREMERGE",))
         if not any(isinstance(node, ast.FunctionDef) and node.name == "build" for node in tree.body):
             raise Invalid("no function `build`")
     except Invalid as fault:
@@ -181,7 +181,7 @@ def _refuse_misspelt(own: Iterable[str], assigned: Mapping[str, ast.Assign], pat
                 f"no constant `{name}`",
                 where=f"{display_path(path)}:{assigned[name].lineno}",
                 got=ast.unparse(assigned[name]),
-                next=f"`{close[0]}`, or another name if the workload itself uses it",
+                next=f"`{close[0]}`, or a lower-case name if the constant is the workload's own",
             )
 
 

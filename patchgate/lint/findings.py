@@ -119,7 +119,7 @@ def merged(findings: Iterable[Finding], path: str, known: Sequence[str], source:
         message = (
             last.message
             if len(alike) == len(releases)
-            else f"{last.message} (this wording: {show_releases(alike, known)})"
+            else f"{last.message} (in this form: {show_releases(alike, known)})"
         )
         placed = replace(last, path=path, span=span, line=line, message=message, detail=detail)
         result.append(replace(placed, releases=releases, shown_releases=text))
@@ -155,7 +155,7 @@ def _behind(gate: Span, notes: Sequence[Finding], source: str) -> Finding:
         line=_line(lines, gate),
         releases=(),
         shown_releases="",
-        message=f"the gate keeps out releases without {', '.join(shown[:_SHOWN])}{more}",
+        message=f"the version check excludes the releases without {', '.join(shown[:_SHOWN])}{more}",
         fix="",
         evidence="",
         detail="\n".join(shown),

@@ -164,8 +164,8 @@ def _beyond_the_claims(red: Sequence[Finding], known: Sequence[str]) -> list[Fin
     if not red:
         return []
     versions = [version for version in known if any(version in each.releases for each in red)]
-    more = f", and {len(red) - 1} more such" if len(red) > 1 else ""
-    message = f"{red[0].message}{more}, where the manifest claims nothing"
+    more = f", and {len(red) - 1} more like it" if len(red) > 1 else ""
+    message = f"{red[0].message}{more}, on releases that the manifest does not claim"
     text = show_releases(versions, known)
     return [replace(red[0], severity=Severity.NOTE, message=message, releases=tuple(versions), shown_releases=text)]
 

@@ -27,7 +27,7 @@ def render_turn(turn: TurnFound) -> Iterator[str]:
         yield f"  {side}: {labels[item]}  {outcome.readings[item].shown}"
     yield f"  asked {outcome.asked} of {turn.size}" + "".join(f"; {note}" for note in turn.notes)
     if outcome.turns > 1:
-        yield f"  the records turn {outcome.turns} times in this range; this is the first"
+        yield f"  the recorded answer changes {outcome.turns} times in this range; this is the first change"
     yield from _section("facts that changed", changed_facts(outcome))
     for title, lines in turn.changes.items():
         yield from _section(title, lines)
@@ -45,7 +45,7 @@ def render_culprits(culprits: CulpritsFound) -> Iterator[str]:
     yield f"{len(minimal.items)} of {culprits.size} {culprits.what} together turn `{culprits.question}`:"
     yield from (f"  {item}" for item in minimal.items)
     if minimal.doubtful:
-        yield f"  (without {', '.join(minimal.doubtful)} nobody could tell)"
+        yield f"  (unknown without {', '.join(minimal.doubtful)})"
     yield "see both sides:"
     yield from (f"  {line}" for line in culprits.commands)
 

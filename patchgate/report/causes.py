@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from patchgate.checks.registry import title_of
@@ -16,8 +16,14 @@ from patchgate.model.text import counted
 
 # Facts that sum up what a patch does to a kernel: the best evidence among facts.
 HEADLINES = ("kernels.called", "loads", "bytes.total")
+# Facts of which less is better, the most telling first, and what they count.
+COSTS = {"kernels.called": "kernels called", "bytes.total": "bytes moved", "memory.peak": "bytes of memory at the peak"}
+_EVIDENCE = tuple(dict.fromkeys((*HEADLINES, *COSTS)))
 # The first percentage of a text: how much it is.
 _SHARE = re.compile(r"([\d.]+) ?%")
+
+
+_DOES_NOT_COMPILE, _CODE = "does not compile", "code"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,11 +47,34 @@ class CauseGroup:
     def evidence(self) -> Verdict:
         return self.verdicts[0]
 
+    @property
+    def costs(self) -> tuple[str, ...]:
+        """Where generated code changed: whether it is better or worse by what it costs; a line for each case."""
+        if self.cause.name != _CODE:
+            return ()
+        changed: dict[tuple[str, str], dict[str, tuple[int, int]]] = defaultdict(dict)
+        for verdict in self.verdicts:
+            before, after = verdict.before or "", verdict.after or ""
+            if verdict.fact in COSTS and before.isdecimal() and after.isdecimal():
+                changed[verdict.item, verdict.torch][verdict.fact] = int(before), int(after)
+        lines = [f"{_cost_text(costs)} ({item} on torch {torch})" for (item, torch), costs in sorted(changed.items())]
+        return tuple(lines) or (f"no change in {', '.join(COSTS.values())}",)
 
-_DOES_NOT_COMPILE = "does not compile"
+
+def _cost_text(costs: Mapping[str, tuple[int, int]]) -> str:
+    """`better: kernels called 7 -> 6 (-14.3%)`; `worse`, or `better and worse`."""
+    words = {after > before: "worse" if after > before else "better" for before, after in costs.values()}
+    changes = [
+        f"{COSTS[fact]} {before:,} -> {after:,}" + (f" ({after / before - 1:+.1%})" if before else "")
+        for fact in COSTS
+        for before, after in ([costs[fact]] if fact in costs else [])
+    ]
+    return f"{' and '.join(words[worse] for worse in sorted(words))}: {', '.join(changes)}"
+
+
 # In reading order: what makes the causes after it meaningless comes first.
 CAUSES = (
-    Cause(name="does not run", sentence="The patch does not run.", codes=("PG210",)),
+    Cause(name="does not run", sentence="Running the patch fails.", codes=("PG210",)),
     Cause(
         name=_DOES_NOT_COMPILE,
         sentence="With the patch, a workload no longer compiles or runs.",
@@ -63,8 +92,8 @@ CAUSES = (
         kinds=(Kind.INERT,),
     ),
     Cause(
-        name="gate too narrow",
-        sentence="The gate is too narrow: the defect is present on a release where the patch does not apply.",
+        name="version check too narrow",
+        sentence="The version check is too narrow: the defect is present where the patch does not apply.",
         codes=("PG203",),
     ),
     Cause(
@@ -74,7 +103,7 @@ CAUSES = (
     ),
     Cause(
         name="needless",
-        sentence="The patch is not needed: torch does without it what it is for.",
+        sentence="The patch is not needed: torch does the same without it.",
         codes=("PG204",),
         kinds=(Kind.ABSORBED,),
     ),
@@ -85,7 +114,7 @@ CAUSES = (
         codes=("PG510", "PG502", "PG505", "PG506", "PG501", "PG507"),
     ),
     Cause(
-        name="code",
+        name=_CODE,
         sentence="The patch changes the graph or the generated code, and the change is not accepted.",
         codes=("PG301", "PG401", "PG431"),
     ),
@@ -96,28 +125,38 @@ CAUSES = (
     ),
     Cause(
         name="unreached",
-        sentence="Part of torch does not call what the patch puts in place.",
+        sentence="Part of torch does not call the replacement.",
         codes=("PG803", "PG802", "PG801", "PG804"),
     ),
     Cause(
         name="recompiles",
-        sentence="With the patch, torch compiles more often or gives up compiling when sizes or instances change.",
+        sentence="With the patch, torch compiles more often, or stops compiling, when sizes or instances change.",
         codes=("PG423", "PG421", "PG422", "PG412", "PG411"),
     ),
     Cause(
         name="cache",
-        sentence="A compile cache that patched and unpatched processes share does not distinguish them.",
+        sentence="A compile cache does not distinguish patched from unpatched processes that share it.",
         codes=("PG701", "PG707", "PG703", "PG704", "PG702"),
     ),
     Cause(
         name="compile cost",
-        sentence="The work of one compile is outside its budget.",
-        codes=("PG601", "PG602"),
+        sentence="With the patch, compiling costs more than its budget allows.",
+        codes=("PG601",),
+    ),
+    Cause(
+        name="cheaper compile",
+        sentence="With the patch, compiling costs less than its budget expects, which no budget records.",
+        codes=("PG602",),
     ),
     Cause(
         name="time",
-        sentence="Run time or peak memory on the device is outside its budget.",
-        codes=("PG611", "PG612"),
+        sentence="With the patch, the workload is slower or larger on the device than its budget allows.",
+        codes=("PG611",),
+    ),
+    Cause(
+        name="gain on the device",
+        sentence="With the patch, the workload is faster or smaller on the device, which no budget records.",
+        codes=("PG612",),
     ),
     Cause(
         name="modelled time",
@@ -131,7 +170,7 @@ CAUSES = (
     ),
     Cause(
         name="torch changed",
-        sentence="Without any patch, torch no longer does what is recorded.",
+        sentence="torch itself has changed: without the patch, its facts differ from the golden files.",
         kinds=(Kind.DRIFTED, Kind.STALE),
     ),
     Cause(
@@ -177,7 +216,7 @@ def _strongest_first(cause: Cause, verdicts: Sequence[Verdict]) -> list[Verdict]
 
     def strength(verdict: Verdict) -> tuple[int, int, float, str, str]:
         rank = cause.codes.index(verdict.code) if verdict.code in cause.codes else len(cause.codes)
-        headline = HEADLINES.index(verdict.fact) if verdict.fact in HEADLINES else len(HEADLINES)
+        headline = _EVIDENCE.index(verdict.fact) if verdict.fact in _EVIDENCE else len(_EVIDENCE)
         share = _SHARE.search(verdict.actual)
         return rank, headline, -float(share[1]) if share else 0.0, verdict.subject, verdict.torch
 

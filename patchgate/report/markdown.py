@@ -25,7 +25,11 @@ def render_markdown(title: str, view: RunView, quote: Callable[[str], str] = esc
         first = group.evidence
         on = f" on torch {first.torch}" if first.torch else ""
         evidence = f"{first.code} {quote(first.subject)}{on}: {quote(first.actual)}"
-        lines += [f"{number}. **{group.cause.sentence}**", f"   {evidence}"]
+        lines += [
+            f"{number}. **{group.cause.sentence}**",
+            f"   {evidence}",
+            *(f"   {quote(cost)}" for cost in group.costs),
+        ]
     lines += [""] if view.causes else []
     lines += [table_row(["check", "item", *(f"torch {torch}" for torch in view.torches)])]
     lines += [table_row(["---"] * (2 + len(view.torches)))]

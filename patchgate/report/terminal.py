@@ -36,6 +36,8 @@ from patchgate.report.view import (
 _STYLES = {Colour.GREEN: "green", Colour.RED: "bold red", Colour.GREY: "yellow"}
 # Rows of the matrix, notes of a kind and entries of a grey block that are shown.
 _ROWS, _NOTES, _GREY = 16, 4, 3
+# Cases whose cost is shown.
+_COSTS = 3
 # Characters of the names of checks without a row of their own.
 _NAMES = 60
 # Columns of a label, and of a log: it is not 80 wide.
@@ -160,6 +162,7 @@ def _show_cause(console: Console, number: int, group: CauseGroup) -> None:
     fields = (
         (evidence.code, shorten(verdict_text(evidence), LONG, placeholder=" ...")),
         ("", f"expected: {evidence.expected}" if evidence.expected else ""),
+        ("cost", "\n".join(_cut(group.costs, _COSTS))),
         ("where", evidence.where or ""),
         ("do", step_text(evidence)),
     )

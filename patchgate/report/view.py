@@ -103,7 +103,7 @@ class RunView:
         cases = list(dict.fromkeys(entry.subject for entry in entries))
         command = "".join(f": {typed(command)}" for command in blocks[0].steps[0][1][:1])
         what = f"new: {facts} facts of {', '.join(cases[:3])}{', ...' * (len(cases) > 3)}"
-        return f"{what} are the same with and without the patch; accept to record{command}"
+        return f"{what} are the same with and without the patch and not recorded yet; to record them{command}"
 
     @property
     def notes(self) -> tuple[tuple[str, tuple[str, ...]], ...]:
@@ -176,7 +176,7 @@ def _replaces(verdicts: Sequence[Verdict]) -> Iterator[str]:
         if (verdict.code, verdict.item) == ("PG211", "effects"):
             torches[verdict.actual].append(verdict.torch)
     for actual, found in sorted(torches.items(), key=lambda pair: min(map(Version, pair[1]))):
-        yield f"{', '.join(sorted(found, key=Version))}: {actual}"
+        yield f"{actual} (on torch {', '.join(sorted(found, key=Version))})"
 
 
 def _changes(verdicts: Sequence[Verdict]) -> Iterator[str]:
@@ -186,7 +186,7 @@ def _changes(verdicts: Sequence[Verdict]) -> Iterator[str]:
             change = f"{v.fact} {_with_commas(v.before)} -> {_with_commas(v.after)}"
             cases[v.torch, v.item].append(change)
     for (torch, item), changes in sorted(cases.items(), key=lambda case: (Version(case[0][0]), case[0][1])):
-        yield f"{torch} {item}: {', '.join(sorted(changes, reverse=True))}"
+        yield f"{item} on torch {torch}: {', '.join(sorted(changes, reverse=True))}"
 
 
 def _with_commas(value: str) -> str:
@@ -243,10 +243,10 @@ def _entries(verdicts: Sequence[Verdict]) -> Iterator[Entry]:
 
 def step_text(verdict: Verdict) -> str:
     """The next step; of long advice the first sentence, and where the rest is."""
-    if len(verdict.advice) <= LONG:
-        return next_step(verdict.advice, verdict.commands)
-    first, _, _ = verdict.advice.partition(". ")
-    return next_step(f"{first} (more: patchgate explain {verdict.code})", verdict.commands)
+    advice = f"{verdict.advice[:1].upper()}{verdict.advice[1:]}"
+    if len(advice) > LONG:
+        advice = f"{advice.partition('. ')[0]} (more: patchgate explain {verdict.code})"
+    return next_step(advice, verdict.commands)
 
 
 def verdict_text(verdict: Verdict) -> str:

@@ -31,7 +31,7 @@ _GAP = 1 << 18
 _DIRECTORY = 3 << 20
 # Bytes before a member's own: a header of 30, its name, and extra fields that are shorter than the rest of this.
 _HEADER = 30 + 256
-_NO_RANGES = "the package index answers no ranges"
+_NO_RANGES = "the package index does not support range requests"
 
 
 @dataclass(kw_only=True)

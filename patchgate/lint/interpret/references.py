@@ -78,8 +78,8 @@ class Use:
     def why_not(self) -> str:
         """Behind a message: why the line may not run in this release."""
         texts = {
-            Reachability.GATED: " (outside the gate)",
-            Reachability.UNDECIDED: " (behind a check not decided here)",
+            Reachability.GATED: " (excluded by the version check)",
+            Reachability.UNDECIDED: " (behind a condition that lint cannot decide)",
         }
         return texts.get(self.reachability, "")
 

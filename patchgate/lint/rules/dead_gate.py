@@ -38,7 +38,7 @@ def check(views: Sequence[View]) -> Iterator[Finding]:
         special = sum(gate.holds_somewhere for _, gate in evaluated) >= min(2, len(evaluated))
         severity = Severity.RED if span in blocking and not special else Severity.NOTE
         for view, gate in evaluated:
-            message = f"no {which} ({judged[0].version} to {judged[-1].version}) satisfies `{gate.text}`"
+            message = f"`{gate.text}` is true on no {which} ({judged[0].version} to {judged[-1].version})"
             yield view.finding(DEAD_GATE, span, message, severity=severity)
 
 

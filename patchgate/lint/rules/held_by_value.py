@@ -37,9 +37,9 @@ def check(views: Sequence[View]) -> Iterator[Finding]:
                 yield view.finding(
                     HELD_BY_VALUE,
                     rebinding.span,
-                    f"the original stays registered by {_listed(registries)}",
+                    f"the original is still registered by {_listed(registries)}",
                     severity=Severity.NOTE,
-                    fix="register the replacement too",
+                    fix="also register the replacement",
                     detail="\n".join(registries),
                 )
             holders = [holder for holder in _holders(view, rebinding, rebinding.origin) if holder not in rebound]
@@ -47,9 +47,9 @@ def check(views: Sequence[View]) -> Iterator[Finding]:
                 yield view.finding(
                     HELD_BY_VALUE,
                     rebinding.span,
-                    f"the original stays in {_listed(holders)}",
+                    f"the original is still referenced by {_listed(holders)}",
                     severity=Severity.NOTE if _for_users(rebinding) else Severity.RED,
-                    fix="assign the replacement there too",
+                    fix="also assign the replacement there",
                     detail="\n".join(holders),
                     of=rebinding,
                 )

@@ -78,7 +78,7 @@ def _not_placed(versions: Sequence[str], path: str) -> Iterator[Finding]:
             code=NOT_PLACED.code,
             releases=(version,),
             span=_START,
-            message="cannot tell whether the hunks apply: no sources of a release at hand",
+            message="cannot tell whether the hunks apply: the sources of no release are available",
             severity=Severity.NOTE,
             fix=fix,
         )

@@ -72,7 +72,7 @@ def _finding(view: View, reference: Reference, homes: Mapping[tuple[str, str], s
             fix = f"import it from `{home.rpartition('.')[0]}` there"
     if reference.kind in ("attribute", "config") and not in_some_release(view, reference.owner, reference.name):
         near = near_name(view, reference.owner, reference.name)
-        fix = f"did you mean `{near}`?" if near else "no indexed release has it: does another file add it?"
+        fix = f"did you mean `{near}`?" if near else "no indexed release has it; another file may add it"
         severity = severity if near else Severity.NOTE
     # Outside the gate a missing name is only worth knowing before someone widens the gate.
     return view.finding(code, reference.span, what + reference.why_not, severity=severity, fix=fix, of=reference)

@@ -40,5 +40,5 @@ def check(views: Sequence[View]) -> Iterator[Finding]:
                 if rebinding.function is None and not near:
                     continue  # a mark of the patch's own
                 severity, fix = Severity.NOTE, f"did you mean `{near}`?" if near else ""
-                message = f"adds a name: no indexed release has `{rebinding.target}`"
+                message = f"adds a new name: no indexed release has `{rebinding.target}`"
             yield view.finding(TARGET_MISSING, rebinding.span, message, severity=severity, fix=fix, of=rebinding)

@@ -40,7 +40,7 @@ def check(views: Sequence[View]) -> Iterator[Finding]:
         changed = [view for view, each in pairs if each.original != written_for.original]
         if changed:
             message = (
-                f"the gate has no end; `{rebinding.short_target}`, which this wraps, is not in {changed[0].version}"
-                f" what it was in {first.version}"
+                f"the version check has no upper bound, and `{rebinding.short_target}`, which this wraps,"
+                f" has another body in {changed[0].version} than in {first.version}"
             )
             yield last.finding(OPEN_END, rebinding.span, message, severity=Severity.NOTE)

@@ -181,7 +181,7 @@ def _form(pair: _Pair) -> Iterator[Finding]:
         problem = f"is {_FORM_TEXT[wanted]} in torch, the replacement {_FORM_TEXT[rebinding.form]}"
         called = "property" not in f"{wanted} {rebinding.form}"
         if called and not pair.misfits():
-            problem, severity = f"{problem}: it fits the calls in torch, not those on everything", Severity.NOTE
+            problem, severity = f"{problem}: it fits the calls in torch, but not every possible call", Severity.NOTE
     elif original.is_async != isinstance(pair.function, ast.AsyncFunctionDef):
         problem = f"is {'async' if original.is_async else 'not async'} in torch"
     else:
@@ -233,7 +233,7 @@ def _order(pair: _Pair) -> Iterator[Finding]:
     yield pair.view.finding(
         SIGNATURE_DRIFT,
         pair.rebinding.span,
-        f"{pair.text} has {names} at another place, {'where' if proof else 'though no call in'} torch"
+        f"{pair.text} has {names} at another position, {'and' if proof else 'but no call in'} torch"
         f" passes {'it' if len(moved) == 1 else 'them'} by position",
         severity=Severity.RED if proof else Severity.NOTE,
         fix=f"take `{written(pair.theirs)}`",
@@ -258,6 +258,6 @@ def _dropped(pair: _Pair) -> Iterator[Finding]:
             continue
         reached = {p.name for p in pair.original.parameters[: call.positional + call.bound]}
         for name in sorted(taken & passed - reached - set(call.keywords)):
-            message = f"{pair.text} takes `{name}`, which torch passes, and calls the original without it"
+            message = f"{pair.text} takes `{name}`, which torch passes, but calls the original without it"
             fix = f"pass `{name}={name}` on"
             yield pair.view.finding(SIGNATURE_DRIFT, call.span, message, severity=Severity.NOTE, fix=fix)

@@ -96,9 +96,10 @@ def _changed(applied: Sequence[_Pair]) -> Iterator[Finding]:
     steps = [new.view.version for old, new in pairwise(applied) if old.body != new.body]
     if not steps:
         return
-    fix = "" if applied[-1].text() is not None else "`--fetch` tells whether the override is a copy that lost edits"
+    fix = "" if applied[-1].text() is not None else "`--fetch` shows whether the override is a copy that lacks"
+    " upstream edits"
     for pair in applied:
-        message = f"upstream body of `{pair.rebinding.short_target}` changes in {', '.join(steps)}"
+        message = f"the body of `{pair.rebinding.short_target}` changes in torch {', '.join(steps)}"
         yield pair.view.finding(BODY_CHANGED, pair.rebinding.span, message, severity=Severity.NOTE, fix=fix)
 
 
@@ -137,18 +138,21 @@ def _base(bodies: Mapping[str, list[Release]], pair: _Pair) -> _Base | None:
 def _differing(pair: _Pair, base: _Base) -> Iterator[Finding]:
     now, name = pair.text(), pair.rebinding.short_target
     if Version(base.newest) > Version(pair.view.version):
-        message = f"override of `{name}` is the body of {base.releases}, brought to an older release"
+        message = f"override of `{name}` copies a newer body of torch [{base.releases}]"
         yield pair.view.finding(BODY_CHANGED, pair.rebinding.span, message, severity=Severity.NOTE)
         return
-    message, detail = f"override of `{name}` is the body of {base.releases}, which is another one here", ""
-    fix = "port the edits (`--fetch --details` shows them)"
+    message, detail = (
+        f"override of `{name}` copies a body of torch [{base.releases}] that these releases do not have",
+        "",
+    )
+    fix = "port the upstream edits (`--fetch --details` shows them)"
     if now is not None and base.text is not None:
         override = pair.override()
         lost = edits_lost(base.text, now, override)
         if not lost:
             return
         edits = f"{len(lost)} upstream edit{'s' * (len(lost) != 1)}"
-        message = f"override of `{name}` copies the body of {base.releases} and lacks {edits}"
+        message = f"override of `{name}` copies a body of torch [{base.releases}] and lacks {edits}"
         detail = three_way(base.releases, base.text, pair.view.version, now, override, lost)
-        fix = "port the edits (`--details` shows them)"
+        fix = "port the upstream edits (`--details` shows them)"
     yield pair.view.finding(BODY_CHANGED, pair.rebinding.span, message, fix=fix, detail=detail, of=pair.rebinding)

@@ -42,15 +42,19 @@ def check(views: Sequence[View]) -> Iterator[Finding]:
             if traps.textual:
                 severity = Severity.RED if span in wrong else Severity.NOTE
                 fix = "compare `Version(...)` on both sides"
-                yield view.finding(COMPARED_AS_TEXT, span, f"{text} orders plain strings", severity=severity, fix=fix)
+                yield view.finding(COMPARED_AS_TEXT, span, f"{text} compares plain strings", severity=severity, fix=fix)
             if traps.numeric:
-                message = f"{text} makes a number of the version: 2.10 becomes 2.1"
+                message = f"{text} reads the version as a number: 2.10 becomes 2.1"
                 yield view.finding(COMPARED_AS_TEXT, span, message, fix="compare `Version(...)` on both sides")
             if traps.local:
                 message = f"{text} gives another answer for builds with a local version (`+cu130`)"
                 fix = "compare `Version(torch.__version__).public`, or `.release`"
                 yield view.finding(LOCAL_VERSION, span, message, fix=fix)
             if traps.nightly_below or traps.nightly_above:
-                side = "still counts nightlies as older" if traps.nightly_below else "leaves candidates out"
+                side = (
+                    "counts nightlies as older than their release"
+                    if traps.nightly_below
+                    else "leaves release candidates out"
+                )
                 fix = "write the bound with `.dev0` when nightlies should count as the release"
                 yield view.finding(PRERELEASE, span, f"{text} {side}", severity=Severity.NOTE, fix=fix)

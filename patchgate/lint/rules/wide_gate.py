@@ -35,7 +35,7 @@ def check(views: Sequence[View]) -> Iterator[Finding]:
         fix = f"the names are there: {show_releases(good, known)}" if good else ""
         for view in views:
             if view.version in names_by_version:
-                yield view.finding(WIDE_GATE, gate, f"the gate admits releases without {shown}", fix=fix)
+                yield view.finding(WIDE_GATE, gate, f"the version check is true on releases without {shown}", fix=fix)
 
 
 def _runs(view: View, gate: Span) -> bool:

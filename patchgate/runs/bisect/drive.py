@@ -94,10 +94,10 @@ class Search:
         except Unbracketed as error:
             end = readings[() if error.item == "none of them" else tuple(items)]
             raise UsageError(
-                "there is nothing to search: the answer is the same with all of them and with none",
+                "nothing to search: the answer is the same with all of them and with none",
                 where="bisect",
                 got=f"{error.item}: {end.shown}",
-                next="ask something that the patch changes",
+                next="choose a question whose answer the patch changes",
             ) from None
 
     def _recall(self, item: str) -> Reading:
@@ -115,10 +115,12 @@ class Search:
         reading = self.readings.get(item)
         got = f"{item}: {reading.shown}" if reading else str(error)
         if error.got is Answer.UNKNOWN:
-            return UsageError("an end cannot be told", where="bisect", got=got, next="choose another end")
+            return UsageError(
+                "one end of the range gives no answer", where="bisect", got=got, next="choose another end"
+            )
         if reading and item in known and known[item].answer is not reading.answer:
             return UsageError(
-                "what is recorded does not hold here",
+                "golden does not agree with the measurement",
                 where="golden",
                 got=f"{got}, recorded: {known[item].shown}",
                 next="ask again with --measure-all",
@@ -126,7 +128,7 @@ class Search:
         ends = {end: self.readings.get(end) or known[end] for end in (items[0], items[-1])}
         which = "at both ends" if ends[items[-1]].answer is Answer.BAD else "at neither end"
         return UsageError(
-            f"it holds {which}, so there is no turn to find",
+            f"it holds {which}, so nothing changes between them",
             where="bisect",
             got=", ".join(f"{end}: {reading.shown}" for end, reading in ends.items()),
             next="widen the range, or ask another question",
@@ -285,7 +287,7 @@ class Bisection:
     @property
     def _loaded(self) -> Patch:
         if self.patch is None:
-            raise UsageError("a patch is wanted", where="PATCH", got="none", next="patchgate bisect ... PATCH")
+            raise UsageError("no patch given", where="PATCH", got="none", next="patchgate bisect ... PATCH")
         return load_patch(self.patch)
 
     def _search(self, read: Callable[[str], Reading]) -> Search:

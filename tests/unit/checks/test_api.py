@@ -35,7 +35,7 @@ def test_a_name_that_holds_is_green():
 
 def test_a_patch_that_names_nothing_of_torch_has_a_verdict_too():
     (verdict,) = judge()
-    assert (verdict.code, verdict.kind, verdict.actual) == ("PG105", Kind.NOTE, "the patch's own text names none")
+    assert (verdict.code, verdict.kind, verdict.actual) == ("PG105", Kind.NOTE, "the text of the patch uses none")
 
 
 @pytest.mark.parametrize(

@@ -97,7 +97,13 @@ PART = Patch(id="p", path="/p/patch.py", source="", claims=Claims(title="P", app
         (CHANGED, CHANGED, "PG211", Kind.PASS, "torch.a"),
         (SETTING, NOTHING, "PG211", Kind.PASS, "X"),
         (NOTHING, CHANGED, "PG221", Kind.REGRESSED, "nothing on 2.11.0"),
-        (CHANGED, NOTHING | {"changed": ["torch.b"]}, "PG811", Kind.REGRESSED, "gone once all are called: torch.a"),
+        (
+            CHANGED,
+            NOTHING | {"changed": ["torch.b"]},
+            "PG811",
+            Kind.REGRESSED,
+            "gone after all of them are called: torch.a",
+        ),
         (FAILED, CHANGED, "PG211", Kind.NOTE, "boom, during `patch`"),
     ],
 )

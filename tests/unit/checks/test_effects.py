@@ -49,7 +49,7 @@ def test_what_a_patch_does_besides_as_it_claims_is_told_too():
 
 def test_a_patch_that_is_gated_out_is_green_and_says_so():
     (verdict,) = judged({"applies_to": "==2.12.0"}, changed=[])
-    assert (verdict.code, verdict.actual) == ("PG211", "nothing (gated out)")
+    assert (verdict.code, verdict.actual) == ("PG211", "nothing: the patch does not apply")
 
 
 @pytest.mark.parametrize(
@@ -158,7 +158,7 @@ def test_an_original_that_was_saved_too_late_is_red_at_its_assignment():
 def test_a_wrapper_that_nothing_in_the_project_applies_twice_is_a_note():
     (verdict,) = judged(nested=["torch.a"])
     assert (verdict.code, verdict.kind) == ("PG206", Kind.NOTE)
-    assert verdict.actual == "wraps itself: torch.a (nothing runs it again)"
+    assert verdict.actual == "wraps itself: torch.a (nothing runs it twice)"
 
 
 def test_a_name_that_only_the_patch_knows_is_a_note_beside_what_it_replaces():

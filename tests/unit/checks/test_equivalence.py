@@ -47,6 +47,6 @@ def test_the_error_may_grow_by_the_factor_that_is_claimed():
 def test_what_differs_is_told_of_both_sides():
     verdict = judge(SAME, ROUNDED, Numerics.BIT_IDENTICAL)
     assert verdict.actual == (
-        "unpatched 0.0% of the elements differ, 0 apart, patched 33.0% of the elements differ, 0.003 apart"
+        "unpatched 0.0% of the elements differ, by at most 0, patched 33.0% of the elements differ, by at most 0.003"
     )
     assert (verdict.subject, verdict.where) == ("chain.cpu batch and single rows", "patch.toml")

@@ -122,12 +122,12 @@ def test_a_side_whose_runs_differ_is_named_and_never_red():
     verdict = judge({"repeats": {"unpatched": False, "patched": True}} | ROUNDED)[0]
     assert (verdict.colour, verdict.actual) == (
         Colour.GREY,
-        "unpatched: the second of two equal runs gave other bits",
+        "unpatched: two equal runs gave different bits",
     )
 
 
 def test_where_the_sides_part_is_told():
-    assert judge(ROUNDED | {"diverges_at": "add_3"})[0].actual.endswith("; they part at add_3")
+    assert judge(ROUNDED | {"diverges_at": "add_3"})[0].actual.endswith("; first difference at add_3")
 
 
 NO_COMPILER = "InvalidCxxCompiler: No working C++ compiler found"

@@ -25,9 +25,9 @@ def judge(plain: Answer, judged: Answer = JUDGED, without: tuple[Answer, Answer]
 @pytest.mark.parametrize(
     ("other", "words"),
     [
-        ({"code": ["a", "c"]}, "1 of 2 modules of generated code are others"),
+        ({"code": ["a", "c"]}, "1 of 2 modules of generated code differ"),
         ({"differing": 0.25}, "25.0% of the outputs differ bit for bit"),
-        ({"changed": ["environment UNSEEN"]}, "its import has changed environment UNSEEN"),
+        ({"changed": ["environment UNSEEN"]}, "importing it changed environment UNSEEN"),
         (FAILED, "the script fails: boom"),
     ],
 )
@@ -46,7 +46,7 @@ def test_code_that_only_the_gate_has_compiled_is_no_difference() -> None:
 def test_what_torch_alone_does_in_a_script_is_not_held_against_the_patch(without: tuple[Answer, Answer]) -> None:
     verdict = judge(SAME | {"differing": 0.5}, without=without)
     assert (verdict.code, verdict.colour) == ("PG226", Colour.GREY)
-    assert verdict.actual.startswith("torch alone, too: ")
+    assert verdict.actual.startswith("torch without the patch differs too: ")
 
 
 def test_what_does_not_run_for_the_gate_is_not_compared() -> None:

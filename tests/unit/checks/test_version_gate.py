@@ -60,7 +60,7 @@ def test_of_a_patch_that_replaces_nothing_its_settings_show_where_it_applies():
 
 def test_of_a_patch_that_changes_nothing_no_version_tells_whether_it_applies():
     (verdict,) = versions(lambda version: False, applies_to=">=2.11")
-    assert (verdict.code, verdict.kind, verdict.actual[:16]) == ("PG211", Kind.NOTE, "nothing shows it")
+    assert (verdict.code, verdict.kind, verdict.actual[:16]) == ("PG211", Kind.NOTE, "not visible: the")
 
 
 def is_release(version: str) -> bool:

@@ -48,4 +48,4 @@ def test_a_search_that_cannot_be_is_refused(options):
 def test_other_than_one_question_is_refused_with_what_was_asked(options, got):
     refused = CliRunner().invoke(bisect, options).exception
     assert isinstance(refused, UsageError)
-    assert (refused.what, refused.got) == ("one question is wanted", got)
+    assert (refused.what, refused.got) == ("give exactly one question", got)

@@ -63,7 +63,7 @@ def test_drift(run) -> None:  # type: ignore[no-untyped-def]
 def test_add(run, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
     lines = run("add", "2.8").output.splitlines()
     assert lines[:2] == [
-        "torch 2.8.0: 1 sources, 10.0 MB downloaded whole: the package index answers no ranges",
+        "torch 2.8.0: 1 sources, 10.0 MB downloaded whole: the package index does not support range requests",
         "triton 3.8.1: 1 sources, 0.0 MB read by ranges",
     ]
     assert run("list").output.splitlines()[-1] == "2.8.0  2 modules, triton 3.8.1"

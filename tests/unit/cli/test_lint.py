@@ -100,7 +100,7 @@ def test_what_a_manifest_does_not_claim_is_one_note(run: Run, tmp_path: Path) ->
     (tmp_path / "patch.toml").write_text('applies_to = "==2.10.0"\n')
     result = run("patch.py")
     assert (result.exit_code, result.output.count("PG1")) == (0, 1)
-    assert "PG110 note: module `torch._inductor.old` missing, where the manifest claims" in result.output
+    assert "PG110 note: module `torch._inductor.old` missing, on releases that the manifest" in result.output
     assert run("patch.py", "--torch", ">=2.10").exit_code == 1
 
 
@@ -118,7 +118,7 @@ def test_the_project_says_which_releases_are_judged(run: Run, tmp_path: Path) ->
     assert "PG110 module `torch._inductor.old` missing [2.13]" in run("p.py").output
     (tmp_path / "pyproject.toml").write_text('[project]\ndependencies = ["torch>=9"]\n')
     result = run("p.py")
-    assert (result.exit_code, result.output.splitlines()[0]) == (3, "no indexed release in the project's range")
+    assert (result.exit_code, result.output.splitlines()[0]) == (3, "error: no indexed release in the project's range")
 
 
 def test_a_folder_ends_in_one_table(run: Run, tmp_path: Path) -> None:
@@ -182,7 +182,7 @@ except SystemExit:
     assert "PG110" in done.stdout
     slow = {"numpy", "scipy", "pip", "unidiff", "pytest", "torch", "rich", "pygments", "jinja2", "cattrs", "attr",
             "sqlite3", "unearth", "packaging.requirements", "patchgate.checks.registry"}  # fmt: skip
-    assert slow.intersection(done.stdout.split()) == set()
+    assert slow.intersection(done.stdout.splitlines()[-1].split()) == set()
 
 
 def test_a_file_is_read_as_python_reads_it(run: Run, tmp_path: Path) -> None:
@@ -211,13 +211,15 @@ def test_every_patch_of_a_folder_is_linted(run: Run, tmp_path: Path) -> None:
 def test_what_is_no_patch_is_told_with_what_to_do(run: Run, tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     assert run("empty").output.startswith(
-        "empty: nothing to lint\n  got:  no .py, .diff or .patch file\n  next: a folder with patch.py"
+        "error: empty: nothing to lint\n  got:  no .py, .diff or .patch file\n  next: give a folder with patch.py"
     )
-    assert run("/dev/null").output.startswith("/dev/null: not a patch\n  got:  neither a file nor a folder\n  next: ")
+    assert run("/dev/null").output.startswith(
+        "error: /dev/null: not a patch\n  got:  neither a file nor a folder\n  next: "
+    )
 
 
 def test_the_manifest_of_a_bare_file_is_read_too(run: Run, tmp_path: Path) -> None:
     (tmp_path / "mine.py").write_text("import torch\n")
     (tmp_path / "mine.toml").write_text('effects = ["confg foo"]\n')
     result = run("mine.py")
-    assert (result.exit_code, result.output.splitlines()[0]) == (2, "mine.toml:1: no kind of effect `confg`")
+    assert (result.exit_code, result.output.splitlines()[0]) == (2, "error: mine.toml:1: no kind of effect `confg`")

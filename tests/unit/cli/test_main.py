@@ -20,7 +20,7 @@ def test_asking_for_help_is_no_error(command, arguments):
 @pytest.mark.parametrize(
     ("name", "told"),
     [
-        ("gate", ["Exit codes: 0 nothing red, 1 red", "and why: it is shown as not", "Cases run at the same time"]),
+        ("gate", ["Exit codes: 0 nothing red, 1 red", "reported as not judged, and why", "cases that run in parallel"]),
         ("bisect", ["patchgate bisect --fact '", "in an environment that is made for it"]),
     ],
 )
@@ -37,7 +37,7 @@ def test_an_interruption_is_no_verdict(command, monkeypatch):
     status, _, wrong = command("report")
     assert (status, wrong.lstrip()) == (
         4,
-        "interrupted: a part of a run is no result\n  next: the same command again\n",
+        "interrupted: no result\n  next: run the same command again\n",
     )
 
 

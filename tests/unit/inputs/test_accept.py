@@ -44,7 +44,7 @@ def test_the_refusal_says_what_to_do_instead():
     assert_expected_inline(
         str(refused.value),
         """\
-$CI: accept is a decision of a person
+$CI: accepting is a decision of a person, and this is a CI job
   got:  CI=true
   next: run it on your own machine, read the diff, commit the golden folder""",
     )
@@ -152,7 +152,7 @@ def test_a_reason_is_wanted(folder, text):
     assert_expected_inline(
         str(refused.value),
         """\
---reason: a reason is wanted: golden changes are decisions
+--reason: no reason given: HISTORY.md records why golden changed
   got:  nothing
   next: patchgate accept --reason 'torch 2.13 fuses the last norm'""",
     )

@@ -112,13 +112,13 @@ def test_a_diff_is_loaded_as_a_patch_that_applies_where_it_claims_to(tmp_path):
     [
         ("hello\n", "not a diff"),
         ("@@ -1,2 +1,2 @@\n x\n", "not a diff"),
-        (DIFF.replace("torch/a.py", "numpy/a.py"), "only torch's Python sources"),
-        (DIFF.replace("torch/a.py", "torch/a.cpp"), "only torch's Python sources"),
+        (DIFF.replace("torch/a.py", "numpy/a.py"), "only Python sources of torch"),
+        (DIFF.replace("torch/a.py", "torch/a.cpp"), "only Python sources of torch"),
         (
             DIFF.replace("--- a/torch/a.py", "--- /dev/null")
             .replace("-1,2", "-0,0")
             .replace(" x = 1\n-y = 2", "+x = 1"),
-            "comes",
+            "adds or removes",
         ),
     ],
 )

@@ -132,10 +132,10 @@ patch.toml:6: `symptom.predicate`: not a predicate: 'at least 4'; write one of <
 patch.toml:7: `symptom.when`: unknown key
   got:  when = 'always'
   next: known keys: device, fact, predicate, workload
-patch.toml:2: `apply`: not a function of the patch, nor `module:function(literals)`
+patch.toml:2: `apply`: neither a function of the patch nor `module:function(literals)`
   got:  apply = 'install(torch)'
   next: apply = "install"   (or ["install", "package.module:other(True)"])
-patch.toml:2: `apply`: not a function of the patch, nor `module:function(literals)`
+patch.toml:2: `apply`: neither a function of the patch nor `module:function(literals)`
   got:  apply = 'a b:install'
   next: apply = "install"   (or ["install", "package.module:other(True)"])
 patch.toml:2: `apply`: not a string
@@ -144,7 +144,7 @@ patch.toml:2: `apply`: not a string
 patch.toml:2: `stubs`: not the dotted name of a module
   got:  stubs = ['a-b']
   next: stubs = ["my_package._C"]
-patch.toml:2: `stubs`: a stub is for what is not installed
+patch.toml:2: `stubs`: torch, triton and the standard library are installed: no stub for them
   got:  stubs = ['torch._C']
   next: a module of a dependency, or of the project
 patch.toml:2: `stubs`: not a list of strings

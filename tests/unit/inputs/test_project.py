@@ -86,7 +86,7 @@ def test_an_entry_that_names_no_patch_is_refused_at_its_line(repository, entry):
         ("patches = ['../other/patch.py']", "not a path below the folder of the table"),
         ("golden = '/golden'", "not a path below the folder of the table"),
         ("golden = ''", "not a path below the folder of the table"),
-        ("requires = ['torch==2.9']", "torch is what varies"),
+        ("requires = ['torch==2.9']", "torch itself"),
         ("requires = ['a b']", "not a requirement"),
         ("install = true", "not a string"),
         ("budgets = '1 %'", "not a table"),

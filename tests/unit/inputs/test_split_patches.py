@@ -100,7 +100,7 @@ def test_each_call_that_a_manifest_lists_is_a_part(monkeypatch, tmp_path):
 
 def test_a_part_that_is_no_call_is_refused(tmp_path):
     (tmp_path / "late.py").write_text("")
-    with pytest.raises(UsageError, match="not a function of the patch"):
+    with pytest.raises(UsageError, match="neither a function of the patch"):
         load_patch(Path(f"{tmp_path / 'late.py'}::install(torch)"))
 
 
@@ -109,4 +109,4 @@ def test_a_single_patch_is_not_parted(monkeypatch, capsys):
     with pytest.raises(SystemExit) as ended:
         cli.main()
     assert ended.value.code == 2
-    assert "nothing to part" in capsys.readouterr().err
+    assert "only one patch in this file" in capsys.readouterr().err

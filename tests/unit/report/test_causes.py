@@ -24,7 +24,7 @@ TABLE = [
     (RED, "PG103", "", "does not fit"),
     (RED, "PG221", "", "changes nothing"),
     (Kind.INERT, "PG305", "loads", "changes nothing"),
-    (RED, "PG203", "", "gate too narrow"),
+    (RED, "PG203", "", "version check too narrow"),
     (RED, "PG201", "", "gate"),
     (Kind.ABSORBED, "PG204", "", "needless"),
     (Kind.ABSORBED, "PG304", "loads", "needless"),
@@ -38,7 +38,9 @@ TABLE = [
     (RED, "PG411", "", "recompiles"),
     (RED, "PG701", "", "cache"),
     (Kind.OVER, "PG601", "", "compile cost"),
-    (Kind.UNDER, "PG612", "", "time"),
+    (Kind.UNDER, "PG602", "", "cheaper compile"),
+    (Kind.OVER, "PG611", "", "time"),
+    (Kind.UNDER, "PG612", "", "gain on the device"),
     (Kind.OVER, "PG621", "", "modelled time"),
     (RED, "PG811", "", "other patches"),
     (Kind.DRIFTED, "PG302", "loads", "torch changed"),
@@ -69,7 +71,7 @@ def test_a_code_that_the_table_does_not_name_is_a_cause_of_its_own_with_its_titl
 def test_causes_are_read_in_the_order_of_the_table_and_unknown_ones_come_last():
     told = [verdict(RED, code) for code in ("PG999", "PG701", "PG501", "PG203", "PG510")]
     groups = group_by_cause([*told, verdict(Kind.PASS), verdict(Kind.NEW, "PG303")])
-    assert [group.cause.name for group in groups] == ["gate too narrow", "numbers", "cache", "PG999"]
+    assert [group.cause.name for group in groups] == ["version check too narrow", "numbers", "cache", "PG999"]
     assert count_text(groups) == "4 causes, 5 red verdicts"
 
 
@@ -88,3 +90,24 @@ def test_the_evidence_is_the_strongest_code_and_of_that_the_largest_share():
 @pytest.mark.parametrize(("count", "text"), [(0, "nothing red"), (1, "1 cause, 1 red verdict")])
 def test_the_count_is_a_phrase(count, text):
     assert count_text(group_by_cause([verdict(RED, "PG501")] * count)) == text
+
+
+@pytest.mark.parametrize(
+    ("changes", "line"),
+    [
+        ({"kernels.called": ("7", "6")}, "better: kernels called 7 -> 6 (-14.3%) (stack.h200 on torch 2.11.0)"),
+        (
+            {"kernels.called": ("4", "5"), "bytes.total": ("2000", "1900")},
+            "better and worse: kernels called 4 -> 5 (+25.0%), bytes moved 2,000 -> 1,900 (-5.0%)"
+            " (stack.h200 on torch 2.11.0)",
+        ),
+        ({"memory.peak": ("0", "8")}, "worse: bytes of memory at the peak 0 -> 8 (stack.h200 on torch 2.11.0)"),
+        ({"loads": ("[1]", "[2]")}, "no change in kernels called, bytes moved, bytes of memory at the peak"),
+    ],
+)
+def test_changed_code_is_called_better_or_worse_by_what_it_costs(changes, line):
+    (group,) = group_by_cause(
+        verdict(Kind.CHANGED, "PG301", torch="2.11.0", subject=f"stack.h200 {fact}", before=before, after=after)
+        for fact, (before, after) in changes.items()
+    )
+    assert group.costs == (line,)

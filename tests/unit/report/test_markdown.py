@@ -21,6 +21,7 @@ def test_a_run_is_a_summary_a_matrix_and_blocks(verdicts):
    PG201 versions on torch 2.9.0: a\\|b &lt;c>
 2. **The patch changes the graph or the generated code, and the change is not accepted.**
    PG301 stack.h200 loads on torch 2.12.1: [2 6]
+   no change in kernels called, bytes moved, bytes of memory at the peak
 
 | check | item | torch 2.9.0 | torch 2.12.1 |
 | --- | --- | --- | --- |

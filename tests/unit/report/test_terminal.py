@@ -37,13 +37,14 @@ not judged: PG508 parity could not be measured: stack.cpu on torch 2.9.0: no g++
 1. The patch applies on other releases than its manifest claims.
   PG201 gate versions on torch 2.9.0: a|b <c>
         expected: ==2.9.0
-     do tighten
+     do Tighten
 
 2. The patch changes the graph or the generated code, and the change is not accepted.
   PG301 kernels stack.h200 loads on torch 2.12.1: [2 6]
         expected: [2 4]
+   cost no change in kernels called, bytes moved, bytes of memory at the peak
   where code/stack.py
-     do mend the patch
+     do Mend the patch
    also PG301 (2 times) kernels stack.h200 loads on torch 2.9.0: [2 6]
 
 2 causes, 4 red verdicts, 3 green, 1 not judged""",

@@ -113,10 +113,13 @@ def test_the_order_of_verdicts_does_not_matter(verdicts, order):
 
 
 def test_what_the_patch_replaces_is_told_once_for_releases_on_which_it_is_the_same():
-    told = {"2.12.1": "torch.a", "2.9.0": "torch.a", "2.13.0": "nothing (gated out)"}
+    told = {"2.12.1": "torch.a", "2.9.0": "torch.a", "2.13.0": "nothing: the patch does not apply"}
     verdicts = [one(Kind.PASS, code="PG211", torch=torch, subject="effects", actual=told[torch]) for torch in told]
     shown = view([*verdicts, one(Kind.PASS, code="PG211", subject="versions", actual="12 versions")], tuple(told))
-    assert shown.replaces == ("2.9.0, 2.12.1: torch.a", "2.13.0: nothing (gated out)")
+    assert shown.replaces == (
+        "torch.a (on torch 2.9.0, 2.12.1)",
+        "nothing: the patch does not apply (on torch 2.13.0)",
+    )
     assert shown.notes == (("replaces", shown.replaces),)
 
 
@@ -129,5 +132,5 @@ def test_what_the_patch_changes_as_recorded_is_told_in_a_line():
         one(Kind.REGRESSED, subject="other.h200 loads", before="[2]", after="[1]"),
     ]
     assert view(verdicts, TORCHES).changes == (
-        "2.9.0 stack.h200: loads [2 1 6] -> [2 1 4], bytes.total 1,241,528,320 -> 1,216,362,496",
+        "stack.h200 on torch 2.9.0: loads [2 1 6] -> [2 1 4], bytes.total 1,241,528,320 -> 1,216,362,496",
     )

@@ -208,4 +208,4 @@ def test_a_server_without_ranges_is_not_asked_for_the_whole(folder: Path, monkey
         sources = Sources(open_wheel=open_wheel)
         assert index.load("2.7.0", sources).source("torch._inductor.ir.Box.size") is None
     assert asked == []
-    assert sources.trouble == "the wheel of torch could not be read: the package index answers no ranges"
+    assert sources.trouble == "the wheel of torch could not be read: the package index does not support range requests"

@@ -111,7 +111,7 @@ def test_what_a_check_does_not_decide_is_a_note() -> None:
     unknown = "import torch._inductor.ir\nfrom elsewhere import torch_version_check as check\n"
     gated = f"{unknown}def f():\n    if check():\n        return\n    import torch._inductor.old\n"
     assert found(gated) == [
-        "6: PG110 note module `torch._inductor.old` missing (behind a check not decided here) [from 2.11]"
+        "6: PG110 note module `torch._inductor.old` missing (behind a condition that lint cannot decide) [from 2.11]"
     ]
     assert codes(gated.replace("check()", "print()")) == ["PG110"]
     assert "red" in found(gated.replace("check()", "print()"))[0]

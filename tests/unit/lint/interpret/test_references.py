@@ -85,7 +85,7 @@ def test_version_gates_turn_red_into_a_note() -> None:
     source = f"{IMPORTS}\nif Version(torch.__version__).release >= (2, 11):\n    V.graph.sizevars.optimization_hint\n"
     assert found(source) == [
         "8: PG111 note `optimization_hint` missing on `torch._inductor.sizevars.SizeVarAllocator`"
-        " (outside the gate) [2.10 and before]"
+        " (excluded by the version check) [2.10 and before]"
     ]
 
 

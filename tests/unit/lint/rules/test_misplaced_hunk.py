@@ -45,7 +45,8 @@ def test_a_diff_without_sources_says_so(run: Run, tmp_path: Path) -> None:
     result = run("p.diff")
     assert result.exit_code == 3
     assert result.output.splitlines()[0] == (
-        "p.diff:1:1: PG129 note: cannot tell whether the hunks apply: no sources of a release at hand [every release];"
+        "p.diff:1:1: PG129 note: cannot tell whether the hunks apply: the sources of no release are available"
+        " [every release];"
         " patchgate lint --fetch p.diff   (or --sources FOLDER, a site-packages with torch in it)"
     )
     (tmp_path / "quiet.py").write_text("import torch\n")
@@ -116,4 +117,4 @@ def test_a_folder_without_torch_is_no_source(run: Run, tmp_path: Path) -> None:
     (tmp_path / "bare").mkdir()
     result = run("p.diff", "--sources", "bare")
     assert result.exit_code == 2
-    assert result.output.startswith("bare: no torch in it\n  got:  no torch/version.py\n  next: --sources ")
+    assert result.output.startswith("error: bare: no torch in it\n  got:  no torch/version.py\n  next: --sources ")

@@ -24,7 +24,7 @@ def test_a_name_read_elsewhere_does_not_excuse_the_wrong_owner() -> None:
 def test_a_name_of_no_release_is_added_by_the_patch() -> None:
     source = "from torch._inductor.ir import Box\ndef f(self): ...\nBox.{} = f\n"
     assert found(source.format("visit_mine")) == [
-        "3: PG126 note adds a name: no indexed release has `torch._inductor.ir.Box.visit_mine` [every release]"
+        "3: PG126 note adds a new name: no indexed release has `torch._inductor.ir.Box.visit_mine` [every release]"
     ]
 
 

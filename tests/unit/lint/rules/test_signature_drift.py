@@ -76,7 +76,7 @@ def test_another_order_is_red_where_calls_pass_by_position() -> None:
     release = toy_release("2.11.0", {"torch._inductor.ir": "def strides(x, y): ...\ndef use(): strides(1, 2)\n"})
     swapped = "import torch._inductor.ir as ir\ndef f({}): ...\nir.strides = f\n"
     assert found(swapped.format("y, x"), (release,)) == [
-        "3: PG113 red replacement of `ir.strides` has `x`, `y` at another place, where torch passes them by position"
+        "3: PG113 red replacement of `ir.strides` has `x`, `y` at another position, and torch passes them by position"
         " [2.11]"
     ]
     assert found(swapped.format("a, b"), (release,)) == []
@@ -95,7 +95,7 @@ def test_what_is_taken_and_not_passed_on_to_the_original_is_a_note(call: str) ->
     told = found(KEEPING.format("self, users, *, graph_reuse=True", call))
     assert [each for each in told if "PG113" in each] == [
         "4: PG113 note replacement of `Box.should_realize` takes `graph_reuse`, which torch passes,"
-        " and calls the original without it [from 2.13]"
+        " but calls the original without it [from 2.13]"
     ]
 
 
@@ -186,7 +186,7 @@ def test_a_wording_that_is_not_that_of_all_releases_has_its_own() -> None:
         return {"torch.fx.a": f"def target(x, *, {name}=1): ...\ndef use(): target(1, {name}=2)\n"}
 
     patch = "import torch.fx.a as a\na.target = lambda x: x\n"
-    for name, said in (("late", "(this wording: from 2.11)"), ("early", "torch passes [every release]")):
+    for name, said in (("late", "(in this form: from 2.11)"), ("early", "torch passes [every release]")):
         told = found(patch, toy_releases({"2.10.0": modules("early"), "2.11.0": modules(name)}))
         assert [said in each for each in told if "PG113 red" in each] == [True]
 

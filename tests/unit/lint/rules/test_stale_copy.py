@@ -22,7 +22,7 @@ Box.should_realize = should_realize
 
 def test_a_stale_copy_shows_the_edits_that_it_lost() -> None:
     assert found(COPY.format(2)) == [
-        "9: PG122 red override of `Box.should_realize` copies the body of 2.11 and before"
+        "9: PG122 red override of `Box.should_realize` copies a body of torch [2.11 and before]"
         " and lacks 2 upstream edits [from 2.13]"
     ]
     rewritten = "from torch._inductor.ir import Box\nBox.should_realize = lambda self, *a, **k: True\n"
@@ -37,21 +37,21 @@ BODILESS = tuple(each.index.release(each.version) for each in TORCHES)
 def test_without_sources_a_copy_to_the_letter_is_still_known() -> None:
     exact = COPY.format(2).replace("    print('mine')\n", "")
     assert found(exact, BODILESS) == [
-        "8: PG122 red override of `Box.should_realize` is the body of 2.11 and before, which is another one here"
-        " [from 2.13]"
+        "8: PG122 red override of `Box.should_realize` copies a body of torch [2.11 and before]"
+        " that these releases do not have [from 2.13]"
     ]
     assert found(exact, BODILESS[:2]) == []
 
 
 def test_without_sources_no_base_is_made_up() -> None:
     assert found(COPY.format(2), BODILESS) == [
-        "9: PG122 note upstream body of `Box.should_realize` changes in 2.13.0 [every release]"
+        "9: PG122 note the body of `Box.should_realize` changes in torch 2.13.0 [every release]"
     ]
 
 
 def test_a_copy_of_another_release_is_stale_where_it_is_the_only_one_to_apply() -> None:
     gated = "import torch\n" + COPY.format(2).replace("\nBox.", "\nif torch.__version__ >= (2, 13): Box.")
-    assert "PG122 red override of `Box.should_realize` copies the body of 2.11 and before" in found(gated)[-1]
+    assert "PG122 red override of `Box.should_realize` copies a body of torch [2.11 and before]" in found(gated)[-1]
 
 
 def test_the_three_ways() -> None:
@@ -96,8 +96,7 @@ def test_the_body_of_a_newer_release_is_a_backport() -> None:
     for source, known in ((COPY.format(20), TORCHES), (COPY.format(20).replace("    print('mine')\n", ""), BODILESS)):
         told = found(source, known)
         assert [each.split(":")[1] for each in told] == [
-            " PG122 note override of `Box.should_realize` is the body of from 2.13, brought to an older release"
-            " [2.11 and before]"
+            " PG122 note override of `Box.should_realize` copies a newer body of torch [from 2.13] [2.11 and before]"
         ]
 
 

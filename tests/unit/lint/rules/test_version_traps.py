@@ -13,7 +13,7 @@ def test_text_order_is_red_where_it_is_wrong() -> None:
 
 def test_a_version_as_a_number_is_red_where_it_is_wrong() -> None:
     number = "float('.'.join(torch.__version__.split('.')[:2]))"
-    wrong = [f"2: PG123 red `{number} >= 2.9` makes a number of the version: 2.10 becomes 2.1 [every release]"]
+    wrong = [f"2: PG123 red `{number} >= 2.9` reads the version as a number: 2.10 becomes 2.1 [every release]"]
     assert [each for each in found(f"import torch\nif {number} >= 2.9: pass\n") if "PG120" not in each] == wrong
     for right in (f"{number} < 3.0", f"{number} >= 2", "float(torch.__version__.split('.')[1]) >= 9"):
         assert codes(f"import torch\nif {right}: pass\n") == []

@@ -172,7 +172,7 @@ def test_what_is_known_is_not_asked_but_both_sides_of_the_turn_are():
 
 def test_a_record_that_does_not_hold_here_is_said():
     known = {"0": reading(BAD), "1": reading(BAD), "2": reading(GOOD)}
-    with pytest.raises(UsageError, match="what is recorded does not hold here"):
+    with pytest.raises(UsageError, match="golden does not agree with the measurement"):
         Search(lambda item: reading(GOOD), lambda line: None).turn(["0", "1", "2"], known)
 
 
@@ -180,9 +180,9 @@ def test_a_record_that_does_not_hold_here_is_said():
 @pytest.mark.parametrize(
     ("answer", "what"),
     [
-        (GOOD, "it holds at neither end, so there is no turn"),
-        (BAD, "it holds at both ends, so there is no turn"),
-        (UNKNOWN, "an end cannot be told"),
+        (GOOD, "it holds at neither end, so nothing changes between"),
+        (BAD, "it holds at both ends, so nothing changes between"),
+        (UNKNOWN, "one end of the range gives no answer"),
     ],
 )
 def test_a_search_without_two_ends_is_refused(answer, what, recorded):
@@ -217,7 +217,7 @@ def test_both_ends_alike_are_shown():
     assert_expected_inline(
         str(refused.value),
         """\
-bisect: it holds at neither end, so there is no turn to find
+bisect: it holds at neither end, so nothing changes between them
   got:  2.10.0: good, 2.11.0: good
   next: widen the range, or ask another question""",
     )
