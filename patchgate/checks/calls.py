@@ -75,7 +75,7 @@ def called(context: CheckContext, torch: str, cases: Sequence[Case]) -> list[Ver
     observed = [context.observations(case)[1] for case in cases]
     if context.has_more_to_cover(torch):
         observed += [_with_caches(context, case) for case in cases[:1]]
-    applied, functions = context.apply(torch, version=torch), context.functions(torch)
+    applied, functions = context.apply(torch), context.functions(torch)
     narrowed = context.run.narrowed if context.run.workloads else ""
     return list(judge_called(context.case(torch), context.patch, applied, functions, observed, narrowed))
 

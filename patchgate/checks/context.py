@@ -5,7 +5,7 @@ from __future__ import annotations
 import fcntl
 import json
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from pathlib import Path
@@ -89,15 +89,23 @@ class CheckContext:
         """The patch on one release, where it is about no compile."""
         return Case(torch=torch, patch=self.patch.id)
 
-    def apply(self, torch: str, version: str) -> Answer:
-        """Run the patch under a faked version: what it changed.
-
-        Under the release's own version also its side effects, and who still holds what it replaced.
-        """
-        question = "apply" if version == torch else "applies"
+    def apply(self, torch: str) -> Answer:
+        """Run the patch: what it changed, its side effects, and who still holds what it replaced."""
         seconds, targets = min(self.run.limits.seconds, IMPORT_SECONDS), list(self.patch.claims.targets or ())
-        ask = partial(self.ask, torch, question, SIMULATED, patch=self.patch, seconds=seconds, targets=targets)
-        return self._once_a_run(f"{question} {torch} {version}", partial(ask, version=version))
+        ask = partial(self.ask, torch, "apply", SIMULATED, patch=self.patch, seconds=seconds, targets=targets)
+        return self._once_a_run(f"apply {torch}", partial(ask, version=torch))
+
+    def apply_under(self, torch: str, versions: Sequence[str], patch: Patch) -> dict[str, Answer]:
+        """What running the patch changes under each of these faked versions."""
+        seconds, targets = min(self.run.limits.seconds, IMPORT_SECONDS), list(patch.claims.targets or ())
+        ask = partial(self.ask, torch, "applies", SIMULATED, patch=patch, seconds=seconds, targets=targets)
+        answer = ask(versions=list(versions))
+        if "failure" not in answer:
+            return dict(answer["versions"])
+        if len(versions) == 1:
+            return {versions[0]: answer}
+        # It hangs under one of them, and is at fault only there.
+        return {each: self.apply_under(torch, [each], patch)[each] for each in versions}
 
     def _once_a_run(self, name: str, ask: Callable[[], Answer]) -> Answer:
         """An answer that every worker of the run needs: the first one asks, the others wait and read it."""
@@ -205,7 +213,7 @@ class CheckContext:
 
     def has_more_to_cover(self, torch: str) -> bool:
         """Whether anything of the patch is left that never ran; nothing matters where it replaces nothing."""
-        if not self.apply(torch, version=torch).get("replacements"):
+        if not self.apply(torch).get("replacements"):
             return False
         return bool(self.functions(torch).everything() - self._ran[torch])
 
@@ -214,7 +222,7 @@ class CheckContext:
 
         That it claims so itself is not enough: a process that runs none of it but what is harmless confirms it.
         """
-        applied = self.apply(torch, version=torch)
+        applied = self.apply(torch)
         if any(applied.get(what, True) for what in ("changed", "defined", "effects")):
             return False
         ask = partial(self.ask, torch, "inert", SIMULATED, patch=self.patch, seconds=IMPORT_SECONDS)

@@ -46,7 +46,7 @@ def ask_dead_patch(context: CheckContext, at: Instance) -> Iterable[Verdict]:
     first, *_ = context.run.rows
     if at.case.torch != first:
         raise NothingToJudge(f"judged with torch {first}, for all releases of the run")
-    answers = {torch: context.apply(torch, version=torch) for torch in context.run.rows}
+    answers = {torch: context.apply(torch) for torch in context.run.rows}
     ran = {torch: answer for torch, answer in answers.items() if "failure" not in answer}
     if not ran:
         raise NothingToJudge("does not run: see the verdict of version_gate")
@@ -59,8 +59,8 @@ def _parts(context: CheckContext, case: Case, together: Answers) -> Iterator[Ver
     calls = context.patch.claims.apply if len(context.patch.claims.apply) > 1 else ()
     for call in calls:
         part = replace(context.patch, claims=replace(context.patch.claims, apply=(call,)))
-        ask = partial(context.ask, question="applies", device=SIMULATED, patch=part)
-        yield judge_part(case, part, {torch: ask(torch, version=torch) for torch in together}, together)
+        alone = {torch: context.apply_under(torch, [torch], part)[torch] for torch in together}
+        yield judge_part(case, part, alone, together)
 
 
 def judge_part(case: Case, part: Patch, alone: Answers, together: Answers) -> Verdict:

@@ -117,7 +117,7 @@ _SETTINGS = {
 
 @Check(believes=SIMULATED)
 def ask_effects(context: CheckContext, at: Instance) -> Iterable[Verdict]:
-    applied = context.apply(at.case.torch, version=at.case.torch)
+    applied = context.apply(at.case.torch)
     failure = failure_of(applied)
     if failure:
         return [does_not_run(at.case, failure, context.patch, context.run.again)]

@@ -43,7 +43,7 @@ _SHOWN = 6
 
 @Check(believes=SIMULATED)
 def ask_holders(context: CheckContext, at: Instance) -> Iterable[Verdict]:
-    return judge_holders(at.case, context.patch, context.apply(at.case.torch, version=at.case.torch))
+    return judge_holders(at.case, context.patch, context.apply(at.case.torch))
 
 
 def judge_holders(case: Case, patch: Patch, answer: Mapping[str, Any]) -> Iterator[Verdict]:

@@ -109,7 +109,7 @@ def preconditions(context: CheckContext, torch: str, device: str) -> list[Verdic
         refused = [one for one in sandbox_verdicts(context, torch, device) if one.kind is Kind.INFRA]
         if refused:
             return refused
-    failure = failure_of(context.apply(torch, version=torch))
+    failure = failure_of(context.apply(torch))
     return [does_not_run(context.case(torch), failure, context.patch, context.run.again)] if failure else []
 
 

@@ -53,7 +53,7 @@ _CASES = 3
 @Check(believes=SIMULATED)
 def ask_new_interpreter(context: CheckContext, at: Instance) -> Iterable[Verdict]:
     torch, patch = at.case.torch, context.patch
-    applied = context.apply(torch, version=torch)
+    applied = context.apply(torch)
     if "failure" in applied:
         raise NothingToJudge("does not run: see the verdict of version_gate")
     claimed = [effect.partition(" ") for effect in patch.claims.effects]

@@ -48,7 +48,7 @@ _SEEDS = range(1 << 20, 1 << 31)
 @Check(believes=SIMULATED, unchanged="PG211")
 def ask_plain_run(context: CheckContext, at: Instance) -> Iterable[Verdict]:
     torch, patch = at.case.torch, context.patch
-    applied = context.apply(torch, version=torch)
+    applied = context.apply(torch)
     workload = _workload(context, torch)
     if "failure" in applied or not workload:
         raise NothingToJudge("does not run, or no workload runs on the CPU")

@@ -36,7 +36,7 @@ verdict = partial(registry.verdict, FAMILY)
 @Check(believes=SIMULATED, wanted=lambda run, patch: bool(patch.claims.stubs))
 def ask_stubs(context: CheckContext, at: Instance) -> Iterable[Verdict]:
     torch = at.case.torch
-    answers = [context.apply(torch, version=torch)]
+    answers = [context.apply(torch)]
     answers += [{"stubbed": context.observations(case)[1].stubbed} for case in context.observed_cases(torch)]
     return judge_stubs(at.case, context.patch, answers)
 

@@ -65,12 +65,12 @@ Answers = Mapping[str, Mapping[str, Any]]
 def ask_versions(context: CheckContext, at: Instance) -> Iterable[Verdict]:
     """Apply the patch under each version around the release."""
     torch, patch = at.case.torch, context.patch
-    own = context.apply(torch, version=torch)
+    own = context.apply(torch)
     failure = failure_of(own)
     if failure:
         # Once is enough: a patch that hangs would hang under every version.
         return [does_not_run(at.case, failure, patch, context.run.again)]
-    others = {version: context.apply(torch, version=version) for version in versions_around(torch) if version != torch}
+    others = context.apply_under(torch, [each for each in versions_around(torch) if each != torch], patch)
     where = context.manifest_location("applies_to")
     supported, stated = supported_releases(Path(context.run.patch))
     return [

@@ -1,13 +1,13 @@
 """The wire protocol: what the probe can be asked and what it answers, one JSON object each way.
 
-Host and probe read their types here, and the server holds each reply to them. A new question is an entry of `Questions`
-with its two types, and a function of that type in `patchgate.probe.serve.answers`. `failure` stands for any answer.
+Host and probe read their types here, and the server holds each reply to them. `patchgate.probe.questions` says which
+belong together. `failure` stands for any answer.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, TypedDict, TypeVar
+from typing import Any, TypedDict
 
 # How many times its limit a child may take, and the host waits: its clock leaves out waits for a core. Chosen.
 PATIENCE = 3.0
@@ -37,7 +37,7 @@ class Limits(TypedDict):
 
 
 class _Question(TypedDict):
-    do: str  #: One of the keys of `Questions`.
+    do: str  #: One of the keys of `patchgate.probe.questions.Questions`.
     limits: Limits
 
 
@@ -147,15 +147,20 @@ class ReadPatch(Question):
     patch: str  #: Path of the patch.
 
 
-class Apply(ReadPatch, Loading):
+class _Import(ReadPatch, Loading):
     profile: Profile
+
+
+class InspectSurface(_Import):
+    targets: list[str]  #: Dotted names that the patch claims to replace.
+
+
+class Apply(InspectSurface):
     version: str  #: What the patch reads as torch's version.
-    targets: list[str]  #: Dotted names that the patch claims to replace.
 
 
-class InspectSurface(ReadPatch, Loading):
-    profile: Profile
-    targets: list[str]  #: Dotted names that the patch claims to replace.
+class ApplyEach(InspectSurface):
+    versions: list[str]  #: As `version`, each in a process of its own.
 
 
 class ReadCode(Question):
@@ -163,15 +168,13 @@ class ReadCode(Question):
     backend: str  #: Torch's name for the device that it is for.
 
 
-class RunAnew(ReadPatch, Loading):
-    profile: Profile
-    version: str  #: Torch's, as the patch sees it.
+class RunAnew(_Import):
+    version: str  #: As in `Apply`.
     names: list[str]  #: What the patch changes in a process that has loaded the whole compiler.
     variables: list[str]  #: Environment variables that the patch claims to set.
 
 
-class FindUndone(ReadPatch, Loading):
-    profile: Profile
+class FindUndone(_Import):
     after: list[OtherPatch]  #: Patches that are run first.
 
 
@@ -184,6 +187,10 @@ class Failure(TypedDict):
     detail: str  #: A traceback, or the end of the output.
     where: str | None  #: file:line of the patch, the innermost one that took part; the patch where none did.
     raised_at: str | None  #: file:line where it was raised, when that is not `where`.
+
+
+class Failed(TypedDict):
+    failure: Failure
 
 
 class Completed(TypedDict):
@@ -308,6 +315,10 @@ class Changes(TypedDict):
     stubbed: list[StubUse]
 
 
+class ChangesByVersion(TypedDict):
+    versions: dict[str, Changes | Failed]
+
+
 class Applied(Changes):
     holders: dict[str, list[str]]  #: Changed name -> names that still lead to its original.
     unreachable: list[str]  #: Changed methods that every subclass overrides.
@@ -353,47 +364,3 @@ class Surface(TypedDict):
 
 class Undone(TypedDict):
     undone: list[str]  #: Names that the first patches replaced and the last one took back.
-    shared: list[str]  #: Names that both replaced.
-
-
-_R = TypeVar("_R")
-_A = TypeVar("_A")
-_Handler = Callable[[_R, Stage], _A]
-
-#: Question -> the function that answers it: request -> answer.
-Questions = TypedDict(
-    "Questions",
-    {
-        "sentinel": _Handler[Patched, Sentinel],
-        "observe": _Handler[Observe, Observed],
-        "code": _Handler[ReadCode, OptionFacts],
-        "failing stage": _Handler[FindStage, FailingStage],
-        "shapes": _Handler[Observe, ShapeFacts],
-        "options": _Handler[Observe, OptionFacts],
-        "kernels": _Handler[Compile, Kernels],
-        "cached": _Handler[CompileCached, Cached],
-        "recompiles": _Handler[Compile, Recompiles],
-        "calls": _Handler[CountCalls, Calls],
-        "costs": _Handler[MeasureCosts, Costs],
-        "time": _Handler[Time, Times],
-        "run": _Handler[Run, Ran],
-        "plain run": _Handler[Run, RanPlainly],
-        "forms": _Handler[Run, Completed],
-        "trace": _Handler[Run, Completed],
-        "sample": _Handler[Sample, Completed],
-        "ranks": _Handler[Sample, Ranks],
-        "differ": _Handler[Compare, Compared],
-        "differ runs": _Handler[Compare, Compared],
-        "differ forms": _Handler[Compare, Compared],
-        "differ traces": _Handler[Compare, Compared],
-        "differ tokens": _Handler[Compare, Compared],
-        "apply": _Handler[Apply, Applied],
-        "applies": _Handler[Apply, Changes],
-        "inert": _Handler[Patched, Inert],
-        "new interpreter": _Handler[RunAnew, RunAnewResult],
-        "surface": _Handler[InspectSurface, Surface],
-        "undone": _Handler[FindUndone, Undone],
-        "hooks": _Handler[Patched, Hooks],
-        "functions": _Handler[ReadPatch, Functions],
-    },
-)

@@ -6,9 +6,12 @@ Whether a change is a fault is for the host to judge.
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import sys
-from collections.abc import Collection, Iterable
+import tempfile
+from collections.abc import Callable, Collection, Iterable, Mapping
+from functools import partial
 from typing import Any, NoReturn, cast
 
 from patchgate.probe.patch import effects, inert, line_coverage, reachability
@@ -36,11 +39,16 @@ from patchgate.probe.patch.snapshot import (
 )
 from patchgate.probe.patch.stubs import uses
 from patchgate.probe.patch.torch_imports import torch_imports_added_to
+from patchgate.probe.process.reply import exception_failure, exit_failure, write_reply
+from patchgate.probe.process.sandbox import use_folder
 from patchgate.probe.protocol import (
     Applied,
     Apply,
+    ApplyEach,
     Changes,
+    ChangesByVersion,
     Effect,
+    Failed,
     FindUndone,
     Inert,
     Loading,
@@ -51,10 +59,6 @@ from patchgate.probe.protocol import (
     Undone,
 )
 from patchgate.probe.simulate.fake_device import fake_device
-
-# What is read from the process that runs the file at most.
-_TEXT = 4096
-_NOTHING = b"."
 
 
 def apply_patch(request: Request, stage: Stage) -> None:
@@ -92,7 +96,7 @@ def undone(request: FindUndone, stage: Stage) -> Undone:
         for name, (_, replacement) in first.items()
         if name not in last or not (last[name][1] is replacement or reaches(last[name][1], replacement))
     ]
-    return {"undone": sorted(gone), "shared": sorted(first.keys() & last.keys())}
+    return {"undone": sorted(gone)}
 
 
 def apply(request: Apply, stage: Stage) -> Applied:
@@ -191,47 +195,68 @@ def prove_inert(request: Patched, stage: Stage) -> Inert:
     patch = str(request["patch"])
     if request.get("scope") or request.get("stubs") or elsewhere or place_of(patch, request)[0]:
         return {"doubt": "more than one file has run, or a scope is entered"}
-    reading, writing = os.pipe()
-    pid = os.fork()
-    if pid == 0:
-        _run_up_to_doubt(patch, request, writing)
-    os.close(writing)
-    with open(reading, "rb") as pipe:
-        answer = pipe.read(_TEXT)
-    os.waitpid(pid, 0)
-    return {"doubt": "" if answer == _NOTHING else answer.decode(errors="replace") or "it ended the process"}
+    reply = _reply_of_fork(partial(_run_up_to_doubt, patch, request))
+    return {"doubt": reply.get("doubt", "it ended the process")}
 
 
-def _run_up_to_doubt(patch: str, how: Loading, writing: int) -> NoReturn:
-    def end(answer: bytes) -> NoReturn:
-        os.write(writing, answer[:_TEXT])
-        os._exit(0)
-
+def _run_up_to_doubt(patch: str, how: Loading, file: int) -> NoReturn:
+    doubt = ""
     try:
         statements = inert.Statements(patch)
-        sys.settrace(inert.tracer(statements, lambda doubt: end(doubt.encode(errors="replace"))))
+        sys.settrace(inert.tracer(statements, lambda doubt: write_reply({"doubt": doubt}, file)))
         import_patch(patch, how)
         sys.settrace(None)
-        end(_NOTHING)
     except BaseException as error:
-        end(f"it raises {type(error).__name__}".encode())
+        doubt = f"it raises {type(error).__name__}"
+    write_reply({"doubt": doubt}, file)
 
 
-def applies(request: Apply, stage: Stage) -> Changes:
-    """Run the patch under a faked version: only what it changed in torch and in the settings."""
+def applies(request: ApplyEach, stage: Stage) -> ChangesByVersion:
+    """Run the patch under each of the versions, in a process of its own: what it changed in torch and the settings."""
+    stage("patch")
+    answers = {version: _reply_of_fork(partial(_write_changes, request, version)) for version in request["versions"]}
+    return {"versions": cast(dict[str, Changes | Failed], answers)}
+
+
+def _reply_of_fork(write: Callable[[int], NoReturn]) -> dict[str, Any]:
+    """What a fork of this process writes to the file that `write` gets, and ends; a failure where it ends without."""
+    with tempfile.TemporaryFile() as file:
+        pid = os.fork()
+        if pid == 0:
+            write(file.fileno())
+        _, status = os.waitpid(pid, 0)
+        file.seek(0)
+        written = file.read()
+    if written:
+        return dict(json.loads(written))
+    return {"failure": {**exit_failure(status), "stage": "patch", "detail": "", "where": None, "raised_at": None}}
+
+
+def _write_changes(request: ApplyEach, version: str, file: int) -> NoReturn:
+    """The answer for one version, in folders that no other version has written to."""
+    answer: Mapping[str, Any]
+    try:
+        use_folder(os.path.abspath(version))
+        os.chdir(version)
+        with fake_device(request["profile"]), faked_version(version):
+            answer = _changes_by(request)
+    except BaseException as error:  # the patch may raise anything, SystemExit included
+        answer = {"failure": exception_failure(error, request["patch"]) | {"stage": "patch"}}
+    write_reply(answer, file)
+
+
+def _changes_by(request: ApplyEach) -> Changes:
     recorder = effects.Recorder(request["patch"])
-    with fake_device(request["profile"]), faked_version(request["version"]):
-        stage("patch")
-        before, settings, _ = _before_the_patch(request)
-        with torch_imports_added_to(before):
-            run_patch(request["patch"], request)
-        effects.Settings().note_changes(settings, recorder)
-        after = take_snapshot()
-        return _changes(request, before, after, changes(before, after), recorder)
+    before, settings, _ = _before_the_patch(request)
+    with torch_imports_added_to(before):
+        run_patch(request["patch"], request)
+    effects.Settings().note_changes(settings, recorder)
+    after = take_snapshot()
+    return _changes(request, before, after, changes(before, after), recorder)
 
 
 def _changes(
-    request: Apply, before: Snapshot, after: Snapshot, changed: Collection[str], recorder: effects.Recorder
+    request: Apply | ApplyEach, before: Snapshot, after: Snapshot, changed: Collection[str], recorder: effects.Recorder
 ) -> Changes:
     """What running the patch changed, in torch and elsewhere."""
     return {

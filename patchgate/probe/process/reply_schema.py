@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import cache
 from types import UnionType
-from typing import Any, TypedDict, Union, get_args, get_origin, get_type_hints, is_typeddict
+from typing import Any, Union, get_args, get_origin, get_type_hints, is_typeddict
 
 from patchgate.probe.process.request_schema import key_faults
-from patchgate.probe.protocol import Failure, Questions, Unmeasured
+from patchgate.probe.protocol import Failed, Unmeasured
+from patchgate.probe.questions import Questions
 
 # Of a child's reply. The generated code of the largest whole model that was tried is 1.6 MB.
 REPLY_BYTES = 4 << 20
@@ -20,13 +21,9 @@ _NAME_LENGTH = 400
 def reply_fault(do: str, reply: object) -> str | None:
     """Why `reply` is no answer to the question `do`: a key too few or too many, or a value of another type."""
     if isinstance(reply, dict) and "failure" in reply:
-        return _misfit(_Failed, reply, "the reply") or _unplain(reply, "the reply", _DEPTH)
+        return _misfit(Failed, reply, "the reply") or _unplain(reply, "the reply", _DEPTH)
     fault = _misfit(Questions.__annotations__[do].__args__[-1], reply, "the reply")
     return fault or _unplain(reply, "the reply", _DEPTH)
-
-
-class _Failed(TypedDict):
-    failure: Failure
 
 
 @cache

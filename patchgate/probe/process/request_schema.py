@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from patchgate.probe.protocol import Limits, Questions
+from patchgate.probe.protocol import Limits
+from patchgate.probe.questions import Questions
 
 
 def refusal(request: object) -> str | None:

@@ -16,7 +16,7 @@ import struct
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -215,22 +215,28 @@ def confine_child(request: Request, folder: str, sandbox: Sandbox) -> str:
     where only what is trusted writes.
     """
     readable = _read_by(request)
-    os.environ["TMPDIR"] = tempfile.tempdir = f"{folder}/tmp"
-    os.environ["HOME"] = f"{folder}/home"
     # Each child has caches of its own unless the request names them: what a patch leaves there would be found by its
     # source.
-    named = request.get("env", {})
-    os.environ.update({name: f"{folder}/{name.lower()}" for name in CACHES if name not in named})
+    use_folder(folder, request.get("env", {}))
     writable = [folder, *(os.environ[name] for name in CACHES)]
     writable += [request[name] for name in ("built", "tuned") if request.get(name)]
     headers = _headers_of(request, sandbox)
     writable += [headers] if is_trusted(request) else []
     base = f"{os.path.dirname(folder)}/root"  # one for all children: what each mounts there no other sees
-    for path in (base, os.environ["TMPDIR"], os.environ["HOME"], headers, *writable):
+    for path in (base, headers, *writable):
         os.makedirs(path, exist_ok=True)
     sandbox.confine(base, writable, [headers, *readable], tcp=request["do"] == "ranks")
     os.chdir(folder)
     return headers
+
+
+def use_folder(folder: str, kept: Collection[str] = ()) -> None:
+    """Make a folder the place of temporary files, of the home and of the compiler's caches, but for those `kept`."""
+    os.environ["TMPDIR"] = tempfile.tempdir = f"{folder}/tmp"
+    os.environ["HOME"] = f"{folder}/home"
+    os.environ.update({name: f"{folder}/{name.lower()}" for name in CACHES if name not in kept})
+    for name in ("TMPDIR", "HOME"):
+        os.makedirs(os.environ[name], exist_ok=True)
 
 
 def _headers_of(request: Request, sandbox: Sandbox) -> str:

@@ -31,6 +31,7 @@ from patchgate.probe.patch.line_events import LinesRun
 from patchgate.probe.patch.live_api import inspect_surface
 from patchgate.probe.patch.new_interpreter import run_in_new_interpreter
 from patchgate.probe.protocol import Request, Stage
+from patchgate.probe.questions import Questions
 from patchgate.probe.simulate.device import device_context, device_name
 from patchgate.probe.timing import compile_cost, paired, warmup
 from patchgate.probe.timing.device_queue import DeviceQueue
@@ -202,7 +203,7 @@ def _functions(request: protocol.ReadPatch, stage: Stage) -> protocol.Functions:
     return {"functions": line_coverage.functions(path), "outcomes": branch_coverage.outcomes(path)}
 
 
-ANSWERS: protocol.Questions = {
+ANSWERS: Questions = {
     "sentinel": _sentinel,
     "observe": observe.observe,
     "code": observe.read_code,

@@ -104,7 +104,7 @@ class Instrument:
     def replaced(self, torch: str, patch: Patch) -> list[str]:
         """The names that running the patch replaces on that torch. Raises UsageError when it does not run."""
         with self._context(torch, self.environments.python(torch), patch) as context:
-            answer = context.apply(torch, version=torch)
+            answer = context.apply(torch)
         failure = failure_of(answer)
         if failure or not answer["changed"]:
             got = failure.signature if failure else "it replaces nothing"

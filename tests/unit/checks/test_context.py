@@ -110,10 +110,10 @@ def test_a_claim_is_found_in_the_manifest_or_else_in_the_patch(made, manifest, w
 
 def test_a_patch_is_imported_on_a_simulated_device(made):
     context, asked = made(COUNTS | {"findings": []})
-    context.apply("2.11.0", version="2.12.0")
+    context.apply("2.11.0")
     list(ask_api(context, Instance(case=context.case("2.11.0"))))
     assert [question.profile["kind"] for question in asked] == ["simulated", "simulated"]
-    assert (asked[0].version, asked[1].targets) == ("2.12.0", ["torch.a"])
+    assert (asked[0].version, asked[1].targets) == ("2.11.0", ["torch.a"])
 
 
 def test_both_sides_of_a_workload_are_observed(made):
@@ -149,11 +149,26 @@ def test_workers_of_a_run_share_the_import_of_the_patch(made: Make) -> None:
     (first, asked), (second, others) = made(), made()
     for context in (first, second):
         context.answers = Path(context.run.folder) / "answers"
-        assert context.apply("2.11.0", version="2.12.0") == COUNTS
-        assert context.apply("2.11.0", version="2.12.0") == COUNTS
+        assert context.apply("2.11.0") == COUNTS
+        assert context.apply("2.11.0") == COUNTS
     assert (len(asked), len(others)) == (1, 0)
-    second.apply("2.11.0", version="2.11.0")
-    assert [one.do for one in others] == ["apply"]
+
+
+def test_where_a_patch_hangs_under_one_version_each_is_asked_alone(made: Make) -> None:
+    """A reply for all of them that is none says nothing of the others."""
+    context, asked = made()
+    changes = {"changed": ["torch.a"]}
+    hung = {"failure": {"cause": "hung", "stage": "patch", "signature": "did not end"}}
+
+    def ask(torch: str, do: str, seconds: float | None = None, **request: Any) -> dict[str, Any]:
+        versions = request["versions"]
+        asked.append(SimpleNamespace(versions=versions))
+        return hung if "2.12.0" in versions else {"versions": dict.fromkeys(versions, changes)}
+
+    asked.ask = ask  # type: ignore[method-assign]
+    assert context.apply_under("2.11.0", ["2.10.0", "2.11.1"], context.patch) == {"2.10.0": changes, "2.11.1": changes}
+    assert context.apply_under("2.11.0", ["2.10.0", "2.12.0"], context.patch) == {"2.10.0": changes, "2.12.0": hung}
+    assert [one.versions for one in asked] == [["2.10.0", "2.11.1"], ["2.10.0", "2.12.0"], ["2.10.0"], ["2.12.0"]]
 
 
 NOTHING: dict[str, Any] = {"changed": [], "defined": [], "effects": [], "doubt": ""}

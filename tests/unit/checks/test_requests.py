@@ -16,7 +16,7 @@ from patchgate.checks.registry import Instance, NothingToJudge, all_checks
 from patchgate.inputs.workloads import OPTIONS
 from patchgate.model.records import Case, Claims, Patch, Symptom, Workload
 from patchgate.probe.process.request_schema import refusal
-from patchgate.probe.protocol import Questions
+from patchgate.probe.questions import Questions
 from patchgate.runner.client import Runner
 from patchgate.runner.run import Run
 
@@ -59,7 +59,7 @@ ANSWERS: dict[str, dict[str, Any]] = {
         **{"nested": [], "recursive": [], "again": "", "claimed": {}, "defined": [], "effects": [], "stubbed": []},
         **{"held": [], "calls": []},
     },
-    "applies": {"changed": [], "claimed": {}},
+    "applies": {"versions": {}},
     "new interpreter": {"missing": [], "dead": []},
     "surface": {"findings": []},
     "functions": {"functions": {"f:1": [1, 2]}, "outcomes": {}},

@@ -13,7 +13,8 @@ from patchgate.model.serialization import failure_of
 from patchgate.probe import protocol
 from patchgate.probe.process.reply_schema import reply_fault
 from patchgate.probe.process.request_schema import refusal
-from patchgate.probe.protocol import Limits, Questions
+from patchgate.probe.protocol import Limits
+from patchgate.probe.questions import Questions
 from patchgate.probe.serve.server import Server
 from patchgate.runner.client import request_for
 
@@ -36,7 +37,7 @@ def test_every_question_has_a_handler_and_no_handler_is_left_over():
     tree = ast.parse((PACKAGE / "probe" / "serve" / "answers.py").read_text("utf-8"))
     (table,) = (node for node in tree.body if isinstance(node, ast.AnnAssign) and ast.unparse(node.target) == "ANSWERS")
     # mypy holds each handler to the types of its question.
-    assert ast.unparse(table.annotation) == "protocol.Questions"
+    assert ast.unparse(table.annotation) == "Questions"
     assert {key.value for key in table.value.keys} == TYPES.keys()
 
 
