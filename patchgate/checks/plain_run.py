@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import secrets
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from functools import partial
@@ -13,7 +12,7 @@ from typing import Any
 
 from patchgate.checks import registry
 from patchgate.checks.context import SIMULATED, CheckContext
-from patchgate.checks.parity import SEEDS, outputs_of
+from patchgate.checks.parity import outputs_of, patched_outputs
 from patchgate.checks.registry import Check, Instance, NothingToJudge
 from patchgate.model.paths import display_path
 from patchgate.model.records import Case, Code, Kind, Patch, Verdict
@@ -41,8 +40,6 @@ CODES = (
     ),
 )
 verdict = partial(registry.verdict, FAMILY, item="plain run")
-# Seeds that no patch can know.
-_SEEDS = range(1 << 20, 1 << 31)
 
 
 @Check(believes=SIMULATED, unchanged="PG211")
@@ -56,10 +53,9 @@ def ask_plain_run(context: CheckContext, at: Instance) -> Iterable[Verdict]:
         actual = "a diff, and a patch that uses stubs, cannot run without patchgate"
         return [verdict("PG226", Kind.UNMEASURED, at.case, "", "a script", actual)]
     case = replace(at.case, device="cpu", workload=workload)
-    seed = secrets.choice(_SEEDS)
-    judged, plain = _sides(context, case, patch, seed)
+    judged, plain = _sides(context, case, patch)
     if not failure_of(judged) and differences(applied, judged, plain):
-        without = _sides(context, case, None, seed)
+        without = _sides(context, case, None, judged["plain_seed"])
         return [judge_plain_run(at.case, patch, workload, applied, (judged, plain), without)]
     return [judge_plain_run(at.case, patch, workload, applied, (judged, plain))]
 
@@ -79,11 +75,15 @@ def _is_changed(context: CheckContext, case: Case) -> bool:
     return None not in sides and sides[0].facts != sides[1].facts  # type: ignore[union-attr]
 
 
-def _sides(context: CheckContext, case: Case, patch: Patch | None, seed: int) -> tuple[Answer, Answer]:
-    """The answers of the gate's own run and of the script."""
+def _sides(context: CheckContext, case: Case, patch: Patch | None, seed: int = 0) -> tuple[Answer, Answer]:
+    """The answers of the gate's own run and of the script, with the same seed."""
     with TemporaryDirectory() as folder:
         files = Path(folder, "script"), Path(folder, "judged")
-        judged = outputs_of(context, case, "run", patch, files[1], seeds=(SEEDS[0], seed))
+        if patch:
+            judged = patched_outputs(context, case, files[1])
+        else:
+            judged = outputs_of(context, case, "run", None, files[1], plain_seed=seed)
+        seed = judged.get("plain_seed", seed)
         plain = {} if failure_of(judged) else context.ask_plain_run(case, patch, files[0], seed)
         if not plain or failure_of(plain):
             return judged, plain
