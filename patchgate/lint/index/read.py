@@ -32,16 +32,17 @@ class IndexFiles:
         self.imports_of = cache(self._imports_of)
         self.bindings = cache(self._bindings)
         self.calls_of = cache(self._calls_of)
+        self.derived_from = cache(self._derived_from)
         self.calls_in = cache(lambda module: list(self._calls_in(module)))
 
     def _text(self, path: str) -> str:
         file = self.folder / path
         return file.read_text(encoding="utf-8") if file.is_file() else ""
 
-    def _blocks(self, folder: str) -> dict[str, str]:
+    def _blocks(self, files: str) -> dict[str, str]:
         """Module -> its lines, of the files that hold several modules."""
         blocks = {}
-        for file in sorted((self.folder / folder).glob("*.txt")):
+        for file in sorted(self.folder.glob(files)):
             for block in file.read_text(encoding="utf-8").removeprefix("module: ").split("\nmodule: "):
                 name, _, blocks[name] = block.partition("\n")
         return blocks
@@ -73,11 +74,15 @@ class IndexFiles:
 
     @cached_property
     def _imports(self) -> dict[str, str]:
-        return self._blocks("imports")
+        return self._blocks("imports/*.txt")
 
     @cached_property
     def _calls(self) -> dict[str, str]:
-        return self._blocks("calls")
+        return self._blocks("calls/*.txt")
+
+    @cached_property
+    def _classes(self) -> dict[str, str]:
+        return self._blocks("classes.txt")
 
     def _imports_of(self, module: str) -> list[tuple[int, str, str, str]]:
         """(releases, `from`, `lazy` or `held`, local name or registry, origin) for each import of a module."""
@@ -126,19 +131,14 @@ class IndexFiles:
         modules = [module for module, block in self._calls.items() if f" {name}/" in block]
         return [(mask, site) for module in modules for mask, _, site in self._calls_in(module, name)]
 
-    @cached_property
-    def derived(self) -> dict[str, list[tuple[int, str, str]]]:
-        """Last name of a base -> (releases, class, base)."""
-        found: dict[str, list[tuple[int, str, str]]] = defaultdict(list)
-        module = ""
-        for line in self._text("classes.txt").splitlines():
-            if line.startswith("module: "):
-                module = line[8:]
-                continue
-            words, mask = _ended(line, self.sets.all, self.sets)
-            name, *bases = words.split(" ")
-            for base in bases:
-                found[base.rpartition(".")[2]].append((mask, f"{module}.{name}", base))
+    def _derived_from(self, base_name: str) -> list[tuple[int, str, str]]:
+        """(releases, class, base) of the classes with a base of that last name."""
+        found = []
+        for module, block in self._classes.items():
+            for line in block.splitlines() if base_name in block else ():
+                words, mask = _ended(line, self.sets.all, self.sets)
+                name, *bases = words.split(" ")
+                found += [(mask, f"{module}.{name}", base) for base in bases if base.rpartition(".")[2] == base_name]
         return found
 
 

@@ -131,7 +131,7 @@ class Release:
         todo = [class_dotted]
         while todo:
             wanted = self._origin(todo.pop(0))
-            for mask, name, base in self.index.derived.get(wanted.rpartition(".")[2], ()):
+            for mask, name, base in self.index.derived_from(wanted.rpartition(".")[2]):
                 if mask & self._bit and name not in found and self._origin(base) == wanted:
                     found[name] = None
                     todo.append(name)
