@@ -50,7 +50,7 @@ verdict = partial(registry.verdict, FAMILY, item="new interpreter")
 _CASES = 3
 
 
-@Check(believes=SIMULATED)
+@Check(believes=SIMULATED, seconds=5)
 def ask_new_interpreter(context: CheckContext, at: Instance) -> Iterable[Verdict]:
     torch, patch = at.case.torch, context.patch
     applied = context.apply(torch)

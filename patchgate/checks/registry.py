@@ -59,6 +59,7 @@ class Check:
     #: Whether this run and patch give it anything to do.
     wanted: Callable[[Run, Patch], bool] = lambda run, patch: True
     cases: Callable[[Patch, str], list[Case]] | None = None  #: on one release, in place of the product of the axes
+    seconds: int = 1  #: how long an instance takes on a slow core, about: the longest are asked first
     unchanged: str = ""  #: the code where the patch provably does nothing on the release; empty: asked as anywhere
     name: str = ""  #: that of its module, as pytest shows it
     family: str = ""  #: as reports list its verdicts

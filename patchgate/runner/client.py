@@ -104,9 +104,9 @@ class Runner:
         message = json.dumps({"do": do, "limits": limits, **request}).encode() + b"\n"
         with self._device() if request.get("fresh") and do != "time" else contextlib.nullcontext():
             for _ in range(2):
-                started = time.monotonic()
+                at = time.time()
                 answer = self._exchange(torch, message, limits["seconds"])
-                self._note_cost(torch, do, request, answer, time.monotonic() - started)
+                self._note_cost(torch, do, request, answer, at)
                 if answer.get("failure", {}).get("cause") != Cause.MACHINE.value:
                     break
         if request.get("patch") and _is_own_signal(answer):
@@ -121,11 +121,11 @@ class Runner:
         read = self.ask(torch, "code", code=answer["code"], backend=backend)
         return read if "failure" in read else {**answer, "facts": {**answer["facts"], **read["facts"]}}
 
-    def _note_cost(self, torch: str, do: str, request: dict[str, Any], answer: Answer, seconds: float) -> None:
+    def _note_cost(self, torch: str, do: str, request: dict[str, Any], answer: Answer, at: float) -> None:
         known = {name: request.get(name) for name in ("workload", "patch", "version", "tag", "cover")}
         known |= answer.pop("cpu", {}) | {name: answer[name] for name in ("held",) if name in answer}
         device = request.get("profile", {}).get("backend")
-        note_cost(self.costs, torch=torch, do=do, device=device, wall=seconds, **known)
+        note_cost(self.costs, torch=torch, do=do, device=device, at=at, wall=time.time() - at, **known)
 
     @contextlib.contextmanager
     def _device(self) -> Iterator[None]:
@@ -174,9 +174,11 @@ class Runner:
 
         With `cover` also the lines of the patch that ran, which takes as long again.
         """
-        stored = self.store.load(case)
-        if stored is not None:
-            return stored
+        with self.store.locked(case):
+            return self.store.load(case) or self._observed(case, workload, patch, cover=cover)
+
+    def _observed(self, case: Case, workload: Workload, patch: Patch | None, *, cover: bool) -> Observation:
+        """As `observe`, of a case that the run has not measured."""
         shared_cache = self.shared_cache if self.run.reuse or patch is None else None
         how = f"{self.identities.get(case.torch)} {'nightly' if self.run.nightly else 'premerge'} {cover}"
         key = observation_key(case, self.run.profile(case.device), workload, patch, how) if shared_cache else None

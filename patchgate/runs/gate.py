@@ -62,7 +62,7 @@ def plan(run: Run, workers: int) -> list[str]:
     command = [sys.executable, "-m", "pytest", str(SUITE), "-c", str(settings), "--rootdir", str(SUITE)]
     # Every worker would load the plugins that happen to be installed, and compile our own modules for their asserts.
     command += ["--assert=plain", "-p", "xdist.plugin", "-p", "patchgate.runs.plugin"]
-    command += ["--patchgate-run", str(path), "-n", str(workers), "--dist", "loadgroup"]
+    command += ["--patchgate-run", str(path), "-n", str(workers), "--dist", "loadgroup", "--no-loadscope-reorder"]
     # Where one is killed, pytest-xdist would give its cells to another, and wait for ever for what it loses count of.
     command += ["--max-worker-restart", "0"]
     return command

@@ -130,8 +130,8 @@ class GatePlugin:
     def pytest_generate_tests(self, metafunc: pytest.Metafunc) -> None:
         if {"check", "instance"} <= set(metafunc.fixturenames):
             pairs = [(check, at) for check in all_checks().values() for at in instances_of(check, self.context)]
-            # What is timed waits for the device: all else first.
-            pairs.sort(key=lambda pair: pair[0].name == "latency")
+            # What is timed waits for the device: all else first, and what takes long before what fills the gaps.
+            pairs.sort(key=lambda pair: (pair[0].name == "latency", -pair[0].seconds))
             metafunc.parametrize(("check", "instance"), [_parameter(*pair) for pair in pairs])
 
     @pytest.hookimpl(tryfirst=True)
@@ -214,7 +214,9 @@ def _verdicts_in(report: pytest.TestReport | pytest.CollectReport) -> list[Verdi
 
 
 def _parameter(check: Check, at: Instance) -> Any:
-    return pytest.param(check, at, id=cell_name(check, at), marks=pytest.mark.xdist_group(at.id))
+    # What is about one compile shares its observation; what is about the patch alone waits for nothing else.
+    group = at.id if at.case.workload else cell_name(check, at)
+    return pytest.param(check, at, id=cell_name(check, at), marks=pytest.mark.xdist_group(group))
 
 
 def _broken(report: pytest.TestReport) -> Verdict:

@@ -203,17 +203,22 @@ def test_what_an_instance_took_is_left_by_its_id(gate, door):
     assert '"kernels-2.11.0"' in (door.path / "out" / TIMES).read_text()
 
 
-def test_instances_of_one_case_are_given_to_one_worker(door, monkeypatch):
-    """So that what both need is observed once."""
-    checks = {name: replace(made(says(Kind.PASS))["kernels"], name=name) for name in ("kernels", "graph")}
+def test_instances_of_one_compile_are_given_to_one_worker_the_longest_first(door, monkeypatch):
+    """So that what they need is observed once; what is about the patch alone waits for none of them."""
+    about = {"cases": lambda patch, torch: [Case(torch=torch, workload="stack")]}
+    fields = {"hooks": {}, "kernels": about, "graph": about, "script": {"seconds": 25}}
+    checks = {name: replace(made(says(Kind.PASS))["kernels"], name=name, **more) for name, more in fields.items()}
     monkeypatch.setattr(plugin, "all_checks", lambda: checks)
     (door.path / "mine.py").write_text("")
-    run = save_run(Run(folder=str(door.path / "out"), patch="mine.py", rows=ROWS | {"2.12.1": "python"}))
+    run = save_run(Run(folder=str(door.path / "out"), patch="mine.py", rows=ROWS))
     items, _ = door.inline_genitems(*ALONE, str(SUITE), "--patchgate-run", str(run))
     groups = {item.name: item.get_closest_marker("xdist_group").args for item in items}
-    assert groups == {
-        f"test_check[{check}-{torch}]": (torch,) for check in ("kernels", "graph") for torch in ("2.11.0", "2.12.1")
-    }
+    assert list(groups.items()) == [
+        ("test_check[script-2.11.0]", ("script-2.11.0",)),
+        ("test_check[hooks-2.11.0]", ("hooks-2.11.0",)),
+        ("test_check[kernels-2.11.0-stack]", ("2.11.0-stack",)),
+        ("test_check[graph-2.11.0-stack]", ("2.11.0-stack",)),
+    ]
 
 
 def test_without_a_run_the_plugin_stays_out_of_the_way(door):
