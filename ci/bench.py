@@ -5,6 +5,7 @@ Decides nothing and asserts nothing: times on shared machines are no test.
 
 from __future__ import annotations
 
+import itertools
 import json
 import resource
 import subprocess
@@ -20,8 +21,7 @@ from patchgate.inputs.workloads import load_workloads
 from patchgate.model.records import Case
 from patchgate.runner.client import Runner
 from patchgate.runner.costs import load_costs
-from patchgate.runner.results import ResultStore
-from patchgate.runner.run import Limits
+from patchgate.runner.run import Run
 from patchgate.runner.server import start_server
 
 # The cells that compare numbers; they may add so many seconds to a gate on two cores.
@@ -73,6 +73,7 @@ def _costs(computed: float) -> None:
         elif "child" in note:
             side = "patched" if note["patch"] else "unpatched"
             children[f"{note['do']}, {note['device'] or 'no device'}, {side}"].append(note["child"])
+    _idle([(note["at"], note["at"] + note["wall"]) for note in notes if "wall" in note])
     warm_ups = {note["torch"]: note["warm_up"] for note in notes if "warm_up" in note}
     asked = sum(map(sum, children.values()))
     rest = computed - asked - sum(warm_ups.values())
@@ -88,6 +89,18 @@ def _costs(computed: float) -> None:
         print(f"the device was held alone for {sum(held):.0f} s, in {len(held)} cases that were timed")
 
 
+def _idle(asked: list[tuple[float, float]]) -> None:
+    """For how long of the time between the first question and the last answer one answer alone was waited for."""
+    changes = sorted([(begin, 1) for begin, _ in asked] + [(end, -1) for _, end in asked])
+    seconds: dict[int, float] = defaultdict(float)
+    count = 0
+    for (at, change), (until, _) in itertools.pairwise(changes):
+        count += change
+        seconds[min(count, 2)] += until - at
+    few = f"{seconds[1]:.0f} s with one alone, {seconds[0]:.0f} s with none"
+    print(f"between the first question and the last answer: {sum(seconds.values()):.0f} s; {few}")
+
+
 def _computed() -> float:
     """Processor seconds of every process that has ended so far: unlike wall time, nearly the same on a busy machine."""
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -99,13 +112,8 @@ def _cases(torch: str, python: str) -> None:
     spent: dict[str, float] = {}
     with tempfile.TemporaryDirectory(prefix="patchgate-bench-") as folder:
         server = start_server(torch, python)
-        runner = Runner(
-            connect=server.connect,
-            logs={torch: server.log},
-            store=ResultStore(Path(folder)),
-            artifacts=Path(folder) / "code",
-            limits=Limits(),
-        )
+        run = Run(folder=folder, patch="", rows={torch: python})
+        runner = Runner(run=run, connect=server.connect, logs={torch: server.log})
         runner.ask(torch, "sentinel", profile=load_profile("h200"))
         for name, workload in load_workloads().items():
             if "kernels" in workload.checks and not workload.needs_device:
