@@ -104,10 +104,11 @@ class GatePlugin:
 
     def _begin(self) -> tuple[dict[str, dict[str, str]], list[str]]:
         """What every worker needs: how it asks the probes, by torch release, and the cells that are judged already."""
+        shared = self._start_servers()  # first, since importing torch takes longest
         save_run(self.run)
         key = content_key(self.run, self.patch) if self.run.shared_cache else os.urandom(8).hex()
         self.judged = {cell.ended: cell for cell in self.journal.begin(key)}
-        return self._start_servers(), list(self.judged)
+        return shared, list(self.judged)
 
     def _start_servers(self) -> dict[str, dict[str, str]]:
         self.servers = [start_server(torch, python) for torch, python in self.run.rows.items()]
