@@ -143,7 +143,7 @@ def apply(request: Apply, stage: Stage) -> Applied:
 
 
 def _before_the_patch(
-    request: Apply, recorder: effects.Recorder | None = None
+    request: Apply | ApplyEach, recorder: effects.Recorder | None = None
 ) -> tuple[Snapshot, effects.Settings, dict[int, Any]]:
     """Torch, the settings and what torch holds as the patch meets them: what importing its packages changes is theirs.
 
