@@ -86,7 +86,8 @@ CODES = (
     Code(
         code="PG511",
         title="results are not deterministic",
-        what="Two runs of the same compiled workload on the same inputs differ bit for bit, on the side that is named.",
+        what="Two runs of the same compiled workload on the same inputs differ bit for bit, on the side that is named."
+        " Where it is the patched side alone, that is PG501, unless the patch claims to change the numbers.",
         why="If runs differ by themselves, a difference between patched and unpatched is no evidence about the patch.",
         fix="Look for atomics, threads or random numbers in the code of that side, and judge the patch where"
         " results repeat.",
@@ -222,7 +223,8 @@ def _bits(case: Case, patch: Patch, fact: str, metrics: Mapping[str, Any], where
     """The share that differs, held to the class that is claimed."""
     claims = patch.claims
     nondeterministic = [side for side, repeats in metrics["repeats"].items() if not repeats]
-    if nondeterministic:
+    # Where only the patched side varies, it is the patch that does it, and it can vary on purpose.
+    if "unpatched" in nondeterministic or (claims.numerics is Numerics.CHANGES and nondeterministic):
         actual = f"{' and '.join(nondeterministic)}: two equal runs gave different bits"
         return verdict("PG511", Kind.UNMEASURED, case, fact, "two equal runs", actual, where)
     expected = f'numerics = "{claims.numerics.value}"'
@@ -230,7 +232,9 @@ def _bits(case: Case, patch: Patch, fact: str, metrics: Mapping[str, Any], where
     actual += f", largest difference {metrics['largest']:.6g} ({metrics['ulps']:.3g} ulps)"
     if metrics.get("diverges_at"):
         actual += f"; first difference at {metrics['diverges_at']}"
-    code = _broken_claim(patch, metrics)
+    if nondeterministic:
+        actual += "; unpatched two equal runs give the same bits, patched they do not"
+    code = "PG501" if nondeterministic else _broken_claim(patch, metrics)
     if code == "PG505":
         expected += f", at most {claims.largest_ulps:g} ulps"
     kind = Kind.REGRESSED if code else Kind.PASS

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import signal
 import sys
 import traceback
@@ -15,6 +16,7 @@ import click
 from patchgate import __version__
 from patchgate.model.errors import UsageError
 from patchgate.model.files import write_atomically
+from patchgate.model.paths import PACKAGE
 from patchgate.model.records import MACHINE, Command
 from patchgate.model.text import escape_control
 from patchgate.report.commands import typed
@@ -36,6 +38,7 @@ def end_by_exit_code(command: click.Command, name: str) -> NoReturn:
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(number) != signal.SIG_IGN:  # as nohup, and a shell in the background, leave it
             signal.signal(number, _stop)
+    _distrust_working_folder()
     try:
         command.main(prog_name=name, standalone_mode=False)
     except UsageError as error:
@@ -56,6 +59,13 @@ def end_by_exit_code(command: click.Command, name: str) -> NoReturn:
         show_failure(error)
         sys.exit(MACHINE)
     sys.exit(0)
+
+
+def _distrust_working_folder() -> None:
+    """No Python that is started looks for modules where we stand, which may be a stranger's checkout: from 3.11 on."""
+    os.environ["PYTHONSAFEPATH"] = "1"
+    if str(PACKAGE.parent) == os.getcwd():  # ours, and perhaps not installed
+        os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (os.getcwd(), os.environ.get("PYTHONPATH"))))
 
 
 def _is_of_a_database(error: Exception) -> bool:

@@ -13,7 +13,7 @@ from typing import Any
 from patchgate.inputs.structure import Key, declare_keys, one_of
 from patchgate.inputs.toml import load_toml_record
 from patchgate.model.errors import UsageError
-from patchgate.model.paths import DEVICES, display_path
+from patchgate.model.paths import DEVICES, display_path, leaves_project
 
 _NONE: Mapping[str, str] = {}
 
@@ -62,7 +62,10 @@ def load_profile(name: str, own: Mapping[str, str] = _NONE) -> dict[str, Any]:
         )
     profile = {key: value for key, value in asdict(load_toml_record(Profile, path)).items() if value is not None}
     if "plugin" in profile:
-        profile["plugin"] = str((path.parent / profile["plugin"]).resolve())
+        plugin = (path.parent / profile["plugin"]).resolve()
+        if leaves_project(plugin, path.parent):  # a patch may read the folder around it
+            raise UsageError("outside of the project", where=display_path(path), got=str(plugin), next="a file in it")
+        profile["plugin"] = str(plugin)
     return profile
 
 

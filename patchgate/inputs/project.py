@@ -25,7 +25,7 @@ from patchgate.inputs.structure import (
 from patchgate.inputs.toml import OWN_FILE, PYPROJECT, folders_around, line_of, load_toml_record, table_around
 from patchgate.model.budgets import DEFAULTS, parse_budget
 from patchgate.model.errors import UsageError
-from patchgate.model.paths import display_path, split_entry
+from patchgate.model.paths import display_path, leaves_project, split_entry
 from patchgate.model.records import Budget
 
 _TABLE = ("tool", "patchgate")
@@ -58,6 +58,13 @@ class Project:
         """The path of a file or folder of the project."""
         return Path(self.root, name)
 
+    def _inside(self, key: str, name: str) -> Path:
+        """As `at`. Raises UsageError where links lead out of the project: a patch may read what is named."""
+        path = self.at(name)
+        if leaves_project(path, Path(self.root)):
+            raise self.fault(key, "outside of the project", str(path.resolve()), "a path without links out of it")
+        return path
+
     @property
     def judged_devices(self) -> tuple[str, ...]:
         """The names of the devices that a patch is judged on."""
@@ -66,12 +73,13 @@ class Project:
     @property
     def profiles(self) -> dict[str, str]:
         """The project's own device profiles: name -> file."""
-        return {_name_of_device(name): str(self.at(name)) for name in self.devices if name.endswith(".toml")}
+        own = [name for name in self.devices if name.endswith(".toml")]
+        return {_name_of_device(name): str(self._inside("devices", name)) for name in own}
 
     @property
     def import_path(self) -> tuple[str, ...]:
         """The folders to import from, as they are on this machine."""
-        return tuple(str(self.at(name)) for name in self.path)
+        return tuple(str(self._inside("path", name)) for name in self.path)
 
     def check_profiles(self) -> None:
         """Raises UsageError for a profile file that there is not."""
@@ -82,7 +90,8 @@ class Project:
 
     def own_workloads(self) -> list[Path]:
         """The project's own files of workloads, and folders of them. Raises UsageError for one that there is not."""
-        paths = [self.at(name) for name in self.workloads if "/" in name or name.endswith(".py")]
+        own = (name for name in self.workloads if "/" in name or name.endswith(".py"))
+        paths = [self._inside("workloads", name) for name in own]
         for path in paths:
             if not path.exists():
                 advice = "a file or a folder of the project, or the name of a workload that comes with patchgate"

@@ -30,6 +30,14 @@ def display_path(path: Path | str) -> str:
         return str(path)
 
 
+def leaves_project(path: Path, place: Path) -> bool:
+    """Whether a path, its links followed, lies outside the repository around a folder; without one, the project."""
+    marks = (".git", "pyproject.toml", "patchgate.toml")
+    around = (place.resolve(), *place.resolve().parents)
+    found = (folder for mark in marks for folder in around if (folder / mark).exists())
+    return not path.resolve().is_relative_to(next(found, around[0]))
+
+
 def split_entry(path: Path) -> tuple[Path, str]:
     """`pkg/patch.py::install(True)`, as pytest names a test of a file -> its two sides; no entry without the colons."""
     file, _, entry = str(path).partition("::")

@@ -5,7 +5,6 @@ All of it is shown as text and nothing more: whoever wrote the patch may have wr
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -14,15 +13,14 @@ from packaging.version import InvalidVersion, Version
 from patchgate.checks.registry import catalogue
 from patchgate.model.errors import UsageError
 from patchgate.model.records import Verdict
-from patchgate.model.text import escape_control
 from patchgate.report.markdown import render_markdown
 from patchgate.report.view import view
 from patchgate.runner.run import NAME, load_run, load_verdicts
 
 # By this the workflow finds its comment again.
 MARKER = "<!-- patchgate -->"
-# Characters of a comment (GitHub takes 65,536) and of one text in it.
-_LONGEST, _LONGEST_TEXT = 60_000, 300
+# Characters of a comment; GitHub takes 65,536.
+_LONGEST = 60_000
 
 
 def render_comment(folders: Sequence[Path]) -> str:
@@ -36,7 +34,7 @@ def render_comment(folders: Sequence[Path]) -> str:
         verdicts.setdefault(name, []).extend(judged)
         torches.setdefault(name, []).extend(run.torches)
     sections = [
-        render_markdown(name, view(list(dict.fromkeys(judged)), sorted({*torches[name]})), quote=as_code)
+        render_markdown(name, view(list(dict.fromkeys(judged)), sorted({*torches[name]})))
         for name, judged in sorted(verdicts.items())
     ]
     text = "\n".join([MARKER, *sections]) if sections else f"{MARKER}\nNothing was judged.\n"
@@ -54,14 +52,3 @@ def _refuse_foreign(folder: Path, torches: Sequence[str], codes: Sequence[str]) 
     for code in codes:
         if code not in catalogue():
             raise UsageError("no such code", where=str(folder), got=code[:80], next="patchgate explain")
-
-
-def as_code(text: str) -> str:
-    """A code span: no mention, link, image, reference or HTML works inside it."""
-    text = escape_control(" ".join(text.split()))
-    if not text:
-        return ""
-    text = text if len(text) <= _LONGEST_TEXT else f"{text[:_LONGEST_TEXT]} ..."
-    longest = max((len(run) for run in re.findall("`+", text)), default=0)
-    fence = "`" * (longest + 1)
-    return f"{fence} {text.replace('|', chr(92) + '|')} {fence}"

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import re
+from collections.abc import Iterator
 
 from patchgate.model.records import Colour
 from patchgate.model.text import escape_control
@@ -10,6 +11,8 @@ from patchgate.report.view import Block, MatrixCell, RunView
 
 # Entries and places of a block. GitHub cuts a summary off at a megabyte; a reader long before.
 _ENTRIES, _PLACES = 50, 5
+# Characters of one text.
+_LONGEST_TEXT = 300
 _MARKS = {Colour.GREEN: "ok", Colour.RED: "**RED**", Colour.GREY: "?"}
 
 
@@ -18,28 +21,38 @@ def escape(text: str) -> str:
     return escape_control(" ".join(text.splitlines())).replace("|", "\\|").replace("<", "&lt;")
 
 
-def render_markdown(title: str, view: RunView, quote: Callable[[str], str] = escape) -> str:
-    """Title, summary, matrix and blocks; `quote` makes plain text of what a patch or torch has said."""
-    lines = [f"## {quote(title)}", "", view.summary, ""]
+def as_code(text: str) -> str:
+    """A code span: no mention, link, image, reference or HTML works inside it."""
+    text = escape_control(" ".join(text.split()))
+    if not text:
+        return ""
+    text = text if len(text) <= _LONGEST_TEXT else f"{text[:_LONGEST_TEXT]} ..."
+    longest = max((len(run) for run in re.findall("`+", text)), default=0)
+    fence = "`" * (longest + 1)
+    return f"{fence} {text.replace('|', chr(92) + '|')} {fence}"
+
+
+def render_markdown(title: str, view: RunView) -> str:
+    """Title, summary, matrix and blocks."""
+    lines = [f"## {as_code(title)}", "", view.summary, ""]
     for number, group in enumerate(view.causes, 1):
         first = group.evidence
         on = f" on torch {first.torch}" if first.torch else ""
-        evidence = f"{first.code} {quote(first.subject)}{on}: {quote(first.actual)}"
+        evidence = f"{first.code} {as_code(first.subject)}{on}: {as_code(first.actual)}"
         lines += [
             f"{number}. **{group.cause.sentence}**",
             f"   {evidence}",
-            *(f"   {quote(cost)}" for cost in group.costs),
+            *(f"   {as_code(cost)}" for cost in group.costs),
         ]
     lines += [""] if view.causes else []
     lines += [table_row(["check", "item", *(f"torch {torch}" for torch in view.torches)])]
     lines += [table_row(["---"] * (2 + len(view.torches)))]
-    lines += [
-        table_row([quote(line.check), quote(line.item), *(_cell(cell) for cell in line.cells)]) for line in view.lines
-    ]
+    for line in view.lines:
+        lines.append(table_row([as_code(line.check), as_code(line.item), *map(_cell, line.cells)]))
     for heading, notes in view.notes:
-        lines += ["", f"{heading[0].upper()}{heading[1:]}:", "", *(f"* {quote(line)}" for line in notes)]
+        lines += ["", f"{heading[0].upper()}{heading[1:]}:", "", *(f"* {as_code(line)}" for line in notes)]
     for block in view.blocks:
-        lines += ["", *_block(block, quote)]
+        lines += ["", *_block(block)]
     return "\n".join(lines) + "\n"
 
 
@@ -55,16 +68,17 @@ def _cell(cell: MatrixCell | None) -> str:
     return f"{_MARKS[cell.colour]} {cell.count}{codes}"
 
 
-def _block(block: Block, quote: Callable[[str], str]) -> Iterator[str]:
+def _block(block: Block) -> Iterator[str]:
     judged = " (not judged)" if block.unjudged else ""
     yield f"### {block.code} {block.title}{judged}"
     yield ""
-    yield table_row(["torch", quote(block.check), "expected", "actual"])
+    yield table_row(["torch", as_code(block.check), "expected", "actual"])
     yield table_row(["---"] * 4)
     for entry in block.entries[:_ENTRIES]:
-        yield table_row([", ".join(entry.torches), quote(entry.subject), quote(entry.expected), quote(entry.actual)])
+        texts = (entry.subject, entry.expected, entry.actual)
+        yield table_row([", ".join(entry.torches), *map(as_code, texts)])
     if len(block.entries) > _ENTRIES:
         yield table_row(["", f"and {len(block.entries) - _ENTRIES} more, all in verdicts.json", "", ""])
     fields = [*(("Where", place) for place in block.places[:_PLACES]), ("Why", block.why)]
     for name, text in (*fields, *(("Next", step) for step in block.next)):
-        yield f"\n{name}: {quote(text)}"
+        yield f"\n{name}: {as_code(text)}"

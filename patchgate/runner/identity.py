@@ -24,6 +24,8 @@ from patchgate.model.records import Case, Patch, Workload
 # Runs in the torch environment, finds torch without importing it, and reads the compiler's sources:
 # whoever builds torch, or edits it in place, keeps its version.
 _ASK = """
+import sys
+sys.path[:] = filter(None, sys.path)  # not the working folder, which may be a stranger's
 import hashlib, importlib.metadata, importlib.util, json, pathlib, platform
 def version(name):
     try: return importlib.metadata.version(name)

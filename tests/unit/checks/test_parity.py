@@ -56,6 +56,8 @@ def judge(figures: dict[str, Any], numerics: Numerics = Numerics.BIT_IDENTICAL, 
         ({"special": {"nan": "3 other"}}, Numerics.CHANGES, ["PG503"]),
         ({"repeats": {"unpatched": False, "patched": True}}, Numerics.BIT_IDENTICAL, ["PG511", "PG503", "PG503"]),
         ({"repeats": {"unpatched": True, "patched": False}}, Numerics.CHANGES, ["PG511"]),
+        ({"repeats": {"unpatched": True, "patched": False}}, Numerics.BIT_IDENTICAL, ["PG501", "PG503", "PG503"]),
+        ({"repeats": {"unpatched": True, "patched": False}} | ROUNDED, Numerics.ROUNDING, ["PG501", "PG503", "PG503"]),
         ({"repeats": {"unpatched": False, "patched": False}} | ROUNDED, Numerics.ROUNDING, ["PG511", "PG503", "PG503"]),
     ],
 )

@@ -1,5 +1,6 @@
 """The command's door: help, an interruption, next steps as they are typed, and `python -m`."""
 
+import contextlib
 import os
 import subprocess
 import sys
@@ -7,8 +8,12 @@ import sys
 import pytest
 
 from patchgate.cli import gate
+from patchgate.cli.main import end_by_exit_code
+from patchgate.model.errors import UsageError
+from patchgate.model.paths import PACKAGE
 from patchgate.model.records import Kind
 from patchgate.report.commands import THROUGH
+from patchgate.runner.identity import read_environment
 
 
 @pytest.mark.parametrize("arguments", [["--help"], ["-h"], ["--version"], ["gate", "--help"]])
@@ -93,3 +98,23 @@ def test_a_comment_is_printed_of_results_elsewhere(command, results):
     status, printed, _ = command("comment", "out", "out")
     head = ["<!-- patchgate -->", "## ` mine.py `", "", "1 cause, 1 red verdict, 0 green"]
     assert (status, printed.splitlines()[:4]) == (0, head)
+
+
+@pytest.mark.skipif(sys.version_info < (3, 11), reason="Python 3.10 looks in the working folder whatever it is told")
+def test_no_module_of_the_working_folder_stands_in_for_one_of_ours(tmp_path):
+    """It may be a stranger's checkout, and what starts pytest, xdist or an interpreter of a row stands in it."""
+    (tmp_path / "pluggy.py").write_text("open('ran', 'w')")
+    starts = "subprocess.call([sys.executable, '-m', 'pytest', '--version'])"
+    ours = f"import click, subprocess, sys; from {end_by_exit_code.__module__} import end_by_exit_code as end"
+    code = f"import sys; del sys.path[0]; {ours}; end(click.Command('x', callback=lambda: sys.exit({starts})), 'x')"
+    environment = os.environ | {"PYTHONPATH": str(PACKAGE.parent)}
+    ended = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, env=environment, capture_output=True, text=True)
+    assert (ended.returncode, sorted(tmp_path.iterdir())) == (0, [tmp_path / "pluggy.py"]), ended.stderr
+
+
+def test_what_asks_an_interpreter_takes_no_module_of_the_working_folder(tmp_path, monkeypatch):
+    (tmp_path / "platform.py").write_text("open('ran', 'w')")
+    monkeypatch.chdir(tmp_path)
+    with contextlib.suppress(UsageError):  # it may have no torch
+        read_environment.__wrapped__(sys.executable)
+    assert not (tmp_path / "ran").exists()

@@ -115,3 +115,24 @@ patchgate.toml: two tables of one project
 @pytest.mark.parametrize("text", ["[tool.patchgate\n", "[tool.patchgate]\nreleases = [\n", "[tool]\npatchgate = 3\n"])
 def test_a_broken_table_is_refused(repository, text):
     assert refusal(repository(text)).startswith("pyproject.toml")
+
+
+@pytest.mark.parametrize(
+    ("key", "read"),
+    [
+        ("path", lambda project: project.import_path),
+        ("workloads", lambda project: project.own_workloads()),
+        ("devices", lambda project: project.profiles),
+    ],
+)
+def test_a_link_that_leads_out_of_the_repository_is_refused(repository, key, read, tmp_path_factory):
+    outside = tmp_path_factory.mktemp("home")
+    (outside / "npu.toml").write_text("")
+    folder = repository(f'{key} = ["keys/npu.toml"]\n', "patchgate.toml", "src")
+    (folder / "src/keys").symlink_to(outside)
+    with pytest.raises(UsageError, match="outside of the project"):
+        read(find_project(folder / "src/engine/patches/one.py"))
+    (folder / "src/keys").unlink()
+    (folder / "src/keys").symlink_to(folder / "elsewhere")
+    (folder / "elsewhere/npu.toml").write_text("")
+    assert read(find_project(folder / "src/engine/patches/one.py"))

@@ -12,10 +12,9 @@ from rich.console import Console
 from patchgate.model.records import Case, Command, Kind, Verdict
 from patchgate.model.results import FailureGroup, Point, Regressions, Transition, VerdictKey, VerdictSummary
 from patchgate.model.text import did_you_mean, escape_control
-from patchgate.report.comment import as_code
 from patchgate.report.github import annotation, render_annotations
 from patchgate.report.history import render_checklist, render_series, render_transitions
-from patchgate.report.markdown import escape, render_markdown
+from patchgate.report.markdown import as_code, escape, render_markdown
 from patchgate.report.terminal import show_run
 from patchgate.report.view import view
 
@@ -57,7 +56,6 @@ def reports():
     show_run(Console(file=out, width=200), HOSTILE, shown)
     yield "terminal", out.getvalue()
     yield "markdown", render_markdown(HOSTILE, shown)
-    yield "comment", render_markdown(HOSTILE, shown, quote=as_code)
     yield "code", as_code(HOSTILE)
     yield "series", "".join(render_series([Point(at="now", torch="2.11.0", patch=HOSTILE, value=HOSTILE)]))
     key = VerdictKey(HOSTILE, "2.11.0", "gate", HOSTILE, HOSTILE)

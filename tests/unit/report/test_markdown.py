@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 from expecttest import assert_expected_inline
 
-from patchgate.report.markdown import render_markdown
+from patchgate.report.markdown import as_code, render_markdown
 from patchgate.report.view import view
 
 
@@ -13,56 +13,56 @@ def test_a_run_is_a_summary_a_matrix_and_blocks(verdicts):
     assert_expected_inline(
         render_markdown("mine: a title", view(verdicts, ["2.9.0", "2.12.1"])),
         """\
-## mine: a title
+## ` mine: a title `
 
 2 causes, 4 red verdicts, 3 green, 1 not judged
 
 1. **The patch applies on other releases than its manifest claims.**
-   PG201 versions on torch 2.9.0: a\\|b &lt;c>
+   PG201 ` versions ` on torch 2.9.0: ` a\\|b <c> `
 2. **The patch changes the graph or the generated code, and the change is not accepted.**
-   PG301 stack.h200 loads on torch 2.12.1: [2 6]
-   no change in kernels called, bytes moved, bytes of memory at the peak
+   PG301 ` stack.h200 loads ` on torch 2.12.1: ` [2 6] `
+   ` no change in kernels called, bytes moved, bytes of memory at the peak `
 
 | check | item | torch 2.9.0 | torch 2.12.1 |
 | --- | --- | --- | --- |
-| machine | sentinel.h200 | ok 1 | - |
-| gate | versions | **RED** 1 PG201 | - |
-| kernels | stack.h200 | **RED** 2 PG301 | **RED** 1 PG301 |
-| graph | stack.h200 | ok 1 | - |
-| parity | stack.cpu | ? 1 PG508 | - |
+| ` machine ` | ` sentinel.h200 ` | ok 1 | - |
+| ` gate ` | ` versions ` | **RED** 1 PG201 | - |
+| ` kernels ` | ` stack.h200 ` | **RED** 2 PG301 | **RED** 1 PG301 |
+| ` graph ` | ` stack.h200 ` | ok 1 | - |
+| ` parity ` | ` stack.cpu ` | ? 1 PG508 | - |
 
 ### PG201 applies where it is not claimed
 
-| torch | gate | expected | actual |
+| torch | ` gate ` | expected | actual |
 | --- | --- | --- | --- |
-| 2.9.0 | versions | ==2.9.0 | a\\|b &lt;c> |
+| 2.9.0 | ` versions ` | ` ==2.9.0 ` | ` a\\|b <c> ` |
 
-Why: untested
+Why: ` untested `
 
-Next: tighten
+Next: ` tighten `
 
 ### PG301 kernel facts changed
 
-| torch | kernels | expected | actual |
+| torch | ` kernels ` | expected | actual |
 | --- | --- | --- | --- |
-| 2.9.0, 2.12.1 | stack.h200 loads | [2 4] | [2 6] |
-| 2.9.0 | stack.h200 loads.max | 4 | 6 |
+| 2.9.0, 2.12.1 | ` stack.h200 loads ` | ` [2 4] ` | ` [2 6] ` |
+| 2.9.0 | ` stack.h200 loads.max ` | ` 4 ` | ` 6 ` |
 
-Where: code/stack.py
+Where: ` code/stack.py `
 
-Why: worse kernels are merged
+Why: ` worse kernels are merged `
 
-Next: mend the patch
+Next: ` mend the patch `
 
 ### PG508 parity could not be measured (not judged)
 
-| torch | parity | expected | actual |
+| torch | ` parity ` | expected | actual |
 | --- | --- | --- | --- |
-| 2.9.0 | stack.cpu | runs | no g++ |
+| 2.9.0 | ` stack.cpu ` | ` runs ` | ` no g++ ` |
 
-Why: nobody looked
+Why: ` nobody looked `
 
-Next: install g++
+Next: ` install g++ `
 """,
     )
 
@@ -71,7 +71,7 @@ def test_a_run_without_verdicts_is_an_empty_matrix():
     assert_expected_inline(
         render_markdown("mine", view([], ["2.9.0"])),
         """\
-## mine
+## ` mine `
 
 nothing red, 0 green
 
@@ -84,10 +84,10 @@ nothing red, 0 green
 @pytest.mark.parametrize("odd", ["a|b", "a\nb", "a\rb", "a\r\nb", "<b>", "a\u2028b", "a\ud800b"])
 def test_text_of_a_patch_never_leaves_its_cell(verdicts, odd):
     told = render_markdown("mine", view([replace(verdicts[0], actual=odd)], ["2.12.1"]))
-    (row,) = [line for line in told.splitlines() if "stack.h200 loads |" in line]
+    (row,) = [line for line in told.splitlines() if "stack.h200 loads ` |" in line]
     assert row.replace("\\|", "").count("|") == 5
     assert row.endswith(" |")
-    assert "<b>" not in row
+    assert as_code(odd) in row
     assert told.encode()
 
 
