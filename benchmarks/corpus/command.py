@@ -8,6 +8,7 @@ from __future__ import annotations
 import fnmatch
 import json
 import time
+from datetime import date
 from pathlib import Path
 
 import click
@@ -68,7 +69,7 @@ def corpus(
         scores = judge_cases(settings, cases, workers=workers, done=lambda score: click.echo(line_of_score(score)))
     click.echo(as_text(scores, list(pythons), time.monotonic() - started, name))
     if write:
-        write_atomically(write, as_markdown(scores, list(pythons), name))
+        write_atomically(write, as_markdown(scores, list(pythons), name, date.today()))
         click.echo(f"wrote {display_path(write)}")
     if examples:
         printed = [to_dict(example) for score in scores for example in score.examples if score.outcome == "caught"]

@@ -6,6 +6,7 @@ The page leaves times out: it is the same on every machine.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import date
 
 from benchmarks.corpus.score import ClassShares, Score, by_class, shares
 
@@ -44,8 +45,8 @@ def _cells(row: ClassShares) -> tuple[str, ...]:
     return row.kind, *map(str, (row.caught, *row.by.values(), *row.alarms.values()))
 
 
-def as_markdown(scores: Sequence[Score], torches: Sequence[str], name: str) -> str:
-    """docs/corpus.md: the same on every machine."""
+def as_markdown(scores: Sequence[Score], torches: Sequence[str], name: str, day: date) -> str:
+    """docs/corpus.md: the same on every machine that is asked on that day."""
     rows = [
         f"| {score.case.id} | {score.case.kind} | {', '.join(score.expected) or '-'} |"
         f" {', '.join(score.found) or '-'} | {score.outcome}{' (known)' if score.case.known else ''} |"
@@ -62,8 +63,9 @@ def as_markdown(scores: Sequence[Score], torches: Sequence[str], name: str) -> s
             "`nox -s corpus -- --all --write docs/corpus.md`. What of the public record is not here:",
             "[fixtures/patches](../fixtures/patches/README.md).",
             "",
-            f"The {name} set, judged on torch {', '.join(torches)}, without a GPU. *caught*: the expected codes were",
-            "red, on the expected releases, at the expected line; *and more*: others too. *quiet*: nothing was red.",
+            f"The {name} set, judged on {day:%d %B %Y} on torch {', '.join(torches)}, without a GPU.",
+            "*caught*: the expected codes were red, on the expected releases, at the expected line; *and more*: others",
+            "too. *quiet*: nothing was red.",
             "With each share stands its 95 % interval. A false alarm is counted in the class of the patch that was",
             "corrected.",
             "",

@@ -1,5 +1,7 @@
 """Expected against found: what counts as caught, missed and a false alarm, and how certain a share is."""
 
+from datetime import date
+
 import pytest
 
 from benchmarks.corpus.cases import CorpusCase, Expected
@@ -136,8 +138,8 @@ def test_a_share_says_how_certain_it_is():
 
 def test_the_page_names_its_set_and_what_is_known_to_be_wrong():
     scores = [told({}, LATE, known="nobody looks there")]
-    text, page = as_text(scores, ROWS, 1.0, "fresh"), as_markdown(scores, ROWS, "fresh")
+    text, page = as_text(scores, ROWS, 1.0, "fresh"), as_markdown(scores, ROWS, "fresh", date(2026, 11, 22))
     assert "fresh set" in text
     assert "known to be wrong: mine: nobody looks there" in text
-    assert "The fresh set" in page
+    assert "The fresh set, judged on 22 November 2026 on torch" in page
     assert "| mine | gate | PG201 | - | MISSED (known) |" in page
