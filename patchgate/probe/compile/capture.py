@@ -20,8 +20,8 @@ import torch._functorch.config as functorch_config
 import torch._inductor.config as inductor_config
 from torch._dynamo.utils import counters
 from torch._guards import TracingContext
+from torch._inductor import compile_fx as inductor
 from torch._inductor import list_mode_options, metrics, output_code
-from torch._inductor.compile_fx import compile_fx
 from torch._inductor.graph import GraphLowering
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.utils import _pytree as pytree
@@ -148,7 +148,8 @@ def capture(build: Build, *, dtype: torch.dtype, profile: Profile, mode: str = "
     def backend(module: torch.fx.GraphModule, inputs: list[Any]) -> Any:
         operations = count_operations(module.graph)
         with record_lowering(captured, run=real), device_context(profile), inductor_config.patch(mode_options):
-            compiled = compile_fx(module, _in_tracing_mode(inputs))
+            # Looked up as torch.compile does: a patch may have replaced it.
+            compiled = inductor.compile_fx(module, _in_tracing_mode(inputs))
         # Only now: an attempt that Dynamo gives up and restarts is no graph.
         captured.fx.append(operations)
         # What was generated for a device that is not here cannot run; the graph itself, on fake

@@ -17,7 +17,7 @@ import torch
 import torch._dynamo.config as dynamo_config
 from torch._dynamo import convert_frame
 from torch._dynamo import utils as dynamo_utils
-from torch._inductor.compile_fx import compile_fx
+from torch._inductor import compile_fx as inductor
 
 from patchgate.probe.compile.capture import Build, Captured, change_rows, no_caches, record_lowering
 from patchgate.probe.compile.instrumentation import CompileTrace, trace_compile
@@ -91,7 +91,7 @@ def _backend(graph_runs: Counter[str], *, lowers: bool) -> Callable[..., Any]:
 
     def backend(module: torch.fx.GraphModule, inputs: list[Any]) -> Any:
         if lowers:
-            compile_fx(module, inputs)
+            inductor.compile_fx(module, inputs)
 
         def run(*args: Any) -> Any:
             graph_runs["graph"] += 1

@@ -208,6 +208,15 @@ def test_every_patch_of_a_folder_is_linted(run: Run, tmp_path: Path) -> None:
     assert run("ours").output.startswith("1 file linted")
 
 
+def test_a_file_of_a_folder_that_only_hands_over_options_is_linted(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "ours").mkdir()
+    file = tmp_path / "ours" / "train.py"
+    file.write_text("import torch\nchosen = {'shape_paddings': 1}\n")
+    assert run("ours").exit_code == 0
+    file.write_text(file.read_text() + "step = torch.compile(f, options=chosen)\n")
+    assert "PG116" in run("ours").output
+
+
 def test_what_is_no_patch_is_told_with_what_to_do(run: Run, tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     assert run("empty").output.startswith(
