@@ -57,7 +57,7 @@ def holders(changes: Changes, after: Snapshot) -> dict[str, list[str]]:
             leading.setdefault(held, []).append(place)
     for name, (old, now) in changes.items():
         if old is None and _is_code(now):
-            inherited = list(_siblings(name))
+            inherited = list(_siblings(name, now))
             if inherited:
                 leading[name] = inherited
     return {name: sorted(set(found)) for name, found in leading.items()}
@@ -115,8 +115,8 @@ def _key(key: Any, value: Any) -> str:
     return str(getattr(value, "__qualname__", "...")) if isinstance(key, int) else str(key)
 
 
-def _siblings(name: str) -> Iterator[str]:
-    """For an override added to a class that inherited the name: the other classes that still inherit it."""
+def _siblings(name: str, now: Any) -> Iterator[str]:
+    """For an override `now` added to a class that inherited the name: the other classes that still inherit another."""
     owner_name, _, attribute = name.rpartition(".")
     try:
         owner = resolve(owner_name)
@@ -125,7 +125,7 @@ def _siblings(name: str) -> Iterator[str]:
     if not isinstance(owner, type):
         return
     base = next((cls for cls in owner.__mro__[1:] if attribute in vars(cls)), None)
-    if base is None or base.__module__ == "builtins":
+    if base is None or base.__module__ == "builtins" or vars(base)[attribute] is now:
         return
     for cls in _subclasses(base):
         inherits = not issubclass(cls, owner) and inspect.getattr_static(cls, attribute, None) is vars(base)[attribute]
