@@ -52,8 +52,8 @@ CODES = (
     Code(
         code="PG414",
         title="not compiled again in another state",
-        what="With the patch a workload that is called under autocast, with another default dtype, runs what was"
-        " compiled without them; unpatched, it is compiled again.",
+        what="With the patch a workload that is called with another default dtype runs what was compiled before;"
+        " unpatched, it is compiled again.",
         why="The state of the process decides about dtypes: code of another state computes something else.",
         fix="Keep the guard on the state of the process, or change what it asks only where no result depends on it.",
     ),

@@ -77,12 +77,14 @@ def _counts_by_step(build: Build, dtype: torch.dtype, compile_with: Any, graphs:
 
 @contextmanager
 def _another_state() -> Iterator[None]:
-    """The state of the process is one in which the same lines give other dtypes."""
+    """The default dtype is another, so that the same lines may give another.
+
+    Only the guard on the state of the process sees it: under autocast the guards on tensors fail too.
+    """
     default = torch.get_default_dtype()
     torch.set_default_dtype(torch.float64)
     try:
-        with torch.autocast("cpu", dtype=torch.bfloat16):
-            yield
+        yield
     finally:
         torch.set_default_dtype(default)
 
