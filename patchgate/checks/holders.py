@@ -8,7 +8,7 @@ from typing import Any
 
 from patchgate.checks import registry
 from patchgate.checks.context import SIMULATED, CheckContext
-from patchgate.checks.registry import Check, Instance
+from patchgate.checks.registry import Check, Instance, NothingToJudge
 from patchgate.model.paths import display_path
 from patchgate.model.records import Case, Code, Kind, Patch, Verdict
 
@@ -43,7 +43,10 @@ _SHOWN = 6
 
 @Check(believes=SIMULATED)
 def ask_holders(context: CheckContext, at: Instance) -> Iterable[Verdict]:
-    return judge_holders(at.case, context.patch, context.apply(at.case.torch))
+    answer = context.apply(at.case.torch)
+    if "failure" in answer:
+        raise NothingToJudge("does not run: judged by the check of its versions")
+    return judge_holders(at.case, context.patch, answer)
 
 
 def judge_holders(case: Case, patch: Patch, answer: Mapping[str, Any]) -> Iterator[Verdict]:
