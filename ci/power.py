@@ -16,6 +16,8 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import ModuleType
+from typing import Any
 from unittest import mock
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -34,8 +36,10 @@ from patchgate.probe.timing.paired import Pair  # noqa: E402
 from patchgate.probe.timing.warmup import device_state  # noqa: E402
 
 
-def load(path: Path):
+def load(path: Path) -> ModuleType:
     spec = importlib.util.spec_from_file_location("loaded", path)
+    assert spec
+    assert spec.loader
     module = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = module  # where Dynamo looks up its globals
     spec.loader.exec_module(module)
@@ -70,7 +74,7 @@ def slow_by(length: int) -> Callable[[], None]:
     def change() -> None:
         original = PythonWrapperCodegen.generate_return
 
-        def slower(self, output_refs):
+        def slower(self: Any, output_refs: Any) -> Any:
             self.wrapper_call.writeline(SLOWER.format(length))
             return original(self, output_refs)
 
@@ -99,8 +103,9 @@ def compare(change: Callable[[], None], seconds: float, seed: int) -> tuple[Inte
 
 def usual_benchmark(compiled: Callable[..., object], args: tuple[object, ...]) -> float:
     if DEVICE == "cuda":
-        return do_bench(lambda: compiled(*args), return_mode="median")
-    return Timer("compiled(*args)", globals={"compiled": compiled, "args": args}).blocked_autorange().median
+        return float(do_bench(lambda: compiled(*args), return_mode="median"))
+    timer = Timer("compiled(*args)", globals={"compiled": compiled, "args": args})
+    return float(timer.blocked_autorange().median)
 
 
 def separate(change: Callable[[], None]) -> float:
@@ -147,7 +152,7 @@ def usual(name: str, change: Callable[[], None], runs: int) -> None:
 
 def device_name() -> str:
     if DEVICE == "cuda":
-        return torch.cuda.get_device_name()
+        return str(torch.cuda.get_device_name())
     named = re.search(r"model name\s*: (.*)", Path("/proc/cpuinfo").read_text(encoding="utf-8"))
     return named[1] if named else "an unnamed CPU"
 
