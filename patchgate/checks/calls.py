@@ -73,15 +73,16 @@ def ask_called(context: CheckContext, at: Instance) -> Iterable[Verdict]:
 def called(context: CheckContext, torch: str, cases: Sequence[Case]) -> list[Verdict]:
     """What ran of the patch in these cases, all on one release."""
     observed = [context.observations(case)[1] for case in cases]
-    if context.has_more_to_cover(torch):
-        observed += [_with_caches(context, case) for case in cases[:1]]
     applied, functions = context.apply(torch), context.functions(torch)
+    ran = {line for observation in observed for line in observation.ran}
+    if applied["replacements"] and any(ran.isdisjoint(lines) for lines in functions.lines.values() if lines):
+        observed += [_with_caches(context, case) for case in cases[:1]]
     narrowed = context.run.narrowed if context.run.workloads else ""
     return list(judge_called(context.case(torch), context.patch, applied, functions, observed, narrowed))
 
 
 def _with_caches(context: CheckContext, case: Case) -> Observation:
-    """The lines that run where the caches are on: what a patch does to their key is called there only."""
+    """The lines that run where the caches are on: functions that a patch brings for their key are called there only."""
     with tempfile.TemporaryDirectory() as folder:
         answer = compile_cached(context, case, context.patch.path, Path(folder), cover=True)
     return Observation(case=case, failure=failure_of(answer), **ran_of(answer))

@@ -5,9 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+import pytest
+
+from patchgate.checks import calls
 from patchgate.checks.calls import judge_called
 from patchgate.checks.context import Functions
-from patchgate.model.records import Case, Cause, Claims, Colour, Failure, Observation, Patch, Verdict
+from patchgate.model.records import Case, Cause, Claims, Colour, Failure, Observation, Patch, Verdict, Workload
+from patchgate.runner.run import Run
 
 ALONE = Case(torch="2.11.0", patch="mine")
 SOURCE = "import a\n\n\ndef f(x):\n    return x\n\n\na.b.f = f\n"
@@ -89,3 +93,39 @@ def test_branches_that_came_out_one_way_only_are_listed():
 def test_a_condition_that_never_ran_is_told_as_a_line_only():
     functions = Functions(lines={"f:4": [5, 6]}, outcomes={"f:4": [(6, "true"), (6, "false")]})
     assert codes(called(ran(5), functions=functions)) == ["PG806", "PG805"]
+
+
+class _Context:
+    """A context in which one case was observed; it counts what is asked of the caches."""
+
+    run, patch = Run(folder="", patch="", rows={}), PATCH
+
+    def __init__(self, *lines: int) -> None:
+        self.observed, self.asked = ran(*lines), 0
+
+    def observations(self, case: Case) -> tuple[Observation, Observation]:
+        return ran(), self.observed
+
+    def apply(self, torch: str) -> dict[str, Any]:
+        return APPLIED
+
+    def functions(self, torch: str) -> Functions:
+        return Functions(lines={"f:4": [5, 6], "uuid:10": [11], "empty:12": []})
+
+    def case(self, torch: str) -> Case:
+        return CASE
+
+    def workload(self, name: str) -> Workload:
+        return Workload(name=name, path="w.py", dtype="float32")
+
+    def ask(self, *question: Any, **more: Any) -> dict[str, Any]:
+        self.asked += 1
+        return {"ran": [11], "took": []}
+
+
+@pytest.mark.parametrize(("lines", "asked"), [((5,), 1), ((5, 11), 0), ((), 1)])
+def test_the_caches_are_asked_only_where_a_function_was_never_called(lines: tuple[int, ...], asked: int) -> None:
+    """What is called for a key is called with the caches on; a line of a function that ran is no reason to compile."""
+    context = _Context(*lines)
+    calls.called(context, "2.11.0", [CASE])  # type: ignore[arg-type]
+    assert context.asked == asked
