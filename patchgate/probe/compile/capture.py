@@ -30,6 +30,8 @@ from patchgate.probe.compile.instrumentation import CompileTrace, trace_compile
 from patchgate.probe.compile.lowered import Lowered, count_operations, read_graph
 from patchgate.probe.protocol import Profile
 from patchgate.probe.simulate.device import device_context, fake_tensors
+from patchgate.probe.simulate.padding import padding_decisions
+from patchgate.probe.simulate.values import ValuesWhileBuilding
 
 # (device, dtype, "full" or "small") -> a function or module, and the arguments that it is called with.
 Build = Callable[[torch.device, torch.dtype, str], tuple[Callable[..., Any], tuple[Any, ...]]]
@@ -50,6 +52,7 @@ class Captured:
     lowered: list[Lowered] = field(default_factory=list)  #: each graph that Inductor lowered
     code: list[str] = field(default_factory=list)  #: the wrapper module generated for each of them
     trace: CompileTrace = field(default_factory=CompileTrace)
+    padding: dict[str, str] = field(default_factory=dict)  #: matrix products that are timed -> "padded" or "kept"
 
 
 @contextlib.contextmanager
@@ -129,7 +132,8 @@ def workload_compiler(
         torch.set_grad_enabled(training),
     ):
         torch.manual_seed(0)
-        function, args = build(torch.device(profile["backend"]), dtype, "full")
+        with contextlib.nullcontext() if profile["kind"] == "real" else ValuesWhileBuilding():
+            function, args = build(torch.device(profile["backend"]), dtype, "full")
         if dynamic_dim is not None:
             torch._dynamo.mark_dynamic(args[0], dynamic_dim)
         shapes = dynamic if dynamic_dim is None else None
@@ -147,7 +151,12 @@ def capture(build: Build, *, dtype: torch.dtype, profile: Profile, mode: str = "
 
     def backend(module: torch.fx.GraphModule, inputs: list[Any]) -> Any:
         operations = count_operations(module.graph)
-        with record_lowering(captured, run=real), device_context(profile), inductor_config.patch(mode_options):
+        with (
+            record_lowering(captured, run=real),
+            device_context(profile),
+            inductor_config.patch(mode_options),
+            padding_decisions(profile, captured.padding),
+        ):
             # Looked up as torch.compile does: a patch may have replaced it.
             compiled = inductor.compile_fx(module, _in_tracing_mode(inputs))
         # Only now: an attempt that Dynamo gives up and restarts is no graph.

@@ -85,4 +85,5 @@ def _lowering_facts(captured: Captured) -> Facts:
     }
     facts |= _histogram("passes.hits", trace.pattern_hits)
     facts |= _histogram("lowering.realized_by", trace.realized)
+    facts |= {f"padding.{product}": decision for product, decision in captured.padding.items()}
     return facts | _histogram("scheduler.refused", trace.fusions_refused)

@@ -6,7 +6,6 @@ A region is one of its layers: the network is run once, so that the layer gets w
 from __future__ import annotations
 
 import contextlib
-import functools
 import importlib
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -52,9 +51,8 @@ def model_builder(model: Model) -> Build:
     """The `build` function of a workload that is a public model."""
 
     def build(device: torch.device, dtype: torch.dtype, size: str) -> tuple[Callable[..., Any], tuple[Any, ...]]:
-        library = importlib.import_module(model["library"])
         with _made_as(device, dtype):
-            network, arguments = _network(library, model)
+            network, arguments = _network(model)
             inputs = {
                 name: torch.full(each["shape"], each["value"], dtype=getattr(torch, each["dtype"] or "", dtype))
                 for name, each in model["inputs"].items()
@@ -83,16 +81,24 @@ def _made_as(device: torch.device, dtype: torch.dtype) -> Iterator[None]:
         torch.set_default_dtype(before)
 
 
-def _network(library: Any, model: Model) -> tuple[torch.nn.Module, dict[str, Any]]:
+def _network(model: Model) -> tuple[torch.nn.Module, dict[str, Any]]:
     """The network, and what else than tensors it is called with."""
     keys, arguments = {**model["config"], **model["built"]}, dict(model["arguments"])
-    make = functools.reduce(getattr, model["class_"].split("."), library)
+    make = _member(model["library"], model["class_"])
     if not model["config_class"]:
         return make(**keys), arguments
-    config = functools.reduce(getattr, model["config_class"].split("."), library)(**keys)
+    config = _member(model["library"], model["config_class"])(**keys)
     if model["cache"]:
-        arguments["past_key_values"] = library.StaticCache(config=config, max_cache_len=model["cache"])
+        arguments["past_key_values"] = _member(model["library"], "StaticCache")(
+            config=config, max_cache_len=model["cache"]
+        )
     return make(config), arguments
+
+
+def _member(library: str, name: str) -> Any:
+    """A class of the library; a dotted name is that of a module below it and of its class."""
+    module, _, member = f"{library}.{name}".rpartition(".")
+    return getattr(importlib.import_module(module), member)
 
 
 def _arguments_of(layer: torch.nn.Module, run: Callable[[], Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:

@@ -1,0 +1,61 @@
+"""Which matrix products Inductor fills up to aligned sizes: it times both forms on the device and takes the faster.
+
+A simulated device has what the real one of its profile decided, by product; of any other it is said that nobody knows.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from collections.abc import Iterator
+from unittest import mock
+
+from torch._inductor.fx_passes import pad_mm
+
+from patchgate.probe.protocol import Profile
+from patchgate.probe.simulate.fake_device import NeedsDevice
+
+_DECISION = {True: "padded", False: "kept"}
+
+
+def product_name(key: str) -> str:
+    """A product as facts and profiles call it, from the key of Inductor's cache: `mm:bfloat16[4,768|768,1]:...:FT`.
+
+    Of each operand dtype, sizes and strides; then whether filling up the first or second costs nothing.
+    """
+    (operation,) = re.findall(r"op='aten\.(\w+)'", key)
+    operands = re.findall(r"Size\(\[([^\]]*)\]\), \(([^)]*)\), torch\.(\w+)", key)
+    texts = [f"{dtype}[{sizes}|{strides}]".replace(" ", "") for sizes, strides, dtype in operands]
+    free = "".join(re.findall(r"exclude_pad:(\w)", key))
+    return ":".join([operation, *texts, free, *re.findall(r"(True|False)\)$", key)])
+
+
+@contextlib.contextmanager
+def padding_decisions(profile: Profile, decided: dict[str, str]) -> Iterator[None]:
+    """Within it, each product that is timed, or would be, comes into `decided`: "padded" or "kept".
+
+    Raises NeedsDevice at the end where the profile of a simulated device lacks one.
+    """
+    known: dict[str, str] = profile.get("padding", {})
+    unknown: list[str] = []
+
+    def look_up(key: str) -> bool | None:
+        if profile["kind"] == "real":
+            return None  # of an earlier compile: each is timed anew
+        name = product_name(key)
+        if name not in known:
+            unknown.append(name)
+        else:
+            decided[name] = known[name]
+        return known.get(name) == _DECISION[True]
+
+    def note(key: str, value: bool) -> None:
+        decided[product_name(key)] = _DECISION[value]
+
+    with (
+        mock.patch.object(pad_mm, "get_cached_should_pad", look_up),
+        mock.patch.object(pad_mm, "set_cached_should_pad", note),
+    ):
+        yield
+    if unknown:
+        raise NeedsDevice(f"it times whether to pad {'; '.join(sorted(set(unknown)))}")
