@@ -39,6 +39,7 @@ class Profile:
     properties: dict[str, Any] | None = None  #: as `torch.cuda.get_device_properties` has them on the device
     blocks_per_multiprocessor: int | None = None  #: the most thread blocks that one multiprocessor holds at a time
     speed: Speed | None = None
+    padding: dict[str, str] | None = None  #: matrix products that the device timed -> "padded" or "kept"
     isa: str | None = None  #: vector instruction set of the generated C++, as Inductor names it
     threads: int | None = None  #: threads of the generated C++
     plugin: str | None = None  #: a Python file that makes the device known to torch, seen from the profile
