@@ -56,6 +56,13 @@ def gate(session: nox.Session) -> None:
     _patchgate(session, "gate", *_rows(session, torches or PREMERGE), *arguments)
 
 
+@nox.session
+def models(session: nox.Session) -> None:
+    """What a patch does to public models, on a simulated GPU: nox -s models -- fixtures/patches/vllm-42686"""
+    session.install("-e", ".", "uv")  # uv makes environments with what the models require
+    _patchgate(session, "models", *session.posargs)
+
+
 @nox.session(requires=requires(PREMERGE))
 def parts(session: nox.Session) -> None:
     """Judge the gated patches of one file one by one, and beside each other: nox -s parts -- PATCH"""

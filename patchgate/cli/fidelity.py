@@ -77,7 +77,7 @@ def fidelity(
             raise UsageError(f"no workload `{name}`", where="--workload", got=name, next=advice)
     if load_profile(profile)["kind"] != "simulated":
         raise UsageError("not a simulated device", where="--profile", got=profile, next="--profile h200")
-    torches, broken = rows_of(rows), problems_of(problems)
+    torches, broken = rows_of(rows, project), problems_of(problems)
     if not (torches or broken):
         raise UsageError("no torch to compare on", where="--row", got="none", next="--row 2.11.0=path/to/python")
     for path in patches:

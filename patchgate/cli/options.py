@@ -5,14 +5,17 @@ An interpreter that is given must answer, with the very torch of its label, befo
 
 from __future__ import annotations
 
+import json
 import os
 import platform
 import shlex
+import subprocess
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import click
+from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 from packaging.version import InvalidVersion, Version
 
@@ -26,6 +29,14 @@ from patchgate.runner.identity import read_environment
 from patchgate.runner.run import FOLDER, default_releases
 
 _FORM = "--row 2.11.0=path/to/python"
+# In another interpreter: the installed version of each distribution that is named.
+_VERSIONS = """
+import importlib.metadata as metadata, json, sys
+def version(name):
+    try: return metadata.version(name)
+    except metadata.PackageNotFoundError: return None
+print(json.dumps([version(name) for name in sys.argv[1:]]))
+"""
 AT_LEAST_1 = click.IntRange(1)
 ABOVE_0 = click.FloatRange(0, min_open=True)
 torch_option = click.option(
@@ -87,7 +98,7 @@ def chosen_environments(
 ) -> tuple[dict[str, str], dict[str, str]]:
     """(interpreters, why there is none) by release: those that are given, else those of the releases to judge on."""
     if rows or problems:
-        return rows_of(rows), problems_of(problems)
+        return rows_of(rows, project), problems_of(problems)
     return environments_of(torches or default_releases(project), project)
 
 
@@ -148,9 +159,22 @@ def _package_of(project: Project) -> Path | None:
     return package
 
 
-def rows_of(given: Iterable[str]) -> dict[str, str]:
-    """Each row's interpreter. Raises UsageError where there is none, or its torch is not the one of its label."""
-    return {torch: _checked(torch, python) for torch, python in pairs_of(given, "--row").items()}
+def rows_of(given: Iterable[str], project: Project | None = None) -> dict[str, str]:
+    """Each row's interpreter, with what the project's models want.
+
+    Raises UsageError where there is none, its torch is not the one of its label, or it lacks what a model wants.
+    """
+    rows = {torch: _checked(torch, python) for torch, python in pairs_of(given, "--row").items()}
+    wanted = model_requires(project.models, Path(project.root)) if project else ()
+    for torch, python in rows.items() if wanted else ():
+        asked = [python, "-c", _VERSIONS, *(Requirement(each).name for each in wanted)]
+        versions = json.loads(subprocess.run(asked, capture_output=True, check=True).stdout)
+        for each, version in zip(wanted, versions, strict=True):
+            if version is None or not Requirement(each).specifier.contains(version, prereleases=True):
+                got = f"{torch}={python}, with {Requirement(each).name} {version or 'missing'}; a model wants {each}"
+                advice = f"--torch {torch} in place of --row makes an environment that has it"
+                raise UsageError("this interpreter lacks what a model wants", where="--row", got=got, next=advice)
+    return rows
 
 
 def problems_of(given: Iterable[str]) -> dict[str, str]:

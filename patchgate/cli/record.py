@@ -9,8 +9,8 @@ import click
 from patchgate.cli.options import folder_option
 from patchgate.inputs.devices import load_profile
 from patchgate.inputs.matrix import load_matrix
-from patchgate.inputs.record_device import record_device
-from patchgate.model.paths import display_path
+from patchgate.inputs.record_device import record_device, record_padding
+from patchgate.model.paths import DEVICES, display_path
 from patchgate.runner.run import NAME, load_run
 
 
@@ -27,3 +27,4 @@ def record(profile: str, folder: str) -> None:
     releases = [row.torch for row in load_matrix()]
     for path in record_device(run.store, profile, load_profile(profile)["name"], golden, releases):
         click.echo(f"wrote {display_path(path)}")
+    record_padding(run.store, Path(run.project.profiles.get(profile, DEVICES / f"{profile}.toml")))

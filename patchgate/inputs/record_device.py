@@ -9,12 +9,16 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from patchgate.inputs.golden import fold, format_golden, golden_path, read_golden
+from patchgate.inputs.toml import read_toml
 from patchgate.model.errors import UsageError
 from patchgate.model.files import read_text, write_atomically
 from patchgate.model.records import Case, Observation
 
 REAL = "cuda"
 MACHINES = "MACHINES.md"
+_PADDING = "padding"  # the key of a profile, and how its facts begin
+# The table is the last of a profile's file.
+_HEADER = f"\n[{_PADDING}]\n"
 
 
 def record_device(
@@ -44,6 +48,22 @@ def record_device(
         write_atomically(path, format_golden(fold(read_golden(path, workload, profile), mine, releases)))
         yield path
     yield _machines(folder, taken)
+
+
+def record_padding(observations: Iterable[Observation], profile: Path) -> None:
+    """Write into a profile's file what its device decided of the matrix products that it timed.
+
+    A product that came out both ways is left out: nobody knows how it will.
+    """
+    decided: dict[str, set[str]] = {name: {value} for name, value in (read_toml(profile).get(_PADDING) or {}).items()}
+    for observation in observations:
+        for fact, value in observation.facts.items() if observation.case.device == REAL else ():
+            if fact.startswith(f"{_PADDING}."):
+                decided.setdefault(fact.removeprefix(f"{_PADDING}."), set()).add(str(value))
+    lines = [f'"{name}" = "{min(values)}"' for name, values in sorted(decided.items()) if len(values) == 1]
+    text, header = read_text(profile, display_path(profile)).partition(_HEADER)[0].rstrip(), _HEADER.strip()
+    if lines:
+        write_atomically(profile, "\n".join([text, "", header, *lines]) + "\n")
 
 
 def _as(profile: str, observation: Observation) -> Observation:

@@ -13,6 +13,7 @@ from torch.utils.weak import WeakTensorKeyDictionary
 
 # Elements of the largest tensor whose values are computed, on the CPU.
 _SMALL = 4096
+_READS = (torch.ops.aten.item.default, torch.ops.aten._local_scalar_dense.default)
 
 
 class ValuesWhileBuilding(TorchDispatchMode):
@@ -26,7 +27,7 @@ class ValuesWhileBuilding(TorchDispatchMode):
         kwargs = kwargs or {}
         inputs = [leaf for leaf in pytree.tree_leaves((args, kwargs)) if isinstance(leaf, FakeTensor)]
         known = all(tensor in self._values for tensor in inputs)
-        if inputs and known and func is torch.ops.aten._local_scalar_dense.default:
+        if inputs and known and func in _READS:
             return self._values[args[0]].item()
         result = func(*args, **kwargs)
         outputs = [leaf for leaf in pytree.tree_leaves(result) if isinstance(leaf, FakeTensor)]

@@ -4,7 +4,7 @@ import pytest
 from expecttest import assert_expected_inline
 
 from patchgate.inputs.golden import read_golden
-from patchgate.inputs.record_device import record_device
+from patchgate.inputs.record_device import record_device, record_padding
 from patchgate.model.errors import UsageError
 from patchgate.model.records import Case, Cause, Failure, Observation
 
@@ -79,3 +79,21 @@ def test_another_device_is_refused_and_nothing_is_written(tmp_path):
   next: h200 is NVIDIA H200""",
     )
     assert list(tmp_path.iterdir()) == []
+
+
+def test_what_a_device_decided_of_its_products_goes_into_its_profile(tmp_path):
+    profile = tmp_path / "h200.toml"
+    profile.write_text('name = "NVIDIA H200"\n\n[padding]\n"mm:a" = "kept"\n')
+    decided = [{"padding.mm:b": "padded", "padding.mm:c": "kept"}, {"padding.mm:c": "padded"}]
+    observed = [seen(workload=name, **facts) for name, facts in zip("xy", decided, strict=True)]
+    record_padding([*observed, seen(device="h200", **{"padding.mm:d": "kept"})], profile)
+    assert_expected_inline(
+        profile.read_text(),
+        """\
+name = "NVIDIA H200"
+
+[padding]
+"mm:a" = "kept"
+"mm:b" = "padded"
+""",
+    )

@@ -1,0 +1,125 @@
+"""A public model is built from its file, and gives in simulation the facts that it gave on the H200."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Callable
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from patchgate.inputs.golden import expectation, golden_path, read_golden
+from patchgate.inputs.models import load_model, model_names, model_path, model_workloads
+from patchgate.inputs.patch import load_patch
+from patchgate.inputs.project import Project
+from patchgate.model.facts import value_in
+from patchgate.model.paths import GOLDEN, ROOT
+from patchgate.model.records import Case, Observation, Unmeasured
+from patchgate.runner.client import Runner
+from tests.torch.conftest import ROWS
+
+# A library of our own, which a project has on its path: it reads numbers off a tensor while it builds its layers.
+LIBRARY = """
+import torch
+class NetConfig:
+    def __init__(self, layers, width):
+        self.layers, self.width = layers, width
+class Block(torch.nn.Module):
+    def __init__(self, width, share):
+        super().__init__()
+        self.inner, self.share = torch.nn.Linear(width, width), share
+    def forward(self, hidden, scale=None):
+        return hidden + self.share * torch.relu(self.inner(hidden)) * scale
+class Net(torch.nn.Module):
+    def __init__(self, config):
+        super().__init__()
+        shares = [each.item() for each in torch.linspace(0.5, 1.0, config.layers) * 2]
+        assert shares[0] == 1.0, shares
+        self.words = torch.nn.Embedding(32, config.width)
+        self.layers = torch.nn.ModuleList(Block(config.width, share) for share in shares)
+    def forward(self, tokens):
+        hidden = self.words(tokens).flatten(0, 1)
+        for layer in self.layers:
+            hidden = layer(hidden, scale=hidden.mean())
+        return (hidden,)
+"""
+MODEL = """
+library = "tiny_library"
+requires = ["tiny-library>=1,<2"]
+class = "Net"
+config_class = "NetConfig"
+source = "https://example.org"
+dtype = "bfloat16"
+inputs.tokens = { shape = [4, 64], dtype = "int64" }
+[config]
+layers = 2
+width = 64
+"""
+REGION = '[[regions]]\nmodule = "layers.1"\ncount = 2\n'
+PATCH = load_patch(ROOT / "fixtures" / "patches" / "vllm-42686")
+RECORDED = {
+    name: workload
+    for model in model_names()
+    for name, workload in model_workloads([model]).items()
+    if golden_path(name, "h200", GOLDEN / "recorded").is_file()
+}
+
+
+@pytest.fixture
+def observed(torch: str, runner: Runner, tmp_path: Path) -> Callable[[str], Observation]:
+    """What a model of that library gives, as a project has it."""
+    (tmp_path / "library").mkdir()
+    (tmp_path / "library" / "tiny_library.py").write_text(LIBRARY)
+
+    def observe(text: str) -> Observation:
+        (tmp_path / "tiny.toml").write_text(text)
+        project = Project(root=str(tmp_path), path=("library",), models=("tiny.toml",))
+        (workload,) = model_workloads(project.models, tmp_path).values()
+        own = replace(runner, run=replace(runner.run, project=project, folder=str(tmp_path / str(len(text)))))
+        return own.observe(Case(torch=torch, device="h200", workload="tiny"), workload, None)
+
+    return observe
+
+
+@pytest.mark.alternating
+def test_a_model_is_built_whole_or_a_layer_of_it(observed: Callable[[str], Observation]) -> None:
+    whole, layer = observed(MODEL), observed(MODEL.replace("[config]", f"{REGION}[config]"))
+    assert whole.failure is None, whole.failure
+    assert layer.failure is None, layer.failure
+    assert (whole.facts["aten.op.addmm.default"], layer.facts["aten.op.addmm.default"]) == (2, 1)
+    assert "aten.op.embedding.default" in whole.facts.keys() - layer.facts.keys()
+
+
+@pytest.mark.alternating
+def test_a_product_whose_padding_is_timed_is_named(observed: Callable[[str], Observation]) -> None:
+    missing = observed(MODEL.replace("width = 64", "width = 63")).facts["compiles"]
+    assert isinstance(missing, Unmeasured)
+    assert "it times whether to pad addmm:bfloat16[63|1]:bfloat16[256,63|63,1]" in missing.reason
+
+
+@cache
+def has_libraries(python: str) -> bool:
+    """Whether the interpreter has what the models are built with."""
+    names = sorted({load_model(model_path(name)).library for name in model_names()})
+    script = f"import importlib.util as u, json; print(json.dumps(all(u.find_spec(name) for name in {names!r})))"
+    return bool(json.loads(subprocess.run([python, "-c", script], capture_output=True, check=True).stdout))
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("patched", [False, True], ids=["unpatched", "patched"])
+@pytest.mark.parametrize("name", RECORDED)
+def test_a_simulated_model_has_the_facts_of_the_device(torch: str, runner: Runner, name: str, patched: bool) -> None:
+    if not has_libraries(ROWS[torch]):
+        pytest.skip("the environment of this row has not what the models require")
+    case = Case(torch=torch, device="h200", workload=name, patch=PATCH.id if patched else None)
+    expected = expectation(read_golden(golden_path(name, "h200", GOLDEN / "recorded"), name, "h200"), case)
+    if not expected.recorded:
+        pytest.skip(f"nothing was recorded on torch {torch}")
+    observation = runner.observe(case, RECORDED[name], PATCH if patched else None)
+    assert observation.failure is None, observation.failure
+    facts = {*observation.facts, *expected.facts}
+    sides = {fact: (value_in(observation.facts, fact), value_in(expected.facts, fact)) for fact in facts}
+    assert {fact: values for fact, values in sides.items() if values[0] != values[1]} == {}
