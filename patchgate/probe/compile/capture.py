@@ -31,7 +31,7 @@ from patchgate.probe.compile.lowered import Lowered, count_operations, read_grap
 from patchgate.probe.protocol import Profile
 from patchgate.probe.simulate.device import device_context, fake_tensors
 from patchgate.probe.simulate.padding import padding_decisions
-from patchgate.probe.simulate.values import ValuesWhileBuilding
+from patchgate.probe.simulate.values import as_on_a_device
 
 # (device, dtype, "full" or "small") -> a function or module, and the arguments that it is called with.
 Build = Callable[[torch.device, torch.dtype, str], tuple[Callable[..., Any], tuple[Any, ...]]]
@@ -132,7 +132,7 @@ def workload_compiler(
         torch.set_grad_enabled(training),
     ):
         torch.manual_seed(0)
-        with contextlib.nullcontext() if profile["kind"] == "real" else ValuesWhileBuilding():
+        with contextlib.nullcontext() if profile["kind"] == "real" else as_on_a_device():
             function, args = build(torch.device(profile["backend"]), dtype, "full")
         if dynamic_dim is not None:
             torch._dynamo.mark_dynamic(args[0], dynamic_dim)

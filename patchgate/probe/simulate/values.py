@@ -1,57 +1,74 @@
-"""The values of small tensors while a model is built: libraries read numbers off them, and a fake tensor has none."""
+"""While a model is built its library reads numbers off small tensors, and asks whether tensors are fake.
+
+A simulated device answers both as a real one does.
+"""
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
 from typing import Any
+from unittest import mock
 
 import torch
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.utils import _pytree as pytree
 from torch.utils._mode_utils import no_dispatch
 from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils.weak import WeakTensorKeyDictionary
 
-# Elements of the largest tensor whose values are computed, on the CPU.
-_SMALL = 4096
-_READS = (torch.ops.aten.item.default, torch.ops.aten._local_scalar_dense.default)
+# Elements of the largest tensor whose values are computed, on the CPU: a batch of masks.
+_SMALL = 1 << 16
 
 
-class ValuesWhileBuilding(TorchDispatchMode):
-    """Within it, what is computed from small constants alone can be read, on a simulated device too."""
+@contextlib.contextmanager
+def as_on_a_device() -> Iterator[None]:
+    """Within it, what is computed from small constants alone can be read, and no tensor is known to be fake."""
+    with mock.patch.object(torch._subclasses, "FakeTensor", type("FakeTensor", (), {})), _SmallValues():
+        yield
+
+
+class _SmallValues(TorchDispatchMode):
+    """Carries out on the CPU too what has small constants for its only inputs."""
 
     def __init__(self) -> None:
         super().__init__()
-        self._values: Any = WeakTensorKeyDictionary()
+        self._known: dict[int, tuple[Any, Any]] = {}  # storage -> a fake tensor that keeps it, its values
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
         inputs = [leaf for leaf in pytree.tree_leaves((args, kwargs)) if isinstance(leaf, FakeTensor)]
-        known = all(tensor in self._values for tensor in inputs)
-        if inputs and known and func in _READS:
-            return self._values[args[0]].item()
+        known = _has_one_result(func) and all(map(self._knows, inputs))
+        if inputs and known and not any("Tensor" in str(each.type) for each in func._schema.returns):
+            return self._compute(func, args, kwargs)  # a number is read
         result = func(*args, **kwargs)
-        outputs = [leaf for leaf in pytree.tree_leaves(result) if isinstance(leaf, FakeTensor)]
-        if known and _has_one_result(func) and all(tensor.numel() <= _SMALL for tensor in outputs):
-            values = pytree.tree_leaves(self._compute(func, args, kwargs))
-            for leaf, value in zip(pytree.tree_leaves(result), values, strict=True):
-                if isinstance(leaf, FakeTensor):
-                    self._values[leaf] = value
+        outputs = [leaf for leaf in pytree.tree_leaves(result) if isinstance(leaf, torch.Tensor)]
+        if known and all(isinstance(each, FakeTensor) and each.numel() <= _SMALL for each in outputs):
+            values = [each for each in pytree.tree_leaves(self._compute(func, args, kwargs)) if torch.is_tensor(each)]
+            for fake, value in zip(outputs, values, strict=True):
+                self._known.setdefault(_storage(fake), (fake, value))
         elif func._schema.is_mutable:
-            self._forget(inputs)
+            for tensor in inputs:
+                self._known.pop(_storage(tensor), None)
         return result
 
     def _compute(self, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
-        args, kwargs = pytree.tree_map_only(FakeTensor, self._values.__getitem__, (args, kwargs))
-        if "device" in kwargs:
-            kwargs["device"] = torch.device("cpu")
         with no_dispatch():
+            args, kwargs = pytree.tree_map_only(FakeTensor, self._value, (args, kwargs))
+            if "device" in kwargs:
+                kwargs["device"] = torch.device("cpu")
             return func(*args, **kwargs)
 
-    def _forget(self, tensors: list[FakeTensor]) -> None:
-        """Also every view of the same values."""
-        stale = {self._values[tensor].untyped_storage()._cdata for tensor in tensors if tensor in self._values}
-        for tensor in [each for each, value in self._values.items() if value.untyped_storage()._cdata in stale]:
-            del self._values[tensor]
+    def _knows(self, tensor: Any) -> bool:
+        return _storage(tensor) in self._known and self._known[_storage(tensor)][1].dtype == tensor.dtype
+
+    def _value(self, tensor: Any) -> Any:
+        """What a fake tensor would hold: views share it, as they share their storage."""
+        values = self._known[_storage(tensor)][1]
+        return values.as_strided(tensor.shape, tensor.stride(), tensor.storage_offset())
+
+
+def _storage(tensor: Any) -> int:
+    return int(tensor.untyped_storage()._cdata)
 
 
 def _has_one_result(func: Any) -> bool:
