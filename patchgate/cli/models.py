@@ -69,7 +69,7 @@ def models(
 ) -> NoReturn:
     """What PATCH does to public models (all that come with patchgate, or --model); without one, --from and --to.
 
-    Exit codes: 0 compared, 2 usage, 4 a model could not be compared.
+    Exit codes: 0 compared, 1 a model compiles no more, 2 usage, 4 one could not be compared.
     """
     if patch:
         load_patch(patch)
@@ -112,4 +112,5 @@ def _show(impacts: Mapping[str, Impact], folder: Path) -> int:
         write_atomically(folder / f"{name}.html", impact_html(title, impact, at=at))
         click.echo(title)
         to_stdout(partial(show_impact, impact=impact))
-    return MACHINE if any(row.failed for impact in impacts.values() for row in impact.rows) else 0
+    rows = [row for impact in impacts.values() for row in impact.rows]
+    return 1 if any(row.broken for row in rows) else MACHINE if any(row.failed for row in rows) else 0
