@@ -21,7 +21,7 @@ from patchgate.model.records import Case, Observation, Unmeasured
 from patchgate.runner.client import Runner
 from tests.torch.conftest import ROWS
 
-# A library of our own, which a project has on its path: it reads numbers off a tensor while it builds its layers.
+# A library of our own, which a project has on its path: it reads numbers off tensors, to build layers and to call them.
 LIBRARY = """
 import torch
 class NetConfig:
@@ -41,6 +41,9 @@ class Net(torch.nn.Module):
         self.words = torch.nn.Embedding(32, config.width)
         self.layers = torch.nn.ModuleList(Block(config.width, share) for share in shares)
     def forward(self, tokens):
+        if not torch.compiler.is_compiling():  # as libraries do, before they leave out a mask
+            assert not isinstance(tokens, getattr(torch, "_subclasses").FakeTensor)
+            assert (tokens == 0).all()
         hidden = self.words(tokens).flatten(0, 1)
         for layer in self.layers:
             hidden = layer(hidden, scale=hidden.mean())
