@@ -61,7 +61,7 @@ def record_padding(observations: Iterable[Observation], profile: Path) -> None:
             if fact.startswith(f"{_PADDING}."):
                 decided.setdefault(fact.removeprefix(f"{_PADDING}."), set()).add(str(value))
     lines = [f'"{name}" = "{min(values)}"' for name, values in sorted(decided.items()) if len(values) == 1]
-    text, header = read_text(profile, display_path(profile)).partition(_HEADER)[0].rstrip(), _HEADER.strip()
+    text, header = read_text(profile).partition(_HEADER)[0].rstrip(), _HEADER.strip()
     if lines:
         write_atomically(profile, "\n".join([text, "", header, *lines]) + "\n")
 

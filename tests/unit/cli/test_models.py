@@ -85,7 +85,9 @@ def impact(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
             return {"mine on torch 2.11.0": impact_of(parts, before="unpatched", after="patched")}
 
         monkeypatch.setattr(models, "impact_on_models", compared)
-        monkeypatch.setattr("patchgate.cli.models.environments_of", lambda torches, project: ({"2.11.0": "python"}, {}))
+        monkeypatch.setattr(
+            "patchgate.cli.options.environments_of", lambda torches, project: ({"2.11.0": "python"}, {})
+        )
 
     return stand_in
 
