@@ -93,7 +93,7 @@ def test_the_model_of_a_workload_is_found() -> None:
     [
         ('library = "tiny"\n', "", 1, "`library`: missing"),
         ('class = "Net"', 'class = "a b"', 3, "`class`: not a dotted name"),
-        ('["tiny>=1,<2"]', '["torch>=2"]', 2, "torch is what varies"),
+        ('["tiny>=1,<2"]', '["torch>=2"]', 2, "torch itself: the gate installs each release of it"),
         ('["tiny>=1,<2"]', '["tiny=1"]', 2, "not a requirement as pip takes it"),
         ("count = 12", 'count = "12"', 12, "`regions.count`: not a whole number"),
         ("count = 12", "count = 0", 12, "less than one"),
