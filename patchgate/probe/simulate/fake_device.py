@@ -85,12 +85,20 @@ def cuda_functions(profile: Profile) -> dict[str, Callable[..., Any]]:
     }
 
 
-def known_device(profile: Profile) -> contextlib.AbstractContextManager[Any]:
-    """Within it, a model that asks for the device's capability while it is traced hears of the profile's.
+@contextlib.contextmanager
+def known_device(profile: Profile) -> Iterator[None]:
+    """Within it, a model that is built or traced hears of the profile's capability, and its convolutions of cuDNN.
 
     `torch.cuda.is_available` stays as it is, or fake tensors would be made on the device.
     """
-    return mock.patch.object(torch.cuda, "get_device_properties", cuda_functions(profile)["get_device_properties"])
+    properties = cuda_functions(profile)["get_device_properties"]
+    with (
+        mock.patch.object(torch.cuda, "get_device_properties", properties),
+        # A build for CUDA asks the device whether cuDNN takes bfloat16, and without one decides on another layout.
+        # Also while Dynamo traces: the layouts that it saw are kept, and found again by what compiles its graph.
+        mock.patch.object(torch._C, "_conv_determine_backend_memory_format", cudnn_layout),
+    ):
+        yield
 
 
 class _TritonDriver:
@@ -199,8 +207,6 @@ def fake_device(profile: Profile, log: CallLog | None = None) -> Iterator[None]:
             stack.enter_context(as_built_for_cuda())
         stack.enter_context(mock.patch.object(fake_tensor, "init_gpu_context", lambda device: None))
         stack.enter_context(mock.patch.object(triton_helpers, "set_driver_to_gpu", lambda: None))
-        # A build for CUDA asks the device whether cuDNN takes bfloat16, and without one decides on another layout.
-        stack.enter_context(mock.patch.object(torch._C, "_conv_determine_backend_memory_format", cudnn_layout))
         folder = joint_graph.UniformValueConstantFolder
         stack.enter_context(
             mock.patch.object(folder, "_deduce_value", _fold_on_cpu(folder._deduce_value, profile["backend"]))
