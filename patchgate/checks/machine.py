@@ -21,7 +21,8 @@ CODES = (
         title="torch could not be installed or started",
         what="There is no working environment for this torch release.",
         why="Nothing was measured there.",
-        fix="Read the reason, make the environment of that release again, and read the output.",
+        fix="Type the same command again where the package index can be reached, or give an interpreter that has this"
+        " torch: `--row TORCH=PYTHON`.",
     ),
     Code(
         code="PG902",

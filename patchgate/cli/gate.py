@@ -39,7 +39,7 @@ from patchgate.inputs.workloads import workloads_with
 from patchgate.model.errors import UsageError
 from patchgate.model.files import make_folder, make_results_folder, write_atomically
 from patchgate.model.paths import display_path
-from patchgate.model.records import Patch, Verdict, exit_code
+from patchgate.model.records import MACHINE, Patch, Verdict, exit_code
 from patchgate.model.results import RunResults
 from patchgate.model.text import did_you_mean
 from patchgate.report.commands import gate_command, is_through_nox
@@ -168,6 +168,8 @@ def _judge_all(runs: Sequence[Run], folder: Path, workers: int, *, cells: bool, 
             raise
         except (KeyboardInterrupt, Exception) as error:
             show_failure(error)
+            if not (Path(run.folder) / VERDICTS).is_file():  # it could not be written either
+                sys.exit(MACHINE)
             rest = [(each, leave_partial(each, ended_by(error))) for each in runs[len(judged) + 1 :]]
             return [*judged, (run, load_verdicts(Path(run.folder))), *rest]
     return judged

@@ -46,7 +46,8 @@ def init(patch: Path, workflow: str | None, force: bool) -> None:
         try:
             write_atomically(path, text)
         except OSError as error:
-            raise UsageError("cannot be written", where=display_path(path), got=error.strerror or str(error)) from None
+            got, advice = error.strerror or str(error), "make room there, or the right to write"
+            raise UsageError("cannot be written", where=display_path(path), got=got, next=advice) from None
         if path in texts:
             click.echo(f"{'replaced' if path in existing else 'wrote'} {display_path(path)}")
     for line in lines:

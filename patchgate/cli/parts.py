@@ -20,6 +20,7 @@ from patchgate.inputs.toml import read_toml
 from patchgate.model.errors import UsageError
 from patchgate.model.files import make_folder, write_atomically
 from patchgate.model.paths import display_path
+from patchgate.model.text import counted
 from patchgate.report.commands import gate_command
 
 # Claims of the whole file that hold for each part; where a part applies is read off its own text.
@@ -73,7 +74,7 @@ def _parts(source: Path) -> tuple[str, list[Part]]:
     except Unreadable as error:
         raise error.in_file(source) from None
     if len(found) < 2:
-        got = f"at most one call in `apply`, and {len(found)} patches with a condition of their own"
+        got = f"at most one call in `apply`, and {counted(len(found), 'part')} with a condition of their own"
         raise UsageError(
             "only one patch in this file",
             where=display_path(source),

@@ -36,7 +36,7 @@ def record_device(
             "nothing was observed on a real GPU",
             where="record",
             got="no case on device cuda",
-            next="gate --device cuda",
+            next="patchgate gate PATCH --device cuda",
         )
     others = {o.environment["device"] for o in taken} - {name}
     if others:

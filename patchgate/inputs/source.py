@@ -38,9 +38,10 @@ class Unreadable(Exception):
 def source_and_manifest(path: Path) -> tuple[Path, Path]:
     """The source of the patch at `path`, and where its manifest is or would be. Raises UsageError for no patch."""
     if not path.exists():
-        siblings = [each.name for each in path.parent.iterdir()] if path.parent.is_dir() else []
-        step = did_you_mean(path.name, siblings) or _FORM
-        raise UsageError("no such patch", where=display_path(path), got="nothing at that path", next=step)
+        siblings = {each.name for each in path.parent.iterdir()} if path.parent.is_dir() else set()
+        step = did_you_mean(path.name, siblings - {path.name}) or _FORM
+        got = f"a link to {path.readlink()}, which is not there" if path.is_symlink() else "nothing at that path"
+        raise UsageError("no such patch", where=str(path), got=got, next=step)
     source = next((path / name for name in ("patch.py", "patch.diff") if (path / name).is_file()), path)
     if not source.is_file() or source.suffix not in (".py", *DIFFS):
         got = f"a file with the suffix {source.suffix!r}" if source.is_file() else "neither a file nor a folder"

@@ -80,7 +80,8 @@ def run_plainly(request: Run, stage: Stage) -> RanPlainly:
 def _share_headers() -> None:
     """Precompiled headers that were made before lie where the script looks for them, as in a user's cache."""
     place = Path(codecache.default_cache_dir(), "precompiled_headers")
-    place.parent.mkdir(parents=True, exist_ok=True)
+    for folder in (place.parent, Path(codecache._HEADER_DIR)):  # a link to none would be in torch's way
+        folder.mkdir(parents=True, exist_ok=True)
     place.symlink_to(codecache._HEADER_DIR)
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import io
 import re
+import shutil
 import subprocess
 import tarfile
 from collections.abc import Sequence
@@ -92,6 +93,8 @@ def _has(repository: Path, commit: str, name: str) -> bool:
 
 
 def _git(repository: Path, *arguments: str) -> bytes:
+    if not shutil.which("git"):
+        raise UsageError("no git on the PATH", where="bisect", got="it reads commits", next="install git")
     ended = subprocess.run(["git", "-C", str(repository), *arguments], capture_output=True)
     if ended.returncode:
         reason = ended.stderr.decode(errors="replace").strip()

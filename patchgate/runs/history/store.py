@@ -191,7 +191,8 @@ class History:
     def merge(self, other: Path) -> None:
         """Take in every row of another machine's history; what is here already stays once."""
         if not other.is_file():
-            raise UsageError("no history to merge", where=str(other), got="nothing there", next="history --merge FILE")
+            advice = "patchgate history --merge FILE"
+            raise UsageError("no history to merge", where=str(other), got="nothing there", next=advice)
         History(other).close()  # its tables, and that it is a history at all
         self._file.execute("ATTACH ? AS other", (str(other),))
         with self._file as file:

@@ -222,6 +222,15 @@ def test_without_arguments_every_patch_of_the_table_is_judged_as_the_table_says(
     assert not (folder / ".patchgate/gate/two").exists()
 
 
+def test_a_disk_that_is_full_at_once_is_the_machine_s_trouble(command, project, monkeypatch):
+    def judge(run, **_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("patchgate.cli.gate.judge_patch", judge)
+    status, _, told = command("gate", "engine/one.py")
+    assert (status, told.splitlines()[-1]) == (4, "  next: look at disk, memory and rights; the same command again")
+
+
 def test_code_scanning_reads_a_gate_as_it_reads_lint(command, project):
     status, printed, told = command("gate", "--format", "sarif")
     (run,) = json.loads(printed)["runs"]

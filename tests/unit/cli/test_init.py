@@ -157,6 +157,7 @@ def test_a_folder_that_cannot_be_written_is_told(command, folder, monkeypatch):
     assert command("init", "mine.py")[2].splitlines() == [
         "error: mine.toml: cannot be written",
         "  got:  Permission denied",
+        "  next: make room there, or the right to write",
     ]
 
 

@@ -66,7 +66,7 @@ def test_without_a_real_device_there_is_nothing_to_record(tmp_path):
         """\
 record: nothing was observed on a real GPU
   got:  no case on device cuda
-  next: gate --device cuda""",
+  next: patchgate gate PATCH --device cuda""",
     )
 
 
