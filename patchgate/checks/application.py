@@ -62,7 +62,7 @@ def does_not_run(case: Case, failure: Failure, patch: Patch, again: Command) -> 
 
 def _advice(failure: Failure, patch: Patch) -> str:
     manifest = display_path(patch.manifest or Path(patch.path).with_suffix(".toml"))
-    missing = re.search(r"^ModuleNotFoundError: No module named '([\w.]+)'(?:, nor ([\w., ]+))?", failure.signature)
+    missing = re.search(r"^\w+: No module named '([\w.]+)'(?:, nor ([\w., ]+))?", failure.signature)
     if missing is not None and missing[1].split(".")[0] not in ("torch", "triton"):
         names = [missing[1], *(missing[2] or "").split(", ")]
         return (

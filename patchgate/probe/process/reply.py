@@ -26,6 +26,8 @@ _DETAIL = 6000
 _MEMORY_WORDS = ("can't allocate memory", "cannot allocate memory", "not enough memory", "std::bad_alloc")
 # Signals that come from the machine (an operator, the kernel's out-of-memory killer), not from the patch.
 _MACHINE_SIGNALS = {signal.SIGKILL, signal.SIGTERM, signal.SIGHUP, signal.SIGINT}
+# Where our own frames are.
+_OURS = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
 
 class DoesNotApply(Exception):
@@ -86,7 +88,7 @@ def exception_failure(error: BaseException, patch: str | None) -> dict[str, Any]
         where = f"{_short(root.filename)}:{root.lineno}"
     if isinstance(root, DoesNotApply):
         where = root.place  # the file that ran was made from the diff
-    raised_at = _place(frames)
+    raised_at = _place(frames) if frames and not frames[-1][0].startswith(_OURS) else None  # as of a SyntaxError
     return {
         "cause": _cause(root),
         "signature": f"{type(root).__name__}: {text}" if text else type(root).__name__,

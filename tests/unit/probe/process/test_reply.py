@@ -6,7 +6,7 @@ import traceback
 
 import pytest
 
-from patchgate.probe.process.reply import exception_failure, line_in_patch
+from patchgate.probe.process.reply import exception_failure, exit_failure, line_in_patch
 
 TRACE = """Current thread 0x00007f (most recent call first):
   File "/site-packages/torch/_inductor/ir.py", line 9 in realize
@@ -51,6 +51,12 @@ def test_the_innermost_line_of_the_patch_and_then_the_line_that_raised():
     assert failure["signature"] == "KeyError: 'buf0'"
     assert (failure["where"], failure["raised_at"]) == (f"{PATCH}:2", "torch/_inductor/ir.py:2")
     assert failure["detail"].splitlines()[-2:] == [f'  File "{TORCH}", line 2, in realize', "KeyError: 'buf0'"]
+
+
+def test_no_line_of_the_probe_is_named():
+    with pytest.raises(TypeError) as raised:
+        exit_failure("no status")
+    assert exception_failure(raised.value, PATCH)["raised_at"] is None
 
 
 def test_a_line_of_the_patch_that_raises_is_named_once():
