@@ -53,7 +53,7 @@ def ask_plain_run(context: CheckContext, at: Instance) -> Iterable[Verdict]:
         raise NothingToJudge("does not run, or no workload runs on the CPU")
     if patch.claims.stubs or patch.diff:
         actual = "a diff, and a patch that uses stubs, cannot run without patchgate"
-        return [verdict("PG226", Kind.UNMEASURED, at.case, "", "a script", actual)]
+        return [verdict("PG226", Kind.ASSUMED, at.case, "", "a script", actual)]
     case = replace(at.case, device="cpu", workload=workload)
     judged, plain = _sides(context, case, patch)
     if not failure_of(judged) and differences(applied, judged, plain):

@@ -41,6 +41,11 @@ if __name__ == "__main__":
     if SETTINGS["patch"]:
         dotted, name = SETTINGS["module"], os.path.splitext(os.path.basename(SETTINGS["patch"]))[0]
         if dotted:
+            package = dotted.rpartition(".")[0]
+            if package:
+                importlib.import_module(package)
+            if package and dotted not in sys.modules:
+                before = state()  # what the packages change is not the patch's
             patch = importlib.import_module(dotted)
         else:
             spec: Any = importlib.util.spec_from_file_location(name, SETTINGS["patch"])

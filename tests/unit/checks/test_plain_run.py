@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from patchgate.checks.plain_run import differences, judge_plain_run
+from patchgate.checks.plain_run import ask_plain_run, differences, judge_plain_run
+from patchgate.checks.registry import Instance
 from patchgate.model.records import Case, Claims, Colour, Patch, Verdict
 from patchgate.model.serialization import Answer
 
@@ -47,6 +50,13 @@ def test_what_torch_alone_does_in_a_script_is_not_held_against_the_patch(without
     verdict = judge(SAME | {"differing": 0.5}, without=without)
     assert (verdict.code, verdict.colour) == ("PG226", Colour.GREY)
     assert verdict.actual.startswith("torch without the patch differs too: ")
+
+
+@pytest.mark.parametrize("patch", [replace(PATCH, diff="x"), replace(PATCH, claims=Claims(title="", stubs=("acme",)))])
+def test_no_script_runs_a_diff_or_what_uses_stubs_and_a_retry_would_not_help(patch: Patch) -> None:
+    context: Any = SimpleNamespace(patch=patch, apply=lambda torch: {}, only=[replace(CASE, workload="chain")])
+    (verdict,) = ask_plain_run(context, Instance(case=CASE))
+    assert (verdict.code, verdict.colour, verdict.is_judged) == ("PG226", Colour.GREY, True)
 
 
 def test_what_does_not_run_for_the_gate_is_not_compared() -> None:
