@@ -41,7 +41,8 @@ def source_and_manifest(path: Path) -> tuple[Path, Path]:
         siblings = {each.name for each in path.parent.iterdir()} if path.parent.is_dir() else set()
         step = did_you_mean(path.name, siblings - {path.name}) or _FORM
         got = f"a link to {path.readlink()}, which is not there" if path.is_symlink() else "nothing at that path"
-        raise UsageError("no such patch", where=str(path), got=got, next=step)
+        shown = str(path) if path.is_symlink() else display_path(path)
+        raise UsageError("no such patch", where=shown, got=got, next=step)
     source = next((path / name for name in ("patch.py", "patch.diff") if (path / name).is_file()), path)
     if not source.is_file() or source.suffix not in (".py", *DIFFS):
         got = f"a file with the suffix {source.suffix!r}" if source.is_file() else "neither a file nor a folder"
