@@ -72,6 +72,9 @@ def _advice(failure: Failure, patch: Patch) -> str:
     package = _package_that_raises(failure, patch)
     if package:
         return f'its package cannot be imported here: stubs = ["{package}"] in {manifest} replaces it'
+    if patch.claims.stubs and failure.raised_at:
+        stubs = ", ".join(f"`{name}`" for name in patch.claims.stubs)
+        return f"if it needs more than a stub of {stubs}: `requires` or `install` in the table; if not: correct it"
     return "correct the patch"
 
 

@@ -219,6 +219,13 @@ def test_a_module_that_is_not_there_may_be_installed_or_stood_for(missing, advic
     assert advice in does_not_run(CASE, failure, patch(), AGAIN).advice
 
 
+def test_what_fails_elsewhere_beside_a_stub_may_need_the_real_module():
+    failure = Failure(cause=Cause.RAISED, stage="patch", signature="AttributeError: x", raised_at="acme/config.py:3")
+    assert does_not_run(CASE, failure, patch(stubs=("pydantic",)), AGAIN).advice.startswith(
+        "if it needs more than a stub of `pydantic`: `requires` or `install`"
+    )
+
+
 @pytest.mark.parametrize(
     ("raised_at", "advice"),
     [("acme/core/__init__.py:3", 'stubs = ["acme.core"]'), ("acme/core/log.py:3", "correct the patch")],
