@@ -1,4 +1,4 @@
-"""Does the simulated device need more time by bytes, matrix products and launches? A model, no measurement."""
+"""Does a model of the simulated device, which is no measurement, need more time for the kernels?"""
 
 from __future__ import annotations
 
@@ -8,20 +8,21 @@ from functools import partial
 from patchgate.checks import registry
 from patchgate.checks.context import CheckContext
 from patchgate.checks.registry import Check, Instance, NothingToJudge
-from patchgate.model.budgets import budget_of, judge_change, show_budget
+from patchgate.model.budgets import MODEL_TELLS, budget_of, judge_change, show_budget
 from patchgate.model.records import Code, Kind, Observation, Patch, Verdict
 from patchgate.runner.roofline import METRIC
 from patchgate.runner.run import Run
 
 FAMILY = "modelled"
+_TELLS = f"{MODEL_TELLS * 100:g} %"
 CODES = (
     Code(
         code="PG621",
         title="slower by the model of the device",
-        what="The time that bytes, matrix products and launches need at least on the simulated device grows by more"
+        what="The time that a model of the simulated device needs for the kernels grows by more"
         " than the budget `modelled_time` allows (0.5 %, if the manifest names none). It is modelled, not measured. The"
-        " verdict is red where the manifest names the budget, and a grey note elsewhere: the model is often wrong"
-        " about small changes.",
+        f" verdict is red where the manifest names the budget and the change is beyond {_TELLS}, and a grey note"
+        " elsewhere: about smaller changes the model is often wrong (docs/modelled-time.md).",
         why="More traffic or more launches cost time on every step; without a GPU this is the first sign of it.",
         fix="Compare the generated code of both sides, and time it on a real device (`--device cuda`). If the cost is"
         ' meant, say so in patch.toml: [budgets] modelled_time = "0 % .. 2 %".',
@@ -30,7 +31,8 @@ CODES = (
         code="PG622",
         title="faster by the model of the device",
         what="The modelled time on the simulated device falls by more than the budget `modelled_time` expects. The"
-        " verdict is red where the manifest names the budget, and a grey note elsewhere.",
+        f" verdict is red where the manifest names the budget and the change is beyond {_TELLS}, and a grey note"
+        " elsewhere.",
         why="A gain that is not recorded can be lost again unnoticed.",
         fix='Record it in patch.toml: [budgets] modelled_time = "-2 % .. 0 %".',
     ),
@@ -38,13 +40,13 @@ CODES = (
         code="PG623",
         title="within budget by the model of the device",
         what="The modelled time on the simulated device stays within the budget `modelled_time`.",
-        why="The kernels need no more bytes, products or launches than before. How fast they run is not measured.",
+        why="The kernels have no more to do than before. How fast they run is not measured.",
         fix="Nothing to do.",
     ),
 )
 verdict = partial(registry.verdict, FAMILY)
-# Budgets that nobody has claimed: the sign of a modelled change is as often wrong as right where it was measured.
-_UNCLAIMED = {Kind.OVER: Kind.ESTIMATE, Kind.UNDER: Kind.ESTIMATE}
+# Where nobody has claimed a budget, or the model cannot tell faster from slower.
+_NOTES = {Kind.OVER: Kind.ESTIMATE, Kind.UNDER: Kind.ESTIMATE}
 _CODES = {Kind.OVER: "PG621", Kind.UNDER: "PG622", Kind.PASS: "PG623"}
 
 
@@ -78,6 +80,6 @@ def judge_modelled(patch: Patch, unpatched: Observation, patched: Observation, w
     actual = f"{change:+.2%}: modelled {before:.1f} us unpatched, {after:.1f} us patched"
     place = None if kind is Kind.PASS else where
     code = _CODES[kind]
-    if METRIC not in patch.claims.budgets:
-        kind = _UNCLAIMED.get(kind, kind)
+    if METRIC not in patch.claims.budgets or abs(change) <= MODEL_TELLS:
+        kind = _NOTES.get(kind, kind)
     return [verdict(code, kind, patched.case, "modelled time", expected, actual, place)]

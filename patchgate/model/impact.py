@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from patchgate.model.budgets import DEFAULTS
+from patchgate.model.budgets import MODEL_TELLS
 from patchgate.model.facts import UNPATCHED, value_in
 from patchgate.model.records import Facts, Observation, Unmeasured
 
@@ -108,11 +108,11 @@ class Impact:
     @property
     def slower(self) -> tuple[ModelImpact, ...]:
         """By more than the model of time can tell from nothing."""
-        return tuple(row for row in self.rows if row.time > DEFAULTS[TIME].high)
+        return tuple(row for row in self.rows if row.time > MODEL_TELLS)
 
     @property
     def faster(self) -> tuple[ModelImpact, ...]:
-        return tuple(row for row in self.rows if row.time < DEFAULTS[TIME].low)
+        return tuple(row for row in self.rows if row.time < -MODEL_TELLS)
 
     @property
     def summary(self) -> str:
@@ -128,7 +128,7 @@ class Impact:
         if self.slower:
             parts.append(f"{len(self.slower)} slower (modelled, {_extent(self.slower)})")
         if little:
-            parts.append(f"{little} changed with no modelled gain or loss beyond {DEFAULTS[TIME].high * 100:g} %")
+            parts.append(f"{little} changed with no modelled gain or loss beyond {MODEL_TELLS * 100:g} %")
         if len(rest) > little:
             parts.append(f"{len(rest) - little} unchanged")
         if failed:

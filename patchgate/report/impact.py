@@ -12,7 +12,7 @@ from patchgate.model.text import escape_control
 from patchgate.report.markdown import escape, table_row
 
 #: Said wherever a modelled time is shown.
-MODELLED = "Times are modelled, not measured (docs/simulation.md)."
+MODELLED = "Times are modelled, not measured (docs/modelled-time.md)."
 _SCALES = {"bytes": ((1e9, " GB"), (1e6, " MB"), (1e3, " kB"), (1, " B")), "us": ((1e3, " ms"), (1, " us"))}
 
 

@@ -10,11 +10,13 @@ from collections import Counter
 from dataclasses import dataclass
 
 import torch
-from torch._inductor import cudagraph_utils, ir, memory
+from torch._inductor import cudagraph_utils, memory
 from torch._inductor.graph import GraphLowering
-from torch._inductor.scheduler import BaseSchedulerNode, NopKernelSchedulerNode
 from torch._inductor.utils import get_first_incompatible_cudagraph_node
 from torch.utils._ordered_set import OrderedSet
+
+from patchgate.probe.compile.launches import read_launches
+from patchgate.probe.protocol import Launch
 
 
 @dataclass(kw_only=True)
@@ -28,7 +30,7 @@ class Lowered:
     bytes_total: int
     peak_memory: int
     cudagraph_refusal: str  #: why it cannot be a CUDA graph; empty where it can
-    launches: list[tuple[int, int, str]]  #: of each kernel: bytes moved, operations of a matrix product, its dtype
+    launches: list[Launch]  #: of each kernel, in order
 
 
 def count_operations(graph: torch.fx.Graph) -> Counter[str]:
@@ -42,8 +44,8 @@ def count_operations(graph: torch.fx.Graph) -> Counter[str]:
     return names
 
 
-def read_graph(graph: GraphLowering) -> Lowered:
-    """What is recorded of one graph."""
+def read_graph(graph: GraphLowering, code: str) -> Lowered:
+    """What is recorded of one graph, for which `code` was generated."""
     # GraphLowering.count_bytes sums the same bytes, but also estimates run times, for which it queries a device.
     nodes = graph.scheduler.nodes
 
@@ -58,20 +60,8 @@ def read_graph(graph: GraphLowering) -> Lowered:
         bytes_total=sum(node.get_read_write_buffers_sizes() for node in nodes),
         peak_memory=_peak_memory(graph),
         cudagraph_refusal=_cudagraph_refusal(graph),
-        launches=[_launch(node) for node in nodes if _is_launched(node)],
+        launches=read_launches(graph, code),
     )
-
-
-def _is_launched(node: BaseSchedulerNode) -> bool:
-    """False for a node that only names a part of another buffer."""
-    return not isinstance(node, NopKernelSchedulerNode) and not isinstance(node.node, ir.MultiOutput)
-
-
-def _launch(node: BaseSchedulerNode) -> tuple[int, int, str]:
-    operations = int(node.estimate_flops() or 0)
-    operands = node.node.inputs if operations and isinstance(node.node, ir.InputsKernel) else []
-    dtype = str(operands[0].get_dtype()).removeprefix("torch.") if operands else ""
-    return node.get_read_write_buffers_sizes(), operations, dtype
 
 
 def _peak_memory(graph: GraphLowering) -> int:

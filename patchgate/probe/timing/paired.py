@@ -83,10 +83,10 @@ class Pair:
         again and may choose otherwise; the third finds everything.
         """
         with self._kernels["unpatched"].use():
-            torch.compile(_with_own_code(self._module, "tuning"), dynamic=False, mode=self._mode)(*self._args)
+            torch.compile(with_own_code(self._module, "tuning"), dynamic=False, mode=self._mode)(*self._args)
 
     def _compile(self, side: str) -> None:
-        function = torch.compile(_with_own_code(self._module, side), dynamic=False, mode=self._mode)
+        function = torch.compile(with_own_code(self._module, side), dynamic=False, mode=self._mode)
         codes: list[GeneratedCode] = []
         started = time.perf_counter()
         # Other code is pinned when it is loaded anew; tuned code never is, because tuned again it may differ.
@@ -135,16 +135,16 @@ class Pair:
             pairs = self._replay_pairs(number % 2)
             if number < 0:
                 self.warm_up = warm_up(
-                    median(itertools.chain(*_time_replays(pairs[0], block, flush, rng))) for _ in itertools.count()
+                    median(itertools.chain(*time_replays(pairs[0], block, flush, rng))) for _ in itertools.count()
                 )
                 del padding, pairs
                 continue
-            _time_replays(pairs[0], _BLOCK // 4, flush, rng)
+            time_replays(pairs[0], _BLOCK // 4, flush, rng)
             deadline = time.perf_counter() + seconds / rounds
             times: Round = {side: [] for side in SIDES}
             while not times["patched"] or time.perf_counter() < deadline:
                 for pair in pairs:
-                    for side, more in zip(SIDES, _time_replays(pair, block, flush, rng), strict=True):
+                    for side, more in zip(SIDES, time_replays(pair, block, flush, rng), strict=True):
                         times[side] += more
             del padding, pairs
             yield times
@@ -222,7 +222,7 @@ def _clone(args: Sequence[Any]) -> list[Any]:
     return [arg.clone() if isinstance(arg, torch.Tensor) else arg for arg in args]
 
 
-def _with_own_code(module: Callable[..., Any], side: str) -> Callable[..., Any]:
+def with_own_code(module: Callable[..., Any], side: str) -> Callable[..., Any]:
     """`module` behind a code object of its own.
 
     Dynamo keeps what it compiled by code object: shared, the second side would run what the first compiled.
@@ -238,7 +238,7 @@ def _compiled_graphs() -> int:
     return int(counters["stats"]["unique_graphs"])
 
 
-def _time_replays(
+def time_replays(
     replays: tuple[Replay, Replay], pairs: int, flush: torch.Tensor, rng: random.Random
 ) -> tuple[list[float], list[float]]:
     """Microseconds of `pairs` replays of each side, each from a cold L2; half of the pairs start with either side."""

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from html import escape
 from math import ceil, floor
 
-from patchgate.model.budgets import DEFAULTS
+from patchgate.model.budgets import MODEL_TELLS
 from patchgate.model.impact import TIME, Impact, ModelImpact
 from patchgate.report.html.latency_plot import grid_step
 from patchgate.report.html.render import render_page
@@ -32,7 +32,7 @@ def impact_html(title: str, impact: Impact, *, at: str) -> str:
         plot=draw_impact(impact, timed) if timed else "",
         heads=[figure.label for figure in impact.figures],
         rows=[(row.model, _colour(row), row_texts(row, impact.figures)) for row in compared],
-        apart=f"{DEFAULTS[TIME].high * 100:g} %",
+        apart=f"{MODEL_TELLS * 100:g} %",
         modelled=MODELLED,
     )
 
@@ -51,13 +51,12 @@ class _Scale:
 
 def draw_impact(impact: Impact, rows: Sequence[ModelImpact]) -> str:
     """A dumbbell for each model: from no change to the change of its modelled time, in per cent."""
-    budget = DEFAULTS[TIME]
-    ends = [budget.low * 100, budget.high * 100, *(row.time * 100 for row in rows)]
+    ends = [-MODEL_TELLS * 100, MODEL_TELLS * 100, *(row.time * 100 for row in rows)]
     step = grid_step(max(ends) - min(ends))
     scale = _Scale(low=floor(min(ends) / step) * step, high=ceil(max(ends) / step) * step, step=step)
     height = TOP + ROW * len(rows) + 8
     title = f"Modelled time of {len(rows)} models, {impact.after} against {impact.before}"
-    left, right = scale.x(budget.low * 100), scale.x(budget.high * 100)
+    left, right = scale.x(-MODEL_TELLS * 100), scale.x(MODEL_TELLS * 100)
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" role="img">',
         f"<title>{escape(title)}: {escape(impact.summary)}</title>",
@@ -97,5 +96,4 @@ def _short(name: str, most: int = 22) -> str:
 
 def _colour(row: ModelImpact) -> str:
     """Of the badge: red where it is slower, green where it is faster, by more than the model can tell apart."""
-    budget = DEFAULTS[TIME]
-    return "red" if row.time > budget.high else "green" if row.time < budget.low else "none"
+    return "red" if row.time > MODEL_TELLS else "green" if row.time < -MODEL_TELLS else "none"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from patchgate.checks.modelled_time import judge_modelled
+from patchgate.model.budgets import MODEL_TELLS
 from patchgate.model.records import Budget, Case, Claims, Colour, Observation, Patch, Verdict
 
 
@@ -30,12 +31,20 @@ def test_the_budget_has_two_sides(after, code):
     assert (verdict.colour is Colour.GREEN) is (verdict.where is None) is (code == "PG623")
 
 
-@pytest.mark.parametrize("after", [900.0, 1100.0])
-def test_a_change_is_red_against_a_budget_that_is_claimed_and_a_grey_note_otherwise(after):
-    budget = Budget(low=-0.005, high=0.005)
-    told = [(v.code, v.colour) for given in ({}, {"modelled_time": budget}) for v in judge(1000.0, after, **given)]
-    code = "PG621" if after > 1000 else "PG622"
-    assert told == [(code, Colour.GREY), (code, Colour.RED)]
+STRICT = {"modelled_time": Budget(low=-0.005, high=0.005)}
+
+
+@pytest.mark.parametrize(("after", "code"), [(500.0, "PG622"), (1500.0, "PG621")])
+def test_a_change_that_the_model_can_tell_is_red_against_a_claimed_budget_and_a_grey_note_otherwise(after, code):
+    judged = [(v.code, v.colour) for given in ({}, STRICT) for v in judge(1000.0, after, **given)]
+    assert judged == [(code, Colour.GREY), (code, Colour.RED)]
+
+
+@pytest.mark.parametrize(("share", "colour"), [(0.99, Colour.GREY), (1.01, Colour.RED)])
+@pytest.mark.parametrize("sign", [-1, 1])
+def test_a_claimed_budget_is_red_only_beyond_what_the_model_can_tell(share, colour, sign):
+    (verdict,) = judge(1000.0, 1000.0 * (1 + sign * share * MODEL_TELLS), **STRICT)
+    assert (verdict.code, verdict.colour) == ("PG621" if sign > 0 else "PG622", colour)
 
 
 def test_a_change_that_is_budgeted_is_within_it_and_none_is_not():

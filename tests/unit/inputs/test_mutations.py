@@ -21,6 +21,7 @@ from patchgate.model.errors import UsageError
 from patchgate.model.paths import GOLDEN, ROOT
 from patchgate.model.records import Case, Kind, Observation, Verdict
 from patchgate.probe.process.reply_schema import reply_fault
+from patchgate.probe.protocol import Launch
 from patchgate.runner.cache import Cache
 from patchgate.runner.results import ResultStore
 from patchgate.runner.run import load_verdicts, save_verdicts
@@ -158,7 +159,7 @@ def reply_bytes(folder: Path) -> bytes:
     stubbed = [{"name": "vllm._C", "where": "patch.py:3", "by_patch": True}]
     reply = {"facts": facts, "environment": {"torch": "2.11.0"}, **coverage, "code": ["x"], "stubbed": stubbed}
     assert reply_fault("observe", reply) is None
-    return json.dumps(reply | {"launches": [[4096, 0, ""]]}).encode()
+    return json.dumps(reply | {"launches": [dict.fromkeys(Launch.__annotations__, 0)]}).encode()
 
 
 Read = Callable[[Path, bytes], None]

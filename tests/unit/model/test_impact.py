@@ -2,6 +2,7 @@
 
 import pytest
 
+from patchgate.model.budgets import MODEL_TELLS
 from patchgate.model.impact import Change, Part, impact_of
 from patchgate.model.records import Case, Cause, Failure, Observation, Unmeasured
 
@@ -67,7 +68,7 @@ def test_the_line_sums_up_and_what_matters_comes_first():
         device=[Part(before=side(**missing), after=side(**missing))],
     )
     assert [row.model for row in both.rows] == ["device", "gone", "never", "much", "worse", "little", "few", "same"]
-    assert both.summary.replace("beyond 0.5 %", "beyond X") == (
+    assert both.summary.replace(f"beyond {MODEL_TELLS * 100:g} %", "beyond X") == (
         "8 models: 1 no longer compiles (gone), 2 faster (modelled, up to -50.0 %: much),"
         " 1 slower (modelled, +20.0 %: worse), 1 changed with no modelled gain or loss beyond X, 1 unchanged,"
         " 2 not compared (device, never)"
