@@ -78,7 +78,6 @@ class Block:
         self._configs: dict[str, str] = {}
         level2 = torch.cuda.get_device_properties(0).L2_cache_size
         self._flush = torch.empty(2 * level2, dtype=torch.uint8, device="cuda")
-        self._replays: dict[str, Any] = {}
         self._calls: dict[str, Any] = {}
         self.captured: dict[str, Captured] = {}
 

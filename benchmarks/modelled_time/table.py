@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from statistics import geometric_mean, mean, median
+from statistics import mean, median
 from typing import Any
 
 from patchgate.inputs.devices import load_profile
@@ -54,7 +54,7 @@ def _pairs(line: dict[str, Any]) -> Iterator[Pair]:
                 change=change,
                 fitted=line["fitted"],
                 modelled=round(modelled(change) / modelled("unpatched") - 1, 9),
-                measured=geometric_mean(row["ratios"]) - 1,
+                measured=median(row["ratios"]) - 1,
                 steady=len({ratio > 1 for ratio in row["ratios"]}) == 1,
             )
 
