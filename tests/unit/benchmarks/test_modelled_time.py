@@ -1,10 +1,13 @@
 """The table of modelled against measured changes: what counts as right, and what as no sign."""
 
 import json
+import re
 
 import pytest
 
 from benchmarks.modelled_time.table import Pair, load_lines, rank_correlation, render
+from patchgate.model.budgets import MODEL_TELLS
+from patchgate.model.paths import ROOT
 from patchgate.probe.protocol import Launch
 
 
@@ -57,3 +60,12 @@ def test_the_table_counts_each_half_by_itself_and_names_the_misses():
         "little": "",
         "unsteady": "repeats disagree",
     }
+
+
+def test_the_page_has_the_table_of_the_stored_run_by_the_model_as_it_is():
+    pairs = load_lines((ROOT / "benchmarks" / "modelled_time" / "h200.jsonl").read_text(encoding="utf-8"))
+    page = (ROOT / "docs" / "modelled-time.md").read_text(encoding="utf-8")
+    assert all(part in page for part in re.split(r"\n\n", render(pairs).strip()))
+    beyond = [pair for pair in pairs if abs(pair.modelled) > MODEL_TELLS]
+    assert len(beyond) >= 10
+    assert sum(pair.right for pair in beyond) >= 0.9 * len(beyond)

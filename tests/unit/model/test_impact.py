@@ -60,14 +60,14 @@ def test_the_line_sums_up_and_what_matters_comes_first():
     both = impact(
         same=[part()],
         few=[part(**{"bytes.total": 99})],
-        little=[part(90.0)],
+        little=[part(80.0)],
         much=[part(50.0)],
         worse=[part(120.0)],
         gone=[broken],
         never=[Part(before=side(failure=FAILED), after=side(failure=FAILED))],
         device=[Part(before=side(**missing), after=side(**missing))],
     )
-    assert [row.model for row in both.rows] == ["device", "gone", "never", "much", "worse", "little", "few", "same"]
+    assert [row.model for row in both.rows] == ["device", "gone", "never", "much", "little", "worse", "few", "same"]
     assert both.summary.replace(f"beyond {MODEL_TELLS * 100:g} %", "beyond X") == (
         "8 models: 1 no longer compiles (gone), 2 faster (modelled, up to -50.0 %: much),"
         " 1 slower (modelled, +20.0 %: worse), 1 changed with no modelled gain or loss beyond X, 1 unchanged,"
