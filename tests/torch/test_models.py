@@ -16,7 +16,7 @@ from patchgate.inputs.models import load_model, model_names, model_path, model_w
 from patchgate.inputs.patch import load_patch
 from patchgate.inputs.project import Project
 from patchgate.model.facts import value_in
-from patchgate.model.paths import GOLDEN, ROOT
+from patchgate.model.paths import DEVICES, GOLDEN, ROOT
 from patchgate.model.records import Case, Observation, Unmeasured
 from patchgate.runner.client import Runner
 from tests.torch.conftest import ROWS
@@ -72,23 +72,25 @@ RECORDED = {
 
 
 @pytest.fixture
-def observed(torch: str, runner: Runner, tmp_path: Path) -> Callable[[str], Observation]:
-    """What a model of that library gives, as a project has it."""
+def observed(torch: str, runner: Runner, tmp_path: Path) -> Callable[..., Observation]:
+    """What a model of that library gives, as a project has it, on an H200 that is known to pad one more product."""
     (tmp_path / "library").mkdir()
     (tmp_path / "library" / "tiny_library.py").write_text(LIBRARY)
 
-    def observe(text: str) -> Observation:
+    def observe(text: str, padded: str = "") -> Observation:
         (tmp_path / "tiny.toml").write_text(text)
-        project = Project(root=str(tmp_path), path=("library",), models=("tiny.toml",))
+        profile = (DEVICES / "h200.toml").read_text() + (f'"{padded}" = "padded"\n' if padded else "")
+        (tmp_path / "own.toml").write_text(profile)
+        project = Project(root=str(tmp_path), path=("library",), models=("tiny.toml",), devices=("own.toml",))
         (workload,) = model_workloads(project.models, tmp_path).values()
-        own = replace(runner, run=replace(runner.run, project=project, folder=str(tmp_path / str(len(text)))))
-        return own.observe(Case(torch=torch, device="h200", workload="tiny"), workload, None)
+        own = replace(runner, run=replace(runner.run, project=project, folder=str(tmp_path / str(len(text + padded)))))
+        return own.observe(Case(torch=torch, device="own", workload="tiny"), workload, None)
 
     return observe
 
 
 @pytest.mark.alternating
-def test_a_model_is_built_whole_or_a_layer_of_it(observed: Callable[[str], Observation]) -> None:
+def test_a_model_is_built_whole_or_a_layer_of_it(observed: Callable[..., Observation]) -> None:
     whole, layer = observed(MODEL), observed(MODEL.replace("[config]", f"{REGION}[config]"))
     assert whole.failure is None, whole.failure
     assert layer.failure is None, layer.failure
@@ -97,10 +99,18 @@ def test_a_model_is_built_whole_or_a_layer_of_it(observed: Callable[[str], Obser
 
 
 @pytest.mark.alternating
-def test_a_product_whose_padding_is_timed_is_named(observed: Callable[[str], Observation]) -> None:
-    missing = observed(MODEL.replace("width = 64", "width = 63")).facts["compiles"]
+def test_a_product_whose_padding_is_timed_is_as_the_profile_says_or_named(
+    observed: Callable[..., Observation],
+) -> None:
+    narrow = MODEL.replace("width = 64", "width = 63")
+    missing = observed(narrow).facts["compiles"]
     assert isinstance(missing, Unmeasured)
-    assert "it times whether to pad addmm:bfloat16[63|1]:bfloat16[256,63|63,1]" in missing.reason
+    told, _, product = missing.reason.rpartition(" ")
+    assert told == "needs a real device: it times whether to pad"
+    assert product.startswith("addmm:bfloat16[256,63|63,1]:bfloat16[63,63|1,63]:bfloat16[63|1,]:")
+    facts = observed(narrow, padded=product).facts
+    assert facts[f"padding.{product}"] == "padded"
+    assert "aten.op.constant_pad_nd.default" in facts or "aten.op.cat.default" in facts
 
 
 @cache
