@@ -241,7 +241,7 @@ def use_folder(folder: str, kept: Collection[str] = ()) -> None:
 
 def _headers_of(request: Request, sandbox: Sandbox) -> str:
     """The folder of all children's precompiled C++ headers: beside the compiled C++ where the request names that."""
-    cache = request.get("env", {}).get("TORCHINDUCTOR_CACHE_DIR")
+    cache = request.get("env", {}).get("TORCHINDUCTOR_CACHE_DIR") or request.get("libraries")
     return f"{os.path.dirname(cache)}/headers" if cache else sandbox.headers
 
 

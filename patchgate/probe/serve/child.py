@@ -90,6 +90,7 @@ def copy_missing_libraries(source: Path, target: Path) -> None:
 def link_headers(shared: Path, own: Path) -> str:
     """The folder `own` with links to the precompiled headers of `shared`: what is missing there a child makes here."""
     own.mkdir(parents=True)
+    own.mkdir(parents=True, exist_ok=True)
     for compiled in _finished(shared, "*.gch"):
         for header in (compiled.with_suffix(""), compiled):
             place = own / header.relative_to(shared)

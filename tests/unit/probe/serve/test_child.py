@@ -59,3 +59,8 @@ def test_a_patch_reads_the_headers_that_are_made_and_makes_its_own_beside_links_
 
 def test_where_no_headers_are_made_a_patch_has_a_folder_for_its_own(tmp_path: Path) -> None:
     assert list(Path(link_headers(tmp_path / "none", tmp_path / "child" / "headers")).iterdir()) == []
+
+
+def test_a_folder_for_headers_is_there_where_none_are_made_yet(tmp_path: Path) -> None:
+    """A plain run's script finds it through a link, which must lead somewhere."""
+    assert Path(link_headers(tmp_path / "none", tmp_path / "child" / "headers")).is_dir()
