@@ -37,4 +37,4 @@ def gate_command(patch: Path) -> str:
 def next_step(advice: str, commands: Sequence[Command]) -> str:
     """Advice and commands as one line."""
     steps = [f"{command.when}: {typed(command)}" if command.when else typed(command) for command in commands]
-    return "; ".join(filter(None, [advice, *steps]))
+    return "; ".join(filter(None, [advice.removesuffix(".") if steps else advice, *steps]))

@@ -112,7 +112,7 @@ def render_catalogue() -> Iterator[str]:
     for check in all_checks().values():
         yield f"| {check.family} | {check.name} | {check.question} |"
     for code in every_code().values():
-        fix = "; ".join([code.fix, *map(str, code.commands)])
+        fix = "; ".join([code.fix.removesuffix(".") if code.commands else code.fix, *map(str, code.commands)])
         yield from ("", f"## {code.code} {code.title}", "", code.what, "", f"Why: {code.why}", "", f"Fix: {fix}")
         example = example_of(code.code)
         if example:
