@@ -61,6 +61,10 @@ def uncalled_installers(text: str) -> dict[str, int]:
     while grown := {name for name, names in named.items() if names & installing} - installing:
         installing |= grown
     used = {each.id for each in ast.walk(tree) if isinstance(each, ast.Name)}
+    # A decorator of the file has the function, and may call it or leave it to somebody who does.
+    for name, node in functions.items():
+        decorators = (each.func if isinstance(each, ast.Call) else each for each in node.decorator_list)
+        used |= {name for each in decorators if _root(each) in functions}
     return {
         name: functions[name].lineno for name in functions if name in installing - used and _is_free(functions[name])
     }

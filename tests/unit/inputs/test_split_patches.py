@@ -8,7 +8,7 @@ import pytest
 from patchgate.cli import main as cli
 from patchgate.cli import parts as parts_command
 from patchgate.inputs.patch import load_patch
-from patchgate.inputs.split_patches import find_parts, source_of_part
+from patchgate.inputs.split_patches import find_parts, source_of_part, uncalled_installers
 from patchgate.model.errors import UsageError
 from patchgate.model.paths import ROOT
 
@@ -110,3 +110,12 @@ def test_a_single_patch_is_not_parted(monkeypatch, capsys):
         cli.main()
     assert ended.value.code == 2
     assert "only one patch in this file" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("decorator", "uncalled"),
+    [("", {"install": 8}), ("@functools.cache", {"install": 8}), ("@listed", {}), ("@listed(1)", {})],
+)
+def test_a_decorator_of_the_file_may_call_what_it_decorates(decorator, uncalled):
+    text = "import functools\n\nimport torch\n\n\ndef listed(f): ...\n" + decorator
+    assert uncalled_installers(text + "\ndef install():\n    torch.a = 1\n") == uncalled
