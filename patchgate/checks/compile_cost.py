@@ -9,13 +9,19 @@ from patchgate.checks import registry
 from patchgate.checks.blame import Fault, failure_text, fault_of
 from patchgate.checks.context import SIMULATED, CheckContext
 from patchgate.checks.registry import Check, Instance
-from patchgate.model.budgets import budget_of, judge_change, show_budget
+from patchgate.model.budgets import budget_for, budget_of, judge_change, show_budget
 from patchgate.model.paths import display_path
 from patchgate.model.records import Case, Code, Kind, Patch, Verdict
 from patchgate.model.serialization import Answer, failure_of
 from patchgate.model.statistics import CONFIDENCE, Round, ratio_interval
 
 FAMILY = "compile"
+# What to do about a change that the budget in the braces would admit.
+_OVER = (
+    "Look at the modules whose calls grew. If you accept the cost, say so in patch.toml:"
+    ' [budgets] compile_calls = "{}".'
+)
+_UNDER = 'Record it in patch.toml: [budgets] compile_calls = "{}".'
 CODES = (
     Code(
         code="PG601",
@@ -25,15 +31,14 @@ CODES = (
         why="Every process that compiles pays this at start-up. Calls are counted, because seconds vary from run to run"
         " by more than such a patch adds. Work in C++ is not counted: for that, `--nightly` shows the CPU time of pairs"
         " of compiles, and instructions where the processor counts them.",
-        fix="Look at the modules whose calls grew. If you accept the cost, say so in patch.toml:"
-        ' [budgets] compile_calls = "0 % .. 2 %".',
+        fix=_OVER.format("0 % .. 2 %"),
     ),
     Code(
         code="PG602",
         title="compiling costs less, and no budget says so",
         what="With the patch, one compile makes fewer Python calls than the budget `compile_calls` expects.",
         why="A gain that is not recorded hides the next loss.",
-        fix='Record it in patch.toml: [budgets] compile_calls = "-5 % .. -4 %".',
+        fix=_UNDER.format("-5 % .. 0 %"),
     ),
     Code(
         code="PG603",
@@ -114,9 +119,11 @@ def judge_calls(case: Case, patch: Patch, unpatched: Answer, patched: Answer, co
     kind = Kind.OVER if hidden else judge_change(budget, change, change)
     moved = f"{change:+.3%}: {old:,} unpatched, {new:,} patched"
     parts = [moved, hidden, _largest_changes(before, after), *_costs_text(costs)]
-    return verdict(
-        _CODES[kind], kind, case, "", expected, "; ".join(filter(None, parts)), None if kind is Kind.PASS else where
-    )
+    actual = "; ".join(filter(None, parts))
+    if kind is Kind.PASS or hidden:
+        return verdict(_CODES[kind], kind, case, "", expected, actual, where if hidden else None)
+    advice = (_OVER if kind is Kind.OVER else _UNDER).format(budget_for(change, change))
+    return verdict(_CODES[kind], kind, case, "", expected, actual, where, advice=advice)
 
 
 def _costs_text(costs: Answer | None) -> Iterator[str]:

@@ -8,13 +8,19 @@ from functools import partial
 from patchgate.checks import registry
 from patchgate.checks.context import CheckContext
 from patchgate.checks.registry import Check, Instance, NothingToJudge
-from patchgate.model.budgets import MODEL_TELLS, budget_of, judge_change, show_budget
+from patchgate.model.budgets import MODEL_TELLS, budget_for, budget_of, judge_change, show_budget
 from patchgate.model.records import Code, Kind, Observation, Patch, Verdict
 from patchgate.runner.roofline import METRIC
 from patchgate.runner.run import Run
 
 FAMILY = "modelled"
 _TELLS = f"{MODEL_TELLS * 100:g} %"
+# What to do about a change that the budget in the braces would admit.
+_SLOWER = (
+    "Compare the generated code of both sides, and time it on a real device (`--device cuda`). If the cost is meant,"
+    ' say so in patch.toml: [budgets] modelled_time = "{}".'
+)
+_FASTER = 'Record it in patch.toml: [budgets] modelled_time = "{}".'
 CODES = (
     Code(
         code="PG621",
@@ -24,8 +30,7 @@ CODES = (
         f" verdict is red where the manifest names the budget and the change is beyond {_TELLS}, and a grey note"
         " elsewhere: about smaller changes the model is often wrong (docs/modelled-time.md).",
         why="More traffic or more launches cost time on every step; without a GPU this is the first sign of it.",
-        fix="Compare the generated code of both sides, and time it on a real device (`--device cuda`). If the cost is"
-        ' meant, say so in patch.toml: [budgets] modelled_time = "0 % .. 2 %".',
+        fix=_SLOWER.format("0 % .. 2 %"),
     ),
     Code(
         code="PG622",
@@ -34,7 +39,7 @@ CODES = (
         f" verdict is red where the manifest names the budget and the change is beyond {_TELLS}, and a grey note"
         " elsewhere.",
         why="A gain that is not recorded can be lost again unnoticed.",
-        fix='Record it in patch.toml: [budgets] modelled_time = "-2 % .. 0 %".',
+        fix=_FASTER.format("-2 % .. 0 %"),
     ),
     Code(
         code="PG623",
@@ -78,8 +83,10 @@ def judge_modelled(patch: Patch, unpatched: Observation, patched: Observation, w
     kind = judge_change(budget, change, change)
     expected = f"modelled, not measured: a change within {show_budget(budget)}"
     actual = f"{change:+.2%}: modelled {before:.1f} us unpatched, {after:.1f} us patched"
-    place = None if kind is Kind.PASS else where
     code = _CODES[kind]
+    if kind is Kind.PASS:
+        return [verdict(code, kind, patched.case, "modelled time", expected, actual)]
+    advice = (_SLOWER if kind is Kind.OVER else _FASTER).format(budget_for(change, change))
     if METRIC not in patch.claims.budgets or abs(change) <= MODEL_TELLS:
         kind = _NOTES.get(kind, kind)
-    return [verdict(code, kind, patched.case, "modelled time", expected, actual, place)]
+    return [verdict(code, kind, patched.case, "modelled time", expected, actual, where, advice=advice)]

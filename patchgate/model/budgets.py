@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 
 from patchgate.model.records import Budget, Claims, Kind
@@ -44,6 +45,11 @@ def show_budget(budget: Budget) -> str:
     if budget.low == -budget.high:
         return f"{budget.high * 100:g} %"
     return f"{budget.low * 100:g} % .. {budget.high * 100:g} %"
+
+
+def budget_for(low: float, high: float) -> str:
+    """A manifest's text, in whole percents, for a budget that a change between `low` and `high` is within."""
+    return f"{min(0, math.floor(low * 100))} % .. {max(0, math.ceil(high * 100))} %"
 
 
 def budget_of(claims: Claims, metric: str) -> Budget:

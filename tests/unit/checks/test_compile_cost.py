@@ -47,6 +47,11 @@ def test_what_grew_is_told_in_figures_and_by_module():
     assert (verdict.where, judge(answer()).where) == ("patch.toml", None)
 
 
+@pytest.mark.parametrize(("moved", "admits"), [(2_500, '"0 % .. 3 %"'), (-2_500, '"-3 % .. 0 %"')])
+def test_the_budget_that_is_advised_admits_what_was_counted(moved: int, admits: str) -> None:
+    assert judge(answer(moved)).advice.endswith(f"[budgets] compile_calls = {admits}.")
+
+
 @pytest.mark.parametrize(("unpatched", "code"), [("", "PG601"), ("other threads computed", "PG603")])
 def test_work_in_threads_of_the_patch_is_over_any_budget(unpatched: str, code: str) -> None:
     verdict = judge(answer(missing="other threads computed for 0.5 s"), answer(missing=unpatched))

@@ -40,6 +40,12 @@ def test_a_change_that_the_model_can_tell_is_red_against_a_claimed_budget_and_a_
     assert judged == [(code, Colour.GREY), (code, Colour.RED)]
 
 
+@pytest.mark.parametrize(("after", "admits"), [(500.0, '"-50 % .. 0 %"'), (1149.0, '"0 % .. 15 %"')])
+def test_the_budget_that_is_advised_admits_what_was_modelled(after, admits):
+    (verdict,) = judge(1000.0, after)
+    assert verdict.advice.endswith(f"[budgets] modelled_time = {admits}.")
+
+
 @pytest.mark.parametrize(("share", "colour"), [(0.99, Colour.GREY), (1.01, Colour.RED)])
 @pytest.mark.parametrize("sign", [-1, 1])
 def test_a_claimed_budget_is_red_only_beyond_what_the_model_can_tell(share, colour, sign):

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from patchgate.model.budgets import DEFAULTS, budget_of, judge_change, parse_budget, show_budget
+from patchgate.model.budgets import DEFAULTS, budget_for, budget_of, judge_change, parse_budget, show_budget
 from patchgate.model.records import Budget, Claims, Kind
 
 NAN = float("nan")
@@ -69,3 +69,9 @@ def test_a_manifest_overrides_what_holds_without():
 @pytest.mark.parametrize("budget", DEFAULTS.values())
 def test_no_change_at_all_is_within_every_default(budget):
     assert judge_change(budget, 0.0, 0.0) is Kind.PASS
+
+
+@given(st.floats(-0.99, 5), st.floats(0, 1))
+def test_the_budget_that_is_advised_admits_the_change_and_none_at_all(low, width):
+    budget = parse_budget(budget_for(low, low + width))
+    assert judge_change(budget, low, low + width) is judge_change(budget, 0, 0) is Kind.PASS
