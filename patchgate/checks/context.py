@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import fcntl
 import json
-import shutil
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
@@ -59,7 +58,6 @@ class CheckContext:
         self.golden = cache(partial(load_golden, folder=run.project.at(run.project.golden)))
         self.only: tuple[Case, ...] = ()  # in place of every case of facts that the run asks for
         self.answers: Path | None = None  # where the workers of a run share the answers that each of them needs
-        self.outputs: Path | None = None  # where they share outputs, which no patch can read
         self.costs: Path | None = None  # where it is noted what was not asked, and why
         self._shared: dict[str, Answer] = {}
         self._functions: dict[str, Functions] = {}
@@ -117,16 +115,6 @@ class CheckContext:
         if name not in self._shared:
             self._shared[name] = _ask_or_read(self.answers, name, ask) if self.answers else ask()
         return self._shared[name]
-
-    def write_once_a_run(self, name: str, ask: Callable[[Path], Answer], outputs: Path) -> Answer:
-        """As `_once_a_run`, of an answer that writes a file: `outputs` gets what it wrote."""
-        if self.outputs is None:
-            return ask(outputs)
-        kept = self.outputs / name.replace("/", "-")
-        answer = _ask_or_read(self.outputs, name, partial(ask, kept))
-        if kept.is_file():
-            shutil.copyfile(kept, outputs)
-        return answer
 
     def ask(
         self,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import secrets
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from functools import partial
@@ -12,7 +13,7 @@ from typing import Any
 
 from patchgate.checks import registry
 from patchgate.checks.context import SIMULATED, CheckContext
-from patchgate.checks.parity import outputs_of, patched_outputs
+from patchgate.checks.parity import SEEDS, outputs_of
 from patchgate.checks.registry import Check, Instance, NothingToJudge
 from patchgate.model.paths import display_path
 from patchgate.model.records import Case, Code, Kind, Patch, Verdict
@@ -42,6 +43,8 @@ CODES = (
 verdict = partial(registry.verdict, FAMILY, item="plain run")
 # So many workloads are looked at for one that the patch changes. Other checks have use for the same observations.
 _LOOKED_AT = 4
+# Seeds that no patch can know.
+_SEEDS = range(1 << 20, 1 << 31)
 
 
 @Check(believes=SIMULATED, seconds=25, unchanged="PG211")
@@ -55,9 +58,10 @@ def ask_plain_run(context: CheckContext, at: Instance) -> Iterable[Verdict]:
         actual = "a diff, and a patch that uses stubs, cannot run without patchgate"
         return [verdict("PG226", Kind.ASSUMED, at.case, "", "a script", actual)]
     case = replace(at.case, device="cpu", workload=workload)
-    judged, plain = _sides(context, case, patch)
+    seed = secrets.choice(_SEEDS)
+    judged, plain = _sides(context, case, patch, seed)
     if not failure_of(judged) and differences(applied, judged, plain):
-        without = _sides(context, case, None, judged["plain_seed"])
+        without = _sides(context, case, None, seed)
         return [judge_plain_run(at.case, patch, workload, applied, (judged, plain), without)]
     return [judge_plain_run(at.case, patch, workload, applied, (judged, plain))]
 
@@ -76,15 +80,11 @@ def _workload(context: CheckContext, torch: str) -> str:
     return names[0] if names else ""
 
 
-def _sides(context: CheckContext, case: Case, patch: Patch | None, seed: int = 0) -> tuple[Answer, Answer]:
-    """The answers of the gate's own run and of the script, with the same seed."""
+def _sides(context: CheckContext, case: Case, patch: Patch | None, seed: int) -> tuple[Answer, Answer]:
+    """The answers of the gate's own run and of the script."""
     with TemporaryDirectory() as folder:
         files = Path(folder, "script"), Path(folder, "judged")
-        if patch:
-            judged = patched_outputs(context, case, files[1])
-        else:
-            judged = outputs_of(context, case, "run", None, files[1], plain_seed=seed)
-        seed = judged.get("plain_seed", seed)
+        judged = outputs_of(context, case, "run", patch, files[1], seeds=(SEEDS[0], seed))
         plain = {} if failure_of(judged) else context.ask_plain_run(case, patch, files[0], seed)
         if not plain or failure_of(plain):
             return judged, plain

@@ -116,10 +116,6 @@ class Run(Compile):
     small: bool  #: Inputs of one row and of none too.
 
 
-class RunMore(Run, total=False):
-    plain_seed: int  #: One seed more, of which only compiled outputs are written.
-
-
 class Compare(OnDevice):
     unpatched: str  #: A file that the same question wrote without the patch.
     patched: str  #: The file that it wrote with the patch.

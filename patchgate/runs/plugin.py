@@ -9,7 +9,6 @@ import contextlib
 import errno
 import json
 import os
-import tempfile
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
@@ -87,7 +86,6 @@ class GatePlugin:
         self._is_controller = not hasattr(config, "workerinput")
         self._events: int | None = config.getoption("--patchgate-events") if self._is_controller else None
         self._broker: Broker | None = None
-        self._outputs: tempfile.TemporaryDirectory[str] | None = None
         self.shared: dict[str, dict[str, str]]  # what every worker needs to ask the probes
         self.shared, before = getattr(config, "workerinput", {}).get("patchgate") or self._begin()
         self.before = set(before)  # cells that an interrupted run of the same content has judged
@@ -100,7 +98,6 @@ class GatePlugin:
         )
         self.context = CheckContext(run, self.patch, workloads_with(Path(run.patch), run.project), runner)
         self.context.answers, self.context.costs = Path(run.folder) / "answers", runner.costs
-        self.context.outputs = Path(self.shared["outputs"]["folder"])
 
     def _begin(self) -> tuple[dict[str, dict[str, str]], list[str]]:
         """What every worker needs: how it asks the probes, by torch release, and the cells that are judged already."""
@@ -113,11 +110,8 @@ class GatePlugin:
     def _start_servers(self) -> dict[str, dict[str, str]]:
         self.servers = [start_server(torch, python) for torch, python in self.run.rows.items()]
         self._broker = Broker(self.servers)
-        # Not below the run's own folder, which may lie in the project: a patch reads that.
-        self._outputs = tempfile.TemporaryDirectory(prefix="outputs-")
         return {
             "broker": self._broker.address,
-            "outputs": {"folder": self._outputs.name},
             "logs": {server.torch: server.log for server in self.servers},
             "identities": {
                 torch: environment_digest(python) for torch, python in self.run.rows.items() if self.run.shared_cache
@@ -196,8 +190,6 @@ class GatePlugin:
             self._broker.close()
         for server in self.servers:
             server.stop()
-        if self._outputs:
-            self._outputs.cleanup()
         left = self.planned.difference(self.judged)
         stopped = stopped_verdicts(self.context, left, "pytest ended before it") if left else []
         missing = [judge_environment(torch, problem) for torch, problem in self.run.problems.items()]

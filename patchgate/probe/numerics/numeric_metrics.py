@@ -30,9 +30,10 @@ def differ(unpatched: str, patched: str) -> dict[str, Any]:
 
 
 def differ_runs(script: str, judged: str) -> dict[str, Any]:
-    """Compare what a script wrote for one seed with what `outputs.run` wrote for the same one."""
-    theirs, ours = torch.load(script, weights_only=True), torch.load(judged, weights_only=True)
-    return {"differing": share_differing(theirs, ours["plain"])}
+    """Compare what a script wrote for one seed with what `outputs.run` wrote, with the same seed as its last one."""
+    theirs, written = torch.load(script, weights_only=True), torch.load(judged, weights_only=True)
+    ours = written["outputs"]["compiled"]
+    return {"differing": share_differing(theirs, ours[len(ours) - len(theirs) :])}
 
 
 def load_files(unpatched: str, patched: str) -> tuple[dict[str, Any], dict[str, Any]]:

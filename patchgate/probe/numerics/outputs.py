@@ -74,24 +74,19 @@ def run(
     path: str,
     training: bool = False,
     small: bool = False,
-    plain_seed: int | None = None,
 ) -> None:
     """Write eager, compiled (twice, to see determinism) and float64 outputs of every seed to `path`.
 
-    Training, also the gradients; `small`, also what inputs of one row and of none give; of `plain_seed` compiled ones.
+    Training, also the gradients; `small`, also what inputs of one row and of none give.
     """
     written: dict[str, Any] = {part: {side: [] for side in SIDES} for part in ("outputs", "gradients")}
-    plain_seeds = [] if plain_seed is None else [plain_seed]
     with reproducible(profile, training=training):
         module, args = build_seeded(build, dtype, seeds[0], profile)
         compiled = torch.compile(module, dynamic=dynamic)
-        for seed in (seeds[0], *plain_seeds, *seeds[1:]):
+        for seed in seeds:
             other, args = build_seeded(build, dtype, seed, profile)
             if isinstance(module, torch.nn.Module):
                 module.load_state_dict(other.state_dict())  # compiled once, run with the weights of every seed
-            if seed == plain_seed:
-                written["plain"] = tensors(compiled(*args))
-                continue
             exact, exact_args = as_float64(copy.deepcopy(module)), pytree.tree_map(as_float64, args)
             compiled_call = (compiled, module, args)
             calls = (compiled_call, compiled_call, (module, module, args), (exact, exact, exact_args))

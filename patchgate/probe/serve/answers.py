@@ -123,10 +123,9 @@ def _time(request: protocol.Time, stage: Stage) -> protocol.Times:
     }
 
 
-def _run(request: protocol.RunMore, stage: Stage) -> protocol.Ran:
+def _run(request: protocol.Run, stage: Stage) -> protocol.Ran:
     """Outputs of the workload on several seeds, written to a file."""
-    more = {name: request.get(name) for name in ("small", "plain_seed")}
-    more["training"] = request.get("training", False)
+    more = {"training": request.get("training", False), "small": request["small"]}
     answer = _write(outputs.run, request, stage, **more)
     return {**answer, "code": caches.loaded_code()}
 
@@ -141,7 +140,7 @@ def _trace(request: protocol.Run, stage: Stage) -> protocol.Completed:
     return _write(first_divergence.trace, request, stage)
 
 
-def _write(write: Callable[..., None], request: protocol.Run, stage: Stage, **more: Any) -> protocol.Completed:
+def _write(write: Callable[..., None], request: protocol.Run, stage: Stage, **more: bool) -> protocol.Completed:
     apply_patch(request, stage)
     stage("run")
     how = _compiled_as(request)

@@ -18,7 +18,7 @@ from patchgate.checks.facts import fact_verdicts, judge_facts
 from patchgate.checks.graph import ask_graph
 from patchgate.checks.instances import verdicts_of
 from patchgate.checks.machine import preconditions
-from patchgate.checks.parity import outputs_of, patched_outputs
+from patchgate.checks.parity import outputs_of
 from patchgate.checks.registry import Instance, NothingToJudge, all_checks, catalogue
 from patchgate.model import paths
 from patchgate.model.errors import UsageError
@@ -169,24 +169,6 @@ def test_where_a_patch_hangs_under_one_version_each_is_asked_alone(made: Make) -
     assert context.apply_under("2.11.0", ["2.10.0", "2.11.1"], context.patch) == {"2.10.0": changes, "2.11.1": changes}
     assert context.apply_under("2.11.0", ["2.10.0", "2.12.0"], context.patch) == {"2.10.0": changes, "2.12.0": hung}
     assert [one.versions for one in asked] == [["2.10.0", "2.11.1"], ["2.10.0", "2.12.0"], ["2.10.0"], ["2.12.0"]]
-
-
-def test_the_patched_run_of_a_workload_is_asked_once_for_both_checks_that_compare_it(made: Make) -> None:
-    (first, asked), (second, others) = made({"code": ["a"]}), made()
-    first.workloads["stack"] = second.workloads["stack"] = OWN
-    seeds = []
-    for context, name in ((first, "parity"), (second, "script")):
-        context.answers, context.outputs = (Path(context.run.folder) / part for part in ("answers", "outputs"))
-        context.outputs.mkdir(parents=True, exist_ok=True)
-        kept = context.outputs / f"run {ON_CPU.id}".replace("/", "-")
-        if name == "parity":
-            kept.write_text("outputs")  # as the server hands over
-        answer = patched_outputs(context, ON_CPU, Path(name))
-        assert (Path(name).read_text(), answer["code"]) == ("outputs", ["a"])
-        seeds.append(answer["plain_seed"])
-    (question,) = asked
-    assert (question.do, question.outputs, others) == ("run", str(kept), [])
-    assert seeds == [question.plain_seed] * 2
 
 
 NOTHING: dict[str, Any] = {"changed": [], "defined": [], "effects": [], "doubt": ""}
