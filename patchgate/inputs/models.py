@@ -115,6 +115,14 @@ def model_path(entry: str, root: Path = Path(), where: str = "--model") -> Path:
 
 def load_model(path: Path) -> Model:
     """What the file says. Raises UsageError with file:line for the first thing that is wrong."""
+    if not _NAME.fullmatch(path.stem):
+        # A dot would end the workload in `workload.device.fact`.
+        raise UsageError(
+            "a model's name has small letters, digits, `-` and `_`",
+            where=str(path),
+            got=path.stem,
+            next="rename the file",
+        )
     return load_toml_record(Model, path, check=_check)
 
 

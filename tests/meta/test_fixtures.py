@@ -9,6 +9,7 @@ import pytest
 from patchgate.inputs.devices import load_profile
 from patchgate.inputs.golden import format_golden, read_golden
 from patchgate.inputs.matrix import load_matrix
+from patchgate.inputs.models import model_names, model_workloads
 from patchgate.inputs.patch import load_patch
 from patchgate.inputs.workloads import OPTIONS, load_workloads
 from patchgate.model.facts import UNPATCHED
@@ -19,6 +20,7 @@ PROFILES = sorted(path.stem for path in (ROOT / "fixtures" / "devices").glob("*.
 # golden/surface is the API index; its own tests look after it.
 GOLDEN = sorted([*(ROOT / "golden").glob("*.txt"), *(ROOT / "golden" / "recorded").glob("*.txt")])
 WORKLOADS = load_workloads()
+MODELS = model_workloads(model_names())
 # What the probe reads of a profile, by its kind.
 KEYS = {
     "simulated": {"name", "kind", "backend", "properties", "blocks_per_multiprocessor", "source", "speed"},
@@ -93,7 +95,7 @@ def test_a_golden_file_is_canonical_and_about_what_there_is(path):
     workload, device = path.stem.split(".")
     golden = read_golden(path, workload, device)
     assert format_golden(golden) == path.read_text("utf-8")
-    assert (workload in {*WORKLOADS, OPTIONS.name}, device in PROFILES) == (True, True)
+    assert (workload in {*WORKLOADS, *MODELS, OPTIONS.name}, device in PROFILES) == (True, True)
     assert golden.sections.keys() <= {UNPATCHED, *(folder.name for folder in PATCHES)}
 
 

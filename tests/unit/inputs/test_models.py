@@ -121,3 +121,10 @@ def test_a_model_that_there_is_not_is_refused_with_the_nearest() -> None:
         model_path("llama-3-8")
     assert "did you mean `llama-3-8b`?" in str(error.value)
     assert not (MODELS / "llama-3-8.toml").exists()
+
+
+def test_a_model_has_a_name_that_may_stand_before_a_dot(tmp_path: Path) -> None:
+    (tmp_path / "tiny-1.5.toml").write_text("")
+    with pytest.raises(UsageError, match=r"tiny-1\.5") as error:
+        load_model(tmp_path / "tiny-1.5.toml")
+    assert error.value.next == "rename the file"
