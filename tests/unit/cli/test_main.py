@@ -107,7 +107,9 @@ def test_no_module_of_the_working_folder_stands_in_for_one_of_ours(tmp_path):
     starts = "subprocess.call([sys.executable, '-m', 'pytest', '--version'])"
     ours = f"import click, subprocess, sys; from {end_by_exit_code.__module__} import end_by_exit_code as end"
     code = f"import sys; del sys.path[0]; {ours}; end(click.Command('x', callback=lambda: sys.exit({starts})), 'x')"
-    environment = os.environ | {"PYTHONPATH": str(PACKAGE.parent)}
+    # Another test of this process may have called a command, which sets it.
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONSAFEPATH"}
+    environment["PYTHONPATH"] = str(PACKAGE.parent)
     ended = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, env=environment, capture_output=True, text=True)
     assert (ended.returncode, sorted(tmp_path.iterdir())) == (0, [tmp_path / "pluggy.py"]), ended.stderr
 
