@@ -90,7 +90,7 @@ def attacks(session: nox.Session) -> None:
     missing = (("root",) if os.getuid() == 0 else (), ("landlock",), ("namespaces",))
     for without in ((), *filter(None, missing)):
         for _ in range(3):
-            _run(session, "python", "ci/without.py", *without, "--", *corpus)
+            _run(session, "python", "benchmarks/corpus/machine_without.py", *without, "--", *corpus)
 
 
 @nox.session(requires=requires(list(ROWS)))
@@ -230,7 +230,7 @@ def bench(session: nox.Session) -> None:
     """How the time of a warm gate is spent, as shares of one run."""
     session.install("-e", ".")
     patch = session.posargs or ["fixtures/patches/vllm-42686"]
-    session.run("python", "ci/bench.py", *_rows(session, PREMERGE), *patch)
+    session.run("python", "benchmarks/speed.py", *_rows(session, PREMERGE), *patch)
 
 
 def _made(torch: str) -> dict[str, str]:

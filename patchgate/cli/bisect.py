@@ -29,14 +29,7 @@ from patchgate.report.bisect import render_culprits, render_turn
 from patchgate.runner.environments import Environments
 from patchgate.runs.bisect.drive import Bisection
 from patchgate.runs.bisect.measure import Instrument
-from patchgate.runs.bisect.question import (
-    Question,
-    QuestionKind,
-    parse_code,
-    parse_fact,
-    parse_has,
-    parse_metric,
-)
+from patchgate.runs.bisect.question import QUESTIONS, Question, QuestionKind
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 _WORDS = {Answer.GOOD: "does not hold", Answer.BAD: "holds", Answer.UNKNOWN: "cannot tell"}
@@ -44,10 +37,7 @@ _EXIT_CODES = {Answer.GOOD: 0, Answer.BAD: 1, Answer.UNKNOWN: 125}
 _WRONG_QUESTION = 128
 _OPTIONS = (
     click.argument("patch", required=False, type=click.Path(path_type=Path)),
-    click.option("--fact", metavar="TEXT", help="e.g. 'residual_stack.h200.loads.max > 4'"),
-    click.option("--metric", metavar="TEXT", help="a figure of parity: 'residual_stack.differing > 0'"),
-    click.option("--code", metavar="PGxxx", help="whether the gate gives PATCH this red verdict"),
-    click.option("--has", metavar="NAME", help="whether torch has NAME, or a function a parameter: 'torch.a.f(x)'"),
+    *(click.option(f"--{kind.value}", metavar=option.metavar, help=option.help) for kind, option in QUESTIONS.items()),
     click.option("--symptom", is_flag=True, help="PATCH's own symptom, unpatched"),
     click.option("--unpatched", is_flag=True, help="Ask without PATCH; it only says what to look around."),
     row_option,
@@ -66,26 +56,18 @@ def _question(given: dict[str, Any]) -> Question:
     """The one question that the options ask. Raises UsageError."""
     here = Path.cwd()
     project = project_around(here)
-    workloads, devices = list(workloads_with(here, project)), device_names(project.profiles)
-    parsers: dict[str, Callable[[str], Question]] = {
-        "fact": lambda text: parse_fact(text, workloads, devices),
-        "metric": lambda text: parse_metric(text, workloads),
-        "code": parse_code,
-        "has": parse_has,
-    }
-    texts = {name: given[name] for name in parsers if given[name]}
-    if given["symptom"]:
-        texts["fact"] = _symptom(given["patch"])
-    if len(texts) != 1 or (given["symptom"] and given["fact"]):
-        got = [f"--{name} '{given[name]}'" for name in parsers if given[name]] + ["--symptom"] * given["symptom"]
+    texts = {kind: given[kind.value] for kind in QUESTIONS if given[kind.value]}
+    got = [f"--{kind.value} '{text}'" for kind, text in texts.items()] + ["--symptom"] * given["symptom"]
+    if len(got) != 1:
         raise UsageError(
             "give exactly one question",
-            where="--fact, --metric, --code, --has or --symptom",
+            where=f"{', '.join(f'--{kind.value}' for kind in QUESTIONS)} or --symptom",
             got=" ".join(got) or "none",
             next="--fact 'residual_stack.h200.loads.max > 4'",
         )
-    ((name, text),) = texts.items()
-    return parsers[name](text)
+    texts = texts or {QuestionKind.FACT: _symptom(given["patch"])}
+    ((kind, text),) = texts.items()
+    return QUESTIONS[kind].parse(text, list(workloads_with(here, project)), device_names(project.profiles))
 
 
 def _symptom(patch: Path | None) -> str:
@@ -100,7 +82,7 @@ def _symptom(patch: Path | None) -> str:
 def _bisection(given: dict[str, Any], about: tuple[str, ...] = ()) -> Bisection:
     question, patch = _question(given), given["patch"]
     unpatched = given["unpatched"] or given["symptom"]
-    if question.kind in (QuestionKind.METRIC, QuestionKind.CODE) and (unpatched or patch is None):
+    if QUESTIONS[question.kind].needs_patch and (unpatched or patch is None):
         what = "a verdict and a metric are about a patch"
         raise UsageError(what, where=f"--{question.kind.value}", got="no PATCH", next="... PATCH")
     environments = Environments(rows_of(given["rows"]), given["checkout"])

@@ -9,8 +9,8 @@ from pathlib import Path
 from patchgate.inputs.source import DIFFS, Unreadable, read_source
 from patchgate.lint.findings import View
 from patchgate.lint.index.release import Release
+from patchgate.lint.interpret.presence import look_up
 from patchgate.lint.interpret.references import Presence, Reference
-from patchgate.lint.interpret.torch_names import look_up
 from patchgate.lint.interpret.values import Instance, Symbol, Value
 from patchgate.lint.run import views_of
 from patchgate.lint.walk import walk

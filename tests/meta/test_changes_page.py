@@ -6,14 +6,14 @@ from patchgate.model.paths import ROOT
 
 
 def changes():
-    spec = importlib.util.spec_from_file_location("changes", ROOT / "ci" / "changes.py")
+    spec = importlib.util.spec_from_file_location("changes", ROOT / "docs" / "what_inductor_changed.py")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
 
 
 def test_the_page_is_up_to_date():
-    assert changes().main(["--check"]) == 0, "python ci/changes.py"
+    assert changes().main(["--check"]) == 0, "python docs/what_inductor_changed.py"
 
 
 def test_a_page_that_is_not_is_noticed(tmp_path):

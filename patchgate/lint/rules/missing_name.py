@@ -12,8 +12,8 @@ from difflib import get_close_matches
 from patchgate.lint.findings import Finding, Severity, View
 from patchgate.lint.index.records import Class, Module
 from patchgate.lint.index.release import Release
+from patchgate.lint.interpret.presence import innermost_module
 from patchgate.lint.interpret.references import Definition, Presence, Reachability, Reference
-from patchgate.lint.interpret.torch_names import innermost_module
 from patchgate.model.records import Code
 
 MODULE_MISSING = Code(

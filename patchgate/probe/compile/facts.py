@@ -1,19 +1,18 @@
-"""The facts of one compile, made of what was captured.
+"""The facts of one compile that the compiler's own objects give; those of its code are in `generated_code`.
 
-Names are flat and dotted, by stage; docs/golden.md lists them. What a fact counts is read elsewhere: generated code in
-`kernels`, Inductor's graph in `lowered`, the compiler's stages in `instrumentation`.
+Names are flat and dotted, by stage; docs/golden.md lists them. What a fact counts is read elsewhere: Inductor's graph
+in `lowered`, the compiler's stages in `instrumentation`.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
 
 from torch._dynamo.utils import counters
 from torch._inductor import metrics
 
 from patchgate.probe.compile.capture import Captured
-from patchgate.probe.compile.kernels import Kernel, read_wrapper
+from patchgate.probe.compile.generated_code import histogram
 from patchgate.probe.protocol import Facts
 
 
@@ -27,35 +26,6 @@ def graph_facts(captured: Captured, *, triton: bool) -> Facts:
     return facts
 
 
-def code_facts(code: Sequence[str], *, triton: bool) -> Facts:
-    """What the generated code says by itself, a wrapper module a graph. A patch has no word in it."""
-    wrappers = [read_wrapper(text) for text in code]
-    calls: Counter[str] = sum((wrapper.calls for wrapper in wrappers), Counter())
-    kernels = [kernel for wrapper in wrappers for kernel in wrapper.distinct]
-    facts: Facts = {
-        "kernels.defined": sum(len(wrapper.kernels) for wrapper in wrappers),
-        "kernels.distinct": len(kernels),
-        "kernels.called": sum(count for kind, count in calls.items() if kind not in ("extern", "fallback")),
-        "wrapper.lines": sum(wrapper.lines for wrapper in wrappers),
-        "wrapper.allocations": sum(wrapper.allocations for wrapper in wrappers),
-        "wrapper.reused": sum(wrapper.reused for wrapper in wrappers),
-    } | _histogram("kernels.kind", calls)
-    return facts | _triton_facts(kernels) if triton else facts
-
-
-def _triton_facts(kernels: list[Kernel]) -> Facts:
-    loads = [kernel.loads for kernel in kernels if kernel.loads is not None]
-    stores = [kernel.stores for kernel in kernels if kernel.stores is not None]
-    facts: Facts = {"loads": loads, "loads.max": max(loads, default=0)}
-    facts |= {"stores": stores, "stores.max": max(stores, default=0)}
-    facts |= _histogram("kernels.hint", Counter(kernel.hint for kernel in kernels if kernel.hint))
-    return facts | _histogram("kernels.grid", Counter(kernel.grid for kernel in kernels if kernel.grid))
-
-
-def _histogram(prefix: str, counts: Counter[str]) -> Facts:
-    return {f"{prefix}.{name.removeprefix('aten.')}": count for name, count in counts.items()}
-
-
 def _graph_facts(captured: Captured) -> Facts:
     trace = captured.trace
     fx = sum(captured.fx, Counter())
@@ -67,8 +37,8 @@ def _graph_facts(captured: Captured) -> Facts:
         "aten.ops": sum(aten.values()),
     }
     facts |= {f"dynamo.break.{index}": text for index, text in enumerate(trace.breaks, 1)}
-    facts |= _histogram("dynamo.guard", trace.guards) | _histogram("fx.op", fx) | _histogram("aten.op", aten)
-    return facts | _histogram("aot", trace.partitions)
+    facts |= histogram("dynamo.guard", trace.guards) | histogram("fx.op", fx) | histogram("aten.op", aten)
+    return facts | histogram("aot", trace.partitions)
 
 
 def _lowering_facts(captured: Captured) -> Facts:
@@ -83,7 +53,7 @@ def _lowering_facts(captured: Captured) -> Facts:
         "bytes.read": sum(graph.bytes_read for graph in lowered),
         "bytes.written": sum(graph.bytes_written for graph in lowered),
     }
-    facts |= _histogram("passes.hits", trace.pattern_hits)
-    facts |= _histogram("lowering.realized_by", trace.realized)
+    facts |= histogram("passes.hits", trace.pattern_hits)
+    facts |= histogram("lowering.realized_by", trace.realized)
     facts |= {f"padding.{product}": decision for product, decision in captured.padding.items()}
-    return facts | _histogram("scheduler.refused", trace.fusions_refused)
+    return facts | histogram("scheduler.refused", trace.fusions_refused)

@@ -1,6 +1,6 @@
 """Reads one `GraphLowering` after code generation: operations, scheduler nodes, bytes, memory and code.
 
-The generated code itself is read by `patchgate.probe.compile.kernels`.
+The generated code itself is read by `patchgate.probe.compile.generated_code`.
 """
 
 from __future__ import annotations

@@ -18,8 +18,8 @@ import torch._inductor.config as inductor_config
 from patchgate.probe.compile import sentinel, shapes
 from patchgate.probe.compile.backend_stages import failing_stage, write_trace_to
 from patchgate.probe.compile.capture import Build, Captured, capture
-from patchgate.probe.compile.facts import code_facts, graph_facts
-from patchgate.probe.compile.kernels import Kernel, read_wrapper
+from patchgate.probe.compile.facts import graph_facts
+from patchgate.probe.compile.generated_code import Kernel, code_facts, read_wrapper
 from patchgate.probe.compile.model import model_builder
 from patchgate.probe.compile.resources import machine_code, resource_facts
 from patchgate.probe.patch.apply import apply_patch

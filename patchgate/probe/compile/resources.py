@@ -14,7 +14,7 @@ import tempfile
 from dataclasses import dataclass
 from typing import Any
 
-from patchgate.probe.compile.kernels import Kernel
+from patchgate.probe.compile.generated_code import Kernel
 from patchgate.probe.protocol import Facts, Profile
 
 _USAGE = re.compile(r"REG:(\d+) STACK:(\d+) SHARED:(\d+) LOCAL:(\d+)")

@@ -35,8 +35,8 @@ from patchgate.probe.questions import Questions
 from patchgate.probe.simulate.device import device_context, device_name
 from patchgate.probe.timing import compile_cost, paired, warmup
 from patchgate.probe.timing.device_queue import DeviceQueue
-from patchgate.probe.timing.generated_code import GeneratedCode
 from patchgate.probe.timing.modes import tunes_kernels
+from patchgate.probe.timing.reload import GeneratedCode
 
 
 def handler_of(do: str) -> Callable[[Request, Stage], dict[str, Any]]:

@@ -19,8 +19,8 @@ from torch._dynamo.utils import counters
 
 from patchgate.probe.compile.capture import Build, no_caches
 from patchgate.probe.protocol import PATIENCE, Round
-from patchgate.probe.timing.generated_code import GeneratedCode, KernelCache, collect_code
 from patchgate.probe.timing.modes import recorded_call, replays_graphs, tunes_kernels, tuning_cache
+from patchgate.probe.timing.reload import GeneratedCode, KernelCache, collect_code
 from patchgate.probe.timing.warmup import warm_up
 
 Replay = Callable[[], Any]
@@ -166,7 +166,7 @@ class Pair:
         stream = torch.cuda.Stream()
         with self._kernels[SIDES[side]].use():
             for code in self._codes[side] if not self.tuned else ():
-                code.load_anew(self._configs)
+                code.reload(self._configs)
             stream.wait_stream(torch.cuda.current_stream())
             with torch.cuda.stream(stream):
                 compiled(*args)

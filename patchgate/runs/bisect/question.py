@@ -1,13 +1,13 @@
 """What a search asks: a fact, a figure of parity, a verdict's code, or a name of torch's API.
 
-How a question is written, and which answer a measurement gives. Measures nothing.
+How a question is written (`QUESTIONS`), and which answer a measurement gives. Measures nothing.
 """
 
 from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from enum import Enum
 
@@ -62,7 +62,7 @@ def parse_fact(text: str, workloads: Collection[str], devices: Collection[str]) 
     return Question(kind=QuestionKind.FACT, text=text, name=name, predicate=predicate, workload=workload, device=device)
 
 
-def parse_metric(text: str, workloads: Collection[str]) -> Question:
+def parse_metric(text: str, workloads: Collection[str], _: Collection[str] = ()) -> Question:
     """`residual_stack.differing > 0.5`, a figure of the parity check. Raises UsageError."""
     subject, predicate = _split("--metric", text, "residual_stack.differing > 0")
     workload, _, name = subject.partition(".")
@@ -74,19 +74,47 @@ def parse_metric(text: str, workloads: Collection[str]) -> Question:
     )
 
 
-def parse_code(text: str) -> Question:
+def parse_code(text: str, *_: Collection[str]) -> Question:
     """`PG501`. Raises UsageError."""
     if text.upper() not in catalogue():
         raise UsageError("no such code", where="--code", got=text, next="patchgate explain   (lists all)")
     return Question(kind=QuestionKind.CODE, text=text.upper(), name=text.upper())
 
 
-def parse_has(text: str) -> Question:
+def parse_has(text: str, *_: Collection[str]) -> Question:
     """`torch._inductor.ir.StorageBox.realize` or a parameter of it, `...realize(hint)`. Raises UsageError."""
     if not re.fullmatch(r"[A-Za-z_]\w*(\.\w+)+(\(\w+\))?", text):
         form = "--has torch._inductor.ir.StorageBox.realize, or 'torch.a.f(parameter)'"
         raise UsageError("not a dotted name", where="--has", got=text, next=form)
     return Question(kind=QuestionKind.API, text=text, name=text)
+
+
+@dataclass(frozen=True, kw_only=True)
+class QuestionOption:
+    """How one kind of question is asked on the command line."""
+
+    metavar: str
+    help: str
+    parse: Callable[[str, Collection[str], Collection[str]], Question]  #: of the text, known workloads and devices
+    needs_patch: bool = False  #: unpatched torch has no answer
+
+
+# The options of `bisect` and `ask` that ask something, one of which is given.
+QUESTIONS: Mapping[QuestionKind, QuestionOption] = {
+    QuestionKind.FACT: QuestionOption(metavar="TEXT", help=f"e.g. '{_FACT_EXAMPLE}'", parse=parse_fact),
+    QuestionKind.METRIC: QuestionOption(
+        metavar="TEXT",
+        help="a figure of parity: 'residual_stack.differing > 0'",
+        parse=parse_metric,
+        needs_patch=True,
+    ),
+    QuestionKind.CODE: QuestionOption(
+        metavar="PGxxx", help="whether the gate gives PATCH this red verdict", parse=parse_code, needs_patch=True
+    ),
+    QuestionKind.API: QuestionOption(
+        metavar="NAME", help="whether torch has NAME, or a function a parameter: 'torch.a.f(x)'", parse=parse_has
+    ),
+}
 
 
 def _split(option: str, text: str, example: str) -> tuple[str, str]:

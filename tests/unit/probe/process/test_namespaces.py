@@ -96,7 +96,15 @@ def inside(tmp_path: Path) -> Callable[..., tuple[dict[str, Any], int, str]]:
         # Root's own interpreter may lie in its home, where nobody else can read.
         python = "/usr/bin/python3" if "root" in missing else sys.executable
         with open(tmp_path / "ended", "w+b") as ended:
-            command = [sys.executable, str(ROOT / "ci" / "without.py"), *missing, "--", python, "-c", INSIDE]
+            command = [
+                sys.executable,
+                str(ROOT / "benchmarks" / "corpus" / "machine_without.py"),
+                *missing,
+                "--",
+                python,
+                "-c",
+                INSIDE,
+            ]
             arguments = [str(tmp_path / name) for name in ("own", "readable")]
             done = subprocess.run(
                 [*command, *arguments, str(ended.fileno())],

@@ -1,8 +1,8 @@
 """Runs a command as on a machine that lacks something.
 
-`python ci/without.py [landlock] [namespaces] [root] -- COMMAND`. A filter of system calls refuses what the kernel of
-such a machine, or the runtime of its container, refuses; without `root` the command runs as an ordinary user, with a
-folder of its own for what it writes.
+`python benchmarks/corpus/machine_without.py [landlock] [namespaces] [root] -- COMMAND`. A filter of system calls
+refuses what the kernel of such a machine, or the runtime of its container, refuses; without `root` the command runs as
+an ordinary user, with a folder of its own for what it writes.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Facts read off a generated wrapper module, without running it."""
 
-from patchgate.probe.compile.kernels import read_wrapper
+from patchgate.probe.compile.generated_code import read_wrapper
 
 HELPED = """
 import triton

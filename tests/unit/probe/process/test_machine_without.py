@@ -1,4 +1,4 @@
-"""Which sandbox there is on a machine that lacks something, as `ci/without.py` makes one of this."""
+"""The sandbox on a machine that lacks something, as `benchmarks/corpus/machine_without.py` makes one of this."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ print(json.dumps(strongest_sandbox(home, home, gpu=False).report()))
 
 def found_without(folder: Path, *missing: str) -> dict[str, object]:
     """The sandbox that is found on this machine without some of what it has."""
-    command = [sys.executable, str(ROOT / "ci" / "without.py"), *missing, "--"]
+    command = [sys.executable, str(ROOT / "benchmarks" / "corpus" / "machine_without.py"), *missing, "--"]
     environment = os.environ | {"PYTHONPATH": str(ROOT)}
     done = subprocess.run(
         [*command, sys.executable, "-c", FIND, str(folder)], env=environment, capture_output=True, check=True
@@ -49,5 +49,14 @@ def test_what_is_refused_is_refused_to_every_child(missing):
     call = "import ctypes; l = ctypes.CDLL(None); exit(0 if l.syscall(444, None, 0, 1) > 0 else 1)"
     if missing == ("namespaces",):
         call = "import ctypes; exit(0 if ctypes.CDLL(None).unshare(0x8000000) == 0 else 1)"
-    command = [sys.executable, str(ROOT / "ci" / "without.py"), *missing, "--", sys.executable, "-c", tell, call]
+    command = [
+        sys.executable,
+        str(ROOT / "benchmarks" / "corpus" / "machine_without.py"),
+        *missing,
+        "--",
+        sys.executable,
+        "-c",
+        tell,
+        call,
+    ]
     assert subprocess.run(command).returncode == 1

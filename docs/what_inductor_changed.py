@@ -33,7 +33,7 @@ FACTS = {
 }
 HEAD = f"""# What Inductor changed
 
-Made from `golden/` by `python ci/changes.py`; do not edit. Facts of every workload on the simulated
+Made from `golden/` by `python docs/what_inductor_changed.py`; do not edit. Facts of every workload on the simulated
 `{DEVICE}`, torch's own, without any patch. A row is a fact that moved; `=` means as in the release before. Last come
 the options and modes that torch.compile knows.
 """

@@ -1,4 +1,4 @@
-"""Names of torch in one release: what an attribute of a value is, and what an annotation promises.
+"""Which names of torch are there in one release, and what is behind them by its annotations.
 
 One step of a chain is present, missing, or may be there; where a type is known, the value behind it is too.
 """

@@ -1,6 +1,6 @@
-"""The code that Inductor generates for one side, so that it can be loaded anew.
+"""Loads the code that Inductor generated for one side again, so that its kernels lie elsewhere in the device's memory.
 
-Loaded anew it keeps the launch configs that it had, or those of kernels that both sides share.
+Loaded again it keeps the launch configs that it had, or those of kernels that both sides share.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from torch._inductor.runtime.triton_heuristics import CachingAutotuner
 
 
 class GeneratedCode:
-    """The generated module of one graph; loaded anew, its kernels lie elsewhere in the device's memory."""
+    """The generated module of one graph, which can be loaded again."""
 
     def __init__(self, load: Callable[[], types.ModuleType], module: types.ModuleType) -> None:
         self._load, self._kernels = load, _kernels(module)
         self._call: Callable[..., Any] = module.call
 
-    def load_anew(self, configs: dict[str, str]) -> None:
+    def reload(self, configs: dict[str, str]) -> None:
         """Load it again; kernels in `configs` (file -> launch config) keep theirs, others choose one when called."""
         CompiledTritonKernels.cache_clear()
         module = self._load()

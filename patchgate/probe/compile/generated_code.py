@@ -1,4 +1,4 @@
-"""Reads the kernels off the wrapper module that Inductor generated: which there are, of which kind, with which loads.
+"""The facts of the code that Inductor generated: which kernels it has, of which kind, with which loads.
 
 The text is parsed with `ast`; nothing of it runs, and torch is not needed.
 """
@@ -8,8 +8,10 @@ from __future__ import annotations
 import ast
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+
+from patchgate.probe.protocol import Facts
 
 # triton_heuristics decorator -> kind, in the names that compiler engineers use.
 _TRITON_KINDS = {
@@ -55,6 +57,36 @@ class Wrapper:
     def distinct(self) -> tuple[Kernel, ...]:
         """Kernels with different bodies, in order of definition."""
         return tuple({kernel.body: kernel for kernel in reversed(self.kernels)}.values())[::-1]
+
+
+def code_facts(code: Sequence[str], *, triton: bool) -> Facts:
+    """What the generated code says by itself, a wrapper module a graph. A patch has no word in it."""
+    wrappers = [read_wrapper(text) for text in code]
+    calls: Counter[str] = sum((wrapper.calls for wrapper in wrappers), Counter())
+    kernels = [kernel for wrapper in wrappers for kernel in wrapper.distinct]
+    facts: Facts = {
+        "kernels.defined": sum(len(wrapper.kernels) for wrapper in wrappers),
+        "kernels.distinct": len(kernels),
+        "kernels.called": sum(count for kind, count in calls.items() if kind not in ("extern", "fallback")),
+        "wrapper.lines": sum(wrapper.lines for wrapper in wrappers),
+        "wrapper.allocations": sum(wrapper.allocations for wrapper in wrappers),
+        "wrapper.reused": sum(wrapper.reused for wrapper in wrappers),
+    } | histogram("kernels.kind", calls)
+    return facts | _triton_facts(kernels) if triton else facts
+
+
+def _triton_facts(kernels: list[Kernel]) -> Facts:
+    loads = [kernel.loads for kernel in kernels if kernel.loads is not None]
+    stores = [kernel.stores for kernel in kernels if kernel.stores is not None]
+    facts: Facts = {"loads": loads, "loads.max": max(loads, default=0)}
+    facts |= {"stores": stores, "stores.max": max(stores, default=0)}
+    facts |= histogram("kernels.hint", Counter(kernel.hint for kernel in kernels if kernel.hint))
+    return facts | histogram("kernels.grid", Counter(kernel.grid for kernel in kernels if kernel.grid))
+
+
+def histogram(prefix: str, counts: Counter[str]) -> Facts:
+    """A fact for each name that was counted."""
+    return {f"{prefix}.{name.removeprefix('aten.')}": count for name, count in counts.items()}
 
 
 def read_wrapper(source: str) -> Wrapper:
