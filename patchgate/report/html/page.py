@@ -23,8 +23,22 @@ from patchgate.report.commands import typed
 from patchgate.report.html.code_diff import DiffLine, compare_code
 from patchgate.report.view import RunView, cell_of, group_by_cell, reading_order, view
 
-# A colour is sent as its place here; the script has the same order.
-_COLOURS = (Colour.GREEN, Colour.RED, Colour.GREY)
+
+class ShownColour(NamedTuple):
+    """How the page shows a colour."""
+
+    colour: Colour
+    mark: str
+    word: str
+
+
+# A colour is sent as its place here, and the page's script reads the table.
+COLOURS = (
+    ShownColour(Colour.GREEN, "✓", "green"),
+    ShownColour(Colour.RED, "✗", "red"),
+    ShownColour(Colour.GREY, "?", "not judged"),
+)
+_PLACES = {shown.colour: place for place, shown in enumerate(COLOURS)}
 # (workload, device) -> (torch, patch or "unpatched", fact) -> its values over time, oldest first.
 Past = Callable[[str, str], Mapping[tuple[str, str, str], Sequence[str]]]
 
@@ -114,6 +128,7 @@ class Page:
             )
         return {
             "torches": self.torches,
+            "colours": [{"name": each.colour.value, "mark": each.mark, "word": each.word} for each in COLOURS],
             "codes": {code: catalogue()[code].title for code in sorted(codes)},
             **self._tables.data,
             **matrix.data,
@@ -137,7 +152,7 @@ class Page:
         ]
         return self._tables.place(
             "cells",
-            colour=_COLOURS.index(cell.colour),
+            colour=_PLACES[cell.colour],
             count=cell.count,
             codes=cell.codes,
             verdicts=tuple(map(self._verdict, read)),
@@ -148,7 +163,7 @@ class Page:
         commands = (self._tables.place("commands", when=each.when, text=typed(each)) for each in verdict.commands)
         return self._place_values(
             "verdicts",
-            colour=_COLOURS.index(verdict.colour),
+            colour=_PLACES[verdict.colour],
             code=verdict.code,
             kind=verdict.kind.value,
             subject=verdict.subject,

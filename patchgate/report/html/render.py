@@ -18,12 +18,11 @@ from urllib.parse import quote
 
 from patchgate.checks.registry import title_of
 from patchgate.model.budgets import budget_of
-from patchgate.model.records import Colour
 from patchgate.model.results import Regressions, RunVerdicts, VerdictKey
 from patchgate.model.statistics import Interval
 from patchgate.report.commands import typed
 from patchgate.report.html.latency_plot import draw_latency
-from patchgate.report.html.page import Address, Page
+from patchgate.report.html.page import COLOURS, Address, Page
 from patchgate.report.view import step_text, verdict_text
 
 if TYPE_CHECKING:
@@ -31,8 +30,8 @@ if TYPE_CHECKING:
 
 _FILES = resources.files("patchgate.report.html") / "assets"
 # In the order in which they need each other.
+_STYLES = ("report.css", "matrix.css")
 _SCRIPTS = ("elements.js", "records.js", "plots.js", "matrix.js", "evidence.js", "start.js")
-_MARKS = {Colour.GREEN: "✓", Colour.RED: "✗", Colour.GREY: "?"}
 # Of a cell over the last runs; "-" where it was not there.
 _LETTERS = {"green": "g", "grey": "?", "red": "r"}
 _WORST_LAST = "-g?r"
@@ -48,7 +47,8 @@ def render_html(title: str, page: Page, *, at: str, code: int, regressions: Regr
         at=at,
         code=code,
         views=views,
-        marks=_MARKS,
+        colours=COLOURS,
+        marks={shown.colour: shown.mark for shown in COLOURS},
         regressions=regressions,
         note=page.note,
         figures=list(_figures(page, with_patch=len(views) > 1)),
@@ -72,7 +72,7 @@ def _templates() -> Environment:
     )
     environment.filters |= {"typed": typed, "address": address, "cell_address": cell_address, "title_of": title_of}
     environment.filters |= {"sentence": verdict_text, "step": step_text}
-    style, script = _file("report.css"), _script()
+    style, script = "\n".join(map(_file, _STYLES)), _script()
     environment.globals |= {"style": style, "script": script, "policy": _policy(style, script)}
     return environment
 

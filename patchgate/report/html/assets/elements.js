@@ -18,12 +18,9 @@ function fill(made, attributes, children) {
 
 const byId = (id) => document.getElementById(id);
 
-const MARKS = ["✓", "✗", "?"];
-const COLOURS = ["green", "red", "grey"];
-const SAID = ["green", "red", "not judged"];
-
 function badge(colour, ...words) {
-  return element("span", { class: `badge ${COLOURS[colour]}` }, [MARKS[colour], ...words].join(" "));
+  const { name, mark } = data.colours[colour];
+  return element("span", { class: `badge ${name}` }, [mark, ...words].join(" "));
 }
 
 function command(text) {

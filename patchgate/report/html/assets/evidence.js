@@ -41,7 +41,7 @@ function body(one, column) {
   if (told.length > shown.length) shown.push(element("p", { class: "dim" }, `and ${told.length - shown.length} more: open the lines below this one`));
   const cases = one.children.length ? [] : [...new Set(leaves[0].cells[column].cases)].map(caseAt);
   return [
-    element("p", {}, badge(cell.colour, `${cell.count} ${SAID[cell.colour]}`), ...(one.children.length ? [links(leaves, column)] : [])),
+    element("p", {}, badge(cell.colour, `${cell.count} ${data.colours[cell.colour].word}`), ...(one.children.length ? [links(leaves, column)] : [])),
     turnsOf([...one.path, data.torches[column]].join("\n")),
     ...shown,
     ...cases.flatMap((found) => caseBlocks(found, one.path[0])),
@@ -64,7 +64,7 @@ function links(leaves, column) {
 
 function verdictBlock(verdict) {
   const pair = (name, told, kind) => (told ? [element("dt", {}, name), element("dd", { class: kind }, told)] : []);
-  return element("div", { class: `verdict ${COLOURS[verdict.colour]}` },
+  return element("div", { class: `verdict ${data.colours[verdict.colour].name}` },
     element("h3", {}, badge(verdict.colour, verdict.code), ` ${data.codes[verdict.code] || ""}`),
     element("p", {}, element("strong", {}, verdict.subject), ` (${verdict.kind})`),
     element("dl", {}, pair("expected", verdict.expected, "value"), pair("actual", verdict.actual, "value actual"), pair("where", verdict.where, "value"),

@@ -17,7 +17,7 @@ function isOpen(one) {
 }
 
 function fits(leaf) {
-  const wanted = COLOURS.indexOf(filter.colour);
+  const wanted = data.colours.findIndex((colour) => colour.name === filter.colour);
   return leaf.cells.some((cell) => cell && (wanted < 0 || cell.colour === wanted) && (!filter.code || cell.codes.includes(filter.code)))
     && (!filter.text || leaf.path.join(" ").toLowerCase().includes(filter.text));
 }
@@ -89,11 +89,12 @@ function gridcell(one, cell, at, column) {
   const torch = data.torches[column];
   const attributes = { role: "gridcell", class: "cell", "data-at": `${at} ${column + 1}`, tabindex: tabAt(at, column + 1) };
   if (!cell) return element("div", { ...attributes, "aria-label": `${one.path.join(" ")} on torch ${torch}: nothing was judged` }, "-");
+  const { name, mark, word } = data.colours[cell.colour];
   const codes = cell.colour ? cell.codes.join(" ") : "";
   return element("div", {
-    ...attributes, class: `cell ${COLOURS[cell.colour]}`, title: `${cell.count} ${SAID[cell.colour]} ${codes}`,
-    "aria-label": `${one.path.join(" ")} on torch ${torch}: ${cell.count} ${SAID[cell.colour]} ${codes}`,
-  }, element("span", { class: "mark" }, MARKS[cell.colour]), ` ${cell.count}`, codes ? element("span", { class: "codes" }, shortened(cell.codes)) : null);
+    ...attributes, class: `cell ${name}`, title: `${cell.count} ${word} ${codes}`,
+    "aria-label": `${one.path.join(" ")} on torch ${torch}: ${cell.count} ${word} ${codes}`,
+  }, element("span", { class: "mark" }, mark), ` ${cell.count}`, codes ? element("span", { class: "codes" }, shortened(cell.codes)) : null);
 }
 
 // As many codes as a narrow cell holds; its title has all.
