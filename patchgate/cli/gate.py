@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import shutil
 import signal
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NoReturn, TextIO
 
@@ -37,20 +36,14 @@ from patchgate.inputs.patch import load_patch
 from patchgate.inputs.project import Project, find_project, project_around
 from patchgate.inputs.workloads import workloads_with
 from patchgate.model.errors import UsageError
-from patchgate.model.files import make_folder, make_results_folder, write_atomically
+from patchgate.model.files import make_folder, make_results_folder
 from patchgate.model.paths import display_path
 from patchgate.model.records import MACHINE, Patch, Verdict, exit_code
-from patchgate.model.results import RunResults
 from patchgate.model.text import did_you_mean
 from patchgate.report.commands import gate_command, is_through_nox
-from patchgate.report.coverage import answer_lines
-from patchgate.report.github import render_annotations
-from patchgate.report.junit import render_junit
-from patchgate.report.markdown import render_markdown
+from patchgate.report.formats import FORMATS, JudgedPatch, write_files
 from patchgate.report.progress import RunProgress
-from patchgate.report.sarif import SarifResult, codes_of, render_sarif, verdict_results
-from patchgate.report.terminal import show_run, stdout_console, to_stdout
-from patchgate.report.view import RunView, view
+from patchgate.report.terminal import stdout_console
 from patchgate.runner.journal import Journal
 from patchgate.runner.run import (
     NAME,
@@ -67,11 +60,10 @@ from patchgate.runs.run_results import results_of
 
 # What later runs find again: below the folder that the command is typed in, wherever the results go.
 _KEPT = Path(".patchgate")
-Judged = tuple[Run, list[Verdict]]
 _form_option = click.option(
     "--format",
     "form",
-    type=click.Choice(["text", "sarif"]),
+    type=click.Choice([*FORMATS]),
     default="text",
     help="Output format; sarif is for code scanning.",
 )
@@ -156,22 +148,24 @@ def gate(
     _show(_judge_all(runs, Path(folder), workers, cells=verbose, form=form), Path(folder), form)
 
 
-def _judge_all(runs: Sequence[Run], folder: Path, workers: int, *, cells: bool, form: str) -> list[Judged]:
+def _judge_all(runs: Sequence[Run], folder: Path, workers: int, *, cells: bool, form: str) -> list[JudgedPatch]:
     """The verdicts of each run; once one is ended by a signal, or by a fault, the others are not begun."""
     _empty(folder, runs)
-    judged: list[Judged] = []
+    judged: list[JudgedPatch] = []
     file = None if form == "text" else sys.stderr
     for run in runs:
         try:
-            judged.append((run, _judge(run, workers, cells=cells, file=file)))
+            judged.append(JudgedPatch(run=run, verdicts=_judge(run, workers, cells=cells, file=file)))
         except UsageError:
             raise
         except (KeyboardInterrupt, Exception) as error:
             show_failure(error)
             if not (Path(run.folder) / VERDICTS).is_file():  # it could not be written either
                 sys.exit(MACHINE)
-            rest = [(each, leave_partial(each, ended_by(error))) for each in runs[len(judged) + 1 :]]
-            return [*judged, (run, load_verdicts(Path(run.folder))), *rest]
+            judged.append(JudgedPatch(run=run, verdicts=load_verdicts(Path(run.folder))))
+            for rest in runs[len(judged) :]:
+                judged.append(JudgedPatch(run=rest, verdicts=leave_partial(rest, ended_by(error))))
+            break
     return judged
 
 
@@ -239,7 +233,8 @@ def _load_patches(
 @folder_option
 def report(html: Path | None, form: str, folder: str) -> NoReturn:
     """Show the last run again, and write its reports again."""
-    _show([(run, _verdicts_of(run)) for run in runs_in(Path(folder))], Path(folder), form, html)
+    judged = [JudgedPatch(run=run, verdicts=_verdicts_of(run)) for run in runs_in(Path(folder))]
+    _show(judged, Path(folder), form, html)
 
 
 def _verdicts_of(run: Run) -> list[Verdict]:
@@ -249,31 +244,22 @@ def _verdicts_of(run: Run) -> list[Verdict]:
     return load_verdicts(Path(run.folder))
 
 
-def _show(judged: Sequence[Judged], folder: Path, form: str, html: Path | None = None) -> NoReturn:
+def _show(judged: Sequence[JudgedPatch], folder: Path, form: str, html: Path | None = None) -> NoReturn:
     """Write every report of a run, the page to `html` if it is given, print it, and end with its exit code."""
     html = html or folder / REPORT
     make_folder(folder, "--folder")
     make_folder(html.parent, "--html")
-    code = exit_code([verdict for _, verdicts in judged for verdict in verdicts])
-    results: list[RunResults] = []
-    found: list[SarifResult] = []
-    to_print: list[Callable[[], None]] = []
+    code = exit_code([verdict for each in judged for verdict in each.verdicts])
     with _uninterrupted():
-        for run, verdicts in judged:
-            patch, shown_view = load_patch(Path(run.patch)), view(verdicts, run.torches)
-            to_print.append(_write_patch(run, verdicts, patch, shown_view, html))
-            results.append(results_of(run, patch, verdicts))
-            checkout = Path(os.environ.get("GITHUB_WORKSPACE") or run.project.root).resolve()
-            found += verdict_results(shown_view, patch, checkout)
-        since, title = Path(judged[0][0].folder) / VERDICTS, ", ".join(each.patch.id for each in results)
+        for each in judged:
+            write_files(each)
+        results = [results_of(each.run, each.patch, each.verdicts) for each in judged]
+        since, title = Path(judged[0].run.folder) / VERDICTS, ", ".join(each.patch.id for each in judged)
         write_html(html, title, results, since=since, code=code, history=SWEEP_HISTORY)
-    for print_patch in to_print if form == "text" else ():
-        print_patch()
-    if form == "sarif":
-        click.echo(render_sarif(codes_of(found), found), nl=False)
-    if form == "sarif" or len(judged) > 1:
+    FORMATS[form](judged, html)
+    if form != "text" or len(judged) > 1:
         count = "1 patch" if len(judged) == 1 else f"{len(judged)} patches"
-        click.echo(f"{count}, results below {display_path(folder)}; exit code {code}", err=form == "sarif")
+        click.echo(f"{count}, results below {display_path(folder)}; exit code {code}", err=form != "text")
     sys.exit(code)
 
 
@@ -286,31 +272,6 @@ def _uninterrupted() -> Iterator[None]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
-
-
-def _write_patch(
-    run: Run, verdicts: list[Verdict], patch: Patch, shown_view: RunView, page: Path
-) -> Callable[[], None]:
-    """Write the reports of one patch; returns what prints it for a reader."""
-    title = " ".join(filter(None, (patch.id, patch.claims.title, patch.claims.source)))
-    folder, markdown = Path(run.folder), render_markdown(title, shown_view)
-    write_atomically(folder / "junit.xml", render_junit(verdicts))
-    write_atomically(folder / "summary.md", markdown)
-    summary = os.environ.get("GITHUB_STEP_SUMMARY")
-    if summary:
-        with open(summary, "a", encoding="utf-8") as file:
-            file.write(markdown)
-
-    def print_patch() -> None:
-        known = workloads_with(Path(run.patch), run.project)
-        answer = answer_lines(run, verdicts, shown_view, known, exit_code(verdicts))
-        answer.insert(-1, f"results: {display_path(folder)}/verdicts.json, junit.xml, summary.md; {display_path(page)}")
-        to_stdout(lambda console: show_run(console, title, shown_view, answer))
-        if os.environ.get("GITHUB_ACTIONS") == "true":
-            checkout = Path(os.environ.get("GITHUB_WORKSPACE", "")).resolve()
-            click.echo("\n".join(render_annotations(shown_view, checkout)))
-
-    return print_patch
 
 
 def _known_devices(

@@ -6,7 +6,7 @@ to know where they come from or how they are shown: standard library only.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
@@ -331,7 +331,7 @@ class Code:
 MACHINE = 4
 
 
-def exit_code(verdicts: list[Verdict]) -> int:
+def exit_code(verdicts: Sequence[Verdict]) -> int:
     """0 nothing red, 1 red, 3 nothing measured, 4 only trouble with the machine, or a run that did not end."""
     if is_partial(verdicts):
         return MACHINE

@@ -5,7 +5,7 @@ The folder may have been moved: what is not in it any more is left out.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import cache, partial
 from pathlib import Path
@@ -21,7 +21,7 @@ from patchgate.model.serialization import from_dict, parse_json
 from patchgate.runner.run import Run
 
 
-def results_of(run: Run, patch: Patch, verdicts: list[Verdict]) -> RunResults:
+def results_of(run: Run, patch: Patch, verdicts: Sequence[Verdict]) -> RunResults:
     """A run's verdicts with the evidence in its folder; what is not there any more is left out.
 
     Raises UsageError for a file of times that holds none.

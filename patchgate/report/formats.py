@@ -1,0 +1,83 @@
+"""The formats in which a judged patch is shown: the files that every run leaves, and what `--format` prints."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property, partial
+from pathlib import Path
+
+from patchgate.inputs.patch import load_patch
+from patchgate.inputs.workloads import workloads_with
+from patchgate.model.files import write_atomically
+from patchgate.model.paths import display_path
+from patchgate.model.records import Patch, Verdict, exit_code
+from patchgate.report.coverage import answer_lines
+from patchgate.report.github import render_annotations
+from patchgate.report.junit import render_junit
+from patchgate.report.markdown import render_markdown
+from patchgate.report.sarif import codes_of, render_sarif, verdict_results
+from patchgate.report.terminal import show_run, to_stdout
+from patchgate.report.view import RunView, view
+from patchgate.runner.run import Run
+
+
+@dataclass(frozen=True, kw_only=True)
+class JudgedPatch:
+    """A run of the gate and what came out."""
+
+    run: Run
+    verdicts: Sequence[Verdict]
+
+    @cached_property
+    def patch(self) -> Patch:
+        return load_patch(Path(self.run.patch))
+
+    @cached_property
+    def view(self) -> RunView:
+        return view(self.verdicts, self.run.torches)
+
+    @property
+    def title(self) -> str:
+        claims = self.patch.claims
+        return " ".join(filter(None, (self.patch.id, claims.title, claims.source)))
+
+    @property
+    def checkout(self) -> Path:
+        """What the paths in SARIF and in annotations are relative to."""
+        return Path(os.environ.get("GITHUB_WORKSPACE") or self.run.project.root).resolve()
+
+
+def _print_text(judged: Sequence[JudgedPatch], page: Path) -> None:
+    for each in judged:
+        known = workloads_with(Path(each.run.patch), each.run.project)
+        answer = answer_lines(each.run, each.verdicts, each.view, known, exit_code(each.verdicts))
+        files = ", ".join(("verdicts.json", *FILES))
+        answer.insert(-1, f"results: {display_path(Path(each.run.folder))}/{files}; {display_path(page)}")
+        to_stdout(partial(show_run, title=each.title, view=each.view, answer=answer))
+        if os.environ.get("GITHUB_ACTIONS") == "true":
+            print("\n".join(render_annotations(each.view, each.checkout)))
+
+
+def _print_sarif(judged: Sequence[JudgedPatch], _: Path) -> None:
+    results = [result for each in judged for result in verdict_results(each.view, each.patch, each.checkout)]
+    print(render_sarif(codes_of(results), results), end="")
+
+
+# File -> its text. verdicts.json is the run's own record, and the HTML page needs the history too.
+FILES: Mapping[str, Callable[[JudgedPatch], str]] = {
+    "junit.xml": lambda judged: render_junit(judged.verdicts),
+    "summary.md": lambda judged: render_markdown(judged.title, judged.view),
+}
+# `--format` -> what prints all patches; the path is that of the HTML page.
+FORMATS: Mapping[str, Callable[[Sequence[JudgedPatch], Path], None]] = {"text": _print_text, "sarif": _print_sarif}
+
+
+def write_files(judged: JudgedPatch) -> None:
+    """Leave the files of one patch in its folder; its summary is also that of the step of a GitHub workflow."""
+    for name, render in FILES.items():
+        write_atomically(Path(judged.run.folder, name), render(judged))
+    if summary := os.environ.get("GITHUB_STEP_SUMMARY"):
+        with open(summary, "a", encoding="utf-8") as file:
+            file.write(FILES["summary.md"](judged))
