@@ -35,7 +35,10 @@ from patchgate.lint.interpret.values import (
 )
 from patchgate.lint.interpret.version_gates import TorchVersion, field_of, fold, spellings, unpacked
 
-_VERSION_SOURCES = frozenset({"torch.__version__", "torch.version.__version__", "torch.torch_version.__version__"})
+#: What a call that asks for torch's distribution returns.
+DISTRIBUTION = "torch.dist-info"
+_VERSION_TEXTS = frozenset({"torch.version.__version__", f"{DISTRIBUTION}.version"})
+_VERSION_SOURCES = frozenset({"torch.__version__", "torch.torch_version.__version__", *_VERSION_TEXTS})
 _FORMS = {"staticmethod": "static", "classmethod": "class", "property": "property"}
 _FORMS |= {"cached_property": "cached-property", "functools.cached_property": "cached-property"}
 # What tells how a function is made: a test on it asks what torch has.
@@ -107,8 +110,8 @@ def dotted_value(path: str, span: Span, state: State) -> Value:
 
 def _external(dotted: str, state: State) -> Value:
     if dotted in _VERSION_SOURCES:
-        texts = tuple(TorchVersion(text) for text in version_spellings(state))
-        return Known(values=texts, because=VERSION)
+        kind = str if dotted in _VERSION_TEXTS else TorchVersion
+        return Known(values=tuple(map(kind, version_spellings(state))), because=VERSION)
     if dotted in ("torch.version.cuda", "torch.version.hip"):
         return UNKNOWN
     return External(dotted=dotted)

@@ -13,6 +13,7 @@ from typing import Any
 from patchgate.lint.index.records import Function
 from patchgate.lint.index.release import Release
 from patchgate.lint.interpret.bindings import (
+    DISTRIBUTION,
     attribute,
     define_by_call,
     dotted_value,
@@ -64,6 +65,9 @@ _PATCHERS = frozenset({"unittest.mock.patch", "mock.patch"})
 _OBJECT_PATCHERS = frozenset({"unittest.mock.patch.object", "mock.patch.object"})
 _TRANSPARENT = frozenset({"staticmethod", "classmethod", "property", "functools.cache", "functools.cached_property"})
 _METADATA = frozenset({"importlib.metadata.version", "importlib_metadata.version"})
+_DISTRIBUTIONS = frozenset(
+    {"importlib.metadata.distribution", "importlib_metadata.distribution", "pkg_resources.get_distribution"}
+)
 _SIGNATURES = frozenset({"inspect.signature", "inspect.getfullargspec", "inspect.getargspec"})
 # What else asks how torch is made.
 _ASKING = frozenset({"callable", "dir", "vars"})
@@ -148,6 +152,8 @@ def _special(dotted: str, node: ast.Call, state: State) -> Value | None:
         return constant(state.release.ask(has_module, first), PRESENCE)
     if dotted in _METADATA and texts == ["torch"]:
         return Known(values=version_spellings(state), because=VERSION)
+    if dotted in _DISTRIBUTIONS and texts == ["torch"]:
+        return External(dotted=DISTRIBUTION)
     if dotted in _SIGNATURES and len(node.args) == 1:
         return _parameter_names(read(node.args[0], state), state)
     return None

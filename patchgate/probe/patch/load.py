@@ -174,10 +174,19 @@ def _run_file(path: str, name: str) -> types.ModuleType:
 @contextlib.contextmanager
 def faked_version(version: str) -> Iterator[None]:
     """Replace torch's version by `version` wherever a patch can read it."""
-    real = importlib.metadata.version
+    # Every way of importlib.metadata to ask for a version reads this property.
+    real = vars(importlib.metadata.Distribution)["metadata"].fget
+
+    def metadata(distribution: importlib.metadata.Distribution) -> Any:
+        read = real(distribution)
+        if read["Name"] == "torch":
+            read.replace_header("Version", version)
+        return read
+
     with (
         mock.patch.object(torch, "__version__", TorchVersion(version)),
+        mock.patch.object(torch.torch_version, "__version__", TorchVersion(version)),
         mock.patch.object(torch.version, "__version__", version),
-        mock.patch.object(importlib.metadata, "version", lambda name: version if name == "torch" else real(name)),
+        mock.patch.object(importlib.metadata.Distribution, "metadata", property(metadata)),
     ):
         yield

@@ -51,7 +51,10 @@ def holds_in(test: str) -> dict[str, bool | None]:
         ("is_211()", ["2.11.0"]),
         ('at_least("2.11")', ["2.11.0", "2.12.1"]),
         ('Version(importlib.metadata.version("torch")).release >= (2, 12)', ["2.12.1"]),
+        ('Version(importlib.metadata.distribution("torch").version).release >= (2, 12)', ["2.12.1"]),
         ('TorchVersion(torch.__version__) > "2.11.5"', ["2.12.1"]),
+        ('torch.torch_version.__version__ > "2.11.5"', ["2.12.1"]),
+        ('torch.version.__version__ > "2.9"', ["2.9.1"]),  # texts, and "2.1" comes before "2.9"
     ],
 )
 def test_a_gate_holds_in_exactly_these_releases(test: str, releases: list[str]) -> None:
