@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # Runs one command of patchgate in a repository, and leaves the results below $RESULTS. All it is told comes in the
 # environment and stays quoted: a patch's path is whatever its author called it. Without PATCHES the table's are judged.
-#   WORKSPACE with the repository, RESULTS, SESSION (gate, sweep or bisect), PATCHES, TORCH, DEVICE, ARGUMENTS
+#   WORKSPACE with the repository, RESULTS, SESSION (gate, sweep or bisect), TORCH, DEVICE; PATCHES and ARGUMENTS, one a line
 set -uo pipefail
 cd "$WORKSPACE" || exit 2
-read -ra patches <<<"${PATCHES:-}"
+mapfile -t patches < <(printf '%s' "${PATCHES:-}")
 mapfile -t more < <(printf '%s' "${ARGUMENTS:-}")
 mkdir -p "$RESULTS"
 if [ "${TORCH:-}" = nightly ]; then
@@ -18,7 +18,7 @@ fi
 [ -z "${DEVICE:-}" ] || more+=(--device "$DEVICE")
 results=".patchgate/$SESSION"
 rm -rf "$results/verdicts.json" # of the run before, which a cache has brought
-patchgate "$SESSION" "${more[@]}" "${patches[@]}"
+patchgate "$SESSION" "${more[@]}" -- "${patches[@]}"
 code=$?
 [ "$SESSION" != gate ] || [ ! -d "$results" ] || cp -r "$results" "$RESULTS"
 [ "$SESSION" != sweep ] || [ ! -f "$results/verdicts.json" ] || cp "$results"/{history.sqlite,verdicts.json,report.html} "$RESULTS"

@@ -14,6 +14,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from patchgate.inputs.matrix import load_matrix
+from patchgate.inputs.patch import patch_id
 from patchgate.inputs.project import find_project
 from patchgate.runner.run import default_releases
 from patchgate.runs.history.store import History
@@ -46,16 +47,12 @@ def _costs(history: Path | None, patches: list[str]) -> dict[tuple[str, str], fl
     file = History(history)
     told = file.costs()
     file.close()
-    names = {_name(path): path for path in patches}
+    names = {patch_id(Path(path)): path for path in patches}
     return {(names[patch], torch): seconds for (patch, torch), seconds in told.items() if patch in names}
-
-
-def _name(path: str) -> str:
-    return Path(path).stem if path.endswith((".py", ".diff", ".patch")) else Path(path).name
 
 
 if __name__ == "__main__":
     if sys.argv[1:] == ["--gpu-runner"]:
         print(gpu_runner())
         sys.exit()
-    print(json.dumps([asdict(shard) | {"patches": " ".join(shard.patches)} for shard in plan()]))
+    print(json.dumps([asdict(shard) | {"patches": "\n".join(shard.patches)} for shard in plan()]))

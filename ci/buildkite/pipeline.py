@@ -1,6 +1,6 @@
 """Prints the steps of a Buildkite pipeline: one a share of the plan, then the results as an annotation.
 
-Reads the environment: PATCHES (blank between them), TAG of the rows (premerge, or nightly for a sweep), MACHINES,
+Reads the environment: PATCHES (one a line), TAG of the rows (premerge, or nightly for a sweep), MACHINES,
 QUEUE of the agents, GPU_QUEUE of those with a GPU (else the table's
 `gpu_runner`; no such step without both), HISTORY with the costs of before,
 and PATCHGATE, where its checkout is. What runs gets its words in variables, and no step holds any of them as code.
@@ -40,16 +40,16 @@ def _steps(environment: Mapping[str, str]) -> Iterator[dict[str, Any]]:
     options = ["--tag", tag, "--machines", environment.get("MACHINES", "0")]
     options += ["--history", environment["HISTORY"]] if "HISTORY" in environment else []
     session = "gate" if tag == "premerge" else "sweep"
-    patches = environment.get("PATCHES", "").split()
+    patches = environment.get("PATCHES", "").splitlines()
     shared = {"SESSION": session, "PATCHGATE": environment.get("PATCHGATE", ".")}
     if session == "sweep":
         shared["ARGUMENTS"] = f"--nightly\n--run={environment.get('BUILDKITE_BUILD_ID', 'by hand')}"
-    for number, share in enumerate(plan([*options, *patches])):
-        told = {"TORCH": share.torch, "PATCHES": " ".join(share.patches), "RESULTS": f"results/{number}"}
+    for number, share in enumerate(plan([*options, "--", *patches])):
+        told = {"TORCH": share.torch, "PATCHES": "\n".join(share.patches), "RESULTS": f"results/{number}"}
         yield _judge(f"torch {share.torch} ({share.part})", queue, shared | told)
     gpu_queue = environment.get("GPU_QUEUE") or gpu_runner()
     if gpu_queue:
-        told = {"DEVICE": "cuda", "PATCHES": " ".join(patches), "RESULTS": "results/gpu"}
+        told = {"DEVICE": "cuda", "PATCHES": "\n".join(patches), "RESULTS": "results/gpu"}
         yield _judge("on a GPU", gpu_queue, shared | told) | {
             # Two that are timed at once on one GPU would time each other.
             "concurrency": 1,

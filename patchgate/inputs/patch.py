@@ -28,12 +28,10 @@ def load_patch(path: Path) -> Patch:
     manifest does not hold together. A file that is not Python is a patch all the same: it does not run, which is a
     verdict.
     """
+    identity = patch_id(path)
     path, entry = split_entry(path)
     source, manifest = source_and_manifest(path)
     name = source.parent.name if path.is_dir() else source.stem
-    identity = path.resolve().name if path.is_dir() else name
-    if not _ID.fullmatch(identity):
-        identity = _as_id(identity)
     has_manifest = manifest.is_file()
     project = project_around(path)
     strict = Claims(title=f"{name} (no manifest: strict claims)", budgets=project.budgets)
@@ -42,7 +40,7 @@ def load_patch(path: Path) -> Patch:
     if diff:
         source = write_patch(diff, claims.applies_to)
     if entry:
-        claims, identity = _claims_of_part(claims, entry), f"{identity}-{_as_id(entry)}"
+        claims = _claims_of_part(claims, entry)
     return Patch(
         id=identity,
         path=str(source.resolve()),
@@ -52,6 +50,14 @@ def load_patch(path: Path) -> Patch:
         diff=str(diff.resolve()) if diff else None,
         paths=project.import_path,
     )
+
+
+def patch_id(path: Path) -> str:
+    """What golden and the history call the patch at `path`."""
+    path, entry = split_entry(path)
+    name = path.resolve().name if path.is_dir() else path.stem
+    identity = name if _ID.fullmatch(name) else _as_id(name)
+    return f"{identity}-{_as_id(entry)}" if entry else identity
 
 
 def _as_id(name: str) -> str:

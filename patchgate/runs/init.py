@@ -94,8 +94,8 @@ def workflows(patch: Path, source: Path, called: str) -> dict[Path, str]:
         got, advice = "no git repository around it", "git init, where the workflows shall be"
         raise UsageError("nowhere to put a workflow", where=display_path(patch), got=got, next=advice)
     name = path.relative_to(root).as_posix()
-    if not re.fullmatch(r"[\w./-]+", name):
-        advice = "letters, digits, and . / _ - only: a workflow tells patches apart by blanks"
+    if not re.fullmatch(r"[\w.][\w./ -]*", name):
+        advice = "letters, digits, blanks, and . / _ - only: GitHub reads other signs of `paths` as a pattern"
         raise UsageError("cannot be named in a workflow", where=display_path(patch), got=name, next=advice)
     repository, _, commit = called.partition("@")
     values = {

@@ -121,16 +121,16 @@ def test_a_warm_cache_is_found_again():
 
 def test_the_plan_is_every_row_with_the_tag_and_the_dear_ones_first(tmp_path):
     history = History(tmp_path / "history.sqlite")
-    history.record("r1", "2026-01-01", "dear", [], [])
-    history.spend("r1", "dear", "2.12.1", 90.0)
+    history.record("r1", "2026-01-01", "dear-two", [], [])
+    history.spend("r1", "dear-two", "2.12.1", 90.0)
     history.spend("r1", "cheap", "2.12.1", 1.0)
     history.close()
     for tag in ("premerge", "nightly"):
-        command = [sys.executable, ROOT / "ci" / "plan.py", "--tag", tag, "a/cheap.py", "b/dear"]
+        command = [sys.executable, ROOT / "ci" / "plan.py", "--tag", tag, "a/cheap.py", "b/dear two"]
         command += ["--history", tmp_path / "history.sqlite"]
         told = json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
         assert [share["torch"] for share in told] == [row.torch for row in load_matrix() if tag in row.tags]
-        assert {share["torch"]: share["patches"] for share in told}["2.12.1"] == "b/dear a/cheap.py"
+        assert {share["torch"]: share["patches"] for share in told}["2.12.1"] == "b/dear two\na/cheap.py"
 
 
 def test_without_patches_those_of_the_table_are_planned(monkeypatch):
@@ -144,9 +144,9 @@ def buildkite(**environment):
 
 
 def test_buildkite_gets_a_step_a_share_and_none_holds_a_path_as_code():
-    *judged, wait, told = buildkite(PATCHES="a$(x) b", TAG="premerge", QUEUE="mine")
+    *judged, wait, told = buildkite(PATCHES="a$(x) b\n-c", TAG="premerge", QUEUE="mine")
     assert [step["env"]["TORCH"] for step in judged] == [row.torch for row in load_matrix() if "premerge" in row.tags]
-    assert {step["env"]["PATCHES"] for step in judged} == {"a$(x) b"}
+    assert {step["env"]["PATCHES"] for step in judged} == {"a$(x) b\n-c"}
     assert "$(x)" not in json.dumps([step["command"] for step in [*judged, told]])
     assert (wait["continue_on_failure"], told["agents"]) == (True, {"queue": "mine"})
 

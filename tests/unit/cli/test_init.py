@@ -172,12 +172,19 @@ def repository(folder):
     (folder / ".git").mkdir()
     (folder / "patches" / "mine").mkdir(parents=True)
     (folder / "patches" / "mine" / "patch.py").write_text("")
-    (folder / "patches" / "other.py").write_text("")
+    (folder / "two words").mkdir()
+    for path in ("patches/other.py", "two words/mine.py"):
+        (folder / path).write_text("")
     return folder
 
 
 @pytest.mark.parametrize(
-    ("patch", "watched"), [("patches/mine", "patches/mine/**"), ("patches/other.py", "patches/other.*")]
+    ("patch", "watched"),
+    [
+        ("patches/mine", "patches/mine/**"),
+        ("patches/other.py", "patches/other.*"),
+        ("two words/mine.py", "two words/mine.*"),
+    ],
 )
 def test_the_workflows_call_ours_for_the_patch(command, repository, patch, watched):
     status, printed, _ = command("init", patch, "--workflow", "them/gate@0123abc")
@@ -224,11 +231,11 @@ def test_nothing_is_written_where_one_file_is_there_already(command, repository)
     [
         ("patches/mine", "them/gate", "error: --workflow: not OWNER/REPO@COMMIT"),
         ("patches/mine", "them/gate@a b", "error: --workflow: not OWNER/REPO@COMMIT"),
-        ("two words", "them/gate@1", "error: two words: cannot be named in a workflow"),
+        ("a+b", "them/gate@1", "error: a+b: cannot be named in a workflow"),
     ],
 )
 def test_what_a_workflow_cannot_say_is_refused(command, repository, patch, called, told):
-    shutil.copytree(repository / "patches" / "mine", repository / "two words")
+    shutil.copytree(repository / "patches" / "mine", repository / "a+b")
     status, printed, wrong = command("init", patch, "--workflow", called)
     assert (status, printed, wrong.splitlines()[0]) == (2, "", told)
 
