@@ -8,7 +8,7 @@ from configparser import RawConfigParser
 from dataclasses import dataclass
 from pathlib import Path
 
-PYPI = "https://pypi.org/simple"
+from unearth import PackageFinder
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,7 +33,8 @@ class PipSettings:
             if name.startswith("PIP_"):
                 settings[name[4:].lower().replace("_", "-")] = value
         words = {name: tuple(value.split()) for name, value in settings.items()}
-        indexes = (*words.get("index-url", (PYPI,)), *words.get("extra-index-url", ()))
+        default = [source["url"] for source in PackageFinder().sources]  # where nobody names another, as pip's
+        indexes = (*words.get("index-url", default), *words.get("extra-index-url", ()))
         links = words.get("find-links", ())
         return cls(
             index_urls=() if settings.get("no-index", "").lower() in ("1", "true", "yes", "on") else indexes,

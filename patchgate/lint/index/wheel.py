@@ -90,7 +90,7 @@ class RemoteWheel:
             trusted_hosts=settings.trusted_hosts,
             only_binary=[":all:"],
         )
-        sources = settings.index_urls or settings.find_links  # with neither, unearth would ask PyPI
+        sources = settings.index_urls or settings.find_links  # with neither, unearth would ask its default
         wanted = f"{self._name}{self._requirement}"
         for each in finder.find_matches(wanted, allow_prereleases=True) if sources else ():
             # One with a local version (+cpu) asks for no triton.

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from toyserver import serving, wheel_of
 
-from patchgate.lint.index.pip_settings import PYPI, PipSettings
+from patchgate.lint.index.pip_settings import PipSettings
 from patchgate.lint.index.wheel import Fetched, fetch, open_wheel, spans_of
 from patchgate.model.errors import UsageError
 
@@ -151,9 +151,14 @@ def test_the_configuration_file_of_pip_is_read(home: Path, monkeypatch: pytest.M
 
 def test_without_any_configuration_it_is_the_public_index(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PIP_CONFIG_FILE", os.devnull)
-    assert PipSettings.load() == PipSettings(
-        index_urls=(PYPI,), find_links=(), trusted_hosts=(), cert=None, proxy=None, timeout=15
+    settings = PipSettings.load()
+    (default,) = settings.index_urls
+    assert default.startswith("https://")
+    assert settings == PipSettings(
+        index_urls=(default,), find_links=(), trusted_hosts=(), cert=None, proxy=None, timeout=15
     )
+    monkeypatch.setenv("PIP_EXTRA_INDEX_URL", "https://second.example/simple")
+    assert PipSettings.load().index_urls == (default, "https://second.example/simple")
 
 
 def test_without_an_index_nothing_is_asked(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
