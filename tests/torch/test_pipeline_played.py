@@ -5,6 +5,7 @@ In the small form pip installs nothing and the gate runs with a row that is ther
 
 import json
 import os
+import shlex
 import shutil
 import subprocess
 import sys
@@ -27,9 +28,9 @@ case "$(basename "$0") $*" in
   "patchgate gate "*"--torch {torch}"*)
     told=("$@"); for at in "${{!told[@]}}"; do
       [ "${{told[at]}}" = --torch ] && unset "told[at]" "told[at+1]"; done
-    PYTHONPATH={clone} exec {python} -m patchgate "${{told[@]}}" --row {torch}={row} -n 1 ;;
+    PYTHONPATH={path} exec {python} -m patchgate "${{told[@]}}" --row {torch}={row} -n 1 ;;
   "patchgate "*) echo "not what was expected: $*" >&2; exit 2 ;;
-  *) PYTHONPATH={clone} exec {python} "$@" ;;
+  *) PYTHONPATH={path} exec {python} "$@" ;;
 esac
 """
 
@@ -73,7 +74,9 @@ def test_the_gate_s_steps_in_a_clean_clone(machine, clone, capfd):
     if not row:
         pytest.skip("no torch row: run `nox -s tests`")
     python = sys.executable
-    player = machine(SMALL.format(clone=clone, python=python, torch=torch, row=row))
+    # What patchgate needs may be where this run of the tests was told to look, and nowhere else.
+    path = os.pathsep.join(filter(None, (str(clone), os.environ.get("PYTHONPATH"))))
+    player = machine(SMALL.format(path=shlex.quote(path), python=python, torch=torch, row=row))
     share, kept = judged(player, "--workload=graph_break", "--device=h200")
     assert (share["torch"], share["patches"]) == (torch, PATCH)
     verdicts = load_verdicts(kept)
