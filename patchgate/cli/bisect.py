@@ -23,6 +23,7 @@ from patchgate.inputs.project import project_around
 from patchgate.inputs.workloads import workloads_with
 from patchgate.model.errors import UsageError
 from patchgate.model.files import make_folder
+from patchgate.model.paths import display_path
 from patchgate.model.results import Answer
 from patchgate.model.text import escape_control
 from patchgate.report.bisect import render_culprits, render_turn
@@ -71,11 +72,12 @@ def _question(given: dict[str, Any]) -> Question:
 
 
 def _symptom(patch: Path | None) -> str:
-    symptom = load_patch(patch).claims.symptom if patch else None
+    if patch is None:
+        raise UsageError("whose symptom?", where="--symptom", got="no PATCH", next="--symptom path/to/patch.py")
+    symptom = load_patch(patch).claims.symptom
     if symptom is None:
-        raise UsageError(
-            "the manifest has no symptom", where="--symptom", got=str(patch), next="[symptom] in patch.toml"
-        )
+        what, advice = "the manifest has no symptom", "a table [symptom] in the manifest of the patch (docs/claims.md)"
+        raise UsageError(what, where="--symptom", got=display_path(patch), next=advice)
     return f"{symptom.workload}.{symptom.device}.{symptom.fact} {symptom.predicate}"
 
 

@@ -93,7 +93,8 @@ def usage(paths: tuple[Path, ...], form: str, spec: str | None) -> None:
     except UsageError as error:
         click.echo(f"error: {error}", err=True)
         raise SystemExit(2) from None
-    click.echo(render_usage(report, form), nl=False)
+    if report.walked or form != "text":
+        click.echo(render_usage(report, form), nl=False)
     if not report.walked:
         click.echo(f"error: {_nothing_at(paths, 'nothing to read')}", err=True)
         raise SystemExit(3)

@@ -92,7 +92,8 @@ def _bytes(path: Path) -> bytes:
     try:
         return read_regular(path, _BYTES)
     except OSError as error:
-        raise UsageError("cannot be read", where=display_path(path), got=error.strerror or str(error)) from None
+        got, advice = error.strerror or str(error), "make it a file that you may read, or name others"
+        raise UsageError("cannot be read", where=display_path(path), got=got, next=advice) from None
 
 
 def _encoding(data: bytes) -> str:

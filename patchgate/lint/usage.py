@@ -37,10 +37,14 @@ class UsedName:
 
 @dataclass(frozen=True, kw_only=True)
 class UsageReport:
-    """The names in alphabetical order, the files that have them, and the releases that the projects support."""
+    """The names in alphabetical order, the files that have them, and the releases that the projects support.
+
+    `unreadable` are file:line and the reason of each file that Python refuses.
+    """
 
     names: tuple[UsedName, ...]
     files: tuple[str, ...]
+    unreadable: tuple[str, ...]
     releases: tuple[str, ...]
     walked: int
     ranges: tuple[str, ...]
@@ -53,13 +57,17 @@ def usage(paths: Iterable[Path], known: Sequence[Release], chosen: Sequence[Rele
     """
     found = walk(paths, known if chosen is None else chosen, whole=chosen is not None)
     uses: dict[str, list[tuple[str, View, Reference]]] = {}
-    files = []
+    files, unreadable = [], []
     for place in found.places:
         if place.file.suffix in DIFFS:
             continue
         try:
             views = views_of(read_source(place.file), place.releases, place=place)
-        except (Unreadable, RecursionError, MemoryError):
+        except Unreadable as error:
+            unreadable.append(f"{place.name}:{error.line}: {error.reason}")
+            continue
+        except (RecursionError, MemoryError):
+            unreadable.append(f"{place.name}:1: nested too deeply")
             continue
         private = [(view, each) for view in views for each in view.usage.references if is_private(each.dotted)]
         files += [place.name] if private else []
@@ -68,6 +76,7 @@ def usage(paths: Iterable[Path], known: Sequence[Release], chosen: Sequence[Rele
     return UsageReport(
         names=tuple(_used(name, uses[name], known, found.versions) for name in sorted(uses)),
         files=tuple(files),
+        unreadable=tuple(unreadable),
         releases=tuple(found.versions),
         walked=found.files,
         ranges=tuple(found.ranges),

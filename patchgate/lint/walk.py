@@ -131,7 +131,8 @@ def _files_below(folder: Path) -> Iterator[Path]:
             for each in folders
             if not each.startswith(".") and each not in _SKIPPED and not (here / each / "pyvenv.cfg").exists()
         ]
-        yield from (here / name for name in names if name.endswith((".py", *DIFFS)))
+        # No pipe, and no link to nowhere, as some editors leave beside a file that is open.
+        yield from (path for name in names if name.endswith((".py", *DIFFS)) and (path := here / name).is_file())
 
 
 def _touching(files: Sequence[Path]) -> list[Path]:

@@ -102,6 +102,7 @@ def render_usage(report: UsageReport, form: str) -> str:
     ]
     lines = list(_table(["name", "since", "until", "lacking in", "used at"], rows)) if rows else []
     lines += [f"releases: {each}; --torch SPEC judges others" for each in report.ranges]
+    lines += [f"not readable as Python: {each}" for each in report.unreadable]
     broken = sum(bool(each.ungated) for each in report.names)
     names, files = counted(len(rows), "private name"), _of_files(len(report.files), report.walked)
     lines.append(f"{names} in {files}; {broken} used on a release that lacks it, of {_releases(report.releases)}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -164,6 +165,22 @@ def test_usage_lists_private_names_with_the_releases_that_have_them(run: Run, tm
     data = json.loads(run("p.py", "--format", "json", command=usage).output)
     [hint] = [each for each in data["names"] if each["name"].endswith(".size_hint")]
     assert (hint["since"], hint["until"], hint["lacking"], hint["ungated"]) == ("", "2.10.0", ["2.11.0", "2.13.0"], [])
+
+
+def test_usage_names_what_is_not_python_and_says_where_nothing_is(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "p.py").write_text("import torch._inductor\ndef f(:\n")
+    assert run("p.py", command=usage).output.splitlines()[0] == "not readable as Python: p.py:2: invalid syntax"
+    (tmp_path / "empty").mkdir()
+    result = run("empty", command=usage)
+    assert (result.exit_code, result.output.splitlines()[0]) == (3, "error: empty: nothing to read")
+
+
+def test_a_link_to_nowhere_and_a_pipe_in_a_folder_are_no_files(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "pkg").mkdir()
+    (tmp_path / "pkg" / "a.py").write_text(RED)
+    (tmp_path / "pkg" / ".#a.py").symlink_to("nowhere")
+    os.mkfifo(tmp_path / "pkg" / "pipe.py")
+    assert run("pkg").output.splitlines()[-1].startswith("1 file linted")
 
 
 def test_the_command_works_without_what_only_others_need(tmp_path: Path) -> None:
