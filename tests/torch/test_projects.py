@@ -184,6 +184,27 @@ def test_a_handler_in_a_thread_local_is_seen_and_a_call_into_cpp_is_named(
     assert answer["calls"] == ["torch.set_float32_matmul_precision"]
 
 
+READS_THE_VERSION = (
+    "torch.__version__",
+    "torch.version.__version__",
+    "torch.torch_version.__version__",
+    "importlib.metadata.version('torch')",
+    "importlib.metadata.distribution('torch').version",
+    "importlib.metadata.metadata('torch')['Version']",
+)
+
+
+def test_a_version_check_gets_the_faked_release_wherever_it_reads_it(
+    torch: str, runner: Runner, tmp_path: Path
+) -> None:
+    patch = tmp_path / "gated.py"
+    checks = (f"if {read} == '9.8.7':\n    ir.read_{at} = True\n" for at, read in enumerate(READS_THE_VERSION))
+    patch.write_text(f"import importlib.metadata, torch\nimport torch._inductor.ir as ir\n{''.join(checks)}")
+    how = loading(load_patch(patch))
+    answer = runner.ask(torch, "apply", profile=load_profile("h200"), version="9.8.7", targets=[], **how)
+    assert answer["changed"] == [f"torch._inductor.ir.read_{at}" for at in range(len(READS_THE_VERSION))]
+
+
 @pytest.mark.parametrize("patched", [False, True])
 def test_a_project_brings_its_own_device_as_a_profile_that_its_table_names(
     torch: str, runner: Runner, patched: bool
