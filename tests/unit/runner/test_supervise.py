@@ -91,10 +91,15 @@ def test_nothing_outlives_a_killed_owner_or_a_killed_process_between(tmp_path, u
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
         text=True,
+        # As in a terminal: whatever a shell starts in the background ignores it, and hands that on.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
     ) as owner:
         assert owner.stdout
         folder, between = owner.stdout.readline().split()
-        assert comes_true(lambda: Path(folder, "file").exists())
-        os.kill(owner.pid if whom == "owner" else int(between), number)
-        owner.wait(60)
+        try:
+            assert comes_true(lambda: Path(folder, "file").exists())
+            os.kill(owner.pid if whom == "owner" else int(between), number)
+            owner.wait(60)
+        finally:
+            owner.kill()  # or one that does not end would be waited for without an end
     assert comes_true(lambda: not sleepers(unique) and not Path(folder).exists())
