@@ -11,7 +11,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from patchgate.checks import registry
-from patchgate.checks.blame import Fault, fault_of
+from patchgate.checks.blame import code_of_others, judge_failed
 from patchgate.checks.context import CheckContext
 from patchgate.checks.registry import Check, Instance
 from patchgate.model.paths import display_path
@@ -75,14 +75,7 @@ CODES = (
         why="The caches are on by default.",
         fix="Read the failure. Everything that a patch adds to a graph or a config must be picklable.",
     ),
-    Code(
-        code="PG709",
-        title="torch or the machine failed, not the patch",
-        what="The unpatched side of this comparison failed, so torch itself has changed; or the machine failed.",
-        why="Without an unpatched side the patch cannot be judged. A failure of torch is red, because it"
-        " needs attention; a failure of the machine is not.",
-        fix="Run again. If it persists, run the workload without the patch, and check disk, memory and limits.",
-    ),
+    code_of_others("PG709"),
 )
 verdict = partial(registry.verdict, FAMILY)
 # The processes, each named for what it ran and what the cache held: `patched` and `unpatched` found it
@@ -213,11 +206,8 @@ def judge_failure(case: Case, answers: Mapping[str, Answer]) -> Verdict | None:
         return None
     name, failure = next(iter(failures.items()))
     unpatched = failures.pop(UNPATCHED, None)
-    fault = fault_of(unpatched, next(iter(failures.values()), None))
-    assert fault is not None
-    actual = f"{name}: {failure.text}"
-    code = "PG706" if fault is Fault.PATCH else "PG709"
-    return verdict(code, fault.kind, case, "", "compiles with the caches on", actual, failure.where)
+    sides, actual = (unpatched, next(iter(failures.values()), None)), f"{name}: {failure.text}"
+    return judge_failed(FAMILY, ("PG706", "PG709"), case, sides, "compiles with the caches on", actual=actual)
 
 
 def judge_cache(case: Case, patch: Patch, answers: Mapping[str, Answer]) -> list[Verdict]:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
 
 from patchgate.checks import registry
-from patchgate.checks.blame import Fault, failure_text, fault_of
+from patchgate.checks.blame import Fault, code_of_others, failure_text, fault_of
 from patchgate.checks.context import SIMULATED, CheckContext
 from patchgate.checks.registry import Check, Instance
 from patchgate.model.budgets import budget_for, budget_of, judge_change, show_budget
@@ -54,14 +54,7 @@ CODES = (
         why="Work that was not counted is not zero.",
         fix="Read the failure. The kernels check says whether the patch or torch caused it.",
     ),
-    Code(
-        code="PG609",
-        title="torch or the machine failed, not the patch",
-        what="The unpatched side of this comparison failed, so torch itself has changed; or the machine failed.",
-        why="Without an unpatched side the patch cannot be judged. A failure of torch is red, because it"
-        " needs attention; a failure of the machine is not.",
-        fix="Run again. If it persists, run the workload without the patch, and check disk, memory and limits.",
-    ),
+    code_of_others("PG609"),
 )
 verdict = partial(registry.verdict, FAMILY)
 METRIC = "compile_calls"

@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any
 
 from patchgate.checks import registry
-from patchgate.checks.blame import Fault, failure_text, fault_of
+from patchgate.checks.blame import judge_failed
 from patchgate.checks.context import CheckContext
 from patchgate.checks.registry import Check, Instance
 from patchgate.model.paths import display_path
@@ -46,12 +46,10 @@ def judge_hooks(
     case: Case, patch: Patch, unpatched: Mapping[str, Any], patched: Mapping[str, Any]
 ) -> Iterator[Verdict]:
     """PG804 for each hook that is called without the patch and not with it, PG808 where only the patched side fails."""
-    failures = failure_of(unpatched), failure_of(patched)
-    fault = fault_of(*failures)
-    if fault:
-        failure = failures[0] or failures[1]
-        where, code = failure.where if failure else None, "PG808" if fault is Fault.PATCH else "PG809"
-        yield verdict(code, fault.kind, case, "", "an answer", failure_text(*failures), where, item="hooks")
+    sides = failure_of(unpatched), failure_of(patched)
+    failed = judge_failed(FAMILY, ("PG808", "PG809"), case, sides, "an answer", item="hooks")
+    if failed:
+        yield failed
         return
     lost = sorted(set(unpatched["called"]) - set(patched["called"]))
     for name in lost:

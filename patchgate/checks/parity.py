@@ -9,7 +9,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from patchgate.checks import registry
-from patchgate.checks.blame import Fault, failure_text, fault_of
+from patchgate.checks.blame import code_of_others, failure_text, judge_failed
 from patchgate.checks.context import CheckContext
 from patchgate.checks.registry import Check, Instance
 from patchgate.model.paths import display_path
@@ -74,14 +74,7 @@ CODES = (
         why="A comparison that was not made proves nothing.",
         fix="Install a C++ compiler (g++ or clang++) so that the CPU backend can run.",
     ),
-    Code(
-        code="PG509",
-        title="torch or the machine failed, not the patch",
-        what="The unpatched side of this comparison failed, so torch itself has changed; or the machine failed.",
-        why="Without an unpatched side the patch cannot be judged. A failure of torch is red, because it needs"
-        " attention; a failure of the machine is not.",
-        fix="Run again. If it persists, run the workload without the patch, and check disk, memory and limits.",
-    ),
+    code_of_others("PG509"),
     Code(
         code="PG511",
         title="results are not deterministic",
@@ -133,10 +126,7 @@ def compared_sides(
     answer = {} if unpatched or patched else context.differences(case.torch, question, *files)
     # Outputs that cannot be compared are the patch's doing: the unpatched ones were written by us.
     patched = patched or failure_of(answer)
-    if unpatched or patched:
-        return judge_failed(case, unpatched, patched)
-    metrics: dict[str, Any] = answer["metrics"]
-    return metrics
+    return judge_side(case, unpatched, patched) or dict(answer["metrics"])
 
 
 def outputs_of(
@@ -179,16 +169,12 @@ def _first_divergence(context: CheckContext, case: Case, folder: Path) -> dict[s
     return metrics
 
 
-def judge_failed(case: Case, unpatched: Failure | None, patched: Failure | None) -> Verdict:
+def judge_side(case: Case, unpatched: Failure | None, patched: Failure | None) -> Verdict | None:
     """One verdict where a side did not run."""
-    failure, fault = unpatched or patched, fault_of(unpatched, patched)
-    assert failure is not None
-    assert fault is not None
-    text = failure_text(unpatched, patched)
     if unpatched and any(word in unpatched.signature for word in _NO_COMPILER):
-        return verdict("PG508", Kind.UNMEASURED, case, "", "runs", text, failure.where)
-    code = "PG504" if fault is Fault.PATCH else "PG509"
-    return verdict(code, fault.kind, case, "", "runs as it does unpatched", text, failure.where)
+        text = failure_text(unpatched, patched)
+        return verdict("PG508", Kind.UNMEASURED, case, "", "runs", text, unpatched.where)
+    return judge_failed(FAMILY, ("PG504", "PG509"), case, (unpatched, patched), "runs as it does unpatched")
 
 
 def judge_numbers(case: Case, patch: Patch, metrics: Mapping[str, Any]) -> list[Verdict]:

@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any
 
 from patchgate.checks import registry
-from patchgate.checks.blame import Fault, failure_text, fault_of
+from patchgate.checks.blame import judge_failed
 from patchgate.checks.context import CheckContext
 from patchgate.checks.registry import Check, Instance
 from patchgate.model.paths import display_path
@@ -89,13 +89,10 @@ def judge_recompiles(
     A further graph in the first call is no matter of this check: it is a graph break, which the graph check has.
     """
     place = f"{display_path(patch.path)}:1"
-    failures = failure_of(unpatched), failure_of(patched)
-    fault = fault_of(*failures)
-    if fault:
-        failure = failures[0] or failures[1]
-        code = "PG413" if fault is Fault.PATCH else "PG419"
-        where = failure.where if failure and failure.where else place
-        yield verdict(code, fault.kind, case, "", "runs, as unpatched", failure_text(*failures), where)
+    sides = failure_of(unpatched), failure_of(patched)
+    failed = judge_failed(FAMILY, ("PG413", "PG419"), case, sides, "runs, as unpatched", place=place)
+    if failed:
+        yield failed
         return
     ways = patched["counts"]
     grown = [step for way in ways for step in _more(unpatched["counts"][way], ways[way], way)]

@@ -82,12 +82,4 @@ def failure_of(answer: Mapping[str, Any]) -> Failure | None:
     """The failure that an answer tells of, if any."""
     if "failure" not in answer:
         return None
-    failure = answer["failure"]
-    return Failure(
-        cause=Cause(failure["cause"]),
-        stage=failure["stage"],
-        signature=failure["signature"],
-        detail=failure.get("detail", ""),
-        where=failure.get("where"),
-        raised_at=failure.get("raised_at"),
-    )
+    return Failure(**{**answer["failure"], "cause": Cause(answer["failure"]["cause"])})

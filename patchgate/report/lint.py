@@ -59,17 +59,6 @@ def _text(report: Report, details: bool) -> str:
     return escape_control("\n".join(lines)) + "\n"
 
 
-def _summary(report: Report, red: int) -> str:
-    """`1 file checked against 14 releases of torch (2.6.0 to 2.15.0): nothing red, 2 notes`."""
-    files, notes, count = len(report.files), len(report.findings) - red, len(report.releases)
-    of = f" of {report.walked} files" if report.walked else " file" + "s" * (files != 1)
-    ends = (
-        f" ({report.releases[0]} to {report.releases[-1]})" if count > 1 else f" ({''.join(report.releases)})" * count
-    )
-    counts = (f"{red} red" if red else "nothing red") + (f", {notes} note" + "s" * (notes > 1) if notes else "")
-    return f"{files}{of} checked against {count} release{'s' * (count != 1)} of torch{ends}: {counts}"
-
-
 def _breaks(red: Sequence[Finding]) -> list[list[str]]:
     """File, name of torch (where a finding has none: what is wrong) and releases, each pair once."""
     titles = {code.code: code.title for code in CODES}

@@ -12,7 +12,7 @@ from patchgate.checks.cache import PATCHED, UNPATCHED, judge_failure
 from patchgate.checks.compare import Recorded, Side, compare
 from patchgate.checks.compile_cost import judge_calls
 from patchgate.checks.hooks import judge_hooks
-from patchgate.checks.parity import judge_failed
+from patchgate.checks.parity import judge_side
 from patchgate.checks.recompile import judge_recompiles
 from patchgate.model.records import Case, Cause, Claims, Failure, Kind, Patch, Verdict
 
@@ -80,7 +80,7 @@ def facts(unpatched: Cause | None, patched: Cause | None) -> Kind:
 
 
 def parity(unpatched: Cause | None, patched: Cause | None) -> Kind:
-    return judge_failed(CASE, failure(unpatched), failure(patched)).kind
+    return judge_side(CASE, failure(unpatched), failure(patched)).kind
 
 
 def cache(unpatched: Cause | None, patched: Cause | None) -> Kind:

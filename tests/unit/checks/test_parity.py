@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from patchgate.checks.parity import judge_failed, judge_numbers
+from patchgate.checks.parity import judge_numbers, judge_side
 from patchgate.model.records import Case, Cause, Claims, Colour, Failure, Kind, Numerics, Patch, Verdict
 
 CASE = Case(torch="2.11.0", device="cpu", workload="w", patch="mine")
@@ -152,7 +152,7 @@ def test_a_side_that_did_not_run_is_the_patchs_fault_only_when_the_other_did(
     unpatched, patched, signature, code, colour
 ):
     failures = [c and Failure(cause=c, stage="run", signature=signature) for c in (unpatched, patched)]
-    verdict = judge_failed(CASE, *failures)
+    verdict = judge_side(CASE, *failures)
     assert (verdict.code, verdict.colour, verdict.subject) == (code, colour, "w.cpu")
 
 
