@@ -5,7 +5,6 @@ The exit code is 1 where a fact differs, 4 where a case could not be compared, 3
 
 from __future__ import annotations
 
-import shutil
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -15,7 +14,10 @@ import click
 
 from patchgate.cli.options import (
     ABOVE_0,
+    emptied_folder,
     model_option,
+    only_known,
+    own_folder_option,
     problem_option,
     problems_of,
     row_option,
@@ -30,12 +32,10 @@ from patchgate.inputs.project import Project
 from patchgate.inputs.record_device import REAL
 from patchgate.inputs.workloads import load_workloads
 from patchgate.model.errors import UsageError
-from patchgate.model.files import make_results_folder
 from patchgate.model.results import Fidelity
-from patchgate.model.text import did_you_mean
 from patchgate.report.fidelity import show_fidelity
 from patchgate.report.terminal import to_stdout
-from patchgate.runner.run import NAME, Limits, Run
+from patchgate.runner.run import Limits, Run
 
 
 @click.command()
@@ -44,17 +44,9 @@ from patchgate.runner.run import NAME, Limits, Run
 @problem_option
 @click.option("--profile", default="h200", show_default=True, metavar="NAME", help="The profile of the machine's GPU.")
 @model_option
-@click.option(
-    "--time-limit", default=240.0, show_default=True, type=ABOVE_0, help="Time limit of one case, in seconds."
-)
+@click.option("--time-limit", default=240.0, show_default=True, type=ABOVE_0, help="Seconds that one case may take.")
 @workers_option
-@click.option(
-    "--folder",
-    default=".patchgate/fidelity",
-    show_default=True,
-    type=click.Path(path_type=Path, file_okay=False),
-    help="Where the observations are left, for `patchgate record`.",
-)
+@own_folder_option(".patchgate/fidelity", "the observations are left, for `patchgate record`")
 def fidelity(
     patches: tuple[Path, ...],
     rows: tuple[str, ...],
@@ -71,10 +63,7 @@ def fidelity(
     """
     project, workloads = with_models(Project(), workloads)
     known = load_workloads() | model_workloads(project.models)
-    for name in workloads:
-        if name not in known:
-            advice = did_you_mean(name, known) or f"one of: {', '.join(sorted(known))}"
-            raise UsageError(f"no workload `{name}`", where="--workload", got=name, next=advice)
+    only_known(workloads, known, "workload", "--workload")
     if load_profile(profile)["kind"] != "simulated":
         raise UsageError("not a simulated device", where="--profile", got=profile, next="--profile h200")
     torches, broken = rows_of(rows, project), problems_of(problems)
@@ -82,10 +71,8 @@ def fidelity(
         raise UsageError("no torch to compare on", where="--row", got="none", next="--row 2.11.0=path/to/python")
     for path in patches:
         load_patch(path)
-    make_results_folder(folder, "--folder", mark=NAME)
-    shutil.rmtree(folder, ignore_errors=True)
     run = Run(
-        folder=str(folder.resolve()),
+        folder=emptied_folder(folder),
         patch=str(patches[0].resolve()) if patches else "",
         project=project,
         rows=torches,

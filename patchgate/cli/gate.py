@@ -23,6 +23,7 @@ from patchgate.cli.options import (
     folder_option,
     model_option,
     nightly_option,
+    only_known,
     problem_option,
     row_option,
     torch_option,
@@ -39,7 +40,6 @@ from patchgate.model.errors import UsageError
 from patchgate.model.files import make_folder, make_results_folder
 from patchgate.model.paths import display_path
 from patchgate.model.records import MACHINE, Patch, Verdict, exit_code
-from patchgate.model.text import did_you_mean
 from patchgate.report.commands import gate_command, is_through_nox
 from patchgate.report.formats import FORMATS, JudgedPatch, write_files
 from patchgate.report.progress import RunProgress
@@ -83,14 +83,8 @@ _form_option = click.option(
 @click.option("--strict-new", is_flag=True, help="Red, not grey, where no facts are recorded yet.")
 @nightly_option
 @click.option("--require-sandbox", is_flag=True, help="Run no patch if a part of the sandbox is missing (PG908).")
-@click.option("--time-limit", default=60.0, show_default=True, type=ABOVE_0, help="Time limit of one case, in seconds.")
-@click.option(
-    "--memory-limit",
-    default=1024,
-    show_default=True,
-    type=AT_LEAST_1,
-    help="Memory limit of one case beyond torch, in MiB.",
-)
+@click.option("--time-limit", default=60.0, show_default=True, type=ABOVE_0, help="Seconds that one case may take.")
+@click.option("--memory-limit", default=1024, show_default=True, type=AT_LEAST_1, help="MiB a case may add to torch.")
 @workers_option
 @click.option("-v", "--verbose", is_flag=True, help="Print a line for each cell (a check of a workload).")
 @_form_option
@@ -280,20 +274,20 @@ def _known_devices(
     """The devices that are given, else those of the table. Raises UsageError for an unknown one, or workload."""
     project.check_profiles()
     known = device_names(project.profiles)
-    names = _known(given, known, "device", "--device")
-    names = names or _known(project.judged_devices, known, "device", project.where("devices"))
+    names = only_known(given, known, "device", "--device")
+    names = names or only_known(project.judged_devices, known, "device", project.where("devices"))
     for name in names:
         load_profile(name, project.profiles)
     for path in patches:
         known = [*workloads_with(path, project), *model_names()]
         # Some checks bring a workload of their own.
-        _known(
+        only_known(
             workloads,
             known + [each.workload for each in all_checks().values() if each.workload],
             "workload",
             "--workload",
         )
-        _known(project.chosen_workloads, known, "workload", project.where("workloads"))
+        only_known(project.chosen_workloads, known, "workload", project.where("workloads"))
     return names
 
 
@@ -301,13 +295,4 @@ def _known_checks(given: Sequence[str]) -> tuple[str, ...]:
     """The names of checks and families that are given, with commas between them or one by one."""
     checks = all_checks().values()
     known = dict.fromkeys([*(check.family for check in checks), *(check.name for check in checks)])
-    return _known(tuple(name.strip() for text in given for name in text.split(",")), [*known], "check", "--check")
-
-
-def _known(given: tuple[str, ...], known: list[str], what: str, where: str) -> tuple[str, ...]:
-    """What was given. Raises UsageError for what is not known, with what was meant."""
-    for name in given:
-        if name not in known:
-            advice = did_you_mean(name, known) or f"one of: {', '.join(sorted(known))}"
-            raise UsageError(f"no {what} `{name}`", where=where, got=name, next=advice)
-    return given
+    return only_known(tuple(name.strip() for text in given for name in text.split(",")), [*known], "check", "--check")

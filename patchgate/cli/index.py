@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from patchgate.model.errors import UsageError
-from patchgate.model.text import did_you_mean
+from patchgate.model.text import nearest
 
 if TYPE_CHECKING:
     from patchgate.lint.index.release import Index
@@ -50,7 +50,7 @@ def diff_command(old: str, new: str, prefix: str, folder: Path | None) -> None:
     index = _index(folder)
     for version in (old, new):
         if version not in index.sets.releases:
-            advice = did_you_mean(version, index.sets.releases) or f"one of: {', '.join(index.sets.releases)}"
+            advice = nearest(version, index.sets.releases)
             raise UsageError("a release that is not indexed", where="index", got=version, next=advice)
     before, after = index.release(old), index.release(new)
     if prefix and not (before.resolve(prefix) or after.resolve(prefix)):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import sys
 from collections.abc import Mapping
 from dataclasses import replace
@@ -17,6 +16,8 @@ from patchgate.cli.options import (
     ABOVE_0,
     AT_LEAST_1,
     chosen_environments,
+    emptied_folder,
+    own_folder_option,
     row_option,
     torch_option,
     with_models,
@@ -27,13 +28,13 @@ from patchgate.inputs.models import model_names, model_path
 from patchgate.inputs.patch import load_patch
 from patchgate.inputs.project import find_project, project_around
 from patchgate.model.errors import UsageError
-from patchgate.model.files import make_results_folder, write_atomically
+from patchgate.model.files import write_atomically
 from patchgate.model.impact import Impact
 from patchgate.model.records import MACHINE
 from patchgate.report.html.impact import impact_html
 from patchgate.report.impact import impact_markdown, show_impact
 from patchgate.report.terminal import to_stdout
-from patchgate.runner.run import NAME, Limits, Run
+from patchgate.runner.run import Limits, Run
 
 
 @click.command()
@@ -44,16 +45,10 @@ from patchgate.runner.run import NAME, Limits, Run
 @click.option("--from", "first", metavar="RELEASE", help="Without a PATCH: compare this release of torch ...")
 @click.option("--to", "last", metavar="RELEASE", help="... with this one.")
 @click.option("--device", default="h200", show_default=True, metavar="NAME", help="Device profile.")
-@click.option("--time-limit", default=240.0, show_default=True, type=ABOVE_0, help="Seconds that one model may take.")
-@click.option("--memory-limit", default=6144, show_default=True, type=AT_LEAST_1, help="MiB a model may add to torch.")
+@click.option("--time-limit", default=240.0, show_default=True, type=ABOVE_0, help="Seconds that one case may take.")
+@click.option("--memory-limit", default=6144, show_default=True, type=AT_LEAST_1, help="MiB a case may add to torch.")
 @workers_option
-@click.option(
-    "--folder",
-    default=".patchgate/models",
-    show_default=True,
-    type=click.Path(path_type=Path, file_okay=False),
-    help="Where the observations and the pages are left.",
-)
+@own_folder_option(".patchgate/models", "the observations and the pages are left")
 def models(
     patch: Path | None,
     names: tuple[str, ...],
@@ -86,10 +81,8 @@ def models(
     environments, missing = chosen_environments(project, rows, (), torches)
     if missing or not environments:
         raise UsageError("no torch to compare on", where="--torch", got="; ".join(missing.values()), next="--row")
-    make_results_folder(folder, "--folder", mark=NAME)
-    shutil.rmtree(folder, ignore_errors=True)
     run = Run(
-        folder=str(folder.resolve()),
+        folder=emptied_folder(folder),
         patch=str(patch.resolve()) if patch else "",
         project=project,
         rows=environments,

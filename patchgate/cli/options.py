@@ -9,10 +9,12 @@ import json
 import os
 import platform
 import shlex
+import shutil
 import subprocess
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import click
 from packaging.requirements import Requirement
@@ -23,11 +25,14 @@ from patchgate.inputs.matrix import load_matrix
 from patchgate.inputs.models import model_names, model_path, model_requires, model_workloads, models_of
 from patchgate.inputs.project import Project
 from patchgate.model.errors import UsageError
+from patchgate.model.files import make_results_folder
 from patchgate.model.paths import display_path
+from patchgate.model.text import nearest
 from patchgate.runner.environments import NotInstallable, cached_environment, cached_home
 from patchgate.runner.identity import read_environment
-from patchgate.runner.run import FOLDER, default_releases
+from patchgate.runner.run import FOLDER, NAME, default_releases
 
+Option = Callable[[Any], Any]
 _FORM = "--row 2.11.0=path/to/python"
 # In another interpreter: the installed version of each distribution that is named.
 _VERSIONS = """
@@ -84,6 +89,19 @@ nightly_option = click.option(
 workers_option = click.option(
     "-n", "workers", default=2, show_default=True, type=AT_LEAST_1, help="Number of cases that run in parallel."
 )
+
+
+def own_folder_option(default: str, what: str) -> Option:
+    """The folder of a command whose results are no run of the gate."""
+    return click.option(
+        "--folder",
+        default=default,
+        show_default=True,
+        type=click.Path(path_type=Path, file_okay=False),
+        help=f"Where {what}.",
+    )
+
+
 folder_option = click.option(
     "--folder",
     default=FOLDER,
@@ -214,3 +232,18 @@ def _public(torch: str) -> str | None:
         return Version(torch).public
     except InvalidVersion:
         return None
+
+
+def only_known(given: tuple[str, ...], known: Collection[str], what: str, where: str) -> tuple[str, ...]:
+    """What was given. Raises UsageError for what is not known, with what was meant."""
+    for name in given:
+        if name not in known:
+            raise UsageError(f"no {what} `{name}`", where=where, got=name, next=nearest(name, sorted(known)))
+    return given
+
+
+def emptied_folder(folder: Path) -> str:
+    """The folder, without what an earlier run has left there. Raises UsageError where it is somebody else's."""
+    make_results_folder(folder, "--folder", mark=NAME)
+    shutil.rmtree(folder, ignore_errors=True)
+    return str(folder.resolve())

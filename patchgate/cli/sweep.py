@@ -20,6 +20,7 @@ from patchgate.cli.options import (
     device_option,
     environments_of,
     nightly_option,
+    own_folder_option,
     problem_option,
     problems_of,
     row_option,
@@ -53,13 +54,7 @@ HISTORY = "history.sqlite"
 # Over how many runs changes are told.
 _RUNS = 10
 _SWEEP = Command(name="sweep", arguments=("PATCH",))
-folder_option = click.option(
-    "--folder",
-    default=".patchgate/sweep",
-    show_default=True,
-    type=click.Path(path_type=Path, file_okay=False),
-    help="Where a sweep keeps what it has done, and its history.",
-)
+folder_option = own_folder_option(".patchgate/sweep", "a sweep keeps what it has done, and its history")
 
 
 @click.command()

@@ -18,7 +18,7 @@ from typing import Any, NoReturn
 from patchgate.inputs.devices import device_names
 from patchgate.inputs.golden import golden_path
 from patchgate.inputs.project import BUDGETS, Project, project_around, read_specifier
-from patchgate.inputs.structure import Invalid, Key, declare_keys, list_of, nearest, read_string, read_version
+from patchgate.inputs.structure import Invalid, Key, declare_keys, list_of, read_string, read_version
 from patchgate.inputs.toml import load_toml_record
 from patchgate.inputs.workloads import OPTIONS, load_workloads, own_workloads, workload_files
 from patchgate.model.facts import COMPILES, HISTOGRAMS, ON_REQUEST
@@ -26,6 +26,7 @@ from patchgate.model.files import read_text
 from patchgate.model.paths import GOLDEN, WORKLOADS
 from patchgate.model.predicates import parse_predicate
 from patchgate.model.records import Claims, Symptom
+from patchgate.model.text import nearest
 
 #: What the probe reports of a module that is run; `thread-local`: an option that is meant for one thread only.
 _EFFECTS = (

@@ -17,7 +17,6 @@ from patchgate.inputs.structure import (
     Key,
     declare_keys,
     list_of,
-    nearest,
     read_requirement,
     read_string,
     read_version,
@@ -27,6 +26,7 @@ from patchgate.model.budgets import DEFAULTS, parse_budget
 from patchgate.model.errors import UsageError
 from patchgate.model.paths import display_path, leaves_project, split_entry
 from patchgate.model.records import Budget
+from patchgate.model.text import nearest
 
 _TABLE = ("tool", "patchgate")
 _RELEASES = 'releases = ["2.11.0", "2.12.1"]'

@@ -16,7 +16,7 @@ from cattrs.gen import make_dict_structure_fn, make_mapping_structure_fn, overri
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.version import InvalidVersion, Version
 
-from patchgate.model.text import did_you_mean
+from patchgate.model.text import nearest
 
 Record = TypeVar("Record")
 #: Keys and indices: `("row", 2, "torch")` is a key of the third table `[[row]]`.
@@ -109,12 +109,6 @@ def list_of(read: Reader) -> Reader:
         return tuple(map(read, value))
 
     return read_all
-
-
-def nearest(name: str, known: Iterable[str], label: str = "one of") -> str:
-    """What to write instead of a name that is not among the known ones."""
-    known = list(known)
-    return did_you_mean(name, known) or f"{label}: {', '.join(known)}"
 
 
 def value_at(table: Any, path: KeyPath) -> Any:

@@ -38,3 +38,9 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
 
     close = get_close_matches(name, list(known), n=1)
     return f"did you mean `{close[0]}`?" if close else ""
+
+
+def nearest(name: str, known: Iterable[str], label: str = "one of") -> str:
+    """What to write instead of a name that is not among the known ones."""
+    known = list(known)
+    return did_you_mean(name, known) or f"{label}: {', '.join(known)}"
