@@ -11,9 +11,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from patchgate.checks import registry
-from patchgate.checks.blame import code_of_others, judge_failed
 from patchgate.checks.context import CheckContext
-from patchgate.checks.registry import Check, Instance
+from patchgate.checks.registry import Check, Instance, code_of_others, judge_failed
 from patchgate.model.paths import display_path
 from patchgate.model.records import Case, Code, Kind, Patch, Verdict
 from patchgate.model.serialization import Answer, failure_of
@@ -75,7 +74,7 @@ CODES = (
         why="The caches are on by default.",
         fix="Read the failure. Everything that a patch adds to a graph or a config must be picklable.",
     ),
-    code_of_others("PG709"),
+    code_of_others(code="PG709"),
 )
 verdict = partial(registry.verdict, FAMILY)
 # The processes, each named for what it ran and what the cache held: `patched` and `unpatched` found it

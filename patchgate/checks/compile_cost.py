@@ -6,9 +6,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
 
 from patchgate.checks import registry
-from patchgate.checks.blame import Fault, code_of_others, failure_text, fault_of
+from patchgate.checks.blame import Fault, failure_text, fault_of
 from patchgate.checks.context import SIMULATED, CheckContext
-from patchgate.checks.registry import Check, Instance
+from patchgate.checks.registry import Check, Instance, code_of_others
 from patchgate.model.budgets import budget_for, budget_of, judge_change, show_budget
 from patchgate.model.paths import display_path
 from patchgate.model.records import Case, Code, Kind, Patch, Verdict
@@ -54,7 +54,7 @@ CODES = (
         why="Work that was not counted is not zero.",
         fix="Read the failure. The kernels check says whether the patch or torch caused it.",
     ),
-    code_of_others("PG609"),
+    code_of_others(code="PG609"),
 )
 verdict = partial(registry.verdict, FAMILY)
 METRIC = "compile_calls"

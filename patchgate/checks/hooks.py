@@ -7,9 +7,8 @@ from functools import partial
 from typing import Any
 
 from patchgate.checks import registry
-from patchgate.checks.blame import judge_failed
 from patchgate.checks.context import CheckContext
-from patchgate.checks.registry import Check, Instance
+from patchgate.checks.registry import Check, Instance, judge_failed
 from patchgate.model.paths import display_path
 from patchgate.model.records import Case, Code, Kind, Patch, Verdict
 from patchgate.model.serialization import failure_of

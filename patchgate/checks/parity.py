@@ -9,9 +9,9 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from patchgate.checks import registry
-from patchgate.checks.blame import code_of_others, failure_text, judge_failed
+from patchgate.checks.blame import failure_text
 from patchgate.checks.context import CheckContext
-from patchgate.checks.registry import Check, Instance
+from patchgate.checks.registry import Check, Instance, code_of_others, judge_failed
 from patchgate.model.paths import display_path
 from patchgate.model.records import Case, Code, Failure, Kind, Numerics, Patch, Verdict
 from patchgate.model.serialization import Answer, failure_of
@@ -74,7 +74,7 @@ CODES = (
         why="A comparison that was not made proves nothing.",
         fix="Install a C++ compiler (g++ or clang++) so that the CPU backend can run.",
     ),
-    code_of_others("PG509"),
+    code_of_others(code="PG509"),
     Code(
         code="PG511",
         title="results are not deterministic",

@@ -14,8 +14,9 @@ from importlib import import_module
 from typing import Any
 
 from patchgate import checks
+from patchgate.checks.blame import Fault, failure_text, fault_of
 from patchgate.model.paths import display_path
-from patchgate.model.records import Case, Code, Command, Kind, Patch, Verdict
+from patchgate.model.records import Case, Code, Command, Failure, Kind, Patch, Verdict
 from patchgate.runner.run import Run
 
 # What a check asks and judges of one case: the axes that it has not are empty in the case. It takes the CheckContext,
@@ -151,4 +152,40 @@ def verdict(
         why=known.why,
         advice=known.fix if advice is None else advice,
         commands=known.commands if commands is None and advice is None else commands or (),
+    )
+
+
+def judge_failed(
+    family: str,
+    codes: tuple[str, str],
+    case: Case,
+    sides: tuple[Failure | None, Failure | None],
+    expected: str,
+    *,
+    actual: str = "",
+    fact: str = "",
+    place: str | None = None,
+    item: str = "",
+) -> Verdict | None:
+    """The verdict where one of the sides (unpatched, patched) failed; None where both ran.
+
+    `codes` are that of a failure of the patch's, and that of any other; `place` is shown where the failure has none.
+    """
+    fault, failure = fault_of(*sides), sides[0] or sides[1]
+    if fault is None or failure is None:
+        return None
+    code, where = codes[fault is not Fault.PATCH], failure.where or place
+    text = actual or failure_text(*sides)
+    return verdict(family, code, fault.kind, case, fact, expected, text, where, item=item)
+
+
+def code_of_others(*, code: str) -> Code:
+    """The code of a comparison whose unpatched side failed, or whose machine did."""
+    return Code(
+        code=code,
+        title="torch or the machine failed, not the patch",
+        what="The unpatched side of this comparison failed, so torch itself has changed; or the machine failed.",
+        why="Without an unpatched side the patch cannot be judged. A failure of torch is red, because it needs"
+        " attention; a failure of the machine is not.",
+        fix="Run again. If it persists, run the workload without the patch, and check disk, memory and limits.",
     )

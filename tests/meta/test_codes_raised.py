@@ -39,7 +39,7 @@ def definitions(trees: Trees) -> dict[str, list[str]]:
     found: dict[str, list[str]] = {}
     for name, tree in trees.items():
         for node in ast.walk(tree):
-            if _is_call(node, "Code"):
+            if _is_definition(node):
                 found.setdefault(_code_in(node), []).append(name)
     return found
 
@@ -50,7 +50,7 @@ def raised(trees: Trees) -> set[str]:
         (name, target.id): _code_in(node.value)
         for name, tree in trees.items()
         for node in tree.body
-        if isinstance(node, ast.Assign) and _is_call(node.value, "Code")
+        if isinstance(node, ast.Assign) and _is_definition(node.value)
         for target in node.targets
         if isinstance(target, ast.Name)
     }
@@ -73,7 +73,7 @@ def _speaking(node: ast.AST) -> Iterator[ast.AST]:
     """The nodes below this one that can raise a code."""
     yield node
     for child in ast.iter_child_nodes(node):
-        if isinstance(child, ast.Compare) or _is_call(child, "Code") or _is_catalogue(child):
+        if isinstance(child, ast.Compare) or _is_definition(child) or _is_catalogue(child):
             continue
         if isinstance(node, ast.Subscript) and child is node.slice:
             continue
@@ -82,8 +82,9 @@ def _speaking(node: ast.AST) -> Iterator[ast.AST]:
         yield from _speaking(child)
 
 
-def _is_call(node: ast.AST, name: str) -> bool:
-    return isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == name
+def _is_definition(node: ast.AST) -> bool:
+    makers = ("Code", "code_of_others")
+    return isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in makers
 
 
 def _is_catalogue(node: ast.AST) -> bool:
@@ -114,6 +115,7 @@ def test_every_code_belongs_to_exactly_one_module():
     found = definitions(trees_of(PACKAGE))
     computed = found.pop("code_of(check, kind)")
     assert computed == ["patchgate.checks.facts"]
+    assert found.pop("code") == ["patchgate.checks.registry"]  # of `code_of_others`
     assert {code: modules for code, modules in found.items() if len(modules) > 1} == {}
     computed_codes = every_code().keys() - found.keys()
     assert found.keys() <= every_code().keys()
