@@ -87,7 +87,7 @@ def infer_claims(text: str, tree: ast.Module, releases: Sequence[Release], file:
     effects = sorted((*_options(tree, usages), *_environment(tree), *_compiles(tree)), key=lambda effect: effect.line)
     holds_on, applies_to = _applies_to(tree, releases, [*targets, *effects], file)
     checks = {gate.span.line for usage in usages.values() for gate in usage.gates}
-    scope, docstring = _scope(tree), ast.get_docstring(tree)
+    scope, docstring = _scope(tree, usages), ast.get_docstring(tree)
     return InferredClaims(
         title=_sentence(docstring, 1) if docstring else None,
         source=_url(text),
@@ -148,6 +148,8 @@ def _targets(tree: ast.Module, releases: Sequence[Release], usages: Mapping[str,
 
 def _is_added(release: Release, rebinding: Rebinding) -> bool:
     """Whether the name is new in torch. What a class answers by `__getattr__` its instances have, and not the class."""
+    if rebinding.on_class and hasattr(type, rebinding.name):  # `__getattribute__`, which every class has
+        return False
     if rebinding.presence is Presence.MISSING or not rebinding.on_class:
         return rebinding.presence is Presence.MISSING
     member = release.member(rebinding.target.rpartition(".")[0], rebinding.name)
@@ -200,12 +202,19 @@ def _compiles(tree: ast.Module) -> Iterator[Inferred]:
                 return
 
 
-def _scope(tree: ast.Module) -> Inferred | None:
-    """The one context manager that the patch offers."""
+def _scope(tree: ast.Module, usages: Mapping[str, Usage]) -> Inferred | None:
+    """The one context manager of the patch that has to do with torch, itself or by a function of the file."""
+    functions = [node for node in tree.body if isinstance(node, ast.FunctionDef)]
+    names = {node.name for node in functions}
+    lines = {use.span.line for usage in usages.values() for use in (*usage.references, *usage.rebindings)}
     scopes = [
         node
-        for node in tree.body
-        if isinstance(node, ast.FunctionDef) and any(ast.unparse(each) in _SCOPES for each in node.decorator_list)
+        for node in functions
+        if any(ast.unparse(each) in _SCOPES for each in node.decorator_list)
+        and (
+            lines.intersection(range(node.lineno, (node.end_lineno or node.lineno) + 1))
+            or any(isinstance(each, ast.Name) and each.id in names for each in ast.walk(node))
+        )
     ]
     return Inferred(value=scopes[0].name, line=scopes[0].lineno) if len(scopes) == 1 else None
 

@@ -37,6 +37,8 @@ def values(guesses):
         ("torch._inductor.config.max_fusion_size = 1\n", []),
         # What is nowhere in torch is the patch's own; what one release has already is not.
         (ASSIGNED + "StorageBox.original = 1\ntorch.nn.Module.original = 1\n", [TARGET]),
+        ("StorageBox.__getattribute__ = StorageBox.__instancecheck__ = print\n", [
+            "torch._inductor.ir.StorageBox.__getattribute__", "torch._inductor.ir.StorageBox.__instancecheck__"]),
         ("torch.nn.Module.__getattr__ = print\n", ["torch.nn.modules.module.Module.__getattr__"]),
         ("torch.compiler.nested_compile_region = print\n", ["torch.compiler.nested_compile_region"]),
         # A check that is not followed here may let it run.
@@ -100,9 +102,14 @@ def test_options_and_variables_that_are_set_are_effects(guess):
 
 
 def test_one_context_manager_is_the_scope_and_two_are_none(guess):
-    one = "import contextlib\n@contextlib.contextmanager\ndef first():\n    yield\n"
-    assert guess(one).scope.value == "first"
-    assert guess(one + one.replace("first", "second")).scope is None
+    head = f"{HEAD}import contextlib\n"
+    one = "@contextlib.contextmanager\ndef first():\n    StorageBox.should_realize_on_reuse = print\n    yield\n"
+    assert guess(head + one).scope.value == "first"
+    by_another = one.replace("StorageBox.should_realize_on_reuse = print", "install()")
+    assert guess(f"{head}def install():\n    {ASSIGNED}{by_another}").scope.value == "first"
+    # What it patches is the project's own.
+    assert guess(head + one.replace("StorageBox.should_realize_on_reuse", "model.load")).scope is None
+    assert guess(head + one + one.replace("first", "second")).scope is None
     assert guess("def first():\n    yield\n").scope is None
 
 
