@@ -28,7 +28,7 @@ case "$(basename "$0") $*" in
   "patchgate gate "*"--torch {torch}"*)
     told=("$@"); for at in "${{!told[@]}}"; do
       [ "${{told[at]}}" = --torch ] && unset "told[at]" "told[at+1]"; done
-    PYTHONPATH={path} exec {python} -m patchgate "${{told[@]}}" --row {torch}={row} -n 1 ;;
+    PYTHONPATH={path} exec {python} -m patchgate gate --row {torch}={row} -n 1 "${{told[@]:1}}" ;;
   "patchgate "*) echo "not what was expected: $*" >&2; exit 2 ;;
   *) PYTHONPATH={path} exec {python} "$@" ;;
 esac
