@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import fcntl
+import hashlib
 import json
+import re
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
@@ -17,7 +19,7 @@ from patchgate.inputs.toml import line_of
 from patchgate.inputs.workloads import OPTIONS
 from patchgate.model.errors import UsageError
 from patchgate.model.files import write_atomically
-from patchgate.model.paths import WORKLOADS, display_path
+from patchgate.model.paths import WORKLOADS, display_path, user_cache
 from patchgate.model.records import Case, Observation, Patch, Workload
 from patchgate.model.serialization import Answer, fact_from, failure_of
 from patchgate.runner.cache import Cache
@@ -30,6 +32,8 @@ from patchgate.runner.run import Run
 SIMULATED = "h200"
 # A script imports torch before it compiles: as long as so many cases.
 _SCRIPT = 3
+# Where a path has one of these, the command by which torch builds C++ falls apart.
+_SPLITS = re.compile(r"[\s'\"\\]")
 # Importing a patch takes a second; one that hangs should not cost a whole case's time, twice a release.
 IMPORT_SECONDS = 20.0
 # What imports it more often has the time of so many.
@@ -182,7 +186,10 @@ class CheckContext:
         side = "unpatched"
         if patch or (workload and is_foreign(workload.path)):
             side = f"{patch_digest(self.patch)}-{'patched' if patch else 'unpatched'}"
-        return Path(self.run.binaries or Path(self.run.folder).parent / "cpp").resolve() / torch / side
+        folder = Path(self.run.binaries or Path(self.run.folder).parent / "cpp").resolve()
+        if _SPLITS.search(str(folder)):
+            folder = user_cache("cpp") / hashlib.sha256(str(folder).encode()).hexdigest()[:12]
+        return folder / torch / side
 
     def ask_plain_run(self, case: Case, patch: Patch | None, outputs: Path, seed: int) -> Answer:
         """What a user's script has of a workload that `run` has just built."""

@@ -72,7 +72,8 @@ CODES = (
         title="parity could not be measured",
         what="The compiled workload could not be run on this machine.",
         why="A comparison that was not made proves nothing.",
-        fix="Install a C++ compiler (g++ or clang++) so that the CPU backend can run.",
+        fix="Read the reason. Without a C++ compiler (g++ or clang++) the CPU backend cannot run; nor can it where the"
+        " path of the user's cache, or of torch, has a blank.",
     ),
     code_of_others(code="PG509"),
     Code(

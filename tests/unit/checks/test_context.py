@@ -280,6 +280,18 @@ def test_a_workload_that_trains_has_the_time_of_two_graphs(made):
     assert (asked[0].training, asked[0].seconds) == (True, 2 * context.run.limits.seconds)
 
 
+@pytest.mark.parametrize("name", ["re po", "it's", "b\\s"])
+def test_cpp_is_built_where_a_command_line_can_name_the_folder(made, folder, monkeypatch, name):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(folder / "home"))
+    context, asked = made({})
+    for binaries in (folder / name / "cpp", folder / name / "other"):
+        context.run = replace(context.run, binaries=str(binaries))
+        outputs_of(context, ON_CPU, "run", None, Path("outputs"))
+    first, second = (Path(question.env["TORCHINDUCTOR_CACHE_DIR"]) for question in asked)
+    assert first != second
+    assert {each.parents[2] for each in (first, second)} == {folder / "home" / "patchgate" / "cpp"}
+
+
 def test_two_files_of_outputs_are_compared_on_the_cpu(made):
     context, asked = made({"metrics": {}})
     assert context.differences("2.11.0", "differ", Path("a"), Path("b")) == {"metrics": {}}
