@@ -82,7 +82,7 @@ def ask_versions(context: CheckContext, at: Instance) -> Iterable[Verdict]:
 def supported_releases(patch: Path) -> tuple[list[str], str]:
     """The releases that the patch is for: those that its project states, with its words, or those of the matrix."""
     stated = torch_range(patch)
-    if not stated.specifiers:
+    if not stated.specifiers or stated.by_triton:
         return [release.torch for release in load_matrix()], ""
     return stated.of(_known_releases()), str(stated)
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,10 @@ from patchgate.model.errors import UsageError
 from patchgate.model.paths import display_path
 
 # A requirement of torch: a specifier, which may be in brackets, or where it is to be taken from, then a marker.
-_TORCH = re.compile(r"torch\s*(?![\w.\[-])(?:\(([^()]*)\)|@.*|([^;()]*))\s*(?:;.*)?", re.S)
+_TORCH, _TRITON = (
+    re.compile(name + r"\s*(?![\w.\[-])(?:\(([^()]*)\)|@.*|([^;()]*))\s*(?:;.*)?", re.S)
+    for name in ("torch", "(?:pytorch-)?triton")
+)
 _COMMENT = re.compile(r"(^|\s)#.*|\s--hash.*")
 
 # Where a repository has its packages, and what does not decide for them.
@@ -37,18 +40,29 @@ class TorchRange:
 
     specifiers: tuple[str, ...] = ()
     where: str = ""
+    #: The specifiers are of triton, which each release of torch brings in one version.
+    by_triton: bool = False
 
-    def of(self, known: Sequence[str]) -> list[str]:
-        """Of these releases the ones that are allowed; where a pin allows none, the other patches of its minor."""
+    def of(self, known: Sequence[str], tritons: Mapping[str, str] | None = None) -> list[str]:
+        """Of these releases the ones that are allowed; where a pin allows none, the other patches of its minor.
+
+        `tritons` has for each release the version of triton that it requires.
+        """
         if not self.specifiers:
             return list(known)
+        if self.by_triton:
+            asked = TorchRange(specifiers=self.specifiers)
+            own = {torch: (tritons or {}).get(torch, "") for torch in known}
+            allowed_tritons = asked.of(sorted({each for each in own.values() if each}))
+            return [torch for torch in known if own[torch] in allowed_tritons] or list(known)
         allowed = [SpecifierSet(each) for each in self.specifiers]
         return [torch for torch in known if any(each.contains(torch, prereleases=True) for each in allowed)] or [
             torch for torch in known if any(each.contains(patch) for each in allowed for patch in _patches(torch))
         ]
 
     def __str__(self) -> str:
-        return f"torch{' or '.join(self.specifiers)} in {self.where}" if self.specifiers else ""
+        name = "triton" if self.by_triton else "torch"
+        return f"{name}{' or '.join(self.specifiers)} in {self.where}" if self.specifiers else ""
 
 
 def _patches(torch: str) -> Iterator[str]:
@@ -72,21 +86,25 @@ def torch_range(path: Path) -> TorchRange:
 def _around(folder: Path, package: str) -> TorchRange:
     """The range that a folder or one above it states. `package` is the folder below from which the walk came."""
     own = (_dependencies(folder), _requirements(folder), _extras(folder), _metadata(folder, package))
-    for stated in (*own, _packages(folder)):
-        found = [(each, file) for requirements, file in stated for each in _specifiers(requirements)]
-        if found:
-            # A bare `torch` beside a bounded one allows all.
+    kinds = [[(list(requirements), file) for requirements, file in stated] for stated in (*own, _packages(folder))]
+    for wanted, by_triton in ((_TORCH, False), (_TRITON, True)):
+        for stated in kinds:
+            found = [(each, file) for requirements, file in stated for each in _specifiers(requirements, wanted)]
+            # A bare `torch` beside a bounded one allows all; it leaves triton's bounds to say more.
             bounds = () if any(not each for each, _ in found) else tuple(dict.fromkeys(each for each, _ in found))
-            return TorchRange(specifiers=bounds, where=display_path(found[0][1]))
+            if bounds:
+                return TorchRange(specifiers=bounds, where=display_path(found[0][1]), by_triton=by_triton)
+            if found:
+                break
     if (folder / ".git").exists() or folder.parent == folder:
         return TorchRange()
     return _around(folder.parent, folder.name)
 
 
-def _specifiers(requirements: Iterable[object]) -> Iterator[str]:
-    """The specifiers of torch, without local parts: `==2.11.0+cpu` asks for 2.11.0."""
+def _specifiers(requirements: Iterable[object], wanted: re.Pattern[str]) -> Iterator[str]:
+    """The specifiers of what is wanted, without local parts: `==2.11.0+cpu` asks for 2.11.0."""
     for text in requirements:
-        required = _TORCH.fullmatch(text) if isinstance(text, str) else None
+        required = wanted.fullmatch(text) if isinstance(text, str) else None
         if required:
             wheel = _WHEEL.match(required[0])
             try:
@@ -118,6 +136,18 @@ def _dependencies(folder: Path) -> Stated:
             return
         # Every bounded requirement that is written out; a bare "torch" may be the name of anything.
         yield [text for node in ast.walk(tree) if (text := _string(node)) and text.strip() != "torch"], setup
+        yield [f"torch{each}" for each in _demanded(tree)], setup
+
+
+def _demanded(tree: ast.Module) -> Iterator[str]:
+    """What a setup.py raises without: `if parse(torch.__version__) < parse("2.11"): raise ...` wants `>=2.11`."""
+    for node in tree.body:
+        test = node.test if isinstance(node, ast.If) and isinstance(node.body[-1], ast.Raise) else None
+        if isinstance(test, ast.Compare) and len(test.ops) == 1 and "torch" in ast.unparse(test.left):
+            opposite = {ast.Lt: ">=", ast.LtE: ">", ast.Gt: "<=", ast.GtE: "<", ast.NotEq: "=="}.get(type(test.ops[0]))
+            version = next((text for each in ast.walk(test.comparators[0]) if (text := _string(each))), "")
+            if opposite and version:
+                yield opposite + version
 
 
 def _requirements(folder: Path) -> Stated:

@@ -106,7 +106,7 @@ def _lint_place(place: Place, sources: Sources, matrix: Collection[str]) -> list
 
 
 def _left_over_as_notes(findings: list[Finding], place: Place) -> list[Finding]:
-    """A dead gate that holds on a release that the project does not support is no mistake: a note is left of it."""
+    """A dead gate that holds on a release which is not judged by it is no mistake: a note is left of it."""
     dead = {each.span.line for each in findings if each.code == DEAD_GATE.code and each.severity is Severity.RED}
     holding = _holding(dead, place)
     return [
@@ -118,15 +118,16 @@ def _left_over_as_notes(findings: list[Finding], place: Place) -> list[Finding]:
 
 
 def _holding(lines: set[int], place: Place) -> set[int]:
-    """The lines with a gate that holds on one of the place's other releases, or on one older than the index."""
+    """The lines with a gate that may hold on any release, of those older than the index too."""
     if not lines:
         return set()
     holding: set[int] = set()
     oldest = min((*place.releases, *place.others), key=lambda each: Version(each.version))
     older = [renamed(oldest, version) for version in _BEFORE_THE_INDEX if Version(version) < Version(oldest.version)]
     tree = parse(read_source(place.file))
-    for _, usage in _readings(tree, [*reversed(place.others), *older], place, lines):
-        holding |= {gate.span.line for gate in usage.gates if gate.holds is not False}
+    for _, usage in _readings(tree, [*reversed(place.others), *reversed(place.releases), *older], place, lines):
+        # A test that depends on more than the version there is no gate, and may hold.
+        holding |= lines - {gate.span.line for gate in usage.gates if gate.holds is False}
         if lines <= holding:
             break
     return lines & holding

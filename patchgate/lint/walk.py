@@ -92,7 +92,7 @@ def walk(paths: Iterable[Path], releases: Sequence[Release], *, whole: bool = Fa
     result = Walk()
     for path in paths:
         allowed = TorchRange() if whole else torch_range(path)
-        judged = allowed.of([each.version for each in releases])
+        judged = allowed.of([each.version for each in releases], {each.version: each.triton for each in releases})
         if str(allowed) not in ("", *result.ranges):
             result.ranges.append(str(allowed))
         files, own = patch_files(path), OwnFiles()

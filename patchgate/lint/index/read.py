@@ -68,7 +68,7 @@ class IndexFiles:
         return ModuleFile(self._api(name), self.sets)
 
     def definers(self, name: str) -> list[str]:
-        """Modules that had a function or a class of that name in some release."""
+        """Modules that had a function, a method or a class of that name in some release."""
         defined = re.compile(rf"^(?:class |(?:\w+ )*def ){re.escape(name)}(?!\w)", re.M)
         return [module for module in self.modules if name in self._api(module) and defined.search(self._api(module))]
 

@@ -97,6 +97,11 @@ class Release:
             return Module(name=name)  # a package outside the scope, of modules inside it
         return self.index.module_file(name).module(self._bit, self.index.imports_of(name))
 
+    @property
+    def triton(self) -> str:
+        """The version of triton that it requires; empty for none."""
+        return self.index.triton.get(self.version, "")
+
     def modules(self) -> frozenset[str]:
         return self._names
 

@@ -75,6 +75,8 @@ class State:
     pending: dict[ast.AST, PendingFunction] = field(default_factory=dict)
     #: `from __future__ import annotations`: nothing evaluates them.
     postponed: bool = False
+    #: The file is of a backend that has code generators of its own; torch's may not be the ones that run.
+    own_backend: bool = False
     #: How many calls deep in functions of the patch that are read for their value; `returned` is filled with it.
     inlined: int = 0
     returned: list[Value] = field(default_factory=list)

@@ -10,6 +10,7 @@ import ast
 from collections import Counter
 from collections.abc import Collection
 from dataclasses import replace
+from functools import lru_cache
 from pathlib import Path
 
 from patchgate.lint.index.release import Release
@@ -37,6 +38,7 @@ from patchgate.lint.interpret.values import (
 )
 
 # The packages of which the index knows the names, each with a part by which a fork of it is known.
+_GENERATORS = "torch._inductor.codegen."
 _TORCH = {"torch": "torch._dynamo", "triton": "triton.language"}
 
 
@@ -52,7 +54,8 @@ def interpret(
     With `lines`, of the functions only those are walked that have one of these lines.
     """
     state = State(release=release, own=own, scope=Scope(file=file))
-    state = replace(state, postponed=any(_postpones(node) for node in tree.body))
+    postponed = any(_postpones(node) for node in tree.body)
+    state = replace(state, postponed=postponed, own_backend=_has_own_backend(tree))
     execute_block(tree.body, state)
     _execute_functions(state, lines)
     return state.usage
@@ -60,6 +63,20 @@ def interpret(
 
 def _postpones(node: ast.stmt) -> bool:
     return isinstance(node, ast.ImportFrom) and node.module == "__future__" and node.names[0].name == "annotations"
+
+
+@lru_cache(maxsize=64)
+def _has_own_backend(tree: ast.Module) -> bool:
+    """Whether a class of the file derives from one of torch's code generators: such a backend registers its own."""
+    imports = [node for node in tree.body if isinstance(node, ast.ImportFrom) and node.module]
+    names = {
+        alias.asname or alias.name
+        for node in imports
+        if f"{node.module}.".startswith(_GENERATORS)
+        for alias in node.names
+    }
+    bases = (base for node in tree.body if isinstance(node, ast.ClassDef) for base in node.bases)
+    return any(ast.unparse(base) in names or ast.unparse(base).startswith(_GENERATORS) for base in bases)
 
 
 def _execute_functions(state: State, lines: Collection[int] | None) -> None:

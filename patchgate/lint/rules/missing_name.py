@@ -70,12 +70,19 @@ def _finding(view: View, reference: Reference, homes: Mapping[tuple[str, str], s
         if home:
             code, what = NAME_MOVED, f"`{reference.name}` moved to `{home}`"
             fix = f"import it from `{home.rpartition('.')[0]}` there"
-    if reference.kind in ("attribute", "config") and not in_some_release(view, reference.owner, reference.name):
-        near = near_name(view, reference.owner, reference.name)
-        fix = f"did you mean `{near}`?" if near else "no indexed release has it; another file may add it"
-        severity = severity if near else Severity.NOTE
+    if added_elsewhere(view, reference):
+        fix, severity = "no indexed release has it; another file may add it", Severity.NOTE
+    elif reference.kind in ("attribute", "config") and not in_some_release(view, reference.owner, reference.name):
+        fix = f"did you mean `{near_name(view, reference.owner, reference.name)}`?"
     # Outside the gate a missing name is only worth knowing before someone widens the gate.
     return view.finding(code, reference.span, what + reference.why_not, severity=severity, fix=fix, of=reference)
+
+
+def added_elsewhere(view: View, reference: Reference) -> bool:
+    """Whether another file of the project may add the name: no indexed release has it, nor one that is spelled so."""
+    if reference.kind not in ("attribute", "config") or in_some_release(view, reference.owner, reference.name):
+        return False
+    return not near_name(view, reference.owner, reference.name)
 
 
 def in_some_release(view: View, owner: str, name: str) -> bool:

@@ -16,6 +16,7 @@ from patchgate.lint.index.read_function import parameters_of
 from patchgate.lint.index.records import CallSite, Function, Parameter
 from patchgate.lint.index.resolve import module_of
 from patchgate.lint.index.signatures import accepts, misfit, written
+from patchgate.lint.interpret.presence import innermost_module
 from patchgate.lint.interpret.references import FunctionNode, Rebinding, Span
 from patchgate.model.records import Code
 
@@ -78,7 +79,29 @@ class _Pair:
         """Calls in torch that fit torch's own function and not the replacement, and why."""
         form, own = self.rebinding.form or "method", parameters_of(self.function.args)
         judged = [(site, _misfit(self._passed(form, site, own), site)) for site in self.fitting()]
-        return [(site, problem) for site, problem in judged if problem]
+        return [(site, problem) for site, problem in judged if problem and self.means(site)]
+
+    def means(self, site: CallSite) -> bool:
+        """Whether the call is of what is replaced: of one with namesakes, where the module imports it or its owner.
+
+        A method is called on objects, whose class nobody needs to import. Of what a package only passes on, the index
+        cannot tell `package.f()` from `package.home.f()`: that proves nothing.
+        """
+        target, origin = self.rebinding.target, self.rebinding.origin or self.rebinding.target
+        home = origin.rpartition(".")[0]
+        if self.rebinding.inherited or self.original.form not in ("function", "static", "class"):
+            return True
+        release = self.view.release
+        imported = {found for mask, _, _, found in release.index.imports_of(site.module)}
+        if target != origin and not self.rebinding.on_class:
+            replaced_in = target.rpartition(".")[0]
+            if site.module == replaced_in:
+                return True
+            return target in imported if not site.receiver else not home.startswith(f"{replaced_in}.")
+        here = release.resolve(f"{site.module}.{self.rebinding.name}") if not site.receiver else None
+        if site.module == innermost_module(release, home) or {home, origin} & imported:
+            return True
+        return (here is not None and here.origin == origin) or len(release.index.definers(self.rebinding.name)) == 1
 
     def _passed(self, form: str, site: CallSite, parameters: Sequence[Parameter]) -> Sequence[Parameter]:
         """The parameters that are left to the arguments of a call, by how the function is bound and what it is on."""
@@ -214,7 +237,7 @@ def _signature(pair: _Pair) -> Iterator[Finding]:
         reason = f"does not take {names}, which torch passes" if lacking else f"{misfits[0][1]}, unlike torch's"
         severity, evidence = Severity.RED, pair.evidence([site for site, _ in misfits])
     else:
-        reason, severity, evidence = f"does not take {names}; no call passes it", Severity.NOTE, ""
+        reason, severity, evidence = f"does not take {names}; no call is known to pass it", Severity.NOTE, ""
     message, span = f"{pair.text} {reason}", pair.rebinding.span
     yield pair.view.finding(
         SIGNATURE_DRIFT, span, message, severity=severity, fix=fix, evidence=evidence, of=pair.rebinding
@@ -228,7 +251,7 @@ def _order(pair: _Pair) -> Iterator[Finding]:
     moved = [(at, name) for at, name in wanted if places.get(name, at) != at]
     if not moved:
         return
-    proof = [site for site in pair.fitting() if site.positional > moved[0][0] and not site.star]
+    proof = [each for each in pair.fitting() if each.positional > moved[0][0] and not each.star and pair.means(each)]
     names = ", ".join(f"`{name}`" for _, name in moved)
     yield pair.view.finding(
         SIGNATURE_DRIFT,

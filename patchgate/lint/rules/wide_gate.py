@@ -1,6 +1,6 @@
 """PG121: a gate admits releases in which a name that it guards is missing.
 
-Quiet without a gate: PG111 says it then.
+Quiet without a gate, where PG111 says it, and for a name that no release has: no version check finds it.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 
 from patchgate.lint.findings import Finding, View
 from patchgate.lint.interpret.references import Presence, Span
-from patchgate.lint.rules.missing_name import missing_references
+from patchgate.lint.rules.missing_name import added_elsewhere, missing_references
 from patchgate.model.records import Code
 from patchgate.model.versions import show_releases
 
@@ -25,7 +25,7 @@ WIDE_GATE = Code(
 def check(views: Sequence[View]) -> Iterator[Finding]:
     missing: dict[Span, dict[str, set[str]]] = {}
     for view, reference in missing_references(views):
-        if reference.reachable and reference.gates:
+        if reference.reachable and reference.gates and not added_elsewhere(view, reference):
             missing.setdefault(reference.gates[-1], {}).setdefault(view.version, set()).add(reference.name)
     known = [view.version for view in views]
     for gate, names_by_version in missing.items():
@@ -35,7 +35,10 @@ def check(views: Sequence[View]) -> Iterator[Finding]:
         fix = f"the names are there: {show_releases(good, known)}" if good else ""
         for view in views:
             if view.version in names_by_version:
-                yield view.finding(WIDE_GATE, gate, f"the version check is true on releases without {shown}", fix=fix)
+                otherwise = any(each.span == gate and each.holds is False for each in view.usage.gates)
+                message = f"the version check is {'false' if otherwise else 'true'} on releases without {shown}"
+                more = ", which the code after `else` needs" if otherwise else ""
+                yield view.finding(WIDE_GATE, gate, message + more, fix=fix)
 
 
 def _runs(view: View, gate: Span) -> bool:

@@ -34,6 +34,9 @@ KNOWN = ["2.8.0", "2.9.0", "2.9.1", "2.10.0", "2.14.1"]
         ({"PKG-INFO": "Name: mine\nRequires-Dist: torch (<2.9,>=2) ; extra == 'gpu'\n"}, ["2.8.0"]),
         ({"requirements.txt": "torch @ https://example.org/torch.whl\ntorch<2.9"}, KNOWN),
         ({"requirements.txt": "torch of the newest kind\ntorch<2.9"}, ["2.8.0"]),
+        ({"setup.py": "import torch\nif parse(torch.__version__) < parse('2.10'):\n    raise RuntimeError('old')\n"},
+         ["2.10.0", "2.14.1"]),
+        ({"setup.py": "import torch\nif parse(torch.__version__) < parse('2.10'):\n    print('old')\n"}, KNOWN),
         ({}, KNOWN),
     ],
 )  # fmt: skip
@@ -54,3 +57,23 @@ def test_the_nearest_project_decides(tmp_path: Path) -> None:
     assert str(torch_range(tmp_path / "inner")).startswith("torch<2.9 in ")
     (tmp_path / "inner" / "requirements.txt").write_text("torch>=2.10\n")
     assert torch_range(tmp_path / "inner").specifiers == (">=2.10",)
+
+
+@pytest.mark.parametrize(
+    ("files", "releases"),
+    [
+        ({"requirements.txt": "triton==3.5.0\n"}, ["2.9.0"]),
+        ({"pyproject.toml": '[project]\ndependencies = ["torch"]\noptional-dependencies.a = ["triton>3.4"]\n'},
+         ["2.9.0", "2.9.1", "2.10.0", "2.14.1"]),
+        ({"requirements.txt": "torch>=2.10\ntriton==3.5.0\n"}, ["2.10.0", "2.14.1"]),
+        ({"requirements.txt": "triton==9.0\n"}, KNOWN),
+        ({"requirements.txt": "triton\n"}, KNOWN),
+    ],
+)  # fmt: skip
+def test_a_project_that_pins_triton_alone(tmp_path: Path, files: dict[str, str], releases: list[str]) -> None:
+    """A release of torch brings its own triton: another pin shuts it out, unless no release has that one."""
+    tritons = {"2.8.0": "3.4.0", "2.9.0": "3.5.0", "2.9.1": "3.5.1", "2.10.0": "3.6.0", "2.14.1": "3.7.1"}
+    (tmp_path / ".git").mkdir()
+    for name, text in files.items():
+        (tmp_path / name).write_text(text)
+    assert torch_range(tmp_path).of(KNOWN, tritons) == releases

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from toytorch import codes, found
+from toyindex import toy_release
+from toytorch import codes, found, toy_sources
 
 IMPORTS = """
 import torch
@@ -102,3 +103,18 @@ def test_version_gates_turn_red_into_a_note() -> None:
 def test_gates_reach_through_returns_and_functions(gated: str) -> None:
     lines = found(f"{IMPORTS}\n{gated}\n")
     assert [line.split()[2] for line in lines if "PG111" in line] == ["note"]
+
+
+def test_a_backend_of_its_own_has_a_wrapper_of_its_own() -> None:
+    """What `V.graph.wrapper_code` is there is registered at run time; elsewhere it is torch's."""
+    torch = toy_sources()
+    torch["torch._inductor.codegen.wrapper"] = "class PythonWrapperCodegen:\n    def generate_call(self, name): ...\n"
+    torch["torch._inductor.codegen.triton"] = "class TritonKernel: ...\n"
+    release = toy_release("2.10.0", torch | {"torch._inductor.graph": _GRAPH})
+    patch = "from torch._inductor.virtualized import V\nfrom torch._inductor.codegen.triton import TritonKernel\n"
+    use = "def f(): return V.graph.wrapper_code.generate_calls(1)\n"
+    assert codes(patch + use, [release]) == ["PG111"]
+    assert codes(patch + "class Mine(TritonKernel): ...\n" + use, [release]) == []
+
+
+_GRAPH = "class GraphLowering:\n    def __init__(self):\n        self.wrapper_code = None\n"

@@ -66,3 +66,18 @@ def test_a_gate_for_nightlies_is_not_dead(tmp_path: Path) -> None:
 
 def _severities(folder: Path) -> list[Severity]:
     return [each.severity for each in lint([folder / "patch.py"], TORCHES).findings if each.code == "PG120"]
+
+
+def test_a_gate_for_an_indexed_release_that_is_no_row_is_left_over(tmp_path: Path) -> None:
+    """A project that states no range is judged by the rows; what is written for an older release is not wrong."""
+    patch = tmp_path / "patch.py"
+    source = (
+        "import torch\nfrom torch._inductor.ir import Box\nif {}:\n    Box.should_realize = lambda self, *a, **k: 1\n"
+    )
+
+    def severities(check: str) -> list[Severity]:
+        patch.write_text(source.format(check))
+        return [each.severity for each in lint([patch], TORCHES, matrix=["2.13.0"]).findings if each.code == "PG120"]
+
+    assert severities("torch.__version__ < (2, 11) and somewhere()") == [Severity.NOTE]
+    assert severities("torch.__version__ < (2, 11) and torch.__version__ > (2, 12)") == [Severity.RED]

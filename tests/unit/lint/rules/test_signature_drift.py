@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
 from toyindex import toy_release, toy_releases
 from toytorch import TORCHES, codes, found
 
+from patchgate.lint.index.release import Release
 from patchgate.lint.run import lint_source
 
 BOX = "from torch._inductor.ir import Box\nimport torch\n"
@@ -232,3 +235,54 @@ def test_a_function_on_an_object_takes_what_the_class_passes(name: str, signatur
     )
     problem = "`hook` on an object of `Tuner` does not take `reset`, which torch passes"
     assert [each for each in lines if "PG113" in each] == ([f"6: PG113 red {problem} [2.10]"] if red else [])
+
+
+_SAVES = "def save(x, f, protocol=2): ...\n"
+STORE = {
+    "torch._inductor.store": _SAVES + "class Props:\n    @classmethod\n    def create(cls, d): ...\n",
+    "torch._inductor.other": _SAVES + "class Other:\n    @classmethod\n    def create(cls, a, b): ...\n",
+}
+SAVE = "import torch._inductor.store\ndef save(x, f): ...\ntorch._inductor.store.save = save\n"
+
+
+@pytest.mark.parametrize(
+    ("caller", "severity"),
+    [
+        ("from torch._inductor import store\ndef run(x): store.save(x, 1, protocol=3)\n", "red"),
+        ("from torch._inductor.store import save\ndef run(x): save(x, 1, protocol=3)\n", "red"),
+        ("import torch\ndef run(x): torch.save(x, 1, protocol=3)\n", "note"),
+    ],
+)
+def test_a_call_of_a_name_that_several_modules_define(caller: str, severity: str) -> None:
+    torches = [toy_release("2.10.0", {**STORE, "torch._inductor.caller": caller})]
+    assert _severities(torches) == [severity]
+    # Without a namesake any call of the name is one of it.
+    alone = {"torch._inductor.store": STORE["torch._inductor.store"], "torch._inductor.caller": caller}
+    assert _severities([toy_release("2.10.0", alone)]) == ["red"]
+
+
+def _severities(torches: Sequence[Release]) -> list[str]:
+    return [line.split()[2] for line in found(SAVE, torches) if "PG113" in line]
+
+
+def test_a_class_method_replaced_by_a_function_that_is_called_on_the_class() -> None:
+    called = "from torch._inductor.{0} import {1}\ndef run(d): return {1}.create({2})\n"
+    patch = "from torch._inductor.store import Props\ndef create({}): ...\nProps.create = create\n"
+    other = {"torch._inductor.caller": called.format("other", "Other", "d, 1")}
+    props = {"torch._inductor.caller": called.format("store", "Props", "d")}
+    red = [" red " in each for each in found(patch.format("d"), [toy_release("2.10.0", {**STORE, **other, **props})])]
+    assert red == [False]
+    red = [" red " in each for each in found(patch.format("cls, d"), [toy_release("2.10.0", {**STORE, **props})])]
+    assert red == [True, True]
+
+
+def test_what_a_package_passes_on_proves_nothing_by_a_dotted_call() -> None:
+    torch = {
+        "torch._inductor": "from torch._inductor.store import save\n",
+        "torch._inductor.store": "def save(x, f, protocol=2): ...\n",
+    }
+    patch = "import torch._inductor\ndef save(x, f): ...\ntorch._inductor.save = save\n"
+    dotted = {"torch._inductor.caller": "import torch._inductor as ind\ndef run(x): ind.store.save(x, 1, protocol=3)\n"}
+    assert not [each for each in found(patch, [toy_release("2.10.0", {**torch, **dotted})]) if " red " in each]
+    plain = {"torch._inductor.caller": "from torch._inductor import save\ndef run(x): save(x, 1, protocol=3)\n"}
+    assert [each for each in found(patch, [toy_release("2.10.0", {**torch, **plain})]) if "PG113 red" in each]
