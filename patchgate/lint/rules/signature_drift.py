@@ -84,12 +84,17 @@ class _Pair:
     def means(self, site: CallSite) -> bool:
         """Whether the call is of what is replaced: of one with namesakes, where the module imports it or its owner.
 
-        A method is called on objects, whose class nobody needs to import. Of what a package only passes on, the index
+        A method is called on objects, whose class nobody needs to import; but what a method of the base calls that the
+        patch overrides too, without calling it, never runs. Of what a package only passes on, the index
         cannot tell `package.f()` from `package.home.f()`: that proves nothing.
         """
         target, origin = self.rebinding.target, self.rebinding.origin or self.rebinding.target
         home = origin.rpartition(".")[0]
-        if self.rebinding.inherited or self.original.form not in ("function", "static", "class"):
+        if self.rebinding.inherited:
+            caller = f"{site.module}.{site.function}"
+            overriding = (each.function for each in self.view.usage.overrides if each.target == caller)
+            return all(each is None or "super(" in ast.unparse(each) for each in overriding)
+        if self.original.form not in ("function", "static", "class"):
             return True
         release = self.view.release
         imported = {found for mask, _, _, found in release.index.imports_of(site.module)}

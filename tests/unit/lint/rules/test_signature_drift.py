@@ -286,3 +286,13 @@ def test_what_a_package_passes_on_proves_nothing_by_a_dotted_call() -> None:
     assert not [each for each in found(patch, [toy_release("2.10.0", {**torch, **dotted})]) if " red " in each]
     plain = {"torch._inductor.caller": "from torch._inductor import save\ndef run(x): save(x, 1, protocol=3)\n"}
     assert [each for each in found(patch, [toy_release("2.10.0", {**torch, **plain})]) if "PG113 red" in each]
+
+
+@pytest.mark.parametrize(("body", "red"), [("pass", False), ("super().save()", True)])
+def test_a_call_in_a_method_that_is_overridden_too(body: str, red: bool) -> None:
+    tuner = "class Tuner:\n    def build(self, c, cc=None): ...\n    def save(self): self.build(1, cc=2)\n"
+    patch = "from torch._inductor.tuner import Tuner\nclass Mine(Tuner):\n    def build(self, c): ...\n"
+    old = {"torch._inductor.tuner": tuner.replace(", cc=None", "").replace(", cc=2", "")}
+    torches = toy_releases({"2.10.0": old, "2.11.0": {"torch._inductor.tuner": tuner}})
+    findings = found(f"{patch}    def save(self): {body}\n", torches)
+    assert any(" PG113 red " in f" {each}" for each in findings) is red
