@@ -13,7 +13,7 @@ import os
 import signal
 import socket
 import struct
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NoReturn
 
 # Flags of linux/sched.h and linux/mount.h, and system calls.
@@ -36,8 +36,9 @@ SHARED = ("/tmp", "/dev/shm")
 _SHARED_BYTES = 256 << 20
 # Links on the way to one path; Linux follows as many.
 _LINKS = 40
-_libc = ctypes.CDLL(None, use_errno=True)
-_libc.syscall.restype = ctypes.c_long
+#: Its `syscall` gives what the kernel does.
+libc = ctypes.CDLL(None, use_errno=True)
+libc.syscall.restype = ctypes.c_long
 
 
 def enter(level: Sequence[str], ended: int | None) -> None:
@@ -49,7 +50,7 @@ def enter(level: Sequence[str], ended: int | None) -> None:
     if not level:
         return
     user, group = os.getuid(), os.getgid()
-    if _libc.unshare(sum(_FLAGS[name] for name in level)) != 0:
+    if libc.unshare(sum(_FLAGS[name] for name in level)) != 0:
         raise OSError(ctypes.get_errno(), "unshare")
     if "user" in level:
         for file, text in (("setgroups", "deny"), ("uid_map", f"{user} {user} 1"), ("gid_map", f"{group} {group} 1")):
@@ -68,12 +69,12 @@ def enter(level: Sequence[str], ended: int | None) -> None:
             pid = os.fork()
             if pid:
                 _await(pid, ended if is_init else None)
-            _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+            libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def _await(pid: int, ended: int | None) -> NoReturn:
     """Wait for a process, whatever else ends meanwhile, and end as it did."""
-    _libc.prctl(_PR_SET_DUMPABLE, 0)  # its memory and files are nothing for the processes inside
+    libc.prctl(_PR_SET_DUMPABLE, 0)  # its memory and files are nothing for the processes inside
     while True:
         found, status = os.waitpid(-1, 0)
         if found == pid:
@@ -82,15 +83,22 @@ def _await(pid: int, ended: int | None) -> NoReturn:
             os._exit(os.waitstatus_to_exitcode(status) & 0xFF)
 
 
-def change_root(base: str, writable: Iterable[str], readable: Iterable[str], level: Sequence[str]) -> None:
+def change_root(
+    base: str,
+    writable: Iterable[str],
+    readable: Iterable[str],
+    level: Sequence[str],
+    known: Mapping[str, str],
+) -> None:
     """Within an own namespace of mounts: a root that holds only these paths, all read-only but `writable`.
 
-    It is made over the folder `base`. Paths that are not there, or that this user cannot reach, are left out.
+    It is made over the folder `base`, with the links that are `known`. Paths that are not there, or that this user
+    cannot reach, are left out.
     """
     _mount(b"none", "/", b"", _RECURSIVE | _PRIVATE)
-    links: dict[str, str] = {}
-    writes = [_resolved(path, links) for path in writable]
-    reads = [_resolved(path, links) for path in ("/sys", *(() if "pid" in level else ("/proc",)), *readable)]
+    links = dict(known)
+    writes = [resolved(path, links) for path in writable]
+    reads = [resolved(path, links) for path in ("/sys", *(() if "pid" in level else ("/proc",)), *readable)]
     held = [(path, _held(path)) for path in sorted({*writes, *without_inner(reads)}, key=len)]
     _mount(b"none", base, b"tmpfs", _NOSUID_NODEV, "mode=755")
     if held[0][0] == "/":  # all may be read, but for what is shared and for devices
@@ -116,12 +124,12 @@ def change_root(base: str, writable: Iterable[str], readable: Iterable[str], lev
     for path in (*SHARED, *writes):
         _set_read_only(base + path, False)
     os.chdir(base)
-    if _libc.syscall(ctypes.c_long(_PIVOT_ROOT), b".", b".") != 0 or _libc.umount2(b".", _DETACH) != 0:
+    if libc.syscall(ctypes.c_long(_PIVOT_ROOT), b".", b".") != 0 or libc.umount2(b".", _DETACH) != 0:
         raise OSError(ctypes.get_errno(), "pivot_root")
     os.chdir("/")
 
 
-def _resolved(path: str, links: dict[str, str]) -> str:
+def resolved(path: str, links: dict[str, str]) -> str:
     """Where a path really is; the links on the way to it are added to `links`."""
     at, rest = "", [part for part in os.path.abspath(path).split("/") if part]
     for _ in range(_LINKS):
@@ -164,7 +172,7 @@ def _bind(handle: int | None, target: str) -> None:
 
 
 def _mount(source: bytes, target: str, kind: bytes, flags: int, data: str = "") -> None:
-    if _libc.mount(source, os.fsencode(target), kind, ctypes.c_ulong(flags), data.encode() or None) != 0:
+    if libc.mount(source, os.fsencode(target), kind, ctypes.c_ulong(flags), data.encode() or None) != 0:
         raise OSError(ctypes.get_errno(), f"mount {target}")
 
 
@@ -173,5 +181,5 @@ def _set_read_only(path: str, value: bool) -> None:
     attributes = struct.pack("=4Q", _READ_ONLY if value else 0, 0 if value else _READ_ONLY, 0, 0)
     below = _AT_RECURSIVE if value else 0
     name, size = os.fsencode(path), ctypes.c_size_t(len(attributes))
-    if _libc.syscall(ctypes.c_long(_MOUNT_SETATTR), _AT_FDCWD, name, below, attributes, size) != 0:
+    if libc.syscall(ctypes.c_long(_MOUNT_SETATTR), _AT_FDCWD, name, below, attributes, size) != 0:
         raise OSError(ctypes.get_errno(), f"mount_setattr {path}")

@@ -17,11 +17,11 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from patchgate.probe.patch.module_name import place_in_package
-from patchgate.probe.process.namespaces import LEVELS, SHARED, change_root, enter, without_inner
+from patchgate.probe.process.namespaces import LEVELS, SHARED, change_root, enter, libc, resolved, without_inner
 from patchgate.probe.protocol import Limits, Request
 
 # Bytes of the largest file that a child may write, and of that on a real device, where inputs are larger: what a patch
@@ -69,7 +69,8 @@ class Sandbox:
     namespaces: tuple[str, ...] = ()  #: those of its own; one of `LEVELS`
     landlock: int = 0  #: the kernel's version, 0 for none
     reads: bool = False  #: whether reading is confined too
-    system: tuple[str, ...] = ()  #: what every child reads: the interpreter, torch, programs and libraries
+    system: tuple[str, ...] = ()  #: what every child reads: the interpreter, torch, programs and libraries; no links
+    links: dict[str, str] = field(default_factory=dict)  #: link on the way to one of them -> where it leads
     headers: str = ""  #: folder of precompiled C++ headers, shared by all cache folders of a machine
     devices: tuple[str, ...] = _DEVICES  #: device nodes that a child may use
 
@@ -85,11 +86,11 @@ class Sandbox:
         """Leave this process only these paths and take root's privileges from it; `base` is a folder of its own."""
         writes, reads = [*writable, *self.devices], [*self.system, *readable] if self.reads else ["/"]
         if "mount" in self.namespaces:
-            change_root(base, writes, reads, self.namespaces)
+            change_root(base, writes, reads, self.namespaces, self.links)
             # Of the new root all may be read.
             writes, reads = [*writes, *SHARED], ["/"]
-        _libc().capset(struct.pack("=Ii", _CAPABILITIES, 0), bytes(24))
-        _libc().prctl(_NO_NEW_PRIVS, 1, 0, 0, 0)
+        libc.capset(struct.pack("=Ii", _CAPABILITIES, 0), bytes(24))
+        libc.prctl(_NO_NEW_PRIVS, 1, 0, 0, 0)
         if self.landlock:
             _restrict(self.landlock, writes, reads, tcp=tcp or "net" in self.namespaces)
 
@@ -97,7 +98,8 @@ class Sandbox:
 def strongest_sandbox(home: str, headers: str, *, gpu: bool) -> Sandbox:
     """The strongest in which a child can still compile, or use the GPU, as one without can."""
     devices = (*_DEVICES, *(path for pattern in _GPUS for path in glob.glob(pattern))) if gpu else _DEVICES
-    system = tuple(dict.fromkeys(_system()))
+    links: dict[str, str] = {}
+    system = tuple(filter(os.path.exists, without_inner(resolved(path, links) for path in _system())))
     works = _finds_gpu if gpu else _compiles
     free = Sandbox(devices=devices, headers=headers)
     # Where nothing works at all there is nothing to lose.
@@ -105,7 +107,7 @@ def strongest_sandbox(home: str, headers: str, *, gpu: bool) -> Sandbox:
     for reads in (True, False):
         for level in LEVELS:
             for landlock in dict.fromkeys((version(), 0)):
-                sandbox = Sandbox(level, landlock, reads, system, headers, devices)
+                sandbox = Sandbox(level, landlock, reads, system, links, headers, devices)
                 confines = "mount" in level or landlock if reads else level or landlock
                 if confines and _tried(sandbox, home, wanted):
                     return sandbox
@@ -126,7 +128,7 @@ def _tried(sandbox: Sandbox, home: str, works: Callable[[], bool]) -> bool:
             null = os.open(os.devnull, os.O_RDWR)
             for descriptor in (0, 1, 2):
                 os.dup2(null, descriptor)
-            _libc().prctl(_PR_SET_PDEATHSIG, _SIGKILL)
+            libc.prctl(_PR_SET_PDEATHSIG, _SIGKILL)
             enter(sandbox.namespaces, None)
             os.makedirs(f"{home}/root", exist_ok=True)
             sandbox.confine(f"{home}/root", [folder], [], tcp=True)
@@ -183,14 +185,8 @@ def _allow(rules: int, path: str, access: int) -> None:
     os.close(beneath)
 
 
-def _libc() -> ctypes.CDLL:
-    return ctypes.CDLL(None, use_errno=True)
-
-
 def _call(number: int, *arguments: object) -> int:
-    call = _libc().syscall
-    call.restype = ctypes.c_long
-    return int(call(ctypes.c_long(number), *arguments))
+    return int(libc.syscall(ctypes.c_long(number), *arguments))
 
 
 def largest_file(limits: Limits) -> int:

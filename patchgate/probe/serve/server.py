@@ -24,6 +24,7 @@ from typing import Any, NoReturn
 
 from patchgate.probe.process.cpu_wait_clock import CpuWaitClock
 from patchgate.probe.process.handover import NAMED, hand_over, kill_children, remove_folder
+from patchgate.probe.process.huge_pages import collapse_memory
 from patchgate.probe.process.reply import exit_failure, line_in_patch
 from patchgate.probe.process.reply_schema import REPLY_BYTES, reply_fault
 from patchgate.probe.process.request_schema import refusal
@@ -98,6 +99,7 @@ def warm_up() -> None:
     # A collection in a child would write to, and so copy, every page that it shares with this process.
     gc.collect()
     gc.freeze()
+    collapse_memory()
 
 
 @dataclass
