@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import os
 import signal
@@ -15,11 +16,12 @@ import click
 
 from patchgate import __version__
 from patchgate.model.errors import UsageError
-from patchgate.model.files import write_atomically
+from patchgate.model.files import refuse_tracked, write_atomically
 from patchgate.model.paths import PACKAGE
 from patchgate.model.records import MACHINE, Command
 from patchgate.model.text import escape_control
 from patchgate.report.commands import typed
+from patchgate.report.github import commands_end, is_github
 
 # Where the traceback of a fault of ours goes.
 _FAULT = Path(".patchgate/fault.txt")
@@ -39,7 +41,11 @@ def end_by_exit_code(command: click.Command, name: str) -> NoReturn:
         if signal.getsignal(number) != signal.SIG_IGN:  # as nohup, and a shell in the background, leave it
             signal.signal(number, _stop)
     _distrust_working_folder()
+    if is_github():
+        click.echo(commands_end(True), err=True)
+        atexit.register(click.echo, commands_end(False), err=True)
     try:
+        refuse_tracked(Path(".patchgate"))
         command.main(prog_name=name, standalone_mode=False)
     except UsageError as error:
         if isinstance(error.next, Command):

@@ -12,7 +12,7 @@ import warnings
 from pathlib import Path
 
 from patchgate.model.errors import UsageError
-from patchgate.model.files import read_regular
+from patchgate.model.files import read_regular, refuse_outer_link
 from patchgate.model.paths import display_path
 from patchgate.model.text import did_you_mean
 
@@ -44,6 +44,7 @@ def source_and_manifest(path: Path) -> tuple[Path, Path]:
         shown = str(path) if path.is_symlink() else display_path(path)
         raise UsageError("no such patch", where=shown, got=got, next=step)
     source = next((path / name for name in ("patch.py", "patch.diff") if (path / name).is_file()), path)
+    refuse_outer_link(source)
     if not source.is_file() or source.suffix not in (".py", *DIFFS):
         got = f"a file with the suffix {source.suffix!r}" if source.is_file() else "neither a file nor a folder"
         raise UsageError(

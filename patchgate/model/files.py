@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from patchgate.model.errors import UsageError
-from patchgate.model.paths import display_path
+from patchgate.model.paths import display_path, leaves_project
 
 
 def write_atomically(path: Path, content: str | bytes) -> None:
@@ -82,6 +82,7 @@ def read_regular(path: Path, limit: int) -> bytes:
 def read_text(path: Path, next: str = "") -> str:
     """A text in UTF-8. Raises UsageError for anything else, with the line where it ends to be UTF-8."""
     where = display_path(path)
+    refuse_outer_link(path)
     try:
         data = read_regular(path, _TEXT_BYTES)
         return data.decode().replace("\r\n", "\n")
@@ -91,6 +92,13 @@ def read_text(path: Path, next: str = "") -> str:
         line = data.count(b"\n", 0, error.start) + 1
         advice = next or "save the file as UTF-8"
         raise UsageError("not UTF-8", where=f"{where}:{line}", got=str(error), next=advice) from None
+
+
+def refuse_outer_link(path: Path) -> None:
+    """Raises UsageError for a link that leads out of the repository: a message, or a patch, could say what is there."""
+    if path.is_symlink() and leaves_project(path, path.parent):
+        advice = "the path of the file itself, or a copy of it"
+        raise UsageError("a link out of the repository", where=str(path), got=str(path.resolve()), next=advice)
 
 
 def make_folder(path: Path, where: str) -> None:
@@ -106,11 +114,37 @@ def make_folder(path: Path, where: str) -> None:
         raise UsageError("no folder that can be written to", where=where, got=got, next=f"another {where}") from None
 
 
+def files_in_git(folder: Path, *which: str) -> list[str] | None:
+    """The files below a folder that git knows; None where there is no git, or no repository.
+
+    Nothing that a repository brings along is run by that.
+    """
+    import subprocess
+
+    harmless = ("safe.directory=*", "safe.bareRepository=explicit", "core.fsmonitor=false")
+    options = [word for setting in harmless for word in ("-c", setting)]
+    try:
+        command = ["git", *options, "-C", str(folder), "ls-files", "-z", *which]
+        ended = subprocess.run(command, capture_output=True, text=True, errors="replace")
+    except OSError:
+        return None
+    return None if ended.returncode else [name for name in ended.stdout.split("\0") if name]
+
+
+def refuse_tracked(path: Path) -> None:
+    """Raises UsageError for results that git knows: a pull request could bring its own verdicts, and its own cache."""
+    found = files_in_git(path.parent, "--", path.name) if os.path.lexists(path) else None
+    if found:
+        advice = f"git rm -r --cached {path}, delete it, and add it to .gitignore"
+        raise UsageError("results that are part of the repository", where=str(path), got=found[0], next=advice)
+
+
 def make_results_folder(path: Path, where: str, mark: str) -> None:
     """Make a folder whose contents a run will replace. Raises UsageError where it holds something, and no `mark`.
 
     Of several patches each has a folder of its own in it, with the mark.
     """
+    refuse_tracked(path)
     make_folder(path, where)
     found = sorted(each.name for each in path.iterdir())
     if found and mark not in found and not any(path.glob(f"*/{mark}")):

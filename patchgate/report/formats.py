@@ -14,7 +14,7 @@ from patchgate.model.files import write_atomically
 from patchgate.model.paths import display_path
 from patchgate.model.records import Patch, Verdict, exit_code
 from patchgate.report.coverage import answer_lines
-from patchgate.report.github import render_annotations
+from patchgate.report.github import among_commands, is_github, render_annotations
 from patchgate.report.junit import render_junit
 from patchgate.report.markdown import render_markdown
 from patchgate.report.sarif import codes_of, render_sarif, verdict_results
@@ -56,8 +56,8 @@ def _print_text(judged: Sequence[JudgedPatch], page: Path) -> None:
         files = ", ".join(("verdicts.json", *FILES))
         answer.insert(-1, f"results: {display_path(Path(each.run.folder))}/{files}; {display_path(page)}")
         to_stdout(partial(show_run, title=each.title, view=each.view, answer=answer))
-        if os.environ.get("GITHUB_ACTIONS") == "true":
-            print("\n".join(render_annotations(each.view, each.checkout)))
+        if is_github():
+            print(among_commands(render_annotations(each.view, each.checkout)))
 
 
 def _print_sarif(judged: Sequence[JudgedPatch], _: Path) -> None:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,7 +14,24 @@ from patchgate.model.text import escape_control
 if TYPE_CHECKING:
     from patchgate.report.view import Block, RunView
 
+# What a patch prints may look like a workflow command. Without this word, nobody can end that nothing is taken for one.
+_WORD = os.urandom(16).hex()
 _PLACE = re.compile(r"(.+?)(?::(\d+))?")
+
+
+def is_github() -> bool:
+    """Whether a job of GitHub's runs this: its runner reads what is printed."""
+    return os.environ.get("GITHUB_ACTIONS") == "true"
+
+
+def commands_end(end: bool) -> str:
+    """The line from which on GitHub's runner takes nothing that is printed for a command, or takes it again."""
+    return f"::stop-commands::{_WORD}" if end else f"::{_WORD}::"
+
+
+def among_commands(lines: Iterable[str]) -> str:
+    """Lines that are commands, in what is otherwise taken for none."""
+    return "\n".join([commands_end(False), *lines, commands_end(True)] if is_github() else lines)
 
 
 def annotation(kind: str, text: str, **properties: str | int) -> str:

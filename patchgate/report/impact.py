@@ -9,7 +9,7 @@ from rich.text import Text
 
 from patchgate.model.impact import Change, Figure, Impact, ModelImpact
 from patchgate.model.text import escape_control
-from patchgate.report.markdown import escape, table_row
+from patchgate.report.markdown import as_code, table_row
 
 #: Said wherever a modelled time is shown.
 MODELLED = "Times are modelled, not measured (docs/modelled-time.md)."
@@ -74,10 +74,10 @@ def show_impact(console: Console, impact: Impact) -> None:
 def impact_markdown(title: str, impact: Impact) -> str:
     """Title, the line that sums up, the table, and what was not compared."""
     figures = impact.figures
-    lines = [f"## {escape(title)}", "", f"**{escape(impact.summary)}**", ""]
+    lines = [f"## {as_code(title)}", "", as_code(impact.summary), ""]
     compared = [row for row in impact.rows if not row.failed]
     if compared:
         lines += [table_row(["model", *(figure.label for figure in figures)]), table_row(["---"] * (1 + len(figures)))]
-        lines += [table_row([escape(row.model), *map(escape, row_texts(row, figures))]) for row in compared]
-    lines += [f"\nNot compared: {escape(row.model)}: {escape(row.failed)}" for row in impact.rows if row.failed]
-    return "\n".join([*lines, "", f"{impact.before} -> {impact.after}. {MODELLED}", ""])
+        lines += [table_row([as_code(row.model), *row_texts(row, figures)]) for row in compared]
+    lines += [f"\nNot compared: {as_code(row.model)}: {as_code(row.failed)}" for row in impact.rows if row.failed]
+    return "\n".join([*lines, "", f"{as_code(f'{impact.before} -> {impact.after}')}. {MODELLED}", ""])

@@ -16,7 +16,7 @@ from patchgate.lint.rules import CODES
 from patchgate.lint.run import Report
 from patchgate.model.text import counted, escape_control
 from patchgate.model.versions import show_releases
-from patchgate.report.github import annotation
+from patchgate.report.github import among_commands, annotation
 from patchgate.report.sarif import Place, SarifResult, render_sarif
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ def render_findings(report: Report, form: str, *, details: bool = False) -> str:
         return _text(report, details)
     if form == "github":
         places = [replace(each, span=span) for each in report.findings for span in (each.span, *each.also)]
-        return "".join(f"{_annotation(finding)}\n" for finding in places)
+        return f"{among_commands(map(_annotation, places))}\n" if places else ""
     if form == "sarif":
         return render_sarif(CODES, map(_sarif_result, report.findings))
     return json.dumps(_json(report), indent=1) + "\n"

@@ -16,11 +16,6 @@ _LONGEST_TEXT = 300
 _MARKS = {Colour.GREEN: "ok", Colour.RED: "**RED**", Colour.GREY: "?"}
 
 
-def escape(text: str) -> str:
-    """Text that neither a table nor HTML takes for markup."""
-    return escape_control(" ".join(text.splitlines())).replace("|", "\\|").replace("<", "&lt;")
-
-
 def as_code(text: str) -> str:
     """A code span: no mention, link, image, reference or HTML works inside it."""
     text = escape_control(" ".join(text.split()))

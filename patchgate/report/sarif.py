@@ -57,7 +57,7 @@ def _result(result: SarifResult) -> dict[str, object]:
     return {
         "ruleId": result.code,
         "level": "error" if result.is_red else "note",
-        "message": {"text": result.message},
+        "message": {"text": result.message.replace("](", "] (")},  # not a link: SARIF has those in text
         "locations": [_location(result.place)],
         "relatedLocations": [*map(_location, result.also)],
     }

@@ -22,6 +22,7 @@ from pathlib import Path
 
 from packaging.version import Version
 
+from patchgate.model.files import files_in_git
 from patchgate.model.paths import user_cache
 from patchgate.runner.identity import files_digest, read_environment
 from patchgate.runner.overlay import make_overlay
@@ -133,12 +134,8 @@ def _copy_of(package: Path | None) -> Iterator[tuple[list[str], str]]:
 
 def _files_of(package: Path) -> list[str]:
     """The files of the package that git does not ignore; all but hidden ones where there is no git."""
-    command = ["git", "-C", str(package), "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
-    listed = subprocess.run(command, capture_output=True, text=True) if shutil.which("git") else None
-    if listed and not listed.returncode:
-        found = listed.stdout.split("\0")
-    else:
-        found = [str(path.relative_to(package)) for path in package.rglob("*")]
+    found = files_in_git(package, "--cached", "--others", "--exclude-standard")
+    found = [str(path.relative_to(package)) for path in package.rglob("*")] if found is None else found
     return [name for name in found if name and name[0] != "." and "/." not in name and (package / name).is_file()]
 
 
@@ -187,7 +184,8 @@ def _install(torch: str, home: Path, more: Sequence[str] = ()) -> str:
 def _call(*command: str) -> None:
     # A copy of a package has no history from which its version could be told.
     environment = {"SETUPTOOLS_SCM_PRETEND_VERSION": "0"} | os.environ
-    ended = subprocess.run(command, capture_output=True, text=True, env=environment)
+    # uv reads the settings of the folder that it stands in: a stranger's checkout may name another index there.
+    ended = subprocess.run(command, capture_output=True, text=True, env=environment, cwd="/")
     if ended.returncode:
         raise NotInstallable(_said(ended.stderr) or f"{command[0]} ended with status {ended.returncode}")
 

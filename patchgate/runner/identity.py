@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from patchgate.model.errors import UsageError
-from patchgate.model.paths import MODELS, PACKAGE, WORKLOADS
+from patchgate.model.paths import MODELS, PACKAGE, WORKLOADS, leaves_project
 from patchgate.model.records import Case, Patch, Workload
 
 # Runs in the torch environment, finds torch without importing it, and reads the compiler's sources:
@@ -150,8 +150,9 @@ def patch_digest(patch: Patch) -> str:
 
 
 def files_digest(folder: Path) -> str:
-    """Of every file below a folder."""
+    """Of every file below a folder; of a link that leads out of the repository nothing is read."""
     found = [path for path in sorted(folder.rglob("*")) if path.is_file() and path.suffix != ".pyc"]
+    found = [path for path in found if not (path.is_symlink() and leaves_project(path, folder))]
     return _digest([[str(path.relative_to(folder)), _file(path)] for path in found])
 
 

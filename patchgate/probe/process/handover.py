@@ -8,6 +8,7 @@ import shutil
 import signal
 import stat
 import subprocess
+from collections.abc import Iterator
 
 from patchgate.probe.process.sandbox import largest_file
 from patchgate.probe.protocol import Request
@@ -23,33 +24,37 @@ def hand_over(folder: str, request: Request) -> str | None:
         made, wanted = f"{folder}/{name}", request.get(name)
         if not wanted:
             continue
-        pairs = [(made, wanted)] if name == "outputs" else [(f"{made}/{i}", f"{wanted}/{i}") for i in _below(made)]
-        for source, target in pairs:
-            try:
-                file = open(source, "rb", opener=_open_unlinked)  # noqa: SIM115 - what opening says is the answer
-            except FileNotFoundError:  # not every answer has outputs
-                continue
-            except OSError as error:
-                return f"`{name}`: {error.strerror}"
-            with file:
-                status = os.fstat(file.fileno())
-                left -= status.st_size
-                if not stat.S_ISREG(status.st_mode) or left < 0:
-                    return f"`{name}` is no file of at most {allowed >> 20} MiB"
-                os.makedirs(os.path.dirname(target), exist_ok=True)
-                with open(target, "wb") as copy:
-                    shutil.copyfileobj(file, copy)
+        try:
+            for opened, place in [(_opened(made), "")] if name == "outputs" else _below(made):
+                with os.fdopen(opened, "rb") as file:
+                    status, target = os.fstat(opened), f"{wanted}{place}"
+                    left -= status.st_size
+                    if not stat.S_ISREG(status.st_mode) or left < 0:
+                        return f"`{name}` is no file of at most {allowed >> 20} MiB"
+                    os.makedirs(os.path.dirname(target), exist_ok=True)
+                    with open(target, "wb") as copy:
+                        shutil.copyfileobj(file, copy)
+        except FileNotFoundError:  # not every answer has outputs
+            continue
+        except OSError as error:
+            return f"`{name}`: {error.strerror}"
     return None
 
 
-def _open_unlinked(path: str, flags: int) -> int:
-    """Of a link nothing is opened, and nothing waits for the other end of a pipe."""
-    return os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK)
+def _opened(path: str, flags: int = 0, at: int | None = None) -> int:
+    """A file; of a link nothing is opened, and nothing waits for the other end of a pipe."""
+    return os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | flags, dir_fd=at)
 
 
-def _below(folder: str) -> list[str]:
-    found = [os.path.join(place, name) for place, _, names in os.walk(folder) for name in names]
-    return sorted(os.path.relpath(path, folder) for path in found)
+def _below(folder: str) -> Iterator[tuple[int, str]]:
+    """Each file below a folder, opened, and its place in it. No link is followed, not even in place of the folder."""
+    top = _opened(folder, os.O_DIRECTORY)
+    try:
+        for place, _, names, at in os.fwalk(".", dir_fd=top):
+            for name in sorted(names):
+                yield _opened(name, at=at), f"{place[1:]}/{name}"
+    finally:
+        os.close(top)
 
 
 def remove_folder(folder: str) -> None:

@@ -245,7 +245,7 @@ class Server:
             seconds = child.clock.seconds()
             if not child.is_late and seconds > child.seconds:
                 child.is_late = True
-                with contextlib.suppress(OSError):
+                with contextlib.suppress(OSError, IndexError):  # it may have ended meanwhile
                     os.kill(child.innermost(), signal.SIGUSR1)
             if seconds > child.seconds + _TRACEBACK_SECONDS:
                 _kill(child.pid)

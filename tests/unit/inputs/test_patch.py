@@ -80,3 +80,14 @@ mine.txt: not a patch
   got:  a file with the suffix '.txt'
   next: give a folder that holds patch.py or patch.diff (and patch.toml), or a .py or .diff file""",
     )
+
+
+def test_a_link_out_of_the_repository_is_no_patch(folder, tmp_path_factory):
+    """A child may read what lies beside a patch: beside the file that a link leads to, a key perhaps."""
+    (tmp_path_factory.mktemp("home") / "hosts.py").write_text("")
+    (folder / "pyproject.toml").write_text("")
+    (folder / "mine.py").symlink_to(next(tmp_path_factory.getbasetemp().glob("home*/hosts.py")))
+    assert "a link out of the repository" in refused(load_patch, folder / "mine.py")
+    (folder / "own.py").write_text("")
+    (folder / "link.py").symlink_to("own.py")
+    assert load_patch(folder / "link.py").path == str(folder / "own.py")

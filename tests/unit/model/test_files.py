@@ -1,10 +1,14 @@
 """Atomic writing: the old text or the new, never half of it."""
 
 import os
+import shutil
+import subprocess
+from pathlib import Path
 
 import pytest
 
-from patchgate.model.files import write_atomically
+from patchgate.model.errors import UsageError
+from patchgate.model.files import files_in_git, read_text, refuse_tracked, write_atomically
 
 
 def test_a_file_is_made_with_its_folders(tmp_path):
@@ -37,3 +41,53 @@ def test_half_a_surrogate_pair_is_written_as_its_escape(tmp_path):
     path = tmp_path / "b.txt"
     write_atomically(path, "\ud800 ä\n")
     assert (path.read_text(encoding="utf-8"), list(tmp_path.iterdir())) == ("\\ud800 ä\n", [path])
+
+
+@pytest.fixture
+def repository(tmp_path, monkeypatch):
+    """One that brings results along, and that says what git is to run."""
+    subprocess.run(["git", "init", "-q", tmp_path], check=True)
+    (tmp_path / ".patchgate" / "gate").mkdir(parents=True)
+    (tmp_path / ".patchgate" / "gate" / "judged.jsonl").write_text("forged\n")
+    subprocess.run(["git", "-C", tmp_path, "config", "core.fsmonitor", f"touch {tmp_path}/ran; false"], check=True)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def test_results_that_the_repository_brings_along_are_refused(repository):
+    refuse_tracked(Path(".patchgate"))  # only on the disk: an earlier run's
+    subprocess.run(["git", "-c", "core.fsmonitor=false", "add", "-f", ".patchgate"], check=True)
+    for path in (Path(".patchgate"), Path(".patchgate/gate").resolve()):
+        with pytest.raises(UsageError, match="results that are part of the repository"):
+            refuse_tracked(path)
+    assert not (repository / "ran").exists()
+
+
+def test_a_link_that_stands_for_results_is_refused_too(repository):
+    shutil.rmtree(repository / ".patchgate")
+    (repository / ".patchgate").symlink_to("/nowhere")
+    subprocess.run(["git", "-c", "core.fsmonitor=false", "add", "-f", ".patchgate"], check=True)
+    with pytest.raises(UsageError, match="results that are part of the repository"):
+        refuse_tracked(Path(".patchgate"))
+
+
+def test_a_repository_that_lies_bare_in_a_folder_is_not_asked(repository):
+    subprocess.run(["git", "init", "-q", "--bare", repository / "bare"], check=True)
+    assert files_in_git(repository / "bare") is None
+
+
+def test_without_a_repository_nothing_is_tracked(tmp_path, monkeypatch):
+    monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path.parent))
+    (tmp_path / ".patchgate").mkdir()
+    refuse_tracked(tmp_path / ".patchgate")
+
+
+def test_a_text_is_not_read_through_a_link_out_of_the_repository(repository, tmp_path_factory):
+    outside = tmp_path_factory.mktemp("home") / "key"
+    outside.write_text("secret")
+    (repository / "patch.toml").symlink_to(outside)
+    (repository / "inside.toml").write_text("x = 1\n")
+    (repository / "link.toml").symlink_to("inside.toml")
+    with pytest.raises(UsageError, match="a link out of the repository"):
+        read_text(repository / "patch.toml")
+    assert read_text(repository / "link.toml") == "x = 1\n"

@@ -14,7 +14,7 @@ from patchgate.model.results import FailureGroup, Point, Regressions, Transition
 from patchgate.model.text import did_you_mean, escape_control
 from patchgate.report.github import annotation, render_annotations
 from patchgate.report.history import render_checklist, render_series, render_transitions
-from patchgate.report.markdown import as_code, escape, render_markdown
+from patchgate.report.markdown import as_code, render_markdown
 from patchgate.report.terminal import show_run
 from patchgate.report.view import view
 
@@ -66,7 +66,6 @@ def reports():
     yield "transitions", "".join(render_transitions([Transition(key=key, before=colours[0], after=colours[1])]))
     yield "github", "".join(render_annotations(shown, Path("/nowhere")))
     yield "annotation", annotation("error", HOSTILE, file=HOSTILE)
-    yield "cell", escape(HOSTILE)
 
 
 def test_no_report_lets_a_patch_write_over_it():

@@ -1,8 +1,10 @@
 """Annotations: one a block, on a line of the checkout or on none; whatever is said stays inside its command."""
 
+import json
 from dataclasses import replace
 
-from patchgate.report.github import annotation, render_annotations
+from patchgate.report.github import among_commands, annotation, commands_end, render_annotations
+from patchgate.report.sarif import Place, SarifResult, render_sarif
 from patchgate.report.view import view
 
 
@@ -32,3 +34,20 @@ def test_a_place_outside_the_checkout_is_left_out(verdicts, folder):
 def test_nothing_breaks_out_of_a_command():
     line = annotation("error", "a\n::error::b%0A", title="x,line=1::\ny")
     assert line == "::error title=x%2Cline=1%3A%3A%0Ay::a%0A::error::b%250A"
+
+
+def test_only_between_two_secret_lines_a_runner_takes_a_line_for_a_command(monkeypatch):
+    monkeypatch.setenv("GITHUB_ACTIONS", "true")
+    first, command, last = among_commands(["::error::x"]).splitlines()
+    assert (command, last) == ("::error::x", f"::stop-commands::{first.strip(':')}")
+    assert (first, last) == (commands_end(False), commands_end(True))
+    monkeypatch.delenv("GITHUB_ACTIONS")
+    assert among_commands(["::error::x"]) == "::error::x"
+
+
+def test_no_text_of_a_patch_is_a_link_in_sarif():
+    result = SarifResult(
+        code="PG210", is_red=True, message="see [the fix](https://evil)", place=Place(path="x", line=1)
+    )
+    (found,) = json.loads(render_sarif([], [result]))["runs"][0]["results"]
+    assert found["message"]["text"] == "see [the fix] (https://evil)"

@@ -44,7 +44,7 @@ def test_markdown_has_a_row_a_model_and_takes_no_name_for_markup():
     assert [line for line in lines if line.startswith("|")] == [
         "| model | modelled time | bytes |",
         "| --- | --- | --- |",
-        "| moe | 1.00 ms -> 1.11 ms (+11.0 %) | 2.00 GB -> 2.50 GB (+25.0 %) |",
-        "| llama | 10.0 us | - |",
+        "| ` moe ` | 1.00 ms -> 1.11 ms (+11.0 %) | 2.00 GB -> 2.50 GB (+25.0 %) |",
+        "| ` llama ` | 10.0 us | - |",
     ]
-    assert "Not compared: &lt;gone>\\|x: torch 2.11.0, p: \\x1bKeyError" in lines
+    assert "Not compared: ` <gone>\\|x `: ` torch 2.11.0, p: \\x1bKeyError `" in lines

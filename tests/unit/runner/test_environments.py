@@ -153,3 +153,8 @@ def test_what_was_interrupted_is_made_anew(cache, tmp_path, monkeypatch):
             cached_environment("2.11.0")
     home = Path(cached_environment("2.11.0")).parents[1]
     assert ((home / "half").exists(), (home / "complete").is_file()) == (False, True)
+
+
+def test_what_installs_does_not_stand_in_the_users_folder_where_a_stranger_may_have_left_settings(tmp_path):
+    environments._call(sys.executable, "-c", f"import os; open({str(tmp_path / 'at')!r}, 'w').write(os.getcwd())")
+    assert (tmp_path / "at").read_text() == "/"

@@ -10,7 +10,7 @@ from patchgate.inputs.patch import load_patch
 from patchgate.inputs.workloads import load_workloads
 from patchgate.model.errors import UsageError
 from patchgate.model.records import Case
-from patchgate.runner.identity import answer_key, observation_key, patch_digest, read_environment
+from patchgate.runner.identity import answer_key, files_digest, observation_key, patch_digest, read_environment
 
 H200 = load_profile("h200")
 CASE = Case(torch="2.11.0", device="h200", workload="pointwise", patch="mine")
@@ -104,3 +104,15 @@ def test_numbers_are_those_of_the_same_question_on_the_same_torch(tmp_path):
 def test_an_environment_without_torch_is_refused():
     with pytest.raises(UsageError, match="no torch in this environment"):
         read_environment(sys.executable)
+
+
+def test_nothing_is_read_through_a_link_out_of_the_repository(folder, tmp_path_factory):
+    outside = tmp_path_factory.mktemp("outside") / "data"
+    outside.write_text("1")
+    (folder / "mine").mkdir()
+    (folder / "mine" / "patch.py").write_text("x = 1\n")
+    before = files_digest(folder / "mine")
+    (folder / "mine" / "data").symlink_to(outside)  # /proc/kmsg would never end
+    assert files_digest(folder / "mine") == before
+    (folder / "mine" / "inner").symlink_to("patch.py")
+    assert files_digest(folder / "mine") != before

@@ -80,3 +80,15 @@ def test_all_children_end_but_those_that_are_known():
 
 def children() -> list[str]:
     return Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()
+
+
+@pytest.mark.parametrize("inner", ["", "/deep"])
+def test_no_link_in_a_trace_or_in_its_place_is_followed(child, tmp_path, inner):
+    (tmp_path / "home").mkdir()
+    (tmp_path / "home" / "key").write_text("secret")
+    if inner:
+        (child / "trace").mkdir()
+    (child / f"trace{inner}").symlink_to(tmp_path / "home")
+    told = hand_over(str(child), {"trace": str(tmp_path / "trace"), **LIMITS})
+    assert bool(told) is not bool(inner)
+    assert not [path for path in (tmp_path / "trace").rglob("*") if path.is_file()]
