@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from pathlib import Path
 from typing import Any
+
+from patchgate.model.serialization import parse_json
 
 # In the folder of a run.
 COSTS = "costs.jsonl"
@@ -23,8 +26,9 @@ def note_cost(path: Path | None, **note: Any) -> None:
 
 
 def load_costs(folder: Path) -> list[dict[str, Any]]:
-    """The notes of the run in a folder, in order; none where there was no run."""
-    try:
-        return [json.loads(line) for line in (folder / COSTS).read_text(encoding="utf-8").splitlines()]
-    except OSError:
-        return []
+    """The notes of the run in a folder, in order, as far as they can be read; none where there was no run."""
+    notes = []
+    with contextlib.suppress(OSError, ValueError, TypeError):
+        for line in (folder / COSTS).read_text(encoding="utf-8").splitlines():
+            notes.append(dict(parse_json(line)))
+    return notes

@@ -12,22 +12,30 @@ from pathlib import Path
 
 import pytest
 
+from patchgate.inputs.devices import load_profile
 from patchgate.inputs.golden import read_golden
 from patchgate.inputs.manifest import load_claims
+from patchgate.inputs.models import load_model, model_workloads
 from patchgate.inputs.patch import load_patch
-from patchgate.inputs.project import project_around
+from patchgate.inputs.project import find_project, project_around
 from patchgate.inputs.workloads import workloads_with
 from patchgate.model.errors import UsageError
-from patchgate.model.paths import GOLDEN, ROOT
-from patchgate.model.records import Case, Kind, Observation, Verdict
+from patchgate.model.impact import Part, impact_of
+from patchgate.model.paths import DEVICES, GOLDEN, MODELS, ROOT
+from patchgate.model.records import Case, Facts, Kind, Observation, Verdict
+from patchgate.model.results import CellEvent
 from patchgate.probe.process.reply_schema import reply_fault
 from patchgate.probe.protocol import Launch
+from patchgate.report.html.impact import impact_html
+from patchgate.report.impact import impact_markdown
 from patchgate.runner.cache import Cache
+from patchgate.runner.costs import load_costs
+from patchgate.runner.journal import Journal
 from patchgate.runner.results import ResultStore
-from patchgate.runner.run import load_verdicts, save_verdicts
+from patchgate.runner.run import Run, load_run, load_times, load_verdicts, save_run, save_verdicts
 from patchgate.runs.history.store import History
 
-# Of each kind; by hand, PATCHGATE_MUTATIONS=12500 makes it 100,000 in all.
+# Of each kind; by hand, PATCHGATE_MUTATIONS=12500 makes it 200,000 in all.
 COUNT = int(os.environ.get("PATCHGATE_MUTATIONS", "60"))
 CASE = Case(torch="2.11.0", device="h200", workload="pointwise", patch="mine")
 PIECES = [
@@ -162,6 +170,87 @@ def reply_bytes(folder: Path) -> bytes:
     return json.dumps(reply | {"launches": [dict.fromkeys(Launch.__annotations__, 0)]}).encode()
 
 
+def read_model(folder: Path, data: bytes) -> None:
+    load_model(written(folder / "mine.toml", data))
+    model_workloads(["mine.toml"], folder)
+
+
+def read_table(folder: Path, data: bytes) -> None:
+    written(folder / "patchgate.toml", data)
+    project = find_project(folder)
+    for answer in (project.patch_paths, project.own_workloads, project.check_profiles, lambda: project.import_path):
+        answer()
+
+
+def read_profile(folder: Path, data: bytes) -> None:
+    load_profile("mine", {"mine": str(written(folder / "mine.toml", data))})
+
+
+def read_journal(folder: Path, data: bytes) -> None:
+    written(folder / "judged.jsonl", data)
+    journal = Journal(Run(folder=str(folder), patch="", rows={}))
+    journal.cells()
+    journal.put_aside()
+    journal.begin("key")
+
+
+def read_run(folder: Path, data: bytes) -> None:
+    load_run(written(folder / "run.json", data))
+
+
+def read_seconds(folder: Path, data: bytes) -> None:
+    written(folder / "times.json", data)
+    load_times(folder)
+
+
+def read_costs(folder: Path, data: bytes) -> None:
+    written(folder / "costs.jsonl", data)
+    load_costs(folder)
+
+
+def read_impact(folder: Path, data: bytes) -> None:
+    """As a comparison of models reads what each side was."""
+    written(folder / f"{CASE.id}.json", data)
+    found = ResultStore(folder).load(CASE) or Observation(case=CASE)
+    whole = Observation(case=CASE, facts={"kernels.called": 3, "bytes.total": 4096}, metrics={"modelled_time": 2.0})
+    for pair in ((found, whole), (whole, found)):
+        parts = {"mine": [Part(count=2, before=pair[0], after=pair[1])]}
+        shown = impact_of(parts, before="unpatched", after="mine")
+        impact_markdown("mine", shown)
+        impact_html("mine", shown, at="now")
+
+
+def journal_bytes(folder: Path) -> bytes:
+    verdict = Verdict(code="PG300", kind=Kind.PASS, check="k", case=CASE, item="i", fact="loads")
+    journal = Journal(Run(folder=str(folder), patch="", rows={}))
+    journal.begin("key")
+    journal.append(CellEvent(ended="k[i]", seconds=1.0, verdicts=(verdict,)))
+    assert journal.cells()
+    return (folder / "judged.jsonl").read_bytes()
+
+
+def run_bytes(folder: Path) -> bytes:
+    return save_run(Run(folder=str(folder), patch="mine.py", rows={"2.11.0": "python"})).read_bytes()
+
+
+def impact_bytes(folder: Path) -> bytes:
+    facts: Facts = {"kernels.called": 3, "bytes.total": 4096, "memory.peak": 10, "kernels.distinct": 2}
+    ResultStore(folder).save(Observation(case=CASE, facts=facts, metrics={"modelled_time": 1.5}))
+    return (folder / f"{CASE.id}.json").read_bytes()
+
+
+TABLE = b"""releases = ["2.11.0", "2.12.1"]
+torch_range = ">=2.9"
+patches = ["patches/*.py", "one.py::install(True)"]
+workloads = ["residual_stack"]
+devices = ["h200", "cpu"]
+models = ["llama-3-8b"]
+requires = ["transformers>=4.50"]
+path = ["src"]
+
+[budgets]
+latency = "-2 % .. 0.5 %"
+"""
 Read = Callable[[Path, bytes], None]
 KINDS: dict[str, tuple[Read, Callable[[Path], bytes]]] = {
     "manifest": (read_manifest, lambda folder: MANIFEST),
@@ -172,6 +261,14 @@ KINDS: dict[str, tuple[Read, Callable[[Path], bytes]]] = {
     "verdicts": (read_verdicts, verdict_bytes),
     "history": (read_history, history_bytes),
     "reply": (read_reply, reply_bytes),
+    "model": (read_model, lambda folder: (MODELS / "bert-large.toml").read_bytes()),
+    "table": (read_table, lambda folder: TABLE),
+    "profile": (read_profile, lambda folder: (DEVICES / "h200.toml").read_bytes()),
+    "journal": (read_journal, journal_bytes),
+    "run": (read_run, run_bytes),
+    "seconds": (read_seconds, lambda folder: b'{"kernels[pointwise.h200]": 1.5, "parity[pointwise]": 12}'),
+    "costs": (read_costs, lambda folder: b'{"torch": "2.11.0", "do": "observe", "child": 1.5}\n{"do": "run"}\n'),
+    "impact": (read_impact, impact_bytes),
     "workload": (read_workload, lambda f: (ROOT / "fixtures" / "workloads" / "pointwise.py").read_bytes()),
 }
 
