@@ -59,7 +59,7 @@ class CheckContext:
 
     def __init__(self, run: Run, patch: Patch, workloads: dict[str, Workload], runner: Runner) -> None:
         self.run, self.patch, self.workloads, self.runner = run, patch, workloads, runner
-        self.golden = cache(partial(load_golden, folder=run.project.at(run.project.golden)))
+        self.golden = cache(partial(load_golden, folder=run.project.golden_folder))
         self.only: tuple[Case, ...] = ()  # in place of every case of facts that the run asks for
         self.answers: Path | None = None  # where the workers of a run share the answers that each of them needs
         self.costs: Path | None = None  # where it is noted what was not asked, and why

@@ -27,7 +27,7 @@ def accept(reason: str | None, yes: bool, folder: str) -> None:
     """
     refuse_unattended(os.environ)
     runs = runs_in(Path(folder))
-    golden = runs[0].project.at(runs[0].project.golden)
+    golden = runs[0].project.golden_folder
     observed = [observation for run in runs for observation in run.store]
     changes = plan_changes(observed, [row.torch for row in load_matrix()], golden)
     if not changes:

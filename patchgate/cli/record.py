@@ -23,7 +23,7 @@ def record(profile: str, folder: str) -> None:
     Reads the last run of `patchgate gate --device cuda`.
     """
     run = load_run(Path(folder) / NAME)
-    golden = run.project.at(run.project.golden)
+    golden = run.project.golden_folder
     releases = [row.torch for row in load_matrix()]
     for path in record_device(run.store, profile, load_profile(profile)["name"], golden, releases):
         click.echo(f"wrote {display_path(path)}")

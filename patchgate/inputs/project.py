@@ -59,7 +59,7 @@ class Project:
         return Path(self.root, name)
 
     def _inside(self, key: str, name: str) -> Path:
-        """As `at`. Raises UsageError where links lead out of the project: a patch may read what is named."""
+        """As `at`. Raises UsageError where links lead out of the project: a patch may read, and accept write, there."""
         path = self.at(name)
         if leaves_project(path, Path(self.root)):
             raise self.fault(key, "outside of the project", str(path.resolve()), "a path without links out of it")
@@ -75,6 +75,11 @@ class Project:
         """The project's own device profiles: name -> file."""
         own = [name for name in self.devices if name.endswith(".toml")]
         return {_name_of_device(name): str(self._inside("devices", name)) for name in own}
+
+    @property
+    def golden_folder(self) -> Path:
+        """Where facts are recorded."""
+        return self._inside("golden", self.golden)
 
     @property
     def import_path(self) -> tuple[str, ...]:
@@ -124,7 +129,7 @@ class Project:
                 raise self.fault(
                     "patches", "no such patch", entry, f"a path or a pattern below {display_path(self.root)}"
                 )
-            found |= dict.fromkeys(paths)
+            found |= {self._inside("patches", str(path)): None for path in paths}
         return list(found)
 
 

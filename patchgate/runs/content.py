@@ -37,7 +37,7 @@ def input_digests() -> list[str]:
 
 def project_files(project: Project) -> dict[str, bytes]:
     """The files of a project that a verdict depends on, by their path in it: table, golden, workloads and devices."""
-    golden = project.at(project.golden).glob("*.txt")
+    golden = project.golden_folder.glob("*.txt")
     workloads = (file for place in project.own_workloads() for file in workload_files(place))
     devices = (Path(file) for name in project.profiles for file in profile_files(name, project.profiles))
     files = {*golden, *workloads, *devices, *map(Path, filter(None, [project.table]))}

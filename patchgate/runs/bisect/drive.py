@@ -140,7 +140,7 @@ def recorded_readings(question: Question, patch: str | None, releases: Sequence[
     if question.kind is not QuestionKind.FACT:
         return {}
     project = project_around(Path.cwd())
-    golden = load_golden(question.workload, question.device, project.at(project.golden))
+    golden = load_golden(question.workload, question.device, project.golden_folder)
     if patch is not None and patch not in golden.sections:
         return {}
     cases = {

@@ -136,3 +136,14 @@ def test_a_link_that_leads_out_of_the_repository_is_refused(repository, key, rea
     (folder / "src/keys").symlink_to(folder / "elsewhere")
     (folder / "elsewhere/npu.toml").write_text("")
     assert read(find_project(folder / "src/engine/patches/one.py"))
+
+
+@pytest.mark.parametrize("table", ['patches = ["place/*.py"]', 'golden = "place"'])
+def test_no_link_out_of_the_project_is_followed_to_a_patch_or_to_golden(folder, tmp_path_factory, table):
+    outside = tmp_path_factory.mktemp("home")
+    (outside / "own.py").write_text("")
+    (folder / "place").symlink_to(outside)
+    (folder / "patchgate.toml").write_text(f"{table}\n")
+    project = find_project(folder)
+    with pytest.raises(UsageError, match="outside of the project"):
+        _ = project.patch_paths(), project.golden_folder

@@ -80,6 +80,7 @@ def test_without_a_repository_nothing_is_tracked(tmp_path, monkeypatch):
     monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path.parent))
     (tmp_path / ".patchgate").mkdir()
     refuse_tracked(tmp_path / ".patchgate")
+    assert files_in_git(tmp_path) is None
 
 
 def test_a_text_is_not_read_through_a_link_out_of_the_repository(repository, tmp_path_factory):
