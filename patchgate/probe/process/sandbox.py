@@ -194,13 +194,13 @@ def largest_file(limits: Limits) -> int:
     return _FILE_BYTES if limits["bytes"] else _DEVICE_FILE_BYTES
 
 
-def limit_resources(limits: Limits) -> None:
-    """What a child may use: no core dump, files of a bounded size, private memory on top of the server's."""
+def limit_resources(limits: Limits, server: int) -> None:
+    """What a child may use: no core dump, files of a bounded size, private memory on top of the `server`'s bytes."""
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     resource.setrlimit(resource.RLIMIT_FSIZE, (largest_file(limits),) * 2)
     if limits["bytes"]:
-        # Private memory that this process may add to what it inherited from the server.
-        allowed = _private_bytes() + limits["bytes"]
+        # A process that is no fork has yet to load torch: on many cores OpenBLAS alone takes a gigabyte.
+        allowed = max(server, private_bytes()) + limits["bytes"]
         resource.setrlimit(resource.RLIMIT_DATA, (allowed, allowed))
 
 
@@ -314,7 +314,8 @@ def _system() -> Iterable[str]:
     yield from without_inner(os.path.dirname(os.path.realpath(file)) for file in modules if file)
 
 
-def _private_bytes() -> int:
+def private_bytes() -> int:
+    """Of this process; files and what is shared are not counted."""
     with contextlib.suppress(OSError), open("/proc/self/status", encoding="ascii") as status:
         for line in status:
             if line.startswith("VmData:"):

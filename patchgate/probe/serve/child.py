@@ -37,15 +37,15 @@ class Ends(NamedTuple):
     ended: int  #: the status of the patch's process, as its init was told
 
 
-def answer(request: Request, folder: str, ends: Ends, sandbox: Sandbox) -> NoReturn:
-    """Answer `request` in the folder of the child, and end."""
+def answer(request: Request, folder: str, ends: Ends, sandbox: Sandbox, server: int = 0) -> NoReturn:
+    """Answer `request` in the folder of the child, and end; `server` are the server's bytes where this is no fork."""
     _detach(ends)
 
     def stage(name: str) -> None:
         os.pwrite(ends.stage, name.ljust(16).encode(), 0)
 
     try:
-        limit_resources(request["limits"])
+        limit_resources(request["limits"], server)
         enter(sandbox.namespaces, ends.ended)
         os.close(ends.ended)
         _write_tracebacks(ends.trace)
@@ -139,5 +139,5 @@ def _write_tracebacks(trace: int) -> None:
 
 if __name__ == "__main__":
     with open(f"{sys.argv[1]}/request.json", encoding="utf-8") as file:
-        request, sandbox = json.load(file)
-    answer(request, sys.argv[1], Ends(*map(int, sys.argv[2:])), Sandbox(**sandbox))
+        request, sandbox, server = json.load(file)
+    answer(request, sys.argv[1], Ends(*map(int, sys.argv[2:])), Sandbox(**sandbox), server)

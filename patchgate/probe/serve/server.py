@@ -28,7 +28,7 @@ from patchgate.probe.process.huge_pages import collapse_memory
 from patchgate.probe.process.reply import exit_failure, line_in_patch
 from patchgate.probe.process.reply_schema import REPLY_BYTES, reply_fault
 from patchgate.probe.process.request_schema import refusal
-from patchgate.probe.process.sandbox import Sandbox, can_be_entered, strongest_sandbox
+from patchgate.probe.process.sandbox import Sandbox, can_be_entered, private_bytes, strongest_sandbox
 from patchgate.probe.protocol import Failure, Request
 
 # Bytes of a child's output that a failure shows.
@@ -234,7 +234,7 @@ class Server:
         if request.get("fresh"):
             # A device cannot be used in the fork of a process that has looked for one.
             with open(f"{folder}/request.json", "w", encoding="utf-8") as file:
-                json.dump([request, vars(sandbox)], file)
+                json.dump([request, vars(sandbox), private_bytes()], file)
             for end in ends:
                 os.set_inheritable(end, True)
             os.execv(sys.executable, [sys.executable, "-m", answer.__module__, folder, *map(str, ends)])

@@ -80,3 +80,13 @@ def test_what_the_server_keeps_of_other_children_is_not_read(home, monkeypatch):
     assert str(home / "server" / "lib") in found
     assert f"{home}/tools/bin" in found
     assert not found & {str(home), str(home / "server"), "", "relative", f"{home}/lib"}
+
+
+@pytest.mark.parametrize("server", [0, 1 << 40])
+def test_memory_is_limited_beyond_what_the_server_has(monkeypatch, server):
+    """A process that is no fork of it has still to load torch."""
+    limited = {}
+    monkeypatch.setattr(sandbox.resource, "setrlimit", lambda which, pair: limited.update({which: pair}))
+    sandbox.limit_resources({"seconds": 1.0, "bytes": 5}, server)
+    before = sandbox.private_bytes()
+    assert limited[sandbox.resource.RLIMIT_DATA][0] == pytest.approx(max(server, before) + 5, abs=1 << 24)
