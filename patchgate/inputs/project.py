@@ -29,6 +29,8 @@ from patchgate.model.records import Budget
 from patchgate.model.text import nearest
 
 _TABLE = ("tool", "patchgate")
+# Of a path of the table, and of one name in it, which no file system has longer.
+_PATH_BYTES, _NAME_BYTES = 2048, 255
 _RELEASES = 'releases = ["2.11.0", "2.12.1"]'
 _DEVICES = ("h200", "cpu")
 # What stands at the root of a project that has no table.
@@ -124,7 +126,10 @@ class Project:
         found: dict[Path, None] = {}
         for entry in self.patches:
             is_pattern = has_magic(entry) and "::" not in entry
-            paths = sorted(Path(self.root).glob(entry)) if is_pattern else [self.at(entry)]
+            try:
+                paths = sorted(Path(self.root).glob(entry)) if is_pattern else [self.at(entry)]
+            except ValueError as error:
+                raise self.fault("patches", "not a pattern", entry, str(error)) from None
             if not paths or not split_entry(paths[0])[0].exists():
                 raise self.fault(
                     "patches", "no such patch", entry, f"a path or a pattern below {display_path(self.root)}"
@@ -171,6 +176,8 @@ def _read_path(value: Any) -> str:
     path = PurePath(read_string(value))
     if path.is_absolute() or ".." in path.parts or not value:
         raise Invalid("not a path below the folder of the table")
+    if len(str(path).encode()) > _PATH_BYTES or any(len(part.encode()) > _NAME_BYTES for part in path.parts):
+        raise Invalid("longer than any path")
     return path.as_posix()
 
 

@@ -86,6 +86,8 @@ def test_an_entry_that_names_no_patch_is_refused_at_its_line(repository, entry):
         ("patches = ['../other/patch.py']", "not a path below the folder of the table"),
         ("golden = '/golden'", "not a path below the folder of the table"),
         ("golden = ''", "not a path below the folder of the table"),
+        (f"golden = '{'x' * 256}'", "longer than any path"),
+        (f"golden = '{'x/' * 1100}'", "longer than any path"),
         ("requires = ['torch==2.9']", "torch itself"),
         ("requires = ['a b']", "not a requirement"),
         ("install = true", "not a string"),
@@ -147,3 +149,9 @@ def test_no_link_out_of_the_project_is_followed_to_a_patch_or_to_golden(folder, 
     project = find_project(folder)
     with pytest.raises(UsageError, match="outside of the project"):
         _ = project.patch_paths(), project.golden_folder
+
+
+def test_what_is_no_pattern_of_patches_is_refused_with_its_line(folder):
+    (folder / "patchgate.toml").write_text('patches = ["a/**py"]\n')
+    with pytest.raises(UsageError, match="patchgate.toml:1: not a pattern"):
+        find_project(folder).patch_paths()
