@@ -153,5 +153,5 @@ def test_no_link_out_of_the_project_is_followed_to_a_patch_or_to_golden(folder, 
 
 def test_what_is_no_pattern_of_patches_is_refused_with_its_line(folder):
     (folder / "patchgate.toml").write_text('patches = ["a/**py"]\n')
-    with pytest.raises(UsageError, match="patchgate.toml:1: not a pattern"):
+    with pytest.raises(UsageError, match=r"patchgate\.toml:1: not a pattern"):
         find_project(folder).patch_paths()
