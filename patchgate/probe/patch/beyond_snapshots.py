@@ -23,7 +23,7 @@ _LEAVES = (int, float, str, bytes, complex, type(None), types.ModuleType, types.
 def held_by_torch(package: str) -> dict[int, tuple[str, Any]]:
     """Functions, classes and instances of a package that torch leads to, each with the name that does; by identity."""
     held: dict[int, tuple[str, Any]] = {}
-    seen: set[int] = set()
+    seen = _of_the_standard_library()
     # Breadth first, so that each is named by its shortest way.
     todo = deque(
         (value, f"{name}.{key}", 1)
@@ -42,6 +42,12 @@ def held_by_torch(package: str) -> dict[int, tuple[str, Any]]:
         elif depth < _DEPTH and kind is not value:
             todo += [(item, f"{name}{step}", depth + 1) for step, item in _parts(value)]
     return held
+
+
+def _of_the_standard_library() -> set[int]:
+    """Objects of its modules, by identity. torch.fx has all of `typing`, which knows the overloads of every package."""
+    owners = (owner for name, owner in list(sys.modules.items()) if name.partition(".")[0] in sys.stdlib_module_names)
+    return {id(value) for owner in owners for value in list(getattr(owner, "__dict__", {}).values())}
 
 
 def _parts(value: Any) -> Iterable[tuple[str, Any]]:

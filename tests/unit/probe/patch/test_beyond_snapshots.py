@@ -11,6 +11,10 @@ from patchgate.model.paths import PACKAGE
 
 TORCH = """
 import threading
+import typing
+
+# As torch.fx has them.
+names_of_types = {name: getattr(typing, name) for name in dir(typing)}
 
 class Pass:
     def __init__(self):
@@ -70,6 +74,14 @@ def found(folder: Path, more: str) -> list[str]:
 
 def test_a_handler_in_a_thread_local_is_found(tmp_path: Path) -> None:
     assert found(tmp_path, "torch.V.set(Choices())\n") == ["torch.local.value", "torch.set"]
+
+
+def test_what_the_standard_library_knows_of_a_package_is_not_held_by_torch(tmp_path: Path) -> None:
+    overloads = (
+        "from typing import overload\n@overload\ndef f(x: int) -> int: ...\n@overload\ndef f(x: str) -> str: ...\n"
+    )
+    # Printed are no name that holds, and no call.
+    assert found(tmp_path, overloads) == ["", ""]
 
 
 def test_a_pattern_in_a_pass_in_a_list_is_found(tmp_path: Path) -> None:
