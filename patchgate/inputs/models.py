@@ -56,6 +56,7 @@ class Model:
     inputs: dict[str, Input]  #: the tensors that the network is called with, by parameter
     config_class: str = ""  #: of the configuration; where empty, the network's class takes its keys
     built: dict[str, Any] = field(default_factory=dict)  #: keys of the configuration that are built smaller
+    null: tuple[str, ...] = ()  #: keys of the configuration that are published as null, which TOML cannot say
     arguments: dict[str, Any] = field(default_factory=dict)  #: what else the network is called with
     entry: str = "forward"  #: "decode": with a static cache; "training": the backward graph too
     cache: int = 0  #: tokens that the static cache of "decode" holds
@@ -138,6 +139,8 @@ def _check(model: Model) -> None:
     if unknown:
         what = f"`built.{min(unknown)}`: no key of `config`"
         raise Invalid(what, path=("built", min(unknown)), next=f"one of: {', '.join(model.config)}")
+    if twice := model.config.keys() & {*model.null}:
+        raise Invalid(f"`null`: `{min(twice)}` is given in `config` too", path=("null",), next="take one of them out")
     if (model.entry == "decode") != (model.cache > 0):
         what = '`cache` is for entry = "decode", which needs it'
         raise Invalid(what, path=("cache" if model.cache else "entry",), next='entry = "decode" and cache = 4096')

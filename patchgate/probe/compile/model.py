@@ -83,7 +83,8 @@ def _made_as(device: torch.device, dtype: torch.dtype) -> Iterator[None]:
 
 def _network(model: Model) -> tuple[torch.nn.Module, dict[str, Any]]:
     """The network, and what else than tensors it is called with."""
-    keys, arguments = {**model["config"], **model["built"]}, dict(model["arguments"])
+    keys = {**model["config"], **model["built"], **dict.fromkeys(model["null"])}
+    arguments = dict(model["arguments"])
     make = _member(model["library"], model["class_"])
     if not model["config_class"]:
         return make(**keys), arguments

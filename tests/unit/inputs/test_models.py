@@ -69,6 +69,11 @@ def test_a_workload_of_a_model_has_all_that_the_probe_needs(folder: Path) -> Non
     assert model_requires([str(path)]) == ("tiny>=1,<2",)
 
 
+def test_a_key_that_is_published_as_null_reaches_the_probe(folder: Path) -> None:
+    (workload,) = model_workloads([str(written(folder, "built.layers = 1", 'null = ["window"]'))]).values()
+    assert workload.model["null"] == ("window",)
+
+
 def test_each_region_of_a_model_is_a_workload(folder: Path) -> None:
     second = '[[regions]]\nname = "last"\nmodule = "layers.1"\ncount = 3\n\n[config]'
     path = written(folder, "[config]", second)
@@ -98,6 +103,7 @@ def test_the_model_of_a_workload_is_found() -> None:
         ("count = 12", 'count = "12"', 12, "`regions.count`: not a whole number"),
         ("count = 12", "count = 0", 12, "less than one"),
         ("built.layers", "built.layer", 8, "no key of `config`"),
+        ("built.layers = 1", 'null = ["width"]', 8, "given in `config` too"),
         ('dtype = "bfloat16"', 'dtype = "bfloat16"\nentry = "generate"', 7, "no entry `generate`"),
         ('dtype = "bfloat16"', 'dtype = "bfloat16"\nentry = "decode"', 7, "`cache` is for entry"),
         ('dtype = "bfloat16"', 'dtype = "bfloat16"\nweights = "a"', 7, "`weights`: unknown key"),
