@@ -22,6 +22,8 @@ _OP = torch.ops.aten.scaled_dot_product_attention.default
 # The version from which cuDNN's attention comes first on data-centre Hopper and Blackwell (aten's sdp_utils.cpp).
 _CUDNN_FIRST = 91501
 _CUDNN_CAPABILITIES = ((9, 0), (10, 0), (10, 3))
+# From torch 2.12 on cuDNN's attention is asked only for a dropout that its kernels do not round (pytorch#174245).
+_CUDNN_DROPOUTS = 16
 _HALF = (torch.float16, torch.bfloat16)
 _FLASH_HEAD = 8  # torch fills heads up to a multiple of this before flash attention
 _MASK_ALIGNMENT = 16  # elements; the memory-efficient kernel reads a row of the mask in such pieces
@@ -82,7 +84,7 @@ class Attention(NamedTuple):
 def attention_kernel(call: Attention, capability: tuple[int, int]) -> str:
     """ "cudnn", "flash", "efficient" or "math", as torch chooses on a device of this capability.
 
-    The rules are those of aten's sdp_utils.cpp in torch 2.11, and were compared with an H200's choices.
+    The rules are those of aten's sdp_utils.cpp in torch 2.11 and 2.12, and were compared with an H200's choices.
     Raises NeedsDevice for a device that is older than what was compared.
     """
     if capability < (8, 0):
@@ -123,6 +125,7 @@ def _fits_cudnn(call: Attention) -> bool:
         and head % 8 == value_head % 8 == 0
         and lengths_fit
         and _mask_broadcasts(call)
+        and (torch.__version__ < "2.12" or call.dropout * _CUDNN_DROPOUTS % 1 == 0)
     )
 
 
