@@ -53,13 +53,16 @@ def record_device(
 def record_padding(observations: Iterable[Observation], profile: Path) -> None:
     """Write into a profile's file what its device decided of the matrix products that it timed.
 
-    A product that came out both ways is left out: nobody knows how it will.
+    What is recorded there stays: a timing may come out both ways, and both sides of a comparison need the same one.
+    A new product that came out both ways is left out: nobody knows how it will.
     """
-    decided: dict[str, set[str]] = {name: {value} for name, value in (read_toml(profile).get(_PADDING) or {}).items()}
+    recorded: dict[str, str] = read_toml(profile).get(_PADDING) or {}
+    decided: dict[str, set[str]] = {}
     for observation in observations:
         for fact, value in observation.facts.items() if observation.case.device == REAL else ():
             if fact.startswith(f"{_PADDING}."):
                 decided.setdefault(fact.removeprefix(f"{_PADDING}."), set()).add(str(value))
+    decided |= {name: {value} for name, value in recorded.items()}
     lines = [f'"{name}" = "{min(values)}"' for name, values in sorted(decided.items()) if len(values) == 1]
     text, header = read_text(profile).partition(_HEADER)[0].rstrip(), _HEADER.strip()
     if lines:

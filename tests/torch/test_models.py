@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -17,7 +18,7 @@ from patchgate.inputs.patch import load_patch
 from patchgate.inputs.project import Project
 from patchgate.model.facts import value_in
 from patchgate.model.paths import DEVICES, GOLDEN, ROOT
-from patchgate.model.records import Case, Observation, Unmeasured
+from patchgate.model.records import Case, FactValue, Observation, Unmeasured
 from patchgate.runner.client import Runner
 from tests.torch.conftest import ROWS
 
@@ -122,17 +123,30 @@ def has_libraries(python: str) -> bool:
     return bool(json.loads(subprocess.run([python, "-c", script], capture_output=True, check=True).stdout))
 
 
+def _that_decided(facts: Mapping[str, FactValue]) -> str:
+    """The profile of the H200, which pads what the recorded one padded: a timing, and not always the same."""
+    profile = (DEVICES / "h200.toml").read_text()
+    for product, decision in ((name.removeprefix("padding."), facts[name]) for name in facts if "padding." in name):
+        profile = re.sub(rf'(?m)^"{re.escape(product)}" = .*\n', "", profile) + f'"{product}" = "{decision}"\n'
+    return profile
+
+
 @pytest.mark.nightly
 @pytest.mark.parametrize("patched", [False, True], ids=["unpatched", "patched"])
 @pytest.mark.parametrize("name", RECORDED)
-def test_a_simulated_model_has_the_facts_of_the_device(torch: str, runner: Runner, name: str, patched: bool) -> None:
+def test_a_simulated_model_has_the_facts_of_the_device(
+    torch: str, runner: Runner, tmp_path: Path, name: str, patched: bool
+) -> None:
     if not has_libraries(ROWS[torch]):
         pytest.skip("the environment of this row has not what the models require")
     case = Case(torch=torch, device="h200", workload=name, patch=PATCH.id if patched else None)
     expected = expectation(read_golden(golden_path(name, "h200", GOLDEN / "recorded"), name, "h200"), case)
     if not expected.recorded:
         pytest.skip(f"nothing was recorded on torch {torch}")
-    observation = runner.observe(case, RECORDED[name], PATCH if patched else None)
+    (tmp_path / "recorded.toml").write_text(_that_decided(expected.facts))
+    project = Project(root=str(tmp_path), devices=("recorded.toml",))
+    own = replace(runner, run=replace(runner.run, project=project, folder=str(tmp_path / "run")))
+    observation = own.observe(replace(case, device="recorded"), RECORDED[name], PATCH if patched else None)
     assert observation.failure is None, observation.failure
     facts = {*observation.facts, *expected.facts}
     if not observation.environment["python"].startswith(RECORDED_ON):  # comprehensions have no closure there

@@ -84,7 +84,7 @@ def test_another_device_is_refused_and_nothing_is_written(tmp_path):
 def test_what_a_device_decided_of_its_products_goes_into_its_profile(tmp_path):
     profile = tmp_path / "h200.toml"
     profile.write_text('name = "NVIDIA H200"\n\n[padding]\n"mm:a" = "kept"\n')
-    decided = [{"padding.mm:b": "padded", "padding.mm:c": "kept"}, {"padding.mm:c": "padded"}]
+    decided = [{"padding.mm:b": "padded", "padding.mm:c": "kept"}, {"padding.mm:c": "padded", "padding.mm:a": "padded"}]
     observed = [seen(workload=name, **facts) for name, facts in zip("xy", decided, strict=True)]
     record_padding([*observed, seen(device="h200", **{"padding.mm:d": "kept"})], profile)
     assert_expected_inline(
