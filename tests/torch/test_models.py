@@ -65,6 +65,8 @@ width = 64
 REGION = '[[regions]]\nmodule = "layers.1"\ncount = 2\n'
 PATCH = load_patch(ROOT / "fixtures" / "patches" / "vllm-42686")
 RECORDED_ON = "3.12."  # Python
+# With the same torch and the same sources Python 3.11 has two closures more in ResNet-50, and one constant in Bamba.
+OF_A_PYTHON = {"dynamo.guard.CLOSURE_MATCH", "dynamo.guard.CONSTANT_MATCH"}
 RECORDED = {
     name: workload
     for model in model_names()
@@ -149,7 +151,7 @@ def test_a_simulated_model_has_the_facts_of_the_device(
     observation = own.observe(replace(case, device="recorded"), RECORDED[name], PATCH if patched else None)
     assert observation.failure is None, observation.failure
     facts = {*observation.facts, *expected.facts}
-    if not observation.environment["python"].startswith(RECORDED_ON):  # comprehensions have no closure there
-        facts -= {fact for fact in facts if fact.startswith("dynamo.guard.")}
+    if not observation.environment["python"].startswith(RECORDED_ON):
+        facts -= OF_A_PYTHON
     sides = {fact: (value_in(observation.facts, fact), value_in(expected.facts, fact)) for fact in facts}
     assert {fact: values for fact, values in sides.items() if values[0] != values[1]} == {}
