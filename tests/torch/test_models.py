@@ -40,6 +40,7 @@ class Net(torch.nn.Module):
         shares = [each.item() for each in torch.linspace(0.5, 1.0, config.layers) * 2]
         assert shares[0] == 1.0, shares
         self.words = torch.nn.Embedding(32, config.width)
+        torch.nn.init.trunc_normal_(self.words.weight)  # torch 2.12 draws until all numbers lie in a range
         self.layers = torch.nn.ModuleList(Block(config.width, share) for share in shares)
     def forward(self, tokens):
         if not torch.compiler.is_compiling():  # as libraries do, before they leave out a mask
