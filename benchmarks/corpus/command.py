@@ -1,6 +1,7 @@
 """`python -m benchmarks.corpus`: options, the table, and the exit code.
 
-0 all as expected, 1 a miss or a torch that was written to, 2 usage, 3 no case, 4 a sentinel that does not count.
+0 all as expected, 1 a miss or a torch that was written to, 2 usage, 3 no case, 4 a sentinel that does not count, or a
+run that was stopped: the table and the examples of what it judged are written all the same.
 """
 
 from __future__ import annotations
@@ -10,12 +11,14 @@ import json
 import time
 from datetime import date
 from pathlib import Path
+from typing import Any
 
 import click
 
-from benchmarks.corpus.cases import load_cases, with_gpu, with_sandbox
+from benchmarks.corpus.cases import CorpusCase, load_cases, with_gpu, with_sandbox
 from benchmarks.corpus.integrity import Integrity
 from benchmarks.corpus.render import as_markdown, as_text, line_of_score
+from benchmarks.corpus.score import Score
 from benchmarks.corpus.session import judge_cases, open_session, started_servers
 from patchgate.cli.options import AT_LEAST_1, rows_of
 from patchgate.model.files import write_atomically
@@ -66,7 +69,9 @@ def corpus(
         parts = session.sandbox_parts()
         click.echo(f"a patch is confined by: {', '.join(sorted(parts)) or 'nothing'}")
         cases = [with_sandbox(case, parts) for case in cases]
-        scores = judge_cases(settings, cases, workers=workers, done=lambda score: click.echo(line_of_score(score)))
+        scores, stopped = _judged(settings, cases, workers)
+    if stopped:
+        name = f"{name} ({len(scores)} of {len(cases)} cases, then the run was stopped)"
     click.echo(as_text(scores, list(pythons), time.monotonic() - started, name))
     if write:
         write_atomically(write, as_markdown(scores, list(pythons), name, date.today()))
@@ -78,4 +83,20 @@ def corpus(
         click.echo(f"wrote {display_path(examples)}: {len(printed)} examples")
     changes = integrity.changes(every_byte=every_byte)
     click.echo("\n".join(changes) or "torch is as it was installed, " + ("every byte" if every_byte else "every file"))
-    raise SystemExit(int(bool(changes) or any(not score.settled for score in scores)))
+    raise SystemExit(4 if stopped else int(bool(changes) or any(not score.settled for score in scores)))
+
+
+def _judged(settings: dict[str, Any], cases: list[CorpusCase], workers: int) -> tuple[list[Score], bool]:
+    """The score of each case, and whether the run was stopped before there was one of all: what there is counts."""
+    scores: dict[str, Score] = {}
+
+    def keep(score: Score) -> None:
+        scores[score.case.folder] = score
+        click.echo(line_of_score(score))
+
+    try:
+        judge_cases(settings, cases, workers=workers, done=keep)
+        stopped = False
+    except KeyboardInterrupt:
+        stopped = True
+    return [scores[case.folder] for case in cases if case.folder in scores], stopped

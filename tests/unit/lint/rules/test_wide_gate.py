@@ -19,3 +19,5 @@ def test_the_names_of_the_other_branch_and_those_of_no_release() -> None:
     lines = [line for line in found(gate.format("V.graph.sizevars.optimization_hint")) if "PG121" in line]
     assert [line.split("`")[0] for line in lines] == ["3: PG121 red the version check is false on releases without "]
     assert not [line for line in found(gate.format("V.graph.sizevars.my_own_thing")) if " red " in line]
+    misspelt = [line.split()[1] for line in found(gate.format("V.graph.sizevars.optimization_hin")) if " red " in line]
+    assert misspelt == ["PG111"]

@@ -1,0 +1,51 @@
+"""A run of the corpus that is stopped writes what it has judged, and says so."""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+from click.testing import CliRunner
+
+from benchmarks.corpus import command
+from benchmarks.corpus.cases import CorpusCase
+from benchmarks.corpus.score import CaseResult, score
+
+
+def _case(name: str) -> CorpusCase:
+    return CorpusCase(id=name, folder=f"/{name}", kind="sound", cells=("lint",), expected=())
+
+
+@pytest.mark.parametrize(("stopped", "code", "told"), [(True, 4, "1 of 2 cases"), (False, 0, "The seen set, judged")])
+def test_what_a_stopped_run_writes(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, stopped: bool, code: int, told: str
+) -> None:
+    cases = [_case("first"), _case("second")]
+
+    def judge_cases(settings, asked, *, workers, done):
+        for case in asked[: 1 if stopped else 2]:
+            done(score(case, CaseResult(red={"2.11.0": {}}), ["2.11.0"]))
+        if stopped:
+            raise KeyboardInterrupt
+
+    session = SimpleNamespace(sentinel_faults=list, sandbox_parts=set)
+    for name, value in {
+        "load_cases": lambda folders: cases,
+        "rows_of": lambda rows: {"2.11.0": "python"},
+        "Integrity": lambda pythons: SimpleNamespace(changes=lambda every_byte: []),
+        "started_servers": lambda pythons: nullcontext({}),
+        "open_session": lambda settings: session,
+        "with_sandbox": lambda case, parts: case,
+        "judge_cases": judge_cases,
+    }.items():
+        monkeypatch.setattr(command, name, value)
+    page, examples = tmp_path / "corpus.md", tmp_path / "examples.json"
+    options = ["--row", "2.11.0=python", "--write", str(page), "--examples", str(examples)]
+    result = CliRunner().invoke(command.corpus, options)
+    assert result.exit_code == code, result.output
+    text = page.read_text()
+    assert told in text
+    assert ("| second |" in text) is not stopped
+    assert examples.read_text() == "[]\n"
