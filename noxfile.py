@@ -196,7 +196,7 @@ def _test(session: nox.Session, *paths: str) -> None:
     missing = [name for name, python in rows.items() if not python]
     if missing:
         session.error(f"no environment for {', '.join(missing)}; see build/rows")
-    session.run("pytest", "-n", "2", "--dist", "loadgroup", *paths, *session.posargs, env=rows)
+    session.run("pytest", "-n", "2", "--dist", "load", "--maxschedchunk", "1", *paths, *session.posargs, env=rows)
 
 
 @nox.session

@@ -1,4 +1,4 @@
-"""Tests that need a real torch run on every row that `nox -s tests` names, each row on one worker."""
+"""Tests that need a real torch: before a merge each on one of the rows that `nox -s tests` names, at night on all."""
 
 import os
 from zlib import crc32
@@ -20,16 +20,15 @@ ROWS = {
 def pytest_generate_tests(metafunc):
     if "torch" in metafunc.fixturenames:
         none = pytest.mark.skip(reason="no torch row: run `nox -s tests`")
-        rows = [pytest.param(torch, marks=pytest.mark.xdist_group(torch)) for torch in ROWS]
-        metafunc.parametrize("torch", rows or [pytest.param("none", marks=none)])
+        metafunc.parametrize("torch", ROWS or [pytest.param("none", marks=none)])
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items):
-    """Give each alternating test its row; which one depends on its name alone, so that every run has the same."""
+    """Give each test its row; which one depends on its name alone, so that every run has the same."""
     for item in items:
         row = getattr(item, "callspec", None) and item.callspec.params.get("torch")
-        if row in ROWS and item.get_closest_marker("alternating"):
+        if row in ROWS and not item.get_closest_marker("every_row"):
             turn = crc32(item.nodeid.replace(row, "").encode()) % len(ROWS)
             if row != list(ROWS)[turn]:
                 item.add_marker(pytest.mark.nightly)
@@ -44,9 +43,17 @@ def servers():
         server.stop()
 
 
+@pytest.fixture(scope="session")
+def kept(tmp_path_factory, worker_id):
+    """A folder that all workers of this session share, as runs share theirs."""
+    folder = tmp_path_factory.getbasetemp()
+    return (folder if worker_id == "master" else folder.parent) / "kept"
+
+
 @pytest.fixture
-def run(torch, tmp_path):
-    return Run(folder=str(tmp_path / "gate"), patch="", rows={torch: ROWS[torch]})
+def run(torch, tmp_path, kept):
+    """Compiled C++ is found again, as it is by the next run."""
+    return Run(folder=str(tmp_path / "gate"), patch="", rows={torch: ROWS[torch]}, binaries=str(kept / "cpp"))
 
 
 @pytest.fixture

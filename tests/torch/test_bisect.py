@@ -1,6 +1,5 @@
 """A search and a diff on real torch."""
 
-import os
 import subprocess
 from pathlib import Path
 
@@ -13,9 +12,6 @@ from patchgate.inputs.workloads import load_workloads
 from patchgate.model.paths import ROOT
 from patchgate.model.records import Case
 from patchgate.runner.identity import read_environment
-
-pytestmark = pytest.mark.alternating
-
 
 FIVE = Path(__file__).parent / "five_targets.py"
 CASCADE = "residual_stack.h200.loads.max > 4"
@@ -54,15 +50,11 @@ def search(folder, *arguments):
 
 @pytest.fixture
 def row(torch, run):
-    """How the one row is told that searches of commits are played on: another torch makes no other search."""
-    name = f"PATCHGATE_ROW_{torch.replace('.', '_')}"
-    if name != max(each for each in os.environ if each.startswith("PATCHGATE_ROW_")):
-        pytest.skip("played on one row")
+    """How a command is told of the row."""
     return f"{torch}={run.rows[torch]}"
 
 
-def test_two_of_five_targets_that_do_it_together_are_named(torch, run, tmp_path):
-    row = f"{torch}={run.rows[torch]}"
+def test_two_of_five_targets_that_do_it_together_are_named(row, tmp_path):
     lines = search(tmp_path, "--fact", CASCADE, "--targets", "--row", row, str(FIVE)).splitlines()
     start = lines.index(f"2 of 5 targets together turn `{CASCADE}`:")
     assert lines[start + 1 : start + 3] == [

@@ -8,6 +8,8 @@ import pytest
 
 from patchgate.model.paths import PACKAGE
 
+pytestmark = pytest.mark.every_row
+
 ASK = """
 import itertools, json, torch
 from patchgate.probe.simulate import attention, cpu_build, fake_device

@@ -13,9 +13,6 @@ from patchgate.model.facts import not_requested, value_in
 from patchgate.model.paths import GOLDEN, ROOT
 from patchgate.model.records import Case, Kind
 
-pytestmark = pytest.mark.alternating
-
-
 # Measured: the same on the real device and in simulation.
 STACK = {
     "kernels.called": 13,

@@ -6,8 +6,6 @@ from patchgate.inputs.devices import load_profile
 from patchgate.inputs.workloads import load_workloads
 from patchgate.runner.client import request_for
 
-pytestmark = pytest.mark.alternating
-
 
 @pytest.fixture
 def observed(runner, torch):

@@ -94,7 +94,6 @@ def observed(torch: str, runner: Runner, tmp_path: Path) -> Callable[..., Observ
     return observe
 
 
-@pytest.mark.alternating
 def test_a_model_is_built_whole_or_a_layer_of_it(observed: Callable[..., Observation]) -> None:
     whole, layer = observed(MODEL), observed(MODEL.replace("[config]", f"{REGION}[config]"))
     assert whole.failure is None, whole.failure
@@ -103,7 +102,6 @@ def test_a_model_is_built_whole_or_a_layer_of_it(observed: Callable[..., Observa
     assert "aten.op.embedding.default" in whole.facts.keys() - layer.facts.keys()
 
 
-@pytest.mark.alternating
 def test_a_product_whose_padding_is_timed_is_as_the_profile_says_or_named(
     observed: Callable[..., Observation],
 ) -> None:

@@ -20,9 +20,6 @@ from patchgate.model.serialization import failure_of
 from patchgate.runner.client import Runner
 from patchgate.runner.run import Run
 
-pytestmark = pytest.mark.alternating
-
-
 # A replaced lowering whose second rank does what stands in its middle.
 REPLACED = """import ctypes, os, subprocess, time
 import torch.distributed as dist
@@ -86,7 +83,7 @@ def test_how_a_rank_ends_is_told(torch, context_of, does, tmp_path):
     mark = f"patchgate-rank-{tmp_path}"  # the whole path: another worker has folders of the same name
     path, outputs = tmp_path / "patch.py", tmp_path / "out"
     path.write_text(REPLACED.format(f"subprocess.Popen(['sh', '-c', 'sleep 600; : {mark}']); {does}"))
-    context = context_of(path, seconds=30 if cause is Cause.HUNG else 60)
+    context = context_of(path, seconds=10 if cause is Cause.HUNG else 60)
     answer = context.ask_building(torch, "ranks", "cpu", patch=context.patch, outputs=str(outputs))
     failure = failure_of(answer)
     assert failure.cause is cause, failure

@@ -20,9 +20,6 @@ from patchgate.model.serialization import Answer, fact_from, failure_of
 from patchgate.runner.client import Runner, request_for
 from patchgate.runs.fidelity import compare_sides
 
-pytestmark = pytest.mark.alternating
-
-
 WORKLOADS = load_workloads()
 ATTENTION = Path(__file__).with_name("recorded") / "attention.h200.txt"
 KERNEL = re.compile("cudnn|flash|efficient|math")

@@ -17,10 +17,8 @@ from patchgate.inputs.workloads import load_workloads
 from patchgate.model.paths import ROOT
 from patchgate.model.records import Case, Colour, Verdict
 from patchgate.runner.client import Runner
+from patchgate.runner.identity import environment_digest
 from patchgate.runner.run import Run
-
-pytestmark = pytest.mark.alternating
-
 
 # Times are never asserted on a machine that others use: test_timing and the judge's own tests show PG61x.
 VERDICTS = sorted(p for p in (ROOT / "fixtures" / "verdicts").glob("*.py") if not p.name.startswith("PG61"))
@@ -48,7 +46,8 @@ ON = {
 }
 # What importing a patch does is judged by all checks of this family, which must not contradict each other.
 GATE, GATE_CODES = "gate", "PG2"
-PLAIN_RUN = "plain_run"
+# Two of them start an interpreter, which takes longer than all the others together: asked where they raise the code.
+NEW_INTERPRETER, PLAIN_RUN = "new_interpreter", "plain_run"
 # A check whose verdicts have the code of another's, because both compare the same figures.
 ALSO = {"PG507": ("ranks",), "PG806": ("late",)}
 # A scope is compiled on the CPU: everything else where its figures are taken.
@@ -56,13 +55,10 @@ SCOPED = "scope"
 
 
 def checks_with(code: str) -> list[Check]:
-    """The checks that raise a code: that of the module that defines it; of importing a patch, the whole family.
-
-    Less the plain run: it confirms what the others judged, and takes half a minute.
-    """
+    """The checks that raise a code: that of the module that defines it; of importing a patch, most of its family."""
     if code.startswith(GATE_CODES):
         family = [check for check in all_checks().values() if check.family == GATE]
-        return [check for check in family if check.name != PLAIN_RUN or code in codes_of(check)]
+        return [each for each in family if each.name not in (NEW_INTERPRETER, PLAIN_RUN) or code in codes_of(each)]
     return [check for name, check in all_checks().items() if code in codes_of(check) or name in ALSO.get(code, ())]
 
 
@@ -74,8 +70,10 @@ Ask = Callable[..., list[Verdict]]
 
 
 @pytest.fixture
-def ask(torch: str, run: Run, runner: Runner) -> Ask:
-    """The verdicts of some checks on a patch."""
+def ask(torch: str, run: Run, runner: Runner, kept: Path) -> Ask:
+    """The verdicts of some checks on a patch; what torch answers without it is kept, as it is by the next run."""
+    run = replace(run, shared_cache=str(kept / "unpatched"))
+    runner = replace(runner, identities={torch: environment_digest(run.rows[torch])})
 
     def verdicts(
         path: Path,
@@ -137,6 +135,13 @@ def test_fixture_causes_the_verdict_that_it_is_named_for(ask, path):
     red = {verdict.code for verdict in verdicts if verdict.colour is Colour.RED}
     assert red == (set() if code in GREEN else {code}), [v for v in verdicts if v.colour is Colour.RED]
     assert code in {verdict.code for verdict in verdicts}
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("path", [path for path in VERDICTS if path.name.startswith(GATE_CODES)], ids=lambda p: p.stem)
+def test_a_new_interpreter_contradicts_no_other_fixture_of_an_import(ask, path):
+    verdicts = ask(path, [all_checks()[NEW_INTERPRETER]], seconds=5.0 if "hangs" in path.name else 60.0)
+    assert {verdict.code for verdict in verdicts if verdict.colour is Colour.RED} <= {path.name[:5]}
 
 
 @pytest.mark.parametrize("name", UNTIMED)

@@ -9,7 +9,7 @@ import re
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
@@ -22,7 +22,7 @@ from patchgate.inputs.workloads import workloads_with
 from patchgate.model.errors import UsageError
 from patchgate.model.facts import facts_with_compiles
 from patchgate.model.paths import display_path
-from patchgate.model.records import Case, Claims, Kind, Patch, Workload
+from patchgate.model.records import Case, Claims, Kind, Patch, Verdict, Workload
 from patchgate.model.results import Reading
 from patchgate.model.serialization import failure_of
 from patchgate.runner.client import Runner
@@ -53,6 +53,7 @@ class Instrument:
     folder: Path  #: results of earlier measurements, by content
     workloads: tuple[str, ...] = ()  #: limits what a question for a verdict's code runs; all workloads when empty
     _server: Server | None = None
+    _sentinels: dict[str, Verdict] = field(default_factory=dict)  # of the running server, by device
 
     @cached_property
     def _all_workloads(self) -> dict[str, Workload]:
@@ -88,7 +89,9 @@ class Instrument:
 
     def _read_case(self, question: Question, torch: str, python: str, patch: Patch | None) -> Reading:
         with self._context(torch, python, patch) as context:
-            sentinel = sentinel_verdict(context, torch, question.device)
+            if question.device not in self._sentinels:
+                self._sentinels[question.device] = sentinel_verdict(context, torch, question.device)
+            sentinel = self._sentinels[question.device]
             if sentinel.kind is not Kind.PASS:
                 return inconclusive(f"{sentinel.code} {sentinel.actual}")
             if question.kind is QuestionKind.METRIC:
@@ -139,6 +142,7 @@ class Instrument:
         if self._server is not None:
             self._server.stop()
             self._server = None
+            self._sentinels.clear()
 
 
 def _read_parity(question: Question, context: CheckContext, torch: str, patch: Patch | None) -> Reading:
