@@ -37,16 +37,21 @@ def holders(changes: Changes, after: Snapshot) -> dict[str, list[str]]:
             names.setdefault(id(old), []).append(name)
     new = {id(now) for _, now in changes.values()}
     places: list[tuple[str, str, str]] = []
-    for owner, attributes in after.items():
+    # By the identity of an entry: a table is in the snapshot under the name of every module that imports it.
+    inside: dict[int, list[str]] = {}
+    for owner, attributes in after.items() if names else ():
         registry = owner.endswith("[]")
         if registry and not names.keys().isdisjoint(map(id, attributes.values())) and _is_set(owner):
             continue
         for key, value in attributes.items():
-            if id(value) in new or id(key) in new or is_saved_original(key):
+            replaced = inside.get(id(value)) if registry else names.get(id(value), [])
+            if replaced is None:
+                replaced = inside[id(value)] = [
+                    name for item in with_wrapped(value) for name in names.get(id(item), ())
+                ]
+            if not replaced or id(value) in new or id(key) in new or is_saved_original(key):
                 continue
             entry = f"[{_key(key, value)}]" if registry else ""
-            inside = with_wrapped(value) if registry else [value]
-            replaced = (name for item in inside for name in names.get(id(item), ()))
             held = next((name for name in replaced if not name.endswith("]") or (entry and name.endswith(entry))), None)
             if held:
                 places.append((held, owner, f"{owner[:-2]}{entry}" if registry else f"{owner}.{key}"))
