@@ -125,8 +125,7 @@ class GatePlugin:
     def pytest_generate_tests(self, metafunc: pytest.Metafunc) -> None:
         if {"check", "instance"} <= set(metafunc.fixturenames):
             pairs = [(check, at) for check in all_checks().values() for at in instances_of(check, self.context)]
-            # What is timed waits for the device: all else first, and what takes long before what fills the gaps.
-            pairs.sort(key=lambda pair: (pair[0].name == "latency", -pair[0].seconds))
+            pairs = _in_turn(pairs, getattr(metafunc.config, "workerinput", {}).get("workercount", 0))
             metafunc.parametrize(("check", "instance"), [_parameter(*pair) for pair in pairs])
 
     @pytest.hookimpl(tryfirst=True)
@@ -194,6 +193,19 @@ class GatePlugin:
         stopped = stopped_verdicts(self.context, left, "pytest ended before it") if left else []
         missing = [judge_environment(torch, problem) for torch, problem in self.run.problems.items()]
         save_results(self.run, self.judged.values(), [*self.broken, *stopped, *missing])
+
+
+def _in_turn(pairs: list[tuple[Check, Instance]], workers: int) -> list[tuple[Check, Instance]]:
+    """The longest first, so that short ones fill the gaps at the end, and what is timed last: it waits for the device.
+
+    A worker of pytest-xdist begins only when it has the next one too, which no other worker takes from it any more:
+    what follows the first of each is short.
+    """
+    pairs = sorted(pairs, key=lambda pair: (pair[0].name == "latency", -pair[0].seconds))
+    timed = [pair for pair in pairs if pair[0].name == "latency"]
+    first, rest = pairs[:workers], pairs[workers : len(pairs) - len(timed)]
+    middle = max(len(rest) - workers, 0)
+    return [*first, *rest[middle:], *rest[:middle], *timed] if rest else pairs
 
 
 def _cell(nodeid: str) -> str:

@@ -221,6 +221,15 @@ def test_instances_of_one_compile_are_given_to_one_worker_the_longest_first(door
     ]
 
 
+def test_what_a_worker_has_to_take_with_its_first_is_short():
+    seconds = {"script": 25, "parity": 15, "new": 5, "facts": 1, "graph": 1, "hooks": 1, "latency": 30}
+    pairs = [(replace(made(says(Kind.PASS))["kernels"], name=name, seconds=n), None) for name, n in seconds.items()]
+    order = {workers: [check.name for check, _ in plugin._in_turn(pairs, workers)] for workers in (0, 2, 16)}
+    assert order[0] == [*seconds]
+    assert order[2] == ["script", "parity", "graph", "hooks", "new", "facts", "latency"]
+    assert order[16] == [*seconds]
+
+
 def test_without_a_run_the_plugin_stays_out_of_the_way(door):
     # Named as the door is: were the plugin in the way, it would ask for the instances of a run.
     door.makepyfile(test_checks="def test_check(): pass")
