@@ -18,7 +18,15 @@ from typing import Any
 import torch
 
 from patchgate.probe.patch.live_api import covered_names
-from patchgate.probe.patch.snapshot import Changes, Snapshot, imported_tables, is_saved_original, resolve, with_wrapped
+from patchgate.probe.patch.snapshot import (
+    Changes,
+    Snapshot,
+    first_name,
+    is_saved_original,
+    owners_once,
+    resolve,
+    with_wrapped,
+)
 
 # A table that is replaced as a whole stays where another module has imported it.
 _TABLES = (MutableMapping, MutableSequence, MutableSet)
@@ -36,12 +44,11 @@ def holders(changes: Changes, after: Snapshot) -> dict[str, list[str]]:
         if not is_own:
             names.setdefault(id(old), []).append(name)
     new = {id(now) for _, now in changes.values()}
-    places: list[tuple[str, str, str]] = []
-    # By the identity of an entry: a table is in the snapshot under the name of every module that imports it.
-    inside: dict[int, list[str]] = {}
-    for owner, attributes in after.items() if names else ():
-        registry = owner.endswith("[]")
-        if registry and not names.keys().isdisjoint(map(id, attributes.values())) and _is_set(owner):
+    leading: dict[str, list[str]] = {}
+    inside: dict[int, list[str]] = {}  # what an entry leads to, by its identity: many tables have the same
+    for aliases, attributes in owners_once(after) if names else ():
+        registry = aliases[0].endswith("[]")
+        if registry and not names.keys().isdisjoint(map(id, attributes.values())) and _is_set(aliases[0]):
             continue
         for key, value in attributes.items():
             replaced = inside.get(id(value)) if registry else names.get(id(value), [])
@@ -54,12 +61,8 @@ def holders(changes: Changes, after: Snapshot) -> dict[str, list[str]]:
             entry = f"[{_key(key, value)}]" if registry else ""
             held = next((name for name in replaced if not name.endswith("]") or (entry and name.endswith(entry))), None)
             if held:
-                places.append((held, owner, f"{owner[:-2]}{entry}" if registry else f"{owner}.{key}"))
-    leading: dict[str, list[str]] = {}
-    aliases = imported_tables(after, {owner for _, owner, _ in places if owner.endswith("[]")})
-    for held, owner, place in places:
-        if owner not in aliases:
-            leading.setdefault(held, []).append(place)
+                place = f"{first_name(aliases)[:-2]}{entry}" if registry else f"{aliases[0]}.{key}"
+                leading.setdefault(held, []).append(place)
     for name, (old, now) in changes.items():
         if old is None and _is_code(now):
             inherited = list(_siblings(name, now))

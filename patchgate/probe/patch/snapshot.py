@@ -13,7 +13,7 @@ import operator
 import re
 import sys
 import types
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import torch
@@ -153,20 +153,22 @@ def _without_aliases(before: Snapshot, after: Snapshot) -> Iterator[str]:
         elif not _same(before[dotted], after[dotted]):
             module, _, name = dotted[:-2].rpartition(".")
             registries.setdefault(id(after[module][name]), []).append(dotted)
-    yield from map(_first_name, registries.values())
+    yield from map(first_name, registries.values())
 
 
-def imported_tables(snapshot: Snapshot, tables: Iterable[str]) -> set[str]:
-    """Of some tables the further names of those among them that are one: who imports a table holds nothing itself."""
-    names: dict[int, list[str]] = {}
-    for dotted in tables:
+def owners_once(snapshot: Snapshot) -> Iterator[tuple[list[str], dict[Any, Any]]]:
+    """Each owner and table with its names: a table that modules import is there under all of theirs."""
+    tables: dict[int, tuple[list[str], dict[Any, Any]]] = {}
+    for dotted, attributes in snapshot.items():
         module, _, name = dotted[:-2].rpartition(".")
-        if name in snapshot.get(module, {}):
-            names.setdefault(id(snapshot[module][name]), []).append(dotted)
-    return {name for each in names.values() if len(each) > 1 for name in {*each} - {_first_name(each)}}
+        if dotted.endswith("[]") and name in snapshot.get(module, {}):
+            tables.setdefault(id(snapshot[module][name]), ([], attributes))[0].append(dotted)
+        else:
+            yield [dotted], attributes
+    yield from tables.values()
 
 
-def _first_name(aliases: list[str]) -> str:
+def first_name(aliases: list[str]) -> str:
     """Of a table's names the one that is assigned."""
     return aliases[0] if len(aliases) == 1 else next(filter(_assigns, sorted(aliases)), min(aliases))
 
