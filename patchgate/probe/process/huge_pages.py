@@ -24,7 +24,8 @@ def collapse_memory() -> None:
         return
     madvise = ctypes.CDLL(None).madvise
     for start, end in ranges:
-        madvise(ctypes.c_void_p(start), ctypes.c_size_t(end - start), _COLLAPSE)
+        for page in range(start, end, size):  # one by one: memory may be too scattered for some of them
+            madvise(ctypes.c_void_p(page), ctypes.c_size_t(size), _COLLAPSE)
 
 
 def _filled(lines: Iterator[str], size: int) -> Iterator[tuple[int, int]]:
