@@ -1,4 +1,5 @@
-"""`python -m benchmarks.report pictures`, `charts`: what the documentation shows; `opening`: how fast a page opens.
+"""`python -m benchmarks.report pictures`, `charts`: what the documentation shows; `opening`: how fast a page opens;
+`store` keeps a run.
 
 `pictures` and `opening` need chromium and chromedriver, and `pip install .[test]`.
 """
@@ -16,10 +17,11 @@ import click
 
 from benchmarks.report.browser import Browser, installed, started
 from benchmarks.report.plots import DOCS, drawings
-from benchmarks.report.stored import load_run, write_page
+from benchmarks.report.stored import load_run, store_run, write_page
 from patchgate.cli.main import end_by_exit_code
 from patchgate.model.errors import UsageError
 from patchgate.model.files import write_atomically
+from patchgate.model.paths import display_path
 from patchgate.model.records import Case, Claims, Kind, Patch, Verdict
 from patchgate.model.results import RunResults
 
@@ -53,6 +55,14 @@ def _browser() -> Iterator[tuple[Browser, Path]]:
         raise UsageError("no browser", where="benchmarks.report", got="no chromium and chromedriver", next=step)
     with tempfile.TemporaryDirectory(prefix="patchgate-") as folder, started(*pair, Path(folder, "profile")) as made:
         yield made, Path(folder)
+
+
+@report.command()
+@click.argument("folder", type=click.Path(path_type=Path, exists=True))
+@click.argument("name")
+def store(folder: Path, name: str) -> None:
+    """Keep the last run in FOLDER as the stored run NAME."""
+    click.echo(display_path(store_run(folder, name)))
 
 
 @report.command()

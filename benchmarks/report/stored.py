@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 from patchgate.inputs.golden import expectation, load_golden
 from patchgate.inputs.patch import load_patch
+from patchgate.model.files import write_atomically
 from patchgate.model.paths import GOLDEN, ROOT
-from patchgate.model.records import Case, Claims, Kind, Observation, Patch, Verdict, exit_code
+from patchgate.model.records import Case, Claims, Colour, Kind, Observation, Patch, Verdict, exit_code
 from patchgate.model.results import ComparedCase, RunResults
-from patchgate.model.serialization import from_dict
+from patchgate.model.serialization import from_dict, to_dict
+from patchgate.report.causes import HEADLINES, is_change
 from patchgate.report.html.page import Page
 from patchgate.report.html.render import render_html
+from patchgate.runner.run import load_verdicts, runs_in
 
 _STORED = Path(__file__).parent / "stored"
 
@@ -47,6 +52,46 @@ def load_run(name: str) -> RunResults:
     )
 
 
+def store_run(folder: Path, name: str) -> Path:
+    """Keep the last run in `folder` under `name`: green verdicts are counted, but for what its first screen shows."""
+    (run,), verdicts = runs_in(folder), load_verdicts(folder)
+    patch = load_patch(Path(run.patch))
+    kept = [v for v in verdicts if v.colour is not Colour.GREEN or v.item == "effects" or _is_headline(v)]
+    others = Counter(
+        (v.code, v.kind.value, v.check, v.torch, v.case.device, v.case.workload, v.item)
+        for v in verdicts
+        if v not in kept
+    )
+    symptom = patch.claims.symptom
+    shown = {v.case.name for v in kept if _is_headline(v)} | (
+        {f"{symptom.workload}.{symptom.device}"} if symptom else set()
+    )
+    data = {
+        "title": " ".join(filter(None, (patch.id, patch.claims.title, patch.claims.source))),
+        "torches": list(run.torches),
+        "verdicts": [to_dict(_anywhere(v)) for v in kept],
+        "green": [[*place, count] for place, count in sorted(others.items())],
+        "observations": [to_dict(replace(one, artifacts={})) for one in run.store if one.case.name in shown],
+    }
+    path = _STORED / f"{name}.json"
+    write_atomically(path, json.dumps(data, indent=1) + "\n")
+    return path
+
+
+def _is_headline(verdict: Verdict) -> bool:
+    return verdict.fact in HEADLINES and is_change(verdict)
+
+
+def _anywhere(verdict: Verdict) -> Verdict:
+    """Without the places of this machine in its commands."""
+    own = ("--row", "--problem", "--folder")
+    commands = [
+        replace(each, arguments=tuple(word for word in each.arguments if not word.startswith(own)))
+        for each in verdict.commands
+    ]
+    return replace(verdict, commands=tuple(commands))
+
+
 def _patch(name: str, title: str) -> Patch:
     folder = ROOT / "fixtures" / "patches" / name
     if folder.is_dir():
@@ -72,7 +117,7 @@ def _compared(data: Mapping[str, Any]) -> Iterator[ComparedCase]:
         )
 
 
-def write_page(path: Path, results: RunResults, at: str = "2026-11-22 07:27 UTC") -> Path:
+def write_page(path: Path, results: RunResults, at: str = "2026-11-22 17:37 UTC") -> Path:
     """The HTML report of a run, as `patchgate gate` writes it."""
     page = Page()
     page.add(results)

@@ -27,6 +27,8 @@ CODES = (
     ),
 )
 verdict = partial(registry.verdict, FAMILY)
+# What running the patch does on a release where it does nothing.
+NOT_APPLIED = "nothing: the patch does not apply"
 
 
 def is_claimed(patch: Patch, version: str) -> bool:

@@ -12,8 +12,8 @@ from tempfile import TemporaryDirectory
 
 from patchgate.checks import registry
 from patchgate.checks.context import CheckContext
+from patchgate.checks.holders import assignment_place
 from patchgate.checks.registry import Check, Instance, code_of_others, judge_failed
-from patchgate.model.paths import display_path
 from patchgate.model.records import Case, Code, Kind, Patch, Verdict
 from patchgate.model.serialization import Answer, failure_of
 from patchgate.runner.costs import note_cost
@@ -211,7 +211,7 @@ def judge_failure(case: Case, answers: Mapping[str, Answer]) -> Verdict | None:
 
 def judge_cache(case: Case, patch: Patch, answers: Mapping[str, Answer]) -> list[Verdict]:
     """PG701 to PG705, by the code that ran and never by a counter alone."""
-    where = display_path(patch.path)
+    where = assignment_place(patch, *(patch.claims.targets or ()))
     refused = {name: _bypassed(answers[name]["answers"]) for name in (UNPATCHED, PATCHED)}
     if refused[PATCHED] > refused[UNPATCHED]:
         expected = f"{refused[UNPATCHED]} graphs refused, as unpatched"
@@ -243,8 +243,8 @@ def _stale(case: Case, where: str, answers: Mapping[str, Answer], warm: str) -> 
     if ran["code"] == answers[side]["code"]:
         return None
     whose = f"the {other} code" if ran["code"] == answers[other]["code"] else "code of neither side"
-    expected = f"{side} code, in a cache that was warmed {other}"
-    actual = f"{whose} ran ({_counts(ran['answers'])})"
+    expected = f"{side} code"
+    actual = f"{whose} ran; {_counts(ran['answers'])}"
     fact, advice = f"{side} after {other}", _remedy(case.torch, answers)
     return verdict("PG701", Kind.REGRESSED, case, fact, expected, actual, where, advice=advice)
 
@@ -287,6 +287,10 @@ def _bypassed(counts: Mapping[str, int]) -> int:
 
 
 def _counts(counts: Mapping[str, int]) -> str:
-    fx = ", ".join(f"{counts[name]} {name}" for name in ("hit", "miss", "bypass"))
-    autograd = ", ".join(f"{counts['autograd_' + name]} {name}" for name in ("hit", "miss", "bypass"))
+    """`FX graphs: 1 hit; AOTAutograd: 1 hit`: what did not happen is left out."""
+    names = ("hit", "miss", "bypass")
+    fx, autograd = (
+        ", ".join(f"{counts[key + name]} {name}" for name in names if counts[key + name]) or "not asked"
+        for key in ("", "autograd_")
+    )
     return f"FX graphs: {fx}; AOTAutograd: {autograd}"

@@ -107,7 +107,7 @@ def judge_called(
     ran |= {line for observation in observed if (line := _line_that_failed(observation))}
     replacements = applied["replacements"]
     if replacements and not compiled:
-        yield say("PG809", Kind.UNMEASURED, case, "", "a workload that compiles", "none did")
+        yield say("PG809", Kind.UNMEASURED, case, "", "a workload that compiles", "no workload compiles with the patch")
         return
     dead = sorted(name for name, lines in replacements.items() if not ran.intersection(lines))
     for name in dead:

@@ -9,18 +9,15 @@ from patchgate.checks import registry
 from patchgate.checks.blame import Fault, failure_text, fault_of
 from patchgate.checks.context import SIMULATED, CheckContext
 from patchgate.checks.registry import Check, Instance, code_of_others
+from patchgate.inputs.patch import claim_location
 from patchgate.model.budgets import budget_for, budget_of, judge_change, show_budget
-from patchgate.model.paths import display_path
 from patchgate.model.records import Case, Code, Kind, Patch, Verdict
 from patchgate.model.serialization import Answer, failure_of
 from patchgate.model.statistics import CONFIDENCE, Round, ratio_interval
 
 FAMILY = "compile"
 # What to do about a change that the budget in the braces would admit.
-_OVER = (
-    "Look at the modules whose calls grew. If you accept the cost, say so in patch.toml:"
-    ' [budgets] compile_calls = "{}".'
-)
+_OVER = 'Reduce the calls, or accept them in patch.toml: [budgets] compile_calls = "{}".'
 _UNDER = 'Record it in patch.toml: [budgets] compile_calls = "{}".'
 CODES = (
     Code(
@@ -62,7 +59,7 @@ METRIC = "compile_calls"
 COUNTED = "calls are being counted"
 _CODES = {Kind.OVER: "PG601", Kind.UNDER: "PG602", Kind.PASS: "PG603"}
 # How many modules are named that account for most of a change.
-_MODULES = 3
+_MODULES = 2
 # Compiles of either side whose CPU time is compared.
 _PAIRS = 10
 _COMPILES = 4
@@ -93,8 +90,8 @@ def judge_calls(case: Case, patch: Patch, unpatched: Answer, patched: Answer, co
     """
     failures = failure_of(unpatched), failure_of(patched)
     budget = budget_of(patch.claims, METRIC)
-    expected = f'Python calls of one compile within {METRIC} = "{show_budget(budget)}"'
-    where = display_path(patch.manifest or patch.path)
+    expected = f'{METRIC} = "{show_budget(budget)}"'
+    where = claim_location(patch, "budgets", METRIC)
     fault = fault_of(*failures)
     if failures[1] and COUNTED in failures[1].signature:
         return verdict("PG601", Kind.REGRESSED, case, "", expected, failure_text(*failures), where)
@@ -110,7 +107,7 @@ def judge_calls(case: Case, patch: Patch, unpatched: Answer, patched: Answer, co
     # Where torch itself uses threads, those of the patch are no news.
     hidden = "" if unpatched["missing"] else patched["missing"]
     kind = Kind.OVER if hidden else judge_change(budget, change, change)
-    moved = f"{change:+.3%}: {old:,} unpatched, {new:,} patched"
+    moved = f"{old:,} -> {new:,} Python calls ({change:+.3%})"
     parts = [moved, hidden, _largest_changes(before, after), *_costs_text(costs)]
     actual = "; ".join(filter(None, parts))
     if kind is Kind.PASS or hidden:

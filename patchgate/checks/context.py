@@ -15,11 +15,11 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from patchgate.inputs.golden import load_golden
-from patchgate.inputs.toml import line_of
+from patchgate.inputs.patch import claim_location
 from patchgate.inputs.workloads import OPTIONS
 from patchgate.model.errors import UsageError
 from patchgate.model.files import write_atomically
-from patchgate.model.paths import WORKLOADS, display_path, user_cache
+from patchgate.model.paths import WORKLOADS, user_cache
 from patchgate.model.records import Case, Observation, Patch, Workload
 from patchgate.model.serialization import Answer, fact_from, failure_of
 from patchgate.runner.cache import Cache
@@ -78,11 +78,8 @@ class CheckContext:
         return self.workloads[name]
 
     def manifest_location(self, key: str) -> str:
-        """file:line of a key of the manifest, or of the patch when it has none."""
-        if self.patch.manifest is None:
-            return f"{display_path(self.patch.path)}:1"
-        text = Path(self.patch.manifest).read_text(encoding="utf-8")
-        return f"{display_path(self.patch.manifest)}:{line_of(text, (key,))}"
+        """`claim_location` of the patch that is judged."""
+        return claim_location(self.patch, key)
 
     def sentinel(self, torch: str, device: str) -> Answer:
         """The facts of a tiny case, and those that it must have."""

@@ -51,7 +51,7 @@ def ask_dead_patch(context: CheckContext, at: Instance) -> Iterable[Verdict]:
     if not ran:
         raise NothingToJudge("does not run: see the verdict of version_gate")
     inert = [torch for torch in ran if context.is_inert(torch)]
-    return [judge_changes(at.case, context.patch, ran, inert), *_parts(context, at.case, ran)]
+    return [judge_changes(at.case, context.patch, ran, context.run.again, inert), *_parts(context, at.case, ran)]
 
 
 def _parts(context: CheckContext, case: Case, together: Answers) -> Iterator[Verdict]:
@@ -84,10 +84,10 @@ def judge_part(case: Case, part: Patch, alone: Answers, together: Answers) -> Ve
     return say("PG221", Kind.REGRESSED, expected="a change of its own", actual=f"nothing on {', '.join(ran)}")
 
 
-def judge_changes(case: Case, patch: Patch, answers: Answers, inert: Sequence[str] = ()) -> Verdict:
-    """PG221 where none of the answers, by release, tells of a change; PG211 otherwise.
+def judge_changes(case: Case, patch: Patch, answers: Answers, again: Command, inert: Sequence[str] = ()) -> Verdict:
+    """PG221 where none of the answers, by release, has a change; PG211 otherwise.
 
-    On the releases `inert` it is proved that there is none.
+    On the releases `inert` it is proved that there is none. `again` repeats the run.
     """
     expected = "a change of torch, of its settings or of the process"
     kinds = ("changed", "defined", "effects", "held")
@@ -115,5 +115,6 @@ def judge_changes(case: Case, patch: Patch, answers: Answers, inert: Sequence[st
     actual += f"; nothing in the file calls {', '.join(f'`{name}`' for name in uncalled)}"
     names = json.dumps([*uncalled]) if len(uncalled) > 1 else f'"{next(iter(uncalled))}"'
     advice = f"nothing calls it: name it in the manifest (`apply = {names}`), or call it at import"
-    commands = tuple(Command(name="gate", arguments=(f"{display_path(patch.path)}::{name}",)) for name in uncalled)
+    _, *options = again.arguments
+    commands = tuple(replace(again, arguments=(f"{display_path(patch.path)}::{name}", *options)) for name in uncalled)
     return verdict("PG221", Kind.REGRESSED, case, "", expected, actual, place, advice=advice, commands=commands)

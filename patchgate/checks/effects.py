@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any
 
 from patchgate.checks import registry
-from patchgate.checks.application import does_not_run, is_claimed, replaced_names
+from patchgate.checks.application import NOT_APPLIED, does_not_run, is_claimed, replaced_names
 from patchgate.checks.context import SIMULATED, CheckContext
 from patchgate.checks.holders import assignment_place
 from patchgate.checks.registry import Check, Instance
@@ -134,7 +134,7 @@ def judge_effects(case: Case, patch: Patch, answer: Mapping[str, Any], where: st
     if not faults:
         names = replaced_names(patch, answer)
         besides = [f"{effect['kind']} {effect['name']}" for effect in answer["effects"] if effect["name"] not in names]
-        actual = ", ".join([*names, *answer["defined"], *besides]) or "nothing: the patch does not apply"
+        actual = ", ".join([*names, *answer["defined"], *besides]) or NOT_APPLIED
         yield verdict("PG211", Kind.PASS, case, "", "its targets, once, and nothing else", actual)
 
 

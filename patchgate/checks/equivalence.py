@@ -12,7 +12,7 @@ from patchgate.checks import registry
 from patchgate.checks.context import CheckContext
 from patchgate.checks.parity import compared_sides, numeric_devices, outputs_of
 from patchgate.checks.registry import Check, Instance
-from patchgate.model.paths import display_path
+from patchgate.inputs.patch import claim_location
 from patchgate.model.records import Case, Code, Kind, Numerics, Patch, Verdict
 from patchgate.model.serialization import Answer
 
@@ -54,19 +54,15 @@ def _pair(case: Case, patch: Patch, name: str, sides: Mapping[str, Mapping[str, 
     before, after = sides["unpatched"], sides["patched"]
     if patch.claims.numerics is Numerics.BIT_IDENTICAL:
         agrees = after["differing"] <= before["differing"]
-        expected = (
-            f"at most {before['differing']:.1%} of the elements differ between the two forms, as without the patch"
-        )
+        expected = f"at most {before['differing']:.1%} differ, as without the patch"
     else:
         bound = max(before["distance"], patch.claims.error_factor * error)
         agrees = after["distance"] <= bound
         expected = (
             f"the two forms differ by at most {bound:.3g}: as without the patch, or as eager or unpatched from float64"
         )
-    actual = ", ".join(
-        f"{side} {figures['differing']:.1%} of the elements differ, by at most {figures['distance']:.3g}"
-        for side, figures in sides.items()
-    )
+    actual = f"{before['differing']:.1%} -> {after['differing']:.1%} of the elements differ"
+    actual += f"; the two forms differ by at most {before['distance']:.3g} -> {after['distance']:.3g}"
     if agrees:
         return verdict("PG503", Kind.PASS, case, name, expected, actual)
-    return verdict("PG507", Kind.REGRESSED, case, name, expected, actual, display_path(patch.manifest or patch.path))
+    return verdict("PG507", Kind.REGRESSED, case, name, expected, actual, claim_location(patch, "numerics"))

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from patchgate.checks import registry
@@ -64,12 +66,29 @@ def judge_holders(case: Case, patch: Patch, answer: Mapping[str, Any]) -> Iterat
         yield say("PG806", Kind.PASS, case, "", "none hold the original", actual)
 
 
-def assignment_place(patch: Patch, name: str) -> str:
-    """The line of the patch that assigns `name`: the last that writes or names its last part."""
+def assignment_place(patch: Patch, *names: str) -> str:
+    """The line of the patch that assigns the first of `names` that it has; line 1 where it has none."""
+    lines = (_assignment_line(patch.source, name) for name in names)
+    return f"{display_path(patch.path)}:{next(filter(None, lines), 1)}"
+
+
+def _assignment_line(source: str, name: str) -> int:
+    """The last line that writes or names the last part of `name`; 0 where there is none."""
     last = name.partition("[")[0].rpartition(".")[2]
-    lines = patch.source.splitlines()
+    lines = source.splitlines()
     for text in (f".{last} = ", f'"{last}"', f"'{last}'", last):
         numbers = [number for number, line in enumerate(lines, 1) if text in line]
         if numbers:
-            return f"{display_path(patch.path)}:{numbers[-1]}"
-    return f"{display_path(patch.path)}:1"
+            return numbers[-1]
+    return 0
+
+
+def condition_place(patch: Patch) -> str:
+    """` at patch.py:41`: the innermost `if` around the replacement of a claimed target; "" without one."""
+    lines = [_assignment_line(patch.source, name) for name in patch.claims.targets or ()]
+    try:
+        nodes = [node for node in ast.walk(ast.parse(patch.source)) if isinstance(node, ast.If)]
+    except (SyntaxError, ValueError, RecursionError):
+        return ""
+    around = [node.lineno for node in nodes for line in lines if node.lineno <= line <= (node.end_lineno or 0)]
+    return f" at {Path(patch.path).name}:{max(around)}" if around else ""

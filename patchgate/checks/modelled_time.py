@@ -24,7 +24,7 @@ _FASTER = 'Record it in patch.toml: [budgets] modelled_time = "{}".'
 CODES = (
     Code(
         code="PG621",
-        title="slower by the model of the device",
+        title="slower by the model",
         what="The time that a model of the simulated device needs for the kernels grows by more"
         " than the budget `modelled_time` allows (0.5 %, if the manifest names none). It is modelled, not measured. The"
         f" verdict is red where the manifest names the budget and the change is beyond {_TELLS}, and a grey note"
@@ -34,7 +34,7 @@ CODES = (
     ),
     Code(
         code="PG622",
-        title="faster by the model of the device",
+        title="faster by the model",
         what="The modelled time on the simulated device falls by more than the budget `modelled_time` expects. The"
         f" verdict is red where the manifest names the budget and the change is beyond {_TELLS}, and a grey note"
         " elsewhere.",
@@ -43,7 +43,7 @@ CODES = (
     ),
     Code(
         code="PG623",
-        title="within budget by the model of the device",
+        title="within budget by the model",
         what="The modelled time on the simulated device stays within the budget `modelled_time`.",
         why="The kernels have no more to do than before. How fast they run is not measured.",
         fix="Nothing to do.",
@@ -82,11 +82,11 @@ def judge_modelled(patch: Patch, unpatched: Observation, patched: Observation, w
     change = round(after / before - 1, 9)
     kind = judge_change(budget, change, change)
     expected = f"modelled, not measured: a change within {show_budget(budget)}"
-    actual = f"{change:+.2%}: modelled {before:.1f} us unpatched, {after:.1f} us patched"
+    actual = f"modelled {before:.1f} -> {after:.1f} us ({change:+.2%})"
     code = _CODES[kind]
     if kind is Kind.PASS:
-        return [verdict(code, kind, patched.case, "modelled time", expected, actual)]
+        return [verdict(code, kind, patched.case, "", expected, actual)]
     advice = (_SLOWER if kind is Kind.OVER else _FASTER).format(budget_for(change, change))
     if METRIC not in patch.claims.budgets or abs(change) <= MODEL_TELLS:
         kind = _NOTES.get(kind, kind)
-    return [verdict(code, kind, patched.case, "modelled time", expected, actual, where, advice=advice)]
+    return [verdict(code, kind, patched.case, "", expected, actual, where, advice=advice)]

@@ -12,7 +12,7 @@ from patchgate.checks import registry
 from patchgate.checks.blame import failure_text
 from patchgate.checks.context import CheckContext
 from patchgate.checks.registry import Check, Instance, code_of_others, judge_failed
-from patchgate.model.paths import display_path
+from patchgate.inputs.patch import claim_location, claimed_numerics
 from patchgate.model.records import Case, Code, Failure, Kind, Numerics, Patch, Verdict
 from patchgate.model.serialization import Answer, failure_of
 from patchgate.runner.run import Run
@@ -183,7 +183,7 @@ def judge_numbers(case: Case, patch: Patch, metrics: Mapping[str, Any]) -> list[
 
     The first two are asked of the outputs, and of the gradients where there are any.
     """
-    where = display_path(patch.manifest or patch.path)
+    where = claim_location(patch, "numerics")
     strict = patch.claims.numerics is not Numerics.CHANGES
     verdicts = []
     for part, figures in (("", metrics), ("gradients ", metrics.get("gradients"))):
@@ -201,9 +201,9 @@ def _bits(case: Case, patch: Patch, fact: str, metrics: Mapping[str, Any], where
     if "unpatched" in nondeterministic or (claims.numerics is Numerics.CHANGES and nondeterministic):
         actual = f"{' and '.join(nondeterministic)}: two equal runs gave different bits"
         return verdict("PG511", Kind.UNMEASURED, case, fact, "two equal runs", actual, where)
-    expected = f'numerics = "{claims.numerics.value}"'
+    expected = claimed_numerics(patch)
     actual = f"{metrics['differing']:.1%} of {metrics['elements']:.0f} elements differ bit for bit"
-    actual += f", largest difference {metrics['largest']:.6g} ({metrics['ulps']:.3g} ulps)"
+    actual += f"; largest difference {metrics['largest']:.6g} ({metrics['ulps']:.3g} ulps)"
     if metrics.get("diverges_at"):
         actual += f"; first difference at {metrics['diverges_at']}"
     if nondeterministic:

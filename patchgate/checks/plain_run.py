@@ -37,7 +37,8 @@ CODES = (
         what="No workload could be compiled and run by a script without patchgate in its process, or torch without"
         " the patch behaves differently there.",
         why="Whether the patch behaves the same outside of patchgate is unknown.",
-        fix="Read the reason. A diff, and a patch that uses stubs, cannot run without patchgate.",
+        fix="Read the reason, and correct what fails. A diff, and a patch that uses stubs, are never compared: they"
+        " cannot run without patchgate.",
     ),
 )
 verdict = partial(registry.verdict, FAMILY, item="plain run")
@@ -126,8 +127,9 @@ def judge_plain_run(
     expected = f"the same code and outputs of {workload} as inside the gate"
     failure = failure_of(patched[0])
     if failure:
-        actual = f"does not run inside the gate: {failure.signature}"
-        return verdict("PG226", Kind.UNMEASURED, case, "", expected, actual)
+        actual = f"with the patch {workload} does not compile or run: {failure.signature}"
+        advice = "Correct that failure first; then this is compared."
+        return verdict("PG226", Kind.UNMEASURED, case, "", expected, actual, failure.where, advice=advice)
     found = differences(applied, *patched)
     if not found:
         return verdict("PG211", Kind.PASS, case, "", expected, "a script without patchgate has the same")

@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from functools import partial
 
+from packaging.version import Version
+
 from patchgate.checks import registry
 from patchgate.checks.application import is_claimed, then
 from patchgate.checks.blame import fault_of
 from patchgate.checks.context import CheckContext
+from patchgate.checks.holders import condition_place
 from patchgate.checks.registry import Check, Instance
 from patchgate.inputs.golden import Ranges
 from patchgate.lint.index.release import releases
@@ -27,7 +30,7 @@ from patchgate.model.records import (
     Unmeasured,
     Verdict,
 )
-from patchgate.model.versions import range_text, spread
+from patchgate.model.versions import in_order, range_text, spread
 
 FAMILY = "gate"
 CODES = (
@@ -109,8 +112,7 @@ def judge_symptom(
     holds = parse_predicate(symptom.predicate)
     present, absent = _recorded_releases(holds, recorded or {})
     if present or absent:
-        on = [range_text(torches, releases()) for torches in (present, absent)]
-        actual += f"; recorded without the patch: present on {on[0]}, absent on {on[1]}"
+        actual += f"; {_on_releases(present, absent)}"
     if is_claimed(patch, case.torch):
         if not holds(before):
             return say("PG204", Kind.ABSORBED, expected="present without the patch", actual=actual, where=where)
@@ -125,7 +127,8 @@ def judge_symptom(
             expected=f"absent where the patch does not apply ({_stated_range(patch)})",
             actual=actual,
             where=where,
-            advice=f"widen applies_to and the version check to cover {needed}, or correct the claim",
+            advice=f"the patch is needed on {needed}: let applies_to and the version check{condition_place(patch)}"
+            " cover it, or correct the claim",
             commands=(then(again),),
         )
     return say("PG211", Kind.PASS, expected="absent where the patch does not apply", actual=actual)
@@ -141,6 +144,20 @@ def _recorded_releases(holds: Callable[[FactValue], bool], recorded: Ranges) -> 
     values = {torch: holds(value) for torch, value in spread(recorded, releases()).items()}
     present, absent = ([torch for torch, value in values.items() if value is there] for there in (True, False))
     return present, absent
+
+
+def _on_releases(present: list[str], absent: list[str]) -> str:
+    """`defect present on 2.10.0 to 2.13.0 (patch needed), absent on 2.14.1 to 2.15.0; 2.14.0: not recorded`."""
+    on = [range_text(torches, releases()) for torches in (present, absent)]
+    recorded = in_order([*present, *absent])
+    gaps = [
+        torch
+        for torch in releases()
+        if torch not in recorded and Version(recorded[0]) < Version(torch) < Version(recorded[-1])
+    ]
+    needed = " (patch needed)" if present else ""
+    text = f"recorded without the patch: defect present on {on[0]}{needed}, absent on {on[1]}"
+    return text + (f"; {', '.join(gaps)}: not recorded" if gaps else "")
 
 
 def _unmeasured(symptom: Symptom, unpatched: Observation, value: FactValue | None) -> str:

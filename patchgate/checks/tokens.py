@@ -11,7 +11,7 @@ from patchgate.checks import registry
 from patchgate.checks.context import CheckContext
 from patchgate.checks.parity import compared_sides, numeric_devices
 from patchgate.checks.registry import Check, Instance
-from patchgate.model.paths import display_path
+from patchgate.inputs.patch import claim_location, claimed_numerics
 from patchgate.model.records import Case, Code, Kind, Numerics, Patch, Verdict
 from patchgate.model.serialization import Answer
 from patchgate.model.statistics import share_interval
@@ -68,18 +68,18 @@ def _sampling(case: Case, patch: Patch, fact: str, counts: Counts) -> Verdict:
     flips = counts["changed_sequences"] > 0
     red = flips and claim is Numerics.BIT_IDENTICAL
     kind = Kind.REGRESSED if red else Kind.NOTE if flips else Kind.PASS
-    code, where = ("PG510", display_path(patch.manifest or patch.path)) if red else ("PG503", None)
-    return verdict(code, kind, case, fact, f'numerics = "{claim.value}"', _sentence(counts), where)
+    code, where = ("PG510", claim_location(patch, "numerics")) if red else ("PG503", None)
+    return verdict(code, kind, case, fact, claimed_numerics(patch), _sentence(counts), where)
 
 
 def _sentence(counts: Counts) -> str:
     """The changes with Wilson intervals, so that few flips are not taken for none."""
     length = counts["tokens"] // counts["sequences"]
     low, high = share_interval(counts["changed_sequences"], counts["sequences"])
-    text = f"{counts['changed_tokens'] / counts['tokens']:.1%} of {counts['tokens']} tokens change,"
+    text = f"{counts['changed_tokens'] / counts['tokens']:.1%} of {counts['tokens']} change,"
     text += f" {counts['changed_sequences']} of {counts['sequences']} sequences ({low:.1%} to {high:.1%})"
+    chances = []
     for tokens in (length, _LONG):
         chance, least, most = flips_within(tokens, counts)
-        text += f"; an exact-text test over {tokens} tokens would fail with probability {chance:.1%}"
-        text += f" ({least:.1%} to {most:.1%})"
-    return text
+        chances.append(f"{chance:.1%} ({least:.1%} to {most:.1%}) over {tokens} tokens")
+    return f"{text}; probability that an exact-text test fails: {', '.join(chances)}"

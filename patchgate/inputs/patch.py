@@ -14,8 +14,9 @@ from patchgate.inputs.manifest import load_claims, read_call
 from patchgate.inputs.project import project_around
 from patchgate.inputs.source import DIFFS, read_lossy, source_and_manifest
 from patchgate.inputs.structure import Invalid
+from patchgate.inputs.toml import line_of
 from patchgate.model.errors import UsageError
-from patchgate.model.paths import split_entry
+from patchgate.model.paths import display_path, split_entry
 from patchgate.model.records import Claims, Patch
 
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
@@ -58,6 +59,23 @@ def patch_id(path: Path) -> str:
     name = path.resolve().name if path.is_dir() else path.stem
     identity = name if _ID.fullmatch(name) else _as_id(name)
     return f"{identity}-{_as_id(entry)}" if entry else identity
+
+
+def claim_location(patch: Patch, *path: str) -> str:
+    """file:line of a key of the manifest; only the file where the key is not there, the patch where no manifest is."""
+    if patch.manifest is None:
+        return f"{display_path(patch.path)}:1"
+    file = Path(patch.manifest)
+    text = file.read_text(encoding="utf-8") if file.is_file() else ""
+    line = line_of(text, path)
+    stated = path[-1] in "".join(text.splitlines()[line - 1 : line])
+    return display_path(patch.manifest) + (f":{line}" if stated else "")
+
+
+def claimed_numerics(patch: Patch) -> str:
+    """`numerics = "rounding"`, and whether the manifest states it or it is the default."""
+    stated = claim_location(patch, "numerics").partition(".toml:")[2]
+    return f'numerics = "{patch.claims.numerics.value}"' + ("" if stated else " (by default)")
 
 
 def _as_id(name: str) -> str:

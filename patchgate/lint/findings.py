@@ -6,6 +6,7 @@ What a rule says alike of several releases is one finding.
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
@@ -17,6 +18,8 @@ from patchgate.model.versions import show_releases
 
 # Names that one folded note shows.
 _SHOWN = 4
+# In a rule's fix: the file that is linted, as it is typed.
+THIS_FILE = "{this file}"
 
 
 class Severity(str, Enum):
@@ -119,9 +122,10 @@ def merged(findings: Iterable[Finding], path: str, known: Sequence[str], source:
         message = (
             last.message
             if len(alike) == len(releases)
-            else f"{last.message} (in this form: {show_releases(alike, known)})"
+            else f"{last.message} (this text: {show_releases(alike, known)}; the others: --details)"
         )
-        placed = replace(last, path=path, span=span, line=line, message=message, detail=detail)
+        fix = last.fix.replace(THIS_FILE, shlex.quote(path))
+        placed = replace(last, path=path, span=span, line=line, message=message, fix=fix, detail=detail)
         result.append(replace(placed, releases=releases, shown_releases=text))
     return sorted(result, key=lambda each: (each.span, each.code, each.releases, each.message))
 

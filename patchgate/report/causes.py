@@ -14,16 +14,18 @@ from patchgate.checks.registry import title_of
 from patchgate.model.records import Colour, Kind, Verdict
 from patchgate.model.text import counted
 
-# Facts that sum up what a patch does to a kernel: the best evidence among facts.
-HEADLINES = ("kernels.called", "loads", "bytes.total")
+# Facts that sum up what a patch does to a kernel, the best evidence among facts, and what they are called in short.
+HEADLINES = {"kernels.called": "kernels", "loads": "loads", "bytes.total": "bytes"}
 # Facts of which less is better, the most telling first, and what they count.
 COSTS = {"kernels.called": "kernels called", "bytes.total": "bytes moved", "memory.peak": "bytes of memory at the peak"}
 _EVIDENCE = tuple(dict.fromkeys((*HEADLINES, *COSTS)))
-# The first percentage of a text: how much it is.
-_SHARE = re.compile(r"([\d.]+) ?%")
+# Facts of one case that are shown.
+_FACTS = 24
+# The first percentage of a text, or what it changes to: how much it is.
+_SHARE = re.compile(r"(?:[\d.]+ ?% -> )?([\d.]+) ?%")
 
 
-_DOES_NOT_COMPILE, _CODE = "does not compile", "code"
+_DOES_NOT_RUN, _DOES_NOT_COMPILE, _DOES_NOT_FIT, _CODE = "does not run", "does not compile", "does not fit", "code"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,6 +50,17 @@ class CauseGroup:
         return self.verdicts[0]
 
     @property
+    def changes(self) -> tuple[str, ...]:
+        """Facts as `without the patch -> with it`, a line for each code and case; the evidence's case first."""
+        cases: dict[tuple[str, str, str], list[Verdict]] = {}
+        for verdict in self.verdicts:
+            if is_change(verdict):
+                cases.setdefault((verdict.code, verdict.item, verdict.torch), []).append(verdict)
+        return tuple(
+            f"{code} {item} on torch {torch}: {_changes(facts)}" for (code, item, torch), facts in cases.items()
+        )
+
+    @property
     def costs(self) -> tuple[str, ...]:
         """Where generated code changed: whether it is better or worse by what it costs; a line for each case."""
         if self.cause.name != _CODE:
@@ -59,6 +72,30 @@ class CauseGroup:
                 changed[verdict.item, verdict.torch][verdict.fact] = int(before), int(after)
         lines = [f"{_cost_text(costs)} ({item} on torch {torch})" for (item, torch), costs in sorted(changed.items())]
         return tuple(lines) or (f"no change in {', '.join(COSTS.values())}",)
+
+
+def is_change(verdict: Verdict) -> bool:
+    """Whether the verdict is on a fact that has a value on both sides."""
+    return verdict.before is not None and verdict.after is not None and verdict.before != verdict.after
+
+
+def _changes(verdicts: Sequence[Verdict]) -> str:
+    """`kernels.called 13 -> 12, loads [2 6] -> [2 4] (recorded [2 5])`: the strongest evidence first."""
+    shown = ", ".join(map(change_text, verdicts[:_FACTS]))
+    return shown + (f" and {len(verdicts) - _FACTS} more facts" if len(verdicts) > _FACTS else "")
+
+
+def change_text(verdict: Verdict) -> str:
+    """`bytes.total 1,000 -> 900`, and what golden holds where that is neither."""
+    values = [_with_commas(value or "") for value in (verdict.before, verdict.after)]
+    known = verdict.recorded in (None, verdict.before, verdict.after)
+    return f"{verdict.fact} {' -> '.join(values)}" + (
+        "" if known else f" (recorded {_with_commas(verdict.recorded or '')})"
+    )
+
+
+def _with_commas(value: str) -> str:
+    return f"{int(value):,}" if value.isdecimal() else value
 
 
 def _cost_text(costs: Mapping[str, tuple[int, int]]) -> str:
@@ -74,26 +111,31 @@ def _cost_text(costs: Mapping[str, tuple[int, int]]) -> str:
 
 # In reading order: what makes the causes after it meaningless comes first.
 CAUSES = (
-    Cause(name="does not run", sentence="Running the patch fails.", codes=("PG210",)),
+    Cause(name=_DOES_NOT_RUN, sentence="Importing the patch fails, so nothing else can be judged.", codes=("PG210",)),
     Cause(
         name=_DOES_NOT_COMPILE,
-        sentence="With the patch, a workload no longer compiles or runs.",
+        sentence="With the patch, a workload no longer compiles or runs: users of such models get this error.",
         codes=("PG301", "PG504", "PG706", "PG413", "PG808", "PG401", "PG431"),
     ),
     Cause(
-        name="does not fit",
+        name=_DOES_NOT_FIT,
         sentence="The patch uses private names that this torch does not have, or that take other arguments.",
         codes=("PG101", "PG104", "PG103", "PG102"),
     ),
     Cause(
         name="changes nothing",
-        sentence="The patch does nothing.",
+        sentence="The patch does nothing: its users still have the defect.",
         codes=("PG221",),
         kinds=(Kind.INERT,),
     ),
     Cause(
+        name="numbers",
+        sentence="The outputs change more than the manifest claims: jobs that compare text exactly will fail.",
+        codes=("PG510", "PG502", "PG505", "PG506", "PG501", "PG507"),
+    ),
+    Cause(
         name="version check too narrow",
-        sentence="The version check is too narrow: the defect is present where the patch does not apply.",
+        sentence="The version check is too narrow: users of other releases still have the defect.",
         codes=("PG203",),
     ),
     Cause(
@@ -109,11 +151,6 @@ CAUSES = (
     ),
     Cause(name="no cure", sentence="The patch does not cure the defect that its manifest names.", codes=("PG205",)),
     Cause(
-        name="numbers",
-        sentence="The patch changes the numbers by more than its manifest claims.",
-        codes=("PG510", "PG502", "PG505", "PG506", "PG501", "PG507"),
-    ),
-    Cause(
         name=_CODE,
         sentence="The patch changes the graph or the generated code, and the change is not accepted.",
         codes=("PG301", "PG401", "PG431"),
@@ -125,7 +162,7 @@ CAUSES = (
     ),
     Cause(
         name="unreached",
-        sentence="Part of torch does not call the replacement.",
+        sentence="Part of torch does not call the replacement: there the patch has no effect.",
         codes=("PG803", "PG802", "PG801", "PG804"),
     ),
     Cause(
@@ -135,7 +172,7 @@ CAUSES = (
     ),
     Cause(
         name="cache",
-        sentence="A compile cache does not distinguish patched from unpatched processes that share it.",
+        sentence="With the patch, a compile cache gives the wrong code, or none.",
         codes=("PG701", "PG707", "PG703", "PG704", "PG702"),
     ),
     Cause(
@@ -201,9 +238,14 @@ def cause_of(verdict: Verdict) -> Cause:
 def group_by_cause(verdicts: Iterable[Verdict]) -> tuple[CauseGroup, ...]:
     """The causes of the red verdicts, in reading order."""
     groups = defaultdict(list)
-    for verdict in verdicts:
-        if verdict.colour is Colour.RED:
-            groups[cause_of(verdict)].append(verdict)
+    red = [verdict for verdict in verdicts if verdict.colour is Colour.RED]
+    roots = {verdict.where for verdict in red if verdict.where and cause_of(verdict).name == _DOES_NOT_FIT}
+    for verdict in red:
+        cause = cause_of(verdict)
+        # What fails at a line that uses a missing name fails because of that name.
+        if cause.name in (_DOES_NOT_RUN, _DOES_NOT_COMPILE) and verdict.where in roots:
+            cause = _BY_NAME[_DOES_NOT_FIT]
+        groups[cause].append(verdict)
     order = [cause.name for cause in CAUSES]
     return tuple(
         CauseGroup(cause=cause, verdicts=tuple(_strongest_first(cause, groups[cause])))

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+from rich.text import Text
 
 from patchgate.model.records import Verdict
 from patchgate.model.results import CellEvent
 from patchgate.model.text import time_text
 from patchgate.report.causes import cause_of
-from patchgate.report.terminal import print_line
-from patchgate.report.view import verdict_text
+from patchgate.report.terminal import labelled, print_line
+from patchgate.report.view import first_clause, verdict_text
 
 # Plain lines of a run that nobody watches.
 _LINES = 10
@@ -78,8 +80,9 @@ class RunProgress:
         cause = cause_of(verdict)
         if cause.name not in self._causes:
             self._causes.add(cause.name)
-            print_line(self.console, f"red: {cause.sentence}", style="bold red")
-            print_line(self.console, f"     {verdict.code} {verdict_text(verdict)}")
+            self.console.print(Text(f"red: {cause.sentence}", style="bold red"))
+            text = verdict_text(replace(verdict, actual=first_clause(verdict.actual)))
+            self.console.print(labelled(verdict.code, text))
 
     def _show(self, *, ended: bool) -> None:
         done, left = self.total - len(self.waiting), self.left()

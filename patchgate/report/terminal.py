@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import io
 import os
+import re
 import sys
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 from textwrap import shorten
 from typing import IO
 
@@ -18,16 +20,17 @@ from rich.console import Console, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from patchgate.model.records import Colour, Kind
+from patchgate.checks.application import NOT_APPLIED
+from patchgate.model.records import Colour, Kind, Verdict
 from patchgate.model.text import escape_control
-from patchgate.report.causes import CauseGroup
+from patchgate.report.causes import CauseGroup, is_change
 from patchgate.report.commands import typed
 from patchgate.report.view import (
-    LONG,
     Block,
     MatrixCell,
     MatrixLine,
     RunView,
+    first_clause,
     on_torches,
     step_text,
     verdict_text,
@@ -36,10 +39,12 @@ from patchgate.report.view import (
 _STYLES = {Colour.GREEN: "green", Colour.RED: "bold red", Colour.GREY: "yellow"}
 # Rows of the matrix, notes of a kind and entries of a grey block that are shown.
 _ROWS, _NOTES, _GREY = 16, 4, 3
-# Cases whose cost is shown.
-_COSTS = 3
+# Cases whose cost is shown, and other verdicts of a cause.
+_COSTS, _OTHERS = 3, 6
 # Characters of the names of checks without a row of their own.
-_NAMES = 60
+_NAMES = 44
+# Characters of a line of source that fit with a caret below, and behind its place.
+_SOURCE, _INLINE = 70, 90
 # Columns of a label, and of a log: it is not 80 wide.
 _LABEL, _LOG = 7, 140
 
@@ -62,12 +67,16 @@ def stdout_console(file: IO[str] | None = None) -> Console:
 
 def show_run(console: Console, title: str, view: RunView, answer: Sequence[str] = ()) -> None:
     """Print a run: title, matrix, notes, grey blocks, causes, and the lines of the answer."""
-    print_line(console, title, style="bold")
+    console.print(Text(escape_control(title), style="bold"))
     console.print(_matrix(view))
-    for heading, lines in view.notes:
-        for at, line in enumerate(_cut(lines, _NOTES)):
-            label = f"{heading}: " if at == 0 else " " * (len(heading) + 2)
-            print_line(console, label + line)
+    for heading, notes in view.notes:
+        # The heading of its column says where it does not apply.
+        lines = [line for line in notes if len(view.torches) == 1 or not line.startswith(NOT_APPLIED)]
+        shown = list(_cut(lines, _NOTES))
+        for line in (
+            [f"{heading}: {shown[0]}"] if len(shown) == 1 else [f"{heading}:", *(f"  {line}" for line in shown)]
+        ):
+            console.print(Text(escape_control(line)))
     for block in view.blocks:
         if block.colour is Colour.GREY and block.kind is not Kind.NEW:
             _show_grey(console, block)
@@ -98,8 +107,8 @@ def _matrix(view: RunView) -> Table:
     table = Table(box=SIMPLE_HEAD, pad_edge=False, show_edge=False)
     table.add_column("check", no_wrap=True)
     table.add_column("item", overflow="fold")  # the only one that may give way
-    for torch in view.torches:
-        table.add_column(torch, no_wrap=True)
+    for column in view.columns:
+        table.add_column(column, no_wrap=True)
     opened = [line for line in view.lines if _is_open(line)]
     before = ""
     for line in opened[:_ROWS]:
@@ -146,35 +155,67 @@ def _show_grey(console: Console, block: Block) -> None:
     entries = [f"{entry.subject}{on_torches(entry.torches)}: {entry.actual}" for entry in block.entries]
     if len(entries) == 1:
         title, entries = f"{title}: {entries[0]}", []
-    print_line(console, title, style=_STYLES[block.colour])
-    for line in _cut(entries, _GREY):
-        print_line(console, f"  {line}")
+    lines = [f"  {line}" for line in _cut(entries, _GREY)]
     advice, commands = block.steps[0]
     if commands or block.unjudged:
-        print_line(console, f"  next: {typed(commands[0]) if commands else advice}")
+        lines.append(f"  next: {typed(commands[0]) if commands else advice}")
+    console.print(Text(escape_control(title), style=_STYLES[block.colour]))
+    for line in lines:
+        console.print(Text(escape_control(line)))
 
 
 def _show_cause(console: Console, number: int, group: CauseGroup) -> None:
-    """What happened, the strongest evidence, what to do, and the other verdicts."""
-    evidence = group.evidence
+    """What happened, the strongest evidence, where, what to do, and the other verdicts."""
+    evidence, changes = group.evidence, list(group.changes)
     console.print()
     console.print(Text(f"{number}. {group.cause.sentence}", style=_STYLES[Colour.RED]))
+    text, expected = verdict_text(evidence), evidence.expected and f"; expected: {evidence.expected}"
+    if is_change(evidence):
+        # The line of changes has the values.
+        text, expected = (
+            changes.pop(0).removeprefix(f"{evidence.code} "),
+            "" if evidence.recorded else " (none is recorded)",
+        )
     fields = (
-        (evidence.code, shorten(verdict_text(evidence), LONG, placeholder=" ...")),
-        ("", f"expected: {evidence.expected}" if evidence.expected else ""),
+        (evidence.code, text + expected),
         ("cost", "\n".join(_cut(group.costs, _COSTS))),
-        ("where", evidence.where or ""),
+        ("where", "\n".join(_place_lines(evidence))),
         ("do", step_text(evidence)),
+        ("also", "\n".join(_cut([*changes, *_other_lines(group)], _OTHERS))),
     )
     for label, text in fields:
         if text:
             console.print(labelled(label, text))
-    others = defaultdict(list)
+
+
+def _other_lines(group: CauseGroup) -> Iterator[str]:
+    """A line for each other verdict that is no changed fact; with the releases where they are not those above."""
+    same = defaultdict(list)
     for verdict in group.verdicts[1:]:
-        others[verdict.code].append(verdict)
-    for code, verdicts in others.items():
-        times = f" ({len(verdicts)} times)" if verdicts[1:] else ""
-        print_line(console, f"{'also':>{_LABEL}} {code}{times} {verdict_text(verdicts[0])}")
+        if not is_change(verdict):
+            same[verdict.code, verdict.subject, first_clause(verdict.actual)].append(verdict.torch)
+    for (code, subject, actual), torches in same.items():
+        on = "" if torches == [group.evidence.torch] else on_torches(torches)
+        yield f"{code} {subject}{on}: {actual}"
+
+
+def _place_lines(verdict: Verdict) -> Iterator[str]:
+    """The place, and the line of source there with a caret below the name that the verdict is about."""
+    file, _, number = (verdict.where or "").rpartition(":")
+    if not number.isdecimal():
+        yield verdict.where or ""
+        return
+    try:
+        line = Path(file).read_text(encoding="utf-8").splitlines()[int(number) - 1].strip()
+    except (OSError, ValueError, IndexError):
+        yield verdict.where or ""
+        return
+    names = [each for name in re.findall(r"\w+", verdict.fact) if (each := re.search(rf"\b{name}\b", line))]
+    if not names or len(line) > _SOURCE:
+        inline = f"{verdict.where}: {line}"
+        yield inline if len(inline) <= _INLINE else verdict.where or ""
+        return
+    yield from (verdict.where or "", line, " " * names[-1].start() + "^" * len(names[-1][0]))
 
 
 def labelled(label: str, text: str) -> RenderableType:

@@ -5,19 +5,23 @@ Rows, columns, order and grouping are decided here, once; the reports decide how
 
 from __future__ import annotations
 
+import re
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from packaging.version import Version
 
+from patchgate.checks.application import NOT_APPLIED
 from patchgate.checks.registry import catalogue, families
 from patchgate.model.records import Colour, Command, Kind, Verdict
-from patchgate.report.causes import HEADLINES, CauseGroup, cause_of, count_text, group_by_cause
+from patchgate.report.causes import HEADLINES, CauseGroup, change_text, count_text, group_by_cause, is_change
 from patchgate.report.commands import next_step, typed
 
 # Characters of a text that is shown whole.
 LONG = 240
+# What ends the first clause of a text; what is in brackets belongs together.
+_CLAUSE = re.compile(r"; (?![^()]*\))")
 _WORST_FIRST = (Colour.RED, Colour.GREY, Colour.GREEN)
 
 
@@ -78,9 +82,10 @@ class RunView:
     """Everything that a report shows of one patch."""
 
     torches: tuple[str, ...]  #: in the order of releases
+    columns: tuple[str, ...]  #: the heading of each torch: its release, and whether the patch does not apply on it
     lines: tuple[MatrixLine, ...]  #: in reading order
     replaces: tuple[str, ...]  #: what running the patch does, where nothing is wrong with that; a line for each effect
-    changes: tuple[str, ...]  #: a line for each case that is changed as recorded
+    changes: dict[str, list[str]]  #: release -> a line for each case that is changed as recorded
     causes: tuple[CauseGroup, ...]  #: what the red verdicts share, in reading order
     blocks: tuple[Block, ...]  #: red ones by cause, the strongest evidence first, then grey ones
     counts: dict[Colour, int]  #: verdicts by colour
@@ -101,15 +106,21 @@ class RunView:
             return ""
         facts = sum(int(entry.actual.split()[0]) * max(1, len(entry.torches)) for entry in entries)
         cases = list(dict.fromkeys(entry.subject for entry in entries))
-        command = "".join(f": {typed(command)}" for command in blocks[0].steps[0][1][:1])
+        command = "".join(f" {typed(command)}" for command in blocks[0].steps[0][1][:1])
         what = f"new: {facts} facts of {', '.join(cases[:3])}{', ...' * (len(cases) > 3)}"
-        return f"{what} are the same with and without the patch and not recorded yet; to record them{command}"
+        what += " are the same with and without the patch and not recorded yet; "
+        changed = [number for number, group in enumerate(self.causes, 1) if group.changes]
+        if changed:
+            return f"{what}they are recorded together with the changes of cause {changed[0]}, by its command"
+        return f"{what}to record them, type:{command}"
 
     @property
     def notes(self) -> tuple[tuple[str, tuple[str, ...]], ...]:
         """What the patch does, besides its verdicts: (label, lines)."""
-        both = (("replaces", self.replaces), ("changes, as recorded", self.changes))
-        return tuple((heading, lines) for heading, lines in both if lines)
+        changes = [(f"changes on torch {torch}, as recorded", tuple(lines)) for torch, lines in self.changes.items()]
+        accept = typed(Command(name="accept", arguments=("--reason", "'...'")))
+        how = [("to record another value, such as a new kernel count, type", (accept,))] if changes else []
+        return tuple((heading, lines) for heading, lines in [("replaces", self.replaces), *changes, *how] if lines)
 
     @property
     def summary(self) -> str:
@@ -130,11 +141,13 @@ def view(verdicts: Sequence[Verdict], torches: Sequence[str]) -> RunView:
         for check, item in sorted({place[:2] for place in cells}, key=reading_order)
     )
     counts = Counter(v.colour for v in verdicts)
+    inapplicable = {v.torch for v in verdicts if v.item == "effects" and v.actual == NOT_APPLIED}
     return RunView(
         torches=columns,
+        columns=tuple(f"{torch} (does not apply)" if torch in inapplicable else torch for torch in columns),
         lines=lines,
         replaces=tuple(_replaces(verdicts)),
-        changes=tuple(_changes(verdicts)),
+        changes=_changes(verdicts),
         causes=causes,
         blocks=tuple(_blocks(verdicts, columns, causes)),
         counts={colour: counts[colour] for colour in Colour},
@@ -179,26 +192,24 @@ def _replaces(verdicts: Sequence[Verdict]) -> Iterator[str]:
         yield f"{actual} (on torch {', '.join(sorted(found, key=Version))})"
 
 
-def _changes(verdicts: Sequence[Verdict]) -> Iterator[str]:
+def _changes(verdicts: Sequence[Verdict]) -> dict[str, list[str]]:
     cases = defaultdict(list)
     for v in verdicts:
-        if v.colour is Colour.GREEN and v.fact in HEADLINES and v.before and v.after and v.before != v.after:
-            change = f"{v.fact} {_with_commas(v.before)} -> {_with_commas(v.after)}"
-            cases[v.torch, v.item].append(change)
+        if v.colour is Colour.GREEN and v.fact in HEADLINES and is_change(v):
+            short = replace(v, fact=HEADLINES[v.fact])
+            cases[v.torch, v.item].append(change_text(short))
+    lines = defaultdict(list)
     for (torch, item), changes in sorted(cases.items(), key=lambda case: (Version(case[0][0]), case[0][1])):
-        yield f"{item} on torch {torch}: {', '.join(sorted(changes, reverse=True))}"
-
-
-def _with_commas(value: str) -> str:
-    return f"{int(value):,}" if value.isdecimal() else value
+        lines[torch].append(f"{item}: {', '.join(sorted(changes, reverse=True))}")
+    return dict(lines)
 
 
 def _blocks(verdicts: Sequence[Verdict], torches: Collection[str], causes: Sequence[CauseGroup]) -> list[Block]:
     groups = defaultdict(list)
+    names = {id(verdict): group.cause.name for group in causes for verdict in group.verdicts}
     for verdict in verdicts:
         if verdict.colour is not Colour.GREEN:
-            cause = cause_of(verdict).name if verdict.colour is Colour.RED else ""
-            groups[verdict.check, verdict.code, verdict.colour, cause].append(verdict)
+            groups[verdict.check, verdict.code, verdict.colour, names.get(id(verdict), "")].append(verdict)
     blocks = [
         Block(
             code=code,
@@ -251,7 +262,14 @@ def step_text(verdict: Verdict) -> str:
 
 def verdict_text(verdict: Verdict) -> str:
     """What was judged and what came out, without the code."""
-    return f"{verdict.check} {verdict.subject}{on_torches([verdict.torch])}: {verdict.actual}"
+    if is_change(verdict):
+        return f"{verdict.item}{on_torches([verdict.torch])}: {change_text(verdict)}"
+    return f"{verdict.subject}{on_torches([verdict.torch])}: {verdict.actual}"
+
+
+def first_clause(text: str) -> str:
+    """The text up to a semicolon that is not in brackets."""
+    return _CLAUSE.split(text, maxsplit=1)[0]
 
 
 def on_torches(torches: Sequence[str]) -> str:

@@ -169,7 +169,7 @@ def test_no_module_raises_a_code_that_is_not_defined():
         ('say("PG2011")', set()),
     ],
 )
-def test_what_raises_a_code_is_told_from_what_speaks_of_it(tmp_path, text, codes):
+def test_what_raises_a_code_is_reported_from_what_speaks_of_it(tmp_path, text, codes):
     for name, source in {
         "lint/one.py": text,
         "lint/other.py": 'OTHER = Code(code="PG209")',

@@ -97,7 +97,7 @@ def test_a_shard_whose_workers_all_die_is_the_machine_s_trouble(cluster, sweep, 
     assert lost[0].actual.startswith("its worker was lost 2 times")
 
 
-def test_what_no_node_has_is_told_instead_of_waited_for(cluster, sweep, jobs):
+def test_what_no_node_has_is_reported_instead_of_waited_for(cluster, sweep, jobs):
     sweep.workers = 64
     with pytest.raises(UsageError) as error:
         list(sweep_on_cluster(cluster, sweep, jobs, stand_in(None, 0)))

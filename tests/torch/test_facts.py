@@ -89,7 +89,7 @@ def test_a_patch_changes_them_in_simulation_as_it_did_on_the_device(torch, runne
     assert differing(observe(runner, torch, workload, patch=patch), recorded(torch, workload, patch)) == {}
 
 
-def test_environment_is_told(torch, runner):
+def test_environment_is_reported(torch, runner):
     environment = observe(runner, torch, "pointwise").environment
     assert environment["torch"].startswith(torch)
     assert environment["device"] == "NVIDIA H200"

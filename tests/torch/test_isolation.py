@@ -44,7 +44,7 @@ def apply(torch, runner, tmp_path):
 
 
 @pytest.mark.parametrize(("source", "cause"), HOSTILE.items(), ids=range(len(HOSTILE)))
-def test_how_a_patch_ends_is_told(apply, source, cause):
+def test_how_a_patch_ends_is_reported(apply, source, cause):
     failure = failure_of(apply(source))
     assert failure.cause is cause, failure
     assert failure.stage == "patch"
@@ -56,13 +56,13 @@ def test_the_next_question_is_answered(apply):
     assert apply("x = 1", seconds=60)["changed"] == []
 
 
-def test_the_line_that_raised_is_told(apply):
+def test_the_line_that_raised_is_reported(apply):
     assert failure_of(apply("x = 1\n1 / 0\n")).where.endswith("patch.py:2")
     assert failure_of(apply("x = 1\ny = (\n")).where.endswith("patch.py:2")
 
 
 @pytest.mark.parametrize("end", ["while True: pass", "import ctypes; ctypes.string_at(0)"])
-def test_the_line_that_hangs_or_crashes_is_told(apply, end):
+def test_the_line_that_hangs_or_crashes_is_reported(apply, end):
     assert failure_of(apply(f"def f():\n    {end}\nf()\n")).where.endswith("patch.py:2")
 
 

@@ -78,7 +78,7 @@ def test_without_two_gpus_nothing_is_guessed(ranks):
 
 
 @pytest.mark.parametrize("does", FAILING)
-def test_how_a_rank_ends_is_told(torch, context_of, does, tmp_path):
+def test_how_a_rank_ends_is_reported(torch, context_of, does, tmp_path):
     cause, signature, line = FAILING[does]
     mark = f"patchgate-rank-{tmp_path}"  # the whole path: another worker has folders of the same name
     path, outputs = tmp_path / "patch.py", tmp_path / "out"

@@ -13,7 +13,7 @@ from itertools import pairwise
 
 from packaging.version import Version
 
-from patchgate.lint.findings import Finding, Severity, View
+from patchgate.lint.findings import THIS_FILE, Finding, Severity, View
 from patchgate.lint.index.read_function import fingerprint
 from patchgate.lint.index.records import Function
 from patchgate.lint.index.release import Release
@@ -96,8 +96,8 @@ def _changed(applied: Sequence[_Pair]) -> Iterator[Finding]:
     steps = [new.view.version for old, new in pairwise(applied) if old.body != new.body]
     if not steps:
         return
-    fix = "" if applied[-1].text() is not None else "`--fetch` shows whether the override is a copy that lacks"
-    " upstream edits"
+    ask = f"`patchgate lint --fetch {THIS_FILE}` shows whether the override is a copy that lacks these edits"
+    fix = "" if applied[-1].text() is not None else ask
     for pair in applied:
         message = f"the body of `{pair.rebinding.short_target}` changes in torch {', '.join(steps)}"
         yield pair.view.finding(BODY_CHANGED, pair.rebinding.span, message, severity=Severity.NOTE, fix=fix)
@@ -145,7 +145,7 @@ def _differing(pair: _Pair, base: _Base) -> Iterator[Finding]:
         f"override of `{name}` copies a body of torch [{base.releases}] that these releases do not have",
         "",
     )
-    fix = "port the upstream edits (`--fetch --details` shows them)"
+    fix = f"port the upstream edits (`patchgate lint --fetch --details {THIS_FILE}` shows them)"
     if now is not None and base.text is not None:
         override = pair.override()
         lost = edits_lost(base.text, now, override)

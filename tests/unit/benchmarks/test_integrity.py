@@ -42,7 +42,7 @@ def test_a_file_that_was_only_touched_or_compiled_is_as_it_was(home):
     assert altered(home, before) == []
 
 
-def test_what_was_rewritten_added_or_taken_away_is_told(home):
+def test_what_was_rewritten_added_or_taken_away_is_reported(home):
     before = stats(home)
     (home / "torch" / "__init__.py").write_text("a = 2\n")
     os.utime(home / "torch" / "__init__.py", ns=(1, 1))

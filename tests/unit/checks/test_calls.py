@@ -90,7 +90,7 @@ def test_branches_that_came_out_one_way_only_are_listed():
     assert codes(called(whole, functions=functions)) == ["PG806"]
 
 
-def test_a_condition_that_never_ran_is_told_as_a_line_only():
+def test_a_condition_that_never_ran_is_reported_as_a_line_only():
     functions = Functions(lines={"f:4": [5, 6]}, outcomes={"f:4": [(6, "true"), (6, "false")]})
     assert codes(called(ran(5), functions=functions)) == ["PG806", "PG805"]
 

@@ -40,10 +40,10 @@ def test_a_budget_of_the_manifest_holds_instead(moved, code):
     assert judge(answer(moved), budget=Budget(low=0.01, high=0.02)).code == code
 
 
-def test_what_grew_is_told_in_figures_and_by_module():
+def test_what_grew_is_shown_in_figures_and_by_module():
     verdict = judge({"calls": CALLS | {"torch.fx.node": 60_500, "sympy": 20}, "missing": ""})
-    assert verdict.actual == "+0.520%: 100,000 unpatched, 100,520 patched; torch.fx.node +500, sympy +20"
-    assert verdict.expected == 'Python calls of one compile within compile_calls = "0.1 %"'
+    assert verdict.actual == "100,000 -> 100,520 Python calls (+0.520%); torch.fx.node +500, sympy +20"
+    assert verdict.expected == 'compile_calls = "0.1 %"'
     assert (verdict.where, judge(answer()).where) == ("patch.toml", None)
 
 
@@ -104,7 +104,7 @@ REFUSED = {"unmeasured": "perf_event_open: Permission denied"}
         ),
     ],
 )
-def test_what_else_a_compile_costs_is_told_and_not_judged(beside, told):
+def test_what_else_a_compile_costs_is_reported_and_not_judged(beside, told):
     verdict = judge(answer(), costs=beside)
     assert (verdict.code, verdict.colour) == ("PG603", Colour.GREEN)
     assert told in verdict.actual

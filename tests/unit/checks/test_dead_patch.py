@@ -9,10 +9,11 @@ import pytest
 from patchgate.checks.context import CheckContext
 from patchgate.checks.dead_patch import ask_dead_patch, judge_changes, judge_part
 from patchgate.checks.registry import Instance, NothingToJudge, all_checks
-from patchgate.model.records import Case, Claims, Kind, Patch, Verdict
+from patchgate.model.records import Case, Claims, Command, Kind, Patch, Verdict
 from patchgate.runner.run import Run
 
 CASE = Case(torch="2.11.0", patch="mine")
+AGAIN = Command(name="gate", arguments=("/p/patch.py", "--row 2.11.0=python", "--workload stack"))
 NOTHING: dict[str, Any] = {"changed": [], "defined": [], "effects": [], "held": [], "calls": []}
 FAILED = {"failure": {"cause": "raised", "stage": "patch", "signature": "boom"}}
 CHANGED = NOTHING | {"changed": ["torch.a"]}
@@ -27,7 +28,8 @@ SOURCE = (
 def judge(source: str = SOURCE, applies_to: str | None = None, **answers: dict[str, Any]) -> Verdict:
     """The verdict on what running the patch changed, by release (`v2_11_0=`)."""
     patch = Patch(id="mine", path="/p/patch.py", source=source, claims=Claims(title="Mine", applies_to=applies_to))
-    return judge_changes(CASE, patch, {name[1:].replace("_", "."): answer for name, answer in answers.items()})
+    releases = {name[1:].replace("_", "."): answer for name, answer in answers.items()}
+    return judge_changes(CASE, patch, releases, AGAIN)
 
 
 def test_what_changes_nothing_anywhere_is_red_at_the_function_that_nothing_calls():
@@ -35,7 +37,9 @@ def test_what_changes_nothing_anywhere_is_red_at_the_function_that_nothing_calls
     assert (verdict.code, verdict.kind, verdict.where) == ("PG221", Kind.REGRESSED, "/p/patch.py:8")
     assert verdict.actual == "nothing on 2.11.0, 2.12.1; nothing in the file calls `apply`"
     assert 'apply = "apply"' in verdict.advice
-    assert [str(command) for command in verdict.commands] == ["patchgate gate /p/patch.py::apply"]
+    assert [str(command) for command in verdict.commands] == [
+        "patchgate gate /p/patch.py::apply --row 2.11.0=python --workload stack"
+    ]
 
 
 def test_every_function_that_would_replace_something_is_named():
@@ -77,7 +81,7 @@ def test_a_patch_that_is_gated_out_everywhere_is_not_dead(applies_to, code):
 
 def test_a_patch_that_claims_to_replace_nothing_may_do_nothing():
     patch = Patch(id="mine", path="/p/patch.py", source=SOURCE, claims=Claims(title="Mine", targets=()))
-    verdict = judge_changes(CASE, patch, {"2.11.0": NOTHING})
+    verdict = judge_changes(CASE, patch, {"2.11.0": NOTHING}, AGAIN)
     assert (verdict.code, verdict.kind) == ("PG211", Kind.PASS)
 
 

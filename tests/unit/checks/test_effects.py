@@ -40,7 +40,7 @@ def test_a_patch_that_replaces_its_targets_once_is_green():
     assert (verdict.code, verdict.kind, verdict.actual) == ("PG211", Kind.PASS, "torch.a")
 
 
-def test_what_a_patch_does_besides_as_it_claims_is_told_too():
+def test_what_a_patch_does_besides_as_it_claims_is_reported_too():
     (verdict,) = judged({"effects": ("config X",)}, effects=[effect("config")])
     assert verdict.actual == "torch.a, config X"
     (verdict,) = judged({"targets": ("X",)}, changed=[], effects=[effect("config")])

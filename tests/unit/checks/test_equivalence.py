@@ -44,9 +44,7 @@ def test_the_error_may_grow_by_the_factor_that_is_claimed():
     assert judge(SAME, FAR, Numerics.ROUNDING, factor=1.3).code == "PG503"
 
 
-def test_what_differs_is_told_of_both_sides():
+def test_the_difference_of_both_sides_is_shown():
     verdict = judge(SAME, ROUNDED, Numerics.BIT_IDENTICAL)
-    assert verdict.actual == (
-        "unpatched 0.0% of the elements differ, by at most 0, patched 33.0% of the elements differ, by at most 0.003"
-    )
+    assert verdict.actual == ("0.0% -> 33.0% of the elements differ; the two forms differ by at most 0 -> 0.003")
     assert (verdict.subject, verdict.where) == ("chain.cpu batch and single rows", "patch.toml")

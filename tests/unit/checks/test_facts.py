@@ -247,7 +247,7 @@ def test_what_was_not_asked_for_is_not_missed():
     assert verdict.code == "PG303"
 
 
-def test_whose_record_it_is_is_told_where_it_is_another_torchs():
+def test_whose_record_it_is_is_reported_where_it_is_another_torchs():
     (drifted,) = judge(held=(6, 6), now=(7, 7), release="2.15.0")
     assert (drifted.kind, drifted.torch) == (Kind.DRIFTED, "2.11.0")
     assert drifted.expected == "6 (unpatched recorded 6, now 7) (by the record of 2.15.0)"

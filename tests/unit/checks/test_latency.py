@@ -54,7 +54,7 @@ def test_the_whole_interval_decides(ratio, spread, code, kind):
     assert is_settled(PATCH, timing(ratio, spread)) is (kind is not Kind.AMBIGUOUS)
 
 
-def test_the_figures_are_told():
+def test_the_figures_are_reported():
     time, _ = judged(timing(1.02))
     assert time.subject == "stack.cuda 64 latency"
     assert time.expected == "a change within 1 %"
@@ -76,7 +76,7 @@ def test_a_device_that_tells_no_memory_gets_no_verdict_on_it():
     assert [verdict.subject for verdict in judged(replace(timing(1.0), peak_memory={}))] == ["stack.cuda 64 latency"]
 
 
-def test_the_cpu_has_a_budget_of_its_own_and_what_went_by_is_told_and_not_judged():
+def test_the_cpu_has_a_budget_of_its_own_and_what_went_by_is_reported_and_not_judged():
     slower, waited = timing(1.02), timing(1.5)
     on_cpu = replace(slower, elapsed=waited.rounds, peak_memory={})
     (verdict,) = judged(on_cpu)
@@ -104,7 +104,7 @@ def test_a_change_of_tuned_kernels_is_believed_when_every_tuning_tells_it(ratios
     assert is_settled(PATCH, found) is settled
 
 
-def test_the_number_of_tunings_is_told_and_no_round_is_lost_in_the_middle():
+def test_the_number_of_tunings_is_reported_and_no_round_is_lost_in_the_middle():
     one, three = (
         replace(join([timing(ratio) for ratio in ratios]), tuned=True) for ratios in ((1.0,), (0.9, 1.0, 1.1))
     )

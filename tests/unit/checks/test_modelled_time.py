@@ -60,9 +60,9 @@ def test_a_change_that_is_budgeted_is_within_it_and_none_is_not():
 
 def test_the_figure_is_called_modelled_wherever_it_is_shown():
     (verdict,) = judge(1000.0, 1100.0)
-    assert verdict.subject == "stack.h200 modelled time"
+    assert verdict.subject == "stack.h200"
     assert verdict.expected == "modelled, not measured: a change within 0.5 %"
-    assert verdict.actual == "+10.00%: modelled 1000.0 us unpatched, 1100.0 us patched"
+    assert verdict.actual == "modelled 1000.0 -> 1100.0 us (+10.00%)"
 
 
 @pytest.mark.parametrize("sides", [(None, 1.0), (1.0, None), (None, None), (0.0, 1.0)])

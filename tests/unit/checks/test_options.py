@@ -43,7 +43,7 @@ def test_what_a_release_without_a_record_has_is_one_line():
     assert told[3].startswith("4 facts, the same")
 
 
-def test_an_option_that_the_patch_adds_and_one_that_it_changes_are_told():
+def test_an_option_that_the_patch_adds_and_one_that_it_changes_are_reported():
     patched = FACTS | {"options.listed.mine": 1, "options.mode.max-autotune.max_autotune": "False"}
     added, changed, rest = judge(FACTS, FACTS, patched)
     assert added == ("PG431", "options.cpu options.listed.mine", "0", "1")

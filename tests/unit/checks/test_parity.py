@@ -77,10 +77,10 @@ def test_the_bound_is_the_larger_error_of_eager_and_unpatched_but_for_its_last_d
     assert judge(swapped | {"error_patched": error})[1].code == code
 
 
-def test_a_difference_is_told_in_figures():
+def test_a_difference_is_reported_in_figures():
     bits, error, special = judge(ROUNDED)
-    assert bits.actual == "62.4% of 1000 elements differ bit for bit, largest difference 0.03125 (2 ulps)"
-    assert (bits.expected, bits.where) == ('numerics = "bit-identical"', "patch.toml")
+    assert bits.actual == "62.4% of 1000 elements differ bit for bit; largest difference 0.03125 (2 ulps)"
+    assert (bits.expected, bits.where) == ('numerics = "bit-identical" (by default)', "patch.toml")
     assert error.actual == (
         "eager 0.00736, unpatched 0.00609, patched 0.00626; worst element, in ulps: eager 3, unpatched 1.5, patched 1.5"
     )
@@ -128,7 +128,7 @@ def test_a_side_whose_runs_differ_is_named_and_never_red():
     )
 
 
-def test_where_the_sides_part_is_told():
+def test_where_the_sides_part_is_reported():
     assert judge(ROUNDED | {"diverges_at": "add_3"})[0].actual.endswith("; first difference at add_3")
 
 

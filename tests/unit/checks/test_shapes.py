@@ -74,7 +74,7 @@ def test_what_got_worse_names_the_verdict(changed, code):
     assert (verdict.code, verdict.subject, verdict.check) == (code, "stack_shapes.cpu automatic", "shapes")
 
 
-def test_what_follows_from_it_is_told_in_it():
+def test_what_follows_from_it_is_reported_in_it():
     facts = {"shapes.reason.automatic.2": "Gt(s0, 12) (mlp.py:3)", "shapes.guard.automatic.SYMBOLIC": 3}
     patched = observation(FACTS | facts | {"shapes.compiled.automatic": (1, 0, 1, 1)}, "mine")
     (verdict,) = red(judge_shapes(compared(patched)))

@@ -86,7 +86,7 @@ def test_what_was_measured_is_shown(before, after, actual):
     assert judge(before, after).actual == actual
 
 
-def test_a_gate_that_is_too_narrow_is_told_against_what_was_believed(folder):
+def test_a_gate_that_is_too_narrow_is_held_against_the_claim(folder):
     verdict = judge(6, 6, "2.12.1")
     told = f"{verdict.where}\n{verdict.subject}\n{verdict.expected}\n{verdict.actual}\n"
     told += next_step(verdict.advice, verdict.commands)
@@ -97,7 +97,8 @@ patch.toml:3
 symptom stack.h200 loads.max > 4
 absent where the patch does not apply (applies_to = "==2.11.0", fixed_in = "2.12")
 loads.max 6, loads [2 1] with and without the patch
-widen applies_to and the version check to cover 2.12.1, or correct the claim; then: patchgate gate patch.py""",
+the patch is needed on 2.12.1: let applies_to and the version check cover it, or correct the claim; \
+then: patchgate gate patch.py""",
     )
 
 
@@ -108,12 +109,13 @@ def test_the_record_says_on_which_other_releases_the_patch_is_needed():
     sides = side(6, torch="2.12.1"), side(6, "mine", "2.12.1")
     verdict = judge_symptom(patch, SYMPTOM, *sides, "patch.toml:3", AGAIN, recorded)
     assert verdict.actual.endswith(
-        "recorded without the patch: present on 2.10.0 to 2.13.0, absent on 2.14.1 to 2.15.0"
+        "recorded without the patch: defect present on 2.10.0 to 2.13.0 (patch needed),"
+        " absent on 2.14.1 to 2.15.0; 2.14.0: not recorded"
     )
-    assert "to cover 2.10.0 to 2.13.0" in verdict.advice
+    assert "needed on 2.10.0 to 2.13.0" in verdict.advice
     nowhere = judge_symptom(patch, SYMPTOM, *sides, "patch.toml:3", AGAIN, {parse_range("2.10.0..2.15.0"): 2})
     assert nowhere.actual.endswith("present on no release, absent on 2.10.0 to 2.15.0")
-    assert "to cover 2.12.1" in nowhere.advice, "what was measured counts, where the record says otherwise"
+    assert "needed on 2.12.1" in nowhere.advice, "what was measured counts, where the record says otherwise"
 
 
 COMPILES = Symptom(workload="stack", device="h200", fact="compiles", predicate="== 0")

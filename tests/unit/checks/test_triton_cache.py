@@ -46,7 +46,7 @@ def test_a_side_that_was_given_the_others_kernel_is_red(changed, codes):
     assert [verdict.code for verdict in judge(**changed)] == codes
 
 
-def test_the_side_and_the_number_of_kernels_are_told():
+def test_the_side_and_the_number_of_kernels_are_reported():
     (verdict,) = judge(**STALE_PATCHED)
     assert verdict.colour is Colour.RED
     assert verdict.subject == "chain.h200 patched after unpatched"

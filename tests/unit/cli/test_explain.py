@@ -15,7 +15,7 @@ def test_without_a_code_all_are_listed_in_order(command):
     assert (status, [line[:5] for line in printed.splitlines()]) == (0, sorted(every_code()))
 
 
-def test_an_unknown_code_is_told_its_neighbour(command):
+def test_an_unknown_code_is_answered_with_its_neighbour(command):
     status, _, wrong = command("explain", "PG3010")
     assert status == 2
     assert_expected_inline(

@@ -47,7 +47,7 @@ def test_every_report_is_written(command, results, folder):
     assert written == {NAME, "verdicts.json", "junit.xml", "summary.md", "report.html"}
 
 
-def test_the_page_goes_where_it_is_told_to(command, results, folder):
+def test_the_page_goes_where_it_is_reported_to(command, results, folder):
     results(Kind.PASS)
     assert "; there/mine.html\n" in command("report", "--folder", "out", "--html", "there/mine.html")[1]
     assert ("mine" in (folder / "there" / "mine.html").read_text(), (folder / "out" / "report.html").exists()) == (
@@ -135,7 +135,7 @@ def test_a_folder_of_somebody_is_not_emptied_for_results(command, folder, monkey
         assert command("gate", "mine.py", "--problem", "2.11.0=no", "--folder", "out")[0] == 7
 
 
-def test_a_misspelt_device_is_told_its_neighbour(command):
+def test_a_misspelt_device_is_answered_with_its_neighbour(command):
     _, _, wrong = command("gate", "mine.py", "--row", "2.11.0=python", "--device", "h20")
     assert_expected_inline(
         wrong,

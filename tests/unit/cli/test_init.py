@@ -145,7 +145,7 @@ error: mine.toml: is there already
         ("null.py", "x = 1\0", "error: null.py:1: not readable as Python"),
     ],
 )
-def test_bad_input_is_told_by_its_place(command, folder, name, text, told):
+def test_bad_input_is_reported_by_its_place(command, folder, name, text, told):
     if text is not None:
         (folder / name).write_text(text)
     status, printed, wrong = command("init", name)
@@ -153,7 +153,7 @@ def test_bad_input_is_told_by_its_place(command, folder, name, text, told):
     assert not list(folder.glob("*.toml"))
 
 
-def test_a_folder_that_cannot_be_written_is_told(command, folder, monkeypatch):
+def test_a_folder_that_cannot_be_written_is_reported(command, folder, monkeypatch):
     (folder / "mine.py").write_text("")
 
     def refuse(path, text):

@@ -234,7 +234,7 @@ def test_a_file_of_a_folder_that_only_hands_over_options_is_linted(run: Run, tmp
     assert "PG116" in run("ours").output
 
 
-def test_what_is_no_patch_is_told_with_what_to_do(run: Run, tmp_path: Path) -> None:
+def test_what_is_no_patch_is_reported_with_what_to_do(run: Run, tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     assert run("empty").output.startswith(
         "error: empty: nothing to lint\n  got:  no .py, .diff or .patch file\n  next: give a folder with patch.py"

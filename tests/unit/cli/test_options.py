@@ -47,7 +47,7 @@ def test_a_row_with_another_torch_is_refused(interpreter, has):
         rows_of([f"2.11.0={interpreter(having(has))}"])
 
 
-def test_a_wrong_label_is_told_with_the_right_one(interpreter):
+def test_a_wrong_label_is_reported_with_the_right_one(interpreter):
     interpreter(having("2.12.1+cpu"), "a python")
     with pytest.raises(UsageError) as told:
         rows_of(["2.11.0=./a python"])

@@ -51,7 +51,7 @@ def test_machines_that_share_a_name_share_a_run(command, folder):
         (["--torch", "new"], "error: --torch: not a release of torch"),
     ],
 )
-def test_bad_usage_is_told(command, arguments, told):
+def test_bad_usage_is_reported(command, arguments, told):
     status, _, wrong = sweep(command, *arguments)
     assert (status, wrong.splitlines()[0]) == (2, told)
 

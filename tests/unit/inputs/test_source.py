@@ -54,6 +54,6 @@ def test_a_diff_has_no_coding_line(folder):
     assert read_source(folder / "patch.diff") == "# coding: no-such\n\ufffd\n"
 
 
-def test_a_file_that_cannot_be_read_is_told_with_its_path(folder):
+def test_a_file_that_cannot_be_read_is_reported_with_its_path(folder):
     with pytest.raises(UsageError, match=r"gone\.py: cannot be read"):
         read_source(folder / "gone.py")

@@ -165,7 +165,7 @@ def test_a_check_by_a_helper_of_the_project_is_followed(tmp_path):
     assert found.applies_to.value.startswith("<2.12")
 
 
-def test_a_diff_is_told_by_what_stands_before_it():
+def test_a_diff_is_reported_by_what_stands_before_it():
     text = "From 1\nDate: now\nSubject: [PATCH 1/2] Realise less\n\nhttps://example.org/pull/1\n--- a/torch/x.py\n-x\n"
     found = infer_claims_of_diff(text)
     assert (found.title.value, found.title.line, found.source.line) == ("Realise less", 3, 5)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from samples import verdict
 
@@ -71,7 +73,7 @@ def test_a_code_that_the_table_does_not_name_is_a_cause_of_its_own_with_its_titl
 def test_causes_are_read_in_the_order_of_the_table_and_unknown_ones_come_last():
     told = [verdict(RED, code) for code in ("PG999", "PG701", "PG501", "PG203", "PG510")]
     groups = group_by_cause([*told, verdict(Kind.PASS), verdict(Kind.NEW, "PG303")])
-    assert [group.cause.name for group in groups] == ["version check too narrow", "numbers", "cache", "PG999"]
+    assert [group.cause.name for group in groups] == ["numbers", "version check too narrow", "cache", "PG999"]
     assert count_text(groups) == "4 causes, 5 red verdicts"
 
 
@@ -85,6 +87,31 @@ def test_the_evidence_is_the_strongest_code_and_of_that_the_largest_share():
     (group,) = group_by_cause(told)
     assert group.evidence == told[2]
     assert [one.code for one in group.verdicts] == ["PG510", "PG510", "PG501", "PG507"]
+
+
+def test_a_failure_at_the_line_of_a_missing_name_has_that_name_as_its_cause():
+    missing = verdict(RED, "PG103", "api", subject="attribute A.b", where="mine.py:4")
+    crash = verdict(RED, "PG301", subject="stack.h200 compiles", where="mine.py:4", actual="AttributeError")
+    (group,) = group_by_cause([crash, missing])
+    assert (group.cause.name, group.verdicts) == ("does not fit", (missing, crash))
+    elsewhere = replace(crash, where="mine.py:9")
+    assert [one.cause.name for one in group_by_cause([elsewhere, missing])] == ["does not compile", "does not fit"]
+
+
+def test_changed_facts_of_a_case_are_one_line_with_both_values():
+    changed = {
+        "loads": ("[2 6]", "[2 4]", None),
+        "kernels.called": ("13", "12", "14"),
+        "bytes.total": ("1000", "900", "1000"),
+    }
+    (group,) = group_by_cause(
+        verdict(RED, "PG301", torch="2.11.0", subject=f"stack.h200 {fact}", before=old, after=new, recorded=recorded)
+        for fact, (old, new, recorded) in changed.items()
+    )
+    assert group.changes == (
+        "PG301 stack.h200 on torch 2.11.0: kernels.called 13 -> 12 (recorded 14), loads [2 6] -> [2 4],"
+        " bytes.total 1,000 -> 900",
+    )
 
 
 @pytest.mark.parametrize(("count", "text"), [(0, "nothing red"), (1, "1 cause, 1 red verdict")])

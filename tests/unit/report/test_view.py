@@ -72,7 +72,7 @@ def test_equal_findings_of_several_releases_share_an_entry(verdicts):
     )
 
 
-def test_places_and_next_steps_are_told_once(verdicts):
+def test_places_and_next_steps_are_reported_once(verdicts):
     block = view(verdicts, TORCHES).blocks[1]
     assert (block.places, block.next) == (("code/stack.py",), ("mend the patch",))
 
@@ -112,7 +112,7 @@ def test_the_order_of_verdicts_does_not_matter(verdicts, order):
     assert other == shown
 
 
-def test_what_the_patch_replaces_is_told_once_for_releases_on_which_it_is_the_same():
+def test_what_the_patch_replaces_is_one_line_for_releases_on_which_it_is_the_same():
     told = {"2.12.1": "torch.a", "2.9.0": "torch.a", "2.13.0": "nothing: the patch does not apply"}
     verdicts = [one(Kind.PASS, code="PG211", torch=torch, subject="effects", actual=told[torch]) for torch in told]
     shown = view([*verdicts, one(Kind.PASS, code="PG211", subject="versions", actual="12 versions")], tuple(told))
@@ -121,9 +121,10 @@ def test_what_the_patch_replaces_is_told_once_for_releases_on_which_it_is_the_sa
         "nothing: the patch does not apply (on torch 2.13.0)",
     )
     assert shown.notes == (("replaces", shown.replaces),)
+    assert shown.columns == ("2.9.0", "2.12.1", "2.13.0 (does not apply)")
 
 
-def test_what_the_patch_changes_as_recorded_is_told_in_a_line():
+def test_what_the_patch_changes_as_recorded_is_one_line_a_case():
     verdicts = [
         one(Kind.PASS, before="[2 1 6]", after="[2 1 4]"),
         one(Kind.PASS, subject="stack.h200 bytes.total", before="1241528320", after="1216362496"),
@@ -131,6 +132,7 @@ def test_what_the_patch_changes_as_recorded_is_told_in_a_line():
         one(Kind.PASS, subject="stack.h200 lowering.ir_nodes", before="33", after="34"),
         one(Kind.REGRESSED, subject="other.h200 loads", before="[2]", after="[1]"),
     ]
-    assert view(verdicts, TORCHES).changes == (
-        "stack.h200 on torch 2.9.0: loads [2 1 6] -> [2 1 4], bytes.total 1,241,528,320 -> 1,216,362,496",
-    )
+    shown = view(verdicts, TORCHES)
+    assert shown.changes == {"2.9.0": ["stack.h200: loads [2 1 6] -> [2 1 4], bytes 1,241,528,320 -> 1,216,362,496"]}
+    assert shown.notes[0][0] == "changes on torch 2.9.0, as recorded"
+    assert shown.notes[1][1][0].endswith("accept -- --reason '...'")

@@ -112,7 +112,7 @@ def test_a_failure_of_the_machine_is_tried_once_more(runner, server):
     assert len(asked) == 2
 
 
-def test_a_machine_that_fails_twice_is_told(runner, server):
+def test_a_machine_that_fails_twice_is_reported(runner, server):
     server(MACHINE, MACHINE)
     assert runner.ask("2.11.0", "apply") == MACHINE
 
@@ -153,7 +153,7 @@ def test_an_answer_that_is_none_is_a_failure_of_the_machine(runner, server, answ
         ("start\nno module named torch\n", "the probe of torch 2.11.0 did not answer: no module named torch"),
     ],
 )
-def test_a_server_that_is_not_there_is_told_by_the_end_of_its_log(runner, folder, log, told):
+def test_a_server_that_is_not_there_is_reported_by_the_end_of_its_log(runner, folder, log, told):
     if log:
         (folder / "log").write_text(log)
     assert runner.ask("2.11.0", "apply")["failure"]["signature"] == told

@@ -78,7 +78,7 @@ def test_a_commit_is_named_with_the_release_that_it_is_laid_over():
 
 
 @pytest.mark.parametrize(("checkout", "told"), [(False, "--checkout"), (True, "bad revision|not a valid|Not a valid")])
-def test_a_commit_that_cannot_be_laid_is_told(checkout, told, tmp_path, monkeypatch):
+def test_a_commit_that_cannot_be_laid_is_reported(checkout, told, tmp_path, monkeypatch):
     if checkout:
         subprocess.run(["git", "init", "-q", tmp_path], check=True)
     monkeypatch.setattr(environments, "read_environment", lambda python: {"home": str(tmp_path)})
@@ -88,7 +88,7 @@ def test_a_commit_that_cannot_be_laid_is_told(checkout, told, tmp_path, monkeypa
     made.close()
 
 
-def test_a_row_that_is_there_is_used_and_a_release_that_is_not_is_told_each_time(monkeypatch):
+def test_a_row_that_is_there_is_used_and_a_release_that_is_not_is_reported_each_time(monkeypatch):
     monkeypatch.setenv("PATH", "")
     monkeypatch.setattr(sys, "executable", "/nowhere/python")
     environments = Environments({"2.11.0": "python"})

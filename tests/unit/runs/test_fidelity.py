@@ -38,7 +38,7 @@ def test_equal_facts():
     assert "2 of 2 facts equal in 1 cases" in text_of(told)
 
 
-def test_a_difference_is_told_with_both_values():
+def test_a_difference_is_reported_with_both_values():
     told = compare_sides(observed(loads=(2, 1)), observed("h200", loads=(2, 3)))
     assert told.unlike == (Difference(fact="loads", real="[2 1]", simulated="[2 3]"),)
     assert exit_code([told]) == 1

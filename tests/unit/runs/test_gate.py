@@ -203,7 +203,7 @@ def test_a_run_is_planned_in_an_emptied_folder(run, tmp_path):
     assert load_run(Path(command[command.index("--patchgate-run") + 1])) == run
 
 
-def test_a_release_without_an_environment_is_told_by_the_real_pytest(run, tmp_path):
+def test_a_release_without_an_environment_is_reported_by_the_real_pytest(run, tmp_path):
     (tmp_path / "mine.py").write_text("")
     (verdict,) = judge_patch(run, workers=0)
     assert (verdict.code, verdict.torch, verdict.actual) == ("PG901", "2.11.0", "no wheel")

@@ -114,7 +114,7 @@ DIFF = """\
         (("mine.diff", DIFF), None, None),
     ],
 )
-def test_a_place_in_what_stands_for_a_diff_is_told_as_the_diff(gate, patch, place, told):
+def test_a_place_in_what_stands_for_a_diff_is_reported_as_the_diff(gate, patch, place, told):
     def ask(context: CheckContext, at: Instance) -> list[Verdict]:
         return [verdict(Kind.PASS, where=place and display_path(place.format(context.patch.path)))]
 
@@ -162,7 +162,7 @@ def test_a_red_instance_is_not_told_twice(gate):
     assert [verdict.code for verdict in verdicts] == ["PG301"]
 
 
-def test_a_verdict_that_two_instances_give_is_told_once(gate):
+def test_a_verdict_that_two_instances_give_is_reported_once(gate):
     outcomes, verdicts = gate(says(Kind.PASS), rows=ROWS | {"2.12.1": "python"})
     assert (outcomes, len(verdicts)) == ({"passed": 2}, 1)
 
@@ -173,7 +173,7 @@ def test_a_red_verdict_that_another_instance_gave_is_given_once(gate):
     assert (outcomes, verdicts) == ({"red": 1, "skipped": 1}, same)
 
 
-def test_what_happens_is_told_as_it_happens_with_the_red_verdicts_of_each_cell(gate):
+def test_what_happens_is_reported_as_it_happens_with_the_red_verdicts_of_each_cell(gate):
     def ask(context: CheckContext, at: Instance) -> list[Verdict]:
         if at.case.torch == "2.12.1":
             raise SystemExit

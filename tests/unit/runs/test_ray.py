@@ -109,7 +109,7 @@ def test_a_torch_without_an_environment_is_not_sent(sweep, patches):
     assert [(verdict.code, verdict.actual) for verdict in result.verdicts] == [("PG901", "no wheel")]
 
 
-def test_without_ray_the_command_to_type_is_told(sweep, patches, monkeypatch):
+def test_without_ray_the_command_to_type_is_reported(sweep, patches, monkeypatch):
     monkeypatch.setitem(sys.modules, "ray", None)
     with pytest.raises(UsageError) as error:
         list(sweep_on_cluster(LOCAL, sweep, [Job(torch="2.12.1", patch=Path("other.py"))]))

@@ -88,7 +88,7 @@ def test_who_holds_derives_and_calls(tmp_path: Path) -> None:
     assert release.calls("plain") == ()
 
 
-def test_calls_are_told_with_their_function(tmp_path: Path) -> None:
+def test_calls_are_reported_with_their_function(tmp_path: Path) -> None:
     text = "def f(x): ...\ndef g(): f(1)\nclass module:\n    def m(self): f(2, x=3)\n    def n(self): f(*[1])\nf(x=1)\n"
     later = text.replace("g(): f(1)", "g(): f(1), f()")
     index = index_of(tmp_path, {"2.6.0": {"torch.fx.a": text}, "2.7.0": {"torch.fx.a": later}})

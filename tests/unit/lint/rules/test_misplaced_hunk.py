@@ -66,7 +66,7 @@ class Texts(Sources):
         return self._texts.get(version)
 
 
-def test_what_holds_for_all_releases_is_told_together() -> None:
+def test_what_holds_for_all_releases_is_reported_together() -> None:
     texts = {"2.9.0": "b = 2\n", "2.10.0": "a\nb = 2\nc = 3\n", "2.11.0": "x\na\nb = 2\nc = 3\n", "2.12.0": ""}
     findings = lint_diff(DIFF, "p.diff", list(texts), Texts(texts))
     assert {(each.code, each.message, each.shown_releases) for each in findings} == {

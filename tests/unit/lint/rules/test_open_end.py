@@ -26,7 +26,7 @@ def notes(gate: str, name: str = "should_realize", call: str = "original(self, *
     return [line for line in lines if "PG130" in line]
 
 
-def test_a_wrapper_with_an_open_end_is_told_with_the_change() -> None:
+def test_a_wrapper_with_an_open_end_is_reported_with_the_change() -> None:
     assert notes(f"{VERSION} >= (2, 11)") == [
         "8: PG130 note the version check has no upper bound, and `Box.should_realize`, which this wraps,"
         " has another body in 2.13.0 than in 2.11.0 [from 2.13]"

@@ -189,7 +189,10 @@ def test_a_wording_that_is_not_that_of_all_releases_has_its_own() -> None:
         return {"torch.fx.a": f"def target(x, *, {name}=1): ...\ndef use(): target(1, {name}=2)\n"}
 
     patch = "import torch.fx.a as a\na.target = lambda x: x\n"
-    for name, said in (("late", "(in this form: from 2.11)"), ("early", "torch passes [every release]")):
+    for name, said in (
+        ("late", "(this text: from 2.11; the others: --details)"),
+        ("early", "torch passes [every release]"),
+    ):
         told = found(patch, toy_releases({"2.10.0": modules("early"), "2.11.0": modules(name)}))
         assert [said in each for each in told if "PG113 red" in each] == [True]
 

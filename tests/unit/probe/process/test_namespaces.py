@@ -144,7 +144,7 @@ def test_what_is_not_its_own_is_refused_by_what_is_left_of_a_sandbox(inside, mis
     assert {name for name in denied if found[name] not in REFUSED} == WAYS[missing], found
 
 
-def test_how_it_ended_is_told_by_its_init(inside):
+def test_how_it_ended_is_reported_by_its_init(inside):
     _, code, status = inside()
     assert os.WTERMSIG(int(status)) == signal.SIGKILL
     assert code == -signal.SIGKILL & 0xFF

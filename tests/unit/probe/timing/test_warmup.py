@@ -27,7 +27,7 @@ def test_blocks_are_taken_until_two_are_the_same_or_time_is_up(clock, medians, t
     assert warmup.warm_up(iter(medians)) == told
 
 
-def test_the_load_is_told_of_a_cpu_and_a_gpu_without_a_driver_is_unknown(monkeypatch):
+def test_the_load_is_reported_of_a_cpu_and_a_gpu_without_a_driver_is_unknown(monkeypatch):
     assert "load average" in warmup.device_state("cpu")
     monkeypatch.setenv("PATH", "")
     assert warmup.device_state("cuda") == "unknown"

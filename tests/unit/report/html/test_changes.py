@@ -68,7 +68,7 @@ def test_a_cell_that_turns_again_and_again_is_flaky():
     assert len(lines([{cell(): colour} for colour in (GREEN, RED, GREEN, RED)])[1]["Flaky"]) == 1
 
 
-def test_the_colours_of_a_cell_are_told_run_by_run_where_they_are_not_all_one():
+def test_the_colours_of_a_cell_are_reported_run_by_run_where_they_are_not_all_one():
     other = cell(fact="stores")
     runs = [{cell("2.12.1"): RED}, {cell(): GREEN, other: RED, cell("2.12.1"): RED}, {cell(): GREY}]
     assert colours_over_runs(runs) == {

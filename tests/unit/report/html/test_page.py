@@ -112,7 +112,7 @@ def test_a_cell_is_drilled_down_to_golden_unpatched_and_patched():
     assert facts == [["loads.max", "4", "6", "6", "5", "PG301", "regressed"]]
 
 
-def test_green_facts_are_told_by_their_table_alone_and_other_greens_by_their_verdict():
+def test_green_facts_are_reported_by_their_table_alone_and_other_greens_by_their_verdict():
     symptom = replace(fact(code="PG211", actual="cured"), check="gate", item="symptom", fact="loads.max > 4")
     data = page(one([fact(), symptom], compared())).data
     (kernels,), (gate,) = cells(data)["kernels", "stack.h200"], cells(data)["gate", "symptom"]
@@ -121,7 +121,7 @@ def test_green_facts_are_told_by_their_table_alone_and_other_greens_by_their_ver
     assert read(data, gate)[2] == read(data, kernels)[2], "a symptom is drilled down to its workload's facts"
 
 
-def test_without_the_case_even_a_green_verdict_is_told():
+def test_without_the_case_even_a_green_verdict_is_reported():
     data = page(one([fact(actual="4")])).data
     assert [row["actual"] for row in read(data, cells(data)["kernels", "stack.h200"][0])[1]] == ["4"]
 
@@ -161,7 +161,7 @@ def test_code_that_was_not_kept_is_no_equal_code():
     assert rows(page(one([fact()], compared(code=("a", "a")))).data, "diffs") == [{"equal": 0, "kernels": ()}]
 
 
-def test_history_is_told_where_there_is_more_than_one_run():
+def test_history_is_reported_where_there_is_more_than_one_run():
     past = {
         ("2.9.0", "unpatched", "loads.max"): ["6", "6"],
         ("2.9.0", "mine", "loads.max"): ["4", "5"],

@@ -94,13 +94,13 @@ see both sides:
     assert sorted(asked) == sorted(set(asked))
 
 
-def test_an_index_without_builds_between_leaves_the_release_and_is_told(bisection):
+def test_an_index_without_builds_between_leaves_the_release_and_is_reported(bisection):
     lines = rendered(bisection("2.14.0", builds=0)).splitlines()
     assert lines[0].endswith("no longer holds: 2.14.0")
     assert lines[3] == f"  asked 2 of 2; 0 environments made; no nightly build between in ${NIGHTLY_INDEX}"
 
 
-def test_what_changed_is_told_around_what_the_patch_replaces(bisection):
+def test_what_changed_is_reported_around_what_the_patch_replaces(bisection):
     lines = rendered(bisection("2.14.0", builds=0, patch=PATCH)).splitlines()
     assert "    ~ StorageBox.should_realize_on_reuse: body" in lines
 

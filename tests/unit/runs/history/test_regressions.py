@@ -49,7 +49,7 @@ def test_what_is_newly_dead_turned_though_its_subject_is_new(before, after, told
     assert [(each.key.subject, str(each)) for each in transitions(*runs)] == told
 
 
-def test_a_transition_is_told_with_its_title():
+def test_a_transition_is_reported_with_its_title():
     absent = VerdictSummary("green", "", "")
     changed = [Transition(key=CELL, before=GREEN, after=red("PG304")), Transition(key=CELL, before=red(), after=absent)]
     told = list(render_transitions(changed))

@@ -61,7 +61,7 @@ def test_each_nightly_build_continues_the_line_of_the_one_before(history):
     assert str(turned) == "green -> red (PG301)"
 
 
-def test_a_series_is_told_in_order_of_time(history):
+def test_a_series_is_reported_in_order_of_time(history):
     for day, loads in (("03", (2, 6)), ("01", (2, 4)), ("02", (2, 4))):
         history.record(f"r{day}", f"2026-01-{day}", "mine", [], [observation(loads)])
     points = history.series("stack", "h200", "loads.max")
