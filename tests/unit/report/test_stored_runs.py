@@ -1,4 +1,4 @@
-"""Three real runs in a terminal of 100 columns, word for word: a sound patch, vLLM #42686, a workload of one's own.
+"""Real runs in a terminal of 100 columns, word for word: sound, vLLM #42686, broken, one's own workload.
 
 benchmarks/report/stored holds their verdicts: what is not green in full, green verdicts as counts.
 """
@@ -38,10 +38,10 @@ def lines_of(name: str, *workloads: str, width: int = 100, color: bool = False) 
 
 
 def test_a_sound_patch():
-    told = lines_of("sound", "pointwise", "prenorm_mlp")
-    assert len(told) <= 25
+    printed = lines_of("sound", "pointwise", "prenorm_mlp")
+    assert len(printed) <= 25
     assert_expected_inline(
-        "\n".join(told),
+        "\n".join(printed),
         """\
 harmless Counts calls and changes nothing: what a patch must look like to pass
 check   item                                      2.11.0   2.12.1
@@ -57,10 +57,10 @@ nothing red, 393 green; exit code 0""",
 
 
 def test_vllm_42686():
-    told = lines_of("vllm-42686")
-    assert len(told) <= 60
+    printed = lines_of("vllm-42686")
+    assert len(printed) <= 60
     assert_expected_inline(
-        "\n".join(told),
+        "\n".join(printed),
         """\
 vllm-42686 Cost model in StorageBox.should_realize_on_reuse
 https://github.com/vllm-project/vllm/pull/42686 (reverted by #42913)
@@ -125,10 +125,10 @@ not judged: time and memory on a GPU (`--device cuda`); NN workloads that only `
 
 
 def test_a_patch_on_a_workload_of_ones_own_is_judged_on_the_first_run():
-    told = lines_of("own-workload", "gated_sum")
-    assert len(told) <= 30
+    printed = lines_of("own-workload", "gated_sum")
+    assert len(printed) <= 30
     assert_expected_inline(
-        "\n".join(told),
+        "\n".join(printed),
         """\
 fused_norm Realise what many blocks read
 check     item                                      2.11.0
@@ -159,8 +159,53 @@ not judged: time and memory on a GPU (`--device cuda`); NN other workloads (this
     )
 
 
+def test_a_patch_that_reads_a_missing_attribute_has_one_cause_at_its_line():
+    printed = lines_of("broken", "residual_stack")
+    assert len(printed) <= 40
+    assert_expected_inline(
+        "\n".join(printed),
+        """\
+PG103-missing-attribute Reads a missing attribute
+check     item                                 2.11.0
+------------------------------------------------------
+api       attribute                            PG103 1
+gate      plain run                            PG226 1
+kernels   residual_stack.cpu                   PG301 1
+          residual_stack.h200                  PG301 1
+parity    residual_stack.cpu                   PG504 1
+reach     calls                                PG809 1
+others    machine, api, gate, options, reach   14 ok
+not judged: PG226 not compared with a user's script: plain run on torch 2.11.0: with the patch
+residual_stack does not compile or run: AttributeError: 'StorageBox' object has no attribute
+'reads_per_user'
+  next: Correct that failure first; then this is compared.
+not judged: PG809 reach could not be judged: calls on torch 2.11.0: no workload compiles with the
+patch
+  next: Read the failure, and run the gate again.
+
+1. The patch uses private names that this torch does not have, or that take other arguments.
+  PG103 attribute StorageBox.reads_per_user on torch 2.11.0: no such attribute on
+        torch._inductor.ir.StorageBox; expected: exists
+  where fixtures/verdicts/PG103-missing-attribute.py:9
+        return self.reads_per_user() > 4 or original(self, *args, **kwargs)
+                    ^^^^^^^^^^^^^^
+     do Use the name that this release has, guard the access, or narrow `applies_to`.
+   also PG504 residual_stack.cpu: patched: AttributeError: 'StorageBox' object has no attribute
+        'reads_per_user', during `run`
+        PG301 residual_stack.cpu compiles: patched: AttributeError: 'StorageBox' object has no
+        attribute 'reads_per_user', during `inductor`
+        PG301 residual_stack.h200 compiles: patched: AttributeError: 'StorageBox' object has no
+        attribute 'reads_per_user', during `inductor`
+
+judged: 1 workload on h200 (simulated), cpu (codegen); torch 2.11.0
+not judged: time and memory on a GPU (`--device cuda`); NN other workloads (this run has
+`--workload`)
+1 cause, 4 red verdicts, 14 green, 2 not judged; exit code 1""",
+    )
+
+
 @pytest.mark.parametrize("width", [80, 100, 200])
-@pytest.mark.parametrize("name", ["sound", "vllm-42686", "own-workload"])
+@pytest.mark.parametrize("name", ["sound", "vllm-42686", "broken", "own-workload"])
 def test_no_line_is_wider_than_the_terminal(name, width):
     assert max(map(len, lines_of(name, width=width))) <= width
 
