@@ -130,7 +130,7 @@ CAUSES = (
     ),
     Cause(
         name="numbers",
-        sentence="The outputs change more than the manifest claims: jobs that compare text exactly will fail.",
+        sentence="The outputs change more than the manifest claims: jobs that compare text exactly can fail.",
         codes=("PG510", "PG502", "PG505", "PG506", "PG501", "PG507"),
     ),
     Cause(

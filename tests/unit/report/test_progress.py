@@ -56,7 +56,7 @@ def test_a_cause_is_shown_once_and_as_soon_as_it_is_found():
     end(progress, CELLS[0], red[0])
     end(progress, CELLS[1], red[1])
     lines = [line.rstrip() for line in file.getvalue().splitlines()[1:]]
-    cause = "red: The outputs change more than the manifest claims: jobs that compare text exactly will fail."
+    cause = "red: The outputs change more than the manifest claims: jobs that compare text exactly can fail."
     assert " ".join(lines[:2]) == cause
     assert lines[2].startswith("  PG501 stack.h200 loads on torch 2.9.0: x x")
     assert [line for line in lines if line.startswith("red")] == lines[:1]

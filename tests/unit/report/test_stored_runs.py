@@ -82,7 +82,7 @@ to record another value, such as a new kernel count, type: nox -s accept -- --re
 PG621 slower by the model: moe_routing.h200 on torch 2.11.0: modelled 19.7 -> 20.9 us (+5.99%)
 PG622 faster by the model: residual_stack.h200 on torch 2.11.0: modelled 718.9 -> 713.5 us (-0.76%)
 
-1. The outputs change more than the manifest claims: jobs that compare text exactly will fail.
+1. The outputs change more than the manifest claims: jobs that compare text exactly can fail.
   PG510 decoder.cpu sampled tokens on torch 2.11.0: 1.6% of 4096 change, 2 of 64 sequences (0.9% to
         10.7%); probability that an exact-text test fails: 3.2% (0.9% to 11.1%) over 64 tokens,
         39.6% (12.9% to 84.1%) over 1000 tokens; expected: numerics = "bit-identical" (by default)
