@@ -12,7 +12,9 @@ from patchgate.model.budgets import MODEL_TELLS
 from patchgate.model.facts import UNPATCHED, value_in
 from patchgate.model.records import Facts, Observation, Unmeasured
 
-TIME = "modelled_time"
+TIME, PEAK = "modelled_time", "peak"
+#: The least change of the planned peak that the first line names, as a fraction: below it the cause may be alignment.
+PEAK_TELLS = 0.01
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,7 +57,7 @@ FIGURES = (
     Figure(name="launches", label="launches", unit=""),
     Figure(name="kernels", label="kernels", unit=""),
     Figure(name="bytes", label="bytes", unit="bytes"),
-    Figure(name="peak", label="peak memory", unit="bytes", combine=max),
+    Figure(name=PEAK, label="peak memory", unit="bytes", combine=max),
     Figure(name="ir_nodes", label="IR nodes", unit=""),
     Figure(name="graph_breaks", label="graph breaks", unit=""),
     Figure(name="recompiles", label="recompiles", unit=""),
@@ -66,7 +68,7 @@ _FACTS = {
     "launches": ("kernels.called", "kernels.kind.extern", "kernels.kind.fallback"),
     "kernels": ("kernels.distinct",),
     "bytes": ("bytes.total",),
-    "peak": ("memory.peak",),
+    PEAK: ("memory.peak",),
     "ir_nodes": ("lowering.ir_nodes",),
     "graph_breaks": ("dynamo.graph_breaks",),
 }
@@ -84,8 +86,12 @@ class ModelImpact:
 
     @property
     def time(self) -> float:
-        """The change of the modelled time; 0 where it is not modelled."""
-        return (self.changes[TIME].share or 0.0) if TIME in self.changes else 0.0
+        """The change of the modelled time."""
+        return self.share(TIME)
+
+    def share(self, figure: str) -> float:
+        """How far a figure moved, as a fraction; 0 where it was not taken, or was 0."""
+        return (self.changes[figure].share or 0.0) if figure in self.changes else 0.0
 
     @property
     def changed(self) -> bool:
@@ -108,27 +114,39 @@ class Impact:
     @property
     def slower(self) -> tuple[ModelImpact, ...]:
         """By more than the model of time can tell from nothing."""
-        return tuple(row for row in self.rows if row.time > MODEL_TELLS)
+        return self._beyond(TIME, MODEL_TELLS)[0]
 
     @property
     def faster(self) -> tuple[ModelImpact, ...]:
-        return tuple(row for row in self.rows if row.time < -MODEL_TELLS)
+        return self._beyond(TIME, MODEL_TELLS)[1]
+
+    def _beyond(self, figure: str, least: float) -> tuple[tuple[ModelImpact, ...], tuple[ModelImpact, ...]]:
+        """The models whose figure grew by more than a fraction, and those whose figure shrank by more."""
+        return (
+            tuple(row for row in self.rows if row.share(figure) > least),
+            tuple(row for row in self.rows if row.share(figure) < -least),
+        )
 
     @property
     def summary(self) -> str:
-        """`24 models: 3 faster (up to 4.1 %, modelled), 1 slower (moe: +11 %), 20 unchanged`."""
+        """`24 models: 3 faster (modelled, up to -14.1 %: moe), 1 with more memory (+1,045 %: mamba), 20 unchanged`."""
         broken = [row.model for row in self.rows if row.broken]
         failed = [row.model for row in self.rows if row.failed and not row.broken]
-        judged = {row.model for row in (*self.slower, *self.faster)}
+        more, less = self._beyond(PEAK, PEAK_TELLS)
+        judged = {row.model for row in (*self.slower, *self.faster, *more, *less)}
         rest = [row for row in self.rows if not row.failed and row.model not in judged]
         little = sum(row.changed for row in rest)
         parts = [f"{len(broken)} no longer compile{'s' * (len(broken) == 1)} ({_names(broken)})"] if broken else []
-        if self.faster:
-            parts.append(f"{len(self.faster)} faster (modelled, {_extent(self.faster)})")
-        if self.slower:
-            parts.append(f"{len(self.slower)} slower (modelled, {_extent(self.slower)})")
+        for rows, words, figure in (
+            (self.faster, "faster (modelled, ", TIME),
+            (self.slower, "slower (modelled, ", TIME),
+            (more, "with more memory at the peak (", PEAK),
+            (less, "with less memory at the peak (", PEAK),
+        ):
+            if rows:
+                parts.append(f"{len(rows)} {words}{_extent(rows, figure)})")
         if little:
-            parts.append(f"{little} changed with no modelled gain or loss beyond {MODEL_TELLS * 100:g} %")
+            parts.append(f"{little} changed in other figures only, or by less than the model of time can tell")
         if len(rest) > little:
             parts.append(f"{len(rest) - little} unchanged")
         if failed:
@@ -136,9 +154,9 @@ class Impact:
         return f"{len(self.rows)} model{'s' * (len(self.rows) != 1)}: {', '.join(parts) or 'nothing to compare'}"
 
 
-def _extent(rows: Sequence[ModelImpact]) -> str:
-    most = max(rows, key=lambda row: abs(row.time))
-    return f"{'up to ' if len(rows) > 1 else ''}{most.time * 100:+.1f} %: {most.model}"
+def _extent(rows: Sequence[ModelImpact], figure: str) -> str:
+    most = max(rows, key=lambda row: abs(row.share(figure)))
+    return f"{'up to ' if len(rows) > 1 else ''}{most.share(figure) * 100:+,.1f} %: {most.model}"
 
 
 def _names(models: Sequence[str]) -> str:
@@ -146,9 +164,9 @@ def _names(models: Sequence[str]) -> str:
 
 
 def impact_of(models: Mapping[str, Sequence[Part]], *, before: str, after: str) -> Impact:
-    """The impact on each of `models`, name -> its parts; a failure first, then by modelled change, then by name."""
+    """The impact on each of `models`, name -> its parts; failures first, then by time, by memory, by name."""
     rows = [_row(model, parts) for model, parts in models.items()]
-    rows.sort(key=lambda row: (not row.failed, -abs(row.time), not row.changed, row.model))
+    rows.sort(key=lambda row: (not row.failed, -abs(row.time), -abs(row.share(PEAK)), not row.changed, row.model))
     return Impact(before=before, after=after, rows=tuple(rows))
 
 
