@@ -21,6 +21,8 @@ from rich.table import Table
 from rich.text import Text
 
 from patchgate.checks.application import NOT_APPLIED
+from patchgate.model.files import read_regular
+from patchgate.model.paths import leaves_project
 from patchgate.model.records import Colour, Kind, Verdict
 from patchgate.model.text import escape_control
 from patchgate.report.causes import CauseGroup, is_change
@@ -45,6 +47,8 @@ _COSTS, _OTHERS = 3, 6
 _NAMES = 44
 # Characters of a line of source that fit with a caret below, and behind its place.
 _SOURCE, _INLINE = 70, 90
+# Files that a line is quoted from.
+_SOURCES, _SOURCE_BYTES = (".py", ".toml", ".diff", ".patch"), 1 << 20
 # Columns of a label, and of a log: it is not 80 wide.
 _LABEL, _LOG = 7, 140
 
@@ -201,13 +205,8 @@ def _other_lines(group: CauseGroup) -> Iterator[str]:
 
 def _place_lines(verdict: Verdict) -> Iterator[str]:
     """The place, and the line of source there with a caret below the name that the verdict is about."""
-    file, _, number = (verdict.where or "").rpartition(":")
-    if not number.isdecimal():
-        yield verdict.where or ""
-        return
-    try:
-        line = Path(file).read_text(encoding="utf-8").splitlines()[int(number) - 1].strip()
-    except (OSError, ValueError, IndexError):
+    line = _source_line(verdict.where or "")
+    if not line:
         yield verdict.where or ""
         return
     names = [each for name in re.findall(r"\w+", verdict.fact) if (each := re.search(rf"\b{name}\b", line))]
@@ -216,6 +215,22 @@ def _place_lines(verdict: Verdict) -> Iterator[str]:
         yield inline if len(inline) <= _INLINE else verdict.where or ""
         return
     yield from (verdict.where or "", line, " " * names[-1].start() + "^" * len(names[-1][0]))
+
+
+def _source_line(place: str) -> str:
+    """The line at `file:line`; nothing of what is no source of this repository.
+
+    A place can be a patch's own word: it raises an error whose code names any file.
+    """
+    file, _, number = place.rpartition(":")
+    path = Path(file)
+    hidden = any(part.startswith(".") for part in Path(os.path.relpath(path.resolve())).parts if part != "..")
+    if not number.isdecimal() or path.suffix not in _SOURCES or hidden or leaves_project(path, Path.cwd()):
+        return ""
+    try:
+        return read_regular(path, _SOURCE_BYTES).decode().splitlines()[int(number) - 1].strip()
+    except (OSError, ValueError, IndexError):
+        return ""
 
 
 def labelled(label: str, text: str) -> RenderableType:

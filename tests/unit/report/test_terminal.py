@@ -1,8 +1,10 @@
 """The view in a terminal, word for word."""
 
 import io
+import os
 from dataclasses import replace
 
+import pytest
 from expecttest import assert_expected_inline
 from rich.console import Console
 
@@ -120,3 +122,30 @@ def test_the_name_of_a_check_is_never_cut(verdicts):
     ]
     shown = printed(show_run, "mine", view(long, ["2.9.0", "2.12.1"]), width=50)
     assert "\nmodelled   a_workload" in shown
+
+
+@pytest.mark.parametrize(
+    ("place", "quoted"),
+    [
+        ("patch.py", True),
+        ("patch.toml", True),
+        ("../outside.py", False),
+        ("link.py", False),
+        (".cargo/credentials.toml", False),
+        ("id_rsa", False),
+        ("pipe.py", False),
+        ("absent.py", False),
+    ],
+)
+def test_a_line_is_quoted_of_the_repositorys_sources_only(verdicts, tmp_path, monkeypatch, place, quoted):
+    here = tmp_path / "here"
+    (here / ".git").mkdir(parents=True)
+    (here / ".cargo").mkdir()
+    for name in ("patch.py", "patch.toml", "../outside.py", ".cargo/credentials.toml", "id_rsa"):
+        (here / name).write_text("SECRET = 1\n")
+    (here / "link.py").symlink_to(tmp_path / "outside.py")
+    os.mkfifo(here / "pipe.py")
+    monkeypatch.chdir(here)
+    red = next(verdict for verdict in verdicts if verdict.code == "PG201")
+    text = printed(show_run, "mine", view([replace(red, where=f"{place}:1")], ["2.9.0"]))
+    assert ("SECRET" in text) is quoted
