@@ -124,7 +124,7 @@ def judge_symptom(
         return say(
             "PG203",
             Kind.REGRESSED,
-            expected=f"absent where the patch does not apply ({_stated_range(patch)})",
+            expected=f"absent where the patch does not apply; claimed: {_stated_range(patch)}",
             actual=actual,
             where=where,
             advice=f"the patch is needed on {needed}: let applies_to and the version check{condition_place(patch)}"

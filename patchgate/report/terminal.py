@@ -41,8 +41,8 @@ from patchgate.report.view import (
 _STYLES = {Colour.GREEN: "green", Colour.RED: "bold red", Colour.GREY: "yellow"}
 # Rows of the matrix, notes of a kind and entries of a grey block that are shown.
 _ROWS, _NOTES, _GREY = 16, 4, 3
-# Cases whose cost is shown, and other verdicts of a cause.
-_COSTS, _OTHERS = 3, 6
+# Cases whose cost is shown, other verdicts of a cause, and subjects of which a verdict says the same.
+_COSTS, _OTHERS, _SUBJECTS = 3, 6, 4
 # Characters of the names of checks without a row of their own.
 _NAMES = 44
 # Characters of a line of source that fit with a caret below, and behind its place.
@@ -81,14 +81,19 @@ def show_run(console: Console, title: str, view: RunView, answer: Sequence[str] 
             [f"{heading}: {shown[0]}"] if len(shown) == 1 else [f"{heading}:", *(f"  {line}" for line in shown)]
         ):
             console.print(Text(escape_control(line)))
-    for block in view.blocks:
-        if block.colour is Colour.GREY and block.kind is not Kind.NEW:
+    grey = [block for block in view.blocks if block.colour is Colour.GREY and block.kind is not Kind.NEW]
+    for block in grey:
+        if not block.unjudged:
             _show_grey(console, block)
     if view.unrecorded:
         console.print(Text(escape_control(view.unrecorded), style=_STYLES[Colour.GREY]))
     for number, group in enumerate(view.causes, 1):
         _show_cause(console, number, group)
     console.print()
+    # Often a consequence of what is above.
+    for block in grey:
+        if block.unjudged:
+            _show_grey(console, block)
     for line in answer[:-1]:
         console.print(Text(escape_control(line)))
     console.print(Text(answer[-1] if answer else view.summary, style=_STYLES[view.colour]))
@@ -193,14 +198,17 @@ def _show_cause(console: Console, number: int, group: CauseGroup) -> None:
 
 
 def _other_lines(group: CauseGroup) -> Iterator[str]:
-    """A line for each other verdict that is no changed fact; with the releases where they are not those above."""
-    same = defaultdict(list)
+    """A line for what other verdicts say that are no changed facts; with releases where they are not those above."""
+    torches, subjects = defaultdict(list), defaultdict(list)
     for verdict in group.verdicts[1:]:
         if not is_change(verdict):
-            same[verdict.code, verdict.subject, first_clause(verdict.actual)].append(verdict.torch)
-    for (code, subject, actual), torches in same.items():
-        on = "" if torches == [group.evidence.torch] else on_torches(torches)
-        yield f"{code} {subject}{on}: {actual}"
+            torches[verdict.code, verdict.subject, first_clause(verdict.actual)].append(verdict.torch)
+    for (code, subject, actual), on in torches.items():
+        subjects[code, actual, tuple(on)].append(subject)
+    for (code, actual, releases), names in subjects.items():
+        where = "" if releases == (group.evidence.torch,) else on_torches(releases)
+        more = f" and {len(names) - _SUBJECTS} more" * (len(names) > _SUBJECTS)
+        yield f"{code} {', '.join(names[:_SUBJECTS])}{more}{where}: {actual}"
 
 
 def _place_lines(verdict: Verdict) -> Iterator[str]:

@@ -117,9 +117,11 @@ class RunView:
     @property
     def notes(self) -> tuple[tuple[str, tuple[str, ...]], ...]:
         """What the patch does, besides its verdicts: (label, lines)."""
-        changes = [(f"changes on torch {torch}, as recorded", tuple(lines)) for torch, lines in self.changes.items()]
+        changes = [
+            (f"changes on torch {torch}, already accepted", tuple(lines)) for torch, lines in self.changes.items()
+        ]
         accept = typed(Command(name="accept", arguments=("--reason", "'...'")))
-        how = [("to record another value, such as a new kernel count, type", (accept,))] if changes else []
+        how = [("to accept another value, such as a new kernel count, type", (accept,))] if changes else []
         return tuple((heading, lines) for heading, lines in [("replaces", self.replaces), *changes, *how] if lines)
 
     @property

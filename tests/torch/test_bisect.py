@@ -54,6 +54,7 @@ def row(torch, run):
     return f"{torch}={run.rows[torch]}"
 
 
+@pytest.mark.nightly  # a minute and more
 def test_two_of_five_targets_that_do_it_together_are_named(row, tmp_path):
     lines = search(tmp_path, "--fact", CASCADE, "--targets", "--row", row, str(FIVE)).splitlines()
     start = lines.index(f"2 of 5 targets together turn `{CASCADE}`:")
@@ -78,6 +79,7 @@ def test_of_sixty_four_commits_the_one_that_broke_parity_is_named_in_eight_asks(
     assert "  asked 8 of 64\n" in told
 
 
+@pytest.mark.nightly  # a minute and more
 def test_the_commit_of_torch_is_named_and_the_installed_torch_stays(row, torch, run, tmp_path):
     home, checkout = Path(read_environment(run.rows[torch])["home"]), tmp_path / "checkout"
     ir = checkout / "torch" / "_inductor" / "ir.py"

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from packaging.version import Version
 
 from patchgate.inputs.devices import load_profile
 from patchgate.inputs.golden import expectation, golden_path, read_golden
@@ -113,10 +114,16 @@ def test_attention_takes_the_kernel_of_the_device(torch, runner, device, dtype, 
 def test_attention_becomes_what_it_became_on_the_device(torch, run):
     """1,200 combinations of shapes, masks, dropout, layouts and grouped heads, as an H200 took them on torch 2.11.0."""
     recorded = dict(line.split(": ") for line in ATTENTION.read_text(encoding="utf-8").splitlines())
+    taken = {name: KERNEL.findall(operators)[0] for name, operators in recorded.items()}
+    # From 2.12 on cuDNN takes a dropout that is a multiple of 1/16 only (pytorch#174245).
+    refused = {name for name, kernel in taken.items() if (kernel, "dropout=0.1 " in f"{name} ") == ("cudnn", True)}
+    refused = refused if Version(torch) >= Version("2.12") else set()
     simulated = attention_on(run.rows[torch], "h200")
-    assert simulated["kernels"] == {name: KERNEL.findall(operators)[0] for name, operators in recorded.items()}
-    assert simulated["operators"] == {name: recorded[name] for name in simulated["operators"]}
-    assert (len(simulated["kernels"]), len(simulated["operators"])) == (1200, 48)
+    assert {simulated["kernels"].pop(name) for name in refused} <= {"flash", "efficient", "math"}
+    assert simulated["kernels"] == {name: kernel for name, kernel in taken.items() if name not in refused}
+    operators = {name: simulated["operators"][name] for name in simulated["operators"].keys() - refused}
+    assert operators == {name: recorded[name] for name in operators}
+    assert (len(taken), len(simulated["operators"])) == (1200, 48)
 
 
 def test_attention_is_chosen_by_the_device(torch, run):

@@ -2,6 +2,7 @@
 
 Quiet in `try`, under guards, for a `__getattr__` that may answer, and for names that the patch itself has put there by
 then. An attribute or option that no release has is a note, unless a name is spelled nearly so: another file may add it.
+Whether a name is there is decided in `interpret/presence.py`.
 """
 
 from __future__ import annotations

@@ -95,7 +95,7 @@ def test_a_gate_that_is_too_narrow_is_held_against_the_claim(folder):
         """\
 patch.toml:3
 symptom stack.h200 loads.max > 4
-absent where the patch does not apply (applies_to = "==2.11.0", fixed_in = "2.12")
+absent where the patch does not apply; claimed: applies_to = "==2.11.0", fixed_in = "2.12"
 loads.max 6, loads [2 1] with and without the patch
 the patch is needed on 2.12.1: let applies_to and the version check cover it, or correct the claim; \
 then: patchgate gate patch.py""",

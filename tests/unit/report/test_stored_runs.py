@@ -63,7 +63,7 @@ def test_vllm_42686():
         "\n".join(printed),
         """\
 vllm-42686 Cost model in StorageBox.should_realize_on_reuse
-https://github.com/vllm-project/vllm/pull/42686 (reverted by #42913)
+https://github.com/vllm-project/vllm/pull/42686 (reverted by #42913: changed outputs)
 check     item                                      2.11.0            2.12.1 (does not apply)
 ---------------------------------------------------------------------------------------------
 gate      symptom                                   ok 1              PG203 1
@@ -74,11 +74,11 @@ compile   residual_chain.h200                       PG601 1           ok 1
 cache     residual_chain.cpu                        PG701 2           ok 1
 others    machine, api, gate, kernels, graph, ...   1277 ok, 2 grey   1250 ok
 replaces: torch._inductor.ir.StorageBox.should_realize_on_reuse (on torch 2.11.0)
-changes on torch 2.11.0, as recorded:
+changes on torch 2.11.0, already accepted:
   moe_routing.cpu: bytes 42,614,880 -> 42,647,648
   moe_routing.h200: loads [1 7 0 1] -> [1 3 7 0 1], kernels 4 -> 5, bytes 42,614,880 -> 42,647,648
   residual_stack.h200: loads [2 1 3 4 5 6 4] -> [2 1 3 4 4 4], bytes 1,241,528,320 -> 1,216,362,496
-to record another value, such as a new kernel count, type: nox -s accept -- --reason '...'
+to accept another value, such as a new kernel count, type: nox -s accept -- --reason '...'
 PG621 slower by the model: moe_routing.h200 on torch 2.11.0: modelled 19.7 -> 20.9 us (+5.99%)
 PG622 faster by the model: residual_stack.h200 on torch 2.11.0: modelled 718.9 -> 713.5 us (-0.76%)
 
@@ -99,7 +99,7 @@ PG622 faster by the model: residual_stack.h200 on torch 2.11.0: modelled 718.9 -
   PG203 symptom residual_stack.h200 loads.max > 4 on torch 2.12.1: loads.max 6, loads [2 1 3 4 5 6
         4] with and without the patch; recorded without the patch: defect present on 2.10.0 to
         2.13.0 (patch needed), absent on 2.14.1 to 2.15.0; 2.14.0: not recorded; expected: absent
-        where the patch does not apply (applies_to = "==2.11.0", fixed_in = "2.12")
+        where the patch does not apply; claimed: applies_to = "==2.11.0", fixed_in = "2.12"
   where fixtures/patches/vllm-42686/patch.toml:3: applies_to = "==2.11.0"
      do The patch is needed on 2.10.0 to 2.13.0: let applies_to and the version check at patch.py:41
         cover it, or correct the claim; then: nox -s gate -- fixtures/patches/vllm-42686
@@ -175,13 +175,6 @@ kernels   residual_stack.cpu                   PG301 1
 parity    residual_stack.cpu                   PG504 1
 reach     calls                                PG809 1
 others    machine, api, gate, options, reach   14 ok
-not judged: PG226 not compared with a user's script: plain run on torch 2.11.0: with the patch
-residual_stack does not compile or run: AttributeError: 'StorageBox' object has no attribute
-'reads_per_user'
-  next: Correct that failure first; then this is compared.
-not judged: PG809 reach could not be judged: calls on torch 2.11.0: no workload compiles with the
-patch
-  next: Read the failure, and run the gate again.
 
 1. The patch uses private names that this torch does not have, or that take other arguments.
   PG103 attribute StorageBox.reads_per_user on torch 2.11.0: no such attribute on
@@ -192,11 +185,16 @@ patch
      do Use the name that this release has, guard the access, or narrow `applies_to`.
    also PG504 residual_stack.cpu: patched: AttributeError: 'StorageBox' object has no attribute
         'reads_per_user', during `run`
-        PG301 residual_stack.cpu compiles: patched: AttributeError: 'StorageBox' object has no
-        attribute 'reads_per_user', during `inductor`
-        PG301 residual_stack.h200 compiles: patched: AttributeError: 'StorageBox' object has no
-        attribute 'reads_per_user', during `inductor`
+        PG301 residual_stack.cpu compiles, residual_stack.h200 compiles: patched: AttributeError:
+        'StorageBox' object has no attribute 'reads_per_user', during `inductor`
 
+not judged: PG226 not compared with a user's script: plain run on torch 2.11.0: with the patch
+residual_stack does not compile or run: AttributeError: 'StorageBox' object has no attribute
+'reads_per_user'
+  next: Correct that failure first; then this is compared.
+not judged: PG809 reach could not be judged: calls on torch 2.11.0: no workload compiles with the
+patch
+  next: Read the failure, and run the gate again.
 judged: 1 workload on h200 (simulated), cpu (codegen); torch 2.11.0
 not judged: time and memory on a GPU (`--device cuda`); NN other workloads (this run has
 `--workload`)

@@ -33,8 +33,6 @@ gate      versions         PG201 1   -
 kernels   stack.h200       PG301 2   PG301 1
 parity    stack.cpu        PG508 1   -
 others    machine, graph   2 ok      -
-not judged: PG508 parity could not be measured: stack.cpu on torch 2.9.0: no g++
-  next: install g++
 
 1. The patch applies on other releases than its manifest claims.
   PG201 versions on torch 2.9.0: a|b <c>; expected: ==2.9.0
@@ -48,6 +46,8 @@ not judged: PG508 parity could not be measured: stack.cpu on torch 2.9.0: no g++
    also PG301 stack.h200 loads on torch 2.9.0: [2 6]
         PG301 stack.h200 loads.max on torch 2.9.0: 6
 
+not judged: PG508 parity could not be measured: stack.cpu on torch 2.9.0: no g++
+  next: install g++
 2 causes, 4 red verdicts, 3 green, 1 not judged""",
     )
 
@@ -71,7 +71,9 @@ def test_long_lists_are_cut_and_say_so(verdicts):
     told = printed(show_run, "mine", view(many, ["2.12.1"]))
     assert "4 more rows, in the report" in told
     assert ("w15" in told, "w16" in told) == (True, False)
-    assert "also PG301 w01.cpu fact01: [2 6]" in told
+    assert "also PG301 w01.cpu fact01, w02.cpu fact02, w03.cpu fact03, w04.cpu fact04 and 15 more: [2 6]" in told
+    told = printed(show_run, "mine", view([replace(one, actual=one.fact) for one in many], ["2.12.1"]))
+    assert "also PG301 w01.cpu fact01: fact01" in told
     assert "and 13 more, in the report" in told
     grey = [replace(one, kind=Kind.UNMEASURED, actual="word " * 90) for one in many]
     told = printed(show_run, "mine", view(grey, ["2.12.1"]))
