@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.corpus.checks import LINT, cell_names
-from patchgate.checks.codes import every_code
+from patchgate.checks.framework.registry import every_code
 from patchgate.inputs.structure import Invalid, Key, KeyPath, declare_keys, list_of, one_of, read_string
 from patchgate.inputs.toml import load_toml_record
 from patchgate.lint.rules import CODES

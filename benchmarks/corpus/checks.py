@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from patchgate.checks.context import CheckContext
-from patchgate.checks.registry import Instance, all_checks
+from patchgate.checks.framework.context import CheckContext
+from patchgate.checks.framework.registry import Instance, all_checks
 from patchgate.model.records import Case, Verdict
 
 # Reads the patch once for all releases, and is no check of a release.

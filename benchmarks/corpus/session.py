@@ -16,7 +16,7 @@ from typing import Any
 from benchmarks.corpus.cases import CorpusCase
 from benchmarks.corpus.checks import LINT, judge_cell
 from benchmarks.corpus.score import CaseResult, Score, score
-from patchgate.checks.context import CheckContext
+from patchgate.checks.framework.context import CheckContext
 from patchgate.checks.machine import judge_sentinel
 from patchgate.inputs.devices import load_profile
 from patchgate.inputs.patch import load_patch

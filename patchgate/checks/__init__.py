@@ -1,1 +1,1 @@
-"""What a patch is judged by, one file a check."""
+"""What a patch is judged by: each file here is one check. What checks are built of is in `framework`."""

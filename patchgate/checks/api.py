@@ -9,10 +9,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from patchgate.checks import registry
-from patchgate.checks.application import does_not_run, is_claimed
-from patchgate.checks.context import SIMULATED, CheckContext
-from patchgate.checks.registry import Check, Instance
+from patchgate.checks.framework import registry
+from patchgate.checks.framework.context import SIMULATED, CheckContext
+from patchgate.checks.framework.patch_outcome import does_not_run, is_claimed
+from patchgate.checks.framework.registry import Check, Instance
 from patchgate.inputs.source import Unreadable, parse
 from patchgate.lint.findings import Severity, View
 from patchgate.lint.index.records import Function

@@ -10,10 +10,10 @@ from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from patchgate.checks import registry
-from patchgate.checks.context import CheckContext
+from patchgate.checks.framework import registry
+from patchgate.checks.framework.context import CheckContext
+from patchgate.checks.framework.registry import Check, Instance, code_of_others, judge_failed
 from patchgate.checks.holders import assignment_place
-from patchgate.checks.registry import Check, Instance, code_of_others, judge_failed
 from patchgate.model.records import Case, Code, Kind, Patch, Verdict
 from patchgate.model.serialization import Answer, failure_of
 from patchgate.runner.costs import note_cost

@@ -8,11 +8,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from patchgate.checks import registry
 from patchgate.checks.cache import compile_cached
-from patchgate.checks.context import SIMULATED, CheckContext, Functions
+from patchgate.checks.framework import registry
+from patchgate.checks.framework.context import SIMULATED, CheckContext, Functions
+from patchgate.checks.framework.registry import Check, Instance, NothingToJudge
 from patchgate.checks.holders import assignment_place
-from patchgate.checks.registry import Check, Instance, NothingToJudge
 from patchgate.model.paths import display_path
 from patchgate.model.records import Case, Code, Kind, Observation, Patch, Verdict
 from patchgate.model.serialization import failure_of, ran_of

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
 
-from patchgate.checks import registry
-from patchgate.checks.blame import Fault, failure_text, fault_of
-from patchgate.checks.context import SIMULATED, CheckContext
-from patchgate.checks.registry import Check, Instance, code_of_others
+from patchgate.checks.framework import registry
+from patchgate.checks.framework.blame import Fault, failure_text, fault_of
+from patchgate.checks.framework.context import SIMULATED, CheckContext
+from patchgate.checks.framework.registry import Check, Instance, code_of_others
 from patchgate.inputs.patch import claim_location
 from patchgate.model.budgets import budget_for, budget_of, judge_change, show_budget
 from patchgate.model.records import Case, Code, Kind, Patch, Verdict

@@ -8,10 +8,10 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from patchgate.checks import registry
-from patchgate.checks.application import is_claimed, replaced_names
-from patchgate.checks.context import SIMULATED, CheckContext
-from patchgate.checks.registry import Check, Instance, NothingToJudge
+from patchgate.checks.framework import registry
+from patchgate.checks.framework.context import SIMULATED, CheckContext
+from patchgate.checks.framework.patch_outcome import is_claimed, replaced_names
+from patchgate.checks.framework.registry import Check, Instance, NothingToJudge
 from patchgate.inputs.split_patches import uncalled_installers
 from patchgate.model.paths import display_path
 from patchgate.model.records import Case, Code, Command, Kind, Patch, Verdict

@@ -6,11 +6,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
 from typing import Any
 
-from patchgate.checks import registry
-from patchgate.checks.application import NOT_APPLIED, does_not_run, is_claimed, replaced_names
-from patchgate.checks.context import SIMULATED, CheckContext
+from patchgate.checks.framework import registry
+from patchgate.checks.framework.context import SIMULATED, CheckContext
+from patchgate.checks.framework.patch_outcome import NOT_APPLIED, does_not_run, is_claimed, replaced_names
+from patchgate.checks.framework.registry import Check, Instance
 from patchgate.checks.holders import assignment_place
-from patchgate.checks.registry import Check, Instance
 from patchgate.model.paths import display_path
 from patchgate.model.records import Case, Code, Kind, Patch, Verdict
 from patchgate.model.serialization import failure_of

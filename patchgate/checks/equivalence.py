@@ -8,10 +8,10 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from patchgate.checks import registry
-from patchgate.checks.context import CheckContext
+from patchgate.checks.framework import registry
+from patchgate.checks.framework.context import CheckContext
+from patchgate.checks.framework.registry import Check, Instance
 from patchgate.checks.parity import compared_sides, numeric_devices, outputs_of
-from patchgate.checks.registry import Check, Instance
 from patchgate.inputs.patch import claim_location
 from patchgate.model.records import Case, Code, Kind, Numerics, Patch, Verdict
 from patchgate.model.serialization import Answer

@@ -1,13 +1,16 @@
-"""Does Dynamo capture the recorded graphs?"""
+"""Does Dynamo capture the recorded graphs?
+
+Its codes PG400 to PG409 have one text for each kind: `framework/fact_verdicts.py`.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from functools import partial
 
-from patchgate.checks.context import CheckContext
-from patchgate.checks.facts import fact_codes, fact_verdicts, judge_facts
-from patchgate.checks.registry import Check, Instance, NothingToJudge
+from patchgate.checks.framework.context import CheckContext
+from patchgate.checks.framework.fact_verdicts import fact_codes, fact_verdicts, judge_facts
+from patchgate.checks.framework.registry import Check, Instance, NothingToJudge
 from patchgate.model.records import Verdict
 
 FAMILY = "graph"

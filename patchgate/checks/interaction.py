@@ -7,10 +7,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from patchgate.checks import registry
-from patchgate.checks.blame import fault_of
-from patchgate.checks.context import SIMULATED, CheckContext
-from patchgate.checks.registry import Check, Instance
+from patchgate.checks.framework import registry
+from patchgate.checks.framework.blame import fault_of
+from patchgate.checks.framework.context import SIMULATED, CheckContext
+from patchgate.checks.framework.registry import Check, Instance
 from patchgate.inputs.patch import load_patch
 from patchgate.model.paths import display_path
 from patchgate.model.records import Case, Code, Kind, Patch, Verdict

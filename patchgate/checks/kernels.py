@@ -1,13 +1,16 @@
-"""Do lowering, fusion and the generated kernels give the recorded facts?"""
+"""Do lowering, fusion and the generated kernels give the recorded facts?
+
+Its codes PG300 to PG309 have one text for each kind: `framework/fact_verdicts.py`.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from functools import partial
 
-from patchgate.checks.context import CheckContext
-from patchgate.checks.facts import fact_codes, fact_verdicts, judge_facts
-from patchgate.checks.registry import Check, Instance
+from patchgate.checks.framework.context import CheckContext
+from patchgate.checks.framework.fact_verdicts import fact_codes, fact_verdicts, judge_facts
+from patchgate.checks.framework.registry import Check, Instance
 from patchgate.model.records import Verdict
 
 FAMILY = "kernels"

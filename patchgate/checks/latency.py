@@ -8,10 +8,10 @@ from dataclasses import dataclass, fields, replace
 from functools import partial
 from pathlib import Path
 
-from patchgate.checks import registry
-from patchgate.checks.blame import Fault, fault_of
-from patchgate.checks.context import CheckContext
-from patchgate.checks.registry import Check, Instance
+from patchgate.checks.framework import registry
+from patchgate.checks.framework.blame import Fault, fault_of
+from patchgate.checks.framework.context import CheckContext
+from patchgate.checks.framework.registry import Check, Instance
 from patchgate.model.budgets import budget_of, judge_change, show_budget
 from patchgate.model.files import write_atomically
 from patchgate.model.records import Case, Code, Failure, Kind, Patch, Verdict

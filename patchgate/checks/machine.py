@@ -7,10 +7,10 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from patchgate.checks import registry
-from patchgate.checks.application import does_not_run
-from patchgate.checks.context import CheckContext
-from patchgate.checks.registry import Check, Instance
+from patchgate.checks.framework import registry
+from patchgate.checks.framework.context import CheckContext
+from patchgate.checks.framework.patch_outcome import does_not_run
+from patchgate.checks.framework.registry import Check, Instance
 from patchgate.model.records import Case, Code, Command, Kind, Verdict
 from patchgate.model.serialization import failure_of
 

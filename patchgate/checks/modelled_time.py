@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from functools import partial
 
-from patchgate.checks import registry
-from patchgate.checks.context import CheckContext
-from patchgate.checks.registry import Check, Instance, NothingToJudge
+from patchgate.checks.framework import registry
+from patchgate.checks.framework.context import CheckContext
+from patchgate.checks.framework.registry import Check, Instance, NothingToJudge
 from patchgate.model.budgets import MODEL_TELLS, budget_for, budget_of, judge_change, show_budget
 from patchgate.model.records import Code, Kind, Observation, Patch, Verdict
 from patchgate.runner.roofline import METRIC

@@ -6,13 +6,13 @@ from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
 from typing import Any
 
-from patchgate.checks import registry
-from patchgate.checks.application import is_claimed
-from patchgate.checks.blame import Fault, fault_of
-from patchgate.checks.context import SIMULATED, CheckContext
 from patchgate.checks.effects import effect_place
+from patchgate.checks.framework import registry
+from patchgate.checks.framework.blame import Fault, fault_of
+from patchgate.checks.framework.context import SIMULATED, CheckContext
+from patchgate.checks.framework.patch_outcome import is_claimed
+from patchgate.checks.framework.registry import Check, Instance, NothingToJudge
 from patchgate.checks.holders import assignment_place
-from patchgate.checks.registry import Check, Instance, NothingToJudge
 from patchgate.model.paths import display_path
 from patchgate.model.records import Case, Code, Kind, Patch, Verdict
 from patchgate.model.serialization import failure_of

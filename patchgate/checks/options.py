@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
-from patchgate.checks.context import CheckContext
-from patchgate.checks.facts import Compared, fact_codes, fact_verdicts, judge_facts
-from patchgate.checks.registry import Check, Instance
+from patchgate.checks.framework.context import CheckContext
+from patchgate.checks.framework.fact_verdicts import Compared, fact_codes, fact_verdicts, judge_facts
+from patchgate.checks.framework.registry import Check, Instance
 from patchgate.model.records import Case, Kind, Patch, Verdict
 
 FAMILY = "options"

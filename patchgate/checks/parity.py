@@ -8,10 +8,10 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from patchgate.checks import registry
-from patchgate.checks.blame import failure_text
-from patchgate.checks.context import CheckContext
-from patchgate.checks.registry import Check, Instance, code_of_others, judge_failed
+from patchgate.checks.framework import registry
+from patchgate.checks.framework.blame import failure_text
+from patchgate.checks.framework.context import CheckContext
+from patchgate.checks.framework.registry import Check, Instance, code_of_others, judge_failed
 from patchgate.inputs.patch import claim_location, claimed_numerics
 from patchgate.model.records import Case, Code, Failure, Kind, Numerics, Patch, Verdict
 from patchgate.model.serialization import Answer, failure_of

@@ -11,10 +11,10 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from patchgate.checks import registry
-from patchgate.checks.context import SIMULATED, CheckContext
+from patchgate.checks.framework import registry
+from patchgate.checks.framework.context import SIMULATED, CheckContext
+from patchgate.checks.framework.registry import Check, Instance, NothingToJudge
 from patchgate.checks.parity import SEEDS, outputs_of
-from patchgate.checks.registry import Check, Instance, NothingToJudge
 from patchgate.model.paths import display_path
 from patchgate.model.records import Case, Code, Kind, Patch, Verdict
 from patchgate.model.serialization import Answer, failure_of

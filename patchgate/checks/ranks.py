@@ -6,11 +6,11 @@ from collections.abc import Iterable
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from patchgate.checks.context import CheckContext
 from patchgate.checks.equivalence import judge_equivalence
+from patchgate.checks.framework.context import CheckContext
+from patchgate.checks.framework.registry import Check, Instance, NothingToJudge
 from patchgate.checks.machine import judge_undeviced
 from patchgate.checks.parity import compared_sides, numeric_devices
-from patchgate.checks.registry import Check, Instance, NothingToJudge
 from patchgate.model.records import Patch, Verdict
 from patchgate.model.serialization import Answer
 

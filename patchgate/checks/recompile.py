@@ -6,9 +6,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
 from typing import Any
 
-from patchgate.checks import registry
-from patchgate.checks.context import CheckContext
-from patchgate.checks.registry import Check, Instance, judge_failed
+from patchgate.checks.framework import registry
+from patchgate.checks.framework.context import CheckContext
+from patchgate.checks.framework.registry import Check, Instance, judge_failed
 from patchgate.model.paths import display_path
 from patchgate.model.records import Case, Code, Kind, Patch, Verdict
 from patchgate.model.serialization import failure_of

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from functools import partial
 
-from patchgate.checks import registry
-from patchgate.checks.blame import Fault, fault_of
-from patchgate.checks.context import SIMULATED, CheckContext
-from patchgate.checks.registry import Check, Instance
+from patchgate.checks.framework import registry
+from patchgate.checks.framework.blame import Fault, fault_of
+from patchgate.checks.framework.context import SIMULATED, CheckContext
+from patchgate.checks.framework.registry import Check, Instance
 from patchgate.model.facts import changed_facts, facts_with_compiles
 from patchgate.model.records import Case, Code, Kind, Observation, Patch, Verdict
 

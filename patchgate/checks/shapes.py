@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from patchgate.checks import registry
-from patchgate.checks.context import CheckContext
-from patchgate.checks.facts import Compared, fact_verdicts, judge_facts
-from patchgate.checks.registry import Check, Instance
+from patchgate.checks.framework import registry
+from patchgate.checks.framework.context import CheckContext
+from patchgate.checks.framework.fact_verdicts import Compared, fact_verdicts, judge_facts
+from patchgate.checks.framework.registry import Check, Instance
 from patchgate.model.facts import format_value
 from patchgate.model.records import Case, Code, Facts, FactValue, Kind, Verdict
 

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from patchgate.checks import registry
-from patchgate.checks.context import SIMULATED, CheckContext
-from patchgate.checks.registry import Check, Instance
+from patchgate.checks.framework import registry
+from patchgate.checks.framework.context import SIMULATED, CheckContext
+from patchgate.checks.framework.registry import Check, Instance
 from patchgate.model.paths import display_path
 from patchgate.model.records import Case, Code, Kind, Patch, Verdict
 

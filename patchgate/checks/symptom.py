@@ -7,12 +7,12 @@ from functools import partial
 
 from packaging.version import Version
 
-from patchgate.checks import registry
-from patchgate.checks.application import is_claimed, then
-from patchgate.checks.blame import fault_of
-from patchgate.checks.context import CheckContext
+from patchgate.checks.framework import registry
+from patchgate.checks.framework.blame import fault_of
+from patchgate.checks.framework.context import CheckContext
+from patchgate.checks.framework.patch_outcome import is_claimed, then
+from patchgate.checks.framework.registry import Check, Instance
 from patchgate.checks.holders import condition_place
-from patchgate.checks.registry import Check, Instance
 from patchgate.inputs.golden import Ranges
 from patchgate.lint.index.release import releases
 from patchgate.model.facts import UNPATCHED, facts_with_compiles, format_value

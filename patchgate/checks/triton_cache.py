@@ -7,10 +7,10 @@ from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from patchgate.checks import registry
 from patchgate.checks.cache import PATCHED, PATCHED_WARM, UNPATCHED, UNPATCHED_WARM, judge_failure
-from patchgate.checks.context import SIMULATED, CheckContext
-from patchgate.checks.registry import Check, Instance
+from patchgate.checks.framework import registry
+from patchgate.checks.framework.context import SIMULATED, CheckContext
+from patchgate.checks.framework.registry import Check, Instance
 from patchgate.model.paths import display_path
 from patchgate.model.records import Case, Code, Kind, Patch, Verdict
 from patchgate.model.serialization import Answer

@@ -9,10 +9,10 @@ from typing import Any
 
 from packaging.version import Version
 
-from patchgate.checks import registry
-from patchgate.checks.application import does_not_run, is_claimed, replaced_names
-from patchgate.checks.context import SIMULATED, CheckContext
-from patchgate.checks.registry import Check, Instance
+from patchgate.checks.framework import registry
+from patchgate.checks.framework.context import SIMULATED, CheckContext
+from patchgate.checks.framework.patch_outcome import does_not_run, is_claimed, replaced_names
+from patchgate.checks.framework.registry import Check, Instance
 from patchgate.inputs.matrix import load_matrix
 from patchgate.inputs.torch_range import torch_range
 from patchgate.lint.index.release import releases

@@ -13,7 +13,7 @@ from typing import NoReturn, TextIO
 import click
 
 from patchgate import __version__
-from patchgate.checks.registry import all_checks
+from patchgate.checks.framework.registry import all_checks
 from patchgate.cli.main import show_failure
 from patchgate.cli.options import (
     ABOVE_0,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
-from patchgate.checks.registry import all_checks
+from patchgate.checks.framework.registry import all_checks
 from patchgate.model.records import Kind, Verdict, Workload
 from patchgate.model.text import counted
 from patchgate.report.commands import typed

@@ -10,8 +10,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.text import Text
 
-from patchgate.checks.codes import every_code
-from patchgate.checks.registry import all_checks
+from patchgate.checks.framework.registry import all_checks, every_code
 from patchgate.inputs.toml import read_toml
 from patchgate.model.files import read_text
 from patchgate.model.paths import EXAMPLES, ROOT

@@ -85,6 +85,6 @@ def verdict_results(view: RunView, patch: Patch, checkout: Path) -> Iterator[Sar
 
 def codes_of(results: Iterable[SarifResult]) -> list[Code]:
     """The texts of the codes that the results have."""
-    from patchgate.checks.registry import catalogue  # every check; lint has codes of its own
+    from patchgate.checks.framework.registry import catalogue  # every check; lint has codes of its own
 
     return [catalogue()[name] for name in sorted({result.code for result in results})]

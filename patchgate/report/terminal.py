@@ -20,7 +20,7 @@ from rich.console import Console, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from patchgate.checks.application import NOT_APPLIED
+from patchgate.checks.framework.patch_outcome import NOT_APPLIED
 from patchgate.model.files import read_regular
 from patchgate.model.paths import leaves_project
 from patchgate.model.records import Colour, Kind, Verdict

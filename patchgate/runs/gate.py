@@ -10,10 +10,10 @@ import threading
 from collections.abc import Callable
 from pathlib import Path
 
-from patchgate.checks.context import CheckContext
-from patchgate.checks.instances import cell_name, instances_of, stopped_verdicts
+from patchgate.checks.framework.context import CheckContext
+from patchgate.checks.framework.instances import cell_name, instances_of, stopped_verdicts
+from patchgate.checks.framework.registry import all_checks
 from patchgate.checks.machine import judge_broken, judge_environment
-from patchgate.checks.registry import all_checks
 from patchgate.inputs.patch import load_patch
 from patchgate.inputs.workloads import workloads_with
 from patchgate.model.errors import UsageError

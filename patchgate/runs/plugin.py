@@ -16,10 +16,10 @@ from typing import Any
 
 import pytest
 
-from patchgate.checks.context import CheckContext
-from patchgate.checks.instances import cell_name, instances_of, stopped_verdicts, verdicts_of
+from patchgate.checks.framework.context import CheckContext
+from patchgate.checks.framework.instances import cell_name, instances_of, stopped_verdicts, verdicts_of
+from patchgate.checks.framework.registry import Check, Instance, NothingToJudge, all_checks
 from patchgate.checks.machine import judge_broken, judge_environment, judge_stopped
-from patchgate.checks.registry import Check, Instance, NothingToJudge, all_checks
 from patchgate.inputs.patch import load_patch
 from patchgate.inputs.project import project_around
 from patchgate.inputs.workloads import workloads_with

@@ -10,8 +10,7 @@ from dataclasses import replace
 import click
 import pytest
 
-from patchgate.checks.codes import every_code
-from patchgate.checks.registry import all_checks, catalogue
+from patchgate.checks.framework.registry import all_checks, catalogue, every_code
 from patchgate.cli.main import cli
 from patchgate.model.paths import ROOT
 from patchgate.report.explain import render_catalogue

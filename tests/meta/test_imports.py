@@ -189,11 +189,11 @@ def test_the_whole_package_is_walked():
     graph = engine()
     assert {
         "patchgate",
-        "patchgate.checks.compare",
-        "patchgate.checks.facts",
+        "patchgate.checks.framework.compare",
+        "patchgate.checks.framework.fact_verdicts",
         "patchgate.probe.simulate.fake_device",
     } <= graph.keys()
-    assert "patchgate.model.records" in graph["patchgate.checks.compare"]
+    assert "patchgate.model.records" in graph["patchgate.checks.framework.compare"]
 
 
 @pytest.mark.parametrize(

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from patchgate.checks.context import CheckContext
-from patchgate.checks.registry import Check, Instance, NothingToJudge, all_checks
+from patchgate.checks.framework.context import CheckContext
+from patchgate.checks.framework.registry import Check, Instance, NothingToJudge, all_checks
 from patchgate.inputs.patch import load_patch
 from patchgate.inputs.workloads import load_workloads
 from patchgate.model.paths import ROOT

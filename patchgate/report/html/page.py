@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from packaging.version import Version
 
-from patchgate.checks.registry import catalogue
+from patchgate.checks.framework.registry import catalogue
 from patchgate.model.facts import UNPATCHED, check_of, format_value, not_requested, value_in
 from patchgate.model.records import Colour, FactValue, Observation, Patch, Verdict
 from patchgate.model.results import ComparedCase, RunResults, TimeRatio

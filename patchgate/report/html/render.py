@@ -16,7 +16,7 @@ from importlib import resources
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
-from patchgate.checks.registry import title_of
+from patchgate.checks.framework.registry import title_of
 from patchgate.model.budgets import budget_of
 from patchgate.model.results import Regressions, RunVerdicts, VerdictKey
 from patchgate.model.statistics import Interval

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
-from patchgate.checks.context import CheckContext
+from patchgate.checks.framework.context import CheckContext
 from patchgate.checks.machine import sentinel_verdict
 from patchgate.checks.parity import outputs_of
 from patchgate.inputs.patch import load_patch

@@ -9,7 +9,7 @@ import pytest
 
 from patchgate.checks import calls
 from patchgate.checks.calls import judge_called
-from patchgate.checks.context import Functions
+from patchgate.checks.framework.context import Functions
 from patchgate.model.records import Case, Cause, Claims, Colour, Failure, Observation, Patch, Verdict, Workload
 from patchgate.runner.run import Run
 

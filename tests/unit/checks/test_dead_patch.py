@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from patchgate.checks.context import CheckContext
 from patchgate.checks.dead_patch import ask_dead_patch, judge_changes, judge_part
-from patchgate.checks.registry import Instance, NothingToJudge, all_checks
+from patchgate.checks.framework.context import CheckContext
+from patchgate.checks.framework.registry import Instance, NothingToJudge, all_checks
 from patchgate.model.records import Case, Claims, Command, Kind, Patch, Verdict
 from patchgate.runner.run import Run
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from patchgate.checks.framework.registry import Instance
 from patchgate.checks.plain_run import ask_plain_run, differences, judge_plain_run
-from patchgate.checks.registry import Instance
 from patchgate.model.records import Case, Claims, Colour, Patch, Verdict
 from patchgate.model.serialization import Answer
 

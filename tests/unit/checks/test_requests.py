@@ -11,8 +11,8 @@ from typing import Any, ClassVar
 
 import pytest
 
-from patchgate.checks.context import CheckContext
-from patchgate.checks.registry import Instance, NothingToJudge, all_checks
+from patchgate.checks.framework.context import CheckContext
+from patchgate.checks.framework.registry import Instance, NothingToJudge, all_checks
 from patchgate.inputs.workloads import OPTIONS
 from patchgate.model.records import Case, Claims, Patch, Symptom, Workload
 from patchgate.probe.process.request_schema import refusal

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 import pytest
 
-from patchgate.checks.facts import Compared
+from patchgate.checks.framework.fact_verdicts import Compared
 from patchgate.checks.shapes import judge_shapes
 from patchgate.model.records import Case, Cause, Expectation, Facts, FactValue, Failure, Observation, Verdict
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from patchgate.checks.registry import all_checks
+from patchgate.checks.framework.registry import all_checks
 from patchgate.checks.stubs import judge_stubs
 from patchgate.model.records import Case, Claims, Colour, Kind, Patch, exit_code
 from patchgate.runner.run import Run

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from packaging.version import Version
 
-from patchgate.checks.application import does_not_run
+from patchgate.checks.framework.patch_outcome import does_not_run
 from patchgate.checks.version_gate import judge_support, judge_versions, supported_releases, versions_around
 from patchgate.inputs.matrix import load_matrix
 from patchgate.model.records import Case, Cause, Claims, Colour, Command, Failure, Kind, Patch, Verdict

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from samples import verdict
 
-from patchgate.checks.registry import families
+from patchgate.checks.framework.registry import families
 from patchgate.inputs.project import Project
 from patchgate.model.records import Kind, Workload
 from patchgate.report.coverage import answer_lines

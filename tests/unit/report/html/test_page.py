@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 from samples import verdict
 
-from patchgate.checks.registry import catalogue
+from patchgate.checks.framework.registry import catalogue
 from patchgate.model.records import (
     Case,
     Cause,

@@ -10,10 +10,9 @@ from types import ModuleType
 import pytest
 
 from patchgate import checks
-from patchgate.checks import registry
-from patchgate.checks.codes import every_code
-from patchgate.checks.facts import code_of, fact_codes
-from patchgate.checks.registry import AXES, all_checks, families
+from patchgate.checks.framework import registry
+from patchgate.checks.framework.fact_verdicts import code_of, fact_codes
+from patchgate.checks.framework.registry import AXES, all_checks, every_code, families
 from patchgate.lint import rules
 from patchgate.model.records import Case, Code, Command, Kind
 
@@ -41,7 +40,7 @@ DIGITS = {
 
 
 def modules() -> list[ModuleType]:
-    return [import_module(f"{checks.__name__}.{found.name}") for found in pkgutil.iter_modules(checks.__path__)]
+    return [import_module(each.name) for each in pkgutil.walk_packages(checks.__path__, f"{checks.__name__}.")]
 
 
 def codes_of(module: ModuleType) -> tuple[Code, ...]:
@@ -95,9 +94,8 @@ def test_a_family_is_named_in_its_texts():
 
 def test_a_module_with_a_family_is_a_check_by_being_there():
     """A decorated function is all that a check needs; none is written down a second time."""
-    named = {module.__name__ for module in modules() if hasattr(module, "FAMILY")}
-    shared = {"patchgate.checks.application"}  # one code that several checks give, and no question of its own
-    assert {check.ask.__module__ for check in all_checks().values()} == named - shared
+    files = {f"{checks.__name__}.{found.name}" for found in pkgutil.iter_modules(checks.__path__)}
+    assert {check.ask.__module__ for check in all_checks().values()} == files - {f"{checks.__name__}.framework"}
 
 
 @pytest.mark.parametrize("name", all_checks())

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from patchgate.checks.blame import Fault, fault_of
+from patchgate.checks.framework.blame import Fault, fault_of
 from patchgate.model.records import FactValue, Failure, Kind, Unmeasured
 
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
-from patchgate.checks import registry
-from patchgate.checks.compare import Recorded, Side, compare
-from patchgate.checks.context import CheckContext
+from patchgate.checks.framework import registry
+from patchgate.checks.framework.compare import Recorded, Side, compare
+from patchgate.checks.framework.context import CheckContext
 from patchgate.checks.machine import judge_undeviced
 from patchgate.inputs.devices import profile_of
 from patchgate.inputs.golden import expectation, release_for

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from patchgate.checks.context import CheckContext
-from patchgate.checks.instances import instances_of, verdicts_of
-from patchgate.checks.registry import Check, Instance, all_checks
+from patchgate.checks.framework.context import CheckContext
+from patchgate.checks.framework.instances import instances_of, verdicts_of
+from patchgate.checks.framework.registry import Check, Instance, all_checks
 from patchgate.model.records import Case, Claims, Kind, Patch, Symptom, Verdict, Workload
 from patchgate.runner.run import Run
 

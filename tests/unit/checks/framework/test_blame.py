@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from patchgate.checks.blame import Fault, failure_text, fault_of
 from patchgate.checks.cache import PATCHED, UNPATCHED, judge_failure
-from patchgate.checks.compare import Recorded, Side, compare
 from patchgate.checks.compile_cost import judge_calls
+from patchgate.checks.framework.blame import Fault, failure_text, fault_of
+from patchgate.checks.framework.compare import Recorded, Side, compare
 from patchgate.checks.hooks import judge_hooks
 from patchgate.checks.parity import judge_side
 from patchgate.checks.recompile import judge_recompiles

@@ -11,8 +11,8 @@ from typing import Any
 
 from packaging.specifiers import SpecifierSet
 
-from patchgate.checks import registry
-from patchgate.checks.blame import Fault, fault_of
+from patchgate.checks.framework import registry
+from patchgate.checks.framework.blame import Fault, fault_of
 from patchgate.model.paths import display_path
 from patchgate.model.records import Case, Code, Command, Failure, Kind, Patch, Verdict
 

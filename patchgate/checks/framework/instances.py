@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 
-from patchgate.checks.context import INERT, CheckContext
+from patchgate.checks.framework.context import INERT, CheckContext
+from patchgate.checks.framework.registry import Check, Instance, all_checks, verdict
 from patchgate.checks.machine import judge_stopped, preconditions
-from patchgate.checks.registry import Check, Instance, all_checks, verdict
 from patchgate.model.records import Case, Kind, Verdict
 from patchgate.runner.costs import note_cost
 

@@ -4,7 +4,7 @@ from itertools import product
 
 import pytest
 
-from patchgate.checks.compare import Recorded, Side, compare
+from patchgate.checks.framework.compare import Recorded, Side, compare
 from patchgate.model.records import Cause, Failure, Kind, Unmeasured
 
 OLD, NEW, OTHER, MISSING = 4, 6, 9, "missing"

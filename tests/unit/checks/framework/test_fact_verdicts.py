@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from patchgate.checks.facts import Compared, judge_facts
+from patchgate.checks.framework.fact_verdicts import Compared, judge_facts
 from patchgate.model.facts import check_of
 from patchgate.model.records import (
     Case,

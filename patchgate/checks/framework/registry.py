@@ -1,4 +1,4 @@
-"""Finds the checks: each module of this package that decorates a function with a `Check` adds one by being there.
+"""Finds the checks: each module of `patchgate/checks` that decorates a function with a `Check` adds one by being there.
 
 The catalogue of codes, the order in reports and what pytest runs are all made from what is found.
 """
@@ -14,7 +14,7 @@ from importlib import import_module
 from typing import Any
 
 from patchgate import checks
-from patchgate.checks.blame import Fault, failure_text, fault_of
+from patchgate.checks.framework.blame import Fault, failure_text, fault_of
 from patchgate.model.paths import display_path
 from patchgate.model.records import Case, Code, Command, Failure, Kind, Patch, Verdict
 from patchgate.runner.run import Run
@@ -81,7 +81,8 @@ _CHECKS: dict[str, Check] = {}
 
 @cache
 def _modules() -> tuple[Any, ...]:
-    return tuple(import_module(f"{checks.__name__}.{found.name}") for found in pkgutil.iter_modules(checks.__path__))
+    found = pkgutil.walk_packages(checks.__path__, f"{checks.__name__}.")
+    return tuple(import_module(each.name) for each in found)
 
 
 @cache
@@ -102,6 +103,13 @@ def catalogue() -> dict[str, Code]:
     """The codes of all checks, in order."""
     codes = [code for module in _modules() for code in getattr(module, "CODES", ())]
     return {code.code: code for code in sorted(codes, key=lambda code: code.code)}
+
+
+def every_code() -> dict[str, Code]:
+    """The codes of all checks and of lint's rules, in order."""
+    from patchgate.lint import rules  # imported here: most that reads this registry has no use for lint
+
+    return dict(sorted({**catalogue(), **{code.code: code for code in rules.CODES}}.items()))
 
 
 def title_of(code: str) -> str:
