@@ -22,7 +22,7 @@ from patchgate.model.records import Case
 from patchgate.runner.client import Runner
 from patchgate.runner.costs import load_costs
 from patchgate.runner.run import Run
-from patchgate.runner.server import start_server
+from patchgate.runner.start_server import start_server
 
 # The cells that compare numbers; they may add so many seconds to a gate on two cores.
 NUMBERS, ALLOWED = ("parity", "equivalence", "ranks", "tokens"), 60

@@ -32,7 +32,7 @@ from triton.testing import do_bench  # noqa: E402
 
 from patchgate.inputs.devices import load_profile  # noqa: E402
 from patchgate.model.statistics import CONFIDENCE, LOOK_CONFIDENCE, ROUNDS, Interval, Round, ratio_interval  # noqa: E402
-from patchgate.probe.simulate.device import device_context  # noqa: E402
+from patchgate.probe.simulate.device_context import device_context  # noqa: E402
 from patchgate.probe.timing.paired import Pair  # noqa: E402
 from patchgate.probe.timing.warmup import device_state  # noqa: E402
 

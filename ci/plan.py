@@ -18,7 +18,7 @@ from patchgate.inputs.patch import patch_id
 from patchgate.inputs.project import find_project
 from patchgate.runner.run import default_releases
 from patchgate.runs.history.store import History
-from patchgate.runs.scheduling import Shard, shards_by_cost
+from patchgate.runs.shards import Shard, shards_by_cost
 
 
 def plan(arguments: list[str] | None = None) -> list[Shard]:

@@ -12,8 +12,8 @@ from typing import Any
 
 from benchmarks.corpus.checks import LINT, cell_names
 from patchgate.checks.framework.registry import every_code
-from patchgate.inputs.structure import Invalid, Key, KeyPath, declare_keys, list_of, one_of, read_string
 from patchgate.inputs.toml import load_toml_record
+from patchgate.inputs.validation import Invalid, Key, KeyPath, declare_keys, list_of, one_of, read_string
 from patchgate.lint.rules import CODES
 from patchgate.model.paths import display_path
 from patchgate.model.versions import parse_range

@@ -12,7 +12,7 @@ import hashlib
 from collections.abc import Mapping
 from pathlib import Path
 
-from patchgate.runner.identity import read_environment
+from patchgate.runner.cache_keys import read_environment
 
 Stats = dict[str, tuple[int, int]]
 _CHUNK = 1 << 22

@@ -30,10 +30,10 @@ from patchgate.model.records import Case, Colour, Kind, Verdict
 from patchgate.model.results import Example
 from patchgate.model.serialization import from_dict, to_dict
 from patchgate.report.view import verdict_text
+from patchgate.runner.cache_keys import environment_digest
 from patchgate.runner.client import Runner
-from patchgate.runner.identity import environment_digest
 from patchgate.runner.run import Run
-from patchgate.runner.server import Broker, connect_through, start_server
+from patchgate.runner.start_server import Broker, connect_through, start_server
 from patchgate.runs.pool import Work, carry_out
 
 # code -> the places that its red verdicts name

@@ -18,8 +18,8 @@ from patchgate.model.records import Case, Claims, Colour, Kind, Observation, Pat
 from patchgate.model.results import ComparedCase, RunResults
 from patchgate.model.serialization import from_dict, to_dict
 from patchgate.report.causes import HEADLINES, is_change
-from patchgate.report.html.page import Page
-from patchgate.report.html.render import render_html
+from patchgate.report.html.page_data import Page
+from patchgate.report.html.page_file import render_html
 from patchgate.runner.run import load_verdicts, runs_in
 
 _STORED = Path(__file__).parent / "stored"

@@ -27,7 +27,7 @@ from patchgate.model.statistics import (
     quantiles,
     ratio_interval,
 )
-from patchgate.runner.identity import patch_digest
+from patchgate.runner.cache_keys import patch_digest
 from patchgate.runner.run import Run
 
 FAMILY = "latency"

@@ -27,8 +27,8 @@ from patchgate.model.paths import display_path
 from patchgate.model.results import Answer
 from patchgate.model.text import escape_control
 from patchgate.report.bisect import render_culprits, render_turn
-from patchgate.runner.environments import Environments
-from patchgate.runs.bisect.drive import Bisection
+from patchgate.runner.torch_environments import Environments
+from patchgate.runs.bisect.bisection import Bisection
 from patchgate.runs.bisect.measure import Instrument
 from patchgate.runs.bisect.question import QUESTIONS, Question, QuestionKind
 

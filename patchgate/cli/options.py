@@ -28,9 +28,9 @@ from patchgate.model.errors import UsageError
 from patchgate.model.files import make_results_folder
 from patchgate.model.paths import display_path
 from patchgate.model.text import nearest
-from patchgate.runner.environments import NotInstallable, cached_environment, cached_home
-from patchgate.runner.identity import read_environment
+from patchgate.runner.cache_keys import read_environment
 from patchgate.runner.run import FOLDER, NAME, default_releases
+from patchgate.runner.torch_environments import NotInstallable, cached_environment, cached_home
 
 Option = Callable[[Any], Any]
 _FORM = "--row 2.11.0=path/to/python"

@@ -39,15 +39,15 @@ from patchgate.model.paths import display_path, split_entry
 from patchgate.model.records import Command, Verdict, exit_code
 from patchgate.model.results import Regressions
 from patchgate.report.history import render_regressions, render_series
-from patchgate.runner.environments import Environments
-from patchgate.runner.identity import read_environment
+from patchgate.runner.cache_keys import read_environment
 from patchgate.runner.run import VERDICTS, Run, save_verdicts
 from patchgate.runner.supervise import temporary_files_below
+from patchgate.runner.torch_environments import Environments
 from patchgate.runs.gate import ended_by
 from patchgate.runs.history.regressions import regressions_in
 from patchgate.runs.history.store import History
 from patchgate.runs.ray import sweep_on_cluster
-from patchgate.runs.scheduling import every_nth
+from patchgate.runs.shards import every_nth
 from patchgate.runs.sweep import Job, Sweep
 
 HISTORY = "history.sqlite"

@@ -10,8 +10,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from patchgate.inputs.structure import Key, declare_keys, one_of
 from patchgate.inputs.toml import load_toml_record
+from patchgate.inputs.validation import Key, declare_keys, one_of
 from patchgate.model.errors import UsageError
 from patchgate.model.paths import DEVICES, display_path, leaves_project
 

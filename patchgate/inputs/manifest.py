@@ -18,8 +18,8 @@ from typing import Any, NoReturn
 from patchgate.inputs.devices import device_names
 from patchgate.inputs.golden import golden_path
 from patchgate.inputs.project import BUDGETS, Project, project_around, read_specifier
-from patchgate.inputs.structure import Invalid, Key, declare_keys, list_of, read_string, read_version
 from patchgate.inputs.toml import load_toml_record
+from patchgate.inputs.validation import Invalid, Key, declare_keys, list_of, read_string, read_version
 from patchgate.inputs.workloads import OPTIONS, load_workloads, own_workloads, workload_files
 from patchgate.model.facts import COMPILES, HISTOGRAMS, ON_REQUEST
 from patchgate.model.files import read_text

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from packaging.version import Version
 
-from patchgate.inputs.structure import Key, declare_keys, read_version
 from patchgate.inputs.toml import load_toml_record
+from patchgate.inputs.validation import Key, declare_keys, read_version
 from patchgate.model.paths import MATRIX
 
 

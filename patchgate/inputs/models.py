@@ -1,6 +1,6 @@
 """Whole public models as workloads, from TOML files: a published configuration, without weights (docs/models.md).
 
-The probe builds them (`probe/compile/model.py`) with the library that the file names.
+The probe builds them (`probe/compile/public_model.py`) with the library that the file names.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from patchgate.inputs.structure import Invalid, Key, declare_keys, list_of, one_of, read_requirement, read_string
 from patchgate.inputs.toml import load_toml_record
+from patchgate.inputs.validation import Invalid, Key, declare_keys, list_of, one_of, read_requirement, read_string
 from patchgate.model.errors import UsageError
 from patchgate.model.paths import MODELS
 from patchgate.model.records import Workload

@@ -13,8 +13,8 @@ from patchgate.inputs.diff import write_patch
 from patchgate.inputs.manifest import load_claims, read_call
 from patchgate.inputs.project import project_around
 from patchgate.inputs.source import DIFFS, read_lossy, source_and_manifest
-from patchgate.inputs.structure import Invalid
 from patchgate.inputs.toml import line_of
+from patchgate.inputs.validation import Invalid
 from patchgate.model.errors import UsageError
 from patchgate.model.paths import display_path, split_entry
 from patchgate.model.records import Claims, Patch

@@ -12,7 +12,8 @@ from typing import Any
 
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
 
-from patchgate.inputs.structure import (
+from patchgate.inputs.toml import OWN_FILE, PYPROJECT, folders_around, line_of, load_toml_record, table_around
+from patchgate.inputs.validation import (
     Invalid,
     Key,
     declare_keys,
@@ -21,7 +22,6 @@ from patchgate.inputs.structure import (
     read_string,
     read_version,
 )
-from patchgate.inputs.toml import OWN_FILE, PYPROJECT, folders_around, line_of, load_toml_record, table_around
 from patchgate.model.budgets import DEFAULTS, parse_budget
 from patchgate.model.errors import UsageError
 from patchgate.model.paths import display_path, leaves_project, split_entry

@@ -17,7 +17,7 @@ from patchgate.model.files import read_text
 from patchgate.model.paths import display_path
 
 if TYPE_CHECKING:
-    from patchgate.inputs.structure import KeyPath, Record
+    from patchgate.inputs.validation import KeyPath, Record
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -99,7 +99,7 @@ def load_toml_record(
     `defaults` are values of keys that the file may leave out, beside those of the record.
     """
     # Only for records: cattrs takes longer to import than a small file to lint.
-    from patchgate.inputs.structure import Invalid, structure, value_at
+    from patchgate.inputs.validation import Invalid, structure, value_at
 
     table = value_at(read_toml(path), below)
     try:

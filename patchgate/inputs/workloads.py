@@ -15,7 +15,7 @@ from typing import Any
 from patchgate.inputs.models import model_workloads
 from patchgate.inputs.project import Project
 from patchgate.inputs.source import Unreadable, parse
-from patchgate.inputs.structure import Invalid, Key, declare_keys, list_of, one_of, structure
+from patchgate.inputs.validation import Invalid, Key, declare_keys, list_of, one_of, structure
 from patchgate.model.errors import UsageError
 from patchgate.model.files import read_text
 from patchgate.model.paths import PACKAGE, WORKLOADS, display_path, split_entry

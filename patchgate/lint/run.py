@@ -14,11 +14,12 @@ from typing import TYPE_CHECKING
 from packaging.version import Version
 
 from patchgate.inputs.source import DIFFS, Unreadable, parse, read_lossy, read_source
+from patchgate.lint.find_patches import Place, walk
 from patchgate.lint.findings import Finding, Severity, View, folded, merged
 from patchgate.lint.index.release import Question, Release, renamed
 from patchgate.lint.index.sources import Sources
-from patchgate.lint.interpret.own_files import OwnFiles
-from patchgate.lint.interpret.own_values import same_own_values
+from patchgate.lint.interpret.project_files import OwnFiles
+from patchgate.lint.interpret.project_values import same_own_values
 from patchgate.lint.interpret.references import Usage
 from patchgate.lint.interpret.statements import interpret
 from patchgate.lint.interpret.values import OwnName
@@ -27,7 +28,6 @@ from patchgate.lint.rules.dead_gate import DEAD_GATE
 from patchgate.lint.rules.misplaced_hunk import NOT_PLACED, lint_diff
 from patchgate.lint.rules.not_python import NOT_PYTHON, not_python
 from patchgate.lint.rules.unused_ignore import apply_ignores
-from patchgate.lint.walk import Place, walk
 from patchgate.model.versions import show_releases
 
 if TYPE_CHECKING:

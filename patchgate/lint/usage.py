@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from patchgate.inputs.source import DIFFS, Unreadable, read_source
+from patchgate.lint.find_patches import walk
 from patchgate.lint.findings import View
 from patchgate.lint.index.release import Release
-from patchgate.lint.interpret.presence import look_up
 from patchgate.lint.interpret.references import Presence, Reference
+from patchgate.lint.interpret.torch_names import look_up
 from patchgate.lint.interpret.values import Instance, Symbol, Value
 from patchgate.lint.run import views_of
-from patchgate.lint.walk import walk
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -23,12 +23,12 @@ from patchgate.model.records import Case, Cause, Observation, Patch, Workload
 from patchgate.model.serialization import Answer, fact_from, failure_of, ran_of
 from patchgate.probe.protocol import PATIENCE, Failure
 from patchgate.runner.cache import Cache
+from patchgate.runner.cache_keys import is_foreign, observation_key, stands_alone
 from patchgate.runner.costs import note_cost
-from patchgate.runner.identity import is_foreign, observation_key, stands_alone
 from patchgate.runner.results import ResultStore
 from patchgate.runner.roofline import METRIC, roofline_time
 from patchgate.runner.run import Run
-from patchgate.runner.server import Connect
+from patchgate.runner.start_server import Connect
 
 WARM_UP_SECONDS = 180
 # Bytes of memory for each byte of a file of outputs that is compared: both are held, some of it as float64.

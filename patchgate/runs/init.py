@@ -13,7 +13,7 @@ from patchgate.inputs.project import find_project, is_root
 from patchgate.inputs.source import DIFFS, Unreadable, parse, read_source
 from patchgate.inputs.toml import OWN_FILE, PYPROJECT
 from patchgate.lint.index.release import load, releases
-from patchgate.lint.infer import infer_claims, infer_claims_of_diff, manifest_text
+from patchgate.lint.infer_claims import infer_claims, infer_claims_of_diff, manifest_text
 from patchgate.model.errors import UsageError
 from patchgate.model.paths import ROOT, display_path
 

@@ -15,10 +15,10 @@ from patchgate.inputs.project import Project
 from patchgate.inputs.workloads import load_workloads
 from patchgate.model.records import Case, Observation, Workload
 from patchgate.model.serialization import from_dict, to_dict
+from patchgate.runner.cache_keys import environment_digest
 from patchgate.runner.client import Runner
-from patchgate.runner.identity import environment_digest
 from patchgate.runner.run import Run, load_run, save_run
-from patchgate.runner.server import Broker, connect_through, start_server
+from patchgate.runner.start_server import Broker, connect_through, start_server
 from patchgate.runs.pool import Work, carry_out
 
 

@@ -27,13 +27,13 @@ from patchgate.model.paths import SUITE, display_path
 from patchgate.model.records import Colour, Patch, Verdict
 from patchgate.model.results import CellEvent
 from patchgate.model.serialization import from_dict, to_dict
+from patchgate.runner.cache_keys import environment_digest
 from patchgate.runner.client import Runner
 from patchgate.runner.costs import COSTS
-from patchgate.runner.identity import environment_digest
 from patchgate.runner.journal import Journal, save_results
 from patchgate.runner.run import FOLDER, Run, load_run, own_environment, save_run
-from patchgate.runner.server import Broker, Server, connect_through, start_server
-from patchgate.runs.content import content_key
+from patchgate.runner.start_server import Broker, Server, connect_through, start_server
+from patchgate.runs.content_key import content_key
 
 _VERDICT = "patchgate.verdict"
 Judge = Callable[[Iterable[Verdict]], None]

@@ -19,11 +19,11 @@ from typing import Any
 from patchgate.inputs.patch import load_patch
 from patchgate.model.errors import UsageError
 from patchgate.model.paths import ROOT, display_path
-from patchgate.runner.environments import Environments
 from patchgate.runner.run import Run, load_verdicts
-from patchgate.runs.content import input_digests, project_files
+from patchgate.runner.torch_environments import Environments
+from patchgate.runs.content_key import input_digests, project_files
 from patchgate.runs.history.store import History
-from patchgate.runs.scheduling import shards_by_cost
+from patchgate.runs.shards import shards_by_cost
 from patchgate.runs.sweep import Job, JobResult, Sweep, without_environment
 
 LOCAL = "ray"  # the cluster of this machine, or of $RAY_ADDRESS

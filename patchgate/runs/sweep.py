@@ -21,9 +21,9 @@ from patchgate.model.files import write_atomically
 from patchgate.model.records import Case, Colour, Observation, Patch, Verdict, is_partial
 from patchgate.model.results import RunResults
 from patchgate.model.text import time_text
-from patchgate.runner.environments import Environments, NotInstallable
 from patchgate.runner.run import NAME, VERDICTS, Run, load_run, load_verdicts
-from patchgate.runs.content import content_key
+from patchgate.runner.torch_environments import Environments, NotInstallable
+from patchgate.runs.content_key import content_key
 from patchgate.runs.gate import judge_patch
 from patchgate.runs.history.store import History
 from patchgate.runs.run_results import results_of

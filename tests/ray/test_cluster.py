@@ -12,8 +12,8 @@ from two_nodes import two_nodes
 
 from patchgate.model.errors import UsageError
 from patchgate.model.records import Case, Kind, Verdict
-from patchgate.runner.environments import Environments
 from patchgate.runner.run import Run
+from patchgate.runner.torch_environments import Environments
 from patchgate.runs import ray as sweep_ray
 from patchgate.runs.history.store import History
 from patchgate.runs.ray import TaskResult, sweep_on_cluster

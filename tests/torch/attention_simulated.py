@@ -11,7 +11,7 @@ import sys
 from attention_combinations import Combination, arguments, combinations, operators
 
 from patchgate.probe.simulate.attention import Attention, attention_kernel
-from patchgate.probe.simulate.device import device_context, fake_tensors
+from patchgate.probe.simulate.device_context import device_context, fake_tensors
 
 
 def kernel(combination: Combination, capability: tuple[int, int]) -> str:

@@ -7,7 +7,7 @@ import pytest
 
 from patchgate.runner.client import Runner
 from patchgate.runner.run import Run
-from patchgate.runner.server import start_server
+from patchgate.runner.start_server import start_server
 
 _PREFIX = "PATCHGATE_ROW_"
 ROWS = {

@@ -11,7 +11,7 @@ from patchgate.inputs.patch import load_patch
 from patchgate.inputs.workloads import load_workloads
 from patchgate.model.paths import ROOT
 from patchgate.model.records import Case
-from patchgate.runner.identity import read_environment
+from patchgate.runner.cache_keys import read_environment
 
 FIVE = Path(__file__).parent / "five_targets.py"
 CASCADE = "residual_stack.h200.loads.max > 4"

@@ -97,7 +97,9 @@ def test_what_a_patch_leaves_running_ends_with_it(apply, tmp_path):
 
 
 def test_a_server_whose_owner_was_killed_leaves_nothing(torch, run, tmp_path):
-    owner = "import sys, time; from patchgate.runner.server import start_server; server = start_server(*sys.argv[1:])"
+    owner = (
+        "import sys, time; from patchgate.runner.start_server import start_server; server = start_server(*sys.argv[1:])"
+    )
     killed = subprocess.Popen(
         [sys.executable, "-c", f"{owner}; print('started', flush=True); time.sleep(600)", torch, run.rows[torch]],
         env=os.environ | {"TMPDIR": str(tmp_path)},

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from patchgate.lint.index.release import load, releases
-from patchgate.lint.interpret.presence import look_up
 from patchgate.lint.interpret.references import Presence
+from patchgate.lint.interpret.torch_names import look_up
 from patchgate.lint.interpret.values import Symbol
 
 pytestmark = pytest.mark.every_row

@@ -16,8 +16,8 @@ from patchgate.inputs.patch import load_patch
 from patchgate.inputs.workloads import load_workloads
 from patchgate.model.paths import ROOT
 from patchgate.model.records import Case, Colour, Verdict
+from patchgate.runner.cache_keys import environment_digest
 from patchgate.runner.client import Runner
-from patchgate.runner.identity import environment_digest
 from patchgate.runner.run import Run
 
 # Times are never asserted on a machine that others use: test_timing and the judge's own tests show PG61x.

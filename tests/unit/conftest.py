@@ -11,7 +11,7 @@ from toytorch import TORCHES
 
 from patchgate.cli.lint import lint
 from patchgate.lint.index import release as index
-from patchgate.runner.environments import NotInstallable
+from patchgate.runner.torch_environments import NotInstallable
 
 # Tables that hypothesis keeps between runs do not belong into a checkout.
 set_hypothesis_home_dir(Path(tempfile.gettempdir()) / "patchgate-hypothesis")

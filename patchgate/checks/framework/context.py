@@ -23,9 +23,9 @@ from patchgate.model.paths import WORKLOADS, user_cache
 from patchgate.model.records import Case, Observation, Patch, Workload
 from patchgate.model.serialization import Answer, fact_from, failure_of
 from patchgate.runner.cache import Cache
+from patchgate.runner.cache_keys import answer_key, is_foreign, patch_digest
 from patchgate.runner.client import Runner, request_for
 from patchgate.runner.costs import note_cost
-from patchgate.runner.identity import answer_key, is_foreign, patch_digest
 from patchgate.runner.run import Run
 
 # A patch is imported on a simulated GPU, so that none is needed and none is touched.

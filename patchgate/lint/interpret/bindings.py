@@ -10,10 +10,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from patchgate.lint.index.release import Release
-from patchgate.lint.interpret.own_values import own_value
-from patchgate.lint.interpret.presence import definition_of, has_options, look_up, promised
+from patchgate.lint.interpret.project_values import own_value
 from patchgate.lint.interpret.references import Hook, Presence, Reachability, Rebinding, Reference, Span, Usage
 from patchgate.lint.interpret.state import State, read
+from patchgate.lint.interpret.torch_names import definition_of, has_options, look_up, promised
 from patchgate.lint.interpret.values import (
     PRESENCE,
     UNKNOWN,

@@ -24,10 +24,10 @@ from patchgate.lint.interpret.bindings import (
 )
 from patchgate.lint.interpret.inlining import inline, value_of_own_call
 from patchgate.lint.interpret.option_tables import changed_table, note_passed_options, note_patched_options
-from patchgate.lint.interpret.own_values import own_value
-from patchgate.lint.interpret.presence import callable_behind, covered, has_module, look_up, returned
+from patchgate.lint.interpret.project_values import own_value
 from patchgate.lint.interpret.references import Call, Comparison, Presence, Reachability, Span
 from patchgate.lint.interpret.state import State, read
+from patchgate.lint.interpret.torch_names import callable_behind, covered, has_module, look_up, returned
 from patchgate.lint.interpret.values import (
     PRESENCE,
     UNKNOWN,

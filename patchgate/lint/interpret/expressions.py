@@ -12,7 +12,7 @@ from typing import Any
 
 from patchgate.lint.interpret.bindings import attribute, bind, put, read_owner
 from patchgate.lint.interpret.narrowing import narrow
-from patchgate.lint.interpret.own_values import own_value
+from patchgate.lint.interpret.project_values import own_value
 from patchgate.lint.interpret.references import Comparison, Span
 from patchgate.lint.interpret.state import State, read
 from patchgate.lint.interpret.values import (

@@ -7,8 +7,8 @@ from dataclasses import replace
 
 from patchgate.lint.index.release import Release
 from patchgate.lint.interpret.bindings import promised_by
-from patchgate.lint.interpret.own_files import OwnFiles
-from patchgate.lint.interpret.own_values import apart, may_tell, own_value
+from patchgate.lint.interpret.project_files import OwnFiles
+from patchgate.lint.interpret.project_values import apart, may_tell, own_value
 from patchgate.lint.interpret.references import Reachability, Usage
 from patchgate.lint.interpret.state import State, execute_block, read
 from patchgate.lint.interpret.values import (

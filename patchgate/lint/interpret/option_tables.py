@@ -6,9 +6,9 @@ import ast
 from typing import Any
 
 from patchgate.lint.interpret.bindings import attribute, note_reference, put
-from patchgate.lint.interpret.presence import callable_behind
 from patchgate.lint.interpret.references import Presence, Span
 from patchgate.lint.interpret.state import State
+from patchgate.lint.interpret.torch_names import callable_behind
 from patchgate.lint.interpret.values import UNKNOWN, Known, Symbol, Table, Value
 
 # Functions that take options of Inductor's config as a dictionary, and the name of that argument.

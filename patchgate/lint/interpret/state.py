@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
 from patchgate.lint.index.release import Release
-from patchgate.lint.interpret.own_files import OwnFiles
+from patchgate.lint.interpret.project_files import OwnFiles
 from patchgate.lint.interpret.references import Reachability, Span, Usage
 from patchgate.lint.interpret.values import (
     PRESENCE,

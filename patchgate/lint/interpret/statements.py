@@ -17,11 +17,11 @@ from patchgate.lint.index.release import Release
 from patchgate.lint.interpret import branches, calls, expressions  # noqa: F401  # they register what they know
 from patchgate.lint.interpret.bindings import attribute, bind, note_reference, override, promised_by
 from patchgate.lint.interpret.narrowing import narrow
-from patchgate.lint.interpret.own_files import OwnFiles, file_of
-from patchgate.lint.interpret.own_values import names_in
-from patchgate.lint.interpret.presence import covered, has_module, look_up
+from patchgate.lint.interpret.project_files import OwnFiles, file_of
+from patchgate.lint.interpret.project_values import names_in
 from patchgate.lint.interpret.references import Import, Presence, Reachability, Span, Usage
 from patchgate.lint.interpret.state import Attempt, End, PendingFunction, State, execute, execute_block, read
+from patchgate.lint.interpret.torch_names import covered, has_module, look_up
 from patchgate.lint.interpret.values import (
     UNKNOWN,
     VERSION,

@@ -9,8 +9,8 @@ from collections.abc import Iterator, Sequence
 
 from patchgate.lint.findings import Finding, View
 from patchgate.lint.index.records import Function
-from patchgate.lint.interpret.presence import class_symbol
 from patchgate.lint.interpret.references import Call
+from patchgate.lint.interpret.torch_names import class_symbol
 from patchgate.model.records import Code
 
 MISFIT = Code(

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from patchgate.lint.findings import Finding, Severity, View
-from patchgate.lint.interpret.presence import innermost_module
 from patchgate.lint.interpret.references import Presence, Reference
+from patchgate.lint.interpret.torch_names import innermost_module
 from patchgate.model.records import Code
 from patchgate.model.versions import show_releases
 

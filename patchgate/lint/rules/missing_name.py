@@ -2,7 +2,7 @@
 
 Quiet in `try`, under guards, for a `__getattr__` that may answer, and for names that the patch itself has put there by
 then. An attribute or option that no release has is a note, unless a name is spelled nearly so: another file may add it.
-Whether a name is there is decided in `interpret/presence.py`.
+Whether a name is there is decided in `interpret/torch_names.py`.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from difflib import get_close_matches
 from patchgate.lint.findings import Finding, Severity, View
 from patchgate.lint.index.records import Class, Module
 from patchgate.lint.index.release import Release
-from patchgate.lint.interpret.presence import innermost_module
 from patchgate.lint.interpret.references import Definition, Presence, Reachability, Reference
+from patchgate.lint.interpret.torch_names import innermost_module
 from patchgate.model.records import Code
 
 MODULE_MISSING = Code(

@@ -16,8 +16,8 @@ from patchgate.lint.index.read_function import parameters_of
 from patchgate.lint.index.records import CallSite, Function, Parameter
 from patchgate.lint.index.resolve import module_of
 from patchgate.lint.index.signatures import accepts, misfit, written
-from patchgate.lint.interpret.presence import innermost_module
 from patchgate.lint.interpret.references import FunctionNode, Rebinding, Span
+from patchgate.lint.interpret.torch_names import innermost_module
 from patchgate.model.records import Code
 
 SIGNATURE_DRIFT = Code(

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from patchgate.lint.findings import Finding, Severity, View
-from patchgate.lint.interpret.presence import class_symbol
 from patchgate.lint.interpret.references import Rebinding
+from patchgate.lint.interpret.torch_names import class_symbol
 from patchgate.model.records import Code
 
 UNCALLED_TARGET = Code(

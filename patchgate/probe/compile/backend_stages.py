@@ -11,7 +11,7 @@ import torch._logging._internal as torch_logging
 
 from patchgate.probe.compile.capture import Build, no_caches, workload_compiler
 from patchgate.probe.protocol import Profile
-from patchgate.probe.simulate.device import device_context
+from patchgate.probe.simulate.device_context import device_context
 
 # Backends of torch.compile; each adds one stage: Dynamo, AOTAutograd, decompositions, lowering and code.
 STAGES = ("eager", "aot_eager", "aot_eager_decomp_partition", "inductor")

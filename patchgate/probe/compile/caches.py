@@ -22,7 +22,7 @@ from torch._inductor.codecache import PyCodeCache
 
 from patchgate.probe.compile.capture import Build
 from patchgate.probe.protocol import Profile
-from patchgate.probe.simulate.device import device_context
+from patchgate.probe.simulate.device_context import device_context
 
 # What the two local caches count: entries found, not found, and graphs that they would not take.
 _RESULTS = ("hit", "miss", "bypass")

@@ -18,9 +18,9 @@ import torch._inductor.config as inductor_config
 from patchgate.probe.compile import sentinel, shapes
 from patchgate.probe.compile.backend_stages import failing_stage, write_trace_to
 from patchgate.probe.compile.capture import Build, Captured, capture
-from patchgate.probe.compile.facts import graph_facts
 from patchgate.probe.compile.generated_code import Kernel, code_facts, read_wrapper
-from patchgate.probe.compile.model import model_builder
+from patchgate.probe.compile.graph_facts import graph_facts
+from patchgate.probe.compile.public_model import model_builder
 from patchgate.probe.compile.resources import machine_code, resource_facts
 from patchgate.probe.patch.apply import apply_patch
 from patchgate.probe.patch.line_coverage import tracing
@@ -40,7 +40,7 @@ from patchgate.probe.protocol import (
     ShapeFacts,
     Stage,
 )
-from patchgate.probe.simulate.device import device_context, device_name, generates_triton
+from patchgate.probe.simulate.device_context import device_context, device_name, generates_triton
 from patchgate.probe.simulate.fake_device import missing_answer
 
 # Inductor options that decide what is fused and stored; shown with every figure.

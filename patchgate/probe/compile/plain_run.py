@@ -25,7 +25,7 @@ from patchgate.probe.compile.caches import digest_of_code
 from patchgate.probe.compile.observe import environment
 from patchgate.probe.patch.load import place_of
 from patchgate.probe.protocol import RanPlainly, Run, Stage
-from patchgate.probe.simulate.device import vector_isa
+from patchgate.probe.simulate.device_context import vector_isa
 
 # What a script of a user's has of the environment; the rest names folders of ours, or is set by few.
 _PASSED_ON = ("PATH", "HOME", "LANG", "LC_ALL", "TMPDIR", "LD_LIBRARY_PATH", "TORCHINDUCTOR_CACHE_DIR")

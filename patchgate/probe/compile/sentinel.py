@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from patchgate.probe.protocol import Profile
-from patchgate.probe.simulate.device import generates_triton
+from patchgate.probe.simulate.device_context import generates_triton
 
 ROWS, COLUMNS = 64, 256
 _BYTES = ROWS * COLUMNS * 4

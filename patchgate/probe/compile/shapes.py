@@ -22,7 +22,7 @@ from torch._inductor import compile_fx as inductor
 from patchgate.probe.compile.capture import Build, Captured, change_rows, no_caches, record_lowering
 from patchgate.probe.compile.instrumentation import CompileTrace, trace_compile
 from patchgate.probe.protocol import Facts, Profile
-from patchgate.probe.simulate.device import device_context
+from patchgate.probe.simulate.device_context import device_context
 
 # Sizes of the first dimension, call by call: one twice, three others, and 1, which torch specializes.
 SCRIPT = (8, 8, 12, 16, 3, 1)

@@ -16,7 +16,7 @@ from torch.utils import _pytree as pytree
 from patchgate.probe.compile.capture import Build, change_rows, no_caches
 from patchgate.probe.numerics.numeric_metrics import Outcome, Outputs
 from patchgate.probe.protocol import Profile
-from patchgate.probe.simulate.device import device_context
+from patchgate.probe.simulate.device_context import device_context
 
 # Changes of every input: values at which kernels that agree on common ones can differ.
 SPECIAL: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {

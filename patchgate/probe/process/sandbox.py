@@ -1,7 +1,7 @@
 """What a child that runs a patch may do: Linux's Landlock, namespaces of its own, and limits.
 
 The kernel enforces them, against C code too; what this kernel or container lacks is left out, and reported. Which
-environment variables reach a child at all is decided in `runner/server.py`.
+environment variables reach a child at all is decided in `runner/start_server.py`.
 """
 
 from __future__ import annotations

@@ -32,8 +32,8 @@ from patchgate.probe.patch.live_api import inspect_surface
 from patchgate.probe.patch.new_interpreter import run_in_new_interpreter
 from patchgate.probe.protocol import Request, Stage
 from patchgate.probe.questions import Questions
-from patchgate.probe.simulate.device import device_context, device_name
-from patchgate.probe.timing import compile_cost, paired, warmup
+from patchgate.probe.simulate.device_context import device_context, device_name
+from patchgate.probe.timing import compile_cpu_time, paired, warmup
 from patchgate.probe.timing.device_queue import DeviceQueue
 from patchgate.probe.timing.modes import tunes_kernels
 from patchgate.probe.timing.reload import GeneratedCode
@@ -80,7 +80,7 @@ def _count_calls(request: protocol.CountCalls, stage: Stage) -> protocol.Calls:
 def _measure_costs(request: protocol.MeasureCosts, stage: Stage) -> protocol.Costs:
     """CPU time and instructions of a compile, in pairs of one unpatched and one patched."""
     stage("compile")
-    costs = compile_cost.compile_costs(
+    costs = compile_cpu_time.compile_costs(
         lambda: compile_calls.warm_compile(load_build(request), **_compiled_as(request)),
         lambda: apply_patch(request, stage),
         request["pairs"],

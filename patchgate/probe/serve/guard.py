@@ -9,7 +9,7 @@ import signal
 import socket
 import sys
 
-from patchgate.probe.process.handover import kill_children, remove_folder
+from patchgate.probe.process.child_cleanup import kill_children, remove_folder
 from patchgate.probe.serve.server import Server
 
 # From linux/prctl.h.

@@ -22,8 +22,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
+from patchgate.probe.process.child_cleanup import NAMED, hand_over, kill_children, remove_folder
 from patchgate.probe.process.cpu_wait_clock import CpuWaitClock
-from patchgate.probe.process.handover import NAMED, hand_over, kill_children, remove_folder
 from patchgate.probe.process.huge_pages import collapse_memory
 from patchgate.probe.process.reply import exit_failure, line_in_patch
 from patchgate.probe.process.reply_schema import REPLY_BYTES, reply_fault

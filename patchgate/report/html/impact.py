@@ -13,7 +13,7 @@ from math import ceil, floor
 from patchgate.model.budgets import MODEL_TELLS
 from patchgate.model.impact import TIME, Impact, ModelImpact
 from patchgate.report.html.latency_plot import grid_step
-from patchgate.report.html.render import render_page
+from patchgate.report.html.page_file import render_page
 from patchgate.report.impact import MODELLED, change_text, row_texts
 
 # Of the drawing in pixels: a row, the names on the left, the figures on the right, the axis above.

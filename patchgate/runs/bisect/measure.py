@@ -25,11 +25,11 @@ from patchgate.model.paths import display_path
 from patchgate.model.records import Case, Claims, Kind, Patch, Verdict, Workload
 from patchgate.model.results import Reading
 from patchgate.model.serialization import failure_of
+from patchgate.runner.cache_keys import environment_digest
 from patchgate.runner.client import Runner
-from patchgate.runner.environments import Environments, NotInstallable
-from patchgate.runner.identity import environment_digest
 from patchgate.runner.run import Run
-from patchgate.runner.server import Server, start_server
+from patchgate.runner.start_server import Server, start_server
+from patchgate.runner.torch_environments import Environments, NotInstallable
 from patchgate.runs.bisect.question import (
     Question,
     QuestionKind,

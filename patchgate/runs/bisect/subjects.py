@@ -21,8 +21,8 @@ from patchgate.model.errors import UsageError
 from patchgate.model.files import write_atomically
 from patchgate.model.paths import PACKAGE, display_path
 from patchgate.model.records import Patch
+from patchgate.runner.cache_keys import patch_digest
 from patchgate.runner.client import loading
-from patchgate.runner.identity import patch_digest
 
 _SUBSET = PACKAGE / "probe" / "patch" / "subset_patch.txt"
 # The keys of a manifest that say what is called or entered, a list over several lines included.

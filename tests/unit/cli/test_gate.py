@@ -10,8 +10,8 @@ from expecttest import assert_expected_inline
 
 from patchgate.cli import gate
 from patchgate.model.records import Case, Kind, Verdict
-from patchgate.runner.environments import NotInstallable
 from patchgate.runner.run import NAME, Run, save_run, save_verdicts
+from patchgate.runner.torch_environments import NotInstallable
 
 
 @pytest.mark.parametrize(

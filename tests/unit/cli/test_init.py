@@ -15,7 +15,7 @@ from patchgate.inputs.manifest import load_claims
 from patchgate.inputs.patch import load_patch
 from patchgate.inputs.project import find_project
 from patchgate.lint.index.release import releases
-from patchgate.lint.infer import Inferred, InferredClaims, manifest_text
+from patchgate.lint.infer_claims import Inferred, InferredClaims, manifest_text
 from patchgate.model.paths import ROOT
 from patchgate.model.records import Claims
 

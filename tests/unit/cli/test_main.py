@@ -13,7 +13,7 @@ from patchgate.model.errors import UsageError
 from patchgate.model.paths import PACKAGE
 from patchgate.model.records import Kind
 from patchgate.report.commands import THROUGH
-from patchgate.runner.identity import read_environment
+from patchgate.runner.cache_keys import read_environment
 
 
 @pytest.mark.parametrize("arguments", [["--help"], ["-h"], ["--version"], ["gate", "--help"]])

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 import pytest
 from expecttest import assert_expected_inline
 
-from patchgate.inputs.structure import Invalid
 from patchgate.inputs.toml import line_of, load_toml_record, read_toml
+from patchgate.inputs.validation import Invalid
 from patchgate.model.errors import UsageError
 
 

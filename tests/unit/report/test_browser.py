@@ -13,8 +13,8 @@ from patchgate.model.impact import Change, Impact, ModelImpact
 from patchgate.model.records import Case, Claims, Command, Expectation, Kind, Observation, Patch, Symptom
 from patchgate.model.results import ComparedCase, RunResults, VerdictKey, VerdictSummary
 from patchgate.report.html.impact import impact_html
-from patchgate.report.html.page import Page
-from patchgate.report.html.render import render_html
+from patchgate.report.html.page_data import Page
+from patchgate.report.html.page_file import render_html
 from patchgate.runs.history.regressions import regressions_in
 
 # One browser, so one worker.

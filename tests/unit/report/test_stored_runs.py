@@ -15,7 +15,7 @@ from rich.console import Console
 from benchmarks.report.stored import load_run, title_of
 from patchgate.inputs.workloads import load_workloads
 from patchgate.model.records import Workload, exit_code
-from patchgate.report.coverage import answer_lines
+from patchgate.report.summary import answer_lines
 from patchgate.report.terminal import show_run
 from patchgate.report.view import view
 from patchgate.runner.run import Run

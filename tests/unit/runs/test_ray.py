@@ -12,9 +12,9 @@ import pytest
 
 from patchgate.model.errors import UsageError
 from patchgate.model.records import Case, Kind, Observation, Verdict
-from patchgate.runner.environments import Environments
 from patchgate.runner.run import Run, load_verdicts, save_run, save_verdicts
-from patchgate.runs import content, ray
+from patchgate.runner.torch_environments import Environments
+from patchgate.runs import content_key, ray
 from patchgate.runs import sweep as module
 from patchgate.runs.history.store import History
 from patchgate.runs.ray import LOCAL, Task, files_at, run_task, sweep_on_cluster, unpack
@@ -38,8 +38,8 @@ def patches(folder):
 def judged(folder, monkeypatch):
     """What was launched, instead of a pytest; each verdict names the patch's file and the results' folder."""
     launched = []
-    monkeypatch.setattr(content, "environment_digest", lambda python: python)
-    monkeypatch.setattr(content, "input_digests", lambda: ["digest"])
+    monkeypatch.setattr(content_key, "environment_digest", lambda python: python)
+    monkeypatch.setattr(content_key, "input_digests", lambda: ["digest"])
     monkeypatch.setattr(ray, "input_digests", lambda: ["digest"])
 
     def judge_patch(run, *, workers):

@@ -7,11 +7,11 @@ import pytest
 from patchgate.inputs.project import find_project
 from patchgate.model.errors import UsageError
 from patchgate.model.records import Case, Kind, Observation, Verdict
-from patchgate.runner.environments import Environments
 from patchgate.runner.run import NAME, Run, load_run, save_run, save_verdicts
-from patchgate.runs import content
+from patchgate.runner.torch_environments import Environments
+from patchgate.runs import content_key
 from patchgate.runs import sweep as module
-from patchgate.runs.content import project_files
+from patchgate.runs.content_key import project_files
 from patchgate.runs.history.store import History
 from patchgate.runs.sweep import Job, Sweep
 
@@ -23,8 +23,8 @@ def made(folder, monkeypatch):
     """Makes a sweep whose jobs are judged by `answer` instead of a pytest; it tells what was launched."""
     launched, told = [], []
     (folder / "mine.py").write_text("x = 1\n")
-    monkeypatch.setattr(content, "environment_digest", lambda python: python)
-    monkeypatch.setattr(content, "files_digest", lambda path: "material")
+    monkeypatch.setattr(content_key, "environment_digest", lambda python: python)
+    monkeypatch.setattr(content_key, "files_digest", lambda path: "material")
 
     def make(answer=lambda torch: Kind.PASS):
         def judge_patch(run, *, workers):

@@ -9,9 +9,9 @@ import pytest
 
 from patchgate.model.records import Case, Kind, Observation, Verdict
 from patchgate.runner.cache import Cache
-from patchgate.runner.environments import Environments
 from patchgate.runner.run import Run, load_verdicts, save_run, save_verdicts
-from patchgate.runs import content
+from patchgate.runner.torch_environments import Environments
+from patchgate.runs import content_key
 from patchgate.runs import sweep as module
 from patchgate.runs.history.store import History
 from patchgate.runs.sweep import DONE, Job, Sweep
@@ -42,8 +42,8 @@ def judge_patch(run, *, workers):
 
 @pytest.fixture
 def jobs(folder, monkeypatch):
-    monkeypatch.setattr(content, "environment_digest", lambda python: python)
-    monkeypatch.setattr(content, "input_digests", list)
+    monkeypatch.setattr(content_key, "environment_digest", lambda python: python)
+    monkeypatch.setattr(content_key, "input_digests", list)
     monkeypatch.setattr(module, "judge_patch", judge_patch)
     for name in "abcd":
         (folder / f"{name}.py").write_text("")

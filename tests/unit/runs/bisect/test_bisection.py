@@ -9,9 +9,8 @@ from expecttest import assert_expected_inline
 from patchgate.model.errors import UsageError
 from patchgate.model.results import Answer, Reading
 from patchgate.report.bisect import changed_facts, render_turn
-from patchgate.runner.environments import NIGHTLY_INDEX, Environments
-from patchgate.runs.bisect import drive
-from patchgate.runs.bisect.drive import Bisection, Search, recorded_readings
+from patchgate.runner.torch_environments import NIGHTLY_INDEX, Environments
+from patchgate.runs.bisect.bisection import Bisection, Search, recorded_readings
 from patchgate.runs.bisect.question import parse_fact
 
 GOOD, BAD, UNKNOWN = Answer
@@ -43,7 +42,7 @@ def bisection(tmp_path, monkeypatch):
 
     def make(cure, builds=3, checkout=None, order=(), **rest):
         monkeypatch.setenv(NIGHTLY_INDEX, "somewhere")
-        monkeypatch.setattr(drive, "nightlies", lambda first, last: nights[:builds])
+        monkeypatch.setattr("patchgate.runs.bisect.bisection.nightlies", lambda first, last: nights[:builds])
         environments = Environments({"2.13.0": "python13", "2.14.0": "python14"}, checkout)
         instrument = Instrument(environments, list(order) or ["2.13.0", *nights, "2.14.0"], cure)
         options = {"question": CASCADE, "patch": None, "applied": None, "progress": lambda line: None} | rest
@@ -125,7 +124,7 @@ def checkout(tmp_path):
 def test_then_the_commits_of_torch_between_both_sides_are_searched(bisection, checkout, homes, monkeypatch):
     path, commits = checkout
     built = {"2.13.0": commits[0], "2.14.0": commits[-1]}
-    monkeypatch.setattr(drive, "built_commit", lambda home: built[home.name])
+    monkeypatch.setattr("patchgate.runs.bisect.bisection.built_commit", lambda home: built[home.name])
     named = [f"2.13.0+git{commit[:12]}" for commit in commits]
     search = bisection(named[1], builds=0, checkout=path, order=["2.13.0", *named, "2.14.0"])
     lines = rendered(search).splitlines()
@@ -134,7 +133,7 @@ def test_then_the_commits_of_torch_between_both_sides_are_searched(bisection, ch
     assert first.endswith(" step 1")
     assert search.instrument.asked == ["2.13.0", "2.14.0", named[0], named[2], named[1]]
     assert lines[-1].endswith(f"--checkout {path} --row 2.13.0=python13 --torch {named[1]}")
-    monkeypatch.setattr(drive, "built_commit", lambda home: "0" * 40)
+    monkeypatch.setattr("patchgate.runs.bisect.bisection.built_commit", lambda home: "0" * 40)
     lines = rendered(search).splitlines()
     assert lines[-1].startswith("no commit of torch can be named; ")
 

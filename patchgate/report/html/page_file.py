@@ -22,7 +22,7 @@ from patchgate.model.results import Regressions, RunVerdicts, VerdictKey
 from patchgate.model.statistics import Interval
 from patchgate.report.commands import typed
 from patchgate.report.html.latency_plot import draw_latency
-from patchgate.report.html.page import COLOURS, Address, Page
+from patchgate.report.html.page_data import COLOURS, Address, Page
 from patchgate.report.view import step_text, verdict_text
 
 if TYPE_CHECKING:

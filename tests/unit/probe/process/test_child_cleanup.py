@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from patchgate.probe.process import handover
-from patchgate.probe.process.handover import hand_over, kill_children, remove_folder
+from patchgate.probe.process import child_cleanup
+from patchgate.probe.process.child_cleanup import hand_over, kill_children, remove_folder
 
 LIMITS = {"limits": {"seconds": 5, "bytes": 1000}}
 
@@ -46,7 +46,7 @@ def test_what_is_no_file_is_not_copied(child, tmp_path, make):
 
 
 def test_no_more_than_so_much_is_copied(child, tmp_path, monkeypatch):
-    monkeypatch.setattr(handover, "largest_file", lambda limits: 4)
+    monkeypatch.setattr(child_cleanup, "largest_file", lambda limits: 4)
     (child / "outputs").write_bytes(b"tensors")
     assert "`outputs` is no file of at most" in (
         hand_over(str(child), {"outputs": str(tmp_path / "wanted"), **LIMITS}) or ""

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from patchgate.runner import environments
-from patchgate.runner.environments import (
+from patchgate.runner import torch_environments
+from patchgate.runner.torch_environments import (
     NIGHTLY_INDEX,
     Environments,
     NotInstallable,
@@ -23,8 +23,8 @@ BUILDS = ["2.13.0", "2.14.0.dev20260102+cu130", "2.14.0.dev20260101+cpu", "2.14.
 @pytest.fixture
 def calls(monkeypatch):
     made = []
-    monkeypatch.setattr(environments.shutil, "which", lambda name, path: "uv")
-    monkeypatch.setattr(environments, "_call", lambda *command: made.append(" ".join(command)))
+    monkeypatch.setattr(torch_environments.shutil, "which", lambda name, path: "uv")
+    monkeypatch.setattr(torch_environments, "_call", lambda *command: made.append(" ".join(command)))
     return made
 
 
@@ -81,7 +81,7 @@ def test_a_commit_is_named_with_the_release_that_it_is_laid_over():
 def test_a_commit_that_cannot_be_laid_is_reported(checkout, told, tmp_path, monkeypatch):
     if checkout:
         subprocess.run(["git", "init", "-q", tmp_path], check=True)
-    monkeypatch.setattr(environments, "read_environment", lambda python: {"home": str(tmp_path)})
+    monkeypatch.setattr(torch_environments, "read_environment", lambda python: {"home": str(tmp_path)})
     made = Environments({"2.13.0": "python"}, tmp_path if checkout else None)
     with pytest.raises(NotInstallable, match=told):
         made.python("2.13.0+git0123456789ab")
@@ -110,7 +110,7 @@ def cache(tmp_path, monkeypatch):
         made.append([sorted(path.name for path in Path(each).rglob("*")) if "/" in each else each for each in more])
 
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.setattr(environments, "_install", install)
+    monkeypatch.setattr(torch_environments, "_install", install)
     return made
 
 
@@ -148,7 +148,7 @@ def test_what_was_interrupted_is_made_anew(cache, tmp_path, monkeypatch):
         raise NotInstallable("no wheel")
 
     with monkeypatch.context() as context:
-        context.setattr(environments, "_install", fail)
+        context.setattr(torch_environments, "_install", fail)
         with pytest.raises(NotInstallable):
             cached_environment("2.11.0")
     home = Path(cached_environment("2.11.0")).parents[1]
@@ -156,5 +156,5 @@ def test_what_was_interrupted_is_made_anew(cache, tmp_path, monkeypatch):
 
 
 def test_what_installs_does_not_stand_in_the_users_folder_where_a_stranger_may_have_left_settings(tmp_path):
-    environments._call(sys.executable, "-c", f"import os; open({str(tmp_path / 'at')!r}, 'w').write(os.getcwd())")
+    torch_environments._call(sys.executable, "-c", f"import os; open({str(tmp_path / 'at')!r}, 'w').write(os.getcwd())")
     assert (tmp_path / "at").read_text() == "/"

@@ -23,13 +23,13 @@ from patchgate.model.errors import UsageError
 from patchgate.model.paths import display_path
 from patchgate.model.records import Case, Patch
 from patchgate.model.results import Answer, CulpritsFound, MinimalSet, Outcome, Reading, TurnFound
-from patchgate.runner.environments import NIGHTLY_INDEX, commit_version, installed_release, nightlies
 from patchgate.runner.overlay import SOURCES, built_commit
+from patchgate.runner.torch_environments import NIGHTLY_INDEX, commit_version, installed_release, nightlies
 from patchgate.runs.bisect import subjects
-from patchgate.runs.bisect.index import changes_around, changes_in_sources, read_index, targets_of
+from patchgate.runs.bisect.algorithm import Unbracketed, bracket, cached, first_bad, majority, minimise, turns_in
+from patchgate.runs.bisect.api_changes import changes_around, changes_in_sources, read_index, targets_of
 from patchgate.runs.bisect.measure import Instrument
 from patchgate.runs.bisect.question import Question, QuestionKind, inconclusive, negated, read_facts
-from patchgate.runs.bisect.search import Unbracketed, bracket, cached, first_bad, majority, minimise, turns_in
 
 Progress = Callable[[str], None]
 _API = "torch's API around it"

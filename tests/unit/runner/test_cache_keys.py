@@ -10,7 +10,7 @@ from patchgate.inputs.patch import load_patch
 from patchgate.inputs.workloads import load_workloads
 from patchgate.model.errors import UsageError
 from patchgate.model.records import Case
-from patchgate.runner.identity import answer_key, files_digest, observation_key, patch_digest, read_environment
+from patchgate.runner.cache_keys import answer_key, files_digest, observation_key, patch_digest, read_environment
 
 H200 = load_profile("h200")
 CASE = Case(torch="2.11.0", device="h200", workload="pointwise", patch="mine")

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from patchgate.runs.scheduling import every_nth, shards_by_cost
+from patchgate.runs.shards import every_nth, shards_by_cost
 
 TORCHES = ["2.10.0", "2.11.0", "2.12.1"]
 PATCHES = list("abcdefg")

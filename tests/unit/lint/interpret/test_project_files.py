@@ -12,8 +12,8 @@ from toytorch import TORCHES, codes, found
 from patchgate.inputs.source import parse
 from patchgate.lint.findings import Severity
 from patchgate.lint.index.release import Release
-from patchgate.lint.interpret import own_files
-from patchgate.lint.interpret.own_files import statements_binding
+from patchgate.lint.interpret import project_files
+from patchgate.lint.interpret.project_files import statements_binding
 from patchgate.lint.interpret.references import Usage
 from patchgate.lint.interpret.statements import interpret
 from patchgate.lint.run import lint
@@ -221,7 +221,7 @@ def test_of_another_file_only_what_is_asked_for_is_parsed(tmp_path: Path, monkey
         parsed.append(text)
         return parse(text)
 
-    monkeypatch.setattr(own_files, "parse", noted)
+    monkeypatch.setattr(project_files, "parse", noted)
     (tmp_path / "a.py").write_text("from b import *\nfrom c import unasked\nOTHER = 1\n")
     (tmp_path / "b.py").write_text("from c import NEW as IS_NEW\nfrom d import *\nclass Large: ...\n")
     (tmp_path / "c.py").write_text("import torch\nNEW = torch.__version__ >= (2, 11)\nunasked = call()\n")

@@ -2,15 +2,15 @@
 
 import pytest
 
-from patchgate.probe.timing import compile_cost
-from patchgate.probe.timing.compile_cost import InstructionCounter
+from patchgate.probe.timing import compile_cpu_time
+from patchgate.probe.timing.compile_cpu_time import InstructionCounter
 
 
 @pytest.fixture
 def clock(monkeypatch):
     """The kernel's own clock of this thread in place of the processor's counter: virtual machines have it too."""
-    monkeypatch.setattr(compile_cost, "_HARDWARE", 1)
-    monkeypatch.setattr(compile_cost, "_INSTRUCTIONS", 1)
+    monkeypatch.setattr(compile_cpu_time, "_HARDWARE", 1)
+    monkeypatch.setattr(compile_cpu_time, "_INSTRUCTIONS", 1)
     made = InstructionCounter()
     if made.missing:
         pytest.skip(made.missing)
@@ -24,12 +24,12 @@ def test_it_grows_with_work(clock):
 
 
 def test_where_there_is_no_counter_it_says_why(monkeypatch):
-    monkeypatch.setattr(compile_cost, "_HARDWARE", 1 << 30)
+    monkeypatch.setattr(compile_cpu_time, "_HARDWARE", 1 << 30)
     found = InstructionCounter()
     assert found.missing.startswith("perf_event_open: ")
     assert found.count() is None
 
 
 def test_an_unknown_machine_has_none(monkeypatch):
-    monkeypatch.setattr(compile_cost.platform, "machine", lambda: "abacus")
+    monkeypatch.setattr(compile_cpu_time.platform, "machine", lambda: "abacus")
     assert InstructionCounter().missing == "no counter is known on abacus"

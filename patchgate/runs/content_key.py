@@ -13,7 +13,7 @@ from patchgate.inputs.workloads import workload_files
 from patchgate.model.paths import DEVICES, GOLDEN, PACKAGE, SUITE, WORKLOADS, display_path
 from patchgate.model.records import Patch
 from patchgate.model.serialization import to_dict
-from patchgate.runner.identity import environment_digest, files_digest, patch_digest
+from patchgate.runner.cache_keys import environment_digest, files_digest, patch_digest
 from patchgate.runner.run import Run
 
 

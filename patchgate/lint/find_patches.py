@@ -17,7 +17,7 @@ from patchgate.inputs.source import DIFFS, read_lossy, source_and_manifest
 from patchgate.inputs.torch_range import TorchRange, torch_range
 from patchgate.lint.index.records import SCOPE
 from patchgate.lint.index.release import Release
-from patchgate.lint.interpret.own_files import OwnFiles
+from patchgate.lint.interpret.project_files import OwnFiles
 from patchgate.lint.interpret.version_gates import HELPERS
 from patchgate.model.paths import display_path
 from patchgate.model.versions import in_order

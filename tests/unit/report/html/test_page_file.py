@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from patchgate.model.records import Claims, Command, Kind, Patch
 from patchgate.model.results import RunResults, TimeRatio, VerdictKey, VerdictSummary
 from patchgate.model.statistics import Interval
-from patchgate.report.html.page import Page
-from patchgate.report.html.render import _FILES, _SCRIPTS, address, embedded, render_html
+from patchgate.report.html.page_data import Page
+from patchgate.report.html.page_file import _FILES, _SCRIPTS, address, embedded, render_html
 from patchgate.runs.history.regressions import regressions_in
 
 SCRIPT = "<script>alert(1)</script>"

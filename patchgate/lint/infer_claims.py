@@ -17,7 +17,7 @@ from patchgate.inputs.source import DIFFS
 from patchgate.inputs.split_patches import uncalled_installers
 from patchgate.lint.index.records import Class
 from patchgate.lint.index.release import Release, renamed
-from patchgate.lint.interpret.own_files import OwnFiles
+from patchgate.lint.interpret.project_files import OwnFiles
 from patchgate.lint.interpret.references import Presence, Reachability, Rebinding, Usage
 from patchgate.lint.interpret.statements import interpret
 from patchgate.lint.specifier_inference import points_around, specifier, versions_named

@@ -14,7 +14,7 @@ from patchgate.lint.index.records import Function
 from patchgate.lint.index.release import load, releases
 from patchgate.lint.index.resolve import Modules
 from patchgate.lint.index.source_release import SourceRelease
-from patchgate.lint.infer import infer_claims
+from patchgate.lint.infer_claims import infer_claims
 from patchgate.model.records import Patch
 from patchgate.model.results import Answer, Reading
 from patchgate.runs.bisect.question import Question, inconclusive

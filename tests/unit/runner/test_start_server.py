@@ -9,7 +9,7 @@ import tempfile
 
 import pytest
 
-from patchgate.runner.server import Broker, Server, connect_through
+from patchgate.runner.start_server import Broker, Server, connect_through
 
 
 @pytest.fixture

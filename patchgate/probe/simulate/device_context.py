@@ -22,7 +22,7 @@ from patchgate.probe.protocol import Profile
 from patchgate.probe.simulate.attention import simulated_attention
 from patchgate.probe.simulate.backward import backward_in_python
 from patchgate.probe.simulate.fake_device import fake_device, known_device
-from patchgate.probe.simulate.modules import convertible_modules
+from patchgate.probe.simulate.module_conversion import convertible_modules
 
 
 def generates_triton(profile: Profile) -> bool:

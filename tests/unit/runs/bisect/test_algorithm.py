@@ -1,4 +1,4 @@
-"""Search: every claim of `patchgate.runs.bisect.search` as a property, and each refusal seen."""
+"""Search: every claim of `patchgate.runs.bisect.algorithm` as a property, and each refusal seen."""
 
 import math
 
@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from patchgate.model.results import Answer
-from patchgate.runs.bisect.search import Unbracketed, bracket, cached, first_bad, majority, minimise, turns_in
+from patchgate.runs.bisect.algorithm import Unbracketed, bracket, cached, first_bad, majority, minimise, turns_in
 
 GOOD, BAD, UNKNOWN = Answer
 

@@ -15,7 +15,14 @@ from itertools import islice
 from pathlib import Path
 
 from patchgate.lint.index.release import Question, Release
-from patchgate.lint.interpret.own_files import OwnFiles, file_of, imports_of, may_bring, statements_binding, submodule
+from patchgate.lint.interpret.project_files import (
+    OwnFiles,
+    file_of,
+    imports_of,
+    may_bring,
+    statements_binding,
+    submodule,
+)
 from patchgate.lint.interpret.state import State, execute_block
 from patchgate.lint.interpret.values import (
     External,

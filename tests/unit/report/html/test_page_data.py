@@ -19,7 +19,7 @@ from patchgate.model.records import (
     Symptom,
 )
 from patchgate.model.results import ComparedCase, RunResults
-from patchgate.report.html.page import Page, Tables
+from patchgate.report.html.page_data import Page, Tables
 
 COMMANDS = (Command(name="index", arguments=("drift", "torch.x"), when="then"),)
 SYMPTOM = Symptom(workload="stack", device="h200", fact="loads.max", predicate="> 4")
