@@ -21,7 +21,7 @@ from patchgate.inputs.workloads import load_workloads
 from patchgate.model.records import Case
 from patchgate.runner.client import Runner
 from patchgate.runner.costs import load_costs
-from patchgate.runner.run import Run
+from patchgate.runner.run_settings import Run
 from patchgate.runner.start_server import start_server
 
 # The cells that compare numbers; they may add so many seconds to a gate on two cores.

@@ -16,7 +16,7 @@ from pathlib import Path
 from patchgate.inputs.matrix import load_matrix
 from patchgate.inputs.patch import patch_id
 from patchgate.inputs.project import find_project
-from patchgate.runner.run import default_releases
+from patchgate.runner.run_settings import default_releases
 from patchgate.runs.history.store import History
 from patchgate.runs.shards import Shard, shards_by_cost
 

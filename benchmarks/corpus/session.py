@@ -32,7 +32,7 @@ from patchgate.model.serialization import from_dict, to_dict
 from patchgate.report.view import verdict_text
 from patchgate.runner.cache_keys import environment_digest
 from patchgate.runner.client import Runner
-from patchgate.runner.run import Run
+from patchgate.runner.run_settings import Run
 from patchgate.runner.start_server import Broker, connect_through, start_server
 from patchgate.runs.pool import Work, carry_out
 

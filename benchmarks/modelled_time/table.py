@@ -10,7 +10,7 @@ from typing import Any
 
 from patchgate.inputs.devices import load_profile
 from patchgate.probe.protocol import Launch
-from patchgate.runner.roofline import roofline_time
+from patchgate.runner.modelled_time import roofline_time
 
 # A change that is worth a sign, and what "beyond" means in the second table.
 WORTH = 0.01

@@ -12,15 +12,16 @@ from typing import Any
 
 from patchgate.inputs.golden import expectation, load_golden
 from patchgate.inputs.patch import load_patch
+from patchgate.model.exit_code import exit_code
 from patchgate.model.files import write_atomically
 from patchgate.model.paths import GOLDEN, ROOT
-from patchgate.model.records import Case, Claims, Colour, Kind, Observation, Patch, Verdict, exit_code
+from patchgate.model.records import Case, Claims, Colour, Kind, Observation, Patch, Verdict
 from patchgate.model.results import ComparedCase, RunResults
 from patchgate.model.serialization import from_dict, to_dict
 from patchgate.report.causes import HEADLINES, is_change
 from patchgate.report.html.page_data import Page
 from patchgate.report.html.page_file import render_html
-from patchgate.runner.run import load_verdicts, runs_in
+from patchgate.runner.run_settings import load_verdicts, runs_in
 
 _STORED = Path(__file__).parent / "stored"
 

@@ -13,7 +13,7 @@ from patchgate.checks.framework import registry
 from patchgate.checks.framework.context import SIMULATED, CheckContext
 from patchgate.checks.framework.patch_outcome import does_not_run, is_claimed
 from patchgate.checks.framework.registry import Check, Instance
-from patchgate.inputs.source import Unreadable, parse
+from patchgate.inputs.patch_source import Unreadable, parse
 from patchgate.lint.findings import Severity, View
 from patchgate.lint.index.records import Function
 from patchgate.lint.index.release import load, releases

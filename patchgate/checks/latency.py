@@ -28,7 +28,7 @@ from patchgate.model.statistics import (
     ratio_interval,
 )
 from patchgate.runner.cache_keys import patch_digest
-from patchgate.runner.run import Run
+from patchgate.runner.run_settings import Run
 
 FAMILY = "latency"
 CODES = (

@@ -10,8 +10,8 @@ from patchgate.checks.framework.context import CheckContext
 from patchgate.checks.framework.registry import Check, Instance, NothingToJudge
 from patchgate.model.budgets import MODEL_TELLS, budget_for, budget_of, judge_change, show_budget
 from patchgate.model.records import Code, Kind, Observation, Patch, Verdict
-from patchgate.runner.roofline import METRIC
-from patchgate.runner.run import Run
+from patchgate.runner.modelled_time import METRIC
+from patchgate.runner.run_settings import Run
 
 FAMILY = "modelled"
 _TELLS = f"{MODEL_TELLS * 100:g} %"

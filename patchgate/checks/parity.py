@@ -15,7 +15,7 @@ from patchgate.checks.framework.registry import Check, Instance, code_of_others,
 from patchgate.inputs.patch import claim_location, claimed_numerics
 from patchgate.model.records import Case, Code, Failure, Kind, Numerics, Patch, Verdict
 from patchgate.model.serialization import Answer, failure_of
-from patchgate.runner.run import Run
+from patchgate.runner.run_settings import Run
 
 FAMILY = "parity"
 CODES = (

@@ -13,7 +13,7 @@ from patchgate.inputs.accept import parse_reason, plan_changes, refuse_unattende
 from patchgate.inputs.matrix import load_matrix
 from patchgate.model.errors import UsageError
 from patchgate.model.paths import display_path
-from patchgate.runner.run import runs_in
+from patchgate.runner.run_settings import runs_in
 
 
 @click.command()

@@ -35,7 +35,7 @@ from patchgate.model.errors import UsageError
 from patchgate.model.results import Fidelity
 from patchgate.report.fidelity import show_fidelity
 from patchgate.report.terminal import to_stdout
-from patchgate.runner.run import Limits, Run
+from patchgate.runner.run_settings import Limits, Run
 
 
 @click.command()

@@ -37,15 +37,16 @@ from patchgate.inputs.patch import load_patch
 from patchgate.inputs.project import Project, find_project, project_around
 from patchgate.inputs.workloads import workloads_with
 from patchgate.model.errors import UsageError
+from patchgate.model.exit_code import MACHINE, exit_code
 from patchgate.model.files import make_folder, make_results_folder
 from patchgate.model.paths import display_path
-from patchgate.model.records import MACHINE, Patch, Verdict, exit_code
+from patchgate.model.records import Patch, Verdict
 from patchgate.report.commands import gate_command, is_through_nox
 from patchgate.report.formats import FORMATS, JudgedPatch, write_files
 from patchgate.report.progress import RunProgress
 from patchgate.report.terminal import stdout_console
 from patchgate.runner.journal import Journal
-from patchgate.runner.run import (
+from patchgate.runner.run_settings import (
     NAME,
     VERDICTS,
     Limits,
@@ -56,7 +57,7 @@ from patchgate.runner.run import (
 )
 from patchgate.runner.supervise import temporary_files_below
 from patchgate.runs.gate import ended_by, judge_patch, leave_partial
-from patchgate.runs.run_results import results_of
+from patchgate.runs.read_results import results_of
 
 # What later runs find again: below the folder that the command is typed in, wherever the results go.
 _KEPT = Path(".patchgate")

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from patchgate.inputs.source import source_and_manifest
+from patchgate.inputs.patch_source import source_and_manifest
 from patchgate.model.errors import UsageError
 from patchgate.model.files import write_atomically
 from patchgate.model.paths import display_path

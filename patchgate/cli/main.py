@@ -16,9 +16,10 @@ import click
 
 from patchgate import __version__
 from patchgate.model.errors import UsageError
+from patchgate.model.exit_code import MACHINE
 from patchgate.model.files import refuse_tracked, write_atomically
 from patchgate.model.paths import PACKAGE
-from patchgate.model.records import MACHINE, Command
+from patchgate.model.records import Command
 from patchgate.model.text import escape_control
 from patchgate.report.commands import typed
 from patchgate.report.github import commands_end, is_github

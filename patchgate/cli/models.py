@@ -28,13 +28,13 @@ from patchgate.inputs.models import model_names, model_path
 from patchgate.inputs.patch import load_patch
 from patchgate.inputs.project import find_project, project_around
 from patchgate.model.errors import UsageError
+from patchgate.model.exit_code import MACHINE
 from patchgate.model.files import write_atomically
 from patchgate.model.impact import Impact
-from patchgate.model.records import MACHINE
 from patchgate.report.html.impact import impact_html
 from patchgate.report.impact import impact_markdown, show_impact
 from patchgate.report.terminal import to_stdout
-from patchgate.runner.run import Limits, Run
+from patchgate.runner.run_settings import Limits, Run
 
 
 @click.command()

@@ -29,7 +29,7 @@ from patchgate.model.files import make_results_folder
 from patchgate.model.paths import display_path
 from patchgate.model.text import nearest
 from patchgate.runner.cache_keys import read_environment
-from patchgate.runner.run import FOLDER, NAME, default_releases
+from patchgate.runner.run_settings import FOLDER, NAME, default_releases
 from patchgate.runner.torch_environments import NotInstallable, cached_environment, cached_home
 
 Option = Callable[[Any], Any]

@@ -14,7 +14,7 @@ from typing import NoReturn
 import click
 
 from patchgate.inputs.patch import load_patch
-from patchgate.inputs.source import DIFFS, Unreadable, read_source, source_and_manifest
+from patchgate.inputs.patch_source import DIFFS, Unreadable, read_source, source_and_manifest
 from patchgate.inputs.split_patches import Part, find_parts, source_of_part
 from patchgate.inputs.toml import read_toml
 from patchgate.model.errors import UsageError

@@ -11,7 +11,7 @@ from patchgate.inputs.devices import load_profile
 from patchgate.inputs.matrix import load_matrix
 from patchgate.inputs.record_device import record_device, record_padding
 from patchgate.model.paths import DEVICES, display_path
-from patchgate.runner.run import NAME, load_run
+from patchgate.runner.run_settings import NAME, load_run
 
 
 @click.command()

@@ -31,16 +31,17 @@ from patchgate.cli.options import (
 )
 from patchgate.cli.write_html import REPORT, write_html
 from patchgate.inputs.matrix import load_matrix
+from patchgate.inputs.patch_source import source_and_manifest
 from patchgate.inputs.project import Project, find_project, project_around
-from patchgate.inputs.source import source_and_manifest
 from patchgate.model.errors import UsageError
+from patchgate.model.exit_code import exit_code
 from patchgate.model.files import make_folder
 from patchgate.model.paths import display_path, split_entry
-from patchgate.model.records import Command, Verdict, exit_code
+from patchgate.model.records import Command, Verdict
 from patchgate.model.results import Regressions
 from patchgate.report.history import render_regressions, render_series
 from patchgate.runner.cache_keys import read_environment
-from patchgate.runner.run import VERDICTS, Run, save_verdicts
+from patchgate.runner.run_settings import VERDICTS, Run, save_verdicts
 from patchgate.runner.supervise import temporary_files_below
 from patchgate.runner.torch_environments import Environments
 from patchgate.runs.gate import ended_by

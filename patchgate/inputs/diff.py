@@ -12,7 +12,7 @@ import shutil
 import tempfile
 from pathlib import Path
 
-from patchgate.inputs.source import read_source
+from patchgate.inputs.patch_source import read_source
 from patchgate.model.errors import UsageError
 from patchgate.model.files import write_atomically
 from patchgate.model.paths import PACKAGE, display_path

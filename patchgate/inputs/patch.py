@@ -11,8 +11,8 @@ from pathlib import Path
 
 from patchgate.inputs.diff import write_patch
 from patchgate.inputs.manifest import load_claims, read_call
+from patchgate.inputs.patch_source import DIFFS, read_lossy, source_and_manifest
 from patchgate.inputs.project import project_around
-from patchgate.inputs.source import DIFFS, read_lossy, source_and_manifest
 from patchgate.inputs.toml import line_of
 from patchgate.inputs.validation import Invalid
 from patchgate.model.errors import UsageError

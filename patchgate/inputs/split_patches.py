@@ -10,7 +10,7 @@ import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from patchgate.inputs.source import parse
+from patchgate.inputs.patch_source import parse
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from patchgate.inputs.models import model_workloads
+from patchgate.inputs.patch_source import Unreadable, parse
 from patchgate.inputs.project import Project
-from patchgate.inputs.source import Unreadable, parse
 from patchgate.inputs.validation import Invalid, Key, declare_keys, list_of, one_of, structure
 from patchgate.model.errors import UsageError
 from patchgate.model.files import read_text

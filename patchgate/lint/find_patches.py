@@ -13,7 +13,7 @@ from pathlib import Path
 
 from packaging.specifiers import SpecifierSet
 
-from patchgate.inputs.source import DIFFS, read_lossy, source_and_manifest
+from patchgate.inputs.patch_source import DIFFS, read_lossy, source_and_manifest
 from patchgate.inputs.torch_range import TorchRange, torch_range
 from patchgate.lint.index.records import SCOPE
 from patchgate.lint.index.release import Release

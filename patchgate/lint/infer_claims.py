@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from patchgate.inputs.source import DIFFS
+from patchgate.inputs.patch_source import DIFFS
 from patchgate.inputs.split_patches import uncalled_installers
 from patchgate.lint.index.records import Class
 from patchgate.lint.index.release import Release, renamed

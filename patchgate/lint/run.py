@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from packaging.version import Version
 
-from patchgate.inputs.source import DIFFS, Unreadable, parse, read_lossy, read_source
+from patchgate.inputs.patch_source import DIFFS, Unreadable, parse, read_lossy, read_source
 from patchgate.lint.find_patches import Place, walk
 from patchgate.lint.findings import Finding, Severity, View, folded, merged
 from patchgate.lint.index.release import Question, Release, renamed

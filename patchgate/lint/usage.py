@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from patchgate.inputs.source import DIFFS, Unreadable, read_source
+from patchgate.inputs.patch_source import DIFFS, Unreadable, read_source
 from patchgate.lint.find_patches import walk
 from patchgate.lint.findings import View
 from patchgate.lint.index.release import Release

@@ -6,7 +6,6 @@ to know where they come from or how they are shown: standard library only.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
@@ -325,23 +324,3 @@ class Code:
     why: str  #: why it matters
     fix: str  #: what to do, in words
     commands: tuple[Command, ...] = ()  #: what to type, in this order
-
-
-# Exit code where only the machine, or patchgate itself, is to blame: try again.
-MACHINE = 4
-
-
-def exit_code(verdicts: Sequence[Verdict]) -> int:
-    """0 nothing red, 1 red, 3 nothing measured, 4 only trouble with the machine, or a run that did not end."""
-    if is_partial(verdicts):
-        return MACHINE
-    if any(verdict.colour is Colour.RED for verdict in verdicts):
-        return 1
-    if not all(verdict.is_judged for verdict in verdicts):
-        return MACHINE
-    return 0 if verdicts else 3
-
-
-def is_partial(verdicts: Iterable[Verdict]) -> bool:
-    """Whether the run was stopped: the next one of the same content goes on where it was."""
-    return any(verdict.kind is Kind.STOPPED for verdict in verdicts)

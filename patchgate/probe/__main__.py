@@ -1,5 +1,5 @@
 """Starts the fork server inside a torch environment: `python -m patchgate.probe FD HOME`."""
 
-from patchgate.probe.serve.guard import main
+from patchgate.probe.serve.watchdog import main
 
 main()

@@ -15,7 +15,7 @@ from patchgate.model.errors import UsageError
 from patchgate.model.records import Verdict
 from patchgate.report.markdown import render_markdown
 from patchgate.report.view import view
-from patchgate.runner.run import NAME, load_run, load_verdicts
+from patchgate.runner.run_settings import NAME, load_run, load_verdicts
 
 # By this the workflow finds its comment again.
 MARKER = "<!-- patchgate -->"

@@ -10,9 +10,10 @@ from pathlib import Path
 
 from patchgate.inputs.patch import load_patch
 from patchgate.inputs.workloads import workloads_with
+from patchgate.model.exit_code import exit_code
 from patchgate.model.files import write_atomically
 from patchgate.model.paths import display_path
-from patchgate.model.records import Patch, Verdict, exit_code
+from patchgate.model.records import Patch, Verdict
 from patchgate.report.github import among_commands, is_github, render_annotations
 from patchgate.report.junit import render_junit
 from patchgate.report.markdown import render_markdown
@@ -20,7 +21,7 @@ from patchgate.report.sarif import codes_of, render_sarif, verdict_results
 from patchgate.report.summary import answer_lines
 from patchgate.report.terminal import show_run, to_stdout
 from patchgate.report.view import RunView, view
-from patchgate.runner.run import Run
+from patchgate.runner.run_settings import Run
 
 
 @dataclass(frozen=True, kw_only=True)

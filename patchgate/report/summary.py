@@ -9,7 +9,7 @@ from patchgate.model.records import Kind, Verdict, Workload
 from patchgate.model.text import counted
 from patchgate.report.commands import typed
 from patchgate.report.view import RunView
-from patchgate.runner.run import Run
+from patchgate.runner.run_settings import Run
 
 
 def answer_lines(

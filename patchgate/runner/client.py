@@ -25,9 +25,9 @@ from patchgate.probe.protocol import PATIENCE, Failure
 from patchgate.runner.cache import Cache
 from patchgate.runner.cache_keys import is_foreign, observation_key, stands_alone
 from patchgate.runner.costs import note_cost
-from patchgate.runner.results import ResultStore
-from patchgate.runner.roofline import METRIC, roofline_time
-from patchgate.runner.run import Run
+from patchgate.runner.modelled_time import METRIC, roofline_time
+from patchgate.runner.observations import ResultStore
+from patchgate.runner.run_settings import Run
 from patchgate.runner.start_server import Connect
 
 WARM_UP_SECONDS = 180

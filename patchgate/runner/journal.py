@@ -16,7 +16,7 @@ from patchgate.model.files import release_space, write_atomically
 from patchgate.model.records import Kind, Verdict
 from patchgate.model.results import CellEvent
 from patchgate.model.serialization import from_dict, parse_json, to_dict
-from patchgate.runner.run import TIMES, Run, is_complete, save_verdicts
+from patchgate.runner.run_settings import TIMES, Run, is_complete, save_verdicts
 
 _JUDGED = "judged.jsonl"
 # What an earlier run left, until this one has read it.

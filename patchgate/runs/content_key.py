@@ -14,7 +14,7 @@ from patchgate.model.paths import DEVICES, GOLDEN, PACKAGE, SUITE, WORKLOADS, di
 from patchgate.model.records import Patch
 from patchgate.model.serialization import to_dict
 from patchgate.runner.cache_keys import environment_digest, files_digest, patch_digest
-from patchgate.runner.run import Run
+from patchgate.runner.run_settings import Run
 
 
 def content_key(run: Run, patch: Patch) -> str:

@@ -10,7 +10,7 @@ from patchgate.inputs.patch import load_patch
 from patchgate.model.facts import format_value, value_in
 from patchgate.model.records import Case, FactValue, Observation, Unmeasured
 from patchgate.model.results import Difference, Fidelity
-from patchgate.runner.run import Run
+from patchgate.runner.run_settings import Run
 from patchgate.runs.observe import observe_all
 
 # Facts that one side cannot have, with the reason.

@@ -24,7 +24,7 @@ from patchgate.model.results import CellEvent
 from patchgate.model.serialization import from_dict
 from patchgate.runner.client import Runner
 from patchgate.runner.journal import Journal, save_results
-from patchgate.runner.run import VERDICTS, Run, load_verdicts, save_run, save_verdicts
+from patchgate.runner.run_settings import VERDICTS, Run, load_verdicts, save_run, save_verdicts
 from patchgate.runner.start_server import connect_through
 from patchgate.runner.supervise import supervisor
 

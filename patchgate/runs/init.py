@@ -9,8 +9,8 @@ import json
 import re
 from pathlib import Path
 
+from patchgate.inputs.patch_source import DIFFS, Unreadable, parse, read_source
 from patchgate.inputs.project import find_project, is_root
-from patchgate.inputs.source import DIFFS, Unreadable, parse, read_source
 from patchgate.inputs.toml import OWN_FILE, PYPROJECT
 from patchgate.lint.index.release import load, releases
 from patchgate.lint.infer_claims import infer_claims, infer_claims_of_diff, manifest_text

@@ -11,7 +11,7 @@ from patchgate.inputs.patch import load_patch
 from patchgate.model.facts import UNPATCHED
 from patchgate.model.impact import Impact, Part, impact_of
 from patchgate.model.records import Case
-from patchgate.runner.run import Run
+from patchgate.runner.run_settings import Run
 from patchgate.runs.observe import observe_all
 
 Side = tuple[str, str | None]  #: torch release, patch

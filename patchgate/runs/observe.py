@@ -17,7 +17,7 @@ from patchgate.model.records import Case, Observation, Workload
 from patchgate.model.serialization import from_dict, to_dict
 from patchgate.runner.cache_keys import environment_digest
 from patchgate.runner.client import Runner
-from patchgate.runner.run import Run, load_run, save_run
+from patchgate.runner.run_settings import Run, load_run, save_run
 from patchgate.runner.start_server import Broker, connect_through, start_server
 from patchgate.runs.pool import Work, carry_out
 

@@ -31,7 +31,7 @@ from patchgate.runner.cache_keys import environment_digest
 from patchgate.runner.client import Runner
 from patchgate.runner.costs import COSTS
 from patchgate.runner.journal import Journal, save_results
-from patchgate.runner.run import FOLDER, Run, load_run, own_environment, save_run
+from patchgate.runner.run_settings import FOLDER, Run, load_run, own_environment, save_run
 from patchgate.runner.start_server import Broker, Server, connect_through, start_server
 from patchgate.runs.content_key import content_key
 

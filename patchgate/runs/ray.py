@@ -19,7 +19,7 @@ from typing import Any
 from patchgate.inputs.patch import load_patch
 from patchgate.model.errors import UsageError
 from patchgate.model.paths import ROOT, display_path
-from patchgate.runner.run import Run, load_verdicts
+from patchgate.runner.run_settings import Run, load_verdicts
 from patchgate.runner.torch_environments import Environments
 from patchgate.runs.content_key import input_digests, project_files
 from patchgate.runs.history.store import History

@@ -17,16 +17,17 @@ from statistics import mean
 from patchgate.checks.machine import judge_environment, judge_unstarted
 from patchgate.inputs.patch import load_patch
 from patchgate.model.errors import UsageError
+from patchgate.model.exit_code import is_partial
 from patchgate.model.files import write_atomically
-from patchgate.model.records import Case, Colour, Observation, Patch, Verdict, is_partial
+from patchgate.model.records import Case, Colour, Observation, Patch, Verdict
 from patchgate.model.results import RunResults
 from patchgate.model.text import time_text
-from patchgate.runner.run import NAME, VERDICTS, Run, load_run, load_verdicts
+from patchgate.runner.run_settings import NAME, VERDICTS, Run, load_run, load_verdicts
 from patchgate.runner.torch_environments import Environments, NotInstallable
 from patchgate.runs.content_key import content_key
 from patchgate.runs.gate import judge_patch
 from patchgate.runs.history.store import History
-from patchgate.runs.run_results import results_of
+from patchgate.runs.read_results import results_of
 
 DONE = ".done"
 

@@ -12,7 +12,7 @@ from two_nodes import two_nodes
 
 from patchgate.model.errors import UsageError
 from patchgate.model.records import Case, Kind, Verdict
-from patchgate.runner.run import Run
+from patchgate.runner.run_settings import Run
 from patchgate.runner.torch_environments import Environments
 from patchgate.runs import ray as sweep_ray
 from patchgate.runs.history.store import History

@@ -10,7 +10,7 @@ import pytest
 from two_nodes import two_nodes
 
 from patchgate.model.paths import ROOT
-from patchgate.runner.run import Run
+from patchgate.runner.run_settings import Run
 from patchgate.runner.torch_environments import Environments
 from patchgate.runs.history.store import History
 from patchgate.runs.ray import run_task, sweep_on_cluster

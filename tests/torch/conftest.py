@@ -6,7 +6,7 @@ from zlib import crc32
 import pytest
 
 from patchgate.runner.client import Runner
-from patchgate.runner.run import Run
+from patchgate.runner.run_settings import Run
 from patchgate.runner.start_server import start_server
 
 _PREFIX = "PATCHGATE_ROW_"

@@ -18,7 +18,7 @@ import pytest
 
 from patchgate.model.paths import CORPUS
 from patchgate.model.records import Kind
-from patchgate.runner.run import load_verdicts
+from patchgate.runner.run_settings import load_verdicts
 
 # It changes facts, which makes red verdicts, and something to accept.
 PATCH = CORPUS[0] / "vllm-42686" / "patch.py"

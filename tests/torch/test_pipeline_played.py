@@ -15,9 +15,9 @@ import yaml
 from play import Machine
 
 from patchgate.inputs.matrix import load_matrix
+from patchgate.model.exit_code import exit_code
 from patchgate.model.paths import ROOT
-from patchgate.model.records import exit_code
-from patchgate.runner.run import NAME, load_run, load_verdicts
+from patchgate.runner.run_settings import NAME, load_run, load_verdicts
 
 PATCH = "fixtures/patches/harmless"
 SMALL = """\

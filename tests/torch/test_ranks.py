@@ -18,7 +18,7 @@ from patchgate.model.paths import ROOT
 from patchgate.model.records import Case, Cause, Colour, Verdict
 from patchgate.model.serialization import failure_of
 from patchgate.runner.client import Runner
-from patchgate.runner.run import Run
+from patchgate.runner.run_settings import Run
 
 # A replaced lowering whose second rank does what stands in its middle.
 REPLACED = """import ctypes, os, subprocess, time

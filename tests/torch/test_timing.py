@@ -11,7 +11,7 @@ from patchgate.inputs.workloads import load_workloads
 from patchgate.model.paths import ROOT
 from patchgate.model.records import Case, Kind
 from patchgate.runner.client import Runner
-from patchgate.runner.run import Run
+from patchgate.runner.run_settings import Run
 
 SLOWER = ROOT / "fixtures" / "verdicts" / "PG611-slower.py"
 BUSY_US = 2000

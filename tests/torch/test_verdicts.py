@@ -18,7 +18,7 @@ from patchgate.model.paths import ROOT
 from patchgate.model.records import Case, Colour, Verdict
 from patchgate.runner.cache_keys import environment_digest
 from patchgate.runner.client import Runner
-from patchgate.runner.run import Run
+from patchgate.runner.run_settings import Run
 
 # Times are never asserted on a machine that others use: test_timing and the judge's own tests show PG61x.
 VERDICTS = sorted(p for p in (ROOT / "fixtures" / "verdicts").glob("*.py") if not p.name.startswith("PG61"))

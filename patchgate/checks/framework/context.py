@@ -26,7 +26,7 @@ from patchgate.runner.cache import Cache
 from patchgate.runner.cache_keys import answer_key, is_foreign, patch_digest
 from patchgate.runner.client import Runner, request_for
 from patchgate.runner.costs import note_cost
-from patchgate.runner.run import Run
+from patchgate.runner.run_settings import Run
 
 # A patch is imported on a simulated GPU, so that none is needed and none is touched.
 SIMULATED = "h200"

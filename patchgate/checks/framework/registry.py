@@ -17,7 +17,7 @@ from patchgate import checks
 from patchgate.checks.framework.blame import Fault, failure_text, fault_of
 from patchgate.model.paths import display_path
 from patchgate.model.records import Case, Code, Command, Failure, Kind, Patch, Verdict
-from patchgate.runner.run import Run
+from patchgate.runner.run_settings import Run
 
 # What a check asks and judges of one case: the axes that it has not are empty in the case. It takes the CheckContext,
 # which is not imported here: reports read this registry, and have no use for a runner.

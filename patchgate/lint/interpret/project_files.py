@@ -15,7 +15,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from patchgate.inputs.source import Unreadable, parse, read_source
+from patchgate.inputs.patch_source import Unreadable, parse, read_source
 from patchgate.lint.interpret.values import OwnName, Value
 from patchgate.model.errors import UsageError
 

@@ -14,7 +14,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import partial
 from typing import Any, NoReturn, cast
 
-from patchgate.probe.patch import effects, inert, line_coverage, reachability
+from patchgate.probe.patch import effects, holders, inert, line_coverage
 from patchgate.probe.patch.beyond_snapshots import held_by_torch, recording_calls
 from patchgate.probe.patch.live_api import covered_names
 from patchgate.probe.patch.load import (
@@ -117,8 +117,8 @@ def apply(request: Apply, stage: Stage) -> Applied:
         written = recorder.settings()
         answer: Applied = {
             **_changes(request, before, after, changed, recorder),
-            "holders": reachability.holders(changed, after),
-            "unreachable": reachability.unreachable(changed),
+            "holders": holders.holders(changed, after),
+            "unreachable": holders.unreachable(changed),
             "replacements": line_coverage.replacements(changed, path),
             # Within a scope a setting is meant for the code in the scope.
             "unseen": [] if scope else effects.unseen(written),
@@ -128,7 +128,7 @@ def apply(request: Apply, stage: Stage) -> Applied:
             "overwritten": [],
             "nested": [],
             "runs_again": "",
-            "added": reachability.names_unknown_to_torch(changed, request["targets"]),
+            "added": holders.names_unknown_to_torch(changed, request["targets"]),
             "again": "",
             "recursive": saved_after_replacing(changed),
         }

@@ -18,10 +18,10 @@ from unittest import mock
 
 import torch
 
-from patchgate.probe.patch.env_vars import why_without_effect
 from patchgate.probe.patch.load import faked_version, run_patch
 from patchgate.probe.patch.snapshot import CHANGEABLE, Changes, changes, resolve, take_snapshot
 from patchgate.probe.patch.torch_imports import torch_imports_added_to
+from patchgate.probe.patch.unread_env_vars import why_without_effect
 from patchgate.probe.process.reply import exception_failure, exit_failure
 from patchgate.probe.protocol import Effect, Failure, RunAnew, RunAnewResult, Stage
 from patchgate.probe.simulate.cpu_build import as_built_for_cuda, is_cpu_only

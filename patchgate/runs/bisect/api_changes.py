@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from patchgate.inputs.source import Unreadable, parse
+from patchgate.inputs.patch_source import Unreadable, parse
 from patchgate.lint.index.changes import diff
 from patchgate.lint.index.records import Function
 from patchgate.lint.index.release import load, releases

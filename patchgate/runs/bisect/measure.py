@@ -27,7 +27,7 @@ from patchgate.model.results import Reading
 from patchgate.model.serialization import failure_of
 from patchgate.runner.cache_keys import environment_digest
 from patchgate.runner.client import Runner
-from patchgate.runner.run import Run
+from patchgate.runner.run_settings import Run
 from patchgate.runner.start_server import Server, start_server
 from patchgate.runner.torch_environments import Environments, NotInstallable
 from patchgate.runs.bisect.question import (

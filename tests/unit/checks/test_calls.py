@@ -11,7 +11,7 @@ from patchgate.checks import calls
 from patchgate.checks.calls import judge_called
 from patchgate.checks.framework.context import Functions
 from patchgate.model.records import Case, Cause, Claims, Colour, Failure, Observation, Patch, Verdict, Workload
-from patchgate.runner.run import Run
+from patchgate.runner.run_settings import Run
 
 ALONE = Case(torch="2.11.0", patch="mine")
 SOURCE = "import a\n\n\ndef f(x):\n    return x\n\n\na.b.f = f\n"

@@ -10,7 +10,7 @@ from patchgate.checks.dead_patch import ask_dead_patch, judge_changes, judge_par
 from patchgate.checks.framework.context import CheckContext
 from patchgate.checks.framework.registry import Instance, NothingToJudge, all_checks
 from patchgate.model.records import Case, Claims, Command, Kind, Patch, Verdict
-from patchgate.runner.run import Run
+from patchgate.runner.run_settings import Run
 
 CASE = Case(torch="2.11.0", patch="mine")
 AGAIN = Command(name="gate", arguments=("/p/patch.py", "--row 2.11.0=python", "--workload stack"))

@@ -18,7 +18,7 @@ from patchgate.model.records import Case, Claims, Patch, Symptom, Workload
 from patchgate.probe.process.request_schema import refusal
 from patchgate.probe.questions import Questions
 from patchgate.runner.client import Runner
-from patchgate.runner.run import Run
+from patchgate.runner.run_settings import Run
 
 CHECKS = ("kernels", "parity", "consistency", "compile", "cache", "recompile", "shapes", "latency")
 WORKLOADS = {

@@ -8,8 +8,9 @@ import pytest
 
 from patchgate.checks.framework.registry import all_checks
 from patchgate.checks.stubs import judge_stubs
-from patchgate.model.records import Case, Claims, Colour, Kind, Patch, exit_code
-from patchgate.runner.run import Run
+from patchgate.model.exit_code import exit_code
+from patchgate.model.records import Case, Claims, Colour, Kind, Patch
+from patchgate.runner.run_settings import Run
 
 CASE = Case(torch="2.11.0", patch="mine")
 PATCH = Patch(id="mine", path="/p/patch.py", source="", claims=Claims(title="Mine", stubs=("a._C", "flash")))

@@ -10,7 +10,7 @@ import pytest
 
 from patchgate.cli import main as cli
 from patchgate.model.records import Case, Kind, Verdict
-from patchgate.runner.run import Run, save_run, save_verdicts
+from patchgate.runner.run_settings import Run, save_run, save_verdicts
 
 
 @pytest.fixture

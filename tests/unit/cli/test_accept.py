@@ -8,7 +8,7 @@ from patchgate.cli.main import cli
 from patchgate.inputs.project import Project
 from patchgate.model.errors import UsageError
 from patchgate.model.records import Case, Observation
-from patchgate.runner.run import Run, save_run
+from patchgate.runner.run_settings import Run, save_run
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from expecttest import assert_expected_inline
 
 from patchgate.cli import gate
 from patchgate.model.records import Case, Kind, Verdict
-from patchgate.runner.run import NAME, Run, save_run, save_verdicts
+from patchgate.runner.run_settings import NAME, Run, save_run, save_verdicts
 from patchgate.runner.torch_environments import NotInstallable
 
 

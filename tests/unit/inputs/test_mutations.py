@@ -31,8 +31,8 @@ from patchgate.report.impact import impact_markdown
 from patchgate.runner.cache import Cache
 from patchgate.runner.costs import load_costs
 from patchgate.runner.journal import Journal
-from patchgate.runner.results import ResultStore
-from patchgate.runner.run import Run, load_run, load_times, load_verdicts, save_run, save_verdicts
+from patchgate.runner.observations import ResultStore
+from patchgate.runner.run_settings import Run, load_run, load_times, load_verdicts, save_run, save_verdicts
 from patchgate.runs.history.store import History
 
 # Of each kind; by hand, PATCHGATE_MUTATIONS=12500 makes it 200,000 in all.

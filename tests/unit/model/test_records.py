@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from patchgate.model.records import COLOURS, Case, Colour, Command, Kind, Unmeasured, Verdict, exit_code
+from patchgate.model.exit_code import exit_code
+from patchgate.model.records import COLOURS, Case, Colour, Command, Kind, Unmeasured, Verdict
 
 GREEN, RED, GREY = Kind.PASS, Kind.REGRESSED, Kind.INFRA
 

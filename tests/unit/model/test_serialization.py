@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from patchgate.model.errors import UsageError
 from patchgate.model.records import Case, Cause, Command, Failure, Kind, Observation, Unmeasured, Verdict
 from patchgate.model.serialization import fact_from, fact_to, failure_of, from_dict, to_dict
-from patchgate.runner.run import Run
+from patchgate.runner.run_settings import Run
 
 text = st.text(max_size=8)
 fact_values = st.integers() | text | st.lists(st.integers(), max_size=3).map(tuple)

@@ -10,7 +10,7 @@ from patchgate.model.errors import UsageError
 from patchgate.model.records import Case, Command
 from patchgate.report.comment import MARKER, render_comment
 from patchgate.report.markdown import as_code
-from patchgate.runner.run import Run, save_run, save_verdicts
+from patchgate.runner.run_settings import Run, save_run, save_verdicts
 
 
 @pytest.fixture

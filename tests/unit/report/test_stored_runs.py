@@ -14,11 +14,12 @@ from rich.console import Console
 
 from benchmarks.report.stored import load_run, title_of
 from patchgate.inputs.workloads import load_workloads
-from patchgate.model.records import Workload, exit_code
+from patchgate.model.exit_code import exit_code
+from patchgate.model.records import Workload
 from patchgate.report.summary import answer_lines
 from patchgate.report.terminal import show_run
 from patchgate.report.view import view
-from patchgate.runner.run import Run
+from patchgate.runner.run_settings import Run
 
 
 def lines_of(name: str, *workloads: str, width: int = 100, color: bool = False) -> list[str]:

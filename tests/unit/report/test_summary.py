@@ -12,7 +12,7 @@ from patchgate.inputs.project import Project
 from patchgate.model.records import Kind, Workload
 from patchgate.report.summary import answer_lines
 from patchgate.report.view import view
-from patchgate.runner.run import Run
+from patchgate.runner.run_settings import Run
 
 WORKLOADS = {name: Workload(name=name, path="", dtype="float32") for name in ("stack", "chain", "mlp")}
 

@@ -13,7 +13,7 @@ from patchgate.probe.process.request_schema import refusal
 from patchgate.probe.protocol import Question
 from patchgate.runner.client import Runner
 from patchgate.runner.costs import COSTS, load_costs
-from patchgate.runner.run import Limits, Run
+from patchgate.runner.run_settings import Limits, Run
 
 CASE = Case(torch="2.11.0", device="h200", workload="stack")
 WORKLOAD = Workload(name="stack", path="stack.py", dtype="bfloat16")

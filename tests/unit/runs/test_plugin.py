@@ -19,7 +19,7 @@ from patchgate.model.paths import SUITE, display_path
 from patchgate.model.records import Case, Kind, Verdict
 from patchgate.model.results import CellEvent
 from patchgate.model.serialization import from_dict
-from patchgate.runner.run import TIMES, Run, load_verdicts, save_run
+from patchgate.runner.run_settings import TIMES, Run, load_verdicts, save_run
 from patchgate.runs import plugin
 
 pytest_plugins = ["pytester"]

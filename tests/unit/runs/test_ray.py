@@ -12,7 +12,7 @@ import pytest
 
 from patchgate.model.errors import UsageError
 from patchgate.model.records import Case, Kind, Observation, Verdict
-from patchgate.runner.run import Run, load_verdicts, save_run, save_verdicts
+from patchgate.runner.run_settings import Run, load_verdicts, save_run, save_verdicts
 from patchgate.runner.torch_environments import Environments
 from patchgate.runs import content_key, ray
 from patchgate.runs import sweep as module

@@ -7,7 +7,7 @@ import pytest
 from patchgate.inputs.project import find_project
 from patchgate.model.errors import UsageError
 from patchgate.model.records import Case, Kind, Observation, Verdict
-from patchgate.runner.run import NAME, Run, load_run, save_run, save_verdicts
+from patchgate.runner.run_settings import NAME, Run, load_run, save_run, save_verdicts
 from patchgate.runner.torch_environments import Environments
 from patchgate.runs import content_key
 from patchgate.runs import sweep as module

@@ -23,7 +23,7 @@ from patchgate.checks.parity import outputs_of
 from patchgate.model import paths
 from patchgate.model.errors import UsageError
 from patchgate.model.records import Case, Claims, Observation, Patch, Workload
-from patchgate.runner.run import Run
+from patchgate.runner.run_settings import Run
 
 COUNTS = {"facts": {"kernels.defined": 1}, "expected": {"kernels.defined": 1}}
 DOES_NOT = {"facts": {"kernels.defined": 0}, "expected": {"kernels.defined": 1}}

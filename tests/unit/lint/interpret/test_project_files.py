@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from toytorch import TORCHES, codes, found
 
-from patchgate.inputs.source import parse
+from patchgate.inputs.patch_source import parse
 from patchgate.lint.findings import Severity
 from patchgate.lint.index.release import Release
 from patchgate.lint.interpret import project_files

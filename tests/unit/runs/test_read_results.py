@@ -10,8 +10,8 @@ from patchgate.model.errors import UsageError
 from patchgate.model.records import Case, Claims, Observation, Patch
 from patchgate.model.serialization import to_dict
 from patchgate.model.versions import parse_range
-from patchgate.runner.run import Run
-from patchgate.runs.run_results import results_of
+from patchgate.runner.run_settings import Run
+from patchgate.runs.read_results import results_of
 
 PATCH = Patch(id="mine", path="p.py", source="", claims=Claims(title="t"))
 

@@ -7,7 +7,7 @@ import py_compile
 import pytest
 
 from patchgate.inputs.patch import load_patch
-from patchgate.inputs.source import Unreadable, parse, read_lossy, read_source
+from patchgate.inputs.patch_source import Unreadable, parse, read_lossy, read_source
 from patchgate.model.errors import UsageError
 
 TEXT = "# a comment\nname = 'gr\u00fc\u00df'\n"

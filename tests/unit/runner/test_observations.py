@@ -4,7 +4,7 @@ import pytest
 
 from patchgate.model.errors import UsageError
 from patchgate.model.records import Case, Observation
-from patchgate.runner.results import ResultStore
+from patchgate.runner.observations import ResultStore
 
 
 def observation(torch="2.11.0", patch=None, **facts):

@@ -19,11 +19,12 @@ from patchgate.inputs.matrix import load_matrix
 from patchgate.inputs.project import Project
 from patchgate.inputs.torch_range import torch_range
 from patchgate.model.errors import UsageError
+from patchgate.model.exit_code import is_partial
 from patchgate.model.files import write_atomically
 from patchgate.model.paths import display_path
-from patchgate.model.records import Command, Verdict, is_partial
+from patchgate.model.records import Command, Verdict
 from patchgate.model.serialization import from_dict, parse_json, to_dict
-from patchgate.runner.results import ResultStore
+from patchgate.runner.observations import ResultStore
 
 FOLDER = ".patchgate/gate"
 NAME = "run.json"

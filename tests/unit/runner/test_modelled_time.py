@@ -5,7 +5,7 @@ import pytest
 from patchgate.inputs.devices import load_profile
 from patchgate.model.paths import DEVICES
 from patchgate.probe.protocol import Launch
-from patchgate.runner.roofline import roofline_time
+from patchgate.runner.modelled_time import roofline_time
 
 SPEED = {"bandwidth": 1e12, "launch": 2e-6, "matmul": {"bfloat16": 1e14, "float32": 1e13}}
 BYTES, MANY = 94_000_000, 1_000_000  # 100 us at the share of the bandwidth that is reached; thread blocks

@@ -18,7 +18,7 @@ from patchgate.model.files import read_text
 from patchgate.model.records import Case, Observation, Patch, Verdict
 from patchgate.model.results import ComparedCase, RunResults, TimeRatio
 from patchgate.model.serialization import from_dict, parse_json
-from patchgate.runner.run import Run
+from patchgate.runner.run_settings import Run
 
 
 def results_of(run: Run, patch: Patch, verdicts: Sequence[Verdict]) -> RunResults:

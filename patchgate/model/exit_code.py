@@ -1,0 +1,26 @@
+"""Verdicts -> the exit code of the command that judged them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from patchgate.model.records import Colour, Kind, Verdict
+
+# Exit code where only the machine, or patchgate itself, is to blame: try again.
+MACHINE = 4
+
+
+def exit_code(verdicts: Sequence[Verdict]) -> int:
+    """0 nothing red, 1 red, 3 nothing measured, 4 only trouble with the machine, or a run that did not end."""
+    if is_partial(verdicts):
+        return MACHINE
+    if any(verdict.colour is Colour.RED for verdict in verdicts):
+        return 1
+    if not all(verdict.is_judged for verdict in verdicts):
+        return MACHINE
+    return 0 if verdicts else 3
+
+
+def is_partial(verdicts: Iterable[Verdict]) -> bool:
+    """Whether the run was stopped: the next one of the same content goes on where it was."""
+    return any(verdict.kind is Kind.STOPPED for verdict in verdicts)
