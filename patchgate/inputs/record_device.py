@@ -5,14 +5,14 @@ A recording is a golden file below golden/recorded; MACHINES.md there lists the 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from patchgate.inputs.golden import fold, format_golden, golden_path, read_golden
 from patchgate.inputs.toml import read_toml
 from patchgate.model.errors import UsageError
 from patchgate.model.files import read_text, write_atomically
-from patchgate.model.records import Case, Observation
+from patchgate.model.records import Case, FactValue, Observation
 
 REAL = "cuda"
 MACHINES = "MACHINES.md"
@@ -59,14 +59,19 @@ def record_padding(observations: Iterable[Observation], profile: Path) -> None:
     recorded: dict[str, str] = read_toml(profile).get(_PADDING) or {}
     decided: dict[str, set[str]] = {}
     for observation in observations:
-        for fact, value in observation.facts.items() if observation.case.device == REAL else ():
-            if fact.startswith(f"{_PADDING}."):
-                decided.setdefault(fact.removeprefix(f"{_PADDING}."), set()).add(str(value))
+        for name, value in padding_of(observation.facts).items() if observation.case.device == REAL else ():
+            decided.setdefault(name, set()).add(value)
     decided |= {name: {value} for name, value in recorded.items()}
     lines = [f'"{name}" = "{min(values)}"' for name, values in sorted(decided.items()) if len(values) == 1]
     text, header = read_text(profile).partition(_HEADER)[0].rstrip(), _HEADER.strip()
     if lines:
         write_atomically(profile, "\n".join([text, "", header, *lines]) + "\n")
+
+
+def padding_of(facts: Mapping[str, FactValue]) -> dict[str, str]:
+    """The matrix products whose padding was timed, and what was decided of each: "padded" or "kept"."""
+    prefix = f"{_PADDING}."
+    return {name.removeprefix(prefix): str(facts[name]) for name in facts if name.startswith(prefix)}
 
 
 def _as(profile: str, observation: Observation) -> Observation:

@@ -61,6 +61,8 @@ class Run:
     require_sandbox: bool = False  #: a patch is run in a complete sandbox, or not at all
     reuse: bool = False  #: what torch did with the patch is shared too
     by_release: bool = False  #: the environments are found by their releases: by nox, or in the user's cache
+    #: What a real device decided of matrix products that it timed, in place of what the simulated one's profile says.
+    padding: dict[str, str] = field(default_factory=dict)
 
     @property
     def torches(self) -> tuple[str, ...]:
@@ -78,7 +80,8 @@ class Run:
 
     def profile(self, device: str) -> dict[str, Any]:
         """The profile of a device: the project's, or one that comes with patchgate."""
-        return load_profile(device, self.project.profiles)
+        profile = load_profile(device, self.project.profiles)
+        return profile | {"padding": {**profile.get("padding", {}), **self.padding}} if self.padding else profile
 
     @property
     def again(self) -> Command:

@@ -6,12 +6,14 @@ pytest-xdist spreads them over workers, which share the fork server of that rele
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from patchgate.inputs.models import model_workloads
 from patchgate.inputs.patch import load_patch
 from patchgate.inputs.project import Project
+from patchgate.inputs.record_device import padding_of
 from patchgate.inputs.workloads import load_workloads
 from patchgate.model.records import Case, Observation, Workload
 from patchgate.model.serialization import from_dict, to_dict
@@ -34,20 +36,28 @@ def observe_all(
     workers: int,
     done: Callable[[str, Any], None] | None = None,
 ) -> dict[Case, Observation]:
-    """The observation of each case; `patches` are the paths of theirs, by id. `done` gets each case's id.
+    """The observation of each case; `patches` are the paths of theirs, by id.
 
-    One torch after the other: two warm ones would not fit into every machine.
+    Cases that differ in their devices alone are one item, in their order; `done` gets the first one's id. One torch
+    after the other: two warm ones would not fit into every machine.
     """
     path = save_run(run)
+    items: dict[Case, list[Case]] = {}
+    for case in cases:
+        items.setdefault(replace(case, device=""), []).append(case)
     for torch, python in run.rows.items():
-        mine = {case.id: case for case in cases if case.torch == torch}
+        mine = {some[0].id: some for some in items.values() if some[0].torch == torch}
         server = start_server(torch, python)
         broker = Broker([server])
         try:
             shared = {"broker": broker.address, "logs": {torch: server.log}, "identities": {}}
             if run.shared_cache:
                 shared["identities"] = {torch: environment_digest(python)}
-            settings = {"run": str(path), "shared": shared, "cases": {name: to_dict(mine[name]) for name in mine}}
+            settings = {
+                "run": str(path),
+                "shared": shared,
+                "cases": {name: [*map(to_dict, mine[name])] for name in mine},
+            }
             settings["patches"] = {name: str(place) for name, place in patches.items()}
             carry_out(__name__, settings, list(mine), workers=workers, done=done)
         finally:
@@ -58,7 +68,10 @@ def observe_all(
 
 
 def work_on(settings: dict[str, Any]) -> Work:
-    """In a worker: observes one case, by its id; the observation is left in the run's store."""
+    """In a worker: observes an item's cases, by its id; the observations are left in the run's store.
+
+    What a real device decided by a timing, the simulated one after it is given: no rule could tell.
+    """
     run = load_run(Path(settings["run"]))
     shared, workloads = settings["shared"], known_workloads(run.project)
     connect = connect_through(shared["broker"])
@@ -66,7 +79,10 @@ def work_on(settings: dict[str, Any]) -> Work:
     patches = {name: load_patch(Path(path)) for name, path in settings["patches"].items()}
 
     def observe(name: str) -> None:
-        case = from_dict(Case, settings["cases"][name], where=name)
-        runner.observe(case, workloads[case.workload], patches[case.patch] if case.patch else None)
+        own = runner
+        for each in settings["cases"][name]:
+            case = from_dict(Case, each, where=name)
+            observation = own.observe(case, workloads[case.workload], patches[case.patch] if case.patch else None)
+            own = replace(runner, run=replace(run, padding=padding_of(observation.facts)))
 
     return observe

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import json
-import re
 import subprocess
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -16,9 +15,10 @@ from patchgate.inputs.golden import expectation, golden_path, read_golden
 from patchgate.inputs.models import load_model, model_names, model_path, model_workloads
 from patchgate.inputs.patch import load_patch
 from patchgate.inputs.project import Project
+from patchgate.inputs.record_device import padding_of
 from patchgate.model.facts import value_in
 from patchgate.model.paths import DEVICES, GOLDEN, ROOT
-from patchgate.model.records import Case, FactValue, Observation, Unmeasured
+from patchgate.model.records import Case, Observation, Patch, Unmeasured
 from patchgate.runner.client import Runner
 from tests.torch.conftest import ROWS
 
@@ -64,7 +64,8 @@ layers = 2
 width = 64
 """
 REGION = '[[regions]]\nmodule = "layers.1"\ncount = 2\n'
-PATCH = load_patch(ROOT / "fixtures" / "patches" / "vllm-42686")
+# As merged, and in the form that applies on every release.
+PATCHES = [load_patch(ROOT / "fixtures" / "patches" / name) for name in ("vllm-42686", "vllm-42686-corrected")]
 RECORDED_ON = "3.12."  # Python
 # With the same torch and the same sources Python 3.11 has two closures more in ResNet-50, and one constant in Bamba.
 OF_A_PYTHON = {"dynamo.guard.CLOSURE_MATCH", "dynamo.guard.CONSTANT_MATCH"}
@@ -124,30 +125,21 @@ def has_libraries(python: str) -> bool:
     return bool(json.loads(subprocess.run([python, "-c", script], capture_output=True, check=True).stdout))
 
 
-def _that_decided(facts: Mapping[str, FactValue]) -> str:
-    """The profile of the H200, which pads what the recorded one padded: a timing, and not always the same."""
-    profile = (DEVICES / "h200.toml").read_text()
-    for product, decision in ((name.removeprefix("padding."), facts[name]) for name in facts if "padding." in name):
-        profile = re.sub(rf'(?m)^"{re.escape(product)}" = .*\n', "", profile) + f'"{product}" = "{decision}"\n'
-    return profile
-
-
 @pytest.mark.nightly
-@pytest.mark.parametrize("patched", [False, True], ids=["unpatched", "patched"])
+@pytest.mark.parametrize("patch", [None, *PATCHES], ids=lambda patch: patch.id if patch else "unpatched")
 @pytest.mark.parametrize("name", RECORDED)
 def test_a_simulated_model_has_the_facts_of_the_device(
-    torch: str, runner: Runner, tmp_path: Path, name: str, patched: bool
+    torch: str, runner: Runner, tmp_path: Path, name: str, patch: Patch | None
 ) -> None:
     if not has_libraries(ROWS[torch]):
         pytest.skip("the environment of this row has not what the models require")
-    case = Case(torch=torch, device="h200", workload=name, patch=PATCH.id if patched else None)
+    case = Case(torch=torch, device="h200", workload=name, patch=patch.id if patch else None)
     expected = expectation(read_golden(golden_path(name, "h200", GOLDEN / "recorded"), name, "h200"), case)
     if not expected.recorded:
         pytest.skip(f"nothing was recorded on torch {torch}")
-    (tmp_path / "recorded.toml").write_text(_that_decided(expected.facts))
-    project = Project(root=str(tmp_path), devices=("recorded.toml",))
-    own = replace(runner, run=replace(runner.run, project=project, folder=str(tmp_path / "run")))
-    observation = own.observe(replace(case, device="recorded"), RECORDED[name], PATCH if patched else None)
+    # Whether a product is padded is a timing, and not always the same: it is as the device decided then.
+    run = replace(runner.run, folder=str(tmp_path / "run"), padding=padding_of(expected.facts))
+    observation = replace(runner, run=run).observe(case, RECORDED[name], patch)
     assert observation.failure is None, observation.failure
     facts = {*observation.facts, *expected.facts}
     if not observation.environment["python"].startswith(RECORDED_ON):
