@@ -30,7 +30,7 @@ from patchgate.inputs.project import find_project, project_around
 from patchgate.model.errors import UsageError
 from patchgate.model.exit_code import MACHINE
 from patchgate.model.files import write_atomically
-from patchgate.model.impact import Impact
+from patchgate.model.impact_figures import Impact
 from patchgate.report.html.impact import impact_html
 from patchgate.report.impact import impact_markdown, show_impact
 from patchgate.report.terminal import to_stdout

@@ -7,7 +7,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from patchgate.model.impact import Change, Figure, Impact, ModelImpact
+from patchgate.model.impact_figures import Change, Figure, Impact, ModelImpact
 from patchgate.model.text import escape_control
 from patchgate.report.markdown import as_code, table_row
 

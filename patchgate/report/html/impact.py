@@ -11,7 +11,7 @@ from html import escape
 from math import ceil, floor
 
 from patchgate.model.budgets import MODEL_TELLS
-from patchgate.model.impact import TIME, Impact, ModelImpact
+from patchgate.model.impact_figures import TIME, Impact, ModelImpact
 from patchgate.report.html.latency_plot import grid_step
 from patchgate.report.html.page_file import render_page
 from patchgate.report.impact import MODELLED, change_text, row_texts

@@ -20,7 +20,7 @@ from patchgate.inputs.patch import load_patch
 from patchgate.inputs.project import find_project, project_around
 from patchgate.inputs.workloads import workloads_with
 from patchgate.model.errors import UsageError
-from patchgate.model.impact import Part, impact_of
+from patchgate.model.impact_figures import Part, impact_of
 from patchgate.model.paths import DEVICES, GOLDEN, MODELS, ROOT
 from patchgate.model.records import Case, Facts, Kind, Observation, Verdict
 from patchgate.model.results import CellEvent

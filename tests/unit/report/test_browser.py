@@ -9,7 +9,7 @@ from selenium.webdriver.common.keys import Keys
 
 from benchmarks.report.browser import installed, started
 from benchmarks.report.stored import load_run, write_page
-from patchgate.model.impact import Change, Impact, ModelImpact
+from patchgate.model.impact_figures import Change, Impact, ModelImpact
 from patchgate.model.records import Case, Claims, Command, Expectation, Kind, Observation, Patch, Symptom
 from patchgate.model.results import ComparedCase, RunResults, VerdictKey, VerdictSummary
 from patchgate.report.html.impact import impact_html

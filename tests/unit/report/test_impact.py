@@ -4,7 +4,7 @@ import io
 
 from rich.console import Console
 
-from patchgate.model.impact import FIGURES, Change, Impact, ModelImpact
+from patchgate.model.impact_figures import FIGURES, Change, Impact, ModelImpact
 from patchgate.report.impact import cell_text, impact_markdown, show_impact
 
 TIME, LAUNCHES, KERNELS, BYTES = FIGURES[:4]

@@ -5,7 +5,7 @@ from xml.etree import ElementTree
 from hypothesis import given
 from hypothesis import strategies as st
 
-from patchgate.model.impact import Change, Impact, ModelImpact
+from patchgate.model.impact_figures import Change, Impact, ModelImpact
 from patchgate.report.html.impact import WIDTH, draw_impact, impact_html
 
 NAME = "{http://www.w3.org/2000/svg}"
