@@ -1,7 +1,7 @@
 """The manifest of a patch, `patch.toml` -> `Claims`.
 
-Each key is a field of `Claims` (model/records.py), and may be left out. README.md shows them all. A name that must be known elsewhere (a workload, a device, a fact)
-is refused with the nearest that there is.
+Each key is a field of `Claims` (model/records.py), and may be left out. README.md shows them all. A name that must be
+known elsewhere (a workload, a device, a fact) is refused with the nearest that there is.
 """
 
 from __future__ import annotations
