@@ -1,7 +1,6 @@
-"""The menu: makes the environments of ci/matrix.toml and starts the work in them.
+"""The sessions: each makes the environments that it needs and runs `patchgate`, its tests or its style checks there.
 
-Decides what is installed where. Refuses to judge: that is the command
-`patchgate`, which these sessions run with the interpreters they made.
+The torch releases are those of ci/matrix.toml.
 """
 
 from __future__ import annotations
@@ -25,15 +24,15 @@ ROOT = Path(__file__).parent
 ROWS = {row["torch"]: row for row in nox.project.load_toml("ci/matrix.toml")["row"]}
 PREMERGE = [torch for torch, row in ROWS.items() if "premerge" in row["tags"]]
 NIGHTLY = "nightly"
-MADE = ROOT / "build" / "rows"
+ENVIRONMENTS = ROOT / "build" / "rows"
 
 
 def requires(torches: list[str]) -> list[str]:
-    """The rows that a session needs: those that are asked for by `--torch`, or else `torches`."""
+    """The sessions that make the releases named by `--torch`, or else `torches`."""
     if "--on" in sys.argv:
         return []
-    asked = _torches(sys.argv)[1] or torches
-    return ["nightly" if torch == NIGHTLY else f"row({torch})" for torch in asked if torch in (*ROWS, NIGHTLY)]
+    wanted = _torches(sys.argv)[1] or torches
+    return ["nightly" if torch == NIGHTLY else f"row({torch})" for torch in wanted if torch in (*ROWS, NIGHTLY)]
 
 
 def _torches(arguments: list[str]) -> tuple[list[str], list[str]]:
@@ -114,9 +113,9 @@ def nightly(session: nox.Session) -> None:
     index = os.environ.get("PATCHGATE_NIGHTLY_INDEX") or session.error("PATCHGATE_NIGHTLY_INDEX names no index")
     session.install("numpy", "packaging", "setuptools")
     session.install("--pre", "--index-url", index, "torch")
-    MADE.mkdir(parents=True, exist_ok=True)
+    ENVIRONMENTS.mkdir(parents=True, exist_ok=True)
     made = {"python": str(Path(session.bin, "python"))}
-    (MADE / f"{NIGHTLY}.json").write_text(json.dumps(made), encoding="utf-8")
+    (ENVIRONMENTS / f"{NIGHTLY}.json").write_text(json.dumps(made), encoding="utf-8")
 
 
 @nox.session
@@ -164,8 +163,8 @@ def row(session: nox.Session, torch: str) -> None:
             session.install(f"torch=={torch}", "numpy", "packaging", "setuptools")
         except CommandFailed as error:
             made = {"problem": f"installing torch {torch} failed: {error.reason or 'see the output above'}"}
-    MADE.mkdir(parents=True, exist_ok=True)
-    (MADE / f"{torch}.json").write_text(json.dumps(made), encoding="utf-8")
+    ENVIRONMENTS.mkdir(parents=True, exist_ok=True)
+    (ENVIRONMENTS / f"{torch}.json").write_text(json.dumps(made), encoding="utf-8")
 
 
 @nox.session(requires=requires(PREMERGE))
@@ -234,7 +233,7 @@ def bench(session: nox.Session) -> None:
 
 
 def _made(torch: str) -> dict[str, str]:
-    path = MADE / f"{torch}.json"
+    path = ENVIRONMENTS / f"{torch}.json"
     found: dict[str, str] = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
     return found
 

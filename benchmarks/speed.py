@@ -1,6 +1,6 @@
-"""Says where the seconds of one warm gate run go, what was not asked and why, and what a lint costs.
+"""Prints where the seconds of one warm gate run go, which questions were left out and why, and what a lint costs.
 
-Decides nothing and asserts nothing: times on shared machines are no test.
+It has no limits of its own: times on shared machines are no test.
 """
 
 from __future__ import annotations
@@ -47,8 +47,8 @@ def main(arguments: list[str]) -> None:
     for part, seconds in sorted(shares.items(), key=lambda item: -item[1]):
         print(f"  {part:22} {seconds:6.1f} s {seconds / total:6.1%}")
     numbers = sum(shares[part] for part in NUMBERS if part in shares)
-    told = f"{' + '.join(NUMBERS)}: {numbers:.0f} s in cells, {numbers / total:.0%} of them"
-    print(f"{told}; {numbers / 2:.0f} s of a gate on two cores, {ALLOWED} are allowed")
+    text = f"{' + '.join(NUMBERS)}: {numbers:.0f} s in cells, {numbers / total:.0%} of them"
+    print(f"{text}; {numbers / 2:.0f} s of a gate on two cores, {ALLOWED} are allowed")
     _costs(_computed() - before)
 
 
@@ -75,9 +75,11 @@ def _costs(computed: float) -> None:
             children[f"{note['do']}, {note['device'] or 'no device'}, {side}"].append(note["child"])
     _idle([(note["at"], note["at"] + note["wall"]) for note in notes if "wall" in note])
     warm_ups = {note["torch"]: note["warm_up"] for note in notes if "warm_up" in note}
-    asked = sum(map(sum, children.values()))
-    rest = computed - asked - sum(warm_ups.values())
-    print(f"computed: {computed:.0f} s of one core; {asked:.0f} s in {sum(map(len, children.values()))} children,")
+    in_children = sum(map(sum, children.values()))
+    rest = computed - in_children - sum(warm_ups.values())
+    print(
+        f"computed: {computed:.0f} s of one core; {in_children:.0f} s in {sum(map(len, children.values()))} children,"
+    )
     print(f"  {sum(warm_ups.values()):.0f} s in {len(warm_ups)} servers that warm up, {rest:.0f} s in patchgate itself")
     for question, seconds in sorted(children.items(), key=lambda item: -sum(item[1])):
         print(f"  {sum(seconds):6.1f} s  {len(seconds):4} x  {question}")
@@ -89,9 +91,9 @@ def _costs(computed: float) -> None:
         print(f"the device was held alone for {sum(held):.0f} s, in {len(held)} cases that were timed")
 
 
-def _idle(asked: list[tuple[float, float]]) -> None:
+def _idle(spans: list[tuple[float, float]]) -> None:
     """For how long of the time between the first question and the last answer one answer alone was waited for."""
-    changes = sorted([(begin, 1) for begin, _ in asked] + [(end, -1) for _, end in asked])
+    changes = sorted([(begin, 1) for begin, _ in spans] + [(end, -1) for _, end in spans])
     seconds: dict[int, float] = defaultdict(float)
     count = 0
     for (at, change), (until, _) in itertools.pairwise(changes):
@@ -122,8 +124,8 @@ def _cases(torch: str, python: str) -> None:
                 spent[name] = time.monotonic() - started
         server.stop()
     slowest = max(spent, key=lambda name: spent[name])
-    told = f"median {median(spent.values()):.2f} s, slowest {spent[slowest]:.2f} s ({slowest})"
-    print(f"{len(spent)} simulated cases on torch {torch}, one core: {told}")
+    text = f"median {median(spent.values()):.2f} s, slowest {spent[slowest]:.2f} s ({slowest})"
+    print(f"{len(spent)} simulated cases on torch {torch}, one core: {text}")
 
 
 def _lint(patch: str) -> None:

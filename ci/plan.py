@@ -45,10 +45,10 @@ def _costs(history: Path | None, patches: list[str]) -> dict[tuple[str, str], fl
     if history is None or not history.is_file():
         return {}
     file = History(history)
-    told = file.costs()
+    costs = file.costs()
     file.close()
     names = {patch_id(Path(path)): path for path in patches}
-    return {(names[patch], torch): seconds for (patch, torch), seconds in told.items() if patch in names}
+    return {(names[patch], torch): seconds for (patch, torch), seconds in costs.items() if patch in names}
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """Writes docs/what-inductor-changed.md from golden: what each torch release did to the workloads.
 
-Decides which facts a reader wants to see; all the others are in golden itself. `--check` only says
-whether the page is up to date.
+Only the facts of `FACTS` are shown; all others are in golden itself. With `--check` it only says whether the page is
+up to date.
 """
 
 from __future__ import annotations
@@ -46,8 +46,8 @@ def page() -> str:
         section = read_golden(golden_path(name, DEVICE), name, DEVICE)
         if not section.sections.get(UNPATCHED):
             continue
-        told = [expectation(section, Case(torch=torch, device=DEVICE, workload=name)).facts for torch in releases]
-        moved = {fact: [facts.get(fact) for facts in told] for fact in FACTS}
+        recorded = [expectation(section, Case(torch=torch, device=DEVICE, workload=name)).facts for torch in releases]
+        moved = {fact: [facts.get(fact) for facts in recorded] for fact in FACTS}
         rows = [f"| {FACTS[fact]} | {_cells(values)} |" for fact, values in moved.items() if len(_distinct(values)) > 1]
         if rows:
             lines += ["", f"## {name}", "", f"| | {' | '.join(releases)} |", "|---" * (len(releases) + 1) + "|", *rows]
@@ -58,11 +58,11 @@ def page() -> str:
 
 
 def _options(releases: Sequence[str]) -> list[str]:
-    """What each release gave torch.compile to know, and what it took away; modes are told with what they set."""
+    """What each release gave torch.compile to know, and what it took away; modes with the options that they set."""
     golden = read_golden(golden_path(OPTIONS.name, "cpu"), OPTIONS.name, "cpu")
-    told = [expectation(golden, Case(torch=torch, device="cpu", workload=OPTIONS.name)).facts for torch in releases]
+    recorded = [expectation(golden, Case(torch=torch, device="cpu", workload=OPTIONS.name)).facts for torch in releases]
     lines = ["", "## Options and modes of torch.compile", "", "| | new | gone | of modes |", "|---|---|---|---|"]
-    for torch, (before, after) in zip(releases[1:], pairwise(told), strict=True):
+    for torch, (before, after) in zip(releases[1:], pairwise(recorded), strict=True):
         new, gone = (_listed(facts, other) for facts, other in ((after, before), (before, after)))
         lines.append(f"| {torch} | {new} | {gone} | {_modes(before, after)} |")
     return lines

@@ -1,7 +1,6 @@
 """patchgate: judges a patch of the PyTorch compiler before merge.
 
-Decides nothing itself and imports nothing, so that the probe can be started
-inside a bare torch environment at no cost.
+It imports nothing: the probe starts below it, inside a torch environment that has none of our dependencies.
 """
 
 __version__ = "0.1.0"

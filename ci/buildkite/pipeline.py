@@ -45,12 +45,12 @@ def _steps(environment: Mapping[str, str]) -> Iterator[dict[str, Any]]:
     if session == "sweep":
         shared["ARGUMENTS"] = f"--nightly\n--run={environment.get('BUILDKITE_BUILD_ID', 'by hand')}"
     for number, share in enumerate(plan([*options, "--", *patches])):
-        told = {"TORCH": share.torch, "PATCHES": "\n".join(share.patches), "RESULTS": f"results/{number}"}
-        yield _judge(f"torch {share.torch} ({share.part})", queue, shared | told)
+        variables = {"TORCH": share.torch, "PATCHES": "\n".join(share.patches), "RESULTS": f"results/{number}"}
+        yield _judge(f"torch {share.torch} ({share.part})", queue, shared | variables)
     gpu_queue = environment.get("GPU_QUEUE") or gpu_runner()
     if gpu_queue:
-        told = {"DEVICE": "cuda", "PATCHES": "\n".join(patches), "RESULTS": "results/gpu"}
-        yield _judge("on a GPU", gpu_queue, shared | told) | {
+        variables = {"DEVICE": "cuda", "PATCHES": "\n".join(patches), "RESULTS": "results/gpu"}
+        yield _judge("on a GPU", gpu_queue, shared | variables) | {
             # Two that are timed at once on one GPU would time each other.
             "concurrency": 1,
             "concurrency_group": "patchgate-gpu",
@@ -69,14 +69,14 @@ def _steps(environment: Mapping[str, str]) -> Iterator[dict[str, Any]]:
     }
 
 
-def _judge(label: str, queue: str, told: dict[str, str]) -> dict[str, Any]:
+def _judge(label: str, queue: str, variables: dict[str, str]) -> dict[str, Any]:
     return {
         "label": label,
         "command": COMMANDS,
-        "env": told,
+        "env": variables,
         "agents": {"queue": queue},
-        "artifact_paths": [f"{told['RESULTS']}/**/*"],
-        "timeout_in_minutes": 60 if told["SESSION"] == "gate" else 300,
+        "artifact_paths": [f"{variables['RESULTS']}/**/*"],
+        "timeout_in_minutes": 60 if variables["SESSION"] == "gate" else 300,
         "retry": {"automatic": [{"exit_status": status, "limit": 2} for status in (MACHINE_TROUBLE, AGENT_LOST)]},
     }
 

@@ -104,7 +104,7 @@ def judge_calls(case: Case, patch: Patch, unpatched: Answer, patched: Answer, co
     if not old:
         return verdict("PG608", Kind.UNMEASURED, case, "", expected, "no call was counted")
     change = new / old - 1
-    # Where torch itself uses threads, those of the patch are no news.
+    # Where torch itself uses threads, a patch is not judged for its own.
     hidden = "" if unpatched["missing"] else patched["missing"]
     kind = Kind.OVER if hidden else judge_change(budget, change, change)
     moved = f"{old:,} -> {new:,} Python calls ({change:+.3%})"

@@ -185,8 +185,8 @@ def rows_of(given: Iterable[str], project: Project | None = None) -> dict[str, s
     rows = {torch: _checked(torch, python) for torch, python in pairs_of(given, "--row").items()}
     wanted = model_requires(project.models, Path(project.root)) if project else ()
     for torch, python in rows.items() if wanted else ():
-        asked = [python, "-c", _VERSIONS, *(Requirement(each).name for each in wanted)]
-        versions = json.loads(subprocess.run(asked, capture_output=True, check=True).stdout)
+        command = [python, "-c", _VERSIONS, *(Requirement(each).name for each in wanted)]
+        versions = json.loads(subprocess.run(command, capture_output=True, check=True).stdout)
         for each, version in zip(wanted, versions, strict=True):
             if version is None or not Requirement(each).specifier.contains(version, prereleases=True):
                 got = f"{torch}={python}, with {Requirement(each).name} {version or 'missing'}; a model wants {each}"

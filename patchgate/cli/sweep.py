@@ -52,7 +52,7 @@ from patchgate.runs.shards import every_nth
 from patchgate.runs.sweep import Job, Sweep
 
 HISTORY = "history.sqlite"
-# Over how many runs changes are told.
+# Runs over which changes are shown.
 _RUNS = 10
 _SWEEP = Command(name="sweep", arguments=("PATCH",))
 folder_option = own_folder_option(".patchgate/sweep", "a sweep keeps what it has done, and its history")

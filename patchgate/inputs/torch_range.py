@@ -51,9 +51,9 @@ class TorchRange:
         if not self.specifiers:
             return list(known)
         if self.by_triton:
-            asked = TorchRange(specifiers=self.specifiers)
+            by_torch = TorchRange(specifiers=self.specifiers)
             own = {torch: (tritons or {}).get(torch, "") for torch in known}
-            allowed_tritons = asked.of(sorted({each for each in own.values() if each}))
+            allowed_tritons = by_torch.of(sorted({each for each in own.values() if each}))
             return [torch for torch in known if own[torch] in allowed_tritons] or list(known)
         allowed = [SpecifierSet(each) for each in self.specifiers]
         return [torch for torch in known if any(each.contains(torch, prereleases=True) for each in allowed)] or [

@@ -7,8 +7,8 @@ import re
 
 from patchgate.model.records import Budget, Claims, Kind
 
-# What holds where a manifest says nothing. A budget has two sides: a win that nobody has
-# recorded is as much news as a loss, and the next loss would hide behind it.
+# What holds where a manifest says nothing. A budget has two sides: a gain that is
+# not recorded is shown as a loss is, because it would hide the next loss.
 DEFAULTS = {
     "compile_calls": Budget(low=-0.001, high=0.001),
     # Wider than what paired timing resolves in one look (docs/latency.md), so that equal code is within it.

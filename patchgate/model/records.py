@@ -1,7 +1,6 @@
-"""The records that travel through patchgate, and the words they are made of.
+"""The records that every room uses: claims, patch, workload, case, observation, expectation and verdict.
 
-Decides what a case, an observation, an expectation and a verdict are. Refuses
-to know where they come from or how they are shown: standard library only.
+They need the standard library only.
 """
 
 from __future__ import annotations

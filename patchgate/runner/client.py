@@ -1,7 +1,6 @@
-"""Case -> observation: asks the fork server of the case's torch, with limits, and names the failure.
+"""Asks the fork server of a case's torch for an observation or an answer, within limits; or says why there is none.
 
-Decides how often a case is tried and what a broken connection means. Refuses
-to judge: what the machine did and what the patch did are only told apart.
+A failure of the machine is tried once more. What runs share is read from the cache.
 """
 
 from __future__ import annotations

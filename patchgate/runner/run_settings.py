@@ -138,7 +138,7 @@ def runs_in(folder: Path) -> list[Run]:
 
 
 def own_environment() -> dict[str, str]:
-    """The torch of this interpreter, told by its metadata: torch itself is never imported here."""
+    """The torch of this interpreter, read off its metadata: torch itself is never imported here."""
     try:
         version = importlib.metadata.version("torch")
     except importlib.metadata.PackageNotFoundError:

@@ -1,6 +1,6 @@
-"""Starts the fork server of one torch environment, outside that environment, and opens channels to it.
+"""Starts the fork server of one torch environment, with its environment variables, and opens channels to it.
 
-Decides its interpreter, its environment variables and its end. Refuses to know what it is asked.
+The server ends with the process that started it.
 """
 
 from __future__ import annotations

@@ -35,10 +35,10 @@ def impact_on_models(run: Run, workers: int, done: Callable[[str, Any], None] | 
     def case(at: Side, workload: str) -> Case:
         return Case(torch=at[0], device=run.devices[0], workload=workload, patch=at[1])
 
-    asked = {
+    cases = {
         case(at, one.name) for pair in pairs.values() for at in pair for some in workloads.values() for one in some
     }
-    observed = observe_all(run, sorted(asked, key=lambda each: each.id), patches, workers, done)
+    observed = observe_all(run, sorted(cases, key=lambda each: each.id), patches, workers, done)
     impacts = {}
     for title, (before, after) in pairs.items():
         parts = {

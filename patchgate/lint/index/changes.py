@@ -65,7 +65,7 @@ def _module(before: Module, after: Module) -> Iterator[tuple[str, str]]:
 
 
 def _body(owner: str, before: Module | Class, after: Module | Class) -> Iterator[tuple[str, str]]:
-    # Options are told with their defaults already.
+    # Options are listed with their defaults.
     options = set(getattr(before, "config", ())) | set(getattr(after, "config", ()))
     for name in sorted((before.attributes.keys() ^ after.attributes.keys()) - options):
         yield owner + name, f"{'+' if name in after.attributes else '-'} {owner}{name}"

@@ -212,7 +212,7 @@ def _patch_path(dotted: str, node: ast.Call, path: str, state: State) -> Value:
 
 
 def _needed_by_mock(dotted: str, node: ast.Call, owner: Value, name: str, span: Span, state: State) -> None:
-    """`mock.patch` raises for a name that is not there, unless it is told to create it."""
+    """`mock.patch` raises for a name that is not there, unless `create` is set."""
     if dotted in _PATCHERS | _OBJECT_PATCHERS and _keyword(node, "create") is None:
         attribute(owner, name, span, state)
 

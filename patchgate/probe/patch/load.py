@@ -88,7 +88,7 @@ def _next_missing(path: str, how: Loading, missing: list[str]) -> str | None:
         import_patch(path, stubbed)
     except ModuleNotFoundError as error:
         return error.name if error.name not in missing else None
-    except (Exception, SystemExit):  # what a stub leads to is no news
+    except (Exception, SystemExit):  # an error that a stub causes is not the patch's
         return None
     return None
 

@@ -34,7 +34,7 @@ class Ends(NamedTuple):
     stage: int  #: holds the name of the step that runs now
     trace: int  #: what faulthandler writes
     output: int  #: what the child prints
-    ended: int  #: the status of the patch's process, as its init was told
+    ended: int  #: the status of the patch's process, as its init process got it
 
 
 def answer(request: Request, folder: str, ends: Ends, sandbox: Sandbox, server: int = 0) -> NoReturn:
