@@ -9,7 +9,7 @@ from click.testing import CliRunner
 from toyindex import index_of
 
 from patchgate.cli.index import index_group
-from patchgate.lint.index.source_release import SourceRelease, statement_of
+from patchgate.lint.index.source_release import SourceRelease
 
 FILES = {
     "torch._inductor.ir": """
@@ -57,19 +57,6 @@ def test_sources_alone_answer_as_their_index_does(tmp_path: Path, name: str) -> 
     assert (bare.kind, bare.origin) == (indexed.kind, indexed.origin) if bare and indexed else bare is indexed
     if bare and indexed and bare.kind == "function":
         assert bare.symbol == indexed.symbol
-
-
-@pytest.mark.parametrize(
-    ("name", "text"),
-    [
-        ("plain", "def plain(a): return 1"),
-        ("Wide", "class Wide(Base, Far): ..."),
-        ("twice", ""),
-        ("absent", ""),
-    ],
-)
-def test_the_lines_of_one_statement(name: str, text: str) -> None:
-    assert statement_of(FILES["torch._inductor.ir"], name) == text
 
 
 def test_drift_from_folders_in_any_order(tmp_path: Path) -> None:
