@@ -16,12 +16,12 @@ from patchgate.checks.framework.registry import Check, Instance
 from patchgate.inputs.patch_source import Unreadable, parse
 from patchgate.lint.findings import Severity, View
 from patchgate.lint.index.records import Function
-from patchgate.lint.index.release import load, releases
+from patchgate.lint.index.release import Release, load, releases
 from patchgate.lint.index.signatures import misfit
 from patchgate.lint.interpret.references import Presence
 from patchgate.lint.interpret.statements import interpret
 from patchgate.lint.rules import missing_target
-from patchgate.lint.rules.missing_name import missing_references
+from patchgate.lint.rules.missing_name import missing_references, near_name
 from patchgate.model.paths import display_path
 from patchgate.model.records import Case, Code, Kind, Patch, Verdict
 from patchgate.model.serialization import failure_of
@@ -31,7 +31,8 @@ CODES = (
     Code(
         code="PG101",
         title="target does not exist",
-        what="The manifest (or the patch) names a target that this torch does not have.",
+        what="The manifest names a target that this torch does not have. The patch does not add it either, or it adds a"
+        " function by a name that other releases have, or that is spelled nearly like one that torch has.",
         why="Assigning it creates a new attribute that nothing in torch ever calls.",
         fix="Correct the dotted name, or narrow `applies_to` to the releases that have it.",
     ),
@@ -90,21 +91,25 @@ def ask_api(context: CheckContext, at: Instance) -> Iterable[Verdict]:
 
 def as_in_lint(finding: Mapping[str, Any], torch: str, new: Mapping[str, int]) -> Mapping[str, Any]:
     """The finding with what only lint knows: whether torch passes a parameter by name, whether a name is another's."""
-    name = finding["subject"].partition(" ")[2]
-    line = new.get(name.rpartition(".")[2]) if finding["expected"] == ADDED else None
+    kind, _, name = finding["subject"].partition(" ")
+    owner, _, last = name.rpartition(".")
+    line = new.get(last) if finding["expected"] == ADDED else None
+    if line and kind == "target":
+        return {**finding, "code": "PG101", "expected": "exists", "actual": "only in other releases"}
     if line:
         return {**finding, "code": "PG103", "line": line, "expected": "exists", "actual": "only in other releases"}
+    near = near_name(_release(torch), owner, last) if (kind, finding["expected"]) == ("target", ADDED) else ""
+    if near:
+        actual = f"added by the patch, and no name of torch; did you mean `{near}`?"
+        return {**finding, "code": "PG101", "expected": "exists", "actual": actual}
     if finding.get("by_name") and not passed_by_name(name, finding["by_name"], torch):
         return {**finding, "code": "PG105", "actual": f"{finding['actual']}, but no call in torch passes it by name"}
     return finding
 
 
 def passed_by_name(target: str, parameters: Sequence[str], torch: str) -> bool:
-    """Whether a call in torch that fits a function passes one of its parameters by name.
-
-    Of a release that is not indexed the newest one that is stands for it.
-    """
-    release = load(torch if torch in releases() else releases()[-1])
+    """Whether a call in torch that fits a function passes one of its parameters by name."""
+    release = _release(torch)
     owner, _, name = target.rpartition(".")
     found = release.member(owner, name) or release.resolve(target)
     function = found.symbol if found is not None else None
@@ -116,6 +121,11 @@ def passed_by_name(target: str, parameters: Sequence[str], torch: str) -> bool:
         ):
             return True
     return False
+
+
+def _release(torch: str) -> Release:
+    """The index of a release; of one that is not indexed the newest that is stands for it."""
+    return load(torch if torch in releases() else releases()[-1])
 
 
 def names_of_other_releases(source: str, torch: str) -> dict[str, int]:

@@ -37,7 +37,7 @@ WORKLOADS = {
     "scope": (CHAIN,),
     "triton_cache": (CHAIN,),
 }
-GREEN = ("PG211", "PG226", "PG511", "PG705", "PG708", "PG806")
+GREEN = ("PG105", "PG211", "PG226", "PG511", "PG705", "PG708", "PG806")
 # What a fixture needs to be seen on.
 ON = {
     "PG501-only-in-half": "prenorm_mlp_float16",

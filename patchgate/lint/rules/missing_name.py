@@ -74,7 +74,7 @@ def _finding(view: View, reference: Reference, homes: Mapping[tuple[str, str], s
     if added_elsewhere(view, reference):
         fix, severity = "no indexed release has it; another file may add it", Severity.NOTE
     elif reference.kind in ("attribute", "config") and not in_some_release(view, reference.owner, reference.name):
-        fix = f"did you mean `{near_name(view, reference.owner, reference.name)}`?"
+        fix = f"did you mean `{near_name(view.release, reference.owner, reference.name)}`?"
     # Outside the gate a missing name is only worth knowing before someone widens the gate.
     return view.finding(code, reference.span, what + reference.why_not, severity=severity, fix=fix, of=reference)
 
@@ -83,7 +83,7 @@ def added_elsewhere(view: View, reference: Reference) -> bool:
     """Whether another file of the project may add the name: no indexed release has it, nor one that is spelled so."""
     if reference.kind not in ("attribute", "config") or in_some_release(view, reference.owner, reference.name):
         return False
-    return not near_name(view, reference.owner, reference.name)
+    return not near_name(view.release, reference.owner, reference.name)
 
 
 def in_some_release(view: View, owner: str, name: str) -> bool:
@@ -101,11 +101,11 @@ def in_some_release(view: View, owner: str, name: str) -> bool:
     return False
 
 
-def near_name(view: View, owner: str, name: str) -> str:
+def near_name(release: Release, owner: str, name: str) -> str:
     """The name of that module or class that is spelled most like it; empty for none."""
-    found = view.release.resolve(owner)
+    found = release.resolve(owner)
     symbol = found.symbol if found is not None else None
-    names = set(_options(view.release, owner))
+    names = set(_options(release, owner))
     if isinstance(symbol, (Class, Module)):
         names |= {*symbol.functions, *symbol.attributes}
     return next(iter(get_close_matches(name, sorted(names), n=1, cutoff=_NEAR)), "")

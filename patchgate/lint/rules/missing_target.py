@@ -36,7 +36,7 @@ def check(views: Sequence[View]) -> Iterator[Finding]:
                 severity, fix = Severity.RED if rebinding.reachable else Severity.NOTE, ""
                 message = f"target `{rebinding.target}` missing{rebinding.why_not}"
             else:
-                near = near_name(view, owner, rebinding.name)
+                near = near_name(view.release, owner, rebinding.name)
                 if rebinding.function is None and not near:
                     continue  # a mark of the patch's own
                 severity, fix = Severity.NOTE, f"did you mean `{near}`?" if near else ""

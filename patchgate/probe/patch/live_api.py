@@ -22,11 +22,13 @@ from patchgate.probe.patch.branch_coverage import first_line, lines_that_can_run
 from patchgate.probe.patch.line_coverage import tracing
 from patchgate.probe.patch.line_events import LinesRun
 from patchgate.probe.patch.load import run_patch
-from patchgate.probe.patch.snapshot import changes, resolve, take_snapshot
+from patchgate.probe.patch.snapshot import Changes, changes, resolve, take_snapshot
 from patchgate.probe.patch.torch_imports import torch_imports_added_to
 from patchgate.probe.protocol import Finding, InspectSurface, Stage, Surface
 from patchgate.probe.simulate.fake_device import fake_device
 
+# What is expected of a name that the patch adds.
+ADDED = "new in torch"
 _POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 
 
@@ -44,14 +46,10 @@ def inspect_surface(request: InspectSurface, stage: Stage) -> Surface:
         changed = changes(before, take_snapshot())
     stage("surface")
     live = lines_that_can_run(ast.parse(source), ran.lines)
-    # What the patch adds need not have been there, and what is for another release need not fit this one. Of targets
-    # only an operator is the patch's own.
-    added = [target for target in request["targets"] if target.startswith("torch.ops.")]
-    after = [*_check_targets(added), *_check_imports(source)]
-    present = {one["subject"] for one in after if one["code"] == "PG105"}
-    missing = {one["subject"] for one in after if one["code"] != "PG105"}
+    # What the patch adds need not have been there, and what is for another release need not fit this one.
+    missing = {one["subject"] for one in _check_imports(source) if one["code"] != "PG105"}
     findings = [one for one in findings if one["code"] not in ("PG103", "PG104") or one["subject"] in missing]
-    findings = [one for one in findings if one["code"] != "PG101" or one["subject"] not in present]
+    findings = [_unless_added(one, changed) if one["code"] == "PG101" else one for one in findings]
     findings = [one for one in findings if one["line"] is None or one["code"] == "PG105" or one["line"] in live]
     for name, (original, replacement) in sorted(changed.items()):
         is_static = isinstance(replacement, staticmethod)
@@ -59,7 +57,7 @@ def inspect_surface(request: InspectSurface, stage: Stage) -> Surface:
         if name.startswith("sys.modules[") and isinstance(replacement, types.ModuleType):
             findings += _check_module(source, original, replacement)
         if original is None and callable(replacement) and not name.endswith("]"):
-            findings.append(_finding("PG105", f"attribute {name}", None, "new in torch", "added by the patch"))
+            findings.append(_finding("PG105", f"attribute {name}", None, ADDED, "added by the patch"))
         # An entry of a registry is called by its op's schema, whatever its parameters are called.
         if callable(original) and callable(replacement) and not name.endswith("]"):
             findings += _check_signature(name, original, replacement)
@@ -128,6 +126,21 @@ def _check_targets(targets: list[str]) -> Iterator[Finding]:
             yield _finding("PG101", f"target {target}", None, "exists", f"no {missing.args[0]}")
         else:
             yield _finding("PG105", f"target {target}", None, "exists", "exists")
+
+
+def _unless_added(missing: Finding, changed: Changes) -> Finding:
+    """A target that this torch did not have, after the patch: one that it has added is there.
+
+    A function of its own may be meant for another name; an operator, or what torch had under a new name, is not.
+    """
+    target = missing["subject"].partition(" ")[2]
+    (after,) = _check_targets([target])
+    if after["code"] == "PG101":
+        return missing
+    originals = {id(each) for old, _ in changed.values() for each in (old, getattr(old, "__func__", None))}
+    added = [changed[name][1] for name in covered_names(target, changed)]
+    own = any(callable(value) and id(value) not in originals for value in added)
+    return {**after, "expected": ADDED if own else after["expected"], "actual": "added by the patch"}
 
 
 def _check_signature(name: str, original: Any, replacement: Any) -> Iterator[Finding]:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from patchgate.checks.api import as_in_lint, judge_api, names_not_needed, names_of_other_releases
+from patchgate.checks.api import ADDED, as_in_lint, judge_api, names_not_needed, names_of_other_releases
 from patchgate.model.records import Case, Claims, Kind, Patch, Verdict
 
 CASE = Case(torch="2.11.0", patch="mine")
@@ -149,3 +149,19 @@ def test_a_name_that_only_other_releases_have_is_red_and_one_of_the_patchs_own_i
     assert as_in_lint(ours, "2.11.0", new) is ours
     (verdict,) = judge(dict(as_in_lint(theirs, "2.11.0", new)))
     assert (verdict.code, verdict.kind, verdict.where) == ("PG103", Kind.REGRESSED, "patch.py:7")
+
+
+@pytest.mark.parametrize(
+    ("name", "new", "code", "actual"),
+    [
+        ("torch._inductor.ir.StorageBox.should_realise_on_reuse", {}, "PG101", "should_realize_on_reuse"),
+        ("torch._inductor.ir.StorageBox.plan_after_reuse", {}, "PG105", "added by the patch"),
+        ("torch._inductor.ir.StorageBox.plan_after_reuse", {"plan_after_reuse": 9}, "PG101", "only in other releases"),
+    ],
+)
+@pytest.mark.parametrize("torch", ["2.11.0", "99.0"])
+def test_a_target_that_the_patch_adds_is_its_own_unless_it_is_meant_for_a_name_of_torch(torch, name, new, code, actual):
+    added = {"code": "PG105", "subject": f"target {name}", "line": None, "expected": ADDED}
+    judged = as_in_lint(added | {"actual": "added by the patch"}, torch, new)
+    assert judged["code"] == code
+    assert actual in judged["actual"]
