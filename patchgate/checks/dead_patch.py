@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -28,9 +29,15 @@ CODES = (
         " C++.",
         why="A patch that does nothing passes every other check, and its users believe that the defect is cured.",
         fix='If nothing calls the function that installs the patch, name it in the manifest (`apply = "install"`), or'
-        " call it at import. If the patch is meant for other releases, claim them in `applies_to`. If it only offers"
-        " functions that others call, claim `targets = []`.",
+        " call it at import. If an environment variable switches it on, set that in the manifest (`environment`). If"
+        " the patch is meant for other releases, claim them in `applies_to`. If it only offers functions that others"
+        " call, claim `targets = []`.",
     ),
+)
+# The name of an environment variable that a line reads.
+_READ_VARIABLE = re.compile(
+    r"""(?:environ(?:\.get\(|\[)|getenv\()\s*["'](\w+)["'](?!\s*\]\s*=[^=])"""
+    r"""|["'](\w+)["'] (?:not )?in (?:os\.)?environ"""
 )
 verdict = partial(registry.verdict, FAMILY, item="changes")
 
@@ -110,6 +117,13 @@ def judge_changes(case: Case, patch: Patch, answers: Answers, again: Command, in
     if calls:
         actual += f" that can be seen; it calls {', '.join(calls)}"
         return verdict("PG221", Kind.ASSUMED, case, "", expected, actual, place)
+    given = {each.partition("=")[0] for each in patch.claims.environment}
+    variables = sorted({one or other for one, other in _READ_VARIABLE.findall(patch.source)} - given)
+    if not uncalled and variables:
+        actual += f"; it reads {', '.join(variables)}, which the gate does not set"
+        names = ", ".join(f'"{name}=..."' for name in variables)
+        advice = f"if your launcher sets it, say so in the manifest (`environment = [{names}]`)"
+        return verdict("PG221", Kind.REGRESSED, case, "", expected, actual, place, advice=advice)
     if not uncalled:
         return verdict("PG221", Kind.REGRESSED, case, "", expected, actual, place)
     actual += f"; nothing in the file calls {', '.join(f'`{name}`' for name in uncalled)}"

@@ -35,6 +35,7 @@ from patchgate.inputs.devices import device_names, load_profile
 from patchgate.inputs.models import model_names
 from patchgate.inputs.patch import load_patch
 from patchgate.inputs.project import Project, find_project, project_around
+from patchgate.inputs.toml import tables_below
 from patchgate.inputs.workloads import workloads_with
 from patchgate.model.errors import UsageError
 from patchgate.model.exit_code import MACHINE, exit_code
@@ -203,7 +204,10 @@ def _load_patches(
     if not paths:
         got = "no PATCH" if project.table is None else "no PATCH, and no `patches` in the table"
         advice = 'patchgate gate path/to/patch.py; or patches = ["path/to/*.py"] in [tool.patchgate] of pyproject.toml'
-        raise project.fault("patches", "no patch to judge", got, advice)
+        below = [display_path(table.parent) for table in tables_below(Path.cwd())] if project.table is None else []
+        if below:
+            advice = f"this repository has tables below: cd {below[0]} && patchgate gate; also {', '.join(below[1:])}"
+        raise project.fault("patches", "no patch to judge", got, advice.removesuffix("; also "))
     loaded = {path: load_patch(path) for path in paths}
     named: dict[str, Path] = {}
     for path, patch in loaded.items():

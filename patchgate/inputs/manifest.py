@@ -34,6 +34,13 @@ _EFFECTS = (
 )  # fmt: skip
 
 
+# What a variable starts with that says how a process starts, or that is read when torch is imported.
+_RESERVED = (
+    "PATH", "HOME", "TMP", "LD_", "LC_", "LANG", "PYTHON", "CXX", "CUDA",
+    "TORCH", "PYTORCH", "INDUCTOR", "AOT", "TRITON",
+)  # fmt: skip
+
+
 def load_claims(manifest: Path) -> Claims:
     """The claims of a `patch.toml`, with the budgets of its project. Raises UsageError with file:line of a fault."""
     project = project_around(manifest)
@@ -86,6 +93,16 @@ def _is_literal_call(text: str) -> bool:
     while isinstance(node, ast.Attribute):
         node = node.value
     return isinstance(node, ast.Name)
+
+
+def _read_variable(value: Any) -> str:
+    name, equals, _ = read_string(value).partition("=")
+    if not equals or not re.fullmatch(r"[A-Za-z_]\w*", name):
+        raise Invalid("not NAME=value")
+    if name.startswith(_RESERVED):
+        advice = "a variable of the project's own; one of torch's counts from its start on: set it in the patch"
+        raise Invalid("the gate, Python or torch has read it before the patch is imported", next=advice)
+    return str(value)
 
 
 def _read_predicate(value: Any) -> str:
@@ -148,6 +165,7 @@ declare_keys(
     fixed_in=Key(read=read_version, example='fixed_in = "2.12"'),
     targets=Key(example='targets = ["torch._inductor..."]'),
     apply=Key(read=_read_calls, example='apply = "install"   (or ["install", "package.module:other(True)"])'),
+    environment=Key(read=list_of(_read_variable), example='environment = ["MY_PATCHES=1"]'),
     stubs=Key(read=list_of(_read_module), example='stubs = ["my_package._C"]'),
     error_factor=Key(read=_read_factor, example="error_factor = 1.1"),
     largest_ulps=Key(read=_read_factor, example="largest_ulps = 8.1"),

@@ -127,7 +127,7 @@ class Project:
         for entry in self.patches:
             is_pattern = has_magic(entry) and "::" not in entry
             try:
-                paths = sorted(Path(self.root).glob(entry)) if is_pattern else [self.at(entry)]
+                paths = sorted(filter(_has_code, Path(self.root).glob(entry))) if is_pattern else [self.at(entry)]
             except ValueError as error:
                 raise self.fault("patches", "not a pattern", entry, str(error)) from None
             if not paths or not split_entry(paths[0])[0].exists():
@@ -136,6 +136,11 @@ class Project:
                 )
             found |= {self._inside("patches", str(path)): None for path in paths}
         return list(found)
+
+
+def _has_code(path: Path) -> bool:
+    """Whether a path that fits a pattern may be a patch: an empty `__init__.py` is none."""
+    return path.name != "__init__.py" or bool(path.read_bytes().strip())
 
 
 def _name_of_device(name: str) -> str:

@@ -13,7 +13,7 @@ from textwrap import shorten
 from typing import TYPE_CHECKING, Any
 
 from patchgate.model.errors import UsageError
-from patchgate.model.files import read_text
+from patchgate.model.files import files_in_git, read_text
 from patchgate.model.paths import display_path
 
 if TYPE_CHECKING:
@@ -66,6 +66,12 @@ def table_around(place: Path) -> Path | None:
         if (folder / ".git").exists():
             break
     return None
+
+
+def tables_below(folder: Path) -> list[Path]:
+    """The files with a table of ours in the folders below one, of those that git knows."""
+    names = files_in_git(folder, "--", f"*{OWN_FILE}", f"*{PYPROJECT}") or ()
+    return [path for path in map(folder.joinpath, names) if path.is_file() and _has_table(path)]
 
 
 def folders_around(place: Path) -> Iterator[Path]:

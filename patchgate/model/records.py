@@ -146,6 +146,7 @@ class Claims:
     symptom: Symptom | None = None
     scope: str | None = None
     apply: tuple[str, ...] = ()  #: what installs it once it is imported: `function`, `module:function(arguments)`
+    environment: tuple[str, ...] = ()  #: variables, `NAME=value`, that are set before it is imported
     stubs: tuple[str, ...] = ()  #: modules that a stub stands for, installed or not
     effects: tuple[str, ...] = ()
     budgets: dict[str, Budget] = field(default_factory=dict)

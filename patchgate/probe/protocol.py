@@ -62,7 +62,13 @@ class Loading(TypedDict, total=False):
     scope: str | None  #: Name of the patch's context manager; entered once the patch is installed.
     install: list[str]  #: What installs it once it is imported, in order: `function`, `module:function(arguments)`.
     stubs: list[str]  #: Modules that a stub stands for.
+    environment: list[str]  #: Variables, `NAME=value`, that the patch finds set.
     paths: list[str]  #: Folders to import from, before all others.
+
+
+def variables_of(how: Mapping[str, Any]) -> dict[str, str]:
+    """The environment variables that a patch finds set."""
+    return {name: value for name, _, value in (each.partition("=") for each in how.get("environment", ()))}
 
 
 class OtherPatch(Loading):

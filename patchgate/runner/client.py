@@ -53,8 +53,8 @@ def request_for(workload: Workload | None, profile: dict[str, Any], patch: Patch
 def loading(patch: Patch) -> dict[str, Any]:
     """A patch as a request has it: its path, and how it is imported and installed."""
     claims = patch.claims
-    how = {"scope": claims.scope, "install": claims.apply, "stubs": claims.stubs, "paths": patch.paths}
-    return {"patch": patch.path, **how}
+    how = {"scope": claims.scope, "install": claims.apply, "stubs": claims.stubs, "environment": claims.environment}
+    return {"patch": patch.path, "paths": patch.paths, **how}
 
 
 def _is_own_signal(answer: Answer) -> bool:

@@ -91,6 +91,8 @@ def test_a_projects_patch_is_judged_where_it_lies(torch: str, runner: Runner, fi
     # More may be replaced beside them: behind a gate of one release, or by another patch that the package imports.
     assert set(expected.changed) <= set(answer["changed"])
     assert answer["nested"] == []
+    # Triton has `sys.modules` under a name of its own.
+    assert not [name for name in answer["changed"] if name.startswith("triton.")]
     assert tuple(use["name"] for use in answer["stubbed"] if use["by_patch"]) == expected.stubbed
     surface = applied(runner, torch, file, "surface")
     assert "failure" not in surface, surface["failure"]["detail"]
@@ -182,6 +184,17 @@ def test_a_handler_in_a_thread_local_is_seen_and_a_call_into_cpp_is_named(
     answer = applied(runner, torch, str(handler))
     assert (answer["changed"], answer["effects"], answer["held"]) == ([], [], [])
     assert answer["calls"] == ["torch.set_float32_matmul_precision"]
+
+
+def test_a_file_is_read_in_the_encoding_that_python_reads_it_in(torch: str, runner: Runner, tmp_path: Path) -> None:
+    text = "import torch._inductor.ir as ir\r\nname = 'caf\u00e9'\r\nif ir:\r\n    ir.mine = lambda: None\r\n"
+    for at, (head, encoding) in enumerate([("", "utf-8-sig"), ("# -*- coding: latin-1 -*-\r\n", "latin-1")]):
+        patch = tmp_path / f"read_{at}.py"
+        patch.write_bytes((head + text).encode(encoding))
+        for question in ("apply", "surface"):
+            answer = applied(runner, torch, str(patch), question)
+            assert "failure" not in answer, answer
+            assert answer["changed"] == ["torch._inductor.ir.mine"]
 
 
 READS_THE_VERSION = (

@@ -24,7 +24,7 @@ from torch._inductor import codecache
 from patchgate.probe.compile.caches import digest_of_code
 from patchgate.probe.compile.observe import environment
 from patchgate.probe.patch.load import place_of
-from patchgate.probe.protocol import RanPlainly, Run, Stage
+from patchgate.probe.protocol import RanPlainly, Run, Stage, variables_of
 from patchgate.probe.simulate.device_context import vector_isa
 
 # What a script of a user's has of the environment; the rest names folders of ours, or is set by few.
@@ -56,6 +56,7 @@ def run_plainly(request: Run, stage: Stage) -> RanPlainly:
         variables["PYTHONDONTWRITEBYTECODE"] = "1"
         if _can_be_opened("/dev/nvidiactl"):  # not in a sandbox: few users set the variable
             variables["CUDA_VISIBLE_DEVICES"] = ""
+        variables |= variables_of(request)
         # The shell between: whose child it is says nothing.
         ended = subprocess.run(
             ["/bin/sh", "-c", f"{shlex.quote(sys.executable)} {script}.py; exit $?"],

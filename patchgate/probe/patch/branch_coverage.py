@@ -6,6 +6,7 @@ Only those whose body has lines of its own: a run is known by its lines. Reads t
 from __future__ import annotations
 
 import ast
+import tokenize
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
@@ -39,7 +40,7 @@ class Branch:
 
 def branches(path: str) -> dict[str, list[Branch]]:
     """Function, as `name:first line` -> its branches, by line."""
-    with open(path, encoding="utf-8") as file:
+    with tokenize.open(path) as file:
         tree = ast.parse(file.read())
     by_function = {}
     for node in ast.walk(tree):

@@ -7,6 +7,7 @@ run: nothing that a patch could use against the judge has run when the answer is
 from __future__ import annotations
 
 import ast
+import tokenize
 import types
 from collections.abc import Callable
 from typing import Any, NoReturn
@@ -35,7 +36,7 @@ class Statements:
 
     def __init__(self, path: str) -> None:
         self.path = path
-        with open(path, encoding="utf-8") as file:
+        with tokenize.open(path) as file:
             tree = ast.parse(file.read())
         #: Line -> why it may have an effect, as `line 12: ...`; known before a line runs.
         self.doubts: dict[int, str] = {}

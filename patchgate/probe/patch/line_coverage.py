@@ -6,6 +6,7 @@ What Python calls is known by its events. What Dynamo inlines is read, not calle
 from __future__ import annotations
 
 import contextlib
+import tokenize
 import types
 from collections.abc import Iterator
 from typing import Any
@@ -44,7 +45,7 @@ def _own_lines(code: types.CodeType) -> set[int]:
 
 def functions(path: str) -> dict[str, list[int]]:
     """Name -> lines for every function of the file, however deeply nested, as `name:first line`."""
-    with open(path, encoding="utf-8") as file:
+    with tokenize.open(path) as file:
         todo = [compile(file.read(), path, "exec")]
     by_function = {}
     while todo:

@@ -10,6 +10,7 @@ import contextlib
 import importlib
 import inspect
 import re
+import tokenize
 import types
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -34,7 +35,7 @@ _POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_O
 
 def inspect_surface(request: InspectSurface, stage: Stage) -> Surface:
     """Check the patch's targets, imports, attributes and signatures against this torch."""
-    with open(request["patch"], encoding="utf-8") as file:
+    with tokenize.open(request["patch"]) as file:
         source = file.read()
     findings = [*_check_targets(request["targets"]), *_check_imports(source)]
     ran = LinesRun()

@@ -84,6 +84,7 @@ def take_snapshot() -> Snapshot:
     """Every attribute of every owner, and one level into module-level dicts, lists and sets."""
     operators = {name: name for name in torch._C._dispatch_get_all_op_names()}
     taken: Snapshot = {_MODULES: {}, OPERATORS: operators}
+    interpreters = {id(value) for value in vars(sys).values()}  # Triton has `sys.modules` under a name of its own
     for dotted, owner in _owners():
         attributes = taken[dotted] = dict(vars(owner))
         for key in _IGNORED:
@@ -94,7 +95,7 @@ def take_snapshot() -> Snapshot:
                 kind = type(value)
                 if not issubclass(kind, (dict, list, set)) or len(value) >= _CONTAINER_SIZE:
                     continue
-                if f"{dotted}.{key}" not in _BOOKKEEPING:
+                if f"{dotted}.{key}" not in _BOOKKEEPING and id(value) not in interpreters:
                     items = value if issubclass(kind, dict) else {id(item): item for item in value}
                     taken[f"{dotted}.{key}[]"] = dict(items)
     return taken

@@ -21,7 +21,7 @@ from typing import NamedTuple, NoReturn
 from patchgate.probe.process.namespaces import enter
 from patchgate.probe.process.reply import exception_failure, write_reply
 from patchgate.probe.process.sandbox import Sandbox, confine_child, is_trusted, limit_resources
-from patchgate.probe.protocol import Request
+from patchgate.probe.protocol import Request, variables_of
 
 # From linux/prctl.h.
 _PR_SET_PDEATHSIG = 1
@@ -67,6 +67,8 @@ def answer(request: Request, folder: str, ends: Ends, sandbox: Sandbox, server: 
         codecache._HEADER_DIR, codecache._HEADER_LOCK_DIR = headers, f"{headers}/locks"
         # Last, so that no module of the project stands in for one of Python's; and not in the unconfined server.
         sys.path += request.get("import_path", [])
+        for how in (request, *request.get("after", ())):
+            os.environ.update(variables_of(how))
         stage("start")
         reply = handler_of(request["do"])(request, stage)
     except BaseException as error:  # the patch may raise anything, SystemExit included

@@ -66,6 +66,23 @@ def test_what_calls_all_its_functions_is_red_at_its_first_line():
     assert (verdict.code, verdict.where, verdict.actual) == ("PG221", "/p/patch.py:1", "nothing on 2.11.0")
 
 
+READS = """import os
+if os.environ.get("MINE") or "ALSO" in os.environ or os.getenv('THEN') == "1" and os.environ["LAST"]:
+    import torch
+    torch.a = 1
+os.environ["WRITTEN_TOO"] = "1"
+"""
+
+
+def test_what_a_variable_switches_on_is_red_with_the_variables_that_it_reads():
+    verdict = judge(READS, v2_11_0=NOTHING)
+    assert verdict.actual == "nothing on 2.11.0; it reads ALSO, LAST, MINE, THEN, which the gate does not set"
+    assert 'environment = ["ALSO=...", ' in verdict.advice
+    claims = Claims(title="Mine", environment=("MINE=1", "ALSO=", "THEN=a=b", "LAST=1"))
+    patch = Patch(id="mine", path="/p/patch.py", source=READS, claims=claims)
+    assert judge_changes(CASE, patch, {"2.11.0": NOTHING}, AGAIN).actual == "nothing on 2.11.0"
+
+
 @pytest.mark.parametrize("answer", [CHANGED, OPERATOR, SETTING])
 def test_a_change_on_one_release_is_enough(answer):
     verdict = judge(v2_11_0=NOTHING, v2_12_1=answer)

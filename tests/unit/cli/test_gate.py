@@ -2,6 +2,7 @@
 
 import json
 import shutil
+import subprocess
 import sys
 from pathlib import Path
 
@@ -207,6 +208,17 @@ def project(folder, monkeypatch):
     (folder / "npu.toml").write_text("kind = 'simulated'\n")
     monkeypatch.setattr("patchgate.cli.gate.judge_patch", judge)
     return runs
+
+
+def test_at_the_root_of_a_repository_with_several_tables_they_are_named(command, folder):
+    for name in ("one", "two"):
+        (folder / "packages" / name).mkdir(parents=True)
+        (folder / "packages" / name / "patchgate.toml").write_text("patches = []\n")
+    (folder / "packages" / "pyproject.toml").write_text("[project]\n")
+    assert "tables below" not in command("gate")[2]
+    subprocess.run("git init -q . && git add -A", cwd=folder, shell=True, check=True)
+    wrong = command("gate")[2]
+    assert "this repository has tables below: cd packages/one && patchgate gate; also packages/two\n" in wrong
 
 
 def test_without_arguments_every_patch_of_the_table_is_judged_as_the_table_says(command, folder, project):

@@ -41,6 +41,11 @@ def test_several_functions_may_install_a_patch_and_stubs_stand_for_modules(folde
     assert claims.stubs == ("a._C", "flash_attn")
 
 
+def test_variables_of_the_project_s_own_are_set_before_the_patch_is_imported(folder):
+    claims = load_claims(manifest(folder, 'environment = ["MY_PATCHES=1", "_LEVEL=a=b", "EMPTY="]\n'))
+    assert claims.environment == ("MY_PATCHES=1", "_LEVEL=a=b", "EMPTY=")
+
+
 WRONG = [
     'aplies_to = "==2.11.0"',
     "colour = 1",
@@ -63,6 +68,9 @@ WRONG = [
     'apply = "install(torch)"',
     'apply = "a b:install"',
     'apply = ["install", 3]',
+    'environment = ["MY_PATCHES"]',
+    'environment = ["LD_PRELOAD=/tmp/mine.so"]',
+    'environment = ["TORCHINDUCTOR_MAX_AUTOTUNE=1"]',
     'stubs = ["a-b"]',
     'stubs = ["torch._C"]',
     'stubs = "a._C"',
@@ -83,7 +91,7 @@ patch.toml:2: `aplies_to`: unknown key
   next: did you mean `applies_to`?
 patch.toml:2: `colour`: unknown key
   got:  colour = 1
-  next: known keys: applies_to, apply, budgets, effects, error_factor, fixed_in, largest_ulps, numerics, scope, source, stubs, symptom, targets, title
+  next: known keys: applies_to, apply, budgets, effects, environment, error_factor, fixed_in, largest_ulps, numerics, scope, source, stubs, symptom, targets, title
 patch.toml:2: `title`: not a string
   got:  title = 3
   next: title = "..."
@@ -141,6 +149,15 @@ patch.toml:2: `apply`: neither a function of the patch nor `module:function(lite
 patch.toml:2: `apply`: not a string
   got:  apply = ['install', 3]
   next: apply = "install"   (or ["install", "package.module:other(True)"])
+patch.toml:2: `environment`: not NAME=value
+  got:  environment = ['MY_PATCHES']
+  next: environment = ["MY_PATCHES=1"]
+patch.toml:2: `environment`: the gate, Python or torch has read it before the patch is imported
+  got:  environment = ['LD_PRELOAD=/tmp/mine.so']
+  next: a variable of the project's own; one of torch's counts from its start on: set it in the patch
+patch.toml:2: `environment`: the gate, Python or torch has read it before the patch is imported
+  got:  environment = ['TORCHINDUCTOR_MAX_AUTOTUNE=1']
+  next: a variable of the project's own; one of torch's counts from its start on: set it in the patch
 patch.toml:2: `stubs`: not the dotted name of a module
   got:  stubs = ['a-b']
   next: stubs = ["my_package._C"]

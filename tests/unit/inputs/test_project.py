@@ -63,8 +63,12 @@ def test_the_table_nearest_to_the_patch_counts_and_then_the_one_nearest_to_the_c
 
 
 def test_patches_are_paths_and_patterns_each_once(repository):
+    package = repository("") / "src/engine/patches/__init__.py"
+    package.write_text("\n")
     folder = repository("[tool.patchgate]\npatches = ['src/engine/patches/*.py', 'src/engine/patches/one.py']\n")
     assert find_project(folder).patch_paths() == [folder / "src/engine/patches/one.py"]
+    package.write_text("import torch\n")
+    assert find_project(folder).patch_paths() == [package, folder / "src/engine/patches/one.py"]
 
 
 @pytest.mark.parametrize("entry", ["src/none.py", "src/none/*.py"])
