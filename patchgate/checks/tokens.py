@@ -32,8 +32,6 @@ verdict = partial(registry.verdict, FAMILY)
 Counts = Mapping[str, int]
 # The length of text for which a probability is given, beside the one that was sampled.
 _LONG = 1000
-# The prompt and a single token are compiled apart.
-_COMPILES = 2
 
 
 @Check(axes=("torch", "device"), workload="decoder", devices=numeric_devices, unchanged="PG503")
@@ -41,9 +39,7 @@ def ask_tokens(context: CheckContext, at: Instance) -> Iterable[Verdict]:
     case = at.case
 
     def ask(patch: Patch | None, path: Path) -> Answer:
-        return context.ask_building(
-            case.torch, "sample", case.device, patch=patch, compiles=_COMPILES, outputs=str(path)
-        )
+        return context.ask_building(case.torch, "sample", case.device, patch=patch, outputs=str(path))
 
     with TemporaryDirectory() as folder:
         metrics = compared_sides(context, case, ask, "differ tokens", Path(folder))

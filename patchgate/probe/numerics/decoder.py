@@ -81,7 +81,8 @@ def sample(*, profile: Profile, path: str) -> None:
         for position in range(_LENGTH - 1):
             current = (torch.arange(_LENGTH, device=device) == position)[:, None]
             visible = torch.arange(_LENGTH, device=device) <= position
-            logits, caches = step(tokens[:, position], caches, current, visible)
+            # A column's stride grows with every token, and would be compiled once more.
+            logits, caches = step(tokens[:, position].clone(), caches, current, visible)
             if position >= GIVEN - 1:
                 drawn = (logits.float() + noise[position - GIVEN + 1]).argmax(-1, keepdim=True)
                 tokens = torch.cat((tokens, drawn), dim=1)

@@ -78,6 +78,9 @@ def warm_up() -> None:
     with contextlib.suppress(ImportError):  # it needs setuptools
         import torch.utils.cpp_extension
     importlib.import_module("sympy.physics.units")  # what a compile imports late
+    with contextlib.suppress(Exception):  # no Triton here, or it has another name
+        # A digest of Triton's files, which every compile puts into a key: half a second, once and not in every child.
+        importlib.import_module("torch._inductor.runtime.triton_compat").triton_key()
     from patchgate.probe.compile import sentinel
     from patchgate.probe.compile.capture import capture
     from patchgate.probe.compile.observe import environment
