@@ -30,10 +30,9 @@ from patchgate.model.records import Case, Colour, Kind, Verdict
 from patchgate.model.results import Example
 from patchgate.model.serialization import from_dict, to_dict
 from patchgate.report.view import verdict_text
-from patchgate.runner.cache_keys import environment_digest
 from patchgate.runner.client import Runner
 from patchgate.runner.run_settings import Run
-from patchgate.runner.start_server import Broker, connect_through, start_server
+from patchgate.runner.start_server import connect_through, shared_servers
 from patchgate.runs.pool import Work, carry_out
 
 # code -> the places that its red verdicts name
@@ -148,18 +147,7 @@ def started_servers(rows: dict[str, str]) -> Iterator[dict[str, Any]]:
     with ExitStack() as stack:
         # A run keeps compiled C++ beside its folder; here it is to end with the run.
         folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="patchgate-"))
-        servers = [start_server(torch, python) for torch, python in rows.items()]
-        for server in servers:
-            stack.callback(server.stop)
-        broker = Broker(servers)
-        stack.callback(broker.close)
-        yield {
-            "rows": rows,
-            "folder": folder,
-            "broker": broker.address,
-            "logs": {server.torch: server.log for server in servers},
-            "identities": {torch: environment_digest(python) for torch, python in rows.items()},
-        }
+        yield {"rows": rows, "folder": folder, **stack.enter_context(shared_servers(rows))}
 
 
 def open_session(settings: dict[str, Any]) -> CorpusSession:

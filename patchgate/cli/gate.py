@@ -7,6 +7,8 @@ import shutil
 import signal
 import sys
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import NoReturn, TextIO
 
@@ -30,6 +32,7 @@ from patchgate.cli.options import (
     with_models,
     workers_option,
 )
+from patchgate.cli.watch import Judge, Plan, Servers, Show, judge_after_edits
 from patchgate.cli.write_html import REPORT, SWEEP_HISTORY, write_html
 from patchgate.inputs.devices import device_names, load_profile
 from patchgate.inputs.models import model_names
@@ -88,6 +91,7 @@ _form_option = click.option(
 @click.option("--time-limit", default=60.0, show_default=True, type=ABOVE_0, help="Seconds that one case may take.")
 @click.option("--memory-limit", default=1024, show_default=True, type=AT_LEAST_1, help="MiB a case may add to torch.")
 @workers_option
+@click.option("--watch", is_flag=True, help="Judge again after each edit of the patch or its project, until Ctrl-C.")
 @click.option("-v", "--verbose", is_flag=True, help="Print a line for each cell (a check of a workload).")
 @_form_option
 @folder_option
@@ -107,6 +111,7 @@ def gate(
     time_limit: float,
     memory_limit: int,
     workers: int,
+    watch: bool,
     verbose: bool,
     form: str,
     folder: str,
@@ -117,41 +122,60 @@ def gate(
     Without PATCH: every patch of the table [tool.patchgate], on its releases or --torch, which are installed once.
     Exit codes: 0 nothing red, 1 red, 2 usage, 3 nothing judged, 4 only trouble with the machine (try again).
     """
-    (project, workloads), loaded = _load_patches(patches, workloads)
-    devices, others = _known_devices(project, list(loaded), devices, workloads), tuple(map(_installable, others))
-    environments, missing = chosen_environments(project, rows, problems, torches)
-    runs = [
-        Run(
-            folder=str((Path(folder) / (patch.id if len(loaded) > 1 else ".")).resolve()),
-            patch=str(path.resolve()),
+    chosen: list[tuple[dict[str, str], dict[str, str]]] = []  # once: their servers stay
+
+    def plan() -> list[Run]:
+        (project, names), loaded = _load_patches(patches, workloads)
+        settings = Run(
+            folder=folder,
+            patch="",
+            rows={},
             project=project,
-            problems=missing,
-            devices=devices,
-            workloads=workloads,
+            devices=_known_devices(project, list(loaded), devices, names),
+            workloads=names,
             checks=_known_checks(checks),
-            rows=environments,
-            others=others,
+            others=tuple(map(_installable, others)),
             strict_new=strict_new,
             nightly=nightly,
             require_sandbox=require_sandbox,
             limits=Limits(seconds=time_limit, bytes=memory_limit << 20),
-            shared_cache=str(_KEPT.resolve() / "unpatched"),
-            binaries=str(_KEPT.resolve() / "cpp"),
             by_release=is_through_nox() or not (rows or problems),
         )
-        for path, patch in loaded.items()
-    ]
-    _show(_judge_all(runs, Path(folder), workers, cells=verbose, form=form), Path(folder), form)
+        chosen[:] = chosen or [chosen_environments(project, rows, problems, torches)]
+        return [_run_of(path, patch, settings, *chosen[0], alone=len(loaded) == 1) for path, patch in loaded.items()]
+
+    judge = partial(_judge_all, folder=Path(folder), workers=workers, cells=verbose, form=form)
+    sys.exit((judge_after_edits if watch else _judge_once)(plan, judge, partial(_show, folder=Path(folder), form=form)))
 
 
-def _judge_all(runs: Sequence[Run], folder: Path, workers: int, *, cells: bool, form: str) -> list[JudgedPatch]:
+def _judge_once(plan: Plan, judge: Judge, show: Show) -> int:
+    return show(judge(plan(), None))
+
+
+def _run_of(
+    path: Path, patch: Patch, settings: Run, rows: dict[str, str], problems: dict[str, str], *, alone: bool
+) -> Run:
+    return replace(
+        settings,
+        folder=str(Path(settings.folder, "." if alone else patch.id).resolve()),
+        patch=str(path.resolve()),
+        rows=rows,
+        problems=problems,
+        shared_cache=str(_KEPT.resolve() / "unpatched"),
+        binaries=str(_KEPT.resolve() / "cpp"),
+    )
+
+
+def _judge_all(
+    runs: Sequence[Run], servers: Servers, *, folder: Path, workers: int, cells: bool, form: str
+) -> list[JudgedPatch]:
     """The verdicts of each run; once one is ended by a signal, or by a fault, the others are not begun."""
     _empty(folder, runs)
     judged: list[JudgedPatch] = []
     file = None if form == "text" else sys.stderr
     for run in runs:
         try:
-            judged.append(JudgedPatch(run=run, verdicts=_judge(run, workers, cells=cells, file=file)))
+            judged.append(JudgedPatch(run=run, verdicts=_judge(run, servers, workers, cells=cells, file=file)))
         except UsageError:
             raise
         except (KeyboardInterrupt, Exception) as error:
@@ -171,14 +195,14 @@ def _installable(patch: str) -> str:
     return str(Path(patch).resolve())
 
 
-def _judge(run: Run, workers: int, *, cells: bool, file: TextIO | None) -> list[Verdict]:
+def _judge(run: Run, servers: Servers, workers: int, *, cells: bool, file: TextIO | None) -> list[Verdict]:
     """Judge, and show how far it is."""
     torches = ", ".join(run.torches)
     patch = load_patch(Path(run.patch)).id
     click.echo(f"patchgate {__version__}: {patch} on torch {torches}; devices {', '.join(run.devices)}", file=file)
     before, waits = load_times(Path(run.folder)), f"starting torch {torches}"
     with RunProgress(stdout_console(file), before, workers=workers, cells=cells, waits=waits) as progress:
-        return judge_patch(run, workers=workers, progress=progress)
+        return judge_patch(run, workers=workers, progress=progress, servers=servers)
 
 
 def _empty(folder: Path, runs: Sequence[Run]) -> None:
@@ -233,7 +257,7 @@ def _load_patches(
 def report(html: Path | None, form: str, folder: str) -> NoReturn:
     """Show the last run again, and write its reports again."""
     judged = [JudgedPatch(run=run, verdicts=_verdicts_of(run)) for run in runs_in(Path(folder))]
-    _show(judged, Path(folder), form, html)
+    sys.exit(_show(judged, Path(folder), form, html))
 
 
 def _verdicts_of(run: Run) -> list[Verdict]:
@@ -243,8 +267,8 @@ def _verdicts_of(run: Run) -> list[Verdict]:
     return load_verdicts(Path(run.folder))
 
 
-def _show(judged: Sequence[JudgedPatch], folder: Path, form: str, html: Path | None = None) -> NoReturn:
-    """Write every report of a run, the page to `html` if it is given, print it, and end with its exit code."""
+def _show(judged: Sequence[JudgedPatch], folder: Path, form: str, html: Path | None = None) -> int:
+    """Write every report of a run, the page to `html` if it is given, and print it; its exit code."""
     html = html or folder / REPORT
     make_folder(folder, "--folder")
     make_folder(html.parent, "--html")
@@ -259,7 +283,7 @@ def _show(judged: Sequence[JudgedPatch], folder: Path, form: str, html: Path | N
     if form != "text" or len(judged) > 1:
         count = "1 patch" if len(judged) == 1 else f"{len(judged)} patches"
         click.echo(f"{count}, results below {display_path(folder)}; exit code {code}", err=form != "text")
-    sys.exit(code)
+    return code
 
 
 @contextlib.contextmanager

@@ -49,9 +49,7 @@ def end_by_exit_code(command: click.Command, name: str) -> NoReturn:
         refuse_tracked(Path(".patchgate"))
         command.main(prog_name=name, standalone_mode=False)
     except UsageError as error:
-        if isinstance(error.next, Command):
-            error.next = typed(error.next)
-        click.echo(escape_control(f"error: {error}"), err=True)
+        show_usage_error(error)
         sys.exit(2)
     except click.ClickException as error:
         error.show()
@@ -87,6 +85,13 @@ def _stop(number: int, frame: object) -> NoReturn:
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     signal.signal(signal.SIGINT, signal.default_int_handler)
     raise KeyboardInterrupt(signal.Signals(number).name)
+
+
+def show_usage_error(error: UsageError) -> None:
+    """Say where, what, and what to type."""
+    if isinstance(error.next, Command):
+        error.next = typed(error.next)
+    click.echo(escape_control(f"error: {error}"), err=True)
 
 
 def show_failure(error: BaseException) -> None:

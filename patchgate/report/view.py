@@ -274,5 +274,19 @@ def first_clause(text: str) -> str:
     return _CLAUSE.split(text, maxsplit=1)[0]
 
 
+def changes_of_red(before: Sequence[Verdict], after: Sequence[Verdict]) -> str:
+    """`no longer red: PG501 (2), PG510; newly red: PG301`: what an edit did, by code and count."""
+    sides = [
+        {(verdict.code, verdict.subject, verdict.torch) for verdict in side if verdict.colour is Colour.RED}
+        for side in (before, after)
+    ]
+    parts = []
+    for words, gone in (("no longer red", sides[0] - sides[1]), ("newly red", sides[1] - sides[0])):
+        counts = sorted(Counter(code for code, _, _ in gone).items())
+        texts = [f"{code} ({count})" if count > 1 else code for code, count in counts]
+        parts += [f"{words}: {', '.join(texts)}"] if texts else []
+    return "; ".join(parts) or "the same verdicts are red"
+
+
 def on_torches(torches: Sequence[str]) -> str:
     return f" on torch {', '.join(torches)}" if any(torches) else ""

@@ -142,18 +142,28 @@ def patch_digest(patch: Patch) -> str:
     path = Path(patch.path)
     if path.stem == "patch":
         return files_digest(path.parent)
+    return _digest([[os.path.relpath(each, path.parent), _file(each)] for each in patch_files(patch)])
+
+
+def patch_files(patch: Patch) -> list[Path]:
+    """The files of `patch_digest`, in order."""
+    path = Path(patch.path)
+    if path.stem == "patch":
+        return _files_below(path.parent)
     packages = [folder for folder in path.parents if (folder / "__init__.py").is_file()]
     beside = (each for each in path.parent.glob("*.py") if each.stem in patch.source)
     own = {each for each in (packages[-1].rglob("*.py") if packages else beside) if each.is_file()}
-    files = sorted({*own, path, Path(patch.manifest or path)})
-    return _digest([[os.path.relpath(each, path.parent), _file(each)] for each in files])
+    return sorted({*own, path, Path(patch.manifest or path)})
 
 
 def files_digest(folder: Path) -> str:
     """Of every file below a folder; of a link that leads out of the repository nothing is read."""
+    return _digest([[str(path.relative_to(folder)), _file(path)] for path in _files_below(folder)])
+
+
+def _files_below(folder: Path) -> list[Path]:
     found = [path for path in sorted(folder.rglob("*")) if path.is_file() and path.suffix != ".pyc"]
-    found = [path for path in found if not (path.is_symlink() and leaves_project(path, folder))]
-    return _digest([[str(path.relative_to(folder)), _file(path)] for path in found])
+    return [path for path in found if not (path.is_symlink() and leaves_project(path, folder))]
 
 
 def _file(path: Path) -> str:

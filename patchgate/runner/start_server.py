@@ -13,11 +13,13 @@ import socket
 import subprocess
 import tempfile
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from patchgate.model.paths import PACKAGE
+from patchgate.runner.cache_keys import environment_digest
 
 # What a torch process needs to run; secrets of the caller's environment do not travel to a patch.
 _PASSED_ON = ("PATH", "HOME", "LANG", "LC_ALL", "TMPDIR", "LD_LIBRARY_PATH", "CUDA_HOME")
@@ -134,6 +136,23 @@ class Broker:
 
     def close(self) -> None:
         self._listener.close()
+
+
+@contextlib.contextmanager
+def shared_servers(rows: Mapping[str, str]) -> Iterator[dict[str, Any]]:
+    """Servers of these environments, and what a worker needs to ask them: "broker", "logs" and "identities"."""
+    with contextlib.ExitStack() as stack:
+        servers = []
+        for torch, python in rows.items():
+            servers.append(start_server(torch, python))
+            stack.callback(servers[-1].stop)
+        broker = Broker(servers)
+        stack.callback(broker.close)
+        yield {
+            "broker": broker.address,
+            "logs": {server.torch: server.log for server in servers},
+            "identities": {torch: environment_digest(python) for torch, python in rows.items()},
+        }
 
 
 def connect_through(address: Mapping[str, str]) -> Connect:

@@ -1,7 +1,7 @@
 """Runs commands in a process between them and us, so that nothing of them outlives us, however we end.
 
-That process has one temporary folder for all of them. When its socket to us closes, it ends every process below it,
-and each whose environment names the folder, then removes the folder. It runs this file by itself.
+That process has one temporary folder for all of them, and one in it for each. When its socket to us closes, it ends
+every process below it, and each whose environment names the folder, then removes it. It runs this file by itself.
 """
 
 from __future__ import annotations
@@ -141,9 +141,12 @@ def _serve(owner: socket.socket, folder: str) -> None:
         message, descriptors, _, _ = socket.recv_fds(owner, _MESSAGE_BYTES, 8)
         if not message:
             return
-        reply = _STOPPED if message == _STOPPED else _run(message, descriptors, owner, folder)
+        # Of its own: what the owner has started meanwhile names the folder around it, and goes on.
+        own = f"{folder}/command"
+        reply = _STOPPED if message == _STOPPED else _run(message, descriptors, owner, own)
         if reply:
-            _end_processes(folder, of=os.getpid())
+            _end_processes(own, of=os.getpid())
+            _remove(own)
             owner.send(reply)
 
 
@@ -151,6 +154,7 @@ def _run(message: bytes, descriptors: list[int], owner: socket.socket, folder: s
     """The status of one command; nothing where the owner sends something meanwhile, or is gone."""
     request = json.loads(message)
     output, *passed = descriptors
+    os.makedirs(folder, 0o700, exist_ok=True)
     process = subprocess.Popen(
         [*request["command"], *map(str, passed)],
         env=request["environment"] | {"TMPDIR": folder},

@@ -7,8 +7,11 @@ import os
 import sys
 import tempfile
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from patchgate.checks.framework.context import CheckContext
 from patchgate.checks.framework.instances import cell_name, instances_of, stopped_verdicts
@@ -25,7 +28,7 @@ from patchgate.model.serialization import from_dict
 from patchgate.runner.client import Runner
 from patchgate.runner.journal import Journal, save_results
 from patchgate.runner.run_settings import VERDICTS, Run, load_verdicts, save_run, save_verdicts
-from patchgate.runner.start_server import connect_through
+from patchgate.runner.start_server import connect_through, shared_servers
 from patchgate.runner.supervise import supervisor
 
 # Of pytest: all passed, some failed (a red verdict fails its test), nothing was collected.
@@ -34,17 +37,26 @@ _JUDGED = (0, 1, 5)
 _INI = "[pytest]\naddopts = --import-mode=importlib -p no:terminal -p no:cacheprovider -p no:benchmark\n"
 
 
-def judge_patch(run: Run, *, workers: int, progress: Callable[[CellEvent], None] | None = None) -> list[Verdict]:
+def judge_patch(
+    run: Run,
+    *,
+    workers: int,
+    progress: Callable[[CellEvent], None] = lambda event: None,
+    servers: Mapping[str, Any] | None = None,
+) -> list[Verdict]:
     """The verdicts of every check; a pytest that broke becomes a verdict too. `progress` is called in a thread.
 
     Whatever ends it early, what was judged is left in the run's folder, with a verdict for each cell that was not.
+    `servers` is what `shared_servers` of the run's environments gives, where they outlast the run.
     """
     try:
-        command = plan(run, workers)
-        with tempfile.TemporaryFile() as output:
-            status = _carry_out(command, output.fileno(), progress)
-            output.seek(0)
-            return verdicts_left(run, status, output.read().decode(errors="replace").strip())
+        # They start first, since to import torch takes longest.
+        with nullcontext(servers) if servers else shared_servers(run.rows) as shared:
+            command = plan(run, workers)
+            with tempfile.TemporaryFile() as output:
+                status = _carry_out(command, output.fileno(), progress, shared)
+                output.seek(0)
+                return verdicts_left(run, status, output.read().decode(errors="replace").strip())
     except UsageError:
         raise
     except BaseException as error:
@@ -54,31 +66,38 @@ def judge_patch(run: Run, *, workers: int, progress: Callable[[CellEvent], None]
 
 def plan(run: Run, workers: int) -> list[str]:
     """Empty the run's folder, write what the run is into it, and return the command that carries it out."""
-    Journal(run).put_aside()
-    folder, path = Path(run.folder), save_run(run)
+    journal = Journal(run)
+    red = tuple(sorted(cell.ended for cell in journal.cells() if cell.red))
+    journal.put_aside()
+    folder, path = Path(run.folder), save_run(replace(run, sooner=red))
     reserve_space(folder)
     settings = folder / "pytest.ini"
     settings.write_text(_INI, encoding="utf-8")
     command = [sys.executable, "-m", "pytest", str(SUITE), "-c", str(settings), "--rootdir", str(SUITE)]
     # Every worker would load the plugins that happen to be installed, and compile our own modules for their asserts.
     command += ["--assert=plain", "-p", "xdist.plugin", "-p", "patchgate.runs.plugin"]
-    command += ["--patchgate-run", str(path), "-n", str(workers), "--dist", "loadgroup", "--no-loadscope-reorder"]
+    command += ["--patchgate-run", str(path), "-n", str(workers), "--dist", "load", "--maxschedchunk", "1"]
     # Where one is killed, pytest-xdist would give its cells to another, and wait for ever for what it loses count of.
     command += ["--max-worker-restart", "0"]
     return command
 
 
-def _carry_out(command: list[str], output: int, progress: Callable[[CellEvent], None] | None) -> int:
+def _carry_out(
+    command: list[str], output: int, progress: Callable[[CellEvent], None], servers: Mapping[str, Any]
+) -> int:
+    """The status of pytest, which reads from one pipe how to ask the servers, and writes events to another."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
     environment["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
-    if not progress:
-        return supervisor().run(command, environment, output)
     source, events = os.pipe()
+    asked, ask = os.pipe()
+    with os.fdopen(ask, "w", encoding="utf-8") as pipe:
+        json.dump(servers, pipe)
     reader = threading.Thread(target=_read_events, args=(source, progress), daemon=True)
     reader.start()
     try:
-        return supervisor().run([*command, "--patchgate-events"], environment, output, [events])
+        return supervisor().run([*command, "--patchgate-pipes"], environment, output, [asked, events])
     finally:
+        os.close(asked)
         os.close(events)  # the last one, so that its end is seen
         reader.join()
 

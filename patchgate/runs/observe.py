@@ -17,10 +17,9 @@ from patchgate.inputs.record_device import padding_of
 from patchgate.inputs.workloads import load_workloads
 from patchgate.model.records import Case, Observation, Workload
 from patchgate.model.serialization import from_dict, to_dict
-from patchgate.runner.cache_keys import environment_digest
 from patchgate.runner.client import Runner
 from patchgate.runner.run_settings import Run, load_run, save_run
-from patchgate.runner.start_server import Broker, connect_through, start_server
+from patchgate.runner.start_server import connect_through, shared_servers
 from patchgate.runs.pool import Work, carry_out
 
 
@@ -47,12 +46,7 @@ def observe_all(
         items.setdefault(replace(case, device=""), []).append(case)
     for torch, python in run.rows.items():
         mine = {some[0].id: some for some in items.values() if some[0].torch == torch}
-        server = start_server(torch, python)
-        broker = Broker([server])
-        try:
-            shared = {"broker": broker.address, "logs": {torch: server.log}, "identities": {}}
-            if run.shared_cache:
-                shared["identities"] = {torch: environment_digest(python)}
+        with shared_servers({torch: python}) as shared:
             settings = {
                 "run": str(path),
                 "shared": shared,
@@ -60,9 +54,6 @@ def observe_all(
             }
             settings["patches"] = {name: str(place) for name, place in patches.items()}
             carry_out(__name__, settings, list(mine), workers=workers, done=done)
-        finally:
-            broker.close()
-            server.stop()
     observed = {case: run.store.load(case) for case in cases if case.torch in run.rows}
     return {case: observation for case, observation in observed.items() if observation}
 

@@ -9,7 +9,7 @@ import contextlib
 import errno
 import json
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -27,12 +27,11 @@ from patchgate.model.paths import SUITE, display_path
 from patchgate.model.records import Colour, Patch, Verdict
 from patchgate.model.results import CellEvent
 from patchgate.model.serialization import from_dict, to_dict
-from patchgate.runner.cache_keys import environment_digest
 from patchgate.runner.client import Runner
 from patchgate.runner.costs import COSTS
 from patchgate.runner.journal import Journal, save_results
 from patchgate.runner.run_settings import FOLDER, Run, load_run, own_environment, save_run
-from patchgate.runner.start_server import Broker, Server, connect_through, start_server
+from patchgate.runner.start_server import connect_through, shared_servers
 from patchgate.runs.content_key import content_key
 
 _VERDICT = "patchgate.verdict"
@@ -42,12 +41,12 @@ Judge = Callable[[Iterable[Verdict]], None]
 def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("patchgate", "judge a patch of the PyTorch compiler")
     group.addoption("--patchgate", metavar="PATCH", help="judge this patch on the torch of this interpreter")
-    group.addoption("--patchgate-events", type=int, metavar="FD", help="where to write what happens, as JSON lines")
+    pipes = "where to read how to ask the servers, and where to write what happens, as JSON"
+    group.addoption("--patchgate-pipes", type=int, nargs=2, metavar=("FD", "FD"), default=[None, None], help=pipes)
     group.addoption("--patchgate-run", metavar="FILE", help="the run to carry out, as `patchgate gate` wrote it")
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    config.addinivalue_line("markers", "xdist_group: instances that share an observation run on one worker")
     run = _run_of(config)
     if run:
         config.pluginmanager.register(GatePlugin(run, config), "patchgate-gate")
@@ -77,17 +76,17 @@ class GatePlugin:
     def __init__(self, run: Run, config: pytest.Config) -> None:
         self.run = run
         self.patch = load_patch(Path(run.patch))
-        self.servers: list[Server] = []
+        self.servers = contextlib.ExitStack()  # those that this process has started
         self.journal = Journal(run)
         self.judged: dict[str, CellEvent] = {}  # by the name of the cell
         self.broken: list[Verdict] = []  # of what is no cell
         self.given: set[Verdict] = set()  # red, by the instances that this process has judged
         self.planned: set[str] = set()
         self._is_controller = not hasattr(config, "workerinput")
-        self._events: int | None = config.getoption("--patchgate-events") if self._is_controller else None
-        self._broker: Broker | None = None
+        pipes: list[int | None] = config.getoption("--patchgate-pipes") if self._is_controller else [None, None]
+        self._events = pipes[1]
         self.shared: dict[str, dict[str, str]]  # what every worker needs to ask the probes
-        self.shared, before = getattr(config, "workerinput", {}).get("patchgate") or self._begin()
+        self.shared, before = getattr(config, "workerinput", {}).get("patchgate") or self._begin(pipes[0])
         self.before = set(before)  # cells that an interrupted run of the same content has judged
         runner = Runner(
             run=run,
@@ -99,24 +98,17 @@ class GatePlugin:
         self.context = CheckContext(run, self.patch, workloads_with(Path(run.patch), run.project), runner)
         self.context.answers, self.context.costs = Path(run.folder) / "answers", runner.costs
 
-    def _begin(self) -> tuple[dict[str, dict[str, str]], list[str]]:
+    def _begin(self, pipe: int | None) -> tuple[dict[str, dict[str, str]], list[str]]:
         """What every worker needs: how it asks the probes, by torch release, and the cells that are judged already."""
-        shared = self._start_servers()  # first, since importing torch takes longest
+        if pipe is None:
+            shared = self.servers.enter_context(shared_servers(self.run.rows))
+        else:
+            with open(pipe, encoding="utf-8") as text:
+                shared = json.load(text)
         save_run(self.run)
         key = content_key(self.run, self.patch) if self.run.shared_cache else os.urandom(8).hex()
         self.judged = {cell.ended: cell for cell in self.journal.begin(key)}
         return shared, list(self.judged)
-
-    def _start_servers(self) -> dict[str, dict[str, str]]:
-        self.servers = [start_server(torch, python) for torch, python in self.run.rows.items()]
-        self._broker = Broker(self.servers)
-        return {
-            "broker": self._broker.address,
-            "logs": {server.torch: server.log for server in self.servers},
-            "identities": {
-                torch: environment_digest(python) for torch, python in self.run.rows.items() if self.run.shared_cache
-            },
-        }
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_configure_node(self, node: Any) -> None:
@@ -125,8 +117,9 @@ class GatePlugin:
     def pytest_generate_tests(self, metafunc: pytest.Metafunc) -> None:
         if {"check", "instance"} <= set(metafunc.fixturenames):
             pairs = [(check, at) for check in all_checks().values() for at in instances_of(check, self.context)]
-            pairs = _in_turn(pairs, getattr(metafunc.config, "workerinput", {}).get("workercount", 0))
-            metafunc.parametrize(("check", "instance"), [_parameter(*pair) for pair in pairs])
+            workers = getattr(metafunc.config, "workerinput", {}).get("workercount", 0)
+            pairs = _in_turn(pairs, workers, self.run.sooner)
+            metafunc.parametrize(("check", "instance"), pairs, ids=[cell_name(*pair) for pair in pairs])
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
@@ -185,23 +178,28 @@ class GatePlugin:
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
         if not self._is_controller:
             return
-        if self._broker:
-            self._broker.close()
-        for server in self.servers:
-            server.stop()
+        self.servers.close()
         left = self.planned.difference(self.judged)
         stopped = stopped_verdicts(self.context, left, "pytest ended before it") if left else []
         missing = [judge_environment(torch, problem) for torch, problem in self.run.problems.items()]
         save_results(self.run, self.judged.values(), [*self.broken, *stopped, *missing])
 
 
-def _in_turn(pairs: list[tuple[Check, Instance]], workers: int) -> list[tuple[Check, Instance]]:
-    """The longest first, so that short ones fill the gaps at the end, and what is timed last: it waits for the device.
+def _in_turn(
+    pairs: list[tuple[Check, Instance]], workers: int, sooner: Collection[str] = ()
+) -> list[tuple[Check, Instance]]:
+    """The cells `sooner`, then the longest first, so that short ones fill the gaps at the end.
+
+    What is timed comes last: it waits for the device.
 
     A worker of pytest-xdist begins only when it has the next one too, which no other worker takes from it any more:
     what follows the first of each is short.
     """
-    pairs = sorted(pairs, key=lambda pair: (pair[0].name == "latency", -pair[0].seconds))
+
+    def turn(pair: tuple[Check, Instance]) -> tuple[bool, bool, int]:
+        return pair[0].name == "latency", bool(sooner) and cell_name(*pair) not in sooner, -pair[0].seconds
+
+    pairs = sorted(pairs, key=turn)
     timed = [pair for pair in pairs if pair[0].name == "latency"]
     first, rest = pairs[:workers], pairs[workers : len(pairs) - len(timed)]
     middle = max(len(rest) - workers, 0)
@@ -209,19 +207,13 @@ def _in_turn(pairs: list[tuple[Check, Instance]], workers: int) -> list[tuple[Ch
 
 
 def _cell(nodeid: str) -> str:
-    """The id of an instance: what stands in the brackets, without the group that pytest-xdist adds."""
+    """The id of an instance: what stands in the brackets."""
     return nodeid.partition("[")[2].rpartition("]")[0]
 
 
 def _verdicts_in(report: pytest.TestReport | pytest.CollectReport) -> list[Verdict]:
     properties = [value for key, value in getattr(report, "user_properties", []) if key == _VERDICT]
     return [from_dict(Verdict, value, where=report.nodeid) for value in properties]
-
-
-def _parameter(check: Check, at: Instance) -> Any:
-    # What is about one compile shares its observation; what is about the patch alone waits for nothing else.
-    group = at.id if at.case.workload else cell_name(check, at)
-    return pytest.param(check, at, id=cell_name(check, at), marks=pytest.mark.xdist_group(group))
 
 
 def _broken(report: pytest.TestReport) -> Verdict:

@@ -4,6 +4,7 @@ import json
 import shutil
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -232,6 +233,65 @@ def test_without_arguments_every_patch_of_the_table_is_judged_as_the_table_says(
     assert str(project[0].again) == "patchgate gate engine/one.py"
     assert command("gate", "engine/one.py")[0] == 0
     assert not (folder / ".patchgate/gate/two").exists()
+
+
+@pytest.fixture
+def edits(folder, monkeypatch):
+    """In place of a user: file by file the text that it has next, then Ctrl-C."""
+    texts = []
+
+    def wait(project, patches, files):
+        assert str(folder / "engine" / "one.py") in files
+        assert str(folder / "patchgate.toml") in files
+        if not texts:
+            raise KeyboardInterrupt("SIGINT")
+        name, text = texts.pop(0)
+        (folder / name).write_text(text)
+        return files
+
+    monkeypatch.setattr("patchgate.cli.watch.wait_for_edit", wait)
+    return texts
+
+
+def test_an_edited_patch_is_judged_again_until_the_user_ends_it(command, folder, project, edits, monkeypatch):
+    servers = []
+    judge = vars(gate)["judge_patch"]
+
+    def remember(run, **more):
+        servers.append(more["servers"])
+        return judge(replace(run, patch=f"{folder}/two.py") if "red" in Path(run.patch).read_text() else run)
+
+    monkeypatch.setattr("patchgate.cli.gate.judge_patch", remember)
+    edits += [("engine/one.py", "red = 1\n"), ("engine/one.py", "x = 2\n")]
+    status, _, told = command("gate", "engine/one.py", "--problem", "2.9.1=no", "--watch")
+    assert (status, len(project)) == (0, 3)
+    assert len({id(each) for each in servers}) == 1
+    assert [line for line in told.splitlines() if line.startswith("since")] == [
+        "since the last judgement: newly red: PG301",
+        "since the last judgement: no longer red: PG301",
+    ]
+
+
+def test_an_edit_that_is_no_input_is_a_message_and_the_next_one_is_judged(command, folder, project, edits):
+    table = (folder / "patchgate.toml").read_text()
+    edits += [("patchgate.toml", table.replace("'cpu'", "'cup'")), ("patchgate.toml", table)]
+    status, _, told = command("gate", "engine/one.py", "--problem", "2.9.1=no", "--watch")
+    assert (status, len(project)) == (0, 2)
+    assert "error: patchgate.toml:3: no device `cup`" in told.splitlines()
+
+
+def test_a_judgement_that_is_interrupted_ends_the_watch(command, folder, project, edits, monkeypatch):
+    def judge(run, **_):
+        case = Case(torch="2.9.1", patch="one")
+        save_verdicts(
+            Path(run.folder), [Verdict(code="PG907", kind=Kind.STOPPED, check="kernels", case=case, item="x")]
+        )
+        raise KeyboardInterrupt("SIGINT")
+
+    monkeypatch.setattr("patchgate.cli.gate.judge_patch", judge)
+    edits += [("engine/one.py", "x = 2\n")]
+    assert command("gate", "engine/one.py", "--problem", "2.9.1=no", "--watch")[0] == 4
+    assert edits
 
 
 def test_a_disk_that_is_full_at_once_is_the_machine_s_trouble(command, project, monkeypatch):

@@ -63,6 +63,14 @@ def test_a_descriptor_is_passed_on_as_the_last_argument(supervised):
         assert reading.read() == "hello\n"
 
 
+def test_what_the_owner_has_started_goes_on_after_a_command_whose_files_are_gone(supervised, unique):
+    with subprocess.Popen(["sleep", unique], env=os.environ | {"TMPDIR": str(supervised.folder)}) as own:
+        run(supervised, "touch $TMPDIR/file")
+        assert (own.poll(), list(supervised.folder.iterdir())) == (None, [])
+        supervised.close()
+        assert comes_true(lambda: own.poll() == -signal.SIGKILL)
+
+
 def test_the_folder_goes_also_where_rights_were_taken_away(supervised):
     run(supervised, "mkdir -p $TMPDIR/a/b; touch $TMPDIR/a/b/c; chmod 0 $TMPDIR/a/b")
     supervised.close()
@@ -97,7 +105,7 @@ def test_nothing_outlives_a_killed_owner_or_a_killed_process_between(tmp_path, u
         assert owner.stdout
         folder, between = owner.stdout.readline().split()
         try:
-            assert comes_true(lambda: Path(folder, "file").exists())
+            assert comes_true(lambda: Path(folder, "command", "file").exists())
             os.kill(owner.pid if whom == "owner" else int(between), number)
             owner.wait(60)
         finally:

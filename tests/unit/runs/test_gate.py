@@ -6,6 +6,7 @@ import errno
 import os
 import sys
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -48,6 +49,7 @@ def pytest_ends(monkeypatch: pytest.MonkeyPatch, run: Run, tmp_path: Path) -> Ca
             return status
 
         monkeypatch.setattr(gate, "supervisor", lambda: SimpleNamespace(run=carry_out))
+        monkeypatch.setattr(gate, "shared_servers", lambda rows: nullcontext({}))
         return started
 
     return arrange
@@ -158,9 +160,7 @@ def test_a_run_that_ended_is_judged_anew(run, pytest_ends):
 _KILLED = """
 import os, pathlib, pytest
 
-@pytest.mark.parametrize("n", [
-    pytest.param(n, marks=pytest.mark.xdist_group(group)) for n, group in enumerate("abbc")
-])
+@pytest.mark.parametrize("n", range(4))
 def test_cell(n):
     if n == 1:
         os.kill(os.getpid(), 9)
@@ -202,6 +202,22 @@ def test_a_run_is_planned_in_an_emptied_folder(run, tmp_path):
     command = plan(run, 2)
     assert {path.name for path in (tmp_path / "out").iterdir()} == {NAME, "pytest.ini", ".reserved"}
     assert load_run(Path(command[command.index("--patchgate-run") + 1])) == run
+
+
+def test_the_cells_that_were_red_are_planned_to_be_judged_first(run):
+    journal = Journal(run)
+    journal.begin("key")
+    for kind in (Kind.PASS, Kind.REGRESSED):
+        journal.append(CellEvent(ended=kind.value, verdicts=(replace(GREEN, kind=kind),)))
+    save_verdicts(Path(run.folder), [GREEN])
+    plan(run, 2)
+    assert load_run(Path(run.folder, NAME)).sooner == (Kind.REGRESSED.value,)
+
+
+def test_servers_that_outlast_the_run_are_asked_and_go_on(run, pytest_ends, monkeypatch):
+    pytest_ends(0, [GREEN])
+    monkeypatch.setattr(gate, "shared_servers", None)  # none is started
+    assert judge_patch(run, workers=1, servers={"broker": {}}) == [GREEN]
 
 
 def test_a_release_without_an_environment_is_reported_by_the_real_pytest(run, tmp_path):

@@ -19,6 +19,7 @@ from patchgate.model.paths import SUITE, display_path
 from patchgate.model.records import Case, Kind, Verdict
 from patchgate.model.results import CellEvent
 from patchgate.model.serialization import from_dict
+from patchgate.runner import start_server
 from patchgate.runner.run_settings import TIMES, Run, load_verdicts, save_run
 from patchgate.runs import plugin
 
@@ -56,7 +57,8 @@ def door(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> pytest.P
         return SimpleNamespace(torch=torch, log="log", stop=lambda: None)
 
     # It takes what the real one takes, and nothing else.
-    monkeypatch.setattr(plugin, "start_server", create_autospec(plugin.start_server, side_effect=start))
+    monkeypatch.setattr(start_server, "start_server", create_autospec(start_server.start_server, side_effect=start))
+    monkeypatch.setattr(start_server, "environment_digest", str)
     return pytester
 
 
@@ -180,8 +182,11 @@ def test_what_happens_is_reported_as_it_happens_with_the_red_verdicts_of_each_ce
         return [verdict(Kind.PASS), verdict(Kind.STALE)]
 
     source, target = os.pipe()
+    asked, ask_servers = os.pipe()
+    with os.fdopen(ask_servers, "w") as pipe:
+        json.dump({"broker": {}, "logs": {}, "identities": {}}, pipe)
     with os.fdopen(source) as events:
-        gate(ask, rows=ROWS | {"2.12.1": "python"}, more=("--patchgate-events", str(target)))
+        gate(ask, rows=ROWS | {"2.12.1": "python"}, more=("--patchgate-pipes", str(asked), str(target)))
         os.close(target)
         told = [from_dict(CellEvent, json.loads(line), where="pipe") for line in events]
     first, second = "kernels-2.11.0", "kernels-2.12.1"
@@ -203,24 +208,6 @@ def test_what_an_instance_took_is_left_by_its_id(gate, door):
     assert '"kernels-2.11.0"' in (door.path / "out" / TIMES).read_text()
 
 
-def test_instances_of_one_compile_are_given_to_one_worker_the_longest_first(door, monkeypatch):
-    """So that what they need is observed once; what is about the patch alone waits for none of them."""
-    about = {"cases": lambda patch, torch: [Case(torch=torch, workload="stack")]}
-    fields = {"hooks": {}, "kernels": about, "graph": about, "script": {"seconds": 25}}
-    checks = {name: replace(made(says(Kind.PASS))["kernels"], name=name, **more) for name, more in fields.items()}
-    monkeypatch.setattr(plugin, "all_checks", lambda: checks)
-    (door.path / "mine.py").write_text("")
-    run = save_run(Run(folder=str(door.path / "out"), patch="mine.py", rows=ROWS))
-    items, _ = door.inline_genitems(*ALONE, str(SUITE), "--patchgate-run", str(run))
-    groups = {item.name: item.get_closest_marker("xdist_group").args for item in items}
-    assert list(groups.items()) == [
-        ("test_check[script-2.11.0]", ("script-2.11.0",)),
-        ("test_check[hooks-2.11.0]", ("hooks-2.11.0",)),
-        ("test_check[kernels-2.11.0-stack]", ("2.11.0-stack",)),
-        ("test_check[graph-2.11.0-stack]", ("2.11.0-stack",)),
-    ]
-
-
 def test_what_a_worker_has_to_take_with_its_first_is_short():
     seconds = {"script": 25, "parity": 15, "new": 5, "facts": 1, "graph": 1, "hooks": 1, "latency": 30}
     pairs = [(replace(made(says(Kind.PASS))["kernels"], name=name, seconds=n), None) for name, n in seconds.items()]
@@ -228,6 +215,14 @@ def test_what_a_worker_has_to_take_with_its_first_is_short():
     assert order[0] == [*seconds]
     assert order[2] == ["script", "parity", "graph", "hooks", "new", "facts", "latency"]
     assert order[16] == [*seconds]
+
+
+def test_what_was_red_in_the_last_run_is_judged_first():
+    at = Instance(case=Case(torch="2.11.0"))
+    checks = [replace(made(says(Kind.PASS))["kernels"], name=name, seconds=n) for name, n in (("long", 25), ("red", 1))]
+    pairs = [(check, at) for check in checks]
+    assert plugin._in_turn(pairs, 0) == pairs
+    assert plugin._in_turn(pairs, 0, ["red-2.11.0"]) == pairs[::-1]
 
 
 def test_without_a_run_the_plugin_stays_out_of_the_way(door):
