@@ -1,4 +1,4 @@
-"""Prints what attention becomes on a simulated device, as JSON; its argument is the profile, as JSON.
+"""Prints what attention becomes on simulated devices, as JSON; its argument is their profiles, as JSON.
 
 The kernel of every combination; of every 25th also the operators around it, as they are traced.
 """
@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import sys
+from typing import Any
 
 from attention_combinations import Combination, arguments, combinations, operators
 
@@ -21,15 +22,14 @@ def kernel(combination: Combination, capability: tuple[int, int]) -> str:
     return attention_kernel(Attention(query, key, value, mask, dropout, is_causal, None, grouped), capability)
 
 
-def main() -> None:
-    profile = json.loads(sys.argv[1])
+def taken(profile: dict[str, Any]) -> dict[str, dict[str, str]]:
     capability = (profile["properties"]["major"], profile["properties"]["minor"])
     every = combinations()
     with fake_tensors(profile, ()), device_context(profile):
         traced = {str(combination): operators(combination, profile["backend"]) for combination in every[::25]}
         kernels = {str(combination): kernel(combination, capability) for combination in every}
-    print(json.dumps({"kernels": kernels, "operators": traced}))
+    return {"kernels": kernels, "operators": traced}
 
 
 if __name__ == "__main__":
-    main()
+    print(json.dumps([taken(profile) for profile in json.loads(sys.argv[1])]))

@@ -7,7 +7,7 @@ import pytest
 
 from patchgate.runner.client import Runner
 from patchgate.runner.run_settings import Run
-from patchgate.runner.start_server import start_server
+from patchgate.runner.start_server import Broker, connect_through, start_server
 
 _PREFIX = "PATCHGATE_ROW_"
 ROWS = {
@@ -34,13 +34,36 @@ def pytest_collection_modifyitems(items):
                 item.add_marker(pytest.mark.nightly)
 
 
+_SERVERS, _SHARED = pytest.StashKey(), pytest.StashKey()
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node):
+    """All workers share one server a row, as those of a gate do: it imports torch once."""
+    node.workerinput["servers"] = shared_servers(node.config)
+
+
+def shared_servers(config):
+    """What a worker needs to ask the servers of this session; they are started when first asked for."""
+    if _SHARED not in config.stash:
+        servers = [start_server(torch, python) for torch, python in ROWS.items()]
+        broker = Broker(servers)
+        config.stash[_SERVERS] = [broker.close, *(server.stop for server in servers)]
+        config.stash[_SHARED] = {"broker": broker.address, "logs": {server.torch: server.log for server in servers}}
+    return config.stash[_SHARED]
+
+
+def pytest_unconfigure(config):
+    for stop in config.stash.get(_SERVERS, []):
+        stop()
+
+
 @pytest.fixture(scope="session")
-def servers():
-    """Started when first asked for, stopped at the end."""
-    running = {}
-    yield running
-    for server in running.values():
-        server.stop()
+def servers(request):
+    """How to reach them, and where their logs are."""
+    worker = getattr(request.config, "workerinput", None)
+    shared = worker["servers"] if worker else shared_servers(request.config)
+    return connect_through(shared["broker"]), shared["logs"]
 
 
 @pytest.fixture(scope="session")
@@ -57,8 +80,6 @@ def run(torch, tmp_path, kept):
 
 
 @pytest.fixture
-def runner(torch, servers, run):
-    if torch not in servers:
-        servers[torch] = start_server(torch, ROWS[torch])
-    server = servers[torch]
-    return Runner(run=run, connect=server.connect, logs={torch: server.log})
+def runner(servers, run):
+    connect, logs = servers
+    return Runner(run=run, connect=connect, logs=logs)

@@ -12,8 +12,9 @@ CHAIN = load_workloads()["residual_chain"]
 
 
 @pytest.fixture
-def ask(torch, runner, tmp_path):
-    """Asks about residual_chain on the CPU; every question shares one cache directory."""
+def ask(torch, runner, kept, tmp_path):
+    """Asks about residual_chain on the CPU; every question shares one cache directory, and all tests the headers."""
+    cache = kept / "cpp" / torch / tmp_path.name
 
     def put(do, patch, **request):
         return runner.ask(
@@ -25,7 +26,7 @@ def ask(torch, runner, tmp_path):
             dynamic=CHAIN.dynamic,
             profile=load_profile("cpu"),
             patch=patch,
-            env={"TORCHINDUCTOR_CACHE_DIR": str(tmp_path / "cache")},
+            env={"TORCHINDUCTOR_CACHE_DIR": str(cache)},
             **request,
         )
 

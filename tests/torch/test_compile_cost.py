@@ -31,7 +31,7 @@ def calls(torch: str, runner: Runner) -> Callable[..., Answer]:
 
 
 # Those of the compile check. Dynamic shapes have none: once in a few pairs, sympy's own work was 0.5 % more.
-@pytest.mark.parametrize("workload", ["residual_chain", "pointwise"])
+@pytest.mark.parametrize("workload", [pytest.param("residual_chain", marks=pytest.mark.nightly), "pointwise"])
 def test_a_side_against_itself_is_within_budget(torch, calls, workload):
     case = Case(torch=torch, device="h200", workload=workload)
     verdicts = [judge_calls(case, NOTHING, calls(workload), calls(workload)) for _ in range(PAIRS)]

@@ -34,7 +34,7 @@ HOSTILE = {
 
 @pytest.fixture
 def apply(torch, runner, tmp_path):
-    def ask(source, seconds=4.0):
+    def ask(source, seconds=60.0):
         path = tmp_path / "patch.py"
         path.write_text(source)
         limited = replace(runner, run=replace(runner.run, limits=replace(runner.run.limits, seconds=seconds)))
@@ -45,7 +45,7 @@ def apply(torch, runner, tmp_path):
 
 @pytest.mark.parametrize(("source", "cause"), HOSTILE.items(), ids=range(len(HOSTILE)))
 def test_how_a_patch_ends_is_reported(apply, source, cause):
-    failure = failure_of(apply(source))
+    failure = failure_of(apply(source, *([2.0] if cause is Cause.HUNG else [])))
     assert failure.cause is cause, failure
     assert failure.stage == "patch"
     assert failure.signature
@@ -53,7 +53,7 @@ def test_how_a_patch_ends_is_reported(apply, source, cause):
 
 def test_the_next_question_is_answered(apply):
     apply("import os; os._exit(0)")
-    assert apply("x = 1", seconds=60)["changed"] == []
+    assert apply("x = 1")["changed"] == []
 
 
 def test_the_line_that_raised_is_reported(apply):
@@ -63,7 +63,7 @@ def test_the_line_that_raised_is_reported(apply):
 
 @pytest.mark.parametrize("end", ["while True: pass", "import ctypes; ctypes.string_at(0)"])
 def test_the_line_that_hangs_or_crashes_is_reported(apply, end):
-    assert failure_of(apply(f"def f():\n    {end}\nf()\n")).where.endswith("patch.py:2")
+    assert failure_of(apply(f"def f():\n    {end}\nf()\n", seconds=2.0)).where.endswith("patch.py:2")
 
 
 def test_half_a_surrogate_pair_does_not_get_out(apply):
@@ -71,14 +71,14 @@ def test_half_a_surrogate_pair_does_not_get_out(apply):
 
 
 def test_a_reply_cannot_be_forged_by_printing(apply):
-    assert apply('import os\nos.write(1, b\'{"changed": ["everything"]}\\n\')', seconds=60)["changed"] == []
+    assert apply('import os\nos.write(1, b\'{"changed": ["everything"]}\\n\')')["changed"] == []
 
 
 def test_bytecode_is_written_by_the_server_and_not_by_a_patch(torch, apply, tmp_path):
     (tmp_path / "beside.py").write_text("answer = 42\n")
     tell = "import os, torch._inductor.ir as ir\nraise ValueError(os.path.isfile(ir.__cached__))"
-    assert failure_of(apply(tell, seconds=60)).signature == "ValueError: True"
-    apply(f"import sys\nsys.path.insert(0, {str(tmp_path)!r})\nimport beside", seconds=60)
+    assert failure_of(apply(tell)).signature == "ValueError: True"
+    apply(f"import sys\nsys.path.insert(0, {str(tmp_path)!r})\nimport beside")
     assert not list(tmp_path.rglob("*.pyc"))
 
 
@@ -91,7 +91,7 @@ def test_a_new_interpreter_has_nothing_of_the_compiler_loaded_before_a_patch(tor
 
 def test_what_a_patch_leaves_running_ends_with_it(apply, tmp_path):
     mark = f"patchgate-leftover-{tmp_path.name}"
-    apply(f"import subprocess; subprocess.Popen(['sh', '-c', 'sleep 600; : {mark}'])", seconds=60)
+    apply(f"import subprocess; subprocess.Popen(['sh', '-c', 'sleep 600; : {mark}'])")
     # It is killed before the answer; the kernel may take a moment to bury it.
     assert any(not running(mark) or time.sleep(0.1) for _ in range(100))
 
@@ -130,4 +130,4 @@ def test_a_question_that_is_no_question_does_not_end_the_server(torch, runner, a
             connection.settimeout(30)
             connection.sendall(line)
             connection.makefile("rb").readline()
-    assert apply("x = 1", seconds=60)["changed"] == []
+    assert apply("x = 1")["changed"] == []

@@ -77,7 +77,7 @@ def test_the_gate_s_steps_in_a_clean_clone(machine, clone, capfd):
     # What patchgate needs may be where this run of the tests was told to look, and nowhere else.
     path = os.pathsep.join(filter(None, (str(clone), os.environ.get("PYTHONPATH"))))
     player = machine(SMALL.format(path=shlex.quote(path), python=python, torch=torch, row=row))
-    share, kept = judged(player, "--workload=graph_break", "--device=h200")
+    share, kept = judged(player, "--workload=graph_break", "--device=h200", "--check=kernels")
     assert (share["torch"], share["patches"]) == (torch, PATCH)
     verdicts = load_verdicts(kept)
     assert verdicts, capfd.readouterr()

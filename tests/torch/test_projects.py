@@ -101,7 +101,11 @@ def test_a_projects_patch_is_judged_where_it_lies(torch: str, runner: Runner, fi
     assert expected.red <= red <= expected.red | expected.perhaps, verdicts
 
 
-@pytest.mark.parametrize("file", ["serving/engine/env_override.py", TUNING, WHOLE_MODULE])
+# Before a merge one of them; PG215, PG222 and PG223 start an interpreter too.
+@pytest.mark.parametrize(
+    "file",
+    ["serving/engine/env_override.py", *(pytest.param(f, marks=pytest.mark.nightly) for f in (TUNING, WHOLE_MODULE))],
+)
 def test_what_a_patch_does_once_a_module_is_there_it_does_in_a_new_interpreter_too(
     torch: str, runner: Runner, file: str
 ) -> None:
@@ -218,7 +222,7 @@ def test_a_version_check_gets_the_faked_release_wherever_it_reads_it(
     assert answer["changed"] == [f"torch._inductor.ir.read_{at}" for at in range(len(READS_THE_VERSION))]
 
 
-@pytest.mark.parametrize("patched", [False, True])
+@pytest.mark.parametrize("patched", [pytest.param(False, marks=pytest.mark.nightly), True])
 def test_a_project_brings_its_own_device_as_a_profile_that_its_table_names(
     torch: str, runner: Runner, patched: bool
 ) -> None:

@@ -38,7 +38,7 @@ FAILING = {
     "ctypes.string_at(0)": (Cause.CRASHED, "rank 1: ", 8),
     "time.sleep(3600)": (Cause.HUNG, "", 8),
 }
-QUIET = ("vllm-42686-corrected", "vllm-42686")
+QUIET = ("vllm-42686-corrected", pytest.param("vllm-42686", marks=pytest.mark.nightly))
 
 
 @pytest.fixture

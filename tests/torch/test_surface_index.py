@@ -12,8 +12,6 @@ import pytest
 from patchgate.lint.index.records import Class, Parameter
 from patchgate.lint.index.release import load, releases
 
-pytestmark = pytest.mark.every_row
-
 _PREFIX = "PATCHGATE_ROW_"
 ROWS = {
     name.removeprefix(_PREFIX).replace("_", "."): python

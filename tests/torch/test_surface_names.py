@@ -14,8 +14,6 @@ from patchgate.lint.interpret.references import Presence
 from patchgate.lint.interpret.torch_names import look_up
 from patchgate.lint.interpret.values import Symbol
 
-pytestmark = pytest.mark.every_row
-
 # Names that the index calls missing though they are there, and why.
 EXPLAINED = {
     f"torch._dynamo.guards.{name}": "left over from `:=` in a comprehension (from 2.12 on)"

@@ -23,7 +23,7 @@ def context(run: Run, runner: Runner) -> CheckContext:
     return CheckContext(replace(run, patch=str(SLOWER)), load_patch(SLOWER), load_workloads(), runner)
 
 
-@pytest.fixture(params=["default", "reduce-overhead"])
+@pytest.fixture(params=["default", pytest.param("reduce-overhead", marks=pytest.mark.nightly)])
 def timed(context, torch, request, tmp_path):
     lock = tmp_path / "device.lock"
     lock.touch()

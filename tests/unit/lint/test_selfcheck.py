@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from zlib import crc32
 
 import pytest
 
@@ -34,9 +35,12 @@ def site_packages() -> Path:
     return found[0].parent.parent
 
 
-def test_torch_itself_gives_less_than_one_finding_in_ten_thousand_lines() -> None:
+# One file in four before a merge, by its name, and the others at night.
+@pytest.mark.parametrize("quarter", [0, *(pytest.param(each, marks=pytest.mark.nightly) for each in (1, 2, 3))])
+def test_torch_itself_gives_less_than_one_finding_in_ten_thousand_lines(quarter: int) -> None:
     root = site_packages()
-    own = {file.relative_to(root).as_posix(): file.read_text() for file in (root / "torch" / "_inductor").rglob("*.py")}
+    files = {each.relative_to(root).as_posix(): each for each in (root / "torch" / "_inductor").rglob("*.py")}
+    own = {path: file.read_text() for path, file in files.items() if crc32(path.encode()) % 4 == quarter}
     release = load("2.11.0")
     findings = [each for path, text in own.items() for each in lint_source(text, path, (release,))[0]]
     lines = sum(text.count("\n") for text in own.values())

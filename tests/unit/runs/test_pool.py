@@ -22,9 +22,8 @@ import json, sys
 from patchgate.runs.pool import carry_out
 
 done = []
-results = carry_out(
-    "work", {"torch": "2.11.0"}, json.loads(sys.argv[1]), workers=2, done=lambda case, result: done.append(case)
-)
+cases, workers = json.loads(sys.argv[1])
+results = carry_out("work", {"torch": "2.11.0"}, cases, workers=workers, done=lambda case, result: done.append(case))
 print(json.dumps([results, done]))
 """
 
@@ -36,8 +35,8 @@ def carried_out(tmp_path):
     path = os.pathsep.join([str(tmp_path), *sys.path])
     environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
 
-    def call(*cases):
-        command = [sys.executable, "-c", CALL, json.dumps(cases)]
+    def call(*cases, workers):
+        command = [sys.executable, "-c", CALL, json.dumps([cases, workers])]
         ended = subprocess.run(command, env=environment | {"PYTHONPATH": path}, capture_output=True, text=True)
         results, done = json.loads(ended.stdout) if ended.returncode == 0 else (None, None)
         return results, done, ended.stderr
@@ -47,14 +46,14 @@ def carried_out(tmp_path):
 
 def test_every_case_has_its_result_and_is_reported_once(carried_out):
     cases = [f"a case: {number}/[{number}]" for number in range(5)]
-    results, done, error = carried_out(*cases)
+    results, done, error = carried_out(*cases, workers=2)
     assert error == ""
     assert results == {case: {"case": case, "settings": {"torch": "2.11.0"}} for case in cases}
     assert sorted(done) == cases
 
 
 def test_a_case_that_raises_is_named_with_its_reason(carried_out):
-    results, _, error = carried_out("good", "bad")
+    results, _, error = carried_out("good", "bad", workers=1)
     assert results is None
     assert "RuntimeError: bad ended without a result" in error
     assert "no such case" in error
