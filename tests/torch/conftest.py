@@ -1,6 +1,7 @@
 """Tests that need a real torch: before a merge each on one of the rows that `nox -s tests` names, at night on all."""
 
 import os
+import subprocess
 from zlib import crc32
 
 import pytest
@@ -83,3 +84,9 @@ def run(torch, tmp_path, kept):
 def runner(servers, run):
     connect, logs = servers
     return Runner(run=run, connect=connect, logs=logs)
+
+
+def running(mark):
+    """The processes that have `mark` in their command line."""
+    listed = subprocess.run(["ps", "-eo", "stat,args"], capture_output=True, text=True, check=True).stdout
+    return [line for line in listed.splitlines() if mark in line and not line.startswith("Z")]

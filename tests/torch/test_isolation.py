@@ -13,6 +13,7 @@ from patchgate.inputs.devices import load_profile
 from patchgate.model.paths import PACKAGE
 from patchgate.model.records import Cause
 from patchgate.model.serialization import failure_of
+from tests.torch.conftest import running
 
 HOSTILE = {
     "import os; os._exit(0)": Cause.EXITED,
@@ -117,11 +118,6 @@ def test_what_a_child_leaves_as_its_output_is_no_link_for_the_server(apply):
     source = "import os\nfolder = os.path.dirname(os.environ['TMPDIR'])\n"
     source += "for name in ('stage', 'trace', 'output'): os.symlink('/etc/passwd', f'{folder}/{name}')\nos._exit(0)\n"
     assert "root:" not in json.dumps(apply(source))
-
-
-def running(mark):
-    listed = subprocess.run(["ps", "-eo", "stat,args"], capture_output=True, text=True, check=True).stdout
-    return [line for line in listed.splitlines() if mark in line and not line.startswith("Z")]
 
 
 def test_a_question_that_is_no_question_does_not_end_the_server(torch, runner, apply):

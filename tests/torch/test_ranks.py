@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -19,6 +18,7 @@ from patchgate.model.records import Case, Cause, Colour, Verdict
 from patchgate.model.serialization import failure_of
 from patchgate.runner.client import Runner
 from patchgate.runner.run_settings import Run
+from tests.torch.conftest import running
 
 # A replaced lowering whose second rank does what stands in its middle.
 REPLACED = """import ctypes, os, subprocess, time
@@ -91,8 +91,3 @@ def test_how_a_rank_ends_is_reported(torch, context_of, does, tmp_path):
     assert failure.where == (f"{path}:{line}" if line else str(path)), failure.detail
     # It is killed before the answer; the kernel may take a moment to bury it.
     assert any(not running(mark) or time.sleep(0.1) for _ in range(100))
-
-
-def running(mark: str) -> list[str]:
-    listed = subprocess.run(["ps", "-eo", "stat,args"], capture_output=True, text=True, check=True).stdout
-    return [line for line in listed.splitlines() if mark in line and not line.startswith("Z")]

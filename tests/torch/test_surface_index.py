@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 from pathlib import Path
 
@@ -11,13 +10,8 @@ import pytest
 
 from patchgate.lint.index.records import Class, Parameter
 from patchgate.lint.index.release import load, releases
+from tests.torch.conftest import ROWS
 
-_PREFIX = "PATCHGATE_ROW_"
-ROWS = {
-    name.removeprefix(_PREFIX).replace("_", "."): python
-    for name, python in sorted(os.environ.items())
-    if name.startswith(_PREFIX) and python
-}
 MODULES = ("ir", "scheduler", "graph", "sizevars", "codegen.wrapper")
 # What `inspect` shows and no source spells out: Python, dataclasses, ABC, Protocol and enum make these.
 MADE = frozenset(

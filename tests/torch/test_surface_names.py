@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 from pathlib import Path
 
@@ -13,6 +12,7 @@ from patchgate.lint.index.release import load, releases
 from patchgate.lint.interpret.references import Presence
 from patchgate.lint.interpret.torch_names import look_up
 from patchgate.lint.interpret.values import Symbol
+from tests.torch.conftest import ROWS
 
 # Names that the index calls missing though they are there, and why.
 EXPLAINED = {
@@ -24,7 +24,7 @@ EXPLAINED = {
 def test_no_name_that_is_there_is_called_missing(torch: str) -> None:
     if torch not in releases():
         pytest.skip(f"{torch} is not indexed")
-    real = names_of(os.environ[f"PATCHGATE_ROW_{torch.replace('.', '_')}"], sorted(load(torch).modules()))
+    real = names_of(ROWS[torch], sorted(load(torch).modules()))
     assert len(real) > 500
     assert [each for each in missing(torch, real) if each not in EXPLAINED] == []
 
