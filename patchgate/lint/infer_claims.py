@@ -1,4 +1,4 @@
-"""What a patch's text suggests of its own claims, without running it; and a manifest that says so line by line.
+"""Infers a patch's claims from its text, without running it, and writes a manifest of them.
 
 Each inferred claim has the line that suggests it; in the manifest, a comment says which command or code settles it.
 """

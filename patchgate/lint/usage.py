@@ -1,4 +1,4 @@
-"""Every private name of torch that patches or a whole package stand on, and the releases that have it."""
+"""The private names of torch that patches or a whole package use, and the releases that have them."""
 
 from __future__ import annotations
 

@@ -99,9 +99,9 @@ def show_run(console: Console, title: str, view: RunView, answer: Sequence[str] 
     console.print(Text(answer[-1] if answer else view.summary, style=_STYLES[view.colour]))
 
 
-def print_line(console: Console, text: str, style: str = "") -> None:
+def print_line(console: Console, text: str) -> None:
     """Print one line, cut where the terminal ends."""
-    line = Text(escape_control(" ".join(text.splitlines())), style=style)
+    line = Text(escape_control(" ".join(text.splitlines())))
     console.print(line, no_wrap=True, overflow="ellipsis", crop=True)
 
 

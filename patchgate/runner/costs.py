@@ -1,4 +1,4 @@
-"""What the requests of a run cost, and what was not asked: a line of JSON each, which bench adds up."""
+"""CPU seconds of each request of a run, and requests that were not needed: JSON lines that `nox -s bench` adds up."""
 
 from __future__ import annotations
 

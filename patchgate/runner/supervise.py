@@ -1,4 +1,4 @@
-"""Runs commands in a process between them and us, so that nothing of them outlives us, however we end.
+"""Runs commands below a supervising process, so that none of them outlives patchgate, even where it is killed.
 
 That process has one temporary folder for all of them, and one in it for each. When its socket to us closes, it ends
 every process below it, and each whose environment names the folder, then removes it. It runs this file by itself.

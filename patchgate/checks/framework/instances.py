@@ -1,4 +1,4 @@
-"""A run -> the instances of each check, the combinations of its axes that it is asked for, and the verdicts of one."""
+"""The instances of each check in a run (the combinations of its axes), and the verdicts of one instance."""
 
 from __future__ import annotations
 

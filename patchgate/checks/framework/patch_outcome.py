@@ -1,4 +1,4 @@
-"""What came of running a patch, as several checks ask: did it run, what did it replace, is the release claimed?"""
+"""What running a patch did, for several checks: did it run, what did it replace, is the release claimed?"""
 
 from __future__ import annotations
 

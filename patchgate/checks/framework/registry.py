@@ -171,7 +171,6 @@ def judge_failed(
     expected: str,
     *,
     actual: str = "",
-    fact: str = "",
     place: str | None = None,
     item: str = "",
 ) -> Verdict | None:
@@ -184,7 +183,7 @@ def judge_failed(
         return None
     code, where = codes[fault is not Fault.PATCH], failure.where or place
     text = actual or failure_text(*sides)
-    return verdict(family, code, fault.kind, case, fact, expected, text, where, item=item)
+    return verdict(family, code, fault.kind, case, "", expected, text, where, item=item)
 
 
 def code_of_others(*, code: str) -> Code:

@@ -1,7 +1,7 @@
-"""What names of the project's other files stand for in a release, read by name when they are used.
+"""Values of names from the project's other files, read when a name is used. Those files get no findings.
 
-Nothing of those files is noted. What asks a release nothing is the same in each; what asks is read again where another
-release answers otherwise.
+A value that depends on nothing in torch is computed once for all releases. Any other is computed again only for a
+release that answers one of its questions differently.
 """
 
 from __future__ import annotations

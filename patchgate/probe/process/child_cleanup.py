@@ -1,4 +1,4 @@
-"""What is left of a child: the files that it made for the host, its folder, and processes that it started."""
+"""Cleans up after a child: copies its files to the host, removes its folder and kills the processes it started."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Holds the reply of a child to the types of the protocol: a patch may have written it."""
+"""Checks the reply of a child against the types of the protocol: a patch may have written it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Says why something that arrived is no request of the protocol."""
+"""Checks requests against the types of the protocol, and says what does not fit."""
 
 from __future__ import annotations
 

@@ -333,8 +333,8 @@ def _killed_for_memory() -> int:
     return 0
 
 
-def _failure(cause: str, stage: str, signature: str, detail: str = "") -> Failure:
-    return {"cause": cause, "stage": stage, "signature": signature, "detail": detail, "where": None, "raised_at": None}
+def _failure(cause: str, stage: str, signature: str) -> Failure:
+    return {"cause": cause, "stage": stage, "signature": signature, "detail": "", "where": None, "raised_at": None}
 
 
 def _read_request(connection: socket.socket) -> Any:

@@ -1,4 +1,4 @@
-"""Watches the fork server, and stays small itself: `python -m patchgate.probe FD HOME`."""
+"""The watchdog of the fork server: ends it and its children when the host has gone. It imports no torch."""
 
 from __future__ import annotations
 

@@ -20,11 +20,6 @@ LEFT, RIGHT, TOP, BOTTOM = 64, 16, 40, 48
 # At most so many grid lines, and the distances between them, in per cent.
 _LINES = 6
 _STEPS = (0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50)
-_STYLE = (
-    "text{font:12px system-ui,sans-serif;fill:#57606a}"
-    ".grid{stroke:#d0d7de}.one{stroke:#57606a;stroke-dasharray:4 3}"
-    ".budget{fill:#dafbe1}.ratio{stroke:#0969da;stroke-width:2;fill:none}.dot{fill:#0969da}"
-)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,10 +40,10 @@ class _Scale:
         return TOP + (self.high - change) / (self.high - self.low) * (HEIGHT - TOP - BOTTOM)
 
 
-def draw_latency(ratios: Mapping[int, Interval], title: str, budget: Budget | None = None, style: str = _STYLE) -> str:
+def draw_latency(ratios: Mapping[int, Interval], title: str, budget: Budget | None = None, *, style: str = "") -> str:
     """`ratios` maps tokens to patched / unpatched; `budget` is a band behind them. Raises ValueError without a ratio.
 
-    A page that has rules for the drawing in its own style gives none here.
+    `style` is for a drawing that stands alone; a page has the rules in its own.
     """
     if not ratios:
         raise ValueError("nothing was measured, so there is nothing to draw")

@@ -86,7 +86,7 @@ def _figures(page: Page, with_patch: bool) -> Iterator[str]:
     patches = {patch.id: patch for patch, _ in page.times}
     for (patch_id, name, torch), ratios in found.items():
         title = f"{patch_id}: {name} on torch {torch}" if with_patch else f"{name} on torch {torch}"
-        yield draw_latency(ratios, title, budget_of(patches[patch_id].claims, "latency"), style="")
+        yield draw_latency(ratios, title, budget_of(patches[patch_id].claims, "latency"))
 
 
 def cell_address(key: VerdictKey) -> Address:

@@ -1,7 +1,7 @@
-"""One search of each sort, from a question to where its answer turned: releases, commits, hunks, targets.
+"""One search of each sort, from a question to where its answer changed: over releases, commits, hunks or targets.
 
-Also what golden knows beforehand, and what is said of a search that cannot be. Prints nothing: `progress` gets a line
-for each item that was asked.
+Facts in golden narrow a search. A search that cannot succeed is refused with what to ask instead. Prints nothing:
+`progress` gets a line for each item that was measured.
 """
 
 from __future__ import annotations

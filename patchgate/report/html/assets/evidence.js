@@ -34,11 +34,11 @@ function showAddress() {
 function body(one, column) {
   const leaves = leavesOf(one).filter((leaf) => leaf.cells[column]);
   const verdicts = leaves.flatMap((leaf) => leaf.cells[column].verdicts).map(verdictAt);
-  const told = verdicts.filter((verdict) => verdict.colour).sort((a, b) => WORST_FIRST.indexOf(a.colour) - WORST_FIRST.indexOf(b.colour));
+  const coloured = verdicts.filter((verdict) => verdict.colour).sort((a, b) => WORST_FIRST.indexOf(a.colour) - WORST_FIRST.indexOf(b.colour));
   const good = verdicts.filter((verdict) => !verdict.colour);
   const cell = one.cells[column];
-  const shown = told.slice(0, 40).map(verdictBlock);
-  if (told.length > shown.length) shown.push(element("p", { class: "dim" }, `and ${told.length - shown.length} more: open the lines below this one`));
+  const shown = coloured.slice(0, 40).map(verdictBlock);
+  if (coloured.length > shown.length) shown.push(element("p", { class: "dim" }, `and ${coloured.length - shown.length} more: open the lines below this one`));
   const cases = one.children.length ? [] : [...new Set(leaves[0].cells[column].cases)].map(caseAt);
   return [
     element("p", {}, badge(cell.colour, `${cell.count} ${data.colours[cell.colour].word}`), ...(one.children.length ? [links(leaves, column)] : [])),
@@ -63,7 +63,7 @@ function links(leaves, column) {
 }
 
 function verdictBlock(verdict) {
-  const pair = (name, told, kind) => (told ? [element("dt", {}, name), element("dd", { class: kind }, told)] : []);
+  const pair = (name, content, kind) => (content ? [element("dt", {}, name), element("dd", { class: kind }, content)] : []);
   return element("div", { class: `verdict ${data.colours[verdict.colour].name}` },
     element("h3", {}, badge(verdict.colour, verdict.code), ` ${data.codes[verdict.code] || ""}`),
     element("p", {}, element("strong", {}, verdict.subject), ` (${verdict.kind})`),
@@ -140,7 +140,7 @@ function factsTable(one, facts) {
 
 // By how much a number moved; a reader should not have to divide nine digits in the head.
 function change(fact) {
-  const [before, after] = [fact.unpatched, fact.patched].map((told) => (/^\d+$/.test(told) ? Number(told) : NaN));
+  const [before, after] = [fact.unpatched, fact.patched].map((content) => (/^\d+$/.test(content) ? Number(content) : NaN));
   if (!(before > 0) || Number.isNaN(after) || before === after) return "";
   const percent = (100 * (after - before)) / before;
   return element("span", { class: "dim whole" }, `${percent > 0 ? "+" : "−"}${Math.abs(percent).toFixed(Math.abs(percent) < 10 ? 1 : 0)} %`);
@@ -169,7 +169,7 @@ function kernelBlock({ old, new: made, lines }, at) {
 const LINES = { "-": "gone", "+": "come", " ": "", "@": "left-out" };
 function codeLine({ sign, old, new: made, tokens }) {
   const spans = tokens.map(([kind, text]) => (kind ? element("span", { class: kind }, text) : text));
-  const cell = (name, told) => element("td", { role: "cell", class: name }, told);
+  const cell = (name, content) => element("td", { role: "cell", class: name }, content);
   return element("tr", { role: "row", class: LINES[sign] }, cell("number", String(old || "")), cell("number", String(made || "")),
     cell("sign", sign === "@" ? "" : sign), element("td", { role: "cell" }, element("code", {}, spans)));
 }

@@ -164,7 +164,7 @@ function onClick(event) {
 function startMatrix() {
   const heads = [["check"], ...data.torches.map((torch) => [element("span", { class: "wide" }, "torch"), torch])];
   grid.append(element("div", { role: "rowgroup", class: "heads" }, element("div", { role: "row", "aria-rowindex": 1, class: "row" },
-    heads.map((told, at) => element("div", { role: "columnheader", class: at ? "cell" : "cell head" }, told)))), inner);
+    heads.map((heading, at) => element("div", { role: "columnheader", class: at ? "cell" : "cell head" }, heading)))), inner);
   grid.setAttribute("aria-colcount", heads.length);
   grid.style.setProperty("--columns", data.torches.length);
   grid.addEventListener("scroll", () => requestAnimationFrame(draw), { passive: true });

@@ -1,6 +1,6 @@
 // Plots as SVG: loads per kernel, a fact over time. Each says in words what it shows.
 
-const numbersOf = (told) => (/^\[[\d ]+\]$/.test(told) ? told.slice(1, -1).split(" ").map(Number) : null);
+const numbersOf = (text) => (/^\[[\d ]+\]$/.test(text) ? text.slice(1, -1).split(" ").map(Number) : null);
 
 function figure(caption, svg) {
   return element("figure", {}, svg, element("figcaption", {}, caption));
@@ -40,9 +40,9 @@ function layers(caption, unpatched, patched, limit) {
 }
 
 function legend(limit) {
-  const key = (side, told) => element("span", { class: "key" },
+  const key = (side, label) => element("span", { class: "key" },
     drawn("svg", { width: 14, height: 14, "aria-hidden": "true" },
-      drawn("rect", { class: `bar ${side}`, x: 2, y: 2, width: 10, height: 10 })), told);
+      drawn("rect", { class: `bar ${side}`, x: 2, y: 2, width: 10, height: 10 })), label);
   const line = limit === null ? null : element("span", { class: "key" },
     drawn("svg", { width: 20, height: 14, "aria-hidden": "true" },
       drawn("line", { class: "limit", x1: 0, x2: 20, y1: 7, y2: 7 })), `symptom above ${limit}`);
@@ -54,14 +54,14 @@ function sparkline(past) {
   const [unpatched, patched] = [past.unpatched, past.patched].map((side) => side.map(Number));
   const all = [...unpatched, ...patched];
   const changes = past.patched.filter((value, at) => value !== past.patched[at - 1]);
-  const told = `${past.patched.length} runs: ${changes.length > 1 ? changes.join(", then ") : "unchanged"}`;
-  if (all.some(Number.isNaN)) return element("span", { class: "dim" }, told);
+  const label = `${past.patched.length} runs: ${changes.length > 1 ? changes.join(", then ") : "unchanged"}`;
+  if (all.some(Number.isNaN)) return element("span", { class: "dim" }, label);
   const [low, high, width] = [Math.min(...all), Math.max(...all), 84];
   const y = (value) => (high === low ? 10 : 17 - (14 * (value - low)) / (high - low));
   const line = (values, side) => drawn("polyline", {
     class: `spark ${side}`,
     points: values.map((value, at) => `${3 + (at * (width - 6)) / Math.max(1, values.length - 1)},${y(value)}`).join(" "),
   });
-  return drawn("svg", { viewBox: `0 0 ${width} 20`, width, height: 20, role: "img", "aria-label": `${past.fact}, ${told}` },
-    drawn("title", {}, told), line(unpatched, "unpatched"), line(patched, "patched"));
+  return drawn("svg", { viewBox: `0 0 ${width} 20`, width, height: 20, role: "img", "aria-label": `${past.fact}, ${label}` },
+    drawn("title", {}, label), line(unpatched, "unpatched"), line(patched, "patched"));
 }

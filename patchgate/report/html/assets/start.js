@@ -8,26 +8,26 @@ function startPlots() {
     const records = CASES.flatMap((one, at) => (isSymptomOf(symptom, one) ? [caseAt(at)] : []))
       .sort((a, b) => data.torches.indexOf(a.torch) - data.torches.indexOf(b.torch));
     const drawnFor = records.flatMap((found) => {
-      const told = found.facts.find((one) => one.name === list);
-      const sides = told ? [numbersOf(told.unpatched), numbersOf(told.patched)] : [];
-      return told && sides.every(Boolean) ? [layers(`torch ${found.torch}`, ...sides, limitOf(predicate))] : [];
+      const listed = found.facts.find((one) => one.name === list);
+      const sides = listed ? [numbersOf(listed.unpatched), numbersOf(listed.patched)] : [];
+      return listed && sides.every(Boolean) ? [layers(`torch ${found.torch}`, ...sides, limitOf(predicate))] : [];
     });
     if (!drawnFor.length) continue;
     byId("symptom").hidden = false;
-    byId("symptom-told").textContent = `${records[0].name}: ${fact} ${predicate}. ${list} of each distinct kernel, in the order of their definition:`;
+    byId("symptom-text").textContent = `${records[0].name}: ${fact} ${predicate}. ${list} of each distinct kernel, in the order of their definition:`;
     byId("symptom").querySelector(".plots").before(legend(limitOf(predicate)));
     byId("symptom").querySelector(".plots").append(...drawnFor);
   }
 }
 
-// One column a torch; what its devices differ in is told of each.
+// One column a torch; what its devices differ in is shown for each.
 function startEnvironment() {
   const known = data.torches.map((torch) => {
-    const told = new Map();
+    const values = new Map();
     for (const at of new Set(CASES.filter((one) => one.torch === torch).map((one) => one.environment))) {
-      for (const [name, value] of environmentAt(at)) told.set(name, (told.get(name) ?? new Set()).add(value));
+      for (const [name, value] of environmentAt(at)) values.set(name, (values.get(name) ?? new Set()).add(value));
     }
-    return told;
+    return values;
   });
   const names = [...new Set(known.flatMap((one) => [...one.keys()]))].sort();
   const rows = names.map((name) => [name, ...known.map((one) => [...(one.get(name) ?? ["-"])].join("; "))]);

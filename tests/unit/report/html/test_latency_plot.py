@@ -52,12 +52,13 @@ def test_nothing_is_fetched_and_each_point_says_its_figures():
 def test_a_budget_is_a_band_that_lies_on_the_page_and_without_a_style_there_is_none():
     point = {64: Interval(ratio=1.0, low=0.999, high=1.001)}
     budget = Budget(low=-0.02, high=0.005)
-    root = ElementTree.fromstring(draw_latency(point, "t", budget, style=""))
+    root = ElementTree.fromstring(draw_latency(point, "t", budget))
     (band,) = root.iter(f"{NAME}rect")
     assert float(band.get("y")) >= 0
     assert float(band.get("y")) + float(band.get("height")) <= HEIGHT
     assert list(root.iter(f"{NAME}style")) == []
-    assert (list(drawn(point).iter(f"{NAME}rect")), len(list(drawn(point).iter(f"{NAME}style")))) == ([], 1)
+    alone = ElementTree.fromstring(draw_latency(point, "t", style=".dot{fill:red}"))
+    assert (list(alone.iter(f"{NAME}rect")), len(list(alone.iter(f"{NAME}style")))) == ([], 1)
 
 
 def test_nothing_measured_is_no_drawing():
