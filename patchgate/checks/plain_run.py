@@ -72,6 +72,8 @@ def _workload(context: CheckContext, torch: str) -> str:
     if context.only:
         return context.only[0].workload
     names = [name for name in context.chosen_workloads("parity") if not context.workload(name).training]
+    if len(names) == 1:  # as with `--workload`: nothing is observed first
+        return names[0]
     random.SystemRandom().shuffle(names)
     cases = {case.workload: case for case in context.observed_cases(torch) if case.device == "cpu"}
     for name in [name for name in names if name in cases][:_LOOKED_AT]:

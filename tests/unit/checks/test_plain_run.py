@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from patchgate.checks import plain_run
 from patchgate.checks.framework.registry import Instance
 from patchgate.checks.plain_run import ask_plain_run, differences, judge_plain_run
 from patchgate.model.records import Case, Claims, Colour, Patch, Verdict
@@ -57,6 +58,25 @@ def test_no_script_runs_a_diff_or_what_uses_stubs_and_a_retry_would_not_help(pat
     context: Any = SimpleNamespace(patch=patch, apply=lambda torch: {}, only=[replace(CASE, workload="chain")])
     (verdict,) = ask_plain_run(context, Instance(case=CASE))
     assert (verdict.code, verdict.colour, verdict.is_judged) == ("PG226", Colour.GREY, True)
+
+
+@pytest.mark.parametrize(("names", "looked_at"), [(["chain"], 0), (["chain", "stack"], 1)])
+def test_workloads_are_observed_only_where_there_is_a_choice(names: list[str], looked_at: int) -> None:
+    observed: list[Case] = []
+
+    def observations(case: Case) -> tuple[Any, Any]:
+        observed.append(case)
+        return SimpleNamespace(facts={}), SimpleNamespace(facts={"loads": 1}, failure=None)
+
+    context: Any = SimpleNamespace(
+        only=[],
+        chosen_workloads=lambda kind: names,
+        workload=lambda name: SimpleNamespace(training=False),
+        observed_cases=lambda torch: [replace(CASE, device="cpu", workload=name) for name in names],
+        observations=observations,
+    )
+    assert plain_run._workload(context, "2.11.0") in names
+    assert len(observed) == looked_at
 
 
 def test_what_does_not_run_for_the_gate_is_not_compared() -> None:
