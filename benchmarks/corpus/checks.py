@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from patchgate.checks.framework.context import CheckContext
+from patchgate.checks.framework.instances import asked_verdicts
 from patchgate.checks.framework.registry import Instance, all_checks
 from patchgate.model.records import Case, Verdict
 
@@ -29,12 +30,12 @@ def judge_cell(cell: str, torch: str, context: CheckContext) -> list[Verdict]:
     check = all_checks()[name]
     if check.cases:
         (case,) = check.cases(context.patch, torch) or [context.case(torch)]
-        return list(check.ask(context, Instance(case=case)))
+        return asked_verdicts(check, Instance(case=case), context)
     if "workload" not in check.axes:
         context.only = tuple(_case(context, torch, word, "") for word in words)
-        return list(check.ask(context, Instance(case=context.case(torch))))
+        return asked_verdicts(check, Instance(case=context.case(torch)), context)
     case = _case(context, torch, words[0], check.devices(context.run)[0])
-    return list(check.ask(context, Instance(case=case, size=words[1] if words[1:] else "")))
+    return asked_verdicts(check, Instance(case=case, size=words[1] if words[1:] else ""), context)
 
 
 def _case(context: CheckContext, torch: str, word: str, device: str) -> Case:

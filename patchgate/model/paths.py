@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from pathlib import Path
 
@@ -22,12 +23,11 @@ MATRIX = ROOT / "ci" / "matrix.toml"
 
 
 def display_path(path: Path | str) -> str:
-    """A path as the user would type it: relative to where they are, when it lies below."""
+    """A path as the user would type it, in one line: relative to where they are, when it lies below."""
     path = Path(path)
-    try:
-        return str(path.resolve().relative_to(Path.cwd()))
-    except ValueError:
-        return str(path)
+    with contextlib.suppress(ValueError):
+        path = path.resolve().relative_to(Path.cwd())
+    return str(path).replace("\n", "\\n")
 
 
 def leaves_project(path: Path, place: Path) -> bool:

@@ -127,3 +127,22 @@ def test_a_question_that_is_no_question_does_not_end_the_server(torch, runner, a
             connection.sendall(line)
             connection.makefile("rb").readline()
     assert apply("x = 1")["changed"] == []
+
+    assert apply("x = 1", seconds=60)["changed"] == []
+
+
+@pytest.mark.parametrize("place", ["patch.py", "package/patch.py", "package/beside.py"])
+def test_bytecode_beside_a_source_is_not_believed(torch, runner, tmp_path, place):
+    path = tmp_path / place
+    path.parent.mkdir(exist_ok=True)
+    (path.parent / "__init__.py").touch()
+    (tmp_path / "__init__.py").unlink(missing_ok=True)
+    patch = path.with_name("patch.py")
+    patch.write_text("from . import beside\n" if path != patch else "")
+    path.write_text("1 / 0\n")
+    unchecked = "py_compile.PycInvalidationMode.UNCHECKED_HASH"
+    compiled = f"import py_compile; py_compile.compile({str(path)!r}, invalidation_mode={unchecked})"
+    subprocess.run([runner.run.rows[torch], "-c", compiled], check=True)
+    path.write_text("answer = 42\n")
+    request = {"patch": str(patch), "targets": [], "version": torch, "profile": load_profile("h200")}
+    assert runner.ask(torch, "apply", 60, **request).get("changed") == []

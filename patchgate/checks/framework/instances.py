@@ -63,8 +63,13 @@ def _sizes(case: Case, context: CheckContext) -> list[str]:
 def verdicts_of(check: Check, at: Instance, context: CheckContext) -> list[Verdict]:
     """The verdicts of one instance; those of what must hold first where it does not. Raises NothingToJudge."""
     doubts = [] if check.first else preconditions(context, at.case.torch, check.believes or at.case.device)
-    if not doubts and check.unchanged and context.is_inert(at.case.torch):
+    return doubts or asked_verdicts(check, at, context)
+
+
+def asked_verdicts(check: Check, at: Instance, context: CheckContext) -> list[Verdict]:
+    """The same where all that must hold first does: nothing is run where the patch provably does nothing."""
+    if check.unchanged and context.is_inert(at.case.torch):
         note_cost(context.costs, torch=at.case.torch, do=check.name, unasked=INERT)
         actual = f"not run: on torch {at.case.torch} no statement of the patch has an effect"
         return [verdict(check.family, check.unchanged, Kind.PASS, at.case, "", "as without the patch", actual)]
-    return doubts or list(check.ask(context, at))
+    return list(check.ask(context, at))

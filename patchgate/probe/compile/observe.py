@@ -5,9 +5,7 @@ Also what other answers need of a request: its workload, and the environment tha
 
 from __future__ import annotations
 
-import importlib.util
 import platform
-import sys
 import types
 from collections.abc import Callable
 from typing import Any, cast
@@ -25,6 +23,7 @@ from patchgate.probe.compile.resources import machine_code, resource_facts
 from patchgate.probe.patch.apply import apply_patch
 from patchgate.probe.patch.line_coverage import tracing
 from patchgate.probe.patch.line_events import LinesRun
+from patchgate.probe.patch.load import run_file
 from patchgate.probe.patch.stubs import uses
 from patchgate.probe.protocol import (
     Compile,
@@ -94,13 +93,7 @@ def _load_workload(request: Request) -> Any:
         return sentinel
     if "model" in request:
         return types.SimpleNamespace(build=model_builder(request["model"]))
-    spec = importlib.util.spec_from_file_location("model_module", request["workload_path"])
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module  # where Dynamo looks up the globals of a function that it inlines
-    spec.loader.exec_module(module)
-    return module
+    return run_file(request["workload_path"], "model_module")
 
 
 def observe(request: Observe, stage: Stage) -> Observed:

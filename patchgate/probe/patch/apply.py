@@ -8,7 +8,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import sys
 import tempfile
 from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import partial
@@ -200,12 +199,10 @@ def prove_inert(request: Patched, stage: Stage) -> Inert:
 
 
 def _run_up_to_doubt(patch: str, how: Loading, file: int) -> NoReturn:
-    doubt = ""
     try:
-        statements = inert.Statements(patch)
-        sys.settrace(inert.tracer(statements, lambda doubt: write_reply({"doubt": doubt}, file)))
-        import_patch(patch, how)
-        sys.settrace(None)
+        doubts = inert.Doubts(patch, lambda doubt: write_reply({"doubt": doubt}, file))
+        import_patch(patch, how, run=doubts.run)
+        doubt = doubts.text
     except BaseException as error:
         doubt = f"it raises {type(error).__name__}"
     write_reply({"doubt": doubt}, file)

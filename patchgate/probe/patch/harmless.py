@@ -44,6 +44,7 @@ _ASKING = {"bool", "callable", "getattr", "hasattr", "isinstance", "issubclass",
 _ANSWERING = _ASKING - {"getattr"}
 # Arguments that are functions, and names of a class or module that Python reads by itself.
 _CALLED_BACK = {"key", "default_factory"}
+_NAMED = {"__name__", "__qualname__", "__doc__", "__file__", "__version__"}
 _TITLES = {"__all__", "__version__", "__author__", "__slots__", "__doc__", "__license__"}
 # What may be read of torch: its version, and whether the compiler has a name. The rest of torch, `os` and `sys` are
 # not the same in the processes that compile.
@@ -63,6 +64,14 @@ _LOADED_BY_TORCH = {"torch.version"}
 # Packages that nothing of torch is changed by importing.
 _ANYWHERE = {*sys.stdlib_module_names, "packaging"}
 _OTHER_CODE = (ast.Await, ast.Yield, ast.YieldFrom, ast.Lambda)
+# Attributes that lead from any object to modules, frames or the object of an exception; so do all with two underscores.
+_LEADING_OUT = {f"{kind}_frame" for kind in ("tb", "gi", "cr", "ag")}
+_LEADING_OUT |= {"tb_next", "f_back", "f_globals", "f_locals", "f_builtins", "obj"}
+# What Python calls some time later, of a module and of a class.
+_CALLED_LATER = ("__getattr__", "__dir__"), ("__del__",)
+_NEW_OBJECTS = (
+    ast.Constant, ast.JoinedStr, ast.List, ast.Set, ast.Dict, ast.Tuple, ast.ListComp, ast.SetComp, ast.DictComp,
+)  # fmt: skip
 
 
 class Names:
@@ -72,6 +81,7 @@ class Names:
         self._imported: dict[str, str] = {}  # name -> dotted name
         self._defined: set[str] = set()
         self._several: set[str] = set()  # imported from several places, or assigned as well
+        self._changeable = _names_of_new_objects(tree)
         self._in_classes = {
             id(inner) for node in ast.walk(tree) if isinstance(node, ast.ClassDef) for inner in node.body
         }
@@ -137,7 +147,7 @@ class Names:
             wraps = isinstance(decorator, ast.Call) and self._dotted(called) == _WRAPS and len(decorator.args) == 1
             if not ((wraps and not decorator.keywords) or self._may_be_called(called)):
                 yield f"the decorator {ast.unparse(called)}"
-        if isinstance(statement, ast.AugAssign) and self._is_of_torch(statement.target):
+        if isinstance(statement, ast.AugAssign) and ast.unparse(statement.target) not in self._changeable:
             yield f"changes {ast.unparse(statement.target)}"
         if isinstance(statement, ast.Return) and statement.value is not None and self._is_of_torch(statement.value):
             yield "hands on something of torch"
@@ -151,6 +161,8 @@ class Names:
             yield from (f"a class that is made from {ast.unparse(base)}" for base in statement.bases)
             yield from (f"a class that is made with {word.arg}" for word in statement.keywords)
         is_member = id(statement) in self._in_classes
+        if isinstance(statement, ast.FunctionDef) and statement.name in _CALLED_LATER[is_member]:
+            yield f"defines {statement.name}"
         if is_member and isinstance(statement, (ast.Import, ast.ImportFrom)):
             yield "a class that imports"
         value = statement.value if isinstance(statement, (ast.Assign, ast.AnnAssign)) else None
@@ -180,6 +192,8 @@ class Names:
                 if not self._is_readable(child):
                     yield f"reads {ast.unparse(child)}"
                 continue
+            elif isinstance(child, ast.Attribute) and _leads_out(child.attr) and not self._is_of_torch(child):
+                yield f"reads {ast.unparse(child)}"
             elif isinstance(child, ast.Name) and isinstance(child.ctx, ast.Load) and not self._is_known(child):
                 yield f"reads {child.id}"
             if isinstance(child, ast.Call) and isinstance(child.func, (ast.Name, ast.Attribute)):
@@ -201,6 +215,9 @@ class Names:
         values = [*call.args, *(word.value for word in call.keywords)]
         if text not in _ASKING and any(self._is_of_torch(value) for value in values):
             yield f"hands something of torch to {text}"
+        leads = any(isinstance(value, ast.Constant) and _leads_out(str(value.value)) for value in values[1:2])
+        if text == "getattr" and leads and not self._is_of_torch(call):
+            yield f"reads {ast.unparse(call)}"
         if text in ("getattr", "hasattr") and not self._asks_for_no_module(call):
             yield f"asks with {text} for what other imports may have loaded"
 
@@ -289,6 +306,27 @@ def _bound_names(node: ast.AST) -> Iterator[str]:
         yield node.arg
     elif isinstance(node, ast.ExceptHandler) and node.name:
         yield node.name
+
+
+def _names_of_new_objects(tree: ast.Module) -> set[str]:
+    """Names that stand for nothing but what the file itself has made, so that to change it changes nothing else."""
+    made, other = set[str](), set[str]()
+    for node in ast.walk(tree):
+        is_made = isinstance(node, ast.Assign) and isinstance(node.value, _NEW_OBJECTS)
+        names = {each.id for each in getattr(node, "targets", ()) if isinstance(each, ast.Name)} if is_made else set()
+        made |= names
+        if isinstance(node, ast.AugAssign):
+            continue
+        bound = [node] if not isinstance(node, ast.Name) else []
+        if isinstance(node, (ast.Assign, ast.AnnAssign, ast.For, ast.comprehension, ast.NamedExpr)):
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            bound += [part for each in targets for part in ast.walk(each)]
+        other |= {name for each in bound for name in (*_bound_names(each), *dict(_imported_names(each)))} - names
+    return made - other
+
+
+def _leads_out(name: str) -> bool:
+    return name in _LEADING_OUT or (name.startswith("__") and name.endswith("__") and name not in _NAMED)
 
 
 def _without_statements(statement: ast.AST) -> Iterator[ast.AST]:

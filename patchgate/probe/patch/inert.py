@@ -1,48 +1,59 @@
 """Shows that running a patch does nothing: each statement that runs only imports, defines, compares or reads a version.
 
-What is not known to be harmless counts as an effect. The file is run up to the first such statement, which does not
-run: nothing that a patch could use against the judge has run when the answer is there.
+What is not known to be harmless counts as an effect. A copy of the file is run in which a stop stands in place of each
+such statement: nothing that a patch could use against the judge has run when the answer is there.
 """
 
 from __future__ import annotations
 
 import ast
-import tokenize
+import secrets
 import types
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, NoReturn
 
-from patchgate.probe.patch.branch_coverage import header_lines
 from patchgate.probe.patch.harmless import Names
 
 
-def tracer(statements: Statements, stop: Callable[[str], NoReturn]) -> Callable[..., Any]:
-    """For `sys.settrace`: calls `stop` before the first statement in doubt runs."""
+class Doubts:
+    """The first statement in doubt that a run of a file comes to; `text` says which, as `line 12: calls f`."""
 
-    def trace_line(frame: types.FrameType, event: str, argument: Any) -> Any:
-        doubt = statements.doubts.get(frame.f_lineno)
-        if doubt:
-            stop(doubt)
-        return trace_line
+    def __init__(self, path: str, stop: Callable[[str], NoReturn]) -> None:
+        """`stop` is called in place of the statement."""
+        self._path, self._stop = path, stop
+        # As Python reads it: a comment may name another encoding.
+        self._tree = ast.parse(Path(path).read_bytes())
+        self._met: dict[int, str] = {}
 
-    def trace_call(frame: types.FrameType, event: str, argument: Any) -> Any:
-        return trace_line if frame.f_code.co_filename == statements.path else None
+    @property
+    def text(self) -> str:
+        """What was met, even where `stop` could not be called, at the limit of recursion; empty for nothing."""
+        return next(iter(self._met.values()), "")
 
-    return trace_call
+    def run(self, module: types.ModuleType) -> None:
+        """Run the file as `module`, up to its first statement in doubt."""
+        name = f"_{secrets.token_hex(8)}"
+        tree = ast.fix_missing_locations(_Stopped(self._tree, name).visit(self._tree))
+        vars(module).update({name: self._met, f"{name}_": lambda: self._stop(self.text)})
+        exec(compile(tree, self._path, "exec", dont_inherit=True), vars(module))
 
 
-class Statements:
-    """The statements of a file, and why one of them may have an effect."""
+class _Stopped(ast.NodeTransformer):
+    """Puts a stop in place of each statement that may have an effect."""
 
-    def __init__(self, path: str) -> None:
-        self.path = path
-        with tokenize.open(path) as file:
-            tree = ast.parse(file.read())
-        #: Line -> why it may have an effect, as `line 12: ...`; known before a line runs.
-        self.doubts: dict[int, str] = {}
-        names = Names(tree)
-        for statement in ast.walk(tree):
-            if isinstance(statement, (ast.stmt, ast.excepthandler)):
-                what = next(names.doubts(statement), "")
-                for line in header_lines(statement) if what else ():
-                    self.doubts.setdefault(line, f"line {statement.lineno}: {what}")
+    def __init__(self, tree: ast.Module, name: str) -> None:
+        self._name, names = name, Names(tree)
+        self._doubts: dict[ast.AST, str] = {}
+        for node in ast.walk(tree):
+            if isinstance(node, ast.stmt):
+                parts = (node, *getattr(node, "handlers", ()))
+                self._doubts[node] = next((what for part in parts for what in names.doubts(part)), "")
+
+    def visit(self, node: ast.AST) -> Any:
+        what = self._doubts.get(node)
+        if not (what and isinstance(node, ast.stmt)):
+            return self.generic_visit(node)
+        # To store an item takes no call, so that it cannot fail where recursion is at its limit.
+        line = node.lineno
+        return ast.parse(f"{self._name}[{line}] = {f'line {line}: {what}'!r}\n{self._name}_()").body

@@ -13,7 +13,8 @@ import importlib.metadata
 import importlib.util
 import sys
 import types
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from importlib.machinery import EXTENSION_SUFFIXES, SOURCE_SUFFIXES, ExtensionFileLoader, FileFinder, SourceFileLoader
 from typing import Any
 from unittest import mock
 
@@ -33,6 +34,7 @@ AGAIN = f"{MODULE}_again"
 _PLACES: dict[str, tuple[str | None, str]] = {}
 # Path of each patch that was run -> its module.
 _MODULES: dict[str, types.ModuleType] = {}
+_READ_AS_SOURCES: set[str] = set()
 # Modules that are not there and are named together at most.
 _MISSING = 40
 # A context manager that nobody holds is collected, and a scope that is collected is left.
@@ -93,17 +95,20 @@ def _next_missing(path: str, how: Loading, missing: list[str]) -> str | None:
     return None
 
 
-def import_patch(path: str, how: Loading, name: str = MODULE) -> types.ModuleType:
+def import_patch(
+    path: str, how: Loading, name: str = MODULE, run: Callable[[types.ModuleType], None] | None = None
+) -> types.ModuleType:
     """Import the file, once however often it is asked for, and call what installs it; raises whatever they raise.
 
-    As `AGAIN` the file is run once more, or, where something installs it, that is called once more.
+    As `AGAIN` the file is run once more, or, where something installs it, that is called once more. With `run` a file
+    that lies in no package is run by that.
     """
     installers = how.get("install") or []
     dotted = _prepare(path, how)
     module = _MODULES.get(path)
     again = name == AGAIN and not installers
     if module is None or (again and dotted is None):
-        module = importlib.import_module(dotted) if dotted else _run_file(path, name)
+        module = importlib.import_module(dotted) if dotted else run_file(path, name, run)
     elif again:
         module = importlib.reload(module)
     _MODULES[path] = module
@@ -126,6 +131,9 @@ def _prepare(path: str, how: Loading) -> str | None:
     sys.dont_write_bytecode = True
     dotted, root = place_of(path, how)
     for folder in (*reversed(how.get("paths", ())), *([root] if dotted else ())):
+        if folder not in _READ_AS_SOURCES:
+            _READ_AS_SOURCES.add(folder)
+            _read_sources_below(folder)
         if folder not in sys.path:
             sys.path.insert(0, folder)
     install_stubs(how.get("stubs", ()), path, root)
@@ -161,14 +169,37 @@ def _call_installer(module: types.ModuleType, installer: str) -> None:
     function(*arguments, **keywords)
 
 
-def _run_file(path: str, name: str) -> types.ModuleType:
-    spec = importlib.util.spec_from_file_location(name, path)
-    if spec is None or spec.loader is None:
-        raise ImportError(f"not a Python file: {path}")
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module
-    spec.loader.exec_module(module)
+def run_file(path: str, name: str, run: Callable[[types.ModuleType], None] | None = None) -> types.ModuleType:
+    """The module of a file; it is run by its loader where `run` does not do it."""
+    loader = _SourceLoader(name, path)
+    spec = importlib.util.spec_from_file_location(name, path, loader=loader)
+    assert spec is not None
+    module = sys.modules[name] = importlib.util.module_from_spec(spec)
+    (run or loader.exec_module)(module)
     return module
+
+
+class _SourceLoader(SourceFileLoader):
+    """Compiles a source each time: bytecode that somebody has put beside it need not be made of it."""
+
+    def get_code(self, fullname: str) -> types.CodeType:
+        path = self.get_filename(fullname)
+        return self.source_to_code(self.get_data(path), path)
+
+
+_find_sources = FileFinder.path_hook((ExtensionFileLoader, EXTENSION_SUFFIXES), (_SourceLoader, SOURCE_SUFFIXES))
+
+
+def _read_sources_below(folder: str) -> None:
+    """From now on no bytecode is read in a folder of the patch's, but for an environment that lies in it."""
+
+    def finder(path: str) -> Any:
+        if path.startswith(sys.prefix) or not f"{path}/".startswith(f"{folder}/"):
+            raise ImportError("not the patch's")
+        return _find_sources(path)
+
+    sys.path_hooks.insert(0, finder)
+    sys.path_importer_cache.clear()
 
 
 @contextlib.contextmanager

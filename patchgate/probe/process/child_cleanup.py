@@ -13,6 +13,8 @@ from collections.abc import Iterator
 from patchgate.probe.process.sandbox import largest_file
 from patchgate.probe.protocol import Request
 
+# Files that are removed within a second.
+_MANY = 10_000
 #: Keys of a request that name them: outputs, and a folder with a trace for tlparse.
 NAMED = ("outputs", "trace")
 
@@ -57,13 +59,32 @@ def _below(folder: str) -> Iterator[tuple[int, str]]:
         os.close(top)
 
 
-def remove_folder(folder: str) -> None:
-    """Remove a folder that a patch has filled: too deep for Python, or closed to its owner."""
+def remove_folder(folder: str) -> subprocess.Popen[bytes] | None:
+    """Remove a folder that a patch has filled: too deep for Python, or closed to its owner.
+
+    Of very many files a process is left with it, which is returned: whoever removes them one by one does nothing else.
+    """
+    if _has_many_files(folder):
+        script = 'chmod -R u+rwX "$0"; rm -rf "$0"'
+        return subprocess.Popen(["/bin/sh", "-c", script, folder], stderr=subprocess.DEVNULL)
     with contextlib.suppress(RecursionError):
         shutil.rmtree(folder, ignore_errors=True)
     if os.path.lexists(folder):
         subprocess.run(["chmod", "-R", "u+rwX", folder], stderr=subprocess.DEVNULL)
         subprocess.run(["rm", "-rf", folder], stderr=subprocess.DEVNULL)
+    return None
+
+
+def _has_many_files(folder: str) -> bool:
+    folders, files = [folder], 0
+    while folders and files <= _MANY:
+        with contextlib.suppress(OSError), os.scandir(folders.pop()) as entries:
+            for entry in entries:
+                files += 1
+                if files > _MANY:
+                    break
+                folders += [entry.path] if entry.is_dir(follow_symlinks=False) else []
+    return files > _MANY
 
 
 def kill_children(known: set[int]) -> None:

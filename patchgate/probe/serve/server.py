@@ -15,6 +15,7 @@ import os
 import selectors
 import signal
 import socket
+import subprocess
 import sys
 import tempfile
 import time
@@ -152,6 +153,7 @@ class Server:
         self._selector = selectors.DefaultSelector()
         self._children: dict[int, _Child] = {}  # by pidfd
         self._sandboxes: dict[bool, Sandbox] = {}  # by whether a child uses the GPU
+        self._removing: list[subprocess.Popen[bytes]] = []  # folders of children that have ended
 
     def serve(self) -> None:
         """Serve until the host closes its end of the control channel."""
@@ -292,7 +294,7 @@ class Server:
         finally:
             for file in vars(child.files).values():
                 os.close(file)
-            remove_folder(child.folder)
+            self._removing += filter(None, [remove_folder(child.folder)])
         if is_its_word and reply.get("failure", {}).get("cause") == "machine" and not self._is_unfit(child.sandbox):
             reply["failure"]["cause"] = "raised"
         cpu = {"child": used.ru_utime + used.ru_stime, "warm_up": self._warm_up}
@@ -303,14 +305,16 @@ class Server:
 
         Asked once the child's own files are gone, since only then does it show whose fault it is.
         """
+        for process in self._removing:
+            process.wait()
         usage = os.statvfs(self._home)
         is_full = usage.f_bavail * usage.f_frsize <= _FREE_BYTES or (usage.f_files > 0 and usage.f_favail == 0)
         return is_full or not can_be_entered(sandbox, self._home)
 
     def _kill_orphans(self) -> None:
         """End what a patch has detached from its group: it becomes this process's child (see `main`)."""
-        known = {child.pid for child in self._children.values()}
-        kill_children(known)
+        self._removing = [process for process in self._removing if process.poll() is None]
+        kill_children({child.pid for child in self._children.values()} | {each.pid for each in self._removing})
 
 
 def _unnamed_file(folder: str) -> int:

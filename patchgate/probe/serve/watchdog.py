@@ -37,4 +37,6 @@ def main() -> None:
     ready = dict(poll.poll())
     kill_children(set())
     if pidfd not in ready or control.fileno() in ready:
-        remove_folder(home)
+        removing = remove_folder(home)
+        if removing:
+            removing.wait()

@@ -1,15 +1,17 @@
 """What proves that running a patch did nothing, and what leaves a doubt."""
 
+import contextlib
 import importlib
 import os
 import sys
+import types
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NoReturn
 
 import pytest
 
-from patchgate.probe.patch.inert import Statements, tracer
+from patchgate.probe.patch.inert import Doubts
 
 TORCH = {
     "__init__": "",
@@ -30,6 +32,9 @@ GATED_OUT = {
     "an import that may fail": "try:\n    from torch._inductor import ir\nexcept ImportError:\n    ir = None\n",
     "a logger": "import logging\nlogger = logging.getLogger(__name__)\nlogger.debug('not here: %s', 1)\n",
     "its own function": "def is_old(text):\n    return int(text.split('.')[0]) < 2\n\nold = is_old('2.11')\n",
+    "counting": "n = 0\nnames = []\nfor x in (1, 2):\n    n += x\n    names += [x]\n",
+    "an exception that is shown": "try:\n    import nowhere\nexcept ImportError as e:\n    print(e, e.name)\n",
+    "a mark that it looks for": "def f(): pass\nis_mine = getattr(f, '_mine', False)\n",
     "a class": "class Cost:\n    limit: int = 4\n",
     "a decorated function": "import functools\n@functools.lru_cache(maxsize=None)\ndef f():\n    return 1\n",
 }
@@ -56,6 +61,21 @@ ACTING = {
     "from torch._inductor.config import patch as call\ncall(1)\n",
     "the project's own module": "from . import helpers\n",
     "every name": "from torch._inductor.ir import *\n",
+    "the frames of an exception": "try:\n    raise ValueError\nexcept ValueError as e:\n    g = e.__traceback__\n",
+    "a frame by its name": "g = getattr((x for x in ()), 'gi_frame')\n",
+    "the object of an exception": "try:\n    [].x\nexcept AttributeError as e:\n    g = e.obj\n",
+    "the globals of a function": "def f(): pass\ng = f.__globals__\n",
+    "an operator of its own": "from torch._inductor import lowering\nclass Mine:\n    def __eq__(self, other):\n"
+    "        other |= {'x': 1}\n        return True\n\nx = Mine() == lowering.lowerings\n",
+    "a list of Python's": "import logging\nh = logging.getLogger().handlers\nh += [1]\n",
+    "what is collected later": "class Mine:\n    def __del__(self): pass\n",
+    "what is looked up later": "def __getattr__(name): pass\n",
+    "a handler in doubt": "import torch\ntry:\n    x = [][1]\nexcept torch.OutOfMemoryError:\n    pass\n"
+    "except Exception:\n    pass\n",
+    "another encoding": "# coding: utf-7\n# +AAo-import torch\n# +AAo-torch.x +AD0 1\n",
+    "the limit of recursion": "class Mine:\n    def __repr__(self):\n        import torch\n        torch.x = 1\n\n"
+    "x = Mine()\nfor i in range(5000):\n    x = [x]\n"
+    "    try:\n        y = repr(x)\n    except Exception:\n        pass\n",
     "a generator": "def f():\n    yield 1\n\nx = list(f())\n",
 }
 
@@ -63,7 +83,7 @@ ACTING = {
 def doubt(tmp_path: Path, source: str) -> str:
     """Why the file was not run to its end, in a process that ends there; empty where it was."""
     path = tmp_path / "patch.py"
-    path.write_text(source)
+    path.write_bytes(source.encode())
     reading, writing = os.pipe()
     pid = os.fork()
     if pid == 0:
@@ -73,8 +93,11 @@ def doubt(tmp_path: Path, source: str) -> str:
             os._exit(0)
 
         try:
-            sys.settrace(tracer(Statements(str(path)), stop))
-            exec(compile(source, str(path), "exec"), {"__name__": "patch"})
+            doubts = Doubts(str(path), stop)
+            with contextlib.suppress(Exception):
+                doubts.run(types.ModuleType("patch"))
+            if doubts.text:
+                stop(doubts.text)
         finally:
             stop("changed" if hasattr(sys.modules["torch"], "x") else "ended")
     os.close(writing)
