@@ -11,7 +11,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -137,33 +137,36 @@ def patch_digest(patch: Patch) -> str:
     """Of the patch's file and manifest, and of what it may import or read.
 
     That is every file of a folder that is a patch, every module of the package that a file lies in, and otherwise the
-    modules beside it that it names.
+    modules beside it that it names; of the project's folders to import from, what it names.
     """
-    path = Path(patch.path)
-    if path.stem == "patch":
-        return files_digest(path.parent)
-    return _digest([[os.path.relpath(each, path.parent), _file(each)] for each in patch_files(patch)])
+    return _digests(patch_files(patch), Path(patch.path).parent)
 
 
 def patch_files(patch: Patch) -> list[Path]:
-    """The files of `patch_digest`, in order."""
+    """The files of `patch_digest`, in order; none to which a link out of the repository leads."""
     path = Path(patch.path)
+    named = [place for folder in map(Path, patch.paths) for place in folder.glob("*") if place.stem in patch.source]
+    imported = [file for place in named for file in (place.rglob("*.py") if place.is_dir() else [place])]
     if path.stem == "patch":
-        return _files_below(path.parent)
+        return _readable([*path.parent.rglob("*"), *imported], path.parent)
     packages = [folder for folder in path.parents if (folder / "__init__.py").is_file()]
     beside = (each for each in path.parent.glob("*.py") if each.stem in patch.source)
-    own = {each for each in (packages[-1].rglob("*.py") if packages else beside) if each.is_file()}
-    return sorted({*own, path, Path(patch.manifest or path)})
+    own = packages[-1].rglob("*.py") if packages else beside
+    return _readable([*own, *imported, path, Path(patch.manifest or path)], path.parent)
 
 
 def files_digest(folder: Path) -> str:
     """Of every file below a folder; of a link that leads out of the repository nothing is read."""
-    return _digest([[str(path.relative_to(folder)), _file(path)] for path in _files_below(folder)])
+    return _digests(_readable(folder.rglob("*"), folder), folder)
 
 
-def _files_below(folder: Path) -> list[Path]:
-    found = [path for path in sorted(folder.rglob("*")) if path.is_file() and path.suffix != ".pyc"]
+def _readable(paths: Iterable[Path], folder: Path) -> list[Path]:
+    found = [path for path in sorted(set(paths)) if path.is_file() and path.suffix != ".pyc"]
     return [path for path in found if not (path.is_symlink() and leaves_project(path, folder))]
+
+
+def _digests(files: Iterable[Path], folder: Path) -> str:
+    return _digest([[os.path.relpath(path, folder), _file(path)] for path in files])
 
 
 def _file(path: Path) -> str:

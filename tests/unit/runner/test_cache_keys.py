@@ -54,6 +54,21 @@ def test_a_patch_is_also_what_it_may_import(folder):
     assert patch_digest(script) != before[1]
 
 
+@pytest.mark.parametrize("place", ["mine", "mine.py"])
+def test_a_patch_is_also_what_it_names_in_the_folders_of_its_project(folder, patch, place):
+    module = folder / "src" / "costs" / "model.py"
+    module.parent.mkdir(parents=True)
+    module.write_text("x = 1\n")
+    (folder / "src" / "other.py").write_text("x = 1\n")
+    importing = replace(patch, path=str(folder / place / "patch.py" if place == "mine" else folder / place))
+    importing = replace(importing, source="from costs.model import x\n", paths=(str(folder / "src"),))
+    before = patch_digest(importing)
+    (folder / "src" / "other.py").write_text("x = 2\n")
+    assert patch_digest(importing) == before
+    module.write_text("x = 2\n")
+    assert patch_digest(importing) != before
+
+
 def test_a_real_device_has_no_key(patch):
     assert observation_key(CASE, load_profile("cuda"), load_workloads()["pointwise"], patch, "here") is None
 
@@ -104,6 +119,19 @@ def test_numbers_are_those_of_the_same_question_on_the_same_torch(tmp_path):
 def test_an_environment_without_torch_is_refused():
     with pytest.raises(UsageError, match="no torch in this environment"):
         read_environment(sys.executable)
+
+
+def test_no_module_of_a_package_is_read_through_a_link_out_of_the_repository(folder, tmp_path_factory):
+    outside = tmp_path_factory.mktemp("outside") / "data"
+    outside.write_text("x = 1\n")
+    (folder / ".git").mkdir()
+    (folder / "engine").mkdir()
+    for name in ("__init__", "fast"):
+        (folder / "engine" / f"{name}.py").touch()
+    (folder / "engine" / "link.py").symlink_to(outside)
+    before = patch_digest(load_patch(folder / "engine" / "fast.py"))
+    outside.write_text("x = 2\n")
+    assert patch_digest(load_patch(folder / "engine" / "fast.py")) == before
 
 
 def test_nothing_is_read_through_a_link_out_of_the_repository(folder, tmp_path_factory):
