@@ -128,8 +128,6 @@ def test_a_question_that_is_no_question_does_not_end_the_server(torch, runner, a
             connection.makefile("rb").readline()
     assert apply("x = 1")["changed"] == []
 
-    assert apply("x = 1", seconds=60)["changed"] == []
-
 
 @pytest.mark.parametrize("place", ["patch.py", "package/patch.py", "package/beside.py"])
 def test_bytecode_beside_a_source_is_not_believed(torch, runner, tmp_path, place):

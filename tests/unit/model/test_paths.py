@@ -16,3 +16,7 @@ def test_a_path_elsewhere_stays_whole(folder, monkeypatch):
     (folder / "below").mkdir()
     monkeypatch.chdir(folder / "below")
     assert Path(display_path(folder / "a.py")) == folder / "a.py"
+
+
+def test_a_path_is_shown_in_one_line(folder):
+    assert display_path(folder / "a\n::error::forged.py") == "a\\n::error::forged.py"
