@@ -190,9 +190,8 @@ def _apply_again(
 def prove_inert(request: Patched, stage: Stage) -> Inert:
     """Run the patch up to its first statement in doubt, in a process of its own that ends there."""
     stage("patch")
-    elsewhere = [name for name in request.get("install") or () if ":" in name]
     patch = str(request["patch"])
-    if request.get("scope") or request.get("stubs") or elsewhere or place_of(patch, request)[0]:
+    if request.get("scope") or request.get("stubs") or place_of(patch, request)[0]:
         return {"doubt": "more than one file has run, or a scope is entered"}
     reply = _reply_of_fork(partial(_run_up_to_doubt, patch, request))
     return {"doubt": reply.get("doubt", "it ended the process")}
@@ -200,7 +199,7 @@ def prove_inert(request: Patched, stage: Stage) -> Inert:
 
 def _run_up_to_doubt(patch: str, how: Loading, file: int) -> NoReturn:
     try:
-        doubts = inert.Doubts(patch, lambda doubt: write_reply({"doubt": doubt}, file))
+        doubts = inert.Doubts(patch, lambda doubt: write_reply({"doubt": doubt}, file), how.get("install") or ())
         import_patch(patch, how, run=doubts.run)
         doubt = doubts.text
     except BaseException as error:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 import secrets
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -19,9 +19,9 @@ from patchgate.probe.patch.harmless import Names
 class Doubts:
     """The first statement in doubt that a run of a file comes to; `text` says which, as `line 12: calls f`."""
 
-    def __init__(self, path: str, stop: Callable[[str], NoReturn]) -> None:
-        """`stop` is called in place of the statement."""
-        self._path, self._stop = path, stop
+    def __init__(self, path: str, stop: Callable[[str], NoReturn], installers: Sequence[str] = ()) -> None:
+        """`stop` is called in place of the statement; `installers` are called afterwards."""
+        self._path, self._stop, self._installers = path, stop, installers
         # As Python reads it: a comment may name another encoding.
         self._tree = ast.parse(Path(path).read_bytes())
         self._met: dict[int, str] = {}
@@ -37,6 +37,10 @@ class Doubts:
         tree = ast.fix_missing_locations(_Stopped(self._tree, name).visit(self._tree))
         vars(module).update({name: self._met, f"{name}_": lambda: self._stop(self.text)})
         exec(compile(tree, self._path, "exec", dont_inherit=True), vars(module))
+        for call in self._installers:
+            function = vars(module).get(call.partition("(")[0])
+            if not isinstance(function, types.FunctionType) or function.__code__.co_filename != self._path:
+                self._stop(f"{call}: no function of the file")
 
 
 class _Stopped(ast.NodeTransformer):

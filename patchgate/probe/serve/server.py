@@ -283,7 +283,9 @@ class Server:
         self._end_reading(child)  # a process that it left may hold the other end
         _kill(child.pid)  # whatever the patch has started in the child's group
         _, status, used = os.wait4(child.pid, 0)
-        self._kill_orphans()
+        # What a patch has detached from its group becomes this process's child (see `main`).
+        self._removing = [process for process in self._removing if process.poll() is None]
+        kill_children({each.pid for each in self._children.values()} | {each.pid for each in self._removing})
         is_its_word = bool(child.reply)
         try:
             reply = _reply(child, status)
@@ -310,11 +312,6 @@ class Server:
         usage = os.statvfs(self._home)
         is_full = usage.f_bavail * usage.f_frsize <= _FREE_BYTES or (usage.f_files > 0 and usage.f_favail == 0)
         return is_full or not can_be_entered(sandbox, self._home)
-
-    def _kill_orphans(self) -> None:
-        """End what a patch has detached from its group: it becomes this process's child (see `main`)."""
-        self._removing = [process for process in self._removing if process.poll() is None]
-        kill_children({child.pid for child in self._children.values()} | {each.pid for each in self._removing})
 
 
 def _unnamed_file(folder: str) -> int:

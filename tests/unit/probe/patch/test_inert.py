@@ -80,7 +80,7 @@ ACTING = {
 }
 
 
-def doubt(tmp_path: Path, source: str) -> str:
+def doubt(tmp_path: Path, source: str, *installers: str) -> str:
     """Why the file was not run to its end, in a process that ends there; empty where it was."""
     path = tmp_path / "patch.py"
     path.write_bytes(source.encode())
@@ -93,7 +93,7 @@ def doubt(tmp_path: Path, source: str) -> str:
             os._exit(0)
 
         try:
-            doubts = Doubts(str(path), stop)
+            doubts = Doubts(str(path), stop, installers)
             with contextlib.suppress(Exception):
                 doubts.run(types.ModuleType("patch"))
             if doubts.text:
@@ -133,6 +133,23 @@ def test_what_only_defines_and_compares_does_nothing(tmp_path: Path, source: str
 @pytest.mark.parametrize("source", ACTING.values(), ids=ACTING)
 def test_anything_else_is_stopped_before_it_runs(tmp_path: Path, source: str) -> None:
     assert doubt(tmp_path, source).startswith("line ")
+
+
+@pytest.mark.parametrize(
+    ("source", "call", "is_certain"),
+    [
+        ("def install(x=1): pass\n", "install(True)", True),
+        ("from torch import set_flush_denormal as install\n", "install(True)", False),
+        ("import torch\n", "torch.set_flush_denormal(True)", False),
+        ("x = 1\n", "torch:set_flush_denormal(True)", False),
+        ("def install(): pass\ninstall = 1\n", "install()", False),
+    ],
+)
+def test_what_the_manifest_calls_is_a_function_of_the_file(
+    tmp_path: Path, source: str, call: str, is_certain: bool
+) -> None:
+    vars(sys.modules["torch"])["set_flush_denormal"] = len
+    assert (doubt(tmp_path, source, call) == "") is is_certain
 
 
 def test_the_first_statement_in_doubt_is_named(tmp_path: Path) -> None:
