@@ -84,7 +84,8 @@ def called(context: CheckContext, torch: str, cases: Sequence[Case]) -> list[Ver
 def _with_caches(context: CheckContext, case: Case) -> Observation:
     """The lines that run where the caches are on: functions that a patch brings for their key are called there only."""
     with tempfile.TemporaryDirectory() as folder:
-        answer = compile_cached(context, case, context.patch.path, Path(folder), cover=True)
+        # Precompiled headers lie beside the cache.
+        answer = compile_cached(context, case, context.patch.path, Path(folder, "cache"), cover=True)
     return Observation(case=case, failure=failure_of(answer), **ran_of(answer))
 
 

@@ -30,7 +30,6 @@ CHAIN = "residual_chain"
 # the chain, and the harmless patch is called in a larger model only.
 WORKLOADS = {
     "calls": (WORKLOAD, "prenorm_mlp"),
-    "cache": (WORKLOAD, CHAIN),
     "compile_cost": (CHAIN,),
     "recompile": ("prenorm_mlp",),
     "shapes": (f"{WORKLOAD}_shapes",),
@@ -40,6 +39,8 @@ WORKLOADS = {
 GREEN = ("PG105", "PG211", "PG226", "PG511", "PG705", "PG708", "PG806")
 # What a fixture needs to be seen on.
 ON = {
+    "PG701-stores-what-is-reused": CHAIN,
+    "PG803-lowering-of-a-decomposed-op": WORKLOAD,
     "PG501-only-in-half": "prenorm_mlp_float16",
     "PG502-worse-gradients": "prenorm_mlp_training",
     "PG507-looks-for-attention": "opaque_attention",

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -129,3 +131,16 @@ def test_the_caches_are_asked_only_where_a_function_was_never_called(lines: tupl
     context = _Context(*lines)
     calls.called(context, "2.11.0", [CASE])  # type: ignore[arg-type]
     assert context.asked == asked
+
+
+def test_what_a_compile_with_caches_leaves_goes_with_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    caches: list[Path] = []
+
+    def compiled(context: Any, case: Case, path: str, cache: Path, *, cover: bool) -> dict[str, Any]:
+        caches.append(cache)
+        return {"ran": [3]}
+
+    monkeypatch.setattr(calls, "compile_cached", compiled)
+    assert calls._with_caches(SimpleNamespace(patch=PATCH), CASE).ran == (3,)  # type: ignore[arg-type]
+    # Precompiled headers lie beside the cache: what holds both is gone.
+    assert not caches[0].parent.exists()
