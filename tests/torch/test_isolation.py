@@ -57,6 +57,29 @@ def test_the_next_question_is_answered(apply):
     assert apply("x = 1")["changed"] == []
 
 
+def test_no_child_reads_the_files_of_triton_for_the_digest_that_every_compile_wants(apply):
+    source = "from torch._inductor.runtime.triton_compat import triton_key\nassert triton_key.cache_info().currsize"
+    assert failure_of(apply(source)) is None
+
+
+@pytest.mark.nightly  # the decoder's C++ is built
+def test_the_decoder_is_compiled_once_for_all_of_its_tokens(torch, runner, tmp_path):
+    patch = tmp_path / "patch.py"
+    patch.write_text(
+        "from torch._inductor import compile_fx as module\n"
+        "compile_fx, calls = module.compile_fx, []\n"
+        "def once(*args, **kwargs):\n"
+        "    calls.append(args)\n"
+        "    assert len(calls) == 1, 'compiled again'\n"
+        "    return compile_fx(*args, **kwargs)\n"
+        "module.compile_fx = once\n"
+    )
+    answer = runner.ask(
+        torch, "sample", patch=str(patch), profile=load_profile("cpu"), outputs=str(tmp_path / "tokens")
+    )
+    assert failure_of(answer) is None
+
+
 def test_the_line_that_raised_is_reported(apply):
     assert failure_of(apply("x = 1\n1 / 0\n")).where.endswith("patch.py:2")
     assert failure_of(apply("x = 1\ny = (\n")).where.endswith("patch.py:2")

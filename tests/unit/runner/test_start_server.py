@@ -9,6 +9,7 @@ import tempfile
 
 import pytest
 
+from patchgate.runner import start_server
 from patchgate.runner.start_server import Broker, Server, connect_through
 
 
@@ -59,3 +60,17 @@ def test_nobody_else_has_one(server, torch, key):
     with pytest.raises(BlockingIOError):
         theirs.recv(1)
     broker.close()
+
+
+def test_what_workers_need_is_there_until_the_servers_end(server, monkeypatch):
+    made, theirs = server
+    monkeypatch.setattr(start_server, "start_server", lambda torch, python: made)
+    monkeypatch.setattr(start_server, "environment_digest", lambda python: f"digest of {python}")
+    with start_server.shared_servers({"2.11.0": "python"}) as shared:
+        assert (shared["logs"], shared["identities"]) == ({"2.11.0": made.log}, {"2.11.0": "digest of python"})
+        with start_server.connect_through(shared["broker"])("2.11.0") as channel:
+            answer(theirs)
+            assert channel.recv(9) == b"hello"
+    assert made.control.fileno() == -1
+    with pytest.raises(OSError):
+        start_server.connect_through(shared["broker"])("2.11.0")
