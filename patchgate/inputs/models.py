@@ -75,7 +75,7 @@ declare_keys(Region, module=Key(example='module = "model.layers.0"'), count=Key(
 declare_keys(
     Model,
     library=Key(read=_read_name, example='library = "transformers"'),
-    requires=Key(read=list_of(read_requirement), example='requires = ["transformers>=5.17,<6"]'),
+    requires=Key(read=list_of(read_requirement), example='requires = ["transformers>=5.17,<5.18"]'),
     class_=Key(name="class", read=_read_name, example='class = "LlamaForCausalLM"'),
     source=Key(example='source = "https://huggingface.co/meta-llama/Meta-Llama-3-8B"'),
     dtype=Key(example='dtype = "bfloat16"'),

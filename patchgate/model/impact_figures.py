@@ -60,10 +60,8 @@ FIGURES = (
     Figure(name=PEAK, label="peak memory", unit="bytes", combine=max),
     Figure(name="ir_nodes", label="IR nodes", unit=""),
     Figure(name="graph_breaks", label="graph breaks", unit=""),
-    Figure(name="recompiles", label="recompiles", unit=""),
-    Figure(name="compile_calls", label="compile work", unit="calls"),
 )
-# The figures that are sums of facts; "recompiles" and what is a metric are read below.
+# The figures that are sums of facts; the others are metrics.
 _FACTS = {
     "launches": ("kernels.called", "kernels.kind.extern", "kernels.kind.fallback"),
     "kernels": ("kernels.distinct",),
@@ -72,7 +70,6 @@ _FACTS = {
     "ir_nodes": ("lowering.ir_nodes",),
     "graph_breaks": ("dynamo.graph_breaks",),
 }
-_RECOMPILED = "shapes.compiled.automatic"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -193,7 +190,9 @@ def _sides(part: Part) -> tuple[Observation, Observation]:
 
 
 def _broken(part: Part) -> bool:
-    return part.after.failure is not None and not _unmeasured(part.before)
+    """Whether the second side alone does not compile. A network that could not be made says nothing of a compiler."""
+    failure = part.after.failure
+    return failure is not None and failure.stage != "build" and not _unmeasured(part.before)
 
 
 def _unmeasured(side: Observation) -> str:
@@ -210,9 +209,6 @@ def _value(figure: Figure, side: Observation, count: int) -> float | None:
     if figure.name in _FACTS:
         values = [_number(side.facts, fact) for fact in _FACTS[figure.name]]
         value = None if None in values else sum(filter(None, values))
-    elif figure.name == "recompiles":
-        compiled = side.facts.get(_RECOMPILED)
-        value = sum(compiled[1:]) if isinstance(compiled, tuple) else None
     else:
         value = side.metrics.get(figure.name)
     return value if value is None or figure.combine is max else value * count

@@ -209,3 +209,11 @@ def test_a_failure_names_the_stage_of_the_compiler(torch, runner, tmp_path, prep
     answer = runner.ask(torch, "failing stage", **request)
     assert answer.get("stage") == stage, answer
     assert list(tmp_path.glob("*.log")), "torch's structured trace, for tlparse"
+
+
+def test_a_workload_that_cannot_be_made_fails_before_any_stage_of_the_compiler(torch, runner, tmp_path):
+    path = tmp_path / "workload.py"
+    path.write_text("def build(device, dtype, scale):\n    raise KeyError(dtype)\n")
+    request = request_for(WORKLOADS["pointwise"], load_profile("cpu"), None)
+    request |= {"workload_path": str(path), "trace": str(tmp_path)}
+    assert runner.ask(torch, "failing stage", **request).get("stage") == "build"

@@ -1,4 +1,4 @@
-"""The stage of the compiler at which a workload fails: eager, aot_eager, decompositions or inductor."""
+"""The stage at which a workload fails: its build, or of the compiler eager, aot_eager, decompositions or inductor."""
 
 from __future__ import annotations
 
@@ -20,9 +20,10 @@ STAGES = ("eager", "aot_eager", "aot_eager_decomp_partition", "inductor")
 def failing_stage(build: Build, *, dtype: torch.dtype, profile: Profile, **options: Any) -> str:
     """The first backend with which a workload that `capture` could not compile fails; `options` as there.
 
-    The last one is not tried: it is the answer when all others succeed.
+    "build" where it could not even be made. The last one is not tried: it is the answer when all others succeed.
     """
     for backend in STAGES[:-1]:
+        stage = "build"
         try:
             torch._dynamo.reset()
             with (
@@ -30,9 +31,10 @@ def failing_stage(build: Build, *, dtype: torch.dtype, profile: Profile, **optio
                 device_context(profile),
                 workload_compiler(build, dtype=dtype, profile=profile, **options) as run,
             ):
+                stage = backend
                 run(backend)
         except Exception:
-            return backend
+            return stage
     return STAGES[-1]
 
 

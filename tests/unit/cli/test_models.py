@@ -51,14 +51,14 @@ case "$2" in *metadata.version*sys.argv*) echo '["4.57.0"]';; *) echo '{"torch":
     assert rows_of(["2.11.0=./python"], Project())
     with pytest.raises(UsageError) as error:
         rows_of(["2.11.0=./python"], project)
-    assert "with transformers 4.57.0; a model wants transformers>=5.17,<6" in str(error.value)
+    assert "with transformers 4.57.0; a model wants transformers>=5.17,<5.18" in str(error.value)
     assert "--torch 2.11.0" in str(error.value)
 
 
 def test_a_model_stands_for_its_workloads_and_what_they_want() -> None:
     project, names = with_models(Project(requires=("einops",)), ["pointwise", "gemma-3-27b"])
     assert project.models == ("gemma-3-27b",)
-    assert project.requires == ("einops", "transformers>=5.17,<6")
+    assert project.requires == ("einops", "transformers>=5.17,<5.18")
     assert names == ("pointwise", "gemma-3-27b-local", "gemma-3-27b-global")
     assert with_models(Project(), ["gemma-3-27b-local"])[1] == ("gemma-3-27b-local",)
 

@@ -1,5 +1,7 @@
 """What models gain and lose: figures of both sides, their change, their order, and the line that sums up."""
 
+from dataclasses import replace
+
 import pytest
 
 from patchgate.model.impact_figures import Change, Part, impact_of
@@ -44,13 +46,11 @@ def test_what_a_side_lacks_is_not_compared_and_no_column():
     assert [figure.name for figure in one.figures] == ["launches", "kernels", "bytes", "peak"]
 
 
-def test_recompiles_are_what_was_compiled_after_the_first_call():
-    (row,) = impact(one=[part(**{"shapes.compiled.automatic": (1, 0, 1, 1)})]).rows
-    assert "recompiles" not in row.changes
-    both = Part(
-        before=side(**{"shapes.compiled.automatic": (1, 0, 1)}), after=side(**{"shapes.compiled.automatic": (1, 2)})
-    )
-    assert impact(one=[both]).rows[0].changes["recompiles"] == Change(before=1, after=2)
+def test_a_network_that_could_not_be_made_says_nothing_of_the_compiler():
+    unmade = Part(before=side(), after=side(patch="p", failure=replace(FAILED, stage="build")))
+    both = impact(broken=[Part(before=side(), after=side(patch="p", failure=FAILED))], unmade=[unmade])
+    assert [(row.model, row.broken) for row in both.rows] == [("broken", True), ("unmade", False)]
+    assert both.summary == "2 models: 1 no longer compiles (broken), 1 not compared (unmade)"
 
 
 def test_the_line_sums_up_and_what_matters_comes_first():
