@@ -10,11 +10,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from benchmarks.corpus.checks import LINT, cell_names
+from benchmarks.corpus.checks import LINT, cell_names, needs_workload
 from patchgate.checks.framework.registry import every_code
+from patchgate.inputs.patch import load_patch
+from patchgate.inputs.source import read_lossy
 from patchgate.inputs.toml import load_toml_record
 from patchgate.inputs.validation import Invalid, Key, KeyPath, declare_keys, list_of, one_of, read_string
 from patchgate.lint.rules import CODES
+from patchgate.model.errors import UsageError
 from patchgate.model.paths import display_path
 from patchgate.model.versions import parse_range
 
@@ -93,8 +96,15 @@ class CorpusCase:
 
 
 def load_cases(folders: list[Path]) -> list[CorpusCase]:
-    """Every case below `folders`. Raises UsageError with file:line for the first thing that is wrong."""
-    return [load_case(path.parent) for folder in folders for path in sorted(folder.glob(f"*/{NAME}"))]
+    """Every case of `folders`: each is a case, or holds some. Raises UsageError for the first thing that is wrong."""
+    found = {folder: sorted([*folder.glob(NAME), *folder.glob(f"*/{NAME}")]) for folder in folders}
+    for folder, files in found.items():
+        if not files:
+            advice = f'a folder for each case, with patch.py and {NAME}: class = "...", then {_FORM}'
+            raise UsageError(
+                "no case", where=display_path(folder), got=f"no {NAME} in it or one folder below", next=advice
+            )
+    return [load_case(path.parent) for files in found.values() for path in files]
 
 
 def with_gpu(case: CorpusCase) -> CorpusCase:
@@ -121,12 +131,15 @@ def load_case(folder: Path) -> CorpusCase:
                 _place(folder, expected.place, ("expect", index, "at"))
 
     case = load_toml_record(CorpusCase, folder / NAME, check)
+    others = tuple(str((folder / other).resolve()) for other in case.others)
+    for path in (folder, *map(Path, others)):
+        load_patch(path)  # what is wrong with it is said before anything runs
     return replace(
         case,
         id=folder.name,
         folder=str(folder.resolve()),
         expected=tuple(replace(e, place=_place(folder, e.place) if e.place else None) for e in case.expected),
-        others=tuple(str((folder / other).resolve()) for other in case.others),
+        others=others,
     )
 
 
@@ -134,8 +147,8 @@ def _place(folder: Path, text: str, path: KeyPath = ()) -> str:
     """file:line of the one line below `folder` that holds `text`. Raises Invalid at `path` for none or several."""
     found = [
         f"{display_path(file)}:{number}"
-        for file in sorted(folder.glob("patch.*"))
-        for number, line in enumerate(file.read_text(encoding="utf-8").splitlines(), 1)
+        for file in filter(Path.is_file, sorted(folder.glob("patch.*")))
+        for number, line in enumerate(read_lossy(file).splitlines(), 1)
         if text in line
     ]
     if len(found) != 1:
@@ -144,7 +157,10 @@ def _place(folder: Path, text: str, path: KeyPath = ()) -> str:
 
 
 def _read_cell(value: Any) -> str:
-    one_of(cell_names(), "cell")(str(value).partition(" ")[0])
+    name, _, about = str(value).partition(" ")
+    one_of(cell_names(), "cell")(name)
+    if needs_workload(name) and not about:
+        raise Invalid(f"cell `{name}` without a workload", got=str(value), next=f'"{name} pointwise.cpu"')
     return str(value)
 
 

@@ -18,6 +18,12 @@ def cell_names() -> list[str]:
     return [LINT, *all_checks()]
 
 
+def needs_workload(name: str) -> bool:
+    """Whether a cell of that name is judged on one workload, which stands behind the name."""
+    check = all_checks().get(name)
+    return check is not None and check.cases is None and "workload" in check.axes
+
+
 def judge_cell(cell: str, torch: str, context: CheckContext) -> list[Verdict]:
     """The verdicts of one cell on one release; none where the cell is judged without a torch.
 

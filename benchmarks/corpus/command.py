@@ -1,7 +1,7 @@
 """`python -m benchmarks.corpus`: options, the table, and the exit code.
 
-0 all as expected, 1 a miss or a torch that was written to, 2 usage, 3 no case, 4 a sentinel that does not count, or a
-run that was stopped: the table and the examples of what it judged are written all the same.
+0 all as expected, 1 a miss or a torch that was written to, 2 usage, 3 no case fits `--only`, 4 a sentinel that does not
+count, a case that was lost, or a run that was stopped: the table and the examples of the rest are written all the same.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import click
 from benchmarks.corpus.cases import CorpusCase, load_cases, with_gpu, with_sandbox
 from benchmarks.corpus.integrity import Integrity
 from benchmarks.corpus.render import as_markdown, as_text, line_of_score
-from benchmarks.corpus.score import Score
+from benchmarks.corpus.score import LOST, Score
 from benchmarks.corpus.session import judge_cases, open_session, started_servers
 from patchgate.cli.options import AT_LEAST_1, rows_of
 from patchgate.model.files import write_atomically
@@ -56,7 +56,7 @@ def corpus(
     cases = [case for case in cases if not only or any(fnmatch.fnmatch(case.id, pattern) for pattern in only)]
     cases = [with_gpu(case) for case in cases] if gpu else cases
     if not cases:
-        click.echo("no case is selected")
+        click.echo("no case is selected\n  next: --only with the name of a folder, or without it all of them", err=True)
         raise SystemExit(3)
     pythons = rows_of(rows)
     started, integrity = time.monotonic(), Integrity(pythons)
@@ -83,7 +83,8 @@ def corpus(
         click.echo(f"wrote {display_path(examples)}: {len(printed)} examples")
     changes = integrity.changes(every_byte=every_byte)
     click.echo("\n".join(changes) or "torch is as it was installed, " + ("every byte" if every_byte else "every file"))
-    raise SystemExit(4 if stopped else int(bool(changes) or any(not score.settled for score in scores)))
+    is_lost = any(score.outcome == LOST for score in scores)
+    raise SystemExit(4 if stopped or is_lost else int(bool(changes) or any(not score.settled for score in scores)))
 
 
 def _judged(settings: dict[str, Any], cases: list[CorpusCase], workers: int) -> tuple[list[Score], bool]:

@@ -38,7 +38,8 @@ class Score:
     seconds: float = 0.0  #: as in `CaseResult`
     judged: int = 0
     examples: tuple[Example, ...] = ()  #: as in `CaseResult`, of the codes that it must get
-    #: "caught", "caught, and more", "quiet", "MISSED", "FALSE ALARM", "not on these rows" or "needs ..."
+    #: "caught", "caught, and more", "quiet", "MISSED", "FALSE ALARM", "LOST", "not all judged", "not on these rows" or
+    #: "needs ..."
     outcome: str = ""
 
     @property
@@ -48,7 +49,7 @@ class Score:
     @property
     def settled(self) -> bool:
         """Right, or wrong as its corpus.toml says."""
-        return self.right or bool(self.case.known)
+        return self.right or (bool(self.case.known) and self.outcome != LOST)
 
     def alarms(self, tool: str) -> bool:
         """Whether the tool was red."""
@@ -78,8 +79,14 @@ def score(case: CorpusCase, result: CaseResult, rows: Iterable[str]) -> Score:
         seconds=result.seconds,
         judged=result.judged,
         examples=tuple(example for example in result.examples if example.code in _codes(case)),
-        outcome=_outcome(case, met, bool(faults)),
+        outcome=_outcome(case, met, bool(faults), any(result.red.values())),
     )
+
+
+def lost(case: CorpusCase, reason: str) -> Score:
+    """The line of a case that ended without a result: a fault of ours, or a worker that died. It counts nowhere."""
+    # The last line of a traceback says what was raised.
+    return Score(case=case, expected=_codes(case), found=(), faults=(reason.rpartition("\n")[2],), outcome=LOST)
 
 
 def _fault(expected: Expected, red: Mapping[str, tuple[str, ...]]) -> str:
@@ -97,9 +104,11 @@ def _codes(case: CorpusCase) -> tuple[str, ...]:
     return tuple(sorted({code for expected in case.expected for code in expected.codes}))
 
 
-def _outcome(case: CorpusCase, met: Mapping[str, bool], faulty: bool) -> str:
+def _outcome(case: CorpusCase, met: Mapping[str, bool], faulty: bool, red: bool) -> str:
+    if case.sound and faulty:
+        return "FALSE ALARM" if red else "not all judged"
     if case.sound:
-        return "FALSE ALARM" if faulty else "quiet"
+        return "quiet"
     if met and all(met.values()):
         return "caught, and more" if faulty else "caught"
     if faulty:
@@ -145,6 +154,7 @@ def by_class(scores: Iterable[Score]) -> list[ClassShares]:
     return [*rows, _class_shares("all", [score for group in groups.values() for score in group])]
 
 
+LOST = "LOST"
 _COUNTED = ("caught", "caught, and more", "MISSED", "quiet", "FALSE ALARM")
 _APART = (SOUND, HOSTILE, FAULT, UNCHANGED)
 

@@ -15,7 +15,7 @@ from typing import Any
 
 from benchmarks.corpus.cases import CorpusCase
 from benchmarks.corpus.checks import LINT, judge_cell
-from benchmarks.corpus.score import CaseResult, Score, score
+from benchmarks.corpus.score import CaseResult, Score, lost, score
 from patchgate.checks.framework.context import CheckContext
 from patchgate.checks.machine import judge_sentinel
 from patchgate.inputs.devices import load_profile
@@ -25,6 +25,7 @@ from patchgate.inputs.workloads import workloads_with
 from patchgate.lint.findings import Severity
 from patchgate.lint.index.release import Release, load, releases
 from patchgate.lint.run import lint
+from patchgate.model.errors import UsageError
 from patchgate.model.paths import ROOT, display_path
 from patchgate.model.records import Case, Colour, Kind, Verdict
 from patchgate.model.results import Example
@@ -80,6 +81,9 @@ class CorpusSession:
             for cell in case.cells:
                 try:
                     verdicts = judge_cell(cell, torch, context)
+                except UsageError as error:
+                    grey.append(f"{torch}: {cell}: {error.what}: {error.got}")
+                    continue
                 except Exception as error:
                     grey.append(f"{torch}: {cell}: {type(error).__name__}: {error}")
                     continue
@@ -166,7 +170,7 @@ def open_session(settings: dict[str, Any]) -> CorpusSession:
 def judge_cases(
     settings: dict[str, Any], cases: list[CorpusCase], *, workers: int, done: Callable[[Score], None]
 ) -> list[Score]:
-    """The score of every case; `done` gets each as soon as it is there.
+    """The score of every case; `done` gets each as soon as it is there. One that was lost has the outcome LOST.
 
     Those with most cells first, so that none is left to run alone at the end.
     """
@@ -177,9 +181,13 @@ def judge_cases(
         scores[folder] = score(by_folder[folder], from_dict(CaseResult, result, where=folder), settings["rows"])
         done(scores[folder])
 
+    def lose(folder: str, reason: str) -> None:
+        scores[folder] = lost(by_folder[folder], reason)
+        done(scores[folder])
+
     ordered = sorted(by_folder, key=lambda folder: -len(by_folder[folder].cells))
     plain = {folder: to_dict(case) for folder, case in by_folder.items()}
-    carry_out(__name__, settings | {"cases": plain}, ordered, workers=workers, done=keep)
+    carry_out(__name__, settings | {"cases": plain}, ordered, workers=workers, done=keep, lost=lose)
     return [scores[case.folder] for case in cases]
 
 

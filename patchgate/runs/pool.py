@@ -19,11 +19,18 @@ _INI = "[pytest]\naddopts = -s -p no:terminal -p no:cacheprovider -p no:benchmar
 
 
 def carry_out(
-    module: str, settings: Any, cases: Sequence[str], *, workers: int, done: Callable[[str, Any], None] | None = None
+    module: str,
+    settings: Any,
+    cases: Sequence[str],
+    *,
+    workers: int,
+    done: Callable[[str, Any], None] | None = None,
+    lost: Callable[[str, str], None] | None = None,
 ) -> dict[str, Any]:
     """The result of each case, by id; `done` gets each as soon as it is there.
 
-    `settings` is JSON for `work_on` of the module. Raises RuntimeError where a case ended without a result.
+    `settings` is JSON for `work_on` of the module. A case that ended without a result goes to `lost` with the reason;
+    without `lost` it raises RuntimeError.
     """
     controller = _Controller({"module": module, "settings": settings, "cases": list(cases)}, done)
     with tempfile.TemporaryDirectory(prefix="patchgate-") as folder:
@@ -33,9 +40,14 @@ def carry_out(
         code = pytest.main([*options, folder], plugins=[controller])
     if code == pytest.ExitCode.INTERRUPTED:
         raise KeyboardInterrupt
-    missing = [case for case in cases if case not in controller.results]
-    if missing:
-        raise RuntimeError(f"{missing[0]} ended without a result (pytest: {code}): {controller.failure}")
+    for case in cases:
+        if case not in controller.results:
+            reason = controller.failures.get(case) or next(
+                iter(controller.failures.values()), f"pytest ended with {code}"
+            )
+            if lost is None:
+                raise RuntimeError(f"{case} ended without a result (pytest: {code}): {reason}")
+            lost(case, reason)
     return controller.results
 
 
@@ -45,7 +57,7 @@ class _Controller:
     def __init__(self, plan: dict[str, Any], done: Callable[[str, Any], None] | None) -> None:
         self.plan, self.done = plan, done
         self.results: dict[str, Any] = {}
-        self.failure = ""
+        self.failures: dict[str, str] = {}  #: case, or pytest's name of something else that failed -> why
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_configure_node(self, node: Any) -> None:
@@ -53,7 +65,7 @@ class _Controller:
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         if report.failed:
-            self.failure = self.failure or str(report.longreprtext).strip()
+            self.failures.setdefault(report.nodeid.removeprefix("::"), str(report.longreprtext).strip())
         properties: list[tuple[str, Any]] = report.user_properties if report.when == "call" else []
         for case, result in (value for name, value in properties if name == _RESULT):
             self.results[case] = result

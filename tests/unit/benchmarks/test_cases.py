@@ -41,6 +41,7 @@ def test_a_folder_with_a_corpus_toml_is_a_case_and_needs_no_code(folder, tmp_pat
         ('class = "gate"\n[[expect]]\ncode = ["PG113", "PG102"]', "several of one tool"),
         ('class = "gate"\n[[expect]]\ncode = "PG113"\ntorch = "new"', "not a range"),
         ('class = "gate"\n[[expect]]\ncode = "PG113"\nat = "nowhere"', "exactly one line"),
+        ('class = "gate"\ncells = ["kernels"]', "without a workload"),
         ('class = "gate"', "any other something"),
         ('class = "sound"\n[[expect]]\ncode = "PG113"', "a sound case expects nothing"),
     ],
@@ -49,6 +50,33 @@ def test_a_case_that_does_not_hold_together_is_refused_with_its_place(folder, te
     with pytest.raises(UsageError, match=told) as error:
         load_case(folder(text))
     assert "corpus.toml" in str(error.value)
+
+
+def test_a_folder_of_a_case_is_given_like_one_that_holds_cases(folder, tmp_path):
+    alone = folder('class = "sound"')
+    assert load_cases([alone]) == load_cases([tmp_path])
+
+
+def test_a_folder_without_a_case_says_what_one_is(tmp_path):
+    with pytest.raises(UsageError, match="no case") as error:
+        load_cases([tmp_path])
+    assert "class = " in str(error.value)
+
+
+def test_a_patch_that_cannot_be_read_is_refused_before_anything_runs(folder, tmp_path):
+    made = folder('class = "gate"\n[[expect]]\ncode = "PG208"\nat = "nowhere"')
+    (made / "patch.py").write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(UsageError, match="exactly one line"):
+        load_case(made)
+    (made / "patch.py").unlink()
+    (made / "corpus.toml").write_text('class = "sound"')
+    with pytest.raises(UsageError, match="not a patch"):
+        load_case(made)
+
+
+def test_another_patch_that_is_not_there_is_refused(folder):
+    with pytest.raises(UsageError, match="no such patch"):
+        load_case(folder('class = "sound"\nwith = ["../none"]'))
 
 
 def test_a_case_that_needs_a_gpu_may_expect_nothing_here(folder):

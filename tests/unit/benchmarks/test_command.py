@@ -1,4 +1,4 @@
-"""A run of the corpus that is stopped writes what it has judged, and says so."""
+"""A run of the corpus that is stopped, or that lost a case, writes what it has judged, and says so."""
 
 from __future__ import annotations
 
@@ -11,24 +11,28 @@ from click.testing import CliRunner
 
 from benchmarks.corpus import command
 from benchmarks.corpus.cases import CorpusCase
-from benchmarks.corpus.score import CaseResult, score
+from benchmarks.corpus.score import CaseResult, lost, score
 
 
 def _case(name: str) -> CorpusCase:
     return CorpusCase(id=name, folder=f"/{name}", kind="sound", cells=("lint",), expected=())
 
 
-@pytest.mark.parametrize(("stopped", "code", "told"), [(True, 4, "1 of 2 cases"), (False, 0, "The seen set, judged")])
+@pytest.mark.parametrize(
+    ("end", "code", "told"),
+    [("stopped", 4, "1 of 2 cases"), ("lost", 4, "| second | sound | - | - | LOST |"), ("", 0, "The seen set, judged")],
+)
 def test_what_a_stopped_run_writes(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, stopped: bool, code: int, told: str
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, end: str, code: int, told: str
 ) -> None:
     cases = [_case("first"), _case("second")]
 
     def judge_cases(settings, asked, *, workers, done):
-        for case in asked[: 1 if stopped else 2]:
-            done(score(case, CaseResult(red={"2.11.0": {}}), ["2.11.0"]))
-        if stopped:
+        first, second = asked
+        done(score(first, CaseResult(red={"2.11.0": {}}), ["2.11.0"]))
+        if end == "stopped":
             raise KeyboardInterrupt
+        done(lost(second, "it died") if end else score(second, CaseResult(red={"2.11.0": {}}), ["2.11.0"]))
 
     session = SimpleNamespace(sentinel_faults=list, sandbox_parts=set)
     for name, value in {
@@ -47,5 +51,5 @@ def test_what_a_stopped_run_writes(
     assert result.exit_code == code, result.output
     text = page.read_text()
     assert told in text
-    assert ("| second |" in text) is not stopped
+    assert ("| second |" in text) is (end != "stopped")
     assert examples.read_text() == "[]\n"

@@ -6,7 +6,7 @@ import pytest
 
 from benchmarks.corpus.cases import CorpusCase, Expected
 from benchmarks.corpus.render import as_markdown, as_text
-from benchmarks.corpus.score import CaseResult, Share, by_class, score, shares
+from benchmarks.corpus.score import CaseResult, Share, by_class, lost, score, shares
 
 ROWS = ("2.11.0", "2.13.0")
 LATE = Expected(codes=("PG201",), torch="2.13.0..2.15.0", place="patch.py:3")
@@ -95,7 +95,15 @@ def test_a_sound_case_is_quiet_or_a_false_alarm():
 
 
 def test_what_could_not_be_judged_is_not_green():
-    assert not told({}, kind="sound", grey=("2.11.0: parity: no compiler",)).right
+    result = told({}, kind="sound", grey=("2.11.0: parity: no compiler",))
+    assert (result.right, result.outcome) == (False, "not all judged")
+    assert by_class([result])[-1].alarms["lint"].total == 0
+
+
+def test_a_case_that_was_lost_has_the_reason_and_counts_nowhere():
+    result = lost(case(LATE, known="nobody looks there"), "Traceback\n  here\nOSError: disk full")
+    assert (result.outcome, result.faults, result.settled) == ("LOST", ("OSError: disk full",), False)
+    assert by_class([result])[-1].caught.total == 0
 
 
 def test_a_case_that_needs_a_gpu_counts_nowhere():

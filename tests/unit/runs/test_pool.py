@@ -14,6 +14,8 @@ def work_on(settings):
     def work(case):
         if case == "bad":
             raise ValueError("no such case")
+        if case == "dies":
+            os._exit(1)
         return {"case": case, "settings": settings}
     return work
 """
@@ -21,10 +23,13 @@ CALL = """
 import json, sys
 from patchgate.runs.pool import carry_out
 
-done = []
+done, lost = [], {}
 cases, workers = json.loads(sys.argv[1])
-results = carry_out("work", {"torch": "2.11.0"}, cases, workers=workers, done=lambda case, result: done.append(case))
-print(json.dumps([results, done]))
+keep = {"lost": lost.__setitem__} if "--keep" in sys.argv else {}
+results = carry_out(
+    "work", {"torch": "2.11.0"}, cases, workers=workers, done=lambda case, result: done.append(case), **keep
+)
+print(json.dumps([results, done, lost]))
 """
 
 
@@ -35,11 +40,11 @@ def carried_out(tmp_path):
     path = os.pathsep.join([str(tmp_path), *sys.path])
     environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
 
-    def call(*cases, workers):
-        command = [sys.executable, "-c", CALL, json.dumps([cases, workers])]
+    def call(*cases, workers, options=()):
+        command = [sys.executable, "-c", CALL, json.dumps([cases, workers]), *options]
         ended = subprocess.run(command, env=environment | {"PYTHONPATH": path}, capture_output=True, text=True)
-        results, done = json.loads(ended.stdout) if ended.returncode == 0 else (None, None)
-        return results, done, ended.stderr
+        results, done, lost = json.loads(ended.stdout) if ended.returncode == 0 else (None, None, None)
+        return results, done, lost if options else ended.stderr
 
     return call
 
@@ -57,3 +62,10 @@ def test_a_case_that_raises_is_named_with_its_reason(carried_out):
     assert results is None
     assert "RuntimeError: bad ended without a result" in error
     assert "no such case" in error
+
+
+def test_cases_that_are_lost_are_named_with_their_own_reasons_and_the_others_go_on(carried_out):
+    results, done, lost = carried_out("good", "bad", "dies", "another", workers=2, options=["--keep"])
+    assert sorted(results) == sorted(done) == ["another", "good"]
+    assert "no such case" in lost["bad"]
+    assert "crashed" in lost["dies"]
