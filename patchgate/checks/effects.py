@@ -22,7 +22,7 @@ CODES = (
         title="applied twice when run twice",
         what="When the patch ran a second time, the replacement wrapped itself, or the function that `apply` names"
         " raised. It is red where the project does run the patch twice: by `apply`, a reload or an import under two"
-        " names. Elsewhere it is a grey note.",
+        " names, or where one run installs the same wrapper twice. Elsewhere it is a grey note.",
         why="The effect doubles, or the replacement calls itself endlessly.",
         fix="Mark the replacement (an attribute on the function) and return early when it is there.",
     ),

@@ -18,6 +18,8 @@ from typing import Any
 from unittest import mock
 
 import torch
+from torch._inductor import config
+from torch._inductor.custom_graph_pass import CustomGraphPass
 
 from patchgate.probe.compile import capture
 from patchgate.probe.compile.capture import Build
@@ -49,10 +51,18 @@ def warm_compile(build: Build, *, dtype: torch.dtype, dynamic: bool, profile: Pr
             mock.patch.object(capture, "read_graph", lambda graph, code: None),
         ):
             capture.capture(build, dtype=dtype, dynamic=dynamic, profile=profile)
+        _identify_passes()
 
     for _ in range(WARM_UPS):
         compile_once()
     return compile_once
+
+
+def _identify_passes() -> None:
+    """Ask every pass of the options for its `uuid`, as the caches do for each graph: here they are off."""
+    for value in config.shallow_copy_dict().values():
+        if isinstance(value, CustomGraphPass):
+            value.uuid()
 
 
 def _count(work: Callable[[], None]) -> tuple[Counter[CodeType], str]:

@@ -35,6 +35,7 @@ from patchgate.probe.patch.snapshot import (
     reaches,
     saved_after_replacing,
     take_snapshot,
+    wrapped_twice,
 )
 from patchgate.probe.patch.stubs import uses
 from patchgate.probe.patch.torch_imports import torch_imports_added_to
@@ -114,6 +115,7 @@ def apply(request: Apply, stage: Stage) -> Applied:
         changed = changes(before, after)
         effects.Settings().note_changes(settings, recorder)
         written = recorder.settings()
+        twice = wrapped_twice(changed)
         answer: Applied = {
             **_changes(request, before, after, changed, recorder),
             "holders": holders.holders(changed, after),
@@ -125,8 +127,8 @@ def apply(request: Apply, stage: Stage) -> Applied:
             "held": [],
             "calls": [],
             "overwritten": [],
-            "nested": [],
-            "runs_again": "",
+            "nested": twice,
+            "runs_again": "in the same run" if twice else "",
             "added": holders.names_unknown_to_torch(changed, request["targets"]),
             "again": "",
             "recursive": saved_after_replacing(changed),
@@ -179,8 +181,9 @@ def _apply_again(
     second.leave()
     answer["overwritten"] = effects.overwritten(written, values)
     nested = {name for name in changed if name in again and reaches(again[name][1], changed[name][1])}
-    answer["nested"] = sorted(nested | ({*saved_after_replacing(again)} - {*answer["recursive"]}))
-    if answer["nested"]:
+    nested |= {*saved_after_replacing(again)} - {*answer["recursive"]}
+    answer["nested"] = sorted(nested | {*answer["nested"]})
+    if nested and not answer["runs_again"]:
         installers = request.get("install") or []
         answer["runs_again"] = ", ".join(installers) or what_runs_again(
             request["patch"], *place_of(request["patch"], request)

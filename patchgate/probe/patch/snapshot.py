@@ -281,6 +281,27 @@ def _holds_itself(value: Any) -> bool:
     return any(name != code.co_name and (item is value or item is function) for name, item in held.items())
 
 
+def wrapped_twice(changed: Changes) -> list[str]:
+    """The changed names whose replacement wraps another made by the same code: what installs it ran twice in one run.
+
+    Wrappers of one decorator that hold different arguments are different wrappers.
+    """
+    return sorted(name for name, (old, now) in changed.items() if old is not None and _wraps_its_like(now))
+
+
+def _wraps_its_like(value: Any) -> bool:
+    function = getattr(value, "__func__", value)
+    if not isinstance(function, types.FunctionType):
+        return False
+    held = [*_closure(function), *(function.__defaults__ or ())]
+    for inner in held:
+        if isinstance(inner, types.FunctionType) and inner.__code__ is function.__code__ and inner is not function:
+            also = [*_closure(inner), *(inner.__defaults__ or ())]
+            pairs = zip(held, also, strict=False)
+            return all(mine is its or (callable(mine) and callable(its)) for mine, its in pairs)
+    return False
+
+
 def _closure(function: types.FunctionType) -> list[Any]:
     """The objects in a function's closure; a cell may still be empty."""
     held = []

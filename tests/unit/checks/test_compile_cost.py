@@ -35,6 +35,14 @@ def test_a_tenth_of_a_percent_is_the_budget_either_way(moved, code):
     assert judge(answer(moved)).code == code
 
 
+@pytest.mark.parametrize(("moved", "code"), [(100, "PG603"), (101, "PG601"), (-100, "PG603"), (-101, "PG602")])
+def test_a_few_calls_are_no_share_of_a_small_graph(moved: int, code: str) -> None:
+    small = {"torch.fx.node": 1_000}
+    moved_by = {"calls": {"torch.fx.node": 1_000 + moved}, "missing": ""}
+    assert judge(moved_by, {"calls": small, "missing": ""}).code == code
+    assert judge(moved_by, {"calls": small, "missing": ""}, Budget(low=-0.001, high=0.001)).code != "PG603"
+
+
 @pytest.mark.parametrize(("moved", "code"), [(0, "PG602"), (1_500, "PG603"), (2_500, "PG601")])
 def test_a_budget_of_the_manifest_holds_instead(moved, code):
     assert judge(answer(moved), budget=Budget(low=0.01, high=0.02)).code == code
