@@ -30,11 +30,12 @@ CODES = (
     Code(
         code="PG222",
         title="does not run in a new interpreter",
-        what="In a new interpreter, where only `import torch` has run, the patch failed. Where the whole compiler is"
-        " loaded, it runs.",
-        why="The patch depends on modules that other code has imported, or on the order of imports.",
+        what="In a new interpreter, where only `import torch` has run and `CI` is set as in a pipeline, the patch"
+        " failed. Where the whole compiler is loaded and `CI` is not set, it runs.",
+        why="The patch depends on modules that other code has imported, on the order of imports, or on what torch only"
+        " warns of outside of a pipeline (`make_fallback` of an operator that it can decompose).",
         fix="Import every module that the patch reads: `import torch._inductor.lowering`, not"
-        " `torch._inductor.lowering` through `import torch`.",
+        " `torch._inductor.lowering` through `import torch`. `make_fallback(op, override_decomp=True)`.",
     ),
     Code(
         code="PG223",

@@ -37,7 +37,9 @@ def run_in_new_interpreter(request: RunAnew, stage: Stage) -> RunAnewResult:
     stage("new interpreter")
     with tempfile.TemporaryDirectory(prefix="new-") as folder:
         Path(folder, "request.json").write_text(json.dumps(request), encoding="utf-8")
-        ended = subprocess.run([sys.executable, "-m", __name__, folder], stdin=subprocess.DEVNULL)
+        # In a pipeline torch refuses what it only warns of elsewhere.
+        environment = {**os.environ, "CI": "true"}
+        ended = subprocess.run([sys.executable, "-m", __name__, folder], stdin=subprocess.DEVNULL, env=environment)
         with contextlib.suppress(OSError, ValueError):
             answer: RunAnewResult = json.loads(Path(folder, _REPLY).read_text(encoding="utf-8"))
             return answer

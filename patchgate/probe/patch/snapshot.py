@@ -253,19 +253,29 @@ def saved_after_replacing(changed: Changes) -> list[str]:
     """The changed names whose replacement was saved as its own original: calling it never ends.
 
     By a name of the module or the closure that is not the function's own, by which it would only call itself again, or
-    by an attribute that is new and called as saved originals are.
+    by an attribute that is new: one that is called as saved originals are, or that the replacement itself reads.
     """
     saved = {
         id(now) for name, (old, now) in changed.items() if old is None and is_saved_original(name.rpartition(".")[2])
     }
+    looped = {
+        getattr(now, "__code__", None) for name, (old, now) in changed.items() if old is None and _reads(now, name)
+    }
     return sorted(
-        name for name, (old, now) in changed.items() if old is not None and (id(now) in saved or _holds_itself(now))
+        name
+        for name, (old, now) in changed.items()
+        if old is not None and (id(now) in saved or getattr(now, "__code__", "") in looped or _holds_itself(now))
     )
 
 
 def is_saved_original(key: Any) -> bool:
     """Whether the name says that a patch saved the original there."""
     return isinstance(key, str) and key.lstrip("_").startswith(("orig", "old_", "saved_", "real_"))
+
+
+def _reads(function: Any, dotted: str) -> bool:
+    """Whether the code of a function reads an attribute of that last name."""
+    return dotted.rpartition(".")[2] in getattr(getattr(function, "__code__", None), "co_names", ())
 
 
 def _holds_itself(value: Any) -> bool:
