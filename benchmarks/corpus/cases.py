@@ -13,7 +13,7 @@ from typing import Any
 from benchmarks.corpus.checks import LINT, cell_names, needs_workload
 from patchgate.checks.framework.registry import every_code
 from patchgate.inputs.patch import load_patch
-from patchgate.inputs.source import read_lossy
+from patchgate.inputs.patch_source import read_lossy
 from patchgate.inputs.toml import load_toml_record
 from patchgate.inputs.validation import Invalid, Key, KeyPath, declare_keys, list_of, one_of, read_string
 from patchgate.lint.rules import CODES
