@@ -14,7 +14,7 @@ import torch
 import torch._inductor.compile_fx as inductor
 from torch._dynamo.output_graph import OutputGraph
 
-from patchgate.probe.compile.capture import Build, change_rows, no_caches
+from patchgate.probe.compile.capture import Build, change_rows, no_caches, runs_nodes
 
 # Further instances; each is compiled on its own, as the layers of a model are.
 INSTANCES = 3
@@ -35,13 +35,13 @@ def count_graphs(build: Build, *, dtype: torch.dtype, dynamic: bool) -> dict[str
         graphs.append(_is_symbolic(module))
         return call_user_compiler(self, module, *args, **kwargs)
 
-    ways = {"uncompiled": lambda f: f, "compiled": lambda f: torch.compile(f, backend="eager", dynamic=dynamic)}
+    ways = {"uncompiled": lambda f: f, "compiled": lambda f: torch.compile(f, backend=runs_nodes, dynamic=dynamic)}
     counts = {}
     with (
         torch.no_grad(),
         no_caches(),
         mock.patch.object(OutputGraph, "call_user_compiler", counted),
-        mock.patch.object(inductor, "compile_fx", lambda module, *args, **kwargs: module.forward),
+        mock.patch.object(inductor, "compile_fx", runs_nodes),
     ):
         for way, compile_with in ways.items():
             torch._dynamo.reset()

@@ -19,7 +19,7 @@ from torch._dynamo import convert_frame
 from torch._dynamo import utils as dynamo_utils
 from torch._inductor import compile_fx as inductor
 
-from patchgate.probe.compile.capture import Build, Captured, change_rows, no_caches, record_lowering
+from patchgate.probe.compile.capture import Build, Captured, change_rows, no_caches, record_lowering, runs_nodes
 from patchgate.probe.compile.instrumentation import CompileTrace, trace_compile
 from patchgate.probe.protocol import Facts, Profile
 from patchgate.probe.simulate.device_context import device_context
@@ -93,9 +93,11 @@ def _backend(graph_runs: Counter[str], *, lowers: bool) -> Callable[..., Any]:
         if lowers:
             inductor.compile_fx(module, inputs)
 
+        run_graph = runs_nodes(module)
+
         def run(*args: Any) -> Any:
             graph_runs["graph"] += 1
-            return module.forward(*args)
+            return run_graph(*args)
 
         return run
 
