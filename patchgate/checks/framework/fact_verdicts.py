@@ -23,6 +23,8 @@ _ACCEPT = Command(name="accept", arguments=("--reason", "'...'"))
 _SHOW_CODE = {Kind.REGRESSED, Kind.CHANGED, Kind.DRIFTED, Kind.INERT}
 # Kinds without a text of their own, each with the kind whose code it has.
 _SAME_CODE = {Kind.CHANGED: Kind.REGRESSED, Kind.UNRECORDED: Kind.NEW}
+# What Dynamo asks of a function that is written in C, and in Python.
+_FUNCTION_GUARDS = tuple(f"dynamo.guard.{kind}" for kind in ("BUILTIN_MATCH", "CLOSURE_MATCH", "FUNCTION_MATCH"))
 _RANGES = {"kernels": 30, "graph": 40, "shapes": 40, "options": 43}
 Judge = Callable[["Compared"], Iterator[Verdict]]
 
@@ -89,6 +91,7 @@ def judge_facts(check: str, compared: Compared) -> Iterator[Verdict]:
         return
     names = {*unpatched.facts, *patched.facts, *recorded.facts, *compared.recorded_unpatched.facts}
     names -= not_requested(names, patched.facts)
+    names -= _moved_guards(compared)
     unrecorded = 0
     for fact in sorted(name for name in names if check_of(name) == check):
         held = Recorded(
@@ -118,6 +121,18 @@ def judge_facts(check: str, compared: Compared) -> Iterator[Verdict]:
         facts = f"{unrecorded} fact{'s' * (unrecorded > 1)}"
         actual = f"{facts}, the same with and without the patch: accept to record"
         yield _verdict(check, kind, compared, "", f"a record for torch {compared.release}", actual)
+
+
+def _moved_guards(compared: Compared) -> set[str]:
+    """Guards on which function stands in a place, where only their kinds changed and no record has them otherwise.
+
+    A function of C has another kind of guard than a wrapper of it: as much is asked, as often.
+    """
+    now = compared.unpatched.facts, compared.patched.facts
+    held = compared.recorded_unpatched.facts, compared.recorded.facts
+    values = [[facts.get(name, 0) for name in _FUNCTION_GUARDS] for facts in (*now, *held)]
+    totals = {sum(count for count in side if isinstance(count, int)) for side in values[:2]}
+    return set(_FUNCTION_GUARDS) if len(totals) == 1 and values[0] != values[1] and values[2] == values[3] else set()
 
 
 def _text(value: FactValue | None) -> str:

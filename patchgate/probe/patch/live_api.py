@@ -240,7 +240,7 @@ def _check_forwarding(source: str, name: str, original: Any, replacement: Any) -
             forwards = any(each.arg is None and ast.unparse(each.value) == rest for each in call.keywords)
             if forwards and keywords & wanted and _value_of(call.func, replacement) is original:
                 twice = sorted(keywords & wanted)
-                actual = f"passes `{'`, `'.join(twice)}` beside `**{rest}`: not by name: {', '.join(twice)}"
+                actual = f"passes {', '.join(twice)} beside `**{rest}`, which has it too where torch passes it by name"
                 expected = f"{inspect.signature(original)}"
                 yield _finding("PG102", f"signature {name}", call.lineno, expected, actual, twice)
 

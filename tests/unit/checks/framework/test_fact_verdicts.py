@@ -252,3 +252,17 @@ def test_whose_record_it_is_is_reported_where_it_is_another_torchs():
     assert (drifted.kind, drifted.torch) == (Kind.DRIFTED, "2.11.0")
     assert drifted.expected == "6 (unpatched recorded 6, now 7) (by the record of 2.15.0)"
     assert "by the record" not in judge(held=(6, 6), now=(7, 7), release="2.11.0")[0].expected
+
+
+@pytest.mark.parametrize(
+    ("closures", "recorded", "codes"),
+    [(2, 1, []), (3, 1, ["PG401", "PG401"]), (2, 2, ["PG400", "PG400"])],
+)
+def test_a_wrapper_of_a_function_of_c_is_guarded_as_often(closures: int, recorded: int, codes: list[str]) -> None:
+    def guards(builtin: int, closure: int) -> Facts:
+        return {"dynamo.guard.BUILTIN_MATCH": builtin, "dynamo.guard.CLOSURE_MATCH": closure}
+
+    before, after = guards(2, 1), guards(1, closures)
+    own = after if recorded == 2 else before
+    both = compared(observation(before), observation(after, patch="mine"), own, before)
+    assert [verdict.code for verdict in judge_facts("graph", both)] == codes
