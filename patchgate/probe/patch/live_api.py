@@ -14,7 +14,7 @@ import tokenize
 import types
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeGuard
+from typing import Any
 
 import torch
 from torch.utils._config_module import ConfigModule
@@ -228,44 +228,26 @@ def _importers(module: str, names: set[str]) -> dict[str, str]:
 
 def _check_forwarding(source: str, name: str, original: Any, replacement: Any) -> Iterator[Finding]:
     """PG102 for a keyword that a replacement hands to the original beside its own `**kwargs`, which may hold it too."""
-    definition = _definition(source, replacement)
-    rest = definition.args.kwarg.arg if definition is not None and definition.args.kwarg else None
-    if definition is None or rest is None or _edits(definition, rest):
+    function = _definition(source, replacement)
+    if function is None or function.args.kwarg is None:
         return
-    own = {each.arg for each in (*definition.args.args, *definition.args.kwonlyargs)}
+    rest, values = function.args.kwarg.arg, inspect.getclosurevars(inspect.unwrap(replacement))
+    named = {**values.globals, **values.nonlocals}
+    calls = [node for node in ast.walk(function) if isinstance(node, ast.Call)]
+    handed_on = {id(each.value) for call in calls for each in call.keywords if each.arg is None}
+    names = [node for node in ast.walk(function) if isinstance(node, ast.Name) and node.id == rest]
+    if any(id(node) not in handed_on for node in names):  # it may take the keyword out
+        return
+    own = {each.arg for each in (*function.args.args, *function.args.kwonlyargs)}
     with contextlib.suppress(TypeError, ValueError):
-        wanted = inspect.signature(original).parameters.keys() - own
-        for call in filter(_is_call, ast.walk(definition)):
-            keywords = {each.arg for each in call.keywords if each.arg}
-            forwards = any(each.arg is None and ast.unparse(each.value) == rest for each in call.keywords)
-            if forwards and keywords & wanted and _value_of(call.func, replacement) is original:
-                twice = sorted(keywords & wanted)
+        signature = inspect.signature(original)
+        for call in calls:
+            keywords = {each.arg or ast.unparse(each.value) for each in call.keywords}
+            twice = sorted(keywords & signature.parameters.keys() - own - {rest})
+            callee = named.get(ast.unparse(call.func))
+            if twice and rest in keywords and getattr(callee, "__func__", callee) is original:
                 actual = f"passes {', '.join(twice)} beside `**{rest}`, which has it too where torch passes it by name"
-                expected = f"{inspect.signature(original)}"
-                yield _finding("PG102", f"signature {name}", call.lineno, expected, actual, twice)
-
-
-def _is_call(node: ast.AST) -> TypeGuard[ast.Call]:
-    return isinstance(node, ast.Call)
-
-
-def _edits(function: ast.FunctionDef, name: str) -> bool:
-    """Whether the function does anything else with its `**name` than to hand it on."""
-    handed_on = {
-        id(each.value) for call in ast.walk(function) if _is_call(call) for each in call.keywords if not each.arg
-    }
-    return any(
-        isinstance(node, ast.Name) and node.id == name and id(node) not in handed_on for node in ast.walk(function)
-    )
-
-
-def _value_of(name: ast.expr, function: Any) -> Any:
-    """What a plain name means inside of a function, by its closure and its module; None for anything else."""
-    if not isinstance(name, ast.Name):
-        return None
-    found = inspect.getclosurevars(inspect.unwrap(function))
-    value = {**found.globals, **found.nonlocals}.get(name.id)
-    return getattr(value, "__func__", value)
+                yield _finding("PG102", f"signature {name}", call.lineno, f"{signature}", actual, twice)
 
 
 def _covered(parameter: inspect.Parameter, any_args: bool, any_kwargs: bool) -> bool:
