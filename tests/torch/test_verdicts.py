@@ -53,8 +53,9 @@ OF_IMPORTS = [name for name, check in all_checks().items() if check.family == GA
 # Checks whose verdicts have the code of another's, or of none: PG210 is what the gate says of any failure, and PG211
 # is green where all that judge an import are.
 ALSO = {"PG210": ("version_gate",), "PG211": tuple(OF_IMPORTS), "PG507": ("ranks",), "PG806": ("late",)}
-# Before a merge PG507 shows that ranks are told apart, and test_ranks that they are not in vain.
-NIGHTLY = ("ranks",)
+# Where a sound patch must be green, these are asked before a merge in other tests: of the patch that trains, of
+# attention, and in test_ranks.
+NIGHTLY = ("parity", "equivalence", "ranks")
 # A scope is compiled on the CPU: everything else where its figures are taken.
 SCOPED = "scope"
 
@@ -157,7 +158,7 @@ def test_harmless_patch_is_all_green(ask, name):
     assert {verdict.colour for verdict in verdicts} <= {Colour.GREEN}
 
 
-# The others are seen too where a check is asked of a harmless patch, and where PG501 is raised in half precision.
+# Before a merge the longest way: PG501 runs in half precision, and all numeric fixtures the first workload.
 @pytest.mark.parametrize(
     "workload",
     [pytest.param(name, marks=pytest.mark.nightly) for name in (WORKLOAD, "prenorm_mlp_float16")]
