@@ -12,6 +12,7 @@ from typing import TypeVar
 
 from patchgate.lint.index.read_function import read_parameters
 from patchgate.lint.index.records import CallSite, Class, Function, Module, Parameter
+from patchgate.lint.index.resolve import module_of
 from patchgate.model.versions import ReleaseSets
 
 Value = TypeVar("Value")
@@ -30,6 +31,7 @@ class IndexFiles:
         self.module_file = cache(self._module_file)
         self._api = cache(lambda module: self._text(f"api/{module}.txt"))
         self.imports_of = cache(self._imports_of)
+        self.modules_imported_by = cache(self._modules_imported_by)
         self.bindings = cache(self._bindings)
         self.calls_of = cache(self._calls_of)
         self.derived_from = cache(self._derived_from)
@@ -87,6 +89,14 @@ class IndexFiles:
     def _imports_of(self, module: str) -> list[tuple[int, str, str, str]]:
         """(releases, `from`, `lazy` or `held`, local name or registry, origin) for each import of a module."""
         return [each for line in self._imports.get(module, "").splitlines() for each in self._imported(module, line)]
+
+    def _modules_imported_by(self, module: str) -> dict[str, int]:
+        """Module -> the releases in which loading this one loads it."""
+        modules: dict[str, int] = defaultdict(int)
+        for mask, kind, _, origin in self.imports_of(module):
+            if kind == "from":
+                modules[module_of(f"{origin}.", self.modules)] |= mask
+        return modules
 
     def _imported(self, module: str, line: str) -> Iterator[tuple[int, str, str, str]]:
         words, mask = _ended(line, self.modules[module], self.sets)

@@ -40,6 +40,23 @@ SCOPE = (
 OPEN = ("triton.backends", "torch.distributed._tensor")
 # Of these only the package's own __init__, not what lies below it.
 ALONE = ("triton",)
+# What `import torch` loads of the indexed modules is these, and what they import; tests/torch holds it against torch.
+WITH_TORCH = (
+    *(f"torch._refs.{each}" for each in ("_conversions", "fft", "linalg", "nn.functional", "special")),
+    *(f"torch._functorch.{each}" for each in ("batch_norm_replacement", "eager_transforms", "functional_call")),
+    *(f"torch.nn.{each}" for each in ("intrinsic.quantized.modules.bn_relu", "qat.modules.embedding_ops")),
+    *(f"torch.nn.{each}" for each in ("quantizable", "quantized")),
+    "torch._library.simple_registry",
+    "torch._logging._registrations",
+    "torch._meta_registrations",
+    "torch._tensor",
+    "torch.compiler",
+    "torch.distributed._meta_registrations",
+    "torch.export.custom_ops",
+    "torch.fx.experimental._constant_symnode",
+    "torch.utils.data.graph_settings",
+    "torch.utils.dlpack",
+)
 
 
 @dataclass(frozen=True, kw_only=True)

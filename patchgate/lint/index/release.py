@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from patchgate.lint.index.read import IndexFiles
-from patchgate.lint.index.records import CallSite, Module, ReleaseRecords
+from patchgate.lint.index.records import WITH_TORCH, CallSite, Module, ReleaseRecords
 from patchgate.lint.index.resolve import Found, member, module_of, resolve
 from patchgate.lint.index.sources import Sources
 from patchgate.model.paths import GOLDEN
@@ -112,6 +112,21 @@ class Release:
     @cache  # noqa: B019
     def resolve(self, dotted: str) -> Found | None:
         return resolve(self, dotted)
+
+    @cache  # noqa: B019
+    def loaded_with(self, modules: frozenset[str]) -> frozenset[str]:
+        """What is loaded once torch and these are imported: they, their packages, and all that these import."""
+        known, loaded = self.modules(), set[str]()
+        todo = [*WITH_TORCH, *modules]
+        while todo:
+            name = todo.pop()
+            while name and name not in known:
+                name = name.rpartition(".")[0]
+            if name and name not in loaded:
+                loaded.add(name)
+                todo.append(name.rpartition(".")[0])
+                todo += (each for each, mask in self.index.modules_imported_by(name).items() if mask & self._bit)
+        return frozenset(loaded)
 
     def member(self, class_dotted: str, name: str) -> Found | None:
         """`name` on a class or on a base of it."""

@@ -96,7 +96,8 @@ def attribute(owner: Value, name: str, span: Span, state: State, *, guarded: boo
         late = isinstance(owner, Instance) or owner.kind == "class"
         kind = "config" if state.release.ask(has_options, holder) else "attribute" if late else "name"
         note_reference(kind, holder, name, presence, span, state, guarded=guarded)
-    return UNKNOWN if state.own_backend and isinstance(owner, Instance) and name == "wrapper_code" else value
+    replaced = state.own_backend and isinstance(owner, Instance) and name in ("wrapper_code", "scheduler")
+    return UNKNOWN if replaced else value
 
 
 def dotted_value(path: str, span: Span, state: State) -> Value:

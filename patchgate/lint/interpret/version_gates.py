@@ -256,9 +256,8 @@ def traps_in(
 
 
 def _as_version(number: float, release: str) -> str:
-    """The version that a number stands for: 2.1 for release 2.10 too, which float("2.10") makes of it."""
-    major, minor = Version(release).release[:2]
-    return release if number == float(f"{major}.{minor}") else str(number)
+    """The version that a number stands for: 2.1 for 2.10 and 2.11 too, by float("2.10") and float("2.11"[:3])."""
+    return release if isinstance(number, float) and release.startswith(str(number)) else str(number)
 
 
 def _misorders(symbol: str, first: str, second: str, result: object) -> bool:

@@ -1,7 +1,8 @@
 """PG118: who still holds the original after the rebinding.
 
-Red where a module has it by name and uses it; a note for registries and tables, which the patch may fill anew itself,
-and for what is replaced in a public package, for users. Quiet for methods, and for holders that are rebound too.
+Red where a module has it by name, uses it, and is loaded before the patch: by `import torch`, or by what the patch
+imports. A note for what may be loaded later, for registries and tables, which the patch may fill anew itself, and for
+what is replaced in a public package, for users. Quiet for methods, and for holders that are rebound too.
 """
 
 from __future__ import annotations
@@ -44,15 +45,24 @@ def check(views: Sequence[View]) -> Iterator[Finding]:
                 )
             holders = [holder for holder in _holders(view, rebinding, rebinding.origin) if holder not in rebound]
             if holders:
+                there = _loaded(view, rebinding)
+                loaded = [holder for holder in holders if innermost_module(view.release, holder) in there]
                 yield view.finding(
                     HELD_BY_VALUE,
                     rebinding.span,
-                    f"the original is still referenced by {_listed(holders)}",
-                    severity=Severity.NOTE if _for_users(rebinding) else Severity.RED,
+                    f"the original is still referenced by {_listed(loaded or holders)}"
+                    + ("" if loaded else ", if loaded before the patch"),
+                    severity=Severity.NOTE if _for_users(rebinding) or not loaded else Severity.RED,
                     fix="also assign the replacement there",
                     detail="\n".join(holders),
                     of=rebinding,
                 )
+
+
+def _loaded(view: View, rebinding: Rebinding) -> frozenset[str]:
+    """What `import torch` loads, and what the patch imports before this line, with all that these import."""
+    before = (each for each in view.usage.references if each.span.line <= rebinding.span.line and each.reachable)
+    return view.release.loaded_with(frozenset(innermost_module(view.release, f"{each.dotted}.") for each in before))
 
 
 def _listed(names: Sequence[str]) -> str:
