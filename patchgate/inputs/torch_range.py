@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from packaging.markers import InvalidMarker, Marker
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
 
 from patchgate.inputs.toml import read_toml, table_around
@@ -24,6 +25,13 @@ _TORCH, _TRITON = (
     for name in ("torch", "(?:pytorch-)?triton")
 )
 _COMMENT = re.compile(r"(^|\s)#.*|\s--hash.*")
+
+# For which torch has wheels: `sys_platform`, `platform_system`, `platform_machine`.
+_PLATFORMS = (
+    *(("linux", "Linux", machine) for machine in ("x86_64", "aarch64")),
+    ("darwin", "Darwin", "arm64"),
+    ("win32", "Windows", "AMD64"),
+)
 
 # Where a repository has its packages, and what does not decide for them.
 _PACKAGES, _STATING = ("*/", "*/*/"), ("pyproject.toml", "setup.cfg", "setup.py")
@@ -105,13 +113,28 @@ def _specifiers(requirements: Iterable[object], wanted: re.Pattern[str]) -> Iter
     """The specifiers of what is wanted, without local parts: `==2.11.0+cpu` asks for 2.11.0."""
     for text in requirements:
         required = wanted.fullmatch(text) if isinstance(text, str) else None
-        if required:
+        if required and _has_wheels(required[0].partition(";")[2]):
             wheel = _WHEEL.match(required[0])
             try:
                 specifier = f"=={wheel[1]}" if wheel else required[1] or required[2] or ""
                 yield re.sub(r"\+[\w.]+", "", str(SpecifierSet(specifier)))
             except InvalidSpecifier:
                 continue
+
+
+def _has_wheels(marker: str) -> bool:
+    """Whether indexed releases have wheels for a platform that a marker allows: not for macOS on Intel."""
+    if "platform" not in marker or "extra" in marker:
+        return True
+    try:
+        condition = Marker(marker)
+    except InvalidMarker:
+        return True
+    return any(
+        condition.evaluate({"sys_platform": name, "platform_system": system, "platform_machine": machine, **python})
+        for name, system, machine in _PLATFORMS
+        for python in ({"python_version": f"3.{minor}"} for minor in range(9, 15))
+    )
 
 
 def _dependencies(folder: Path) -> Stated:

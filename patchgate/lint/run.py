@@ -34,20 +34,8 @@ if TYPE_CHECKING:
     from packaging.specifiers import SpecifierSet
 
 
-# A release of each minor version that may be asked for and is older than every index.
-_BEFORE_THE_INDEX = [
-    "2.5.1",
-    "2.4.1",
-    "2.3.1",
-    "2.2.2",
-    "2.1.2",
-    "2.0.1",
-    "1.13.1",
-    "1.10.2",
-    "1.7.1",
-    "1.4.0",
-    "1.0.1",
-]
+# Releases that may be asked for and are older than every index.
+_BEFORE_THE_INDEX = ("2.5.1", "2.4.1", "2.3.1", "2.2.2", "2.1.2", "2.0.1", "1.13.1", "1.10.2", "1.7.1", "1.4.0")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -29,6 +29,18 @@ def test_no_name_that_is_there_is_called_missing(torch: str) -> None:
     assert [each for each in missing(torch, real) if each not in EXPLAINED] == []
 
 
+def test_what_import_torch_loads_is_known(torch: str) -> None:
+    if torch not in releases():
+        pytest.skip(f"{torch} is not indexed")
+    python = os.environ[f"PATCHGATE_ROW_{torch.replace('.', '_')}"]
+    code = "import sys, torch; print(*sys.modules)"
+    real = set(subprocess.run([python, "-c", code], capture_output=True, text=True, check=True).stdout.split())
+    known = load(torch).loaded_with(frozenset())
+    assert len(known) > 300
+    assert known <= real
+    assert len({name for name in load(torch).index.modules if name in real} - known) <= 5
+
+
 def test_a_name_that_is_not_there_is_called_missing() -> None:
     modules = ["torch._inductor.ir", "torch.utils._pytree", "torch.cuda", "torch.compiler", "torch._ops"]
     modules += ["torch.library", "triton", "triton.runtime", "triton.compiler"]

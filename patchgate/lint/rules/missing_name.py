@@ -80,10 +80,13 @@ def _finding(view: View, reference: Reference, homes: Mapping[tuple[str, str], s
 
 
 def added_elsewhere(view: View, reference: Reference) -> bool:
-    """Whether another file of the project may add the name: no indexed release has it, nor one that is spelled so."""
+    """Whether another file of the project may add the name: no indexed release has it, nor one that is spelled so.
+
+    Who adds a public form of a private name leaves the underscores out.
+    """
     if reference.kind not in ("attribute", "config") or in_some_release(view, reference.owner, reference.name):
         return False
-    return not near_name(view.release, reference.owner, reference.name)
+    return near_name(view.release, reference.owner, reference.name).strip("_") in ("", reference.name.strip("_"))
 
 
 def in_some_release(view: View, owner: str, name: str) -> bool:

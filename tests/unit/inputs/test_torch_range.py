@@ -34,6 +34,10 @@ KNOWN = ["2.8.0", "2.9.0", "2.9.1", "2.10.0", "2.14.1"]
         ({"PKG-INFO": "Name: mine\nRequires-Dist: torch (<2.9,>=2) ; extra == 'gpu'\n"}, ["2.8.0"]),
         ({"requirements.txt": "torch @ https://example.org/torch.whl\ntorch<2.9"}, KNOWN),
         ({"requirements.txt": "torch of the newest kind\ntorch<2.9"}, ["2.8.0"]),
+        ({"requirements.txt": "torch>=2.10; sys_platform != 'darwin'\ntorch<2.9; platform_machine == 'x86_64'"
+          " and sys_platform == 'darwin'"}, ["2.10.0", "2.14.1"]),
+        ({"requirements.txt": "torch>=2.10; sys_platform != 'darwin'\ntorch<2.9; platform_machine == 'arm64'"},
+         ["2.8.0", "2.10.0", "2.14.1"]),
         ({"setup.py": "import torch\nif parse(torch.__version__) < parse('2.10'):\n    raise RuntimeError('old')\n"},
          ["2.10.0", "2.14.1"]),
         ({"setup.py": "import torch\nif parse(torch.__version__) < parse('2.10'):\n    print('old')\n"}, KNOWN),

@@ -105,16 +105,21 @@ def test_gates_reach_through_returns_and_functions(gated: str) -> None:
     assert [line.split()[2] for line in lines if "PG111" in line] == ["note"]
 
 
-def test_a_backend_of_its_own_has_a_wrapper_of_its_own() -> None:
+@pytest.mark.parametrize("what", ["wrapper_code.generate_calls(1)", "scheduler.current_streams"])
+def test_a_backend_of_its_own_has_a_wrapper_and_a_scheduler_of_its_own(what: str) -> None:
     """What `V.graph.wrapper_code` is there is registered at run time; elsewhere it is torch's."""
     torch = toy_sources()
     torch["torch._inductor.codegen.wrapper"] = "class PythonWrapperCodegen:\n    def generate_call(self, name): ...\n"
     torch["torch._inductor.codegen.triton"] = "class TritonKernel: ...\n"
+    torch["torch._inductor.scheduler"] = "class Scheduler:\n    def current_stream(self): ...\n"
     release = toy_release("2.10.0", torch | {"torch._inductor.graph": _GRAPH})
     patch = "from torch._inductor.virtualized import V\nfrom torch._inductor.codegen.triton import TritonKernel\n"
-    use = "def f(): return V.graph.wrapper_code.generate_calls(1)\n"
+    use = f"def f(): return V.graph.{what}\n"
     assert codes(patch + use, [release]) == ["PG111"]
     assert codes(patch + "class Mine(TritonKernel): ...\n" + use, [release]) == []
 
 
-_GRAPH = "class GraphLowering:\n    def __init__(self):\n        self.wrapper_code = None\n"
+_GRAPH = (
+    "from torch._inductor.scheduler import Scheduler\nclass GraphLowering:\n    def __init__(self):\n"
+    "        self.wrapper_code = None\n        self.scheduler: Scheduler = None\n"
+)

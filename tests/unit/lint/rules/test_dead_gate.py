@@ -64,6 +64,17 @@ def test_a_gate_for_nightlies_is_not_dead(tmp_path: Path) -> None:
         assert _severities(tmp_path) == [Severity.RED]
 
 
+def test_a_gate_for_releases_that_are_years_older_than_the_index_is_left_over(tmp_path: Path) -> None:
+    """What stands behind its `else` does not wait for it."""
+    source = (
+        "import torch\nfrom torch._inductor.ir import Box\nif {}:\n    pass\nelif torch.__version__ > (9, 0):\n"
+        "    Box.should_realize = lambda self, *a, **k: 1\n"
+    )
+    for check, severity in (("< (1, 7)", Severity.NOTE), ("< (0, 0)", Severity.RED)):
+        (tmp_path / "patch.py").write_text(source.format(f"torch.__version__ {check}"))
+        assert _severities(tmp_path)[0] is severity
+
+
 def _severities(folder: Path) -> list[Severity]:
     return [each.severity for each in lint([folder / "patch.py"], TORCHES).findings if each.code == "PG120"]
 

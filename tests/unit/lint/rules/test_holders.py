@@ -15,6 +15,22 @@ def test_holders_by_value() -> None:
     assert codes(source + also) == []
 
 
+def test_a_holder_that_nothing_loads_before_the_patch_is_a_note() -> None:
+    """`import torch` loads some modules, and what the patch imports loads what it imports; the rest comes later."""
+    sources = {"torch._inductor.a": "def f(): ...\n", "torch._inductor.c": "import torch._inductor.b\n"}
+    sources |= {"torch._inductor.c": "from torch._inductor import b\n", "torch.compiler": ""}
+    holder = "from torch._inductor.a import f\ndef use(): f()\n"
+    patch = "import torch._inductor.a as a\na.f = lambda: 1\n"
+    release = (toy_release("2.11.0", sources | {"torch._inductor.b": holder}),)
+    assert found(patch, release) == [
+        "2: PG118 note the original is still referenced by `torch._inductor.b.f`, if loaded before the patch [2.11]"
+    ]
+    assert "PG118 red" in found("import torch._inductor.c\n" + patch, release)[0]
+    assert "PG118 note" in found(patch + "import torch._inductor.c\n", release)[0]
+    with_torch = {"torch.compiler": "import torch._inductor.c as c\n", "torch._inductor.b": holder}
+    assert "PG118 red" in found(patch, (toy_release("2.11.0", sources | with_torch),))[0]
+
+
 def test_registries_keep_the_original() -> None:
     source = "import torch._inductor.ir as ir\ndef f(x): ...\nir.unused = f\n"
     sources = toy_sources()

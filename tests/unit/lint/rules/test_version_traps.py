@@ -19,6 +19,11 @@ def test_a_version_as_a_number_is_red_where_it_is_wrong() -> None:
         assert codes(f"import torch\nif {right}: pass\n") == []
 
 
+def test_a_version_that_is_cut_to_three_characters_is_wrong_in_every_release_from_2_10() -> None:
+    assert "PG123" in codes("import torch\nnumber = float(torch.__version__[:3])\nif number < 2.5: pass\n")
+    assert "PG123" not in codes("import torch\nnumber = float(torch.__version__[:4])\nif number < 2.05: pass\n")
+
+
 def test_upper_bounds_that_nightlies_slip_under() -> None:
     gate = "import torch\nfrom packaging.version import Version\nif Version(torch.__version__) < Version('{}'): pass\n"
     assert codes(gate.format("2.13.0")) == ["PG125"]
