@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from toyindex import toy_releases
+from toyindex import toy_release, toy_releases
 from toytorch import codes, found, toy_sources
 
 
@@ -203,7 +203,8 @@ def test_an_option_of_no_release_is_a_note_unless_it_is_nearly_spelled_as_one() 
 def test_the_public_form_of_a_private_name_may_be_the_projects_own() -> None:
     release = (toy_release("2.11.0", {"torch._inductor.ir": "class Box:\n    def _iterator(self): ...\n"}),)
     source = "from torch._inductor.ir import Box\ndef use(box: Box): return box.{}()\n"
-    assert [found(source.format(name), release)[0].split()[2] for name in ("iterator", "_iterater")] == ["note", "red"]
+    for name, severity in (("iterator", "note"), ("_iterater", "red")):
+        assert found(source.format(name), release)[0].split()[2] == severity
 
 
 @pytest.mark.parametrize(
