@@ -32,9 +32,10 @@ def test_no_name_that_is_there_is_called_missing(torch: str) -> None:
 def test_what_import_torch_loads_is_known(torch: str) -> None:
     if torch not in releases():
         pytest.skip(f"{torch} is not indexed")
-    python = os.environ[f"PATCHGATE_ROW_{torch.replace('.', '_')}"]
     code = "import sys, torch; print(*sys.modules)"
-    real = set(subprocess.run([python, "-c", code], capture_output=True, text=True, check=True).stdout.split())
+    real = set(
+        subprocess.run([str(ROWS[torch]), "-c", code], capture_output=True, text=True, check=True).stdout.split()
+    )
     known = load(torch).loaded_with(frozenset())
     assert len(known) > 300
     assert known <= real
