@@ -37,8 +37,8 @@ CODES = (
         what="No workload could be compiled and run by a script without patchgate in its process, or torch without"
         " the patch behaves differently there.",
         why="Whether the patch behaves the same outside of patchgate is unknown.",
-        fix="Read the reason, and correct what fails. A diff, and a patch that uses stubs, are never compared: they"
-        " cannot run without patchgate.",
+        fix="Read the reason, and correct what fails. A diff, a part of a file, and a patch that uses stubs, are never"
+        " compared: they cannot run without patchgate.",
     ),
 )
 verdict = partial(registry.verdict, FAMILY, item="plain run")
@@ -55,8 +55,8 @@ def ask_plain_run(context: CheckContext, at: Instance) -> Iterable[Verdict]:
     workload = _workload(context, torch)
     if "failure" in applied or not workload:
         raise NothingToJudge("does not run, or no workload runs on the CPU")
-    if patch.claims.stubs or patch.diff:
-        actual = "a diff, and a patch that uses stubs, cannot run without patchgate"
+    if patch.claims.stubs or patch.diff or patch.claims.part_of:
+        actual = "a diff, a part of a file, and a patch that uses stubs, cannot run without patchgate"
         return [verdict("PG226", Kind.ASSUMED, at.case, "", "a script", actual)]
     case = replace(at.case, device="cpu", workload=workload)
     seed = secrets.choice(_SEEDS)

@@ -5,6 +5,7 @@ Each part is judged with all the others as `--with`: alone, with each of them, i
 
 from __future__ import annotations
 
+import json
 import re
 import subprocess
 import sys
@@ -24,7 +25,7 @@ from patchgate.model.text import counted
 from patchgate.report.commands import gate_command
 
 # Claims of the whole file that hold for each part; where a part applies is read off its own text.
-_INHERITED = ("numerics", "error_factor", "largest_ulps")
+_INHERITED = ("numerics", "error_factor", "largest_ulps", "environment", "stubs")
 
 
 @click.command(context_settings={"ignore_unknown_options": True})
@@ -63,7 +64,7 @@ def _gated_parts(source: Path, manifest: Path, folder: Path) -> dict[str, str]:
     paths = {}
     for part in found:
         click.echo(f"{part.name}: lines {part.first} to {part.last} of {display_path(source)}")
-        paths[part.name] = str(_write_part(part, found, text, folder / "patches", manifest))
+        paths[part.name] = str(_write_part(part, found, text, folder / "patches", source, manifest))
     return paths
 
 
@@ -84,16 +85,17 @@ def _parts(source: Path) -> tuple[str, list[Part]]:
     return text, found
 
 
-def _write_part(part: Part, parts: list[Part], text: str, folder: Path, manifest: Path) -> Path:
+def _write_part(part: Part, parts: list[Part], text: str, folder: Path, source: Path, manifest: Path) -> Path:
     """The folder of the part as a patch with claims."""
     from patchgate.runs.init import inferred_manifest  # reads the index of every release
 
     path = folder / part.name
     write_atomically(path / "patch.py", source_of_part(text, part, parts))
     claims = read_toml(manifest) if manifest.is_file() else {}
-    inherited = [f"{key} = {claims[key]!r}\n" for key in _INHERITED if key in claims]
+    inherited = [f"{key} = {json.dumps(claims[key])}\n" for key in _INHERITED if key in claims]
     inferred = inferred_manifest(path / "patch.py", path, gate_command(path))
-    write_atomically(path / "patch.toml", "".join(inherited) + inferred)
+    place = f"part_of = {json.dumps(str(source.resolve()))}\n"
+    write_atomically(path / "patch.toml", "".join([place, *inherited]) + inferred)
     return path
 
 

@@ -149,6 +149,7 @@ class Claims:
     environment: tuple[str, ...] = ()  #: variables, `NAME=value`, that are set before it is imported
     stubs: tuple[str, ...] = ()  #: modules that a stub stands for, installed or not
     effects: tuple[str, ...] = ()
+    part_of: str = ""  #: file of which it is a part: it is imported in the place of that
     budgets: dict[str, Budget] = field(default_factory=dict)
 
 

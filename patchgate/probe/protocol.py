@@ -62,6 +62,7 @@ class Loading(TypedDict, total=False):
     scope: str | None  #: Name of the patch's context manager; entered once the patch is installed.
     install: list[str]  #: What installs it once it is imported, in order: `function`, `module:function(arguments)`.
     stubs: list[str]  #: Modules that a stub stands for.
+    part_of: str  #: File in whose place the patch is imported; empty for its own.
     environment: list[str]  #: Variables, `NAME=value`, that the patch finds set.
     paths: list[str]  #: Folders to import from, before all others.
 

@@ -54,7 +54,7 @@ def loading(patch: Patch) -> dict[str, Any]:
     """A patch as a request has it: its path, and how it is imported and installed."""
     claims = patch.claims
     how = {"scope": claims.scope, "install": claims.apply, "stubs": claims.stubs, "environment": claims.environment}
-    return {"patch": patch.path, "paths": patch.paths, **how}
+    return {"patch": patch.path, "paths": patch.paths, "part_of": claims.part_of, **how}
 
 
 def _is_own_signal(answer: Answer) -> bool:

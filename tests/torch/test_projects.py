@@ -165,6 +165,28 @@ def test_parts_of_one_file_are_installed_beside_each_other(torch: str, runner: R
     assert answer["undone"] == []
 
 
+def test_a_part_of_a_file_is_imported_in_the_place_of_the_file(torch: str, runner: Runner, tmp_path: Path) -> None:
+    whole = PROJECTS / "training/trainer/compile/patch_backward.py"
+    parts = []
+    for at, owner in enumerate(("aot_autograd", "partitioners")):
+        folder = tmp_path / ".parts" / f"part-{at}"
+        folder.mkdir(parents=True)
+        (folder / "patch.py").write_text(
+            f"from torch._functorch import {owner}\nfrom ..torch_version import required_torch_version\n"
+            f"from .partition import keep_all\n{owner}.default_partition = keep_all\n"
+        )
+        (folder / "patch.toml").write_text(f'part_of = "{whole}"\n')
+        parts.append(loading(load_patch(folder)))
+    first, second = parts
+    name = "torch._functorch.{}.default_partition"
+    answer = applied(runner, torch, LATE, **first)
+    assert answer["changed"] == [name.format("aot_autograd")], answer
+    answer = applied(runner, torch, LATE, "new interpreter", names=answer["changed"], variables=[], **first)
+    assert answer == {"missing": [], "dead": []}
+    answer = runner.ask(torch, "undone", profile=load_profile("h200"), **second, after=[first])
+    assert answer["undone"] == [], answer
+
+
 def test_what_installs_a_patch_and_is_not_there_is_the_failure_of_the_patch(torch: str, runner: Runner) -> None:
     failure = applied(runner, torch, LATE, install=["instal()"])["failure"]
     assert failure["cause"] == "raised"

@@ -13,8 +13,15 @@ import importlib.metadata
 import importlib.util
 import sys
 import types
-from collections.abc import Callable, Iterator
-from importlib.machinery import EXTENSION_SUFFIXES, SOURCE_SUFFIXES, ExtensionFileLoader, FileFinder, SourceFileLoader
+from collections.abc import Callable, Iterator, Sequence
+from importlib.machinery import (
+    EXTENSION_SUFFIXES,
+    SOURCE_SUFFIXES,
+    ExtensionFileLoader,
+    FileFinder,
+    ModuleSpec,
+    SourceFileLoader,
+)
 from typing import Any
 from unittest import mock
 
@@ -35,6 +42,8 @@ _PLACES: dict[str, tuple[str | None, str]] = {}
 # Path of each patch that was run -> its module.
 _MODULES: dict[str, types.ModuleType] = {}
 _READ_AS_SOURCES: set[str] = set()
+# Name of a module -> the path of the part that is imported by it.
+_PARTS: dict[str, str] = {}
 # Modules that are not there and are named together at most.
 _MISSING = 40
 # A context manager that nobody holds is collected, and a scope that is collected is left.
@@ -137,14 +146,38 @@ def _prepare(path: str, how: Loading) -> str | None:
         if folder not in sys.path:
             sys.path.insert(0, folder)
     install_stubs(how.get("stubs", ()), path, root)
-    return dotted
+    return _name_of_part(path, dotted) if how.get("part_of") and dotted else dotted
+
+
+class _PartFinder:
+    """Imports a part of a file in the place of the file."""
+
+    @staticmethod
+    def find_spec(name: str, path: object = None, target: object = None) -> ModuleSpec | None:
+        return importlib.util.spec_from_file_location(name, _PARTS[name]) if name in _PARTS else None
+
+
+def _name_of_part(path: str, dotted: str) -> str:
+    """The name of the whole file's module for the first part that is imported, one beside it for each other."""
+    if not _PARTS:
+        sys.meta_path.insert(0, _PartFinder())
+    known = {part: name for name, part in _PARTS.items()}
+    name = known.get(path) or (f"{dotted}_{len(_PARTS)}" if dotted in _PARTS else dotted)
+    _PARTS[name] = path
+    return name
 
 
 def place_of(path: str, how: Loading) -> tuple[str | None, str]:
     """The place of the patch in its package, as it was found before anything of it ran."""
     if path not in _PLACES:
-        _PLACES[path] = place_in_package(path, how.get("paths", ()))
+        _PLACES[path] = place_in_package(how.get("part_of") or path, how.get("paths", ()))
     return _PLACES[path]
+
+
+def keep_place(path: str, place: Sequence[str | None]) -> None:
+    """Take what another process has found for the place of a patch: this one may not see what stands around it."""
+    dotted, root = place
+    _PLACES[path] = dotted, str(root)
 
 
 def is_patch_module(guarded: str) -> bool:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 import contextlib
+import functools
 import importlib.util
 import itertools
 import os
@@ -23,9 +24,13 @@ def place_in_package(path: str, paths: Sequence[str] = ()) -> tuple[str | None, 
 
     A folder of `paths` around the file says what its name is. Else every folder around it with an `__init__.py`
     belongs to it, and so do namespaces: folders without one that the file itself imports from, or that its relative
-    imports need.
+    imports need. A confined process no longer sees what stands around a file: it keeps what it found before.
     """
-    path = os.path.abspath(path)
+    return _place(os.path.abspath(path), tuple(paths))
+
+
+@functools.cache
+def _place(path: str, paths: tuple[str, ...]) -> tuple[str | None, str]:
     folder = os.path.dirname(path)
     below = [root for root in map(os.path.abspath, paths) if path.startswith(f"{root}{os.sep}")]
     if below and all(map(str.isidentifier, _dotted(path, max(below, key=len)).split("."))):
@@ -35,7 +40,9 @@ def place_in_package(path: str, paths: Sequence[str] = ()) -> tuple[str | None, 
     while os.path.isfile(os.path.join(root, "__init__.py")):
         root = os.path.dirname(root)
     root = _namespace_root(path, root) or root
-    return (None, folder) if root == folder else (_dotted(path, root), root)
+    dotted = _dotted(path, root)
+    is_module = root != folder and all(map(str.isidentifier, dotted.split(".")))
+    return (dotted, root) if is_module else (None, folder)
 
 
 def _dotted(path: str, root: str) -> str:

@@ -18,7 +18,7 @@ from unittest import mock
 
 import torch
 
-from patchgate.probe.patch.load import faked_version, run_patch
+from patchgate.probe.patch.load import faked_version, keep_place, place_of, run_patch
 from patchgate.probe.patch.snapshot import CHANGEABLE, Changes, changes, resolve, take_snapshot
 from patchgate.probe.patch.torch_imports import torch_imports_added_to
 from patchgate.probe.patch.unread_env_vars import why_without_effect
@@ -32,11 +32,16 @@ _REPLY = "reply.json"
 _OWN_CODE = tuple(str(Path(torch.__file__).parents[1] / name) + os.sep for name in ("torch", "triton"))
 
 
+class _Placed(RunAnew):
+    place: tuple[str | None, str]  #: The place of the patch, as the child that asks has found it.
+
+
 def run_in_new_interpreter(request: RunAnew, stage: Stage) -> RunAnewResult:
     """The answer of a new interpreter; a failure where it raised or ended."""
     stage("new interpreter")
     with tempfile.TemporaryDirectory(prefix="new-") as folder:
-        Path(folder, "request.json").write_text(json.dumps(request), encoding="utf-8")
+        placed = {**request, "place": place_of(request["patch"], request)}
+        Path(folder, "request.json").write_text(json.dumps(placed), encoding="utf-8")
         # In a pipeline torch refuses what it only warns of elsewhere.
         environment = {**os.environ, "CI": "true"}
         ended = subprocess.run([sys.executable, "-m", __name__, folder], stdin=subprocess.DEVNULL, env=environment)
@@ -47,9 +52,10 @@ def run_in_new_interpreter(request: RunAnew, stage: Stage) -> RunAnewResult:
     return {"failure": cast(Failure, exit_failure(-code if code < 0 else code << 8))}
 
 
-def _run(request: RunAnew) -> RunAnewResult:
+def _run(request: _Placed) -> RunAnewResult:
     """What the patch replaces here, and which variables it sets for nobody."""
     path, recorder = request["patch"], _Variables()
+    keep_place(path, request["place"])
     before = take_snapshot()
     with contextlib.ExitStack() as stack:
         for name, function in cuda_functions(request["profile"]).items():

@@ -253,9 +253,11 @@ def _plugin(request: Request) -> str | None:
 
 def _read_by(request: Request) -> list[str]:
     """The folder or package of patches, the workload and a device; the project; both sides' outputs."""
-    patches = [(request.get("patch"), request.get("paths") or ()), (request.get("workload_path"), ())]
+    patches = [(request.get(name), request.get("paths") or ()) for name in ("patch", "part_of")]
+    patches.append((request.get("workload_path"), ()))
     patches.append((_plugin(request), ()))
-    patches += [(other["patch"], other.get("paths") or ()) for other in request.get("after") or ()]
+    others = [(other, other.get("paths") or ()) for other in request.get("after") or ()]
+    patches += [(other.get(name), paths) for other, paths in others for name in ("patch", "part_of")]
     places = [place for path, paths in patches if path for place in (*paths, _place(path, paths))]
     sides = [path for name in ("unpatched", "patched", "libraries", "queue") if (path := request.get(name))]
     return [*places, *_run_by(request.get("patch")), *sides, *request.get("import_path", ())]

@@ -35,6 +35,7 @@ def made(folder: Path, *files: str, text: str = "") -> str:
         (["acme/p.py"], "import torch", None, "acme"),
         (["json/p.py"], "import json", None, "json"),
         (["acme/p.py"], "import (", None, "acme"),
+        (["acme/.parts/p.py"], "import acme", None, "acme/.parts"),
     ],
 )
 def test_a_file_has_the_name_that_its_package_gives_it(
