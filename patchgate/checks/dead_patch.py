@@ -31,7 +31,7 @@ CODES = (
         fix='If nothing calls the function that installs the patch, name it in the manifest (`apply = "install"`), or'
         " call it at import. If an environment variable switches it on, set that in the manifest (`environment`). If"
         " the patch is meant for other releases, claim them in `applies_to`. If it only offers functions that others"
-        " call, claim `targets = []`.",
+        " call, claim `targets = []`; a context manager is named as `scope`.",
     ),
 )
 # The name of an environment variable that a line reads.

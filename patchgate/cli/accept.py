@@ -11,9 +11,10 @@ import click
 from patchgate.cli.options import folder_option
 from patchgate.inputs.accept import parse_reason, plan_changes, refuse_unattended, write_changes
 from patchgate.inputs.matrix import load_matrix
+from patchgate.inputs.project import Project, find_project
 from patchgate.model.errors import UsageError
 from patchgate.model.paths import display_path
-from patchgate.runner.run_settings import runs_in
+from patchgate.runner.run_settings import Run, runs_in
 
 
 @click.command()
@@ -27,7 +28,7 @@ def accept(reason: str | None, yes: bool, folder: str) -> None:
     """
     refuse_unattended(os.environ)
     runs = runs_in(Path(folder))
-    golden = runs[0].project.golden_folder
+    golden = _project_of(runs[0]).golden_folder
     observed = [observation for run in runs for observation in run.store]
     changes = plan_changes(observed, [row.torch for row in load_matrix()], golden)
     if not changes:
@@ -43,6 +44,20 @@ def accept(reason: str | None, yes: bool, folder: str) -> None:
         click.confirm(f"write {count}?", abort=True)
     write_changes(changes, text, golden)
     click.echo(f"{count} written below {display_path(golden)}; commit them")
+
+
+def _project_of(run: Run) -> Project:
+    """The project of a run, or that of the working directory where the results come from another machine.
+
+    Raises UsageError where they were copied from another folder of this one, whose golden is not meant.
+    """
+    root, here = Path(run.project.root).resolve(), Path.cwd().resolve()
+    if root.is_relative_to(here) or here.is_relative_to(root):
+        return run.project
+    if root.exists():
+        got, advice = f"of {root}", f"judge again here, or cd {root} first"
+        raise UsageError("results of another project", where="--folder", got=got, next=advice)
+    return find_project(here)
 
 
 def has_terminal() -> bool:

@@ -28,6 +28,7 @@ from patchgate.model.errors import UsageError
 from patchgate.model.files import make_results_folder
 from patchgate.model.paths import display_path
 from patchgate.model.text import nearest
+from patchgate.model.versions import full_release
 from patchgate.runner.cache_keys import read_environment
 from patchgate.runner.run_settings import FOLDER, NAME, default_releases
 from patchgate.runner.torch_environments import NotInstallable, cached_environment, cached_home
@@ -44,11 +45,19 @@ print(json.dumps([version(name) for name in sys.argv[1:]]))
 """
 AT_LEAST_1 = click.IntRange(1)
 ABOVE_0 = click.FloatRange(0, min_open=True)
+
+
+def _releases(_context: click.Context, _option: click.Parameter, given: tuple[str, ...]) -> tuple[str, ...]:
+    """As torch itself calls them: golden and environments know them by that."""
+    return tuple(map(full_release, given))
+
+
 torch_option = click.option(
     "--torch",
     "torches",
     multiple=True,
     metavar="RELEASE",
+    callback=_releases,
     help="Judge on this release; it is installed if needed. May be repeated.",
 )
 row_option = click.option(

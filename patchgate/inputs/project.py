@@ -27,6 +27,7 @@ from patchgate.model.errors import UsageError
 from patchgate.model.paths import display_path, leaves_project, split_entry
 from patchgate.model.records import Budget
 from patchgate.model.text import nearest
+from patchgate.model.versions import full_release
 
 _TABLE = ("tool", "patchgate")
 # Of a path of the table, and of one name in it, which no file system has longer.
@@ -215,7 +216,7 @@ declare_keys(
     Project,
     root=Key(name=None),
     table=Key(name=None),
-    releases=Key(read=list_of(read_version), example=_RELEASES),
+    releases=Key(read=list_of(lambda value: full_release(read_version(value))), example=_RELEASES),
     torch_range=Key(read=read_specifier, example='torch_range = ">=2.9"'),
     patches=Key(read=list_of(_read_path), example='patches = ["my_package/torch_patches/*.py"]'),
     workloads=Key(read=list_of(_read_path), example='workloads = ["patchgate/workloads"]'),

@@ -5,6 +5,7 @@ golden/ has one value for each range of releases; golden/surface has for each li
 
 from __future__ import annotations
 
+import re
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -173,3 +174,8 @@ def _minor(version: str) -> tuple[int, int]:
 
 def _short(version: str, whole: bool) -> str:
     return ".".join(map(str, _minor(version))) if whole else version
+
+
+def full_release(text: str) -> str:
+    """`2.11` as torch calls it, `2.11.0`; any other text as it is."""
+    return f"{text}.0" if re.fullmatch(r"\d+\.\d+", text) else text

@@ -1,5 +1,7 @@
 """`patchgate accept` and `patchgate record` as they are typed."""
 
+import shutil
+
 import pytest
 from click.testing import CliRunner
 from expecttest import assert_expected_inline
@@ -46,6 +48,18 @@ def test_with_a_reason_golden_and_its_history_are_written(observed):
     assert result.exit_code == 0
     assert result.output.splitlines()[-1] == "1 facts in 1 files written below golden; commit them"
     assert {path.name for path in (observed / "golden").iterdir()} == {"stack.h200.txt", "HISTORY.md"}
+
+
+def test_results_that_were_copied_here_change_no_golden_elsewhere(observed, monkeypatch, tmp_path_factory):
+    here = tmp_path_factory.mktemp("here")
+    shutil.copytree(observed / "out", here / "out")
+    (here / "patchgate.toml").write_text("golden = 'accepted'\n")
+    monkeypatch.chdir(here)
+    assert accept("--reason", "first", "--yes").exception.what == "results of another project"
+    assert not (observed / "golden").exists()
+    shutil.rmtree(observed)  # as of results of another machine
+    assert accept("--reason", "first", "--yes").exit_code == 0
+    assert (here / "accepted").is_dir()
 
 
 @pytest.mark.parametrize(("typed", "written"), [("y\n", True), ("n\n", False), ("", False)])

@@ -62,6 +62,11 @@ def test_the_table_nearest_to_the_patch_counts_and_then_the_one_nearest_to_the_c
     assert find_project(folder / other).table is None
 
 
+def test_a_release_is_called_as_torch_calls_it(repository):
+    folder = repository("[tool.patchgate]\nreleases = ['2.11', '2.12.1', '2.13.0rc1']\n")
+    assert find_project(folder).releases == ("2.11.0", "2.12.1", "2.13.0rc1")
+
+
 def test_patches_are_paths_and_patterns_each_once(repository):
     package = repository("") / "src/engine/patches/__init__.py"
     package.write_text("\n")
