@@ -1,1 +1,1 @@
-"""What a patch is judged by: each file here is one check. What checks are built of is in `framework`."""
+"""What a patch is judged by. A module in this folder is a check by being there; what checks share is in `framework`."""

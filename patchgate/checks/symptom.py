@@ -30,7 +30,7 @@ from patchgate.model.records import (
     Unmeasured,
     Verdict,
 )
-from patchgate.model.versions import in_order, range_text, spread
+from patchgate.model.versions import in_order, range_text, values_by_release
 
 FAMILY = "gate"
 CODES = (
@@ -141,7 +141,7 @@ def _stated_range(patch: Patch) -> str:
 
 def _recorded_releases(holds: Callable[[FactValue], bool], recorded: Ranges) -> tuple[list[str], list[str]]:
     """The releases on which the symptom is recorded as present, and as absent."""
-    values = {torch: holds(value) for torch, value in spread(recorded, releases()).items()}
+    values = {torch: holds(value) for torch, value in values_by_release(recorded, releases()).items()}
     present, absent = ([torch for torch, value in values.items() if value is there] for there in (True, False))
     return present, absent
 

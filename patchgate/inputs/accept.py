@@ -16,7 +16,7 @@ from patchgate.model.errors import UsageError
 from patchgate.model.facts import format_value
 from patchgate.model.files import read_text, write_atomically
 from patchgate.model.records import Cause, Command, FactValue, Observation
-from patchgate.model.versions import gather, spread
+from patchgate.model.versions import values_by_range, values_by_release
 
 HISTORY = "HISTORY.md"
 # An unpatched case that hangs or crashes says something about this machine, not about torch.
@@ -67,10 +67,10 @@ def _changed_facts(before: GoldenFile, after: GoldenFile, releases: Sequence[str
     for section in sorted({*before.sections, *after.sections}):
         old, new = before.sections.get(section, {}), after.sections.get(section, {})
         for fact in sorted({*old, *new}):
-            sides = [spread(one.get(fact, {}), releases) for one in (old, new)]
+            sides = [values_by_release(one.get(fact, {}), releases) for one in (old, new)]
             values = {torch: (sides[0].get(torch), sides[1].get(torch)) for torch in {**sides[0], **sides[1]}}
             moved = {torch: pair for torch, pair in values.items() if pair[0] != pair[1]}
-            for span, (was, now) in gather(moved, releases).items():
+            for span, (was, now) in values_by_range(moved, releases).items():
                 yield f"{section}  {fact}  {span}  {_change_text(was, now)}"
 
 

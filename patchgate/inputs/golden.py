@@ -16,7 +16,7 @@ from patchgate.model.facts import FAILURE, HISTOGRAMS, UNPATCHED, format_value, 
 from patchgate.model.files import read_text
 from patchgate.model.paths import GOLDEN, display_path
 from patchgate.model.records import Case, Expectation, Facts, FactValue, Observation, Unmeasured
-from patchgate.model.versions import ReleaseRange, gather, parse_range, spread
+from patchgate.model.versions import ReleaseRange, parse_range, values_by_range, values_by_release
 
 SCHEMA = 1
 # Characters of a line that an error shows.
@@ -86,12 +86,12 @@ def own_part(golden: GoldenFile, folder: Path, releases: Sequence[str]) -> Golde
     shipped = _shipped(golden.workload, golden.device, folder)
     known = golden.sections.get(UNPATCHED, {})
     for fact in {**shipped, **known}:
-        before, after = (spread(ranges.get(fact, {}), releases) for ranges in (shipped, known))
+        before, after = (values_by_release(ranges.get(fact, {}), releases) for ranges in (shipped, known))
         own = {torch: value for torch, value in after.items() if before.get(torch) != value}
         if fact.startswith(HISTOGRAMS):
             own |= dict.fromkeys(before.keys() - after.keys(), 0)  # a name that is listed no more
         if own:
-            section[fact] = gather(own, releases)
+            section[fact] = values_by_range(own, releases)
     return GoldenFile(golden.workload, golden.device, {**golden.sections, UNPATCHED: section})
 
 
@@ -201,11 +201,11 @@ def _put(
     for fact in dict.fromkeys([*section, *facts]):
         if fact in keep:
             continue
-        values = spread(section.get(fact, {}), releases)
+        values = values_by_release(section.get(fact, {}), releases)
         values.pop(torch, None)
         if fact in facts:
             values[torch] = facts[fact]
-        ranges = gather(values, [*releases, torch])
+        ranges = values_by_range(values, [*releases, torch])
         if ranges:
             section[fact] = ranges
         else:

@@ -64,13 +64,13 @@ def in_order(releases: Iterable[str]) -> list[str]:
     return sorted(set(releases), key=Version)
 
 
-def spread(ranges: Mapping[ReleaseRange, Value], releases: Sequence[str]) -> dict[str, Value]:
+def values_by_release(ranges: Mapping[ReleaseRange, Value], releases: Sequence[str]) -> dict[str, Value]:
     """Release -> value for each known release that a range covers."""
     known = in_order([*releases, *(end for span in ranges for end in (span.first, span.last))])
     return {torch: value for torch in known for span, value in ranges.items() if torch in span}
 
 
-def gather(values: Mapping[str, Value], releases: Sequence[str]) -> dict[ReleaseRange, Value]:
+def values_by_range(values: Mapping[str, Value], releases: Sequence[str]) -> dict[ReleaseRange, Value]:
     """The fewest ranges that give each release of `values` its value.
 
     Two releases with the same value join when no release of `releases` lies between them with

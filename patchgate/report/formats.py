@@ -16,9 +16,9 @@ from patchgate.model.paths import display_path
 from patchgate.model.records import Patch, Verdict
 from patchgate.report.github import among_commands, is_github, render_annotations
 from patchgate.report.junit import render_junit
+from patchgate.report.last_lines import answer_lines
 from patchgate.report.markdown import render_markdown
 from patchgate.report.sarif import codes_of, render_sarif, verdict_results
-from patchgate.report.summary import answer_lines
 from patchgate.report.terminal import show_run, to_stdout
 from patchgate.report.view import RunView, view
 from patchgate.runner.run_settings import Run

@@ -58,17 +58,18 @@ def render_html(title: str, page: Page, *, at: str, code: int, regressions: Regr
 
 
 def render_page(template: str, **contents: object) -> str:
-    """One of the templates in `assets` with its contents, style and script."""
+    """One of the `templates` with its contents, style and script."""
     return _templates().get_template(template).render(contents)
 
 
 @cache
 def _templates() -> Environment:
     """The pages without their contents. Text is escaped unless the template says that it is ours (`safe`)."""
-    from jinja2 import Environment, FunctionLoader, StrictUndefined
+    from jinja2 import Environment, PackageLoader, StrictUndefined
 
+    files = PackageLoader("patchgate.report.html")
     environment = Environment(
-        loader=FunctionLoader(_file), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+        loader=files, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
     environment.filters |= {"typed": typed, "address": address, "cell_address": cell_address, "title_of": title_of}
     environment.filters |= {"sentence": verdict_text, "step": step_text}

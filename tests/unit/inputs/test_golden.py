@@ -9,12 +9,14 @@ from patchgate.inputs.golden import GoldenFile, expectation, format_golden, gold
 from patchgate.model.errors import UsageError
 from patchgate.model.facts import facts_with_compiles, format_value, parse_value, value_in
 from patchgate.model.records import Case, Cause, Failure, Observation
-from patchgate.model.versions import gather, parse_range
+from patchgate.model.versions import parse_range, values_by_range
 
 RELEASES = ["2.10.0", "2.11.0", "2.12.1", "2.13.0"]
 fact_values = st.integers() | st.text() | st.lists(st.integers()).map(tuple)
 names = st.sampled_from(["loads", "loads.max", "kernels.defined", "aten.op.mm.default", "fx.ops", "failure"])
-ranges = st.dictionaries(st.sampled_from(RELEASES), fact_values, min_size=1).map(lambda told: gather(told, RELEASES))
+ranges = st.dictionaries(st.sampled_from(RELEASES), fact_values, min_size=1).map(
+    lambda told: values_by_range(told, RELEASES)
+)
 sections = st.dictionaries(names, ranges, min_size=1)
 goldens = st.dictionaries(st.sampled_from(["unpatched", "vllm-42686", "a"]), sections).map(
     lambda told: GoldenFile("stack", "h200", told)

@@ -7,7 +7,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from packaging.version import Version
 
-from patchgate.model.versions import ReleaseRange, ReleaseSets, gather, in_order, parse_range, range_text, spread
+from patchgate.model.versions import (
+    ReleaseRange,
+    ReleaseSets,
+    in_order,
+    parse_range,
+    range_text,
+    values_by_range,
+    values_by_release,
+)
 
 RELEASES = ["2.10.0", "2.11.0", "2.12.1", "2.13.0", "2.14.1", "2.15.0"]
 values = st.dictionaries(st.sampled_from(RELEASES), st.integers(0, 2))
@@ -46,12 +54,12 @@ def test_releases_are_ordered_as_versions_and_once():
 
 @given(values)
 def test_gathering_loses_and_adds_nothing(told):
-    assert spread(gather(told, RELEASES), RELEASES) == told
+    assert values_by_release(values_by_range(told, RELEASES), RELEASES) == told
 
 
 @given(values)
 def test_neighbouring_ranges_never_hold_the_same_value(told):
-    ranges = sorted(gather(told, RELEASES).items(), key=lambda item: Version(item[0].first))
+    ranges = sorted(values_by_range(told, RELEASES).items(), key=lambda item: Version(item[0].first))
     for (left, before), (right, after) in pairwise(ranges):
         between = [torch for torch in RELEASES if Version(left.last) < Version(torch) < Version(right.first)]
         assert between or before != after
@@ -68,7 +76,7 @@ def test_neighbouring_ranges_never_hold_the_same_value(told):
     ],
 )
 def test_equal_values_join_over_neighbouring_releases_only(told, ranges):
-    assert {str(span): value for span, value in gather(told, RELEASES).items()} == ranges
+    assert {str(span): value for span, value in values_by_range(told, RELEASES).items()} == ranges
 
 
 def test_sets_of_releases_as_masks_and_text():

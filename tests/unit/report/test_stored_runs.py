@@ -16,7 +16,7 @@ from benchmarks.report.stored import load_run, title_of
 from patchgate.inputs.workloads import load_workloads
 from patchgate.model.exit_code import exit_code
 from patchgate.model.records import Workload
-from patchgate.report.summary import answer_lines
+from patchgate.report.last_lines import answer_lines
 from patchgate.report.terminal import show_run
 from patchgate.report.view import view
 from patchgate.runner.run_settings import Run

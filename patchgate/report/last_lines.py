@@ -1,4 +1,4 @@
-"""What a run judged, and what it did not: the lines before its last one."""
+"""The last lines of a run in the terminal: what was judged, what was not, the files, the counts and the exit code."""
 
 from __future__ import annotations
 

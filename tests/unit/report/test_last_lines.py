@@ -10,7 +10,7 @@ from samples import verdict
 from patchgate.checks.framework.registry import families
 from patchgate.inputs.project import Project
 from patchgate.model.records import Kind, Workload
-from patchgate.report.summary import answer_lines
+from patchgate.report.last_lines import answer_lines
 from patchgate.report.view import view
 from patchgate.runner.run_settings import Run
 
