@@ -12,6 +12,7 @@ from typing import Any
 
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
 
+from patchgate.inputs.patch_source import DIFFS
 from patchgate.inputs.toml import OWN_FILE, PYPROJECT, folders_around, line_of, load_toml_record, table_around
 from patchgate.inputs.validation import (
     Invalid,
@@ -128,7 +129,7 @@ class Project:
         for entry in self.patches:
             is_pattern = has_magic(entry) and "::" not in entry
             try:
-                paths = sorted(filter(_has_code, Path(self.root).glob(entry))) if is_pattern else [self.at(entry)]
+                paths = sorted(filter(_may_be_patch, Path(self.root).glob(entry))) if is_pattern else [self.at(entry)]
             except ValueError as error:
                 raise self.fault("patches", "not a pattern", entry, str(error)) from None
             if not paths or not split_entry(paths[0])[0].exists():
@@ -139,9 +140,11 @@ class Project:
         return list(found)
 
 
-def _has_code(path: Path) -> bool:
-    """Whether a path that fits a pattern may be a patch: an empty `__init__.py` is none."""
-    return path.name != "__init__.py" or bool(path.read_bytes().strip())
+def _may_be_patch(path: Path) -> bool:
+    """Whether a path that fits a pattern may be a patch; an empty `__init__.py` is none, nor is a README."""
+    if path.name == "__init__.py":
+        return bool(path.read_bytes().strip())
+    return path.is_dir() or path.suffix in (".py", *DIFFS)
 
 
 def _name_of_device(name: str) -> str:

@@ -76,6 +76,14 @@ def test_patches_are_paths_and_patterns_each_once(repository):
     assert find_project(folder).patch_paths() == [package, folder / "src/engine/patches/one.py"]
 
 
+def test_a_pattern_leaves_out_what_lies_beside_patches(repository):
+    folder = repository("[tool.patchgate]\npatches = ['src/engine/patches/*']\n")
+    (folder / "src/engine/patches/README.md").write_text("# Patches\n")
+    (folder / "src/engine/patches/two").mkdir()
+    assert {path.name for path in find_project(folder).patch_paths()} >= {"one.py", "two"}
+    assert not any(path.suffix == ".md" for path in find_project(folder).patch_paths())
+
+
 @pytest.mark.parametrize("entry", ["src/none.py", "src/none/*.py"])
 def test_an_entry_that_names_no_patch_is_refused_at_its_line(repository, entry):
     project = find_project(repository(f"[tool.patchgate]\npatches = ['{entry}']\n"))
