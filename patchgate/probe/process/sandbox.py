@@ -16,7 +16,7 @@ import struct
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -253,14 +253,13 @@ def _plugin(request: Request) -> str | None:
 
 def _read_by(request: Request) -> list[str]:
     """The folder or package of patches, the workload and a device; the project; both sides' outputs."""
-    patches = [(request.get(name), request.get("paths") or ()) for name in ("patch", "part_of")]
-    patches.append((request.get("workload_path"), ()))
-    patches.append((_plugin(request), ()))
-    others = [(other, other.get("paths") or ()) for other in request.get("after") or ()]
-    patches += [(other.get(name), paths) for other, paths in others for name in ("patch", "part_of")]
+    loaded = [request, *(request.get("after") or ())]
+    patches = [(each.get("patch"), each.get("paths") or ()) for each in loaded]
+    patches += [(request.get("workload_path"), ()), (_plugin(request), ())]
     places = [place for path, paths in patches if path for place in (*paths, _place(path, paths))]
+    wholes = [place for each in loaded for whole in _wholes(each) for place in _file_or_package(whole)]
     sides = [path for name in ("unpatched", "patched", "libraries", "queue") if (path := request.get(name))]
-    return [*places, *_run_by(request.get("patch")), *sides, *request.get("import_path", ())]
+    return [*places, *wholes, *sides, *request.get("import_path", ())]
 
 
 def _place(path: str, paths: Sequence[str]) -> str:
@@ -285,19 +284,23 @@ def _homes() -> set[str]:
     return {os.path.realpath(home) for home in found if home}
 
 
-def _run_by(patch: str | None) -> list[str]:
-    """The patch that a search has written a part of, if it is one: its file runs the whole.
+def _wholes(loaded: Mapping[str, Any]) -> list[str]:
+    """The files of which a patch says that it is a part: a search has written it, or `patchgate parts`."""
+    patch, wholes = loaded.get("patch"), [str(loaded.get("part_of") or "")]
+    if patch:
+        with open(patch, encoding="utf-8", errors="replace") as file:
+            found = re.search(r"^run_subset\('(/[^']+\.py)'", file.read(1 << 20), re.MULTILINE)
+        wholes += [found[1]] if found else []
+    return wholes
 
-    Its file or package and no more, since any patch may say that it is one.
-    """
-    if not patch:
+
+def _file_or_package(path: str) -> list[str]:
+    """What a part of a file needs of it: its package, or the file alone, since any patch may say that it is a part."""
+    real = os.path.realpath(path)  # a link is what it leads to
+    if not real.endswith(".py") or not os.path.isfile(real):
         return []
-    with open(patch, encoding="utf-8", errors="replace") as file:
-        found = re.search(r"^run_subset\('(/[^']+\.py)'", file.read(1 << 20), re.MULTILINE)
-    if not found or not os.path.isfile(found[1]):
-        return []
-    module, folder = place_in_package(found[1])
-    return [os.path.join(folder, module.partition(".")[0]) if module else found[1]]
+    module, folder = place_in_package(real)
+    return [os.path.join(folder, module.partition(".")[0]) if module else real]
 
 
 def _system() -> Iterable[str]:

@@ -56,6 +56,18 @@ def test_a_patch_that_says_it_is_a_part_of_another_reads_that_file_and_nothing_b
     assert found == [str(home / "p"), str(home / "secrets" / "pack")]
 
 
+def test_a_manifest_that_names_the_whole_file_gets_that_file_or_its_package_alone(home):
+    (home / "keys" / "pack").mkdir(parents=True)
+    for name in ("id_rsa", "setup.py", "pack/__init__.py", "pack/whole.py"):
+        (home / "keys" / name).touch()
+    (home / "keys" / "link.py").symlink_to("id_rsa")
+    for name, place in (("setup.py", "setup.py"), ("pack/whole.py", "pack")):
+        found = read_for(home / "p" / "patch.py", part_of=str(home / "keys" / name))
+        assert found == [str(home / "p"), str(home / "keys" / place)]
+    for name in ("id_rsa", "link.py", "none.py"):
+        assert read_for(home / "p" / "patch.py", part_of=str(home / "keys" / name)) == [str(home / "p")]
+
+
 @pytest.mark.parametrize(
     ("request_", "trusted"),
     [({}, True), ({"patch": None}, True), ({"patch": "patch.py"}, False), ({"patch": None, "foreign": True}, False)],
