@@ -8,10 +8,21 @@ from __future__ import annotations
 import ast
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import lru_cache
 
+from patchgate.lint.index.read_function import last_name
 from patchgate.lint.index.release import Release
 from patchgate.lint.interpret.project_values import own_value
-from patchgate.lint.interpret.references import Hook, Presence, Reachability, Rebinding, Reference, Span, Usage
+from patchgate.lint.interpret.references import (
+    FunctionNode,
+    Hook,
+    Presence,
+    Reachability,
+    Rebinding,
+    Reference,
+    Span,
+    Usage,
+)
 from patchgate.lint.interpret.state import State, read
 from patchgate.lint.interpret.torch_names import definition_of, has_options, look_up, promised
 from patchgate.lint.interpret.values import (
@@ -39,8 +50,14 @@ from patchgate.lint.interpret.version_gates import TorchVersion, field_of, fold,
 DISTRIBUTION = "torch.dist-info"
 _VERSION_TEXTS = frozenset({"torch.version.__version__", f"{DISTRIBUTION}.version"})
 _VERSION_SOURCES = frozenset({"torch.__version__", "torch.torch_version.__version__", *_VERSION_TEXTS})
-_FORMS = {"staticmethod": "static", "classmethod": "class", "property": "property"}
-_FORMS |= {"cached_property": "cached-property", "functools.cached_property": "cached-property"}
+FORMS = {"staticmethod": "static", "classmethod": "class", "property": "property"}
+FORMS |= {"cached_property": "cached-property", "functools.cached_property": "cached-property"}
+# Decorators, by their last name, below which a function takes what its `def` says; those that register it do too.
+_KEEPING = frozenset({
+    "staticmethod", "classmethod", "property", "cached_property", "wraps", "cache", "lru_cache", "contextmanager",
+    "asynccontextmanager", "no_grad", "inference_mode", "enable_grad", "disable", "override", "final", "abstractmethod",
+    "compatibility", "dynamo_timed", "cache_on_self", "cache_property_on_self", "deprecated", "allow_in_graph",
+})  # fmt: skip
 # What tells how a function is made: a test on it asks what torch has.
 _INTROSPECTION = frozenset({"__code__", "__defaults__", "__doc__", "__kwdefaults__", "__signature__"})
 # What the names of a module are kept in: of its options, and of any module.
@@ -150,7 +167,7 @@ def bind(target: ast.expr, value: Value, state: State, source: ast.expr | None =
     elif isinstance(target, ast.Attribute):
         owner = read_owner(target, state)
         state.scope.forget(chain(target))
-        rebind(owner, target.attr, value, source, Span.of_attribute(target), state)
+        rebind(owner, target.attr, value, Span.of_attribute(target), state)
     elif isinstance(target, (ast.Tuple, ast.List)):
         nodes = source.elts if isinstance(source, (ast.Tuple, ast.List)) else []
         starred = [isinstance(node, ast.Starred) for node in target.elts]
@@ -229,12 +246,12 @@ def read_owner(node: ast.Attribute, state: State) -> Value:
     return function if isinstance(function, LocalFunction) else read(node.value, state)
 
 
-def rebind(owner: Value, name: str, value: Value, source: ast.expr | None, span: Span, state: State) -> None:
+def rebind(owner: Value, name: str, value: Value, span: Span, state: State) -> None:
     """Note `owner.name = value` when `owner` is a class or module of torch. An option that is set is a reference."""
     if isinstance(owner, Instance):
         # The patch's own mark on an object of torch: reading it back is no missing name.
         state.usage.define(owner.classes[0], name, state.path)
-        if isinstance(value, LocalFunction):
+        if isinstance(value, LocalFunction) and not _is_wrapped(value):
             state.usage.hooks.append(
                 Hook(
                     span=span,
@@ -255,7 +272,7 @@ def rebind(owner: Value, name: str, value: Value, source: ast.expr | None, span:
         return
     on_class, target = owner.kind == "class", f"{owner.dotted}.{name}"
     origin, original = state.release.ask(definition_of, owner, name)
-    form = _form_of(source, value)
+    form = _form_of(value)
     if isinstance(value, LocalFunction) and on_class and form not in ("static", "class"):
         value.receivers.add(owner.dotted)
     state.usage.define(owner.dotted, "*" if name == "__getattr__" else name, state.path)
@@ -271,6 +288,7 @@ def rebind(owner: Value, name: str, value: Value, source: ast.expr | None, span:
             reachability=state.reachability,
             form=form,
             gates=state.gates,
+            wrapped=isinstance(value, LocalFunction) and _is_wrapped(value),
         )
     )
 
@@ -293,20 +311,55 @@ def override(bases: Sequence[Value], name: str, function: LocalFunction, state: 
                 original=original,
                 function=function.node,
                 reachability=state.reachability,
-                form=_form_of(None, function),
+                form=_form_of(function),
                 gates=state.gates,
                 inherited=True,
+                wrapped=_is_wrapped(function),
             )
         )
 
 
-def _form_of(source: ast.expr | None, value: Value) -> str | None:
+def _form_of(value: Value) -> str | None:
     """How the replacement will be bound: by what wraps it, else by its decorators."""
-    if isinstance(source, ast.Call) and isinstance(source.func, ast.Name) and source.func.id in _FORMS:
-        return _FORMS[source.func.id]
-    if isinstance(value, LocalFunction):
-        for decorator in getattr(value.node, "decorator_list", ()):
-            form = _FORMS.get(ast.unparse(decorator))
-            if form is not None:
-                return form
-    return None
+    if not isinstance(value, LocalFunction):
+        return None
+    forms = (FORMS.get(ast.unparse(each)) for each in getattr(value.node, "decorator_list", ()))
+    return value.form or next(filter(None, forms), None)
+
+
+def _is_wrapped(function: LocalFunction) -> bool:
+    """Whether a decorator may have put something else in the function's place, which takes other arguments."""
+    for each in getattr(function.node, "decorator_list", ()):
+        decorator = each.func if isinstance(each, ast.Call) else each
+        name = last_name(decorator)
+        own = function.scope.lookup(decorator.id) if isinstance(decorator, ast.Name) else None
+        passes = isinstance(own, LocalFunction) and _returns_what_it_is_given(own.node)
+        if not passes and name not in _KEEPING and not name.startswith("register"):
+            return True
+    return False
+
+
+@lru_cache(maxsize=256)
+def _returns_what_it_is_given(decorator: FunctionNode) -> bool:
+    """Whether a decorator returns its function, or one that hands all of its arguments on to it."""
+    if isinstance(decorator, ast.Lambda):
+        return False
+    given = {each.arg for each in decorator.args.args}
+    inner = {each.name: each for each in decorator.body if isinstance(each, ast.FunctionDef)}
+    within = {id(node) for each in inner.values() for node in ast.walk(each)}
+    returns = [node.value for node in ast.walk(decorator) if isinstance(node, ast.Return) and id(node) not in within]
+    names = [each.id if isinstance(each, ast.Name) else "" for each in returns]
+    return bool(names) and all(
+        name in given or (name in inner and (_hands_on(inner[name], given) or _returns_what_it_is_given(inner[name])))
+        for name in names
+    )
+
+
+def _hands_on(function: ast.FunctionDef, given: set[str]) -> bool:
+    """Whether it takes `*args, **kwargs` and nothing else, and calls what was decorated with just these."""
+    own = function.args
+    if own.args or own.kwonlyargs or own.vararg is None or own.kwarg is None:
+        return False
+    calls = [node for node in ast.walk(function) if isinstance(node, ast.Call) and last_name(node.func) in given]
+    passed = {ast.unparse(ast.Tuple(elts=[*each.args, *(one.value for one in each.keywords)])) for each in calls}
+    return passed == {f"(*{own.vararg.arg}, {own.kwarg.arg})"}

@@ -14,6 +14,7 @@ from patchgate.lint.index.records import Function
 from patchgate.lint.index.release import Release
 from patchgate.lint.interpret.bindings import (
     DISTRIBUTION,
+    FORMS,
     attribute,
     define_by_call,
     dotted_value,
@@ -146,6 +147,9 @@ def _special(dotted: str, node: ast.Call, state: State) -> Value | None:
         return _set_by_name(node, owner, second, state)
     if (dotted in _PATCHERS or name == "setattr") and first is not None:
         return _patch_path(dotted, node, first, state)
+    if dotted == "super" and not node.args:
+        base = state.scope.base_of_class()
+        return Instance(classes=(base.dotted,)) if isinstance(base, Symbol) and base.kind == "class" else UNKNOWN
     if dotted == "importlib.import_module" and first is not None:
         return _import_module(node, first, state)
     if dotted == "importlib.util.find_spec" and first is not None and state.release.ask(covered, first):
@@ -195,7 +199,7 @@ def _by_name(function: str, node: ast.Call, name: str, state: State) -> Value:
 
 def _set_by_name(node: ast.Call, owner: Value, name: str, state: State) -> Value:
     new = node.args[2] if len(node.args) > 2 else _keyword(node, "new", "side_effect")
-    rebind(owner, name, read(new, state), new, Span.of(node.args[1]), state)
+    rebind(owner, name, read(new, state), Span.of(node.args[1]), state)
     return UNKNOWN
 
 
@@ -207,7 +211,7 @@ def _patch_path(dotted: str, node: ast.Call, path: str, state: State) -> Value:
     owner = dotted_value(owner_path, span, state)
     if isinstance(owner, Symbol):
         _needed_by_mock(dotted, node, owner, name, span, state)
-        rebind(owner, name, replacement, new, span, state)
+        rebind(owner, name, replacement, span, state)
     return UNKNOWN
 
 
@@ -244,7 +248,8 @@ def _call_method(callee: Method, arguments: list[Value], keywords: dict[str | No
 
 def _call_external(node: ast.Call, callee: External, arguments: list[Value], state: State) -> Value:
     if callee.dotted in _TRANSPARENT and arguments:
-        return arguments[0] if isinstance(arguments[0], LocalFunction) else UNKNOWN
+        given = arguments[0]
+        return replace(given, form=FORMS.get(callee.dotted)) if isinstance(given, LocalFunction) else UNKNOWN
     helper = HELPERS.get(callee.dotted.rpartition(".")[2])
     if helper is not None:
         if node.keywords:

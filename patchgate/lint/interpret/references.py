@@ -135,6 +135,8 @@ class Rebinding(Use):
     #: How it is bound: "static", "class", "property", "cached-property"; None for a plain function.
     form: str | None = None
     inherited: bool = False
+    #: A decorator stands above it that may take other arguments than it does.
+    wrapped: bool = False
 
     @property
     def name(self) -> str:

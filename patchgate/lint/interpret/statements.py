@@ -251,7 +251,7 @@ def execute_class(node: ast.ClassDef, state: State) -> None:
     for part in (*node.decorator_list, *(keyword.value for keyword in node.keywords)):
         read(part, state)
     bases = [read(base, state) for base in node.bases]
-    scope = Scope(parent=state.scope, is_class=True)
+    scope = Scope(parent=state.scope, is_class=True, base=bases[0] if len(bases) == 1 else UNKNOWN)
     execute_block(node.body, replace(state, scope=scope))
     local = LocalClass(members=scope.names)
     state.scope.assign(node.name, local)

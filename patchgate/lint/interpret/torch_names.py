@@ -6,11 +6,12 @@ One step of a chain is present, missing, or may be there; where a type is known,
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from functools import lru_cache
 
-from patchgate.lint.index.records import ALONE, OPEN, SCOPE, Class, Function, Module
+from patchgate.lint.index.records import ALONE, OPEN, SCOPE, Class, Function, Module, Parameter
 from patchgate.lint.index.release import Release
 from patchgate.lint.index.resolve import Found, module_of
 from patchgate.lint.interpret.references import Presence
@@ -27,6 +28,14 @@ _BELOW_TRITON = frozenset({
 # What torch's C++ side puts into a module: types of tensors, and names that are there once the device is initialised.
 _WITH_TYPES = frozenset({"torch.cuda", "torch.cuda.sparse"})
 _BY_INITIALISATION = {"torch.cuda": frozenset({"_get_device_properties", "has_half", "has_magma"})}
+
+# Functions that decorators put others in the place of: chosen by the first argument's type, filled in with operations,
+# sets of functions. And those that take `out` beside what `def` says.
+_TAKES_OTHERS = re.compile(
+    r"torch\.library\.(define|impl)$|torch\._inductor\.[\w.]*_grid$|torch\._dynamo\.trace_rules\._\w+_ids$"
+)
+_WITH_OUT = ("torch._refs.", "torch._meta_registrations.", "torch._decomp.")
+_OUT = Parameter(name="out", kind="keyword", default="None")
 
 # Attributes whose type torch does not write down, and that patches reach through.
 _GRAPH = "torch._inductor.graph.GraphLowering"
@@ -89,14 +98,17 @@ def definition_of(release: Release, owner: Symbol, name: str) -> tuple[str | Non
 def callable_behind(release: Release, dotted: str) -> tuple[str, Function | None, bool]:
     """What a call of `dotted` runs: where it is defined, its function or `__init__`, and whether it is a class.
 
-    A call does not depend on the body, so that is left out.
+    A call does not depend on the body, so that is left out. No function where decorators take other arguments.
     """
     found = release.resolve(dotted)
     symbol = found.symbol if found is not None else None
     if found is None or not isinstance(symbol, (Function, Class)):
         return "", None, False
     if isinstance(symbol, Function):
-        return found.origin, replace(symbol, body=""), False
+        if _TAKES_OTHERS.match(found.origin):
+            return found.origin, None, False
+        out = (_OUT,) if found.origin.startswith(_WITH_OUT) else ()
+        return found.origin, replace(symbol, body="", parameters=(*symbol.parameters, *out)), False
     own = symbol.functions.get("__init__") if "__new__" not in symbol.functions else None
     return found.origin, replace(own, body="") if own is not None else None, True
 
@@ -109,7 +121,7 @@ def look_up(release: Release, owner: Value, name: str) -> tuple[Presence, Value,
         return Presence.MAYBE, UNKNOWN, ""
     if owner.kind == "class":
         if name.startswith("__") and name.endswith("__"):
-            return Presence.MAYBE, _own_dunder(release, owner, name), owner.dotted
+            return Presence.MAYBE, _own_dunder(release, owner, name, bound=False), owner.dotted
         if hasattr(type, name):
             return Presence.PRESENT, UNKNOWN, owner.dotted
         found = release.member(owner.dotted, name) or release.resolve(f"{owner.dotted}.{name}")
@@ -121,13 +133,13 @@ def look_up(release: Release, owner: Value, name: str) -> tuple[Presence, Value,
     return Presence.MAYBE, UNKNOWN, owner.dotted
 
 
-def _own_dunder(release: Release, owner: Symbol, name: str) -> Value:
+def _own_dunder(release: Release, owner: Symbol, name: str, *, bound: bool) -> Value:
     """A special method that the class itself defines; what a dataclass makes is in no index."""
     symbol = class_symbol(release, owner.dotted)
     if symbol is None or name not in symbol.functions:
         return UNKNOWN
     found = release.member(owner.dotted, name)
-    return from_found(release, found, owner, bound=False) if found is not None else UNKNOWN
+    return from_found(release, found, owner, bound=bound) if found is not None else UNKNOWN
 
 
 def _presence(found: Found) -> Presence:
@@ -159,7 +171,8 @@ def _on_instance(release: Release, owner: Instance, name: str) -> tuple[Presence
     values: list[Value] = []
     shown = owner.classes[0]
     if name.startswith("__") and name.endswith("__"):
-        return Presence.MAYBE, UNKNOWN, shown
+        one = Symbol(dotted=shown, kind="class")
+        return Presence.MAYBE, _own_dunder(release, one, name, bound=len(owner.classes) == 1), shown
     presence = Presence.MISSING
     for dotted in owner.classes:
         found = release.member(dotted, name)

@@ -112,6 +112,8 @@ class LocalFunction:
     scope: Scope
     #: Classes of torch of which it was made a method: what its first parameter is.
     receivers: set[str] = field(default_factory=set)
+    #: How it is bound where a call made it so: "static", "class", "property", "cached-property".
+    form: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -163,6 +165,8 @@ class Scope:
     #: Expressions that `hasattr` has found.
     guarded: frozenset[str] = frozenset()
     is_class: bool = False
+    #: What a class derives from, where that is one class.
+    base: Value = UNKNOWN
     #: The file of a module's own scope, where relative imports start.
     file: Path | None = None
     #: Reads other names of a module of which only one is read.
@@ -179,6 +183,13 @@ class Scope:
             while scope is not None and scope.is_class:
                 scope = scope.parent
         return None
+
+    def base_of_class(self) -> Value:
+        """What the class around this scope derives from: where `super()` looks first."""
+        scope: Scope | None = self
+        while scope is not None and not scope.is_class:
+            scope = scope.parent
+        return scope.base if scope is not None else UNKNOWN
 
     def home(self) -> Path | None:
         """The file around this scope."""

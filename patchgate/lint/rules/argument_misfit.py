@@ -36,9 +36,9 @@ def check(views: Sequence[View]) -> Iterator[Finding]:
 
 
 def _derived(view: View, call: Call) -> Iterator[Function]:
-    """The methods of derived classes that a call on an object may meet instead."""
+    """The methods of derived classes that a call on an object may meet instead: `super().__init__` meets none."""
     owner, _, name = call.dotted.rpartition(".")
-    for each in view.release.subclasses(owner) if call.bound else ():
+    for each in view.release.subclasses(owner) if call.bound and name != "__init__" else ():
         symbol = class_symbol(view.release, each)
         if symbol is not None and name in symbol.functions:
             yield symbol.functions[name]

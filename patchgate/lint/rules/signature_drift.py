@@ -127,6 +127,8 @@ def check(views: Sequence[View]) -> Iterator[Finding]:
         for rebinding in (*view.usage.rebindings, *view.usage.overrides):
             if not rebinding.reachable or rebinding.original is None or rebinding.function is None:
                 continue
+            if rebinding.wrapped:
+                continue
             pair = _pair(view, rebinding, rebinding.original, rebinding.function)
             findings = [*_form(pair), *_signature(pair), *_dropped(pair)]
             if rebinding.inherited:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from toyindex import toy_releases
 from toytorch import codes, toy_sources
 
@@ -35,3 +36,49 @@ def test_a_call_on_an_object_may_meet_a_derived_class() -> None:
 def test_a_class_method_is_given_the_class() -> None:
     source = f"{BOX}def wrap(cls, data): return cls.should_realize(data, 2, graph_reuse=True)\n"
     assert "PG115" not in codes(f"{source}Box.wrap = classmethod(wrap)\n")
+
+
+SPECIAL = {
+    "torch.library": "def define(qualname, schema, *, lib=None): ...\ndef impl(qualname, types, func=None): ...",
+    "torch._inductor.kernel.mm_common": "def mm_grid(m, n, meta, *, cdiv): ...\ndef mm_args(m, n): ...",
+    "torch._refs": "def abs(a): ...",
+    "torch._dynamo.trace_rules": "def _allowed_callable_ids(): ...\ndef lookup(): ...",
+}
+
+
+@pytest.mark.parametrize(
+    ("call", "red"),
+    [
+        ("torch.library.define(lib, 'f(Tensor a) -> Tensor', '')", False),
+        ("torch.library.impl(lib, 'f', 'CPU', with_keyset=True)", False),
+        ("torch._inductor.kernel.mm_common.mm_grid(1, 2, {})", False),
+        ("torch._inductor.kernel.mm_common.mm_args(1, 2, {})", True),
+        ("torch._refs.abs(1, out=2)", False),
+        ("torch._refs.abs(1, into=2)", True),
+        ("torch._dynamo.trace_rules._allowed_callable_ids(1)", False),
+        ("torch._dynamo.trace_rules.lookup(1)", True),
+    ],
+)
+def test_what_a_decorator_of_torch_puts_in_the_place_takes_more(call: str, red: bool) -> None:
+    assert ("PG115" in codes(f"import torch\n{call}\n", toy_releases({"2.11.0": SPECIAL}))) is red
+
+
+WHEEL = "class Wheel:\n    def __init__(self, size): ...\n    def turn(self, by): ...\n"
+DERIVED = "from torch.fx.a import Wheel\nclass Own({0}):\n    def other(self, x):\n        return {1}\n"
+
+
+@pytest.mark.parametrize(
+    ("bases", "call", "red"),
+    [
+        ("Wheel", "super().turn(1, 2)", True),
+        ("Wheel", "super().turn(1)", False),
+        ("Wheel", "super().turn(*x)", False),
+        ("Wheel", "super().__init__(1, 2)", True),
+        ("Wheel", "super().__init__(1)", False),
+        ("Mixin, Wheel", "super().__init__(1, 2)", False),
+        ("Mixin", "super().__init__(1, 2)", False),
+    ],
+)
+def test_super_calls_the_one_base(bases: str, call: str, red: bool) -> None:
+    torches = toy_releases({"2.11.0": {"torch.fx.a": f"{WHEEL}class Big(Wheel):\n    def __init__(self, a, b): ...\n"}})
+    assert codes(DERIVED.format(bases, call), torches) == ["PG115"] * red

@@ -299,3 +299,32 @@ def test_a_call_in_a_method_that_is_overridden_too(body: str, red: bool) -> None
     torches = toy_releases({"2.10.0": old, "2.11.0": {"torch._inductor.tuner": tuner}})
     findings = found(f"{patch}    def save(self): {body}\n", torches)
     assert any(" PG113 red " in f" {each}" for each in findings) is red
+
+
+HANDS_ON = "def own(f):\n    def inner(*args, **kwargs): return f({0})\n    return inner\n"
+
+
+@pytest.mark.parametrize(
+    ("decorator", "definition", "red"),
+    [
+        ("own", "from elsewhere import own", False),
+        ("own(Box)", "from elsewhere import own", False),
+        ("register_lowering(1)", "from elsewhere import register_lowering", True),
+        ("functools.wraps(old)", "import functools", True),
+        ("own", "def own(f):\n    print(f)\n    return f", True),
+        ("own(1)", "def own(x):\n    def deco(f): return f\n    return deco", True),
+        ("own", HANDS_ON.format("*args, **kwargs"), True),
+        ("own", HANDS_ON.format("*args[:2]"), False),
+        ("own", "def own(f):\n    def inner(box, users, **kw): return f(box, users)\n    return inner", False),
+        ("own", "own = lambda f: f", False),
+    ],
+)
+def test_what_a_decorator_may_put_in_the_functions_place(decorator: str, definition: str, red: bool) -> None:
+    source = f"{BOX}{definition}\n@{decorator}\ndef f(self, users): return 1\nBox.should_realize = f\n"
+    assert ("PG113" in codes(source)) is red
+
+
+@pytest.mark.parametrize("assigned", ["f", "functools.cached_property(f)", "made", "functools.cache(f)"])
+def test_the_form_is_known_however_the_wrapper_is_written(assigned: str) -> None:
+    source = f"{BOX}import functools\ndef f(self): ...\nmade = property(f)\nBox.first = {assigned}\n"
+    assert ("PG114" in codes(source)) is (assigned in ("f", "functools.cache(f)"))
