@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.corpus.checks import LINT, cell_names, needs_workload
-from patchgate.checks.framework.registry import every_code
+from patchgate.checks.framework.find_checks import every_code
 from patchgate.inputs.patch import load_patch
 from patchgate.inputs.patch_source import read_lossy
 from patchgate.inputs.toml import load_toml_record

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from patchgate.checks.framework.context import CheckContext
+from patchgate.checks.framework.find_checks import Instance, all_checks
 from patchgate.checks.framework.instances import asked_verdicts
-from patchgate.checks.framework.registry import Instance, all_checks
 from patchgate.model.records import Case, Verdict
 
 # Reads the patch once for all releases, and is no check of a release.

@@ -34,7 +34,7 @@ from patchgate.report.view import verdict_text
 from patchgate.runner.client import Runner
 from patchgate.runner.run_settings import Run
 from patchgate.runner.start_server import connect_through, shared_servers
-from patchgate.runs.pool import Work, carry_out
+from patchgate.runs.xdist_pool import Work, carry_out
 
 # code -> the places that its red verdicts name
 Places = dict[str, set[str]]

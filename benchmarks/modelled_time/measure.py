@@ -22,7 +22,7 @@ from patchgate.model.paths import ROOT
 from patchgate.probe.compile.capture import Captured, no_caches, record_lowering
 from patchgate.probe.timing.device_queue import DeviceQueue
 from patchgate.probe.timing.paired import time_replays, with_own_code
-from patchgate.probe.timing.reload import GeneratedCode, KernelCache, collect_code
+from patchgate.probe.timing.reload_kernels import GeneratedCode, KernelCache, collect_code
 
 UNPATCHED = "unpatched"
 SAME = "same"

@@ -19,11 +19,12 @@ from benchmarks.report.browser import Browser, installed, started
 from benchmarks.report.plots import DOCS, drawings
 from benchmarks.report.stored import load_run, store_run, write_page
 from patchgate.cli.main import end_by_exit_code
+from patchgate.inputs.manifest import Claims, Patch
 from patchgate.model.errors import UsageError
 from patchgate.model.files import write_atomically
 from patchgate.model.paths import display_path
-from patchgate.model.records import Case, Claims, Kind, Patch, Verdict
-from patchgate.model.results import RunResults
+from patchgate.model.records import Case, Kind, Verdict
+from patchgate.runner.run_results import RunResults
 
 RUN = "vllm-42686"
 # Picture -> (what is opened, width, height, element that it begins with).

@@ -11,16 +11,17 @@ from pathlib import Path
 from typing import Any
 
 from patchgate.inputs.golden import expectation, load_golden
+from patchgate.inputs.manifest import Claims, Patch
 from patchgate.inputs.patch import load_patch
 from patchgate.model.exit_code import exit_code
 from patchgate.model.files import write_atomically
 from patchgate.model.paths import GOLDEN, ROOT
-from patchgate.model.records import Case, Claims, Colour, Kind, Observation, Patch, Verdict
-from patchgate.model.results import ComparedCase, RunResults
+from patchgate.model.records import Case, Colour, Kind, Observation, Verdict
 from patchgate.model.serialization import from_dict, to_dict
 from patchgate.report.causes import HEADLINES, is_change
 from patchgate.report.html.page_data import Page
 from patchgate.report.html.page_file import render_html
+from patchgate.runner.run_results import ComparedCase, RunResults
 from patchgate.runner.run_settings import load_verdicts, runs_in
 
 _STORED = Path(__file__).parent / "stored"

@@ -9,10 +9,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from patchgate.checks.framework import registry
 from patchgate.checks.framework.context import SIMULATED, CheckContext
+from patchgate.checks.framework.find_checks import Check, Instance, verdict_of
 from patchgate.checks.framework.patch_outcome import does_not_run, is_claimed
-from patchgate.checks.framework.registry import Check, Instance
+from patchgate.inputs.manifest import Patch
 from patchgate.inputs.patch_source import Unreadable, parse
 from patchgate.lint.findings import Severity, View
 from patchgate.lint.index.records import Function
@@ -23,7 +23,7 @@ from patchgate.lint.interpret.statements import interpret
 from patchgate.lint.rules import missing_target
 from patchgate.lint.rules.missing_name import missing_references, near_name
 from patchgate.model.paths import display_path
-from patchgate.model.records import Case, Code, Kind, Patch, Verdict
+from patchgate.model.records import Case, Code, Kind, Verdict
 from patchgate.model.serialization import failure_of
 
 FAMILY = "api"
@@ -68,7 +68,7 @@ CODES = (
         fix="Nothing to do.",
     ),
 )
-verdict = partial(registry.verdict, FAMILY)
+verdict = partial(verdict_of, FAMILY)
 # Of a name that a line of the patch reads.
 _NAMES = ("PG103", "PG104")
 # What the probe expects of a name that the patch adds.

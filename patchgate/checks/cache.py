@@ -10,11 +10,18 @@ from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from patchgate.checks.framework import registry
 from patchgate.checks.framework.context import CheckContext
-from patchgate.checks.framework.registry import Check, Instance, code_of_others, judge_failed
+from patchgate.checks.framework.find_checks import (
+    Check,
+    Instance,
+    catalogue,
+    code_of_others,
+    judge_failed,
+    verdict_of,
+)
 from patchgate.checks.holders import assignment_place
-from patchgate.model.records import Case, Code, Kind, Patch, Verdict
+from patchgate.inputs.manifest import Patch
+from patchgate.model.records import Case, Code, Kind, Verdict
 from patchgate.model.serialization import Answer, failure_of
 from patchgate.runner.costs import note_cost
 
@@ -76,7 +83,7 @@ CODES = (
     ),
     code_of_others(code="PG709"),
 )
-verdict = partial(registry.verdict, FAMILY)
+verdict = partial(verdict_of, FAMILY)
 # The processes, each named for what it ran and what the cache held: `patched` and `unpatched` found it
 # cold, `edited` is the patch with a void edit, and `tagged` the patch with a cache_key_tag of ours.
 UNPATCHED, PATCHED = "unpatched", "patched"
@@ -255,7 +262,7 @@ def _remedy(torch: str, answers: Mapping[str, Answer]) -> str:
     works = not failure_of(tagged) and tagged["code"] == answers[PATCHED]["code"]
     if works and not _hits(tagged["answers"]):
         tried = f"Tried on torch {torch}: with a tag of its own in the key the patch missed and ran its code."
-        return f"{registry.catalogue()['PG701'].fix} {tried}"
+        return f"{catalogue()['PG701'].fix} {tried}"
     return (
         f"Give the patch a TORCHINDUCTOR_CACHE_DIR of its own: tried on torch {torch}, where"
         " `torch.compiler.config.cache_key_tag` did not help."

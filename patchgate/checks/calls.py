@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Any
 
 from patchgate.checks.cache import compile_cached
-from patchgate.checks.framework import registry
 from patchgate.checks.framework.context import SIMULATED, CheckContext, Functions
-from patchgate.checks.framework.registry import Check, Instance, NothingToJudge
+from patchgate.checks.framework.find_checks import Check, Instance, NothingToJudge, verdict_of
 from patchgate.checks.holders import assignment_place
+from patchgate.inputs.manifest import Patch
 from patchgate.model.paths import display_path
-from patchgate.model.records import Case, Code, Kind, Observation, Patch, Verdict
+from patchgate.model.records import Case, Code, Kind, Observation, Verdict
 from patchgate.model.serialization import failure_of, ran_of
 
 FAMILY = "reach"
@@ -59,7 +59,7 @@ CODES = (
         fix="Read the failure, and run the gate again.",
     ),
 )
-verdict = partial(registry.verdict, FAMILY)
+verdict = partial(verdict_of, FAMILY)
 
 
 @Check(believes=SIMULATED)

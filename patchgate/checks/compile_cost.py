@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
 
-from patchgate.checks.framework import registry
 from patchgate.checks.framework.blame import Fault, failure_text, fault_of
 from patchgate.checks.framework.context import SIMULATED, CheckContext
-from patchgate.checks.framework.registry import Check, Instance, code_of_others
+from patchgate.checks.framework.find_checks import Check, Instance, code_of_others, verdict_of
+from patchgate.inputs.manifest import Patch
 from patchgate.inputs.patch import claim_location
-from patchgate.model.budgets import budget_for, budget_of, judge_change, show_budget
-from patchgate.model.records import Case, Code, Kind, Patch, Verdict
+from patchgate.model.budgets import budget_for, judge_change, show_budget
+from patchgate.model.records import Case, Code, Kind, Verdict
 from patchgate.model.serialization import Answer, failure_of
 from patchgate.model.statistics import CONFIDENCE, Round, ratio_interval
 
@@ -56,7 +56,7 @@ CODES = (
     ),
     code_of_others(code="PG609"),
 )
-verdict = partial(registry.verdict, FAMILY)
+verdict = partial(verdict_of, FAMILY)
 METRIC = "compile_calls"
 # What the probe raises where a patch switches the counting off.
 COUNTED = "calls are being counted"
@@ -92,7 +92,7 @@ def judge_calls(case: Case, patch: Patch, unpatched: Answer, patched: Answer, co
     Calls repeat exactly, but for a few in a million, so the change is taken as it is and not as an interval.
     """
     failures = failure_of(unpatched), failure_of(patched)
-    budget = budget_of(patch.claims, METRIC)
+    budget = patch.claims.budget(METRIC)
     expected = f'{METRIC} = "{show_budget(budget)}"'
     where = claim_location(patch, "budgets", METRIC)
     fault = fault_of(*failures)

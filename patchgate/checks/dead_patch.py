@@ -9,13 +9,13 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from patchgate.checks.framework import registry
 from patchgate.checks.framework.context import SIMULATED, CheckContext
+from patchgate.checks.framework.find_checks import Check, Instance, NothingToJudge, verdict_of
 from patchgate.checks.framework.patch_outcome import is_claimed, replaced_names
-from patchgate.checks.framework.registry import Check, Instance, NothingToJudge
+from patchgate.inputs.manifest import Patch
 from patchgate.inputs.split_patches import uncalled_installers
 from patchgate.model.paths import display_path
-from patchgate.model.records import Case, Code, Command, Kind, Patch, Verdict
+from patchgate.model.records import Case, Code, Command, Kind, Verdict
 from patchgate.model.serialization import failure_of
 
 FAMILY = "gate"
@@ -39,7 +39,7 @@ _READ_VARIABLE = re.compile(
     r"""(?:environ(?:\.get\(|\[)|getenv\()\s*["'](\w+)["'](?!\s*\]\s*=[^=])"""
     r"""|["'](\w+)["'] (?:not )?in (?:os\.)?environ"""
 )
-verdict = partial(registry.verdict, FAMILY, item="changes")
+verdict = partial(verdict_of, FAMILY, item="changes")
 
 
 # What running the patch changed, by release.

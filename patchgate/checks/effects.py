@@ -6,13 +6,13 @@ from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
 from typing import Any
 
-from patchgate.checks.framework import registry
 from patchgate.checks.framework.context import SIMULATED, CheckContext
+from patchgate.checks.framework.find_checks import Check, Instance, verdict_of
 from patchgate.checks.framework.patch_outcome import NOT_APPLIED, does_not_run, is_claimed, replaced_names
-from patchgate.checks.framework.registry import Check, Instance
 from patchgate.checks.holders import assignment_place
+from patchgate.inputs.manifest import Patch
 from patchgate.model.paths import display_path
-from patchgate.model.records import Case, Code, Kind, Patch, Verdict
+from patchgate.model.records import Case, Code, Kind, Verdict
 from patchgate.model.serialization import failure_of
 
 FAMILY = "gate"
@@ -99,7 +99,7 @@ CODES = (
         fix="Write when the user asks for it, to a folder of the patch's own.",
     ),
 )
-verdict = partial(registry.verdict, FAMILY, item="effects")
+verdict = partial(verdict_of, FAMILY, item="effects")
 # Kind of effect -> code; what is not here is a setting or a device.
 _EFFECTS = {
     "threads": "PG216",

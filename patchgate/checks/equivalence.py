@@ -8,12 +8,12 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from patchgate.checks.framework import registry
 from patchgate.checks.framework.context import CheckContext
-from patchgate.checks.framework.registry import Check, Instance
+from patchgate.checks.framework.find_checks import Check, Instance, verdict_of
 from patchgate.checks.parity import compared_sides, numeric_devices, outputs_of
+from patchgate.inputs.manifest import Patch
 from patchgate.inputs.patch import claim_location
-from patchgate.model.records import Case, Code, Kind, Numerics, Patch, Verdict
+from patchgate.model.records import Case, Code, Kind, Numerics, Verdict
 from patchgate.model.serialization import Answer
 
 FAMILY = "parity"
@@ -29,7 +29,7 @@ CODES = (
         " or graph boundaries.",
     ),
 )
-verdict = partial(registry.verdict, FAMILY)
+verdict = partial(verdict_of, FAMILY)
 # Both forms of each pair are compiled, whole and in pieces.
 _COMPILES = 4
 

@@ -8,11 +8,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from patchgate.checks.framework import registry
 from patchgate.checks.framework.context import SIMULATED, CheckContext
-from patchgate.checks.framework.registry import Check, Instance, NothingToJudge
+from patchgate.checks.framework.find_checks import Check, Instance, NothingToJudge, verdict_of
+from patchgate.inputs.manifest import Patch
 from patchgate.model.paths import display_path
-from patchgate.model.records import Case, Code, Kind, Patch, Verdict
+from patchgate.model.records import Case, Code, Kind, Verdict
 
 FAMILY = "reach"
 CODES = (
@@ -38,7 +38,7 @@ CODES = (
         fix="Nothing to do.",
     ),
 )
-verdict = partial(registry.verdict, FAMILY)
+verdict = partial(verdict_of, FAMILY)
 # How many holders are named.
 _SHOWN = 6
 

@@ -7,13 +7,13 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from patchgate.checks.framework import registry
 from patchgate.checks.framework.blame import fault_of
 from patchgate.checks.framework.context import SIMULATED, CheckContext
-from patchgate.checks.framework.registry import Check, Instance
+from patchgate.checks.framework.find_checks import Check, Instance, verdict_of
+from patchgate.inputs.manifest import Patch
 from patchgate.inputs.patch import load_patch
 from patchgate.model.paths import display_path
-from patchgate.model.records import Case, Code, Kind, Patch, Verdict
+from patchgate.model.records import Case, Code, Kind, Verdict
 from patchgate.model.serialization import failure_of
 from patchgate.runner.client import loading
 
@@ -78,7 +78,7 @@ def _both_orders(context: CheckContext, torch: str, question: str, device: str, 
 
 def judge_places(case: Case, patch: Patch, other: Patch, orders: Orders) -> Iterator[Verdict]:
     """PG811 for what one patch takes away from the other."""
-    say = partial(registry.verdict, FAMILY, where=f"{display_path(patch.path)}:1")
+    say = partial(verdict_of, FAMILY, where=f"{display_path(patch.path)}:1")
     faults = list(_failures(case, patch, other, orders))
     if not faults:
         for (last, first), answer in zip(((patch, other), (other, patch)), orders, strict=True):
@@ -91,7 +91,7 @@ def judge_places(case: Case, patch: Patch, other: Patch, orders: Orders) -> Iter
 
 def judge_orders(case: Case, patch: Patch, other: Patch, orders: Orders) -> Iterator[Verdict]:
     """PG812 where a workload's facts depend on the order, PG813 where it fails."""
-    say = partial(registry.verdict, FAMILY, where=f"{display_path(patch.path)}:1")
+    say = partial(verdict_of, FAMILY, where=f"{display_path(patch.path)}:1")
     faults, fact, expected = (
         list(_failures(case, patch, other, orders)),
         f"beside {other.id}",
@@ -112,6 +112,6 @@ def _failures(case: Case, patch: Patch, other: Patch, orders: Orders) -> Iterato
         fault = fault_of(None, failure)
         if failure and fault:
             where, fact = f"{display_path(patch.path)}:1", order
-            yield registry.verdict(
+            yield verdict_of(
                 FAMILY, "PG813", fault.kind, case, fact, "works as alone", failure.text, where, item="applied"
             )

@@ -10,7 +10,7 @@ from functools import partial
 
 from patchgate.checks.framework.context import CheckContext
 from patchgate.checks.framework.fact_verdicts import fact_codes, fact_verdicts, judge_facts
-from patchgate.checks.framework.registry import Check, Instance
+from patchgate.checks.framework.find_checks import Check, Instance
 from patchgate.model.records import Verdict
 
 FAMILY = "kernels"

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from functools import partial
 
-from patchgate.checks.framework import registry
 from patchgate.checks.framework.blame import fault_of
 from patchgate.checks.framework.context import SIMULATED, CheckContext
-from patchgate.checks.framework.registry import Check, Instance
+from patchgate.checks.framework.find_checks import Check, Instance, verdict_of
+from patchgate.inputs.manifest import Patch
 from patchgate.model.facts import changed_facts, facts_with_compiles
 from patchgate.model.paths import display_path
-from patchgate.model.records import Code, Kind, Observation, Patch, Verdict
+from patchgate.model.records import Code, Kind, Observation, Verdict
 
 FAMILY = "reach"
 CODES = (
@@ -27,7 +27,7 @@ CODES = (
         " up.",
     ),
 )
-verdict = partial(registry.verdict, FAMILY, item="late")
+verdict = partial(verdict_of, FAMILY, item="late")
 
 
 @Check(believes=SIMULATED, wanted=lambda run, patch: not patch.claims.scope)

@@ -8,13 +8,13 @@ from dataclasses import dataclass, fields, replace
 from functools import partial
 from pathlib import Path
 
-from patchgate.checks.framework import registry
 from patchgate.checks.framework.blame import Fault, fault_of
 from patchgate.checks.framework.context import CheckContext
-from patchgate.checks.framework.registry import Check, Instance
-from patchgate.model.budgets import budget_of, judge_change, show_budget
+from patchgate.checks.framework.find_checks import Check, Instance, verdict_of
+from patchgate.inputs.manifest import Patch
+from patchgate.model.budgets import judge_change, show_budget
 from patchgate.model.files import write_atomically
-from patchgate.model.records import Case, Code, Failure, Kind, Patch, Verdict
+from patchgate.model.records import Case, Code, Failure, Kind, Verdict
 from patchgate.model.serialization import Answer, failure_of, from_dict, to_dict
 from patchgate.model.statistics import (
     LOOK_CONFIDENCE,
@@ -72,7 +72,7 @@ CODES = (
         fix="Read the failure. The kernels check says whether the patch or torch caused it.",
     ),
 )
-verdict = partial(registry.verdict, FAMILY)
+verdict = partial(verdict_of, FAMILY)
 _CODES = {Kind.OVER: "PG611", Kind.UNDER: "PG612", Kind.PASS: "PG613", Kind.AMBIGUOUS: "PG614"}
 _QUANTILES = ("p50", "p95", "p99")
 # Tuning runs dozens of candidates for each kernel before anything is timed.
@@ -178,14 +178,14 @@ def is_settled(patch: Patch, timing: Timing) -> bool:
 
 
 def _kind(patch: Patch, timing: Timing, interval: Interval) -> Kind:
-    return judge_change(budget_of(patch.claims, timing.metric), interval.low - 1, interval.high - 1)
+    return judge_change(patch.claims.budget(timing.metric), interval.low - 1, interval.high - 1)
 
 
 def judge_timing(case: Case, size: str, patch: Patch, timing: Timing, where: str) -> list[Verdict]:
     """One verdict on the time, by the whole interval, and one on the peak memory; `where` is the budgets' line."""
     interval = timing.interval
     kind = _kind(patch, timing, interval)
-    expected = f"a change within {show_budget(budget_of(patch.claims, timing.metric))}"
+    expected = f"a change within {show_budget(patch.claims.budget(timing.metric))}"
     place = None if kind is Kind.PASS else where
     verdicts = [verdict(_CODES[kind], kind, case, f"{size} latency", expected, _times_text(timing, interval), place)]
     if timing.peak_memory:
@@ -209,7 +209,7 @@ def _times_text(timing: Timing, interval: Interval) -> str:
 
 
 def _memory(case: Case, size: str, patch: Patch, peak: dict[str, int], where: str) -> Verdict:
-    budget = budget_of(patch.claims, "peak_memory")
+    budget = patch.claims.budget("peak_memory")
     before, after = peak["unpatched"], peak["patched"]
     change = (after - before) / before if before else float(after > 0)
     kind = judge_change(budget, change, change)

@@ -7,10 +7,9 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from patchgate.checks.framework import registry
 from patchgate.checks.framework.context import CheckContext
+from patchgate.checks.framework.find_checks import Check, Instance, verdict_of
 from patchgate.checks.framework.patch_outcome import does_not_run
-from patchgate.checks.framework.registry import Check, Instance
 from patchgate.model.records import Case, Code, Command, Kind, Verdict
 from patchgate.model.serialization import failure_of
 
@@ -80,7 +79,7 @@ CODES = (
 )
 # Root needs none of users besides.
 _NAMESPACES = ("mount", "pid", "ipc", "net")
-verdict = partial(registry.verdict, FAMILY)
+verdict = partial(verdict_of, FAMILY)
 
 
 @Check(axes=("torch", "device"), first=True)

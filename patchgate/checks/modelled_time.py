@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from functools import partial
 
-from patchgate.checks.framework import registry
 from patchgate.checks.framework.context import CheckContext
-from patchgate.checks.framework.registry import Check, Instance, NothingToJudge
-from patchgate.model.budgets import MODEL_TELLS, budget_for, budget_of, judge_change, show_budget
-from patchgate.model.records import Code, Kind, Observation, Patch, Verdict
+from patchgate.checks.framework.find_checks import Check, Instance, NothingToJudge, verdict_of
+from patchgate.inputs.manifest import Patch
+from patchgate.model.budgets import MODEL_TELLS, budget_for, judge_change, show_budget
+from patchgate.model.records import Code, Kind, Observation, Verdict
 from patchgate.runner.modelled_time import METRIC
 from patchgate.runner.run_settings import Run
 
@@ -49,7 +49,7 @@ CODES = (
         fix="Nothing to do.",
     ),
 )
-verdict = partial(registry.verdict, FAMILY)
+verdict = partial(verdict_of, FAMILY)
 # Where nobody has claimed a budget, or the model cannot tell faster from slower.
 _NOTES = {Kind.OVER: Kind.ESTIMATE, Kind.UNDER: Kind.ESTIMATE}
 _CODES = {Kind.OVER: "PG621", Kind.UNDER: "PG622", Kind.PASS: "PG623"}
@@ -76,7 +76,7 @@ def judge_modelled(patch: Patch, unpatched: Observation, patched: Observation, w
     before, after = unpatched.metrics.get(METRIC), patched.metrics.get(METRIC)
     if not before or after is None:
         return []
-    budget = budget_of(patch.claims, METRIC)
+    budget = patch.claims.budget(METRIC)
     # The model is exact, so the change is taken as it is; sums of the same figures in another order differ in the
     # last bits.
     change = round(after / before - 1, 9)

@@ -7,14 +7,14 @@ from functools import partial
 from typing import Any
 
 from patchgate.checks.effects import effect_place
-from patchgate.checks.framework import registry
 from patchgate.checks.framework.blame import Fault, fault_of
 from patchgate.checks.framework.context import SIMULATED, CheckContext
+from patchgate.checks.framework.find_checks import Check, Instance, NothingToJudge, verdict_of
 from patchgate.checks.framework.patch_outcome import is_claimed
-from patchgate.checks.framework.registry import Check, Instance, NothingToJudge
 from patchgate.checks.holders import assignment_place
+from patchgate.inputs.manifest import Patch
 from patchgate.model.paths import display_path
-from patchgate.model.records import Case, Code, Kind, Patch, Verdict
+from patchgate.model.records import Case, Code, Kind, Verdict
 from patchgate.model.serialization import failure_of
 
 FAMILY = "gate"
@@ -46,7 +46,7 @@ CODES = (
         fix="Import the module whose names the patch replaces; do not look for it in `sys.modules`.",
     ),
 )
-verdict = partial(registry.verdict, FAMILY, item="new interpreter")
+verdict = partial(verdict_of, FAMILY, item="new interpreter")
 # A new interpreter loads torch, and then what the patch imports: as long as so many cases.
 _CASES = 3
 

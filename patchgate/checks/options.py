@@ -7,8 +7,9 @@ from dataclasses import replace
 
 from patchgate.checks.framework.context import CheckContext
 from patchgate.checks.framework.fact_verdicts import Compared, fact_codes, fact_verdicts, judge_facts
-from patchgate.checks.framework.registry import Check, Instance
-from patchgate.model.records import Case, Kind, Patch, Verdict
+from patchgate.checks.framework.find_checks import Check, Instance
+from patchgate.inputs.manifest import Patch
+from patchgate.model.records import Case, Kind, Verdict
 
 FAMILY = "options"
 CODES = fact_codes(FAMILY, noun="option")

@@ -8,12 +8,12 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from patchgate.checks.framework import registry
 from patchgate.checks.framework.blame import failure_text
 from patchgate.checks.framework.context import CheckContext
-from patchgate.checks.framework.registry import Check, Instance, code_of_others, judge_failed
+from patchgate.checks.framework.find_checks import Check, Instance, code_of_others, judge_failed, verdict_of
+from patchgate.inputs.manifest import Patch
 from patchgate.inputs.patch import claim_location, claimed_numerics
-from patchgate.model.records import Case, Code, Failure, Kind, Numerics, Patch, Verdict
+from patchgate.model.records import Case, Code, Failure, Kind, Numerics, Verdict
 from patchgate.model.serialization import Answer, failure_of
 from patchgate.runner.run_settings import Run
 
@@ -86,7 +86,7 @@ CODES = (
         " results repeat.",
     ),
 )
-verdict = partial(registry.verdict, FAMILY)
+verdict = partial(verdict_of, FAMILY)
 # Inputs and weights of a comparison of numbers.
 SEEDS = (0, 1, 2)
 # Errors are 2-norms of thousands of elements; below this they are equal but for the last digits.

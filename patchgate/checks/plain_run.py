@@ -11,12 +11,12 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from patchgate.checks.framework import registry
 from patchgate.checks.framework.context import SIMULATED, CheckContext
-from patchgate.checks.framework.registry import Check, Instance, NothingToJudge
+from patchgate.checks.framework.find_checks import Check, Instance, NothingToJudge, verdict_of
 from patchgate.checks.parity import SEEDS, outputs_of
+from patchgate.inputs.manifest import Patch
 from patchgate.model.paths import display_path
-from patchgate.model.records import Case, Code, Kind, Patch, Verdict
+from patchgate.model.records import Case, Code, Kind, Verdict
 from patchgate.model.serialization import Answer, failure_of
 
 FAMILY = "gate"
@@ -41,7 +41,7 @@ CODES = (
         " compared: they cannot run without patchgate.",
     ),
 )
-verdict = partial(registry.verdict, FAMILY, item="plain run")
+verdict = partial(verdict_of, FAMILY, item="plain run")
 # So many workloads are looked at for one that the patch changes. Other checks have use for the same observations.
 _LOOKED_AT = 4
 # Seeds that no patch can know.

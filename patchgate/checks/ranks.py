@@ -8,10 +8,11 @@ from tempfile import TemporaryDirectory
 
 from patchgate.checks.equivalence import judge_equivalence
 from patchgate.checks.framework.context import CheckContext
-from patchgate.checks.framework.registry import Check, Instance, NothingToJudge
+from patchgate.checks.framework.find_checks import Check, Instance, NothingToJudge
 from patchgate.checks.machine import judge_undeviced
 from patchgate.checks.parity import compared_sides, numeric_devices
-from patchgate.model.records import Patch, Verdict
+from patchgate.inputs.manifest import Patch
+from patchgate.model.records import Verdict
 from patchgate.model.serialization import Answer
 
 FAMILY = "parity"

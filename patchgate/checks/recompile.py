@@ -6,11 +6,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
 from typing import Any
 
-from patchgate.checks.framework import registry
 from patchgate.checks.framework.context import CheckContext
-from patchgate.checks.framework.registry import Check, Instance, judge_failed
+from patchgate.checks.framework.find_checks import Check, Instance, judge_failed, verdict_of
+from patchgate.inputs.manifest import Patch
 from patchgate.model.paths import display_path
-from patchgate.model.records import Case, Code, Kind, Patch, Verdict
+from patchgate.model.records import Case, Code, Kind, Verdict
 from patchgate.model.serialization import failure_of
 
 FAMILY = "recompile"
@@ -65,7 +65,7 @@ CODES = (
         fix="Read the failure, and run the gate again.",
     ),
 )
-verdict = partial(registry.verdict, FAMILY)
+verdict = partial(verdict_of, FAMILY)
 Counts = Mapping[str, int]
 FIRST, SIZE, STATE = "first call", "another size", "another state"
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from functools import partial
 
-from patchgate.checks.framework import registry
 from patchgate.checks.framework.blame import Fault, fault_of
 from patchgate.checks.framework.context import SIMULATED, CheckContext
-from patchgate.checks.framework.registry import Check, Instance
+from patchgate.checks.framework.find_checks import Check, Instance, verdict_of
+from patchgate.inputs.manifest import Patch
 from patchgate.model.facts import changed_facts, facts_with_compiles
-from patchgate.model.records import Case, Code, Kind, Observation, Patch, Verdict
+from patchgate.model.records import Case, Code, Kind, Observation, Verdict
 
 FAMILY = "gate"
 CODES = (
@@ -23,7 +23,7 @@ CODES = (
         fix="Replace on entry and restore on exit, also after an exception (`mock.patch.object`).",
     ),
 )
-verdict = partial(registry.verdict, FAMILY, item="outside")
+verdict = partial(verdict_of, FAMILY, item="outside")
 
 
 @Check(believes=SIMULATED, wanted=lambda run, patch: bool(patch.claims.scope))

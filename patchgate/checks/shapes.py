@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from patchgate.checks.framework import registry
 from patchgate.checks.framework.context import CheckContext
 from patchgate.checks.framework.fact_verdicts import Compared, fact_verdicts, judge_facts
-from patchgate.checks.framework.registry import Check, Instance
+from patchgate.checks.framework.find_checks import Check, Instance, verdict_of
 from patchgate.model.facts import format_value
 from patchgate.model.records import Case, Code, Facts, FactValue, Kind, Verdict
 
@@ -92,7 +91,7 @@ def _summed(case: Case, mode: str, code: str, before: Facts, after: Facts) -> Ve
     known = set(before.values())
     reasons = [str(after[fact]) for fact in sorted(after) if fact.startswith(_REASONS) and _mode(fact) == mode]
     actual = "; ".join([_counts(counts, after), *(reason for reason in reasons if reason not in known)])
-    return registry.verdict(FAMILY, code, Kind.REGRESSED, case, mode, _counts(counts, before), actual)
+    return verdict_of(FAMILY, code, Kind.REGRESSED, case, mode, _counts(counts, before), actual)
 
 
 def _counts(names: list[str], facts: Facts) -> str:

@@ -7,13 +7,13 @@ from functools import partial
 
 from packaging.version import Version
 
-from patchgate.checks.framework import registry
 from patchgate.checks.framework.blame import fault_of
 from patchgate.checks.framework.context import CheckContext
+from patchgate.checks.framework.find_checks import Check, Instance, verdict_of
 from patchgate.checks.framework.patch_outcome import is_claimed, then
-from patchgate.checks.framework.registry import Check, Instance
 from patchgate.checks.holders import condition_place
-from patchgate.inputs.golden import Ranges
+from patchgate.inputs.golden import Ranges, values_by_release
+from patchgate.inputs.manifest import Patch, Symptom
 from patchgate.lint.index.release import releases
 from patchgate.model.facts import UNPATCHED, facts_with_compiles, format_value
 from patchgate.model.predicates import parse_predicate
@@ -25,12 +25,10 @@ from patchgate.model.records import (
     FactValue,
     Kind,
     Observation,
-    Patch,
-    Symptom,
     Unmeasured,
     Verdict,
 )
-from patchgate.model.versions import in_order, range_text, values_by_release
+from patchgate.model.versions import in_order, range_text
 
 FAMILY = "gate"
 CODES = (
@@ -96,7 +94,7 @@ def judge_symptom(
     `recorded` is the symptom's fact without the patch, by release, which says on what other releases it is needed.
     """
     case, fact = patched.case, f"{patched.case.name} {symptom.fact} {symptom.predicate}"
-    say = partial(registry.verdict, FAMILY, case=case, fact=fact, item="symptom")
+    say = partial(verdict_of, FAMILY, case=case, fact=fact, item="symptom")
     before, after = (facts_with_compiles(side).get(symptom.fact) for side in (unpatched, patched))
     unmeasured = _unmeasured(symptom, unpatched, before) or (after.reason if isinstance(after, Unmeasured) else "")
     if unmeasured:

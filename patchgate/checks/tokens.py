@@ -7,12 +7,12 @@ from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from patchgate.checks.framework import registry
 from patchgate.checks.framework.context import CheckContext
-from patchgate.checks.framework.registry import Check, Instance
+from patchgate.checks.framework.find_checks import Check, Instance, verdict_of
 from patchgate.checks.parity import compared_sides, numeric_devices
+from patchgate.inputs.manifest import Patch
 from patchgate.inputs.patch import claim_location, claimed_numerics
-from patchgate.model.records import Case, Code, Kind, Numerics, Patch, Verdict
+from patchgate.model.records import Case, Code, Kind, Numerics, Verdict
 from patchgate.model.serialization import Answer
 from patchgate.model.statistics import share_interval
 
@@ -28,7 +28,7 @@ CODES = (
         " sampled text exactly. If not, correct the patch.",
     ),
 )
-verdict = partial(registry.verdict, FAMILY)
+verdict = partial(verdict_of, FAMILY)
 Counts = Mapping[str, int]
 # The length of text for which a probability is given, beside the one that was sampled.
 _LONG = 1000

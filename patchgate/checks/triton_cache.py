@@ -8,11 +8,11 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from patchgate.checks.cache import PATCHED, PATCHED_WARM, UNPATCHED, UNPATCHED_WARM, judge_failure
-from patchgate.checks.framework import registry
 from patchgate.checks.framework.context import SIMULATED, CheckContext
-from patchgate.checks.framework.registry import Check, Instance
+from patchgate.checks.framework.find_checks import Check, Instance, verdict_of
+from patchgate.inputs.manifest import Patch
 from patchgate.model.paths import display_path
-from patchgate.model.records import Case, Code, Kind, Patch, Verdict
+from patchgate.model.records import Case, Code, Kind, Verdict
 from patchgate.model.serialization import Answer
 
 FAMILY = "cache"
@@ -37,7 +37,7 @@ CODES = (
         fix="Nothing to do.",
     ),
 )
-verdict = partial(registry.verdict, FAMILY)
+verdict = partial(verdict_of, FAMILY)
 
 
 @Check(axes=("torch", "device", "workload"), workloads="cache", devices=lambda run: [SIMULATED], unchanged="PG708")

@@ -9,14 +9,14 @@ from typing import Any
 
 from packaging.version import Version
 
-from patchgate.checks.framework import registry
 from patchgate.checks.framework.context import SIMULATED, CheckContext
+from patchgate.checks.framework.find_checks import Check, Instance, verdict_of
 from patchgate.checks.framework.patch_outcome import does_not_run, is_claimed, replaced_names
-from patchgate.checks.framework.registry import Check, Instance
+from patchgate.inputs.manifest import Patch
 from patchgate.inputs.matrix import load_matrix
 from patchgate.inputs.torch_range import torch_range
 from patchgate.lint.index.release import releases
-from patchgate.model.records import Case, Code, Command, Kind, Patch, Verdict
+from patchgate.model.records import Case, Code, Command, Kind, Verdict
 from patchgate.model.serialization import failure_of
 from patchgate.model.versions import in_order, range_text
 
@@ -57,7 +57,7 @@ CODES = (
         " `[tool.patchgate]`, and judge the patch there: `--torch RELEASE`.",
     ),
 )
-verdict = partial(registry.verdict, FAMILY)
+verdict = partial(verdict_of, FAMILY)
 Answers = Mapping[str, Mapping[str, Any]]
 
 

@@ -6,7 +6,7 @@ from difflib import get_close_matches
 
 import click
 
-from patchgate.checks.framework.registry import every_code
+from patchgate.checks.framework.find_checks import every_code
 from patchgate.model.errors import UsageError
 from patchgate.model.records import Command
 from patchgate.report.explain import render_catalogue, show_code

@@ -15,7 +15,7 @@ from typing import NoReturn, TextIO
 import click
 
 from patchgate import __version__
-from patchgate.checks.framework.registry import all_checks
+from patchgate.checks.framework.find_checks import all_checks
 from patchgate.cli.main import show_failure
 from patchgate.cli.options import (
     ABOVE_0,
@@ -35,6 +35,7 @@ from patchgate.cli.options import (
 from patchgate.cli.watch import Judge, Plan, Servers, Show, judge_after_edits
 from patchgate.cli.write_html import REPORT, SWEEP_HISTORY, write_html
 from patchgate.inputs.devices import device_names, load_profile
+from patchgate.inputs.manifest import Patch
 from patchgate.inputs.models import model_names
 from patchgate.inputs.patch import load_patch
 from patchgate.inputs.project import Project, find_project, project_around
@@ -44,12 +45,12 @@ from patchgate.model.errors import UsageError
 from patchgate.model.exit_code import MACHINE, exit_code
 from patchgate.model.files import make_folder, make_results_folder
 from patchgate.model.paths import display_path
-from patchgate.model.records import Patch, Verdict
-from patchgate.report.commands import gate_command, is_through_nox
+from patchgate.model.records import Verdict
 from patchgate.report.formats import FORMATS, JudgedPatch, write_files
+from patchgate.report.next_commands import gate_command, is_through_nox
 from patchgate.report.progress import RunProgress
 from patchgate.report.terminal import stdout_console
-from patchgate.runner.journal import Journal
+from patchgate.runner.resume_journal import Journal
 from patchgate.runner.run_settings import (
     NAME,
     VERDICTS,

@@ -10,7 +10,7 @@ from patchgate.inputs.patch_source import source_and_manifest
 from patchgate.model.errors import UsageError
 from patchgate.model.files import write_atomically
 from patchgate.model.paths import display_path
-from patchgate.report.commands import gate_command
+from patchgate.report.next_commands import gate_command
 
 
 @click.command()

@@ -21,8 +21,8 @@ from patchgate.model.files import refuse_tracked, write_atomically
 from patchgate.model.paths import PACKAGE
 from patchgate.model.records import Command
 from patchgate.model.text import escape_control
-from patchgate.report.commands import typed
 from patchgate.report.github import commands_end, is_github
+from patchgate.report.next_commands import typed
 
 # Where the traceback of a fault of ours goes.
 _FAULT = Path(".patchgate/fault.txt")

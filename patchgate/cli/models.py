@@ -30,9 +30,9 @@ from patchgate.inputs.project import find_project, project_around
 from patchgate.model.errors import UsageError
 from patchgate.model.exit_code import MACHINE
 from patchgate.model.files import write_atomically
-from patchgate.model.impact_figures import Impact
-from patchgate.report.html.impact import impact_html
-from patchgate.report.impact import impact_markdown, show_impact
+from patchgate.model.public_model_figures import Impact
+from patchgate.report.html.models_page import impact_html
+from patchgate.report.models import impact_markdown, show_impact
 from patchgate.report.terminal import to_stdout
 from patchgate.runner.run_settings import Limits, Run
 

@@ -22,7 +22,7 @@ from patchgate.model.errors import UsageError
 from patchgate.model.files import make_folder, write_atomically
 from patchgate.model.paths import display_path
 from patchgate.model.text import counted
-from patchgate.report.commands import gate_command
+from patchgate.report.next_commands import gate_command
 
 # Claims of the whole file that hold for each part; where a part applies is read off its own text.
 _INHERITED = ("numerics", "error_factor", "largest_ulps", "environment", "stubs")

@@ -9,11 +9,12 @@ from typing import Any
 import click
 
 from patchgate.cli.main import show_usage_error
+from patchgate.inputs.manifest import Patch
 from patchgate.inputs.patch import load_patch
 from patchgate.inputs.project import Project
 from patchgate.model.errors import UsageError
 from patchgate.model.exit_code import is_partial
-from patchgate.model.records import Patch, Verdict
+from patchgate.model.records import Verdict
 from patchgate.report.formats import JudgedPatch
 from patchgate.report.view import changes_of_red
 from patchgate.runner.run_settings import Run

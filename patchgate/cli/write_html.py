@@ -10,9 +10,10 @@ from pathlib import Path
 
 from patchgate.model.errors import UsageError
 from patchgate.model.files import write_atomically
-from patchgate.model.results import Regressions, RunResults
+from patchgate.model.results import Regressions
 from patchgate.report.html.page_data import Page
 from patchgate.report.html.page_file import render_html
+from patchgate.runner.run_results import RunResults
 from patchgate.runs.history.store import History
 
 REPORT = "report.html"

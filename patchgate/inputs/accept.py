@@ -10,13 +10,21 @@ from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
 
-from patchgate.inputs.golden import GoldenFile, fold, format_golden, golden_path, load_golden, own_part
+from patchgate.inputs.golden import (
+    GoldenFile,
+    fold,
+    format_golden,
+    golden_path,
+    load_golden,
+    own_part,
+    values_by_range,
+    values_by_release,
+)
 from patchgate.inputs.record_device import REAL
 from patchgate.model.errors import UsageError
 from patchgate.model.facts import format_value
 from patchgate.model.files import read_text, write_atomically
 from patchgate.model.records import Cause, Command, FactValue, Observation
-from patchgate.model.versions import values_by_range, values_by_release
 
 HISTORY = "HISTORY.md"
 # An unpatched case that hangs or crashes says something about this machine, not about torch.

@@ -5,7 +5,7 @@ The text is canonical: sorted, one fact a line with its range of releases, a bla
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -16,7 +16,7 @@ from patchgate.model.facts import FAILURE, HISTOGRAMS, UNPATCHED, format_value, 
 from patchgate.model.files import read_text
 from patchgate.model.paths import GOLDEN, display_path
 from patchgate.model.records import Case, Expectation, Facts, FactValue, Observation, Unmeasured
-from patchgate.model.versions import ReleaseRange, parse_range, values_by_range, values_by_release
+from patchgate.model.versions import ReleaseRange, Value, in_order, parse_range
 
 SCHEMA = 1
 # Characters of a line that an error shows.
@@ -210,3 +210,26 @@ def _put(
             section[fact] = ranges
         else:
             section.pop(fact, None)
+
+
+def values_by_release(ranges: Mapping[ReleaseRange, Value], releases: Sequence[str]) -> dict[str, Value]:
+    """Release -> value for each known release that a range covers."""
+    known = in_order([*releases, *(end for span in ranges for end in (span.first, span.last))])
+    return {torch: value for torch in known for span, value in ranges.items() if torch in span}
+
+
+def values_by_range(values: Mapping[str, Value], releases: Sequence[str]) -> dict[ReleaseRange, Value]:
+    """The fewest ranges that give each release of `values` its value.
+
+    Two releases with the same value join when no release of `releases` lies between them with
+    another value or none.
+    """
+    found: list[tuple[list[str], Value]] = []
+    for torch in in_order([*releases, *values]):
+        if torch not in values:
+            found.append(([], None))  # type: ignore[arg-type]
+        elif found and found[-1][0] and found[-1][1] == values[torch]:
+            found[-1][0].append(torch)
+        else:
+            found.append(([torch], values[torch]))
+    return {ReleaseRange(first=span[0], last=span[-1]): value for span, value in found if span}

@@ -1,7 +1,6 @@
-"""The manifest of a patch, `patch.toml` -> `Claims`.
+"""The manifest of a patch, `patch.toml`: each of its keys is a field of `Claims`, and may be left out.
 
-Each key is a field of `Claims` (model/records.py), and may be left out. README.md shows them all. A name that must be
-known elsewhere (a workload, a device, a fact) is refused with the nearest that there is.
+README.md shows them all. `load_patch` reads one, and refuses a name that must be known elsewhere where it is not.
 """
 
 from __future__ import annotations
@@ -10,22 +9,15 @@ import ast
 import math
 import re
 import sys
-from collections.abc import Iterable
-from dataclasses import replace
-from pathlib import Path
-from typing import Any, NoReturn
+from dataclasses import dataclass, field
+from typing import Any
 
-from patchgate.inputs.devices import device_names
-from patchgate.inputs.golden import golden_path
-from patchgate.inputs.project import BUDGETS, Project, project_around, read_specifier
-from patchgate.inputs.toml import load_toml_record
+from packaging.specifiers import InvalidSpecifier, SpecifierSet
+
 from patchgate.inputs.validation import Invalid, Key, declare_keys, list_of, read_string, read_version
-from patchgate.inputs.workloads import OPTIONS, load_workloads, own_workloads, workload_files
-from patchgate.model.facts import COMPILES, HISTOGRAMS, ON_REQUEST
-from patchgate.model.files import read_text
-from patchgate.model.paths import GOLDEN, WORKLOADS
+from patchgate.model.budgets import DEFAULTS, parse_budget
 from patchgate.model.predicates import parse_predicate
-from patchgate.model.records import Claims, Symptom
+from patchgate.model.records import Budget, Numerics
 from patchgate.model.text import nearest
 
 #: What the probe reports of a module that is run; `thread-local`: an option that is meant for one thread only.
@@ -41,18 +33,57 @@ _RESERVED = (
 )  # fmt: skip
 
 
-def load_claims(manifest: Path) -> Claims:
-    """The claims of a `patch.toml`, with the budgets of its project. Raises UsageError with file:line of a fault."""
-    project = project_around(manifest)
+@dataclass(frozen=True, kw_only=True)
+class Symptom:
+    """A defect as a predicate on one fact: `loads.max > 4` for `residual_stack` on `h200`."""
 
-    def check(claims: Claims) -> None:
-        _validate_effects(claims.effects)
-        if claims.symptom:
-            _validate_symptom(claims.symptom, manifest, project)
+    workload: str
+    device: str
+    fact: str
+    predicate: str
 
-    title = manifest.parent.name
-    claims = load_toml_record(Claims, manifest, check, defaults={"title": title})
-    return replace(claims, title=claims.title or title, budgets=project.budgets | claims.budgets)
+
+@dataclass(frozen=True, kw_only=True)
+class Claims:
+    """A patch's manifest. `applies_to` and `fixed_in` are PEP 440 texts; None claims nothing.
+
+    `scope` names a context manager of the patch's: it must change nothing outside of it. `effects` declares what
+    importing it does besides: "compile", "environment NAME", "config NAME". `budgets`: those of the manifest.
+    """
+
+    title: str
+    source: str = ""
+    applies_to: str | None = None
+    fixed_in: str | None = None
+    targets: tuple[str, ...] | None = None
+    numerics: Numerics = Numerics.BIT_IDENTICAL
+    error_factor: float = 1.0
+    largest_ulps: float = 8.0
+    symptom: Symptom | None = None
+    scope: str | None = None
+    apply: tuple[str, ...] = ()  #: what installs it once it is imported: `function`, `module:function(arguments)`
+    environment: tuple[str, ...] = ()  #: variables, `NAME=value`, that are set before it is imported
+    stubs: tuple[str, ...] = ()  #: modules that a stub stands for, installed or not
+    effects: tuple[str, ...] = ()
+    part_of: str = ""  #: file of which it is a part: it is imported in the place of that
+    budgets: dict[str, Budget] = field(default_factory=dict)
+
+    def budget(self, metric: str) -> Budget:
+        """What the manifest gives for a metric, or what holds without."""
+        return self.budgets.get(metric, DEFAULTS[metric])
+
+
+@dataclass(frozen=True, kw_only=True)
+class Patch:
+    """What is judged: an id, the Python file that changes torch when it is run (it may stand for a `diff`), claims."""
+
+    id: str
+    path: str
+    source: str
+    claims: Claims
+    manifest: str | None = None
+    diff: str | None = None
+    paths: tuple[str, ...] = ()  #: folders of its project to import from, absolute
 
 
 def _read_calls(value: Any) -> tuple[str, ...]:
@@ -116,47 +147,39 @@ def _read_factor(value: Any) -> float:
     return float(value)
 
 
-def _validate_effects(effects: tuple[str, ...]) -> None:
+def _read_effect(value: Any) -> str:
     """Raises Invalid for an effect of a kind that the probe does not know; the kind is the first word."""
-    for effect in effects:
-        kind = effect.partition(" ")[0]
-        if kind not in _EFFECTS:
-            raise Invalid(f"no kind of effect `{kind}`", path=("effects",), next=nearest(kind, _EFFECTS))
+    kind = read_string(value).partition(" ")[0]
+    if kind not in _EFFECTS:
+        raise Invalid(f"no kind of effect `{kind}`", next=nearest(kind, _EFFECTS))
+    return str(value)
 
 
-def _validate_symptom(symptom: Symptom, patch: Path, project: Project) -> None:
-    """Raises Invalid for a workload, device or fact that neither patchgate, the project nor the patch has.
-
-    Facts are known of a workload that comes with patchgate; one of their own may have any.
-    """
-    own = own_workloads(patch, project)
-    if symptom.workload not in {OPTIONS.name, *own, *_shipped_like(symptom.workload)}:
-        _refuse("workload", symptom.workload, {*load_workloads(), OPTIONS.name, *own})
-    if symptom.device not in (devices := device_names(project.profiles)):
-        _refuse("device", symptom.device, devices)
-    facts = _recorded_facts(golden_path(symptom.workload, symptom.device, GOLDEN))
-    unlisted = symptom.workload in own or symptom.fact.startswith((*HISTOGRAMS, ON_REQUEST))
-    if facts and not unlisted and symptom.fact not in facts | {COMPILES}:
-        choices = sorted(fact for fact in facts if not fact.startswith(HISTOGRAMS))
-        raise Invalid(f"no fact `{symptom.fact}`", path=("symptom", "fact"), next=nearest(symptom.fact, choices))
+def read_specifier(value: Any) -> str:
+    """The text of a PEP 440 specifier. Raises Invalid."""
+    try:
+        SpecifierSet(read_string(value))
+    except InvalidSpecifier:
+        raise Invalid("not a PEP 440 specifier") from None
+    return str(value)
 
 
-def _shipped_like(name: str) -> set[str]:
-    """The workloads of the files that may have one of that name: the other files are not read."""
-    files = [file for file in workload_files(WORKLOADS) if name.startswith(file.stem)]
-    return {each for file in files for each in load_workloads(file)}
+def read_budgets(value: Any) -> dict[str, Budget]:
+    """Budgets by the name of their metric. Raises Invalid for a metric that there is not, or no budget."""
+    if not isinstance(value, dict):
+        raise Invalid("not a table")
+    budgets = {}
+    for name, text in value.items():
+        if name not in DEFAULTS:
+            raise Invalid("unknown key", path=(name,), next=nearest(name, sorted(DEFAULTS), "known keys"))
+        try:
+            budgets[name] = parse_budget(text if isinstance(text, str) else repr(text))
+        except ValueError as error:
+            raise Invalid(str(error), path=(name,)) from None
+    return budgets
 
 
-def _refuse(key: str, name: str, known: Iterable[str]) -> NoReturn:
-    raise Invalid(f"no {key} `{name}`", path=("symptom", key), next=nearest(name, sorted(known)))
-
-
-def _recorded_facts(path: Path) -> frozenset[str]:
-    """The names of the facts in a golden file; their values are not parsed."""
-    lines = read_text(path).splitlines() if path.is_file() else []
-    return frozenset(line.split()[0] for line in lines if "  " in line)
-
-
+BUDGETS = Key(read=read_budgets, example='compile_calls = "0.1 %"   (or "-2 % .. 0.1 %")')
 _SYMPTOM = '[symptom] workload = "residual_stack", device = "h200", fact = "loads.max", predicate = "> 4"'
 declare_keys(
     Claims,
@@ -170,7 +193,7 @@ declare_keys(
     error_factor=Key(read=_read_factor, example="error_factor = 1.1"),
     largest_ulps=Key(read=_read_factor, example="largest_ulps = 8.1"),
     symptom=Key(example=_SYMPTOM),
-    effects=Key(example='effects = ["environment NAME", "compile"]'),
+    effects=Key(read=list_of(_read_effect), example='effects = ["environment NAME", "compile"]'),
     budgets=BUDGETS,
 )
 declare_keys(

@@ -6,18 +6,25 @@ The patch is read, never run.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
+from typing import NoReturn
 
+from patchgate.inputs.devices import device_names
 from patchgate.inputs.diff import write_patch
-from patchgate.inputs.manifest import load_claims, read_call
+from patchgate.inputs.golden import golden_path
+from patchgate.inputs.manifest import Claims, Patch, Symptom, read_call
 from patchgate.inputs.patch_source import DIFFS, read_lossy, source_and_manifest
-from patchgate.inputs.project import project_around
-from patchgate.inputs.toml import line_of
+from patchgate.inputs.project import Project, project_around
+from patchgate.inputs.toml import line_of, load_toml_record
 from patchgate.inputs.validation import Invalid
+from patchgate.inputs.workloads import OPTIONS, load_workloads, own_workloads, workload_files
 from patchgate.model.errors import UsageError
-from patchgate.model.paths import display_path, split_entry
-from patchgate.model.records import Claims, Patch
+from patchgate.model.facts import COMPILES, HISTOGRAMS, ON_REQUEST
+from patchgate.model.files import read_text
+from patchgate.model.paths import GOLDEN, WORKLOADS, display_path, split_entry
+from patchgate.model.text import nearest
 
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
 
@@ -51,6 +58,52 @@ def load_patch(path: Path) -> Patch:
         diff=str(diff.resolve()) if diff else None,
         paths=project.import_path,
     )
+
+
+def load_claims(manifest: Path) -> Claims:
+    """The claims of a `patch.toml`, with the budgets of its project. Raises UsageError with file:line of a fault."""
+    project = project_around(manifest)
+
+    def check(claims: Claims) -> None:
+        if claims.symptom:
+            _validate_symptom(claims.symptom, manifest, project)
+
+    title = manifest.parent.name
+    claims = load_toml_record(Claims, manifest, check, defaults={"title": title})
+    return replace(claims, title=claims.title or title, budgets=project.budgets | claims.budgets)
+
+
+def _validate_symptom(symptom: Symptom, patch: Path, project: Project) -> None:
+    """Raises Invalid for a workload, device or fact that neither patchgate, the project nor the patch has.
+
+    Facts are known of a workload that comes with patchgate; one of their own may have any.
+    """
+    own = own_workloads(patch, project)
+    if symptom.workload not in {OPTIONS.name, *own, *_shipped_like(symptom.workload)}:
+        _refuse("workload", symptom.workload, {*load_workloads(), OPTIONS.name, *own})
+    if symptom.device not in (devices := device_names(project.profiles)):
+        _refuse("device", symptom.device, devices)
+    facts = _recorded_facts(golden_path(symptom.workload, symptom.device, GOLDEN))
+    unlisted = symptom.workload in own or symptom.fact.startswith((*HISTOGRAMS, ON_REQUEST))
+    if facts and not unlisted and symptom.fact not in facts | {COMPILES}:
+        choices = sorted(fact for fact in facts if not fact.startswith(HISTOGRAMS))
+        raise Invalid(f"no fact `{symptom.fact}`", path=("symptom", "fact"), next=nearest(symptom.fact, choices))
+
+
+def _shipped_like(name: str) -> set[str]:
+    """The workloads of the files that may have one of that name: the other files are not read."""
+    files = [file for file in workload_files(WORKLOADS) if name.startswith(file.stem)]
+    return {each for file in files for each in load_workloads(file)}
+
+
+def _refuse(key: str, name: str, known: Iterable[str]) -> NoReturn:
+    raise Invalid(f"no {key} `{name}`", path=("symptom", key), next=nearest(name, sorted(known)))
+
+
+def _recorded_facts(path: Path) -> frozenset[str]:
+    """The names of the facts in a golden file; their values are not parsed."""
+    lines = read_text(path).splitlines() if path.is_file() else []
+    return frozenset(line.split()[0] for line in lines if "  " in line)
 
 
 def patch_id(path: Path) -> str:

@@ -10,8 +10,7 @@ from glob import has_magic
 from pathlib import Path, PurePath
 from typing import Any
 
-from packaging.specifiers import InvalidSpecifier, SpecifierSet
-
+from patchgate.inputs.manifest import BUDGETS, read_specifier
 from patchgate.inputs.patch_source import DIFFS
 from patchgate.inputs.toml import OWN_FILE, PYPROJECT, folders_around, line_of, load_toml_record, table_around
 from patchgate.inputs.validation import (
@@ -23,11 +22,9 @@ from patchgate.inputs.validation import (
     read_string,
     read_version,
 )
-from patchgate.model.budgets import DEFAULTS, parse_budget
 from patchgate.model.errors import UsageError
 from patchgate.model.paths import display_path, leaves_project, split_entry
 from patchgate.model.records import Budget
-from patchgate.model.text import nearest
 from patchgate.model.versions import full_release
 
 _TABLE = ("tool", "patchgate")
@@ -190,31 +187,6 @@ def _read_path(value: Any) -> str:
     return path.as_posix()
 
 
-def read_specifier(value: Any) -> str:
-    """The text of a PEP 440 specifier. Raises Invalid."""
-    try:
-        SpecifierSet(read_string(value))
-    except InvalidSpecifier:
-        raise Invalid("not a PEP 440 specifier") from None
-    return str(value)
-
-
-def read_budgets(value: Any) -> dict[str, Budget]:
-    """Budgets by the name of their metric. Raises Invalid for a metric that there is not, or no budget."""
-    if not isinstance(value, dict):
-        raise Invalid("not a table")
-    budgets = {}
-    for name, text in value.items():
-        if name not in DEFAULTS:
-            raise Invalid("unknown key", path=(name,), next=nearest(name, sorted(DEFAULTS), "known keys"))
-        try:
-            budgets[name] = parse_budget(text if isinstance(text, str) else repr(text))
-        except ValueError as error:
-            raise Invalid(str(error), path=(name,)) from None
-    return budgets
-
-
-BUDGETS = Key(read=read_budgets, example='compile_calls = "0.1 %"   (or "-2 % .. 0.1 %")')
 declare_keys(
     Project,
     root=Key(name=None),

@@ -168,7 +168,7 @@ def _claimed(file: Path, walked: bool) -> SpecifierSet | None:
     manifest = file.with_suffix(".toml")
     if not manifest.is_file() or (walked and not _OF_A_MANIFEST.search(read_lossy(manifest))):
         return None
-    from patchgate.inputs.manifest import load_claims  # only for who has one: it takes a tenth of a second
+    from patchgate.inputs.patch import load_claims  # only for who has one: it takes a tenth of a second
 
     claims = load_claims(manifest)
     return SpecifierSet(claims.applies_to) if claims.applies_to else None

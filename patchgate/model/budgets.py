@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 
-from patchgate.model.records import Budget, Claims, Kind
+from patchgate.model.records import Budget, Kind
 
 # What holds where a manifest says nothing. A budget has two sides: a gain that is
 # not recorded is shown as a loss is, because it would hide the next loss.
@@ -50,11 +50,6 @@ def show_budget(budget: Budget) -> str:
 def budget_for(low: float, high: float) -> str:
     """A manifest's text, in whole percents, for a budget that a change between `low` and `high` is within."""
     return f"{min(0, math.floor(low * 100))} % .. {max(0, math.ceil(high * 100))} %"
-
-
-def budget_of(claims: Claims, metric: str) -> Budget:
-    """What the manifest gives for `metric`, or what holds without."""
-    return claims.budgets.get(metric, DEFAULTS[metric])
 
 
 def judge_change(budget: Budget, low: float, high: float) -> Kind:

@@ -1,4 +1,4 @@
-"""The records that every room uses: claims, patch, workload, case, observation, expectation and verdict.
+"""The records that every room uses: workload, case, observation, expectation and verdict.
 
 They need the standard library only.
 """
@@ -110,60 +110,11 @@ Facts = dict[str, FactValue]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Symptom:
-    """A defect as a predicate on one fact: `loads.max > 4` for `residual_stack` on `h200`."""
-
-    workload: str
-    device: str
-    fact: str
-    predicate: str
-
-
-@dataclass(frozen=True, kw_only=True)
 class Budget:
     """How far a metric may move, as fractions of its unpatched value: -0.02 and 0.001 for `-2 % .. 0.1 %`."""
 
     low: float
     high: float
-
-
-@dataclass(frozen=True, kw_only=True)
-class Claims:
-    """A patch's manifest. `applies_to` and `fixed_in` are PEP 440 texts; None claims nothing.
-
-    `scope` names a context manager of the patch's: it must change nothing outside of it. `effects` declares what
-    importing it does besides: "compile", "environment NAME", "config NAME". `budgets`: those of the manifest.
-    """
-
-    title: str
-    source: str = ""
-    applies_to: str | None = None
-    fixed_in: str | None = None
-    targets: tuple[str, ...] | None = None
-    numerics: Numerics = Numerics.BIT_IDENTICAL
-    error_factor: float = 1.0
-    largest_ulps: float = 8.0
-    symptom: Symptom | None = None
-    scope: str | None = None
-    apply: tuple[str, ...] = ()  #: what installs it once it is imported: `function`, `module:function(arguments)`
-    environment: tuple[str, ...] = ()  #: variables, `NAME=value`, that are set before it is imported
-    stubs: tuple[str, ...] = ()  #: modules that a stub stands for, installed or not
-    effects: tuple[str, ...] = ()
-    part_of: str = ""  #: file of which it is a part: it is imported in the place of that
-    budgets: dict[str, Budget] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Patch:
-    """What is judged: an id, the Python file that changes torch when it is run (it may stand for a `diff`), claims."""
-
-    id: str
-    path: str
-    source: str
-    claims: Claims
-    manifest: str | None = None
-    diff: str | None = None
-    paths: tuple[str, ...] = ()  #: folders of its project to import from, absolute
 
 
 @dataclass(frozen=True, kw_only=True)

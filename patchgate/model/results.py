@@ -10,47 +10,12 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Generic, NamedTuple, TypeVar
 
-from patchgate.model.records import Case, Colour, Expectation, Facts, Observation, Patch, Verdict
-from patchgate.model.statistics import Interval
+from patchgate.model.records import Colour, Facts, Verdict
 
 Item = TypeVar("Item")
 
 
-# -- a run: its verdicts and the evidence in its folder
-
-
-@dataclass(frozen=True, kw_only=True)
-class ComparedCase:
-    """One patched case with everything that its verdicts compare."""
-
-    case: Case  #: the patched case
-    golden: Expectation  #: what golden holds for the patched case
-    golden_unpatched: Expectation  #: and for the unpatched one
-    unpatched: Observation | None  #: None where that side was not observed
-    patched: Observation
-    code: tuple[str, str] | None  #: generated code (unpatched, patched); None where a side's was not kept
-    on: str  #: the device: "real (NAME)" or "simulated (NAME)"
-
-
-@dataclass(frozen=True, kw_only=True)
-class TimeRatio:
-    """The time of one workload at one size, patched to unpatched."""
-
-    name: str  #: `residual_stack.cuda`
-    torch: str
-    size: str  #: the size as it was asked for: a number of tokens, or "full"
-    interval: Interval  #: the ratio with its interval: 1.02 is 2 % slower with the patch
-
-
-@dataclass(frozen=True, kw_only=True)
-class RunResults:
-    """One patch on some torches: its verdicts and their evidence."""
-
-    patch: Patch
-    torches: tuple[str, ...]
-    verdicts: tuple[Verdict, ...]
-    compared: tuple[ComparedCase, ...] = ()
-    times: tuple[TimeRatio, ...] = ()
+# -- a run
 
 
 @dataclass(frozen=True, kw_only=True)

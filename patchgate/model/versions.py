@@ -6,7 +6,7 @@ golden/ has one value for each range of releases; golden/surface has for each li
 from __future__ import annotations
 
 import re
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import groupby
@@ -62,29 +62,6 @@ def allowed_releases(spec: str, known: Iterable[str]) -> tuple[str, ...]:
 
 def in_order(releases: Iterable[str]) -> list[str]:
     return sorted(set(releases), key=Version)
-
-
-def values_by_release(ranges: Mapping[ReleaseRange, Value], releases: Sequence[str]) -> dict[str, Value]:
-    """Release -> value for each known release that a range covers."""
-    known = in_order([*releases, *(end for span in ranges for end in (span.first, span.last))])
-    return {torch: value for torch in known for span, value in ranges.items() if torch in span}
-
-
-def values_by_range(values: Mapping[str, Value], releases: Sequence[str]) -> dict[ReleaseRange, Value]:
-    """The fewest ranges that give each release of `values` its value.
-
-    Two releases with the same value join when no release of `releases` lies between them with
-    another value or none.
-    """
-    found: list[tuple[list[str], Value]] = []
-    for torch in in_order([*releases, *values]):
-        if torch not in values:
-            found.append(([], None))  # type: ignore[arg-type]
-        elif found and found[-1][0] and found[-1][1] == values[torch]:
-            found[-1][0].append(torch)
-        else:
-            found.append(([torch], values[torch]))
-    return {ReleaseRange(first=span[0], last=span[-1]): value for span, value in found if span}
 
 
 def runs(members: Container[str], known: Sequence[str]) -> Iterator[tuple[int, int]]:

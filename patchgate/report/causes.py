@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from patchgate.checks.framework.registry import title_of
+from patchgate.checks.framework.find_checks import title_of
 from patchgate.model.records import Colour, Kind, Verdict
 from patchgate.model.text import counted
 

@@ -10,14 +10,14 @@ from pathlib import Path
 from rich.console import Console
 from rich.text import Text
 
-from patchgate.checks.framework.registry import all_checks, every_code
+from patchgate.checks.framework.find_checks import all_checks, every_code
 from patchgate.inputs.toml import read_toml
 from patchgate.model.files import read_text
 from patchgate.model.paths import EXAMPLES, ROOT
 from patchgate.model.records import Code
 from patchgate.model.results import Example
 from patchgate.model.serialization import from_dict, parse_json
-from patchgate.report.commands import next_step
+from patchgate.report.next_commands import next_step
 from patchgate.report.terminal import labelled
 
 # Lines around the place in the patch, and lines of the correction that are shown.

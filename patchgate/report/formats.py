@@ -8,12 +8,13 @@ from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
 
+from patchgate.inputs.manifest import Patch
 from patchgate.inputs.patch import load_patch
 from patchgate.inputs.workloads import workloads_with
 from patchgate.model.exit_code import exit_code
 from patchgate.model.files import write_atomically
 from patchgate.model.paths import display_path
-from patchgate.model.records import Patch, Verdict
+from patchgate.model.records import Verdict
 from patchgate.report.github import among_commands, is_github, render_annotations
 from patchgate.report.junit import render_junit
 from patchgate.report.last_lines import answer_lines

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 
-from patchgate.checks.framework.registry import title_of
+from patchgate.checks.framework.find_checks import title_of
 from patchgate.model.results import Point, Regressions, Transition, VerdictKey
 from patchgate.model.text import escape_control
 

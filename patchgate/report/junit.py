@@ -9,7 +9,7 @@ from io import BytesIO
 from junitparser import Failure, JUnitXml, Skipped, TestCase, TestSuite
 
 from patchgate.model.records import Colour, Verdict
-from patchgate.report.commands import next_step
+from patchgate.report.next_commands import next_step
 
 # What XML 1.0 cannot hold: control characters, surrogates, two noncharacters. A patch may print any of them.
 _FORBIDDEN = re.compile("[^\\t\\n\\r\\x20-\\ud7ff\\ue000-\\ufffd\\U00010000-\\U0010ffff]")

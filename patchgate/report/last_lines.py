@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
-from patchgate.checks.framework.registry import all_checks
+from patchgate.checks.framework.find_checks import all_checks
 from patchgate.model.records import Kind, Verdict, Workload
 from patchgate.model.text import counted
-from patchgate.report.commands import typed
+from patchgate.report.next_commands import typed
 from patchgate.report.view import RunView
 from patchgate.runner.run_settings import Run
 

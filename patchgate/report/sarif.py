@@ -9,10 +9,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-from patchgate.model.records import Code, Colour, Patch
+from patchgate.model.records import Code, Colour
 from patchgate.report.github import block_text, place_in
 
 if TYPE_CHECKING:
+    from patchgate.inputs.manifest import Patch
     from patchgate.report.view import RunView
 
 _SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
@@ -85,6 +86,6 @@ def verdict_results(view: RunView, patch: Patch, checkout: Path) -> Iterator[Sar
 
 def codes_of(results: Iterable[SarifResult]) -> list[Code]:
     """The texts of the codes that the results have."""
-    from patchgate.checks.framework.registry import catalogue  # every check; lint has codes of its own
+    from patchgate.checks.framework.find_checks import catalogue  # every check; lint has codes of its own
 
     return [catalogue()[name] for name in sorted({result.code for result in results})]

@@ -26,7 +26,7 @@ from patchgate.model.paths import leaves_project
 from patchgate.model.records import Colour, Kind, Verdict
 from patchgate.model.text import escape_control
 from patchgate.report.causes import CauseGroup, is_change
-from patchgate.report.commands import typed
+from patchgate.report.next_commands import typed
 from patchgate.report.view import (
     Block,
     MatrixCell,

@@ -12,11 +12,11 @@ from dataclasses import dataclass, replace
 
 from packaging.version import Version
 
+from patchgate.checks.framework.find_checks import catalogue, families
 from patchgate.checks.framework.patch_outcome import NOT_APPLIED
-from patchgate.checks.framework.registry import catalogue, families
 from patchgate.model.records import Colour, Command, Kind, Verdict
 from patchgate.report.causes import HEADLINES, CauseGroup, change_text, count_text, group_by_cause, is_change
-from patchgate.report.commands import next_step, typed
+from patchgate.report.next_commands import next_step, typed
 
 # Characters of a text that is shown whole.
 LONG = 240

@@ -17,9 +17,10 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from patchgate.inputs.manifest import Patch
 from patchgate.model.errors import UsageError
 from patchgate.model.paths import MODELS, PACKAGE, WORKLOADS, leaves_project
-from patchgate.model.records import Case, Patch, Workload
+from patchgate.model.records import Case, Workload
 
 # Runs in the torch environment, finds torch without importing it, and reads the compiler's sources:
 # whoever builds torch, or edits it in place, keeps its version.

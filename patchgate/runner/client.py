@@ -16,9 +16,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from patchgate.inputs.manifest import Patch
 from patchgate.model.files import write_atomically
 from patchgate.model.paths import display_path
-from patchgate.model.records import Case, Cause, Observation, Patch, Workload
+from patchgate.model.records import Case, Cause, Observation, Workload
 from patchgate.model.serialization import Answer, fact_from, failure_of, ran_of
 from patchgate.probe.protocol import PATIENCE, Failure
 from patchgate.runner.cache import Cache

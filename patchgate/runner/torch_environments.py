@@ -25,7 +25,7 @@ from packaging.version import Version
 from patchgate.model.files import files_in_git
 from patchgate.model.paths import user_cache
 from patchgate.runner.cache_keys import files_digest, read_environment
-from patchgate.runner.overlay import make_overlay
+from patchgate.runner.commit_overlay import make_overlay
 
 # The package index that has nightly builds.
 NIGHTLY_INDEX = "PATCHGATE_NIGHTLY_INDEX"

@@ -13,12 +13,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from patchgate.inputs.devices import profile_files
+from patchgate.inputs.manifest import Patch
 from patchgate.inputs.patch import load_patch
 from patchgate.inputs.project import Project
 from patchgate.inputs.workloads import workload_files
 from patchgate.model.errors import UsageError
 from patchgate.model.paths import DEVICES, GOLDEN, PACKAGE, SUITE, WORKLOADS, display_path
-from patchgate.model.records import Patch
 from patchgate.model.serialization import to_dict
 from patchgate.runner.cache_keys import environment_digest, files_digest, patch_digest, patch_files
 from patchgate.runner.run_settings import Run

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from patchgate.checks.framework.context import CheckContext
+from patchgate.checks.framework.find_checks import all_checks
 from patchgate.checks.framework.instances import cell_name, instances_of, stopped_verdicts
-from patchgate.checks.framework.registry import all_checks
 from patchgate.checks.machine import judge_broken, judge_environment
 from patchgate.inputs.patch import load_patch
 from patchgate.inputs.workloads import workloads_with
@@ -26,7 +26,7 @@ from patchgate.model.records import Verdict
 from patchgate.model.results import CellEvent
 from patchgate.model.serialization import from_dict
 from patchgate.runner.client import Runner
-from patchgate.runner.journal import Journal, save_results
+from patchgate.runner.resume_journal import Journal, save_results
 from patchgate.runner.run_settings import VERDICTS, Run, load_verdicts, save_run, save_verdicts
 from patchgate.runner.start_server import connect_through, shared_servers
 from patchgate.runner.supervise import supervisor

@@ -9,7 +9,7 @@ from typing import Any
 from patchgate.inputs.models import model_workloads
 from patchgate.inputs.patch import load_patch
 from patchgate.model.facts import UNPATCHED
-from patchgate.model.impact_figures import Impact, Part, impact_of
+from patchgate.model.public_model_figures import Impact, Part, impact_of
 from patchgate.model.records import Case
 from patchgate.runner.run_settings import Run
 from patchgate.runs.observe import observe_all

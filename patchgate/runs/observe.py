@@ -20,7 +20,7 @@ from patchgate.model.serialization import from_dict, to_dict
 from patchgate.runner.client import Runner
 from patchgate.runner.run_settings import Run, load_run, save_run
 from patchgate.runner.start_server import connect_through, shared_servers
-from patchgate.runs.pool import Work, carry_out
+from patchgate.runs.xdist_pool import Work, carry_out
 
 
 def known_workloads(project: Project) -> dict[str, Workload]:

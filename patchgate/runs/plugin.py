@@ -17,19 +17,20 @@ from typing import Any
 import pytest
 
 from patchgate.checks.framework.context import CheckContext
+from patchgate.checks.framework.find_checks import Check, Instance, NothingToJudge, all_checks
 from patchgate.checks.framework.instances import cell_name, instances_of, stopped_verdicts, verdicts_of
-from patchgate.checks.framework.registry import Check, Instance, NothingToJudge, all_checks
 from patchgate.checks.machine import judge_broken, judge_environment, judge_stopped
+from patchgate.inputs.manifest import Patch
 from patchgate.inputs.patch import load_patch
 from patchgate.inputs.project import project_around
 from patchgate.inputs.workloads import workloads_with
 from patchgate.model.paths import SUITE, display_path
-from patchgate.model.records import Colour, Patch, Verdict
+from patchgate.model.records import Colour, Verdict
 from patchgate.model.results import CellEvent
 from patchgate.model.serialization import from_dict, to_dict
 from patchgate.runner.client import Runner
 from patchgate.runner.costs import COSTS
-from patchgate.runner.journal import Journal, save_results
+from patchgate.runner.resume_journal import Journal, save_results
 from patchgate.runner.run_settings import FOLDER, Run, load_run, own_environment, save_run
 from patchgate.runner.start_server import connect_through, shared_servers
 from patchgate.runs.content_key import content_key

@@ -13,11 +13,12 @@ from pathlib import Path
 from patchgate.checks.latency import Timing, join, timing_of
 from patchgate.inputs.devices import profile_of
 from patchgate.inputs.golden import expectation, load_golden, release_for
+from patchgate.inputs.manifest import Patch
 from patchgate.model.errors import UsageError
 from patchgate.model.files import read_text
-from patchgate.model.records import Case, Observation, Patch, Verdict
-from patchgate.model.results import ComparedCase, RunResults, TimeRatio
+from patchgate.model.records import Case, Observation, Verdict
 from patchgate.model.serialization import from_dict, parse_json
+from patchgate.runner.run_results import ComparedCase, RunResults, TimeRatio
 from patchgate.runner.run_settings import Run
 
 

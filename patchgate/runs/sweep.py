@@ -15,13 +15,14 @@ from pathlib import Path
 from statistics import mean
 
 from patchgate.checks.machine import judge_environment, judge_unstarted
+from patchgate.inputs.manifest import Patch
 from patchgate.inputs.patch import load_patch
 from patchgate.model.errors import UsageError
 from patchgate.model.exit_code import is_partial
 from patchgate.model.files import write_atomically
-from patchgate.model.records import Case, Colour, Observation, Patch, Verdict
-from patchgate.model.results import RunResults
+from patchgate.model.records import Case, Colour, Observation, Verdict
 from patchgate.model.text import time_text
+from patchgate.runner.run_results import RunResults
 from patchgate.runner.run_settings import NAME, VERDICTS, Run, load_run, load_verdicts
 from patchgate.runner.torch_environments import Environments, NotInstallable
 from patchgate.runs.content_key import content_key

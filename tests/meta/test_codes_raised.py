@@ -16,7 +16,7 @@ import pytest
 
 from patchgate.checks.framework import blame, compare
 from patchgate.checks.framework.fact_verdicts import code_of
-from patchgate.checks.framework.registry import every_code
+from patchgate.checks.framework.find_checks import every_code
 from patchgate.model.records import Kind
 
 PACKAGE = Path(__file__).resolve().parents[2] / "patchgate"
@@ -122,7 +122,7 @@ def test_every_code_belongs_to_exactly_one_module():
     found = definitions(engine())
     computed = found.pop("code_of(check, kind)")
     assert computed == ["patchgate.checks.framework.fact_verdicts"]
-    assert found.pop("code") == ["patchgate.checks.framework.registry"]  # of `code_of_others`
+    assert found.pop("code") == ["patchgate.checks.framework.find_checks"]  # of `code_of_others`
     assert {code: modules for code, modules in found.items() if len(modules) > 1} == {}
     computed_codes = every_code().keys() - found.keys()
     assert found.keys() <= every_code().keys()

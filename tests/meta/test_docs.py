@@ -10,7 +10,7 @@ from dataclasses import replace
 import click
 import pytest
 
-from patchgate.checks.framework.registry import all_checks, catalogue, every_code
+from patchgate.checks.framework.find_checks import all_checks, catalogue, every_code
 from patchgate.cli.main import cli
 from patchgate.model.paths import ROOT
 from patchgate.report.explain import render_catalogue

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from patchgate.checks.framework.registry import Check, Instance
+from patchgate.checks.framework.find_checks import Check, Instance
 
 
 def test_check(check: Check, instance: Instance, judge: Callable[[Check, Instance], None]) -> None:

@@ -10,9 +10,10 @@ import pytest
 
 from patchgate.checks.compile_cost import judge_calls
 from patchgate.inputs.devices import load_profile
+from patchgate.inputs.manifest import Claims, Patch
 from patchgate.inputs.workloads import load_workloads
 from patchgate.model.paths import ROOT
-from patchgate.model.records import Case, Claims, Kind, Patch
+from patchgate.model.records import Case, Kind
 from patchgate.model.serialization import Answer
 from patchgate.runner.client import Runner, request_for
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from patchgate.checks.framework.context import CheckContext
-from patchgate.checks.framework.registry import Instance, all_checks
+from patchgate.checks.framework.find_checks import Instance, all_checks
 from patchgate.inputs.patch import load_patch
 from patchgate.inputs.workloads import load_workloads
 from patchgate.model.paths import ROOT

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from patchgate.checks.framework.context import CheckContext
-from patchgate.checks.framework.registry import Check, Instance, NothingToJudge, all_checks
+from patchgate.checks.framework.find_checks import Check, Instance, NothingToJudge, all_checks
 from patchgate.inputs.patch import load_patch
 from patchgate.inputs.workloads import load_workloads
 from patchgate.model.paths import ROOT

@@ -1,1 +1,1 @@
-"""What checks are built of, and no check: registry, context, instances, and the judgements that several share."""
+"""What checks are built of, and no check: what finds them, their context, and the judgements that several share."""

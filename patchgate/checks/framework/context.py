@@ -15,12 +15,13 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from patchgate.inputs.golden import load_golden
+from patchgate.inputs.manifest import Patch
 from patchgate.inputs.patch import claim_location
 from patchgate.inputs.workloads import OPTIONS
 from patchgate.model.errors import UsageError
 from patchgate.model.files import write_atomically
 from patchgate.model.paths import WORKLOADS, user_cache
-from patchgate.model.records import Case, Observation, Patch, Workload
+from patchgate.model.records import Case, Observation, Workload
 from patchgate.model.serialization import Answer, fact_from, failure_of
 from patchgate.runner.cache import Cache
 from patchgate.runner.cache_keys import answer_key, is_foreign, patch_digest

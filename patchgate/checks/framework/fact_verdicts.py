@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
-from patchgate.checks.framework import registry
 from patchgate.checks.framework.compare import Recorded, Side, compare
 from patchgate.checks.framework.context import CheckContext
+from patchgate.checks.framework.find_checks import verdict_of
 from patchgate.checks.machine import judge_undeviced
 from patchgate.inputs.devices import profile_of
 from patchgate.inputs.golden import expectation, release_for
@@ -166,7 +166,7 @@ def _failed(check: str, kind: Kind, compared: Compared) -> Verdict:
 def _verdict(check: str, kind: Kind, compared: Compared, fact: str, expected: str, actual: str) -> Verdict:
     patched = compared.patched
     where = patched.artifacts.get("code") if kind in _SHOW_CODE else None
-    made = registry.verdict(check, code_of(check, kind), kind, patched.case, fact, expected, actual, where)
+    made = verdict_of(check, code_of(check, kind), kind, patched.case, fact, expected, actual, where)
     if kind in (Kind.REGRESSED, Kind.CHANGED):
         return replace(made, advice=compared.advice, commands=compared.commands)
     return made

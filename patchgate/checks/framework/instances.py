@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 
 from patchgate.checks.framework.context import INERT, CheckContext
-from patchgate.checks.framework.registry import Check, Instance, all_checks, verdict
+from patchgate.checks.framework.find_checks import Check, Instance, all_checks, verdict_of
 from patchgate.checks.machine import judge_stopped, preconditions
 from patchgate.model.records import Case, Kind, Verdict
 from patchgate.runner.costs import note_cost
@@ -71,5 +71,5 @@ def asked_verdicts(check: Check, at: Instance, context: CheckContext) -> list[Ve
     if check.unchanged and context.is_inert(at.case.torch):
         note_cost(context.costs, torch=at.case.torch, do=check.name, unasked=INERT)
         actual = f"not run: on torch {at.case.torch} no statement of the patch has an effect"
-        return [verdict(check.family, check.unchanged, Kind.PASS, at.case, "", "as without the patch", actual)]
+        return [verdict_of(check.family, check.unchanged, Kind.PASS, at.case, "", "as without the patch", actual)]
     return list(check.ask(context, at))

@@ -11,10 +11,11 @@ from typing import Any
 
 from packaging.specifiers import SpecifierSet
 
-from patchgate.checks.framework import registry
 from patchgate.checks.framework.blame import Fault, fault_of
+from patchgate.checks.framework.find_checks import verdict_of
+from patchgate.inputs.manifest import Patch
 from patchgate.model.paths import display_path
-from patchgate.model.records import Case, Code, Command, Failure, Kind, Patch, Verdict
+from patchgate.model.records import Case, Code, Command, Failure, Kind, Verdict
 
 FAMILY = "gate"
 CODES = (
@@ -26,7 +27,7 @@ CODES = (
         fix="Read the line that it points to. Time and memory limits: `--time-limit`, `--memory-limit`.",
     ),
 )
-verdict = partial(registry.verdict, FAMILY)
+verdict = partial(verdict_of, FAMILY)
 # What running the patch does on a release where it does nothing.
 NOT_APPLIED = "nothing: the patch does not apply"
 

@@ -30,7 +30,7 @@ from patchgate.probe.compile.instrumentation import CompileTrace, trace_compile
 from patchgate.probe.compile.lowered import Lowered, count_operations, read_graph
 from patchgate.probe.protocol import Profile
 from patchgate.probe.simulate.device_context import device_context, fake_tensors
-from patchgate.probe.simulate.padding import padding_decisions
+from patchgate.probe.simulate.matmul_padding import padding_decisions
 from patchgate.probe.simulate.small_tensors import as_on_a_device
 
 # (device, dtype, "full" or "small") -> a function or module, and the arguments that it is called with.

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
-from patchgate.probe.patch.harmless import Names
+from patchgate.probe.patch.harmless_statements import Names
 
 
 class Doubts:

@@ -22,8 +22,8 @@ from patchgate.probe.numerics import (
     metamorphic,
     numeric_metrics,
     outputs,
-    parallel,
     ranks,
+    tensor_parallel,
 )
 from patchgate.probe.patch import branch_coverage, line_coverage
 from patchgate.probe.patch.apply import applies, apply, apply_patch, prove_inert, undone
@@ -36,7 +36,7 @@ from patchgate.probe.simulate.device_context import device_context, device_name
 from patchgate.probe.timing import compile_cpu_time, paired, warmup
 from patchgate.probe.timing.device_queue import DeviceQueue
 from patchgate.probe.timing.modes import tunes_kernels
-from patchgate.probe.timing.reload import GeneratedCode
+from patchgate.probe.timing.reload_kernels import GeneratedCode
 
 
 def handler_of(do: str) -> Callable[[Request, Stage], dict[str, Any]]:
@@ -165,7 +165,7 @@ def _run_ranks(request: protocol.Sample, stage: Stage) -> protocol.Ranks:
     missing = ranks.missing(request["profile"])
     if missing:
         return {"unmeasured": missing}
-    failure = parallel.run(request, stage)
+    failure = tensor_parallel.run(request, stage)
     return {"failure": cast(protocol.Failure, failure)} if failure else {"environment": environment()}
 
 

@@ -20,7 +20,7 @@ from torch._dynamo.utils import counters
 from patchgate.probe.compile.capture import Build, no_caches
 from patchgate.probe.protocol import PATIENCE, Round
 from patchgate.probe.timing.modes import recorded_call, replays_graphs, tunes_kernels, tuning_cache
-from patchgate.probe.timing.reload import GeneratedCode, KernelCache, collect_code
+from patchgate.probe.timing.reload_kernels import GeneratedCode, KernelCache, collect_code
 from patchgate.probe.timing.warmup import warm_up
 
 Replay = Callable[[], Any]

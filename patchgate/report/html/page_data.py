@@ -13,15 +13,16 @@ from typing import Any, NamedTuple
 
 from packaging.version import Version
 
-from patchgate.checks.framework.registry import catalogue
+from patchgate.checks.framework.find_checks import catalogue
+from patchgate.inputs.manifest import Patch
 from patchgate.model.facts import UNPATCHED, check_of, format_value, not_requested, value_in
-from patchgate.model.records import Colour, FactValue, Observation, Patch, Verdict
-from patchgate.model.results import ComparedCase, RunResults, TimeRatio
+from patchgate.model.records import Colour, FactValue, Observation, Verdict
 from patchgate.model.serialization import fact_from
 from patchgate.model.versions import release_line
-from patchgate.report.commands import typed
 from patchgate.report.html.code_diff import DiffLine, compare_code
+from patchgate.report.next_commands import typed
 from patchgate.report.view import RunView, cell_of, group_by_cell, reading_order, view
+from patchgate.runner.run_results import ComparedCase, RunResults, TimeRatio
 
 
 class ShownColour(NamedTuple):

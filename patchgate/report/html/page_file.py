@@ -16,13 +16,12 @@ from importlib import resources
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
-from patchgate.checks.framework.registry import title_of
-from patchgate.model.budgets import budget_of
+from patchgate.checks.framework.find_checks import title_of
 from patchgate.model.results import Regressions, RunVerdicts, VerdictKey
 from patchgate.model.statistics import Interval
-from patchgate.report.commands import typed
 from patchgate.report.html.latency_plot import draw_latency
 from patchgate.report.html.page_data import COLOURS, Address, Page
+from patchgate.report.next_commands import typed
 from patchgate.report.view import step_text, verdict_text
 
 if TYPE_CHECKING:
@@ -87,7 +86,7 @@ def _figures(page: Page, with_patch: bool) -> Iterator[str]:
     patches = {patch.id: patch for patch, _ in page.times}
     for (patch_id, name, torch), ratios in found.items():
         title = f"{patch_id}: {name} on torch {torch}" if with_patch else f"{name} on torch {torch}"
-        yield draw_latency(ratios, title, budget_of(patches[patch_id].claims, "latency"))
+        yield draw_latency(ratios, title, patches[patch_id].claims.budget("latency"))
 
 
 def cell_address(key: VerdictKey) -> Address:

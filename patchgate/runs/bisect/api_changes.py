@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from patchgate.inputs.manifest import Patch
 from patchgate.inputs.patch_source import Unreadable, parse
 from patchgate.lint.index.changes import diff
 from patchgate.lint.index.records import Function
@@ -15,7 +16,6 @@ from patchgate.lint.index.release import load, releases
 from patchgate.lint.index.resolve import Modules
 from patchgate.lint.index.source_release import SourceRelease
 from patchgate.lint.infer_claims import infer_claims
-from patchgate.model.records import Patch
 from patchgate.model.results import Answer, Reading
 from patchgate.runs.bisect.question import Question, inconclusive
 

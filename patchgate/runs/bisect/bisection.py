@@ -15,17 +15,18 @@ from pathlib import Path
 from typing import Any
 
 from patchgate.inputs.golden import expectation, load_golden
+from patchgate.inputs.manifest import Patch
 from patchgate.inputs.matrix import load_matrix
 from patchgate.inputs.patch import load_patch
 from patchgate.inputs.project import project_around
 from patchgate.lint.index.release import releases
 from patchgate.model.errors import UsageError
 from patchgate.model.paths import display_path
-from patchgate.model.records import Case, Patch
+from patchgate.model.records import Case
 from patchgate.model.results import Answer, CulpritsFound, MinimalSet, Outcome, Reading, TurnFound
-from patchgate.runner.overlay import SOURCES, built_commit
+from patchgate.runner.commit_overlay import SOURCES, built_commit
 from patchgate.runner.torch_environments import NIGHTLY_INDEX, commit_version, installed_release, nightlies
-from patchgate.runs.bisect import subjects
+from patchgate.runs.bisect import searched_items
 from patchgate.runs.bisect.algorithm import Unbracketed, bracket, cached, first_bad, majority, minimise, turns_in
 from patchgate.runs.bisect.api_changes import changes_around, changes_in_sources, read_index, targets_of
 from patchgate.runs.bisect.measure import Instrument
@@ -179,7 +180,7 @@ class Bisection:
         `text` is a range, `2.10.0..2.15.0`. With `measure_all` golden does not narrow the search.
         """
         in_matrix, environments = [row.torch for row in load_matrix()], self.instrument.environments
-        items = subjects.releases_in(text, [*releases(), *in_matrix, *environments.rows])
+        items = searched_items.releases_in(text, [*releases(), *in_matrix, *environments.rows])
         patch = load_patch(self.applied).id if self.applied else None
         known = {}
         if not measure_all:
@@ -224,14 +225,14 @@ class Bisection:
             raise UsageError(
                 "no checkout of torch", where="--upstream", got=text, next="... --checkout path/to/pytorch"
             )
-        commits = {commit_version(release, each): each for each in subjects.commits_in(text, checkout, SOURCES)}
+        commits = {commit_version(release, each): each for each in searched_items.commits_in(text, checkout, SOURCES)}
         outcome = self._search(lambda torch: self.read(torch, self.applied)).turn(list(commits), {})
-        sources = subjects.files_changed(commits[outcome.last], commits[outcome.first], checkout, SOURCES)
+        sources = searched_items.files_changed(commits[outcome.last], commits[outcome.first], checkout, SOURCES)
         return self._turn_found(
             outcome,
             "commit of torch",
             len(commits),
-            label=lambda torch: subjects.title_of(commits[torch], checkout),
+            label=lambda torch: searched_items.title_of(commits[torch], checkout),
             notes=(f"their sources over torch {release}",),
             changes={
                 _API: tuple(changes_in_sources(self._names((release,)), *self._homes(outcome))),
@@ -244,11 +245,11 @@ class Bisection:
         path = self.patch or Path(".")
         if path.is_file():
             path = Path(self._loaded.path)
-        repository = subjects.repository_of(path)
-        items = subjects.commits_in(text, repository)
+        repository = searched_items.repository_of(path)
+        items = searched_items.commits_in(text, repository)
 
         def read(commit: str) -> Reading:
-            patch = subjects.patch_at(commit, path, repository, self.instrument.folder / "commits")
+            patch = searched_items.patch_at(commit, path, repository, self.instrument.folder / "commits")
             return self.read(torch, patch) if patch else inconclusive("the patch was not there yet")
 
         outcome = self._search(read).turn(items, {})
@@ -257,7 +258,7 @@ class Bisection:
             outcome,
             "commit",
             len(items),
-            label=lambda commit: subjects.title_of(commit, repository),
+            label=lambda commit: searched_items.title_of(commit, repository),
             command=lambda commit: f"git checkout -q {commit[:12]} && {ask}",
         )
 
@@ -265,10 +266,10 @@ class Bisection:
         """The fewest "hunks" or "targets" of the patch that do it together."""
         patch, folder = self._loaded, self.instrument.folder
         if what == "hunks":
-            diff = subjects.diff_of(self.patch or Path())
-            items, write = subjects.hunks_of(diff), partial(subjects.write_hunks, patch, diff)
+            diff = searched_items.diff_of(self.patch or Path())
+            items, write = searched_items.hunks_of(diff), partial(searched_items.write_hunks, patch, diff)
         else:
-            items, write = self.instrument.replaced(torch, patch), partial(subjects.write_targets, patch)
+            items, write = self.instrument.replaced(torch, patch), partial(searched_items.write_targets, patch)
 
         def read(subset: Sequence[str]) -> Reading:
             return self.read(torch, write(subset, folder / what))

@@ -16,13 +16,14 @@ from pathlib import Path
 from patchgate.checks.framework.context import CheckContext
 from patchgate.checks.machine import sentinel_verdict
 from patchgate.checks.parity import outputs_of
+from patchgate.inputs.manifest import Claims, Patch
 from patchgate.inputs.patch import load_patch
 from patchgate.inputs.project import project_around
 from patchgate.inputs.workloads import workloads_with
 from patchgate.model.errors import UsageError
 from patchgate.model.facts import facts_with_compiles
 from patchgate.model.paths import display_path
-from patchgate.model.records import Case, Claims, Kind, Patch, Verdict, Workload
+from patchgate.model.records import Case, Kind, Verdict, Workload
 from patchgate.model.results import Reading
 from patchgate.model.serialization import failure_of
 from patchgate.runner.cache_keys import environment_digest

@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from enum import Enum
 
-from patchgate.checks.framework.registry import catalogue
+from patchgate.checks.framework.find_checks import catalogue
 from patchgate.model.errors import UsageError
 from patchgate.model.facts import value_in
 from patchgate.model.predicates import parse_predicate

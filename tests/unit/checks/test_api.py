@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from patchgate.checks.api import ADDED, as_in_lint, judge_api, names_not_needed, names_of_other_releases
-from patchgate.model.records import Case, Claims, Kind, Patch, Verdict
+from patchgate.inputs.manifest import Claims, Patch
+from patchgate.model.records import Case, Kind, Verdict
 
 CASE = Case(torch="2.11.0", patch="mine")
 

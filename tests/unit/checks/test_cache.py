@@ -22,7 +22,8 @@ from patchgate.checks.cache import (
     judge_failure,
     other_values,
 )
-from patchgate.model.records import Case, Cause, Claims, Colour, Kind, Patch, Verdict
+from patchgate.inputs.manifest import Claims, Patch
+from patchgate.model.records import Case, Cause, Colour, Kind, Verdict
 from patchgate.model.serialization import Answer
 
 CASE = Case(torch="2.11.0", device="cpu", workload="chain", patch="mine")

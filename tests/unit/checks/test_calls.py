@@ -12,7 +12,16 @@ import pytest
 from patchgate.checks import calls
 from patchgate.checks.calls import judge_called
 from patchgate.checks.framework.context import Functions
-from patchgate.model.records import Case, Cause, Claims, Colour, Failure, Observation, Patch, Verdict, Workload
+from patchgate.inputs.manifest import Claims, Patch
+from patchgate.model.records import (
+    Case,
+    Cause,
+    Colour,
+    Failure,
+    Observation,
+    Verdict,
+    Workload,
+)
 from patchgate.runner.run_settings import Run
 
 ALONE = Case(torch="2.11.0", patch="mine")

@@ -8,8 +8,9 @@ import pytest
 
 from patchgate.checks.dead_patch import ask_dead_patch, judge_changes, judge_part
 from patchgate.checks.framework.context import CheckContext
-from patchgate.checks.framework.registry import Instance, NothingToJudge, all_checks
-from patchgate.model.records import Case, Claims, Command, Kind, Patch, Verdict
+from patchgate.checks.framework.find_checks import Instance, NothingToJudge, all_checks
+from patchgate.inputs.manifest import Claims, Patch
+from patchgate.model.records import Case, Command, Kind, Verdict
 from patchgate.runner.run_settings import Run
 
 CASE = Case(torch="2.11.0", patch="mine")

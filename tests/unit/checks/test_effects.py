@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from patchgate.checks.effects import judge_effects
-from patchgate.model.records import Case, Claims, Kind, Patch, Verdict
+from patchgate.inputs.manifest import Claims, Patch
+from patchgate.model.records import Case, Kind, Verdict
 
 CASE = Case(torch="2.11.0", patch="mine")
 

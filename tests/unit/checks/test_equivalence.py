@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from patchgate.checks.equivalence import judge_equivalence
-from patchgate.model.records import Case, Claims, Colour, Numerics, Patch, Verdict
+from patchgate.inputs.manifest import Claims, Patch
+from patchgate.model.records import Case, Colour, Numerics, Verdict
 
 CASE = Case(torch="2.11.0", device="cpu", workload="chain", patch="mine")
 SAME = {"differing": 0.0, "distance": 0.0}

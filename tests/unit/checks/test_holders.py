@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from patchgate.checks.holders import judge_holders
-from patchgate.model.records import Case, Claims, Colour, Patch, Verdict
+from patchgate.inputs.manifest import Claims, Patch
+from patchgate.model.records import Case, Colour, Verdict
 
 CASE = Case(torch="2.11.0", patch="mine")
 SOURCE = "import a\n\n\ndef f(x):\n    return x\n\n\na.b.f = f\n"

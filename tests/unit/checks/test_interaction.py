@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from patchgate.checks.interaction import judge_orders, judge_places
-from patchgate.model.records import Case, Claims, Colour, Patch, Verdict
+from patchgate.inputs.manifest import Claims, Patch
+from patchgate.model.records import Case, Colour, Verdict
 
 ALONE = Case(torch="2.11.0", patch="one")
 CASE = Case(torch="2.11.0", device="cpu", workload="w", patch="one")

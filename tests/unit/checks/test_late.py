@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from patchgate.checks.late import judge_late
-from patchgate.model.records import Case, Cause, Claims, Facts, Failure, Kind, Observation, Patch, Verdict
+from patchgate.inputs.manifest import Claims, Patch
+from patchgate.model.records import Case, Cause, Facts, Failure, Kind, Observation, Verdict
 
 CASE = Case(torch="2.11.0", device="h200", workload="pointwise", patch="mine")
 PATCH = Patch(id="mine", path="/p/patch.py", source="", claims=Claims(title="Mine"))

@@ -7,8 +7,9 @@ from dataclasses import replace
 import pytest
 
 from patchgate.checks.latency import Timing, is_settled, join, judge_timing, judge_untimed, timing_of
+from patchgate.inputs.manifest import Claims, Patch
 from patchgate.model.errors import UsageError
-from patchgate.model.records import Budget, Case, Cause, Claims, Colour, Failure, Kind, Patch, Verdict
+from patchgate.model.records import Budget, Case, Cause, Colour, Failure, Kind, Verdict
 from patchgate.model.serialization import to_dict
 from patchgate.model.statistics import CONFIDENCE, LOOK_CONFIDENCE, LOOKS, Round
 

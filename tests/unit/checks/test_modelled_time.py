@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from patchgate.checks.modelled_time import judge_modelled
+from patchgate.inputs.manifest import Claims, Patch
 from patchgate.model.budgets import MODEL_TELLS
-from patchgate.model.records import Budget, Case, Claims, Colour, Observation, Patch, Verdict
+from patchgate.model.records import Budget, Case, Colour, Observation, Verdict
 
 
 def judge(before: float | None, after: float | None, **budgets: Budget) -> list[Verdict]:

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from patchgate.checks.new_interpreter import judge_new_interpreter
-from patchgate.model.records import Case, Cause, Claims, Kind, Patch, Verdict
+from patchgate.inputs.manifest import Claims, Patch
+from patchgate.model.records import Case, Cause, Kind, Verdict
 
 CASE = Case(torch="2.11.0", patch="mine")
 SOURCE = "import os\nos.environ['X'] = '1'\ntorch.a = 1\n"

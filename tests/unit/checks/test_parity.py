@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from patchgate.checks.parity import judge_numbers, judge_side
-from patchgate.model.records import Case, Cause, Claims, Colour, Failure, Kind, Numerics, Patch, Verdict
+from patchgate.inputs.manifest import Claims, Patch
+from patchgate.model.records import Case, Cause, Colour, Failure, Kind, Numerics, Verdict
 
 CASE = Case(torch="2.11.0", device="cpu", workload="w", patch="mine")
 SAME = {

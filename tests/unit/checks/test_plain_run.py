@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 
 from patchgate.checks import plain_run
-from patchgate.checks.framework.registry import Instance
+from patchgate.checks.framework.find_checks import Instance
 from patchgate.checks.plain_run import ask_plain_run, differences, judge_plain_run
-from patchgate.model.records import Case, Claims, Colour, Patch, Verdict
+from patchgate.inputs.manifest import Claims, Patch
+from patchgate.model.records import Case, Colour, Verdict
 from patchgate.model.serialization import Answer
 
 CASE = Case(torch="2.11.0", patch="mine")

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from patchgate.checks.recompile import judge_recompiles
-from patchgate.model.records import Case, Claims, Colour, Kind, Patch, Verdict
+from patchgate.inputs.manifest import Claims, Patch
+from patchgate.model.records import Case, Colour, Kind, Verdict
 
 CASE = Case(torch="2.11.0", device="cpu", workload="w", patch="mine")
 PATCH = Patch(id="mine", path="/p/patch.py", source="", claims=Claims(title="Mine"))

@@ -12,9 +12,10 @@ from typing import Any, ClassVar
 import pytest
 
 from patchgate.checks.framework.context import CheckContext
-from patchgate.checks.framework.registry import Instance, NothingToJudge, all_checks
+from patchgate.checks.framework.find_checks import Instance, NothingToJudge, all_checks
+from patchgate.inputs.manifest import Claims, Patch, Symptom
 from patchgate.inputs.workloads import OPTIONS
-from patchgate.model.records import Case, Claims, Patch, Symptom, Workload
+from patchgate.model.records import Case, Workload
 from patchgate.probe.process.request_schema import refusal
 from patchgate.probe.questions import Questions
 from patchgate.runner.client import Runner

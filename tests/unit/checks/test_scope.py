@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from patchgate.checks.scope import judge_outside
-from patchgate.model.records import Case, Cause, Claims, FactValue, Failure, Observation, Patch
+from patchgate.inputs.manifest import Claims, Patch
+from patchgate.model.records import Case, Cause, FactValue, Failure, Observation
 
 CASE = Case(torch="2.11.0", device="cpu", workload="stack", patch="mine")
 PATCH = Patch(id="mine", path="/p/patch.py", source="", claims=Claims(title="Mine", scope="patched"))

@@ -6,10 +6,11 @@ from typing import Any
 
 import pytest
 
-from patchgate.checks.framework.registry import all_checks
+from patchgate.checks.framework.find_checks import all_checks
 from patchgate.checks.stubs import judge_stubs
+from patchgate.inputs.manifest import Claims, Patch
 from patchgate.model.exit_code import exit_code
-from patchgate.model.records import Case, Claims, Colour, Kind, Patch
+from patchgate.model.records import Case, Colour, Kind
 from patchgate.runner.run_settings import Run
 
 CASE = Case(torch="2.11.0", patch="mine")

@@ -6,22 +6,20 @@ import pytest
 from expecttest import assert_expected_inline
 
 from patchgate.checks.symptom import judge_symptom
+from patchgate.inputs.manifest import Claims, Patch, Symptom
 from patchgate.model.records import (
     Case,
     Cause,
-    Claims,
     Command,
     FactValue,
     Failure,
     Kind,
     Observation,
-    Patch,
-    Symptom,
     Unmeasured,
     Verdict,
 )
 from patchgate.model.versions import parse_range
-from patchgate.report.commands import next_step
+from patchgate.report.next_commands import next_step
 
 SYMPTOM = Symptom(workload="stack", device="h200", fact="loads.max", predicate="> 4")
 MISSING = Unmeasured(reason="no counter")

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from patchgate.checks.tokens import flips_within, judge_tokens
-from patchgate.model.records import Case, Claims, Kind, Numerics, Patch, Verdict
+from patchgate.inputs.manifest import Claims, Patch
+from patchgate.model.records import Case, Kind, Numerics, Verdict
 
 CASE = Case(torch="2.11.0", device="cpu", workload="decoder", patch="mine")
 NONE = {"sequences": 64, "tokens": 4096, "changed_sequences": 0, "changed_tokens": 0, "drawn_alike": 4096}

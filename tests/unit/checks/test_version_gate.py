@@ -11,9 +11,10 @@ from packaging.version import Version
 
 from patchgate.checks.framework.patch_outcome import does_not_run
 from patchgate.checks.version_gate import judge_support, judge_versions, supported_releases, versions_around
+from patchgate.inputs.manifest import Claims, Patch
 from patchgate.inputs.matrix import load_matrix
-from patchgate.model.records import Case, Cause, Claims, Colour, Command, Failure, Kind, Patch, Verdict
-from patchgate.report.commands import next_step
+from patchgate.model.records import Case, Cause, Colour, Command, Failure, Kind, Verdict
+from patchgate.report.next_commands import next_step
 
 TORCH = "2.11.0"
 CASE = Case(torch=TORCH, patch="mine")

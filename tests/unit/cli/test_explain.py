@@ -2,7 +2,7 @@
 
 from expecttest import assert_expected_inline
 
-from patchgate.checks.framework.registry import every_code
+from patchgate.checks.framework.find_checks import every_code
 
 
 def test_a_code_is_explained_however_it_is_typed(command):

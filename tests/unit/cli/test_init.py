@@ -11,13 +11,12 @@ from hypothesis import strategies as st
 from packaging.specifiers import SpecifierSet
 
 from patchgate.cli import main as cli
-from patchgate.inputs.manifest import load_claims
-from patchgate.inputs.patch import load_patch
+from patchgate.inputs.manifest import Claims
+from patchgate.inputs.patch import load_claims, load_patch
 from patchgate.inputs.project import find_project
 from patchgate.lint.index.release import releases
 from patchgate.lint.infer_claims import Inferred, InferredClaims, manifest_text
 from patchgate.model.paths import ROOT
-from patchgate.model.records import Claims
 
 PATCHES = sorted(path for path in (ROOT / "fixtures" / "patches").iterdir() if path.is_dir())
 # torch.nn.modules is not indexed, so that the class goes by the name under which the patch has it.

@@ -198,7 +198,7 @@ except SystemExit:
     done = subprocess.run([sys.executable, "-c", asked], cwd=tmp_path, capture_output=True, text=True, check=True)
     assert "PG110" in done.stdout
     slow = {"numpy", "scipy", "pip", "unidiff", "pytest", "torch", "rich", "pygments", "jinja2", "cattrs", "attr",
-            "sqlite3", "unearth", "packaging.requirements", "patchgate.checks.framework.registry"}  # fmt: skip
+            "sqlite3", "unearth", "packaging.requirements", "patchgate.checks.framework.find_checks"}  # fmt: skip
     assert slow.intersection(done.stdout.splitlines()[-1].split()) == set()
 
 
@@ -248,4 +248,7 @@ def test_the_manifest_of_a_bare_file_is_read_too(run: Run, tmp_path: Path) -> No
     (tmp_path / "mine.py").write_text("import torch\n")
     (tmp_path / "mine.toml").write_text('effects = ["confg foo"]\n')
     result = run("mine.py")
-    assert (result.exit_code, result.output.splitlines()[0]) == (2, "error: mine.toml:1: no kind of effect `confg`")
+    assert (result.exit_code, result.output.splitlines()[0]) == (
+        2,
+        "error: mine.toml:1: `effects`: no kind of effect `confg`",
+    )

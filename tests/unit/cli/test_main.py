@@ -12,7 +12,7 @@ from patchgate.cli.main import end_by_exit_code
 from patchgate.model.errors import UsageError
 from patchgate.model.paths import PACKAGE
 from patchgate.model.records import Kind
-from patchgate.report.commands import THROUGH
+from patchgate.report.next_commands import THROUGH
 from patchgate.runner.cache_keys import read_environment
 
 

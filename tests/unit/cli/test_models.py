@@ -12,8 +12,8 @@ from patchgate.cli.main import cli
 from patchgate.cli.options import rows_of, with_models
 from patchgate.inputs.project import Project
 from patchgate.model.errors import UsageError
-from patchgate.model.impact_figures import Impact, Part, impact_of
 from patchgate.model.paths import ROOT
+from patchgate.model.public_model_figures import Impact, Part, impact_of
 from patchgate.model.records import Case, Cause, Failure, Observation
 from patchgate.runs import models
 

@@ -5,8 +5,9 @@ import os
 import re
 
 from patchgate.cli.write_html import write_html
-from patchgate.model.records import Case, Claims, Expectation, Observation, Patch
-from patchgate.model.results import ComparedCase, RunResults
+from patchgate.inputs.manifest import Claims, Patch
+from patchgate.model.records import Case, Expectation, Observation
+from patchgate.runner.run_results import ComparedCase, RunResults
 from patchgate.runs.history.store import History
 
 PATCH = Patch(id="mine", path="p.py", source="", claims=Claims(title="t"))

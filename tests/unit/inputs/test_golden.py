@@ -1,15 +1,27 @@
-"""The text of golden files: canonical, read back exactly, and refused with file and line."""
+"""The text of golden files: canonical, read back exactly, refused with file and line; values by range and release."""
+
+from itertools import pairwise
 
 import pytest
 from expecttest import assert_expected_inline
 from hypothesis import given
 from hypothesis import strategies as st
+from packaging.version import Version
 
-from patchgate.inputs.golden import GoldenFile, expectation, format_golden, golden_path, read_golden, release_for
+from patchgate.inputs.golden import (
+    GoldenFile,
+    expectation,
+    format_golden,
+    golden_path,
+    read_golden,
+    release_for,
+    values_by_range,
+    values_by_release,
+)
 from patchgate.model.errors import UsageError
 from patchgate.model.facts import facts_with_compiles, format_value, parse_value, value_in
 from patchgate.model.records import Case, Cause, Failure, Observation
-from patchgate.model.versions import parse_range, values_by_range
+from patchgate.model.versions import parse_range
 
 RELEASES = ["2.10.0", "2.11.0", "2.12.1", "2.13.0"]
 fact_values = st.integers() | st.text() | st.lists(st.integers()).map(tuple)
@@ -17,6 +29,7 @@ names = st.sampled_from(["loads", "loads.max", "kernels.defined", "aten.op.mm.de
 ranges = st.dictionaries(st.sampled_from(RELEASES), fact_values, min_size=1).map(
     lambda told: values_by_range(told, RELEASES)
 )
+small_values = st.dictionaries(st.sampled_from(RELEASES), st.integers(0, 2))
 sections = st.dictionaries(names, ranges, min_size=1)
 goldens = st.dictionaries(st.sampled_from(["unpatched", "vllm-42686", "a"]), sections).map(
     lambda told: GoldenFile("stack", "h200", told)
@@ -202,3 +215,30 @@ def test_whether_it_compiles_is_a_fact_that_nobody_has_to_take(cause, told):
     case = Case(torch="2.11.0", device="cpu", workload="stack")
     failure = Failure(cause=cause, stage="compile", signature="boom") if cause else None
     assert facts_with_compiles(Observation(case=case, failure=failure)) == told
+
+
+@given(small_values)
+def test_gathering_loses_and_adds_nothing(told):
+    assert values_by_release(values_by_range(told, RELEASES), RELEASES) == told
+
+
+@given(small_values)
+def test_neighbouring_ranges_never_hold_the_same_value(told):
+    ranges = sorted(values_by_range(told, RELEASES).items(), key=lambda item: Version(item[0].first))
+    for (left, before), (right, after) in pairwise(ranges):
+        between = [torch for torch in RELEASES if Version(left.last) < Version(torch) < Version(right.first)]
+        assert between or before != after
+
+
+@pytest.mark.parametrize(
+    ("told", "ranges"),
+    [
+        ({"2.11.0": 1, "2.12.1": 1, "2.13.0": 1}, {"2.11.0..2.13.0": 1}),
+        ({"2.11.0": 1, "2.12.1": 2, "2.13.0": 1}, {"2.11.0": 1, "2.12.1": 2, "2.13.0": 1}),
+        ({"2.11.0": 1, "2.13.0": 1}, {"2.11.0": 1, "2.13.0": 1}),
+        ({"2.11.0": 1, "2.11.5": 1, "2.12.1": 1}, {"2.11.0..2.12.1": 1}),
+        ({}, {}),
+    ],
+)
+def test_equal_values_join_over_neighbouring_releases_only(told, ranges):
+    assert {str(span): value for span, value in values_by_range(told, RELEASES).items()} == ranges

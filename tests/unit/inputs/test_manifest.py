@@ -4,8 +4,9 @@ import pytest
 from expecttest import assert_expected_inline
 from refusals import manifest, refused
 
-from patchgate.inputs.manifest import load_claims
-from patchgate.model.records import Budget, Numerics, Symptom
+from patchgate.inputs.manifest import Symptom
+from patchgate.inputs.patch import load_claims
+from patchgate.model.records import Budget, Numerics
 
 SYMPTOM = '[symptom]\nworkload = "residual_stack"\ndevice = "h200"\nfact = "loads.max"\n'
 

@@ -3,7 +3,7 @@
 import pytest
 from refusals import manifest
 
-from patchgate.inputs.manifest import load_claims
+from patchgate.inputs.patch import load_claims
 from patchgate.model.errors import UsageError
 
 SYMPTOM = '[symptom]\nworkload = "residual_stack"\ndevice = "h200"\nfact = "loads.max"\n'
@@ -14,11 +14,12 @@ SYMPTOM = '[symptom]\nworkload = "residual_stack"\ndevice = "h200"\nfact = "load
     [
         (
             'effects = ["confg foo"]',
-            "patch.toml:1: no kind of effect `confg`\n  got:  effects = ['confg foo']\n  next: did you mean `config`?",
+            "patch.toml:1: `effects`: no kind of effect `confg`\n  got:  effects = ['confg foo']\n"
+            "  next: did you mean `config`?",
         ),
         (
             'effects = [""]',
-            "patch.toml:1: no kind of effect ``\n  got:  effects = ['']\n  next: one of: compile",
+            "patch.toml:1: `effects`: no kind of effect ``\n  got:  effects = ['']\n  next: one of: compile",
         ),
         (
             SYMPTOM.replace("residual_stack", "residual_stak") + 'predicate = "> 4"',

@@ -14,24 +14,23 @@ import pytest
 
 from patchgate.inputs.devices import load_profile
 from patchgate.inputs.golden import read_golden
-from patchgate.inputs.manifest import load_claims
 from patchgate.inputs.models import load_model, model_workloads
-from patchgate.inputs.patch import load_patch
+from patchgate.inputs.patch import load_claims, load_patch
 from patchgate.inputs.project import find_project, project_around
 from patchgate.inputs.workloads import workloads_with
 from patchgate.model.errors import UsageError
-from patchgate.model.impact_figures import Part, impact_of
 from patchgate.model.paths import DEVICES, GOLDEN, MODELS, ROOT
+from patchgate.model.public_model_figures import Part, impact_of
 from patchgate.model.records import Case, Facts, Kind, Observation, Verdict
 from patchgate.model.results import CellEvent
 from patchgate.probe.process.reply_schema import reply_fault
 from patchgate.probe.protocol import Launch
-from patchgate.report.html.impact import impact_html
-from patchgate.report.impact import impact_markdown
+from patchgate.report.html.models_page import impact_html
+from patchgate.report.models import impact_markdown
 from patchgate.runner.cache import Cache
 from patchgate.runner.costs import load_costs
-from patchgate.runner.journal import Journal
 from patchgate.runner.observations import ResultStore
+from patchgate.runner.resume_journal import Journal
 from patchgate.runner.run_settings import Run, load_run, load_times, load_verdicts, save_run, save_verdicts
 from patchgate.runs.history.store import History
 

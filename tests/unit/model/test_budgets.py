@@ -4,8 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from patchgate.model.budgets import DEFAULTS, budget_for, budget_of, judge_change, parse_budget, show_budget
-from patchgate.model.records import Budget, Claims, Kind
+from patchgate.inputs.manifest import Claims
+from patchgate.model.budgets import DEFAULTS, budget_for, judge_change, parse_budget, show_budget
+from patchgate.model.records import Budget, Kind
 
 NAN = float("nan")
 
@@ -62,8 +63,8 @@ def test_a_change_is_outside_only_when_all_of_it_is(low, high, kind):
 
 def test_a_manifest_overrides_what_holds_without():
     mine = Budget(low=-0.5, high=0.5)
-    assert budget_of(Claims(title="", budgets={"latency": mine}), "latency") == mine
-    assert budget_of(Claims(title=""), "compile_calls") == DEFAULTS["compile_calls"]
+    assert Claims(title="", budgets={"latency": mine}).budget("latency") == mine
+    assert Claims(title="").budget("compile_calls") == DEFAULTS["compile_calls"]
 
 
 @pytest.mark.parametrize("budget", DEFAULTS.values())

@@ -1,11 +1,7 @@
-"""Ranges of releases: their text, what lies in them, and that spreading and gathering are inverse."""
-
-from itertools import pairwise
+"""Ranges of releases: their text, what lies in them, and sets of releases as masks."""
 
 import pytest
-from hypothesis import given
 from hypothesis import strategies as st
-from packaging.version import Version
 
 from patchgate.model.versions import (
     ReleaseRange,
@@ -13,8 +9,6 @@ from patchgate.model.versions import (
     in_order,
     parse_range,
     range_text,
-    values_by_range,
-    values_by_release,
 )
 
 RELEASES = ["2.10.0", "2.11.0", "2.12.1", "2.13.0", "2.14.1", "2.15.0"]
@@ -50,33 +44,6 @@ def test_both_ends_belong_to_a_range(torch, inside):
 
 def test_releases_are_ordered_as_versions_and_once():
     assert in_order(["2.10.0", "2.9.1", "2.10.0"]) == ["2.9.1", "2.10.0"]
-
-
-@given(values)
-def test_gathering_loses_and_adds_nothing(told):
-    assert values_by_release(values_by_range(told, RELEASES), RELEASES) == told
-
-
-@given(values)
-def test_neighbouring_ranges_never_hold_the_same_value(told):
-    ranges = sorted(values_by_range(told, RELEASES).items(), key=lambda item: Version(item[0].first))
-    for (left, before), (right, after) in pairwise(ranges):
-        between = [torch for torch in RELEASES if Version(left.last) < Version(torch) < Version(right.first)]
-        assert between or before != after
-
-
-@pytest.mark.parametrize(
-    ("told", "ranges"),
-    [
-        ({"2.11.0": 1, "2.12.1": 1, "2.13.0": 1}, {"2.11.0..2.13.0": 1}),
-        ({"2.11.0": 1, "2.12.1": 2, "2.13.0": 1}, {"2.11.0": 1, "2.12.1": 2, "2.13.0": 1}),
-        ({"2.11.0": 1, "2.13.0": 1}, {"2.11.0": 1, "2.13.0": 1}),
-        ({"2.11.0": 1, "2.11.5": 1, "2.12.1": 1}, {"2.11.0..2.12.1": 1}),
-        ({}, {}),
-    ],
-)
-def test_equal_values_join_over_neighbouring_releases_only(told, ranges):
-    assert {str(span): value for span, value in values_by_range(told, RELEASES).items()} == ranges
 
 
 def test_sets_of_releases_as_masks_and_text():

@@ -7,8 +7,9 @@ from typing import get_type_hints, is_typeddict
 
 import pytest
 
+from patchgate.inputs.manifest import Claims, Patch
 from patchgate.model.paths import PACKAGE
-from patchgate.model.records import Cause, Claims, Patch, Workload
+from patchgate.model.records import Cause, Workload
 from patchgate.model.serialization import failure_of
 from patchgate.probe import protocol
 from patchgate.probe.process.reply_schema import reply_fault

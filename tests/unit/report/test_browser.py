@@ -9,12 +9,14 @@ from selenium.webdriver.common.keys import Keys
 
 from benchmarks.report.browser import installed, started
 from benchmarks.report.stored import load_run, write_page
-from patchgate.model.impact_figures import Change, Impact, ModelImpact
-from patchgate.model.records import Case, Claims, Command, Expectation, Kind, Observation, Patch, Symptom
-from patchgate.model.results import ComparedCase, RunResults, VerdictKey, VerdictSummary
-from patchgate.report.html.impact import impact_html
+from patchgate.inputs.manifest import Claims, Patch, Symptom
+from patchgate.model.public_model_figures import Change, Impact, ModelImpact
+from patchgate.model.records import Case, Command, Expectation, Kind, Observation
+from patchgate.model.results import VerdictKey, VerdictSummary
+from patchgate.report.html.models_page import impact_html
 from patchgate.report.html.page_data import Page
 from patchgate.report.html.page_file import render_html
+from patchgate.runner.run_results import ComparedCase, RunResults
 from patchgate.runs.history.regressions import regressions_in
 
 # One browser, so one worker.

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from samples import verdict
 
-from patchgate.checks.framework.registry import catalogue
+from patchgate.checks.framework.find_checks import catalogue
 from patchgate.model.records import Kind
 from patchgate.report.causes import CAUSES, cause_of, count_text, group_by_cause
 

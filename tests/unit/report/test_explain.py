@@ -9,7 +9,7 @@ import pytest
 from rich.console import Console
 
 from benchmarks.corpus.cases import HOSTILE, load_cases
-from patchgate.checks.framework.registry import every_code
+from patchgate.checks.framework.find_checks import every_code
 from patchgate.model.paths import CORPUS, EXAMPLES, ROOT
 from patchgate.model.results import Example
 from patchgate.report import explain

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from samples import verdict
 
-from patchgate.checks.framework.registry import families
+from patchgate.checks.framework.find_checks import families
 from patchgate.inputs.project import Project
 from patchgate.model.records import Kind, Workload
 from patchgate.report.last_lines import answer_lines

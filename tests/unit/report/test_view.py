@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from samples import verdict as one
 
-from patchgate.checks.framework.registry import catalogue
+from patchgate.checks.framework.find_checks import catalogue
 from patchgate.model.records import Colour, Kind
 from patchgate.report.view import Entry, view
 

@@ -7,8 +7,9 @@ from dataclasses import replace
 
 import pytest
 
+from patchgate.inputs.manifest import Claims, Patch
 from patchgate.inputs.project import Project
-from patchgate.model.records import Case, Cause, Claims, Patch, Unmeasured, Workload
+from patchgate.model.records import Case, Cause, Unmeasured, Workload
 from patchgate.probe.process.request_schema import refusal
 from patchgate.probe.protocol import Question
 from patchgate.runner.client import Runner

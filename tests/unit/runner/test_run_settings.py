@@ -12,7 +12,7 @@ from patchgate.inputs.matrix import load_matrix
 from patchgate.inputs.project import find_project
 from patchgate.model.errors import UsageError
 from patchgate.model.records import Case, Command, Kind, Verdict
-from patchgate.report.commands import THROUGH, typed
+from patchgate.report.next_commands import THROUGH, typed
 from patchgate.runner.run_settings import (
     NAME,
     VERDICTS,

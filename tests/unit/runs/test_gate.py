@@ -17,7 +17,7 @@ import pytest
 from patchgate.model.exit_code import exit_code
 from patchgate.model.records import Case, Cause, Failure, Kind, Observation, Verdict
 from patchgate.model.results import CellEvent
-from patchgate.runner.journal import Journal
+from patchgate.runner.resume_journal import Journal
 from patchgate.runner.run_settings import NAME, VERDICTS, Run, load_run, load_verdicts, save_verdicts
 from patchgate.runs import gate
 from patchgate.runs.gate import judge_patch, plan

@@ -8,9 +8,10 @@ from typing import Any, ClassVar
 
 import pytest
 
+from patchgate.inputs.manifest import Patch
 from patchgate.inputs.record_device import REAL
 from patchgate.model.paths import ROOT
-from patchgate.model.records import Case, Observation, Patch, Workload
+from patchgate.model.records import Case, Observation, Workload
 from patchgate.model.serialization import to_dict
 from patchgate.runner.run_settings import Run, save_run
 from patchgate.runs import observe

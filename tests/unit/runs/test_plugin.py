@@ -14,7 +14,7 @@ from unittest.mock import create_autospec
 import pytest
 
 from patchgate.checks.framework.context import CheckContext
-from patchgate.checks.framework.registry import Check, Instance, NothingToJudge, all_checks
+from patchgate.checks.framework.find_checks import Check, Instance, NothingToJudge, all_checks
 from patchgate.model.paths import SUITE, display_path
 from patchgate.model.records import Case, Kind, Verdict
 from patchgate.model.results import CellEvent

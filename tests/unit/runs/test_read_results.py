@@ -5,9 +5,10 @@ import json
 import pytest
 
 from patchgate.inputs.golden import GoldenFile, format_golden, golden_path
+from patchgate.inputs.manifest import Claims, Patch
 from patchgate.inputs.project import Project
 from patchgate.model.errors import UsageError
-from patchgate.model.records import Case, Claims, Observation, Patch
+from patchgate.model.records import Case, Observation
 from patchgate.model.serialization import to_dict
 from patchgate.model.versions import parse_range
 from patchgate.runner.run_settings import Run

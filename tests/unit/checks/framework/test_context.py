@@ -15,14 +15,15 @@ from expecttest import assert_expected_inline
 from patchgate.checks.api import ask_api
 from patchgate.checks.framework.context import CheckContext
 from patchgate.checks.framework.fact_verdicts import fact_verdicts, judge_facts
+from patchgate.checks.framework.find_checks import Instance, NothingToJudge, all_checks, catalogue
 from patchgate.checks.framework.instances import verdicts_of
-from patchgate.checks.framework.registry import Instance, NothingToJudge, all_checks, catalogue
 from patchgate.checks.graph import ask_graph
 from patchgate.checks.machine import preconditions
 from patchgate.checks.parity import outputs_of
+from patchgate.inputs.manifest import Claims, Patch
 from patchgate.model import paths
 from patchgate.model.errors import UsageError
-from patchgate.model.records import Case, Claims, Observation, Patch, Workload
+from patchgate.model.records import Case, Observation, Workload
 from patchgate.runner.run_settings import Run
 
 COUNTS = {"facts": {"kernels.defined": 1}, "expected": {"kernels.defined": 1}}

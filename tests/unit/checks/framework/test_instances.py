@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 
 from patchgate.checks.framework.context import CheckContext
+from patchgate.checks.framework.find_checks import Check, Instance, all_checks
 from patchgate.checks.framework.instances import instances_of, verdicts_of
-from patchgate.checks.framework.registry import Check, Instance, all_checks
-from patchgate.model.records import Case, Claims, Kind, Patch, Symptom, Verdict, Workload
+from patchgate.inputs.manifest import Claims, Patch, Symptom
+from patchgate.model.records import Case, Kind, Verdict, Workload
 from patchgate.runner.run_settings import Run
 
 SYMPTOM = Symptom(workload="stack", device="h200", fact="loads.max", predicate="> 4")

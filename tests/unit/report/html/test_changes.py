@@ -4,10 +4,11 @@ import re
 
 import pytest
 
-from patchgate.model.records import Claims, Patch
-from patchgate.model.results import RunResults, VerdictKey, VerdictSummary
+from patchgate.inputs.manifest import Claims, Patch
+from patchgate.model.results import VerdictKey, VerdictSummary
 from patchgate.report.html.page_data import Page
 from patchgate.report.html.page_file import colours_over_runs, render_html
+from patchgate.runner.run_results import RunResults
 from patchgate.runs.history.regressions import regressions_in
 
 GREEN, RED = VerdictSummary("green", "PG300", "4"), VerdictSummary("red", "PG301", "6")

@@ -5,21 +5,19 @@ from dataclasses import replace
 import pytest
 from samples import verdict
 
-from patchgate.checks.framework.registry import catalogue
+from patchgate.checks.framework.find_checks import catalogue
+from patchgate.inputs.manifest import Claims, Patch, Symptom
 from patchgate.model.records import (
     Case,
     Cause,
-    Claims,
     Command,
     Expectation,
     Failure,
     Kind,
     Observation,
-    Patch,
-    Symptom,
 )
-from patchgate.model.results import ComparedCase, RunResults
 from patchgate.report.html.page_data import Page, Tables
+from patchgate.runner.run_results import ComparedCase, RunResults
 
 COMMANDS = (Command(name="index", arguments=("drift", "torch.x"), when="then"),)
 SYMPTOM = Symptom(workload="stack", device="h200", fact="loads.max", predicate="> 4")

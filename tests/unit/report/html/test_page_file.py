@@ -12,11 +12,13 @@ import samples
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from patchgate.model.records import Claims, Command, Kind, Patch
-from patchgate.model.results import RunResults, TimeRatio, VerdictKey, VerdictSummary
+from patchgate.inputs.manifest import Claims, Patch
+from patchgate.model.records import Command, Kind
+from patchgate.model.results import VerdictKey, VerdictSummary
 from patchgate.model.statistics import Interval
 from patchgate.report.html.page_data import Page
 from patchgate.report.html.page_file import _FILES, _SCRIPTS, address, embedded, render_html
+from patchgate.runner.run_results import RunResults, TimeRatio
 from patchgate.runs.history.regressions import regressions_in
 
 SCRIPT = "<script>alert(1)</script>"

@@ -4,8 +4,8 @@ import io
 
 from rich.console import Console
 
-from patchgate.model.impact_figures import FIGURES, Change, Impact, ModelImpact
-from patchgate.report.impact import cell_text, impact_markdown, show_impact
+from patchgate.model.public_model_figures import FIGURES, Change, Impact, ModelImpact
+from patchgate.report.models import cell_text, impact_markdown, show_impact
 
 TIME, LAUNCHES, KERNELS, BYTES = FIGURES[:4]
 ROWS = (

@@ -1,4 +1,4 @@
-"""What models gain and lose, as a table in a terminal and in Markdown; the page is `report/html/impact.py`."""
+"""What models gain and lose, as a table in a terminal and in Markdown; the page is `report/html/models_page.py`."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from patchgate.model.impact_figures import Change, Figure, Impact, ModelImpact
+from patchgate.model.public_model_figures import Change, Figure, Impact, ModelImpact
 from patchgate.model.text import escape_control
 from patchgate.report.markdown import as_code, table_row
 

@@ -16,11 +16,11 @@ from pathlib import Path
 from packaging.version import InvalidVersion, Version
 
 from patchgate.inputs.diff import parse_hunks
+from patchgate.inputs.manifest import Patch
 from patchgate.inputs.patch_source import read_source
 from patchgate.model.errors import UsageError
 from patchgate.model.files import write_atomically
 from patchgate.model.paths import PACKAGE, display_path
-from patchgate.model.records import Patch
 from patchgate.runner.cache_keys import patch_digest
 from patchgate.runner.client import loading
 

@@ -6,7 +6,7 @@ import pytest
 
 from patchgate.inputs.patch import load_patch
 from patchgate.model.errors import UsageError
-from patchgate.runs.bisect.subjects import (
+from patchgate.runs.bisect.searched_items import (
     commits_in,
     diff_of,
     hunks_of,

@@ -11,10 +11,10 @@ from html import escape
 from math import ceil, floor
 
 from patchgate.model.budgets import MODEL_TELLS
-from patchgate.model.impact_figures import TIME, Impact, ModelImpact
+from patchgate.model.public_model_figures import TIME, Impact, ModelImpact
 from patchgate.report.html.latency_plot import grid_step
 from patchgate.report.html.page_file import render_page
-from patchgate.report.impact import MODELLED, change_text, row_texts
+from patchgate.report.models import MODELLED, change_text, row_texts
 
 # Of the drawing in pixels: a row, the names on the left, the figures on the right, the axis above.
 WIDTH, ROW, LEFT, RIGHT, TOP = 760, 26, 190, 80, 34
@@ -25,7 +25,7 @@ def impact_html(title: str, impact: Impact, *, at: str) -> str:
     compared = [row for row in impact.rows if not row.failed]
     timed = [row for row in compared if TIME in row.changes]
     return render_page(
-        "impact.html",
+        "models.html",
         title=title,
         at=at,
         impact=impact,

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from patchgate.model.records import Command
-from patchgate.report import commands
-from patchgate.report.commands import THROUGH, is_through_nox, next_step, typed
+from patchgate.report import next_commands
+from patchgate.report.next_commands import THROUGH, is_through_nox, next_step, typed
 
 ACCEPT = Command(name="accept", arguments=("--reason", "'x'"), when="if meant")
 GATE = Command(name="gate", arguments=("p.py",), when="if not")
@@ -36,7 +36,7 @@ def test_through_nox_where_nox_has_started_it(monkeypatch):
 
 
 def test_through_nox_in_a_checkout_and_not_below_an_installed_one(folder, monkeypatch):
-    monkeypatch.setattr(commands, "ROOT", folder)
+    monkeypatch.setattr(next_commands, "ROOT", folder)
     assert typed(GATE) == "patchgate gate p.py"
     (folder / "noxfile.py").write_text("")
     assert typed(GATE) == "nox -s gate -- p.py"
@@ -47,7 +47,7 @@ def test_what_is_no_session_of_nox_has_its_own_name_everywhere(monkeypatch):
     assert typed(EXPLAIN) == "patchgate explain PG301"
 
 
-@pytest.mark.parametrize("name", sorted(commands._SESSIONS))
+@pytest.mark.parametrize("name", sorted(next_commands._SESSIONS))
 def test_what_is_typed_through_nox_is_a_session(name):
     noxfile = Path(__file__).parents[3] / "noxfile.py"
     assert f"def {name}(" in noxfile.read_text("utf-8")

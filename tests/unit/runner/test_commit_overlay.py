@@ -2,7 +2,7 @@
 
 import pytest
 
-from patchgate.runner.overlay import built_commit, link_missing
+from patchgate.runner.commit_overlay import built_commit, link_missing
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""What the registry finds: every check by its module, every code once and explained, and the order of reports."""
+"""What is found in `checks/`: every check by its module, every code once and explained, and the order of reports."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from types import ModuleType
 import pytest
 
 from patchgate import checks
-from patchgate.checks.framework import registry
+from patchgate.checks.framework import find_checks
 from patchgate.checks.framework.fact_verdicts import code_of, fact_codes
-from patchgate.checks.framework.registry import AXES, all_checks, every_code, families
+from patchgate.checks.framework.find_checks import AXES, all_checks, every_code, families, verdict_of
 from patchgate.lint import rules
 from patchgate.model.records import Case, Code, Command, Kind
 
@@ -129,9 +129,9 @@ def test_reports_list_the_machine_first_and_then_by_code():
 def test_a_verdict_has_the_next_step_of_its_code_unless_a_better_one_is_known(monkeypatch, given, advice, commands):
     made = {name: Command(name=name) for name in ("listed", "own")}
     code = Code(code="PG999", title="t", what="w", why="because", fix="fix", commands=(made["listed"],))
-    monkeypatch.setattr(registry, "catalogue", lambda: {"PG999": code})
+    monkeypatch.setattr(find_checks, "catalogue", lambda: {"PG999": code})
     given = given | ({"commands": tuple(made[name] for name in given["commands"])} if "commands" in given else {})
-    verdict = registry.verdict("kernels", "PG999", Kind.NEW, CASE, "loads", "1", "2", "here:3", **given)
+    verdict = verdict_of("kernels", "PG999", Kind.NEW, CASE, "loads", "1", "2", "here:3", **given)
     assert (verdict.why, verdict.advice, verdict.commands) == (
         "because",
         advice,

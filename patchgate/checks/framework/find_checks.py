@@ -11,13 +11,16 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from functools import cache
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from patchgate import checks
 from patchgate.checks.framework.blame import Fault, failure_text, fault_of
 from patchgate.model.paths import display_path
-from patchgate.model.records import Case, Code, Command, Failure, Kind, Patch, Verdict
+from patchgate.model.records import Case, Code, Command, Failure, Kind, Verdict
 from patchgate.runner.run_settings import Run
+
+if TYPE_CHECKING:
+    from patchgate.inputs.manifest import Patch
 
 # What a check asks and judges of one case: the axes that it has not are empty in the case. It takes the CheckContext,
 # which is not imported here: reports read this registry, and have no use for a runner.
@@ -128,7 +131,7 @@ def families() -> tuple[str, ...]:
     return tuple(sorted(first, key=lambda family: "" if family == "machine" else first[family]))
 
 
-def verdict(
+def verdict_of(
     check: str,
     code: str,
     kind: Kind,
@@ -183,7 +186,7 @@ def judge_failed(
         return None
     code, where = codes[fault is not Fault.PATCH], failure.where or place
     text = actual or failure_text(*sides)
-    return verdict(family, code, fault.kind, case, "", expected, text, where, item=item)
+    return verdict_of(family, code, fault.kind, case, "", expected, text, where, item=item)
 
 
 def code_of_others(*, code: str) -> Code:

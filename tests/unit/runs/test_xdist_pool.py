@@ -21,7 +21,7 @@ def work_on(settings):
 """
 CALL = """
 import json, sys
-from patchgate.runs.pool import carry_out
+from patchgate.runs.xdist_pool import carry_out
 
 done, lost = [], {}
 cases, workers = json.loads(sys.argv[1])

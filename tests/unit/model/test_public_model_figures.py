@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from patchgate.model.impact_figures import Change, Part, impact_of
+from patchgate.model.public_model_figures import Change, Part, impact_of
 from patchgate.model.records import Case, Cause, Failure, Observation, Unmeasured
 
 FACTS = {"kernels.called": 4, "kernels.kind.extern": 2, "kernels.distinct": 3, "bytes.total": 100, "memory.peak": 10}
