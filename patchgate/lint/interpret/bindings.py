@@ -34,6 +34,7 @@ from patchgate.lint.interpret.values import (
     Known,
     LocalClass,
     LocalFunction,
+    LocalObject,
     Method,
     OwnModule,
     OwnName,
@@ -41,6 +42,7 @@ from patchgate.lint.interpret.values import (
     Table,
     Unknown,
     Value,
+    because_of,
     chain,
     unknown,
 )
@@ -59,7 +61,9 @@ _KEEPING = frozenset({
     "compatibility", "dynamo_timed", "cache_on_self", "cache_property_on_self", "deprecated", "allow_in_graph",
 })  # fmt: skip
 # What tells how a function is made: a test on it asks what torch has.
-_INTROSPECTION = frozenset({"__code__", "__defaults__", "__doc__", "__kwdefaults__", "__signature__"})
+_INTROSPECTION = frozenset({
+    "__all__", "__code__", "__defaults__", "__dict__", "__doc__", "__kwdefaults__", "__signature__",
+})  # fmt: skip
 # What the names of a module are kept in: of its options, and of any module.
 _TABLES = frozenset({"_config", "_default", "_allowed_keys", "__dict__"})
 # Methods that put entries into a table.
@@ -179,6 +183,7 @@ def bind(target: ast.expr, value: Value, state: State, source: ast.expr | None =
     elif isinstance(target, ast.Starred):
         bind(target.value, UNKNOWN, state)
     elif isinstance(target, ast.Subscript) and isinstance(table := read(target.value, state), Table):
+        table.because |= because_of(value)
         put(table, target.slice, read(target.slice, state), state)
     else:
         read(target, state)
@@ -205,7 +210,7 @@ def define_by_call(node: ast.Call, state: State) -> None:
         if isinstance(owner, (Symbol, Instance)) and (method == "__setattr__" or not known):
             dotted = owner.dotted if isinstance(owner, Symbol) else owner.classes[0]
             state.usage.define(dotted, str(text.values[0]) if isinstance(text, Known) else "*", state.path)
-        elif known and isinstance(text, Known) and isinstance(owner, Unknown):
+        elif known and isinstance(text, Known) and isinstance(owner, (Unknown, LocalObject)):
             state.usage.define("*", str(text.values[0]), state.path)
 
 
@@ -264,6 +269,9 @@ def rebind(owner: Value, name: str, value: Value, span: Span, state: State) -> N
             )
     elif not isinstance(owner, Symbol):
         state.usage.define("", name, state.path)
+        if isinstance(owner, LocalObject):
+            before = owner.of.fields.get(name)
+            owner.of.fields[name] = value if before is None or before == value else unknown(before, value)
     if not isinstance(owner, Symbol) or owner.kind not in ("class", "module"):
         return
     presence, _, _ = state.release.ask(look_up, owner, name)

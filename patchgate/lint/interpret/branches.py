@@ -41,10 +41,10 @@ def execute_if(node: ast.If, state: State) -> End | None:
         somewhere = any(map(bool, test.values))
         gate = Gate(span=span, text=text, holds=truth, holds_somewhere=somewhere, reachability=state.reachability)
         state.usage.gates.append(gate)
-    if last_name(node.test) == "TYPE_CHECKING":
-        execute_block(node.body, state.at(Reachability.GUARDED))
-        execute_block(node.orelse, state)
-        return None
+    if any(last_name(each) == "TYPE_CHECKING" for each in ast.walk(node.test)):
+        negated = isinstance(node.test, ast.UnaryOp)
+        execute_block(node.body, state if negated else state.at(Reachability.GUARDED))
+        return execute_block(node.orelse, state.at(Reachability.GUARDED) if negated else state)
     before = state.scope.snapshot()
     gates = (*state.gates, Span.of(node.test)) if is_gate else state.gates
     outcomes = []
@@ -88,10 +88,10 @@ def _after_if(
 @execute.register(ast.While)
 def execute_while(node: ast.While, state: State) -> None:
     _forget_stored(node, state)
-    read(node.test, state)
+    test = read(node.test, state)
     before = state.scope.snapshot()
     narrow(node.test, True, state)
-    execute_block(node.body, state)
+    execute_block(node.body, state.at(state.excluded_by(test)) if truth_of(test) is False else state)
     state.scope.merge(before)
     execute_block(node.orelse, state)
 
@@ -191,9 +191,10 @@ def _execute_attempt(statements: Sequence[ast.stmt], state: State) -> End | None
 
 @execute.register(ast.Match)
 def execute_match(node: ast.Match, state: State) -> None:
-    read(node.subject, state)
+    subject = read(node.subject, state)
     _forget_stored(node, state)
     before = state.scope.snapshot()
+    here = state.at(state.undecided()) if because_of(subject) else state
     for case in node.cases:
         read(case.pattern, state)
         for part in ast.walk(case.pattern):
@@ -201,7 +202,7 @@ def execute_match(node: ast.Match, state: State) -> None:
             if isinstance(name, str):
                 state.scope.assign(name, UNKNOWN)
         read(case.guard, state)
-        execute_block(case.body, state)
+        execute_block(case.body, here)
         state.scope.merge(before)
 
 

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+from patchgate.lint.index.read_function import last_name
 from patchgate.lint.index.records import Function
 from patchgate.lint.index.release import Release
 from patchgate.lint.interpret.bindings import (
@@ -71,13 +72,15 @@ _DISTRIBUTIONS = frozenset(
 )
 _SIGNATURES = frozenset({"inspect.signature", "inspect.getfullargspec", "inspect.getargspec"})
 # What else asks how torch is made.
-_ASKING = frozenset({"callable", "dir", "vars"})
+_ASKING = frozenset({"callable", "dir", "getattr", "hasattr", "vars"})
 
 
 @read.register(ast.Call)
 def read_call(node: ast.Call, state: State) -> Value:
     callee = _callee(node.func, state)
     define_by_call(node, state)
+    if last_name(node.func) == "is_fbcode" and not isinstance(callee, (LocalFunction, OwnFunction)):
+        return constant(False)  # inside one company only
     if isinstance(node.func, ast.Attribute) and node.func.attr == "setattr" and not isinstance(callee, Symbol):
         callee = External(dotted="monkeypatch.setattr")
     elif isinstance(callee, Symbol) and pure_function(callee.dotted) is not None:
@@ -153,7 +156,7 @@ def _special(dotted: str, node: ast.Call, state: State) -> Value | None:
     if dotted == "importlib.import_module" and first is not None:
         return _import_module(node, first, state)
     if dotted == "importlib.util.find_spec" and first is not None and state.release.ask(covered, first):
-        return constant(state.release.ask(has_module, first), PRESENCE)
+        return constant(state.release.ask(has_module, first) or None, PRESENCE)
     if dotted in _METADATA and texts == ["torch"]:
         return Known(values=version_spellings(state), because=VERSION)
     if dotted in _DISTRIBUTIONS and texts == ["torch"]:

@@ -6,11 +6,13 @@ What is known (constants and what is made of the torch version) is computed once
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 from patchgate.lint.interpret.bindings import attribute, bind, put, read_owner
+from patchgate.lint.interpret.inlining import member_of_own
 from patchgate.lint.interpret.narrowing import narrow
 from patchgate.lint.interpret.project_values import own_value
 from patchgate.lint.interpret.references import Comparison, Span
@@ -25,6 +27,7 @@ from patchgate.lint.interpret.values import (
     Instance,
     Known,
     LocalFunction,
+    LocalObject,
     OwnName,
     Symbol,
     Table,
@@ -48,6 +51,8 @@ _IDENTITIES: dict[type[ast.cmpop], Callable[[Any, Any], bool]] = {
 }
 
 _NONE = constant(None)
+# The key of an entry that is for some releases.
+_VERSION_KEY = re.compile(r"\s*(?:torch)?\s*[<>=!~]*\s*v?\d+\.\d")
 # A name of torch, beside None.
 _IS_THERE = constant(True, PRESENCE)
 
@@ -71,6 +76,8 @@ def read_name(node: ast.Name, state: State) -> Value:
 @read.register(ast.Attribute)
 def read_attribute(node: ast.Attribute, state: State) -> Value:
     key, owner = chain(node), read_owner(node, state)
+    if isinstance(owner, LocalObject):
+        return state.scope.narrowed.get(key) or member_of_own(owner, node.attr, state)
     value = attribute(owner, node.attr, Span.of_attribute(node), state, guarded=key in state.scope.guarded)
     return state.scope.narrowed.get(key, value) if key else value
 
@@ -137,8 +144,9 @@ def read_and_or(node: ast.BoolOp, state: State) -> Value:
         combine = any if stops else all
         rows = zip(*(value.values for value in known), strict=True)
         return Known(values=tuple(combine(map(bool, row)) for row in rows), because=_because(known))
-    # Of what is known no part decides: the rest does.
-    return unknown(*(value for value in values if not isinstance(value, Known) or value.truth is None))
+    # Of what is known no part decides: the rest does. Who writes `or VERSION` means these releases first of all.
+    because = VERSION if stops and any(each.because >= VERSION for each in known) else frozenset[str]()
+    return unknown(*(value for value in values if not isinstance(value, Known) or value.truth is None), because=because)
 
 
 def _because(operands: list[Known]) -> frozenset[str]:
@@ -177,13 +185,20 @@ def read_conditional(node: ast.IfExp, state: State) -> Value:
 @read.register(ast.Tuple)
 @read.register(ast.List)
 def read_sequence(node: ast.Tuple | ast.List, state: State) -> Value:
-    items = [read(item, state) for item in node.elts]
+    items = [read(item, state) for item in node.elts[:1]]
+    items += [read(item, _keyed(items[0], state)) for item in node.elts[1:]]
     known = [item for item in items if isinstance(item, Known)]
     if len(known) < len(items):
         return unknown(*items)
     make = tuple if isinstance(node, ast.Tuple) else list
     values = tuple(make(item.values[at] for item in known) for at in range(SPELLINGS))
     return Known(values=values, because=_because(known))
+
+
+def _keyed(key: Value, state: State) -> State:
+    """What stands behind a version in a table is there for that version."""
+    text = key.values[0] if isinstance(key, Known) else None
+    return state.at(state.undecided()) if isinstance(text, str) and _VERSION_KEY.match(text) else state
 
 
 @read.register(ast.Subscript)
@@ -195,7 +210,7 @@ def read_subscript(node: ast.Subscript, state: State) -> Value:
         known = [bound for bound in bounds if isinstance(bound, Known)]
         if isinstance(owner, Known) and len(known) == len(bounds):
             return fold(lambda value, a, b, c: value[slice(a, b, c)], owner, *known) or UNKNOWN
-        return owner if isinstance(owner, Container) else UNKNOWN
+        return owner if isinstance(owner, Container) else unknown(owner, *bounds)
     index = read(node.slice, state)
     if isinstance(owner, Known) and isinstance(index, Known):
         return fold(lambda value, at: value[at], owner, index) or unknown(owner)
@@ -226,7 +241,8 @@ def _element_by_element(node: ast.ListComp | ast.SetComp | ast.GeneratorExp, ite
         if not isinstance(element, Known):
             return unknown(items, element)
         elements.append(element)
-    return Known(values=tuple([each.values[at] for each in elements] for at in range(SPELLINGS)), because=items.because)
+    values = tuple([each.values[at] for each in elements] for at in range(SPELLINGS))
+    return Known(values=values, because=items.because | _because(elements))
 
 
 @read.register(ast.Dict)
@@ -234,10 +250,12 @@ def read_dict(node: ast.Dict, state: State) -> Value:
     table = Table()
     functions: dict[object, object] = {}
     for key, item in zip(node.keys, node.values, strict=True):
-        known, value = read(key, state), read(item, state)
+        known = read(key, state)
+        value = read(item, _keyed(known, state))
         if key is None and isinstance(value, Table):
             table.keys.update(value.keys)
-        elif key is not None:
+        table.because |= because_of(value)
+        if key is not None:
             put(table, key, known, state)
             function = as_known(value)
             if isinstance(key, ast.Constant) and isinstance(function, Known) and callable(function.values[0]):

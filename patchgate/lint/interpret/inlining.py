@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import ast
+import re
 from dataclasses import replace
+from functools import lru_cache
+from itertools import islice
 
+from patchgate.lint.index.read_function import last_name
 from patchgate.lint.index.release import Release
 from patchgate.lint.interpret.bindings import promised_by
 from patchgate.lint.interpret.project_files import OwnFiles
 from patchgate.lint.interpret.project_values import apart, may_tell, own_value
 from patchgate.lint.interpret.references import Reachability, Usage
-from patchgate.lint.interpret.state import State, execute_block, read
+from patchgate.lint.interpret.state import End, State, execute_block, read
 from patchgate.lint.interpret.values import (
     UNKNOWN,
     VERSION,
@@ -18,6 +22,7 @@ from patchgate.lint.interpret.values import (
     Instance,
     Known,
     LocalFunction,
+    LocalObject,
     OwnFunction,
     OwnModule,
     OwnName,
@@ -25,11 +30,25 @@ from patchgate.lint.interpret.values import (
     Symbol,
     Unknown,
     Value,
+    because_of,
+    truth_of,
     unknown,
 )
 
 # Calls of small functions in each other that are followed.
 _MAX_INLINED = 3
+# How large a function is at most that may refuse a release.
+_MAX_REFUSING = 120
+# Calls that do not return; checks that raise, known by name where their source is not in the project.
+_LEAVING = frozenset({
+    "sys.exit", "exit", "quit", "os._exit", "os.abort", "pytest.skip", "pytest.fail", "pytest.xfail",
+    "pytest.importorskip",
+})  # fmt: skip
+_REFUSES = re.compile(r"(?i)check|requir|ensure|assert|verify|validate|need|expect")
+# Marks of tests, and which outcome of their test skips; other decorators that may leave out what they decorate.
+_SKIPPED_WHEN = {"skipif": True, "skipIf": True, "skipUnless": False}
+_CHOOSES = re.compile(r"(?i)skip|requir|only|when|since|until|if|unless|xfail|version")
+_ASKS = re.compile(r"__version__|hasattr|[Vv]ersion")
 # Arguments that are equal are the same: 1 and True are not.
 _PLAIN = (str, int, float, type(None))
 _Arguments = tuple[tuple[str | None, Value, tuple[type, ...]], ...]
@@ -78,11 +97,24 @@ def _own_call(
 
 def inline(function: LocalFunction, arguments: list[Value], keywords: dict[str | None, Value], state: State) -> Value:
     """What a small function of the patch returns, when only the torch version decides it."""
+    if not may_tell(function.node):
+        return UNKNOWN
+    inner, _ = _walked(function, arguments, keywords, state)
+    results = inner.returned if inner is not None else []
+    if results and all(result == results[0] for result in results):
+        return results[0]
+    return unknown(*results, because=VERSION if inner is not None and inner.usage.gates else frozenset())
+
+
+def _walked(
+    function: LocalFunction, arguments: list[Value], keywords: dict[str | None, Value], state: State
+) -> tuple[State | None, End | None]:
+    """One call of a function of the patch: its state, with what it returned, and what ended it."""
     node = function.node
     if state.inlined >= _MAX_INLINED or isinstance(node, (ast.Lambda, ast.AsyncFunctionDef)):
-        return UNKNOWN
-    if not may_tell(node) or len(arguments) > len(node.args.args):
-        return UNKNOWN
+        return None, None
+    if len(arguments) > len(node.args.args):
+        return None, None
     inner = state.having(
         scope=Scope(parent=function.scope),
         usage=Usage(),
@@ -92,11 +124,63 @@ def inline(function: LocalFunction, arguments: list[Value], keywords: dict[str |
         inlined=state.inlined + 1,
     )
     _assign_arguments(node.args, arguments, keywords, inner, inner.having(scope=function.scope))
-    execute_block(node.body, inner)
-    results = inner.returned
-    if results and all(result == results[0] for result in results):
-        return results[0]
-    return unknown(*results, because=VERSION if inner.usage.gates else frozenset())
+    return inner, execute_block(node.body, inner)
+
+
+def end_of_call(node: ast.expr, state: State) -> End | None:
+    """What becomes of the code after a call that leaves the program, or that refuses this release."""
+    if not isinstance(node, ast.Call):
+        return None
+    silent = state.having(usage=Usage(), inlined=state.inlined or 1)
+    callee, name = read(node.func, silent), last_name(node.func)
+    if name == "skipTest" or (isinstance(callee, External) and callee.dotted in _LEAVING):
+        return End(Reachability.GUARDED)
+    function = callee.function if isinstance(callee, OwnFunction) else callee
+    if not isinstance(function, LocalFunction):
+        return End(state.undecided()) if _REFUSES.search(name) and because_of(callee) >= VERSION else None
+    if not _may_refuse(function.node):
+        return None
+    arguments = [read(each, silent) for each in node.args]
+    keywords = {each.arg: read(each.value, silent) for each in node.keywords}
+    inner, end = _walked(function, arguments, keywords, silent)
+    return None if inner is None or inner.returned else end
+
+
+@lru_cache(maxsize=4096)
+def _may_refuse(function: ast.AST) -> bool:
+    """Whether a small function raises, or calls what may."""
+    nodes = list(islice(ast.walk(function), _MAX_REFUSING + 1))
+    return len(nodes) <= _MAX_REFUSING and any(isinstance(node, (ast.Raise, ast.Assert, ast.Expr)) for node in nodes)
+
+
+def kept_by(decorator: ast.expr, value: Value, state: State) -> Reachability:
+    """Whether what is decorated runs: a mark may skip a test on a release, another decorator leave a function out."""
+    call = decorator if isinstance(decorator, ast.Call) else None
+    silent = state.having(usage=Usage(), inlined=state.inlined or 1)
+    name = last_name(call.func if call is not None else decorator)
+    given = [*call.args, *(each.value for each in call.keywords)] if call is not None else []
+    tests = [read(each, silent) for each in given]
+    skipped = _SKIPPED_WHEN.get(name)
+    if skipped is not None and tests and truth_of(tests[0]) is not None:
+        return state.excluded_by(tests[0]) if truth_of(tests[0]) is skipped else state.reachability
+    callee = read(call.func, silent) if call is not None else value
+    function = callee.function if isinstance(callee, OwnFunction) else callee
+    asks = isinstance(function, LocalFunction) and _ASKS.search(ast.unparse(function.node)) is not None
+    because = because_of(value if call is None else callee).union(*map(because_of, tests))
+    return state.undecided() if asks or (because and (call is None or _CHOOSES.search(name))) else state.reachability
+
+
+def member_of_own(owner: LocalObject, name: str, state: State) -> Value:
+    """`self.name` in a class of the patch: of what it assigns there, what the version of torch decides."""
+    member = owner.of.members.get(name)
+    value = owner.of.fields.get(name, member)
+    if not isinstance(member, LocalFunction):
+        return value if value is not None and because_of(value) else UNKNOWN
+    decorators = [ast.unparse(each) for each in getattr(member.node, "decorator_list", ())]
+    if name.startswith("_") and not name.startswith("__"):
+        state.use(member, called=True)
+    answer = inline(member, [] if "staticmethod" in decorators else [owner], {}, state)
+    return answer if "property" in decorators else unknown(answer)
 
 
 def _assign_arguments(

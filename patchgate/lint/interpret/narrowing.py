@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ast
+from dataclasses import replace
 
+from patchgate.lint.interpret.references import Usage
 from patchgate.lint.interpret.state import State, read
 from patchgate.lint.interpret.values import UNKNOWN, Instance, Symbol, Value, chain
 
@@ -39,8 +41,8 @@ def _narrow_by_call(function: str, subject: ast.expr, argument: ast.expr, state:
         state.scope.narrow(key, _instances(argument, state))
     elif function == "hasattr" and isinstance(argument, ast.Constant):
         state.scope.guarded |= {f"{key}.{argument.value!s}"}
-    elif function not in _HARMLESS:
-        # A TypeGuard, or anything else that may say more of the subject than we know.
+    elif function not in _HARMLESS and isinstance(read(subject, replace(state, usage=Usage())), Instance):
+        # A TypeGuard, or anything else that may say more of the object than we know.
         state.scope.narrow(key, UNKNOWN)
 
 

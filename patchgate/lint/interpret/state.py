@@ -47,10 +47,17 @@ class PendingFunction:
     """A function whose body is still to be walked, and the strongest reference to it so far (None: no reference)."""
 
     function: LocalFunction
+    #: Whether the line runs that defines it.
+    defined: Reachability
     reachability: Reachability | None = None
     gates: tuple[Span, ...] = ()
     #: Each reference so far is a call in a `try` that catches what a missing name raises.
     attempted: bool = True
+
+    @property
+    def runs(self) -> Reachability:
+        """No more often than what defines it, and what refers to it."""
+        return min(self.defined, self.reachability or Reachability.REACHABLE, key=_STRENGTH.index)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -108,13 +115,15 @@ class State:
     def define(self, function: LocalFunction) -> None:
         """Put the body of `function` on the list of what is still to be walked."""
         if not self.inlined:
-            self.pending.setdefault(function.node, PendingFunction(function))
+            self.pending.setdefault(function.node, PendingFunction(function, self.reachability, gates=self.gates))
 
     def use(self, value: Value, *, called: bool = False) -> None:
         """The patch uses a function or class of its own here: its bodies run at least as often as this line."""
         if isinstance(value, LocalClass):
-            for member in value.members.values():
-                if isinstance(member, LocalFunction):
+            for name, member in value.members.items():
+                # Who calls a private method is in the class.
+                private = name.startswith("_") and not name.startswith("__")
+                if isinstance(member, LocalFunction) and not (private and self.reachable):
                     self.use(member)
         if not isinstance(value, LocalFunction) or self.inlined:
             return
@@ -124,7 +133,7 @@ class State:
         attempted = called and self.attempt is not None and pending.attempted
         before = -1 if pending.reachability is None else _STRENGTH.index(pending.reachability)
         if _STRENGTH.index(self.reachability) > before:
-            pending.reachability, pending.gates = self.reachability, self.gates
+            pending.reachability, pending.gates = self.reachability, self.gates or pending.gates
         pending.attempted = attempted
 
 

@@ -16,6 +16,7 @@ from pathlib import Path
 from patchgate.lint.index.release import Release
 from patchgate.lint.interpret import branches, calls, expressions  # noqa: F401  # they register what they know
 from patchgate.lint.interpret.bindings import attribute, bind, note_reference, override, promised_by
+from patchgate.lint.interpret.inlining import end_of_call, kept_by
 from patchgate.lint.interpret.narrowing import narrow
 from patchgate.lint.interpret.project_files import OwnFiles, file_of
 from patchgate.lint.interpret.project_values import names_in
@@ -29,11 +30,14 @@ from patchgate.lint.interpret.values import (
     Instance,
     LocalClass,
     LocalFunction,
+    LocalObject,
     OwnModule,
     OwnName,
     Scope,
     Symbol,
     Value,
+    because_of,
+    truth_of,
     unknown,
 )
 
@@ -93,7 +97,7 @@ def _execute_functions(state: State, lines: Collection[int] | None) -> None:
         here = replace(
             state,
             scope=Scope(parent=first.function.scope),
-            reachability=first.reachability or Reachability.REACHABLE,
+            reachability=first.runs,
             gates=first.gates,
             path=(count,),
             attempt=Attempt() if first.reachability is not None and first.attempted else None,
@@ -123,7 +127,7 @@ def _turn(pending: PendingFunction, mentions: Counter[str]) -> int:
     """The lower, the sooner the body is walked."""
     if pending.reachability is None:
         return 3 if mentions[getattr(pending.function.node, "name", "")] else 1
-    return {Reachability.REACHABLE: 0, Reachability.GUARDED: 4}.get(pending.reachability, 2)
+    return {Reachability.REACHABLE: 0, Reachability.GUARDED: 4}.get(pending.runs, 2)
 
 
 def _mentions(state: State) -> Counter[str]:
@@ -142,8 +146,14 @@ def _assign_parameters(function: LocalFunction, state: State) -> None:
     for extra in (arguments.vararg, arguments.kwarg):
         if extra is not None:
             state.scope.assign(extra.arg, UNKNOWN)
-    if function.receivers and parameters and parameters[0].annotation is None:
+    if not parameters or parameters[0].annotation is not None:
+        return
+    if function.receivers:
         state.scope.assign(parameters[0].arg, Instance(classes=tuple(sorted(function.receivers))))
+    elif function.owner is not None:
+        decorators = [ast.unparse(each) for each in getattr(function.node, "decorator_list", ())]
+        first = function.owner if "classmethod" in decorators else LocalObject(function.owner)
+        state.scope.assign(parameters[0].arg, UNKNOWN if "staticmethod" in decorators else first)
 
 
 @execute.register(ast.Import)
@@ -233,8 +243,8 @@ def _imported(owner: Symbol, alias: ast.alias, state: State) -> Value:
 @execute.register(ast.AsyncFunctionDef)
 def execute_function(node: ast.FunctionDef | ast.AsyncFunctionDef, state: State) -> None:
     function = LocalFunction(node=node, scope=state.scope)
-    state.define(function)
-    for part in (*node.decorator_list, *node.args.defaults, *node.args.kw_defaults):
+    _decorated(node, state).define(function)
+    for part in (*node.args.defaults, *node.args.kw_defaults):
         read(part, state)
     if not state.postponed:
         arguments = node.args
@@ -246,10 +256,18 @@ def execute_function(node: ast.FunctionDef | ast.AsyncFunctionDef, state: State)
     state.scope.assign(node.name, function)
 
 
+def _decorated(node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef, state: State) -> State:
+    """The point at which the body stands, by what its decorators make of it."""
+    for each in node.decorator_list:
+        state = state.at(kept_by(each, read(each, state), state))
+    return state
+
+
 @execute.register(ast.ClassDef)
 def execute_class(node: ast.ClassDef, state: State) -> None:
-    for part in (*node.decorator_list, *(keyword.value for keyword in node.keywords)):
-        read(part, state)
+    state = _decorated(node, state)
+    for keyword in node.keywords:
+        read(keyword.value, state)
     bases = [read(base, state) for base in node.bases]
     scope = Scope(parent=state.scope, is_class=True, base=bases[0] if len(bases) == 1 else UNKNOWN)
     execute_block(node.body, replace(state, scope=scope))
@@ -258,10 +276,18 @@ def execute_class(node: ast.ClassDef, state: State) -> None:
     for name, member in scope.names.items():
         # An object of this class may stand wherever torch names one of its bases.
         state.usage.define("", name, state.path)
+        if isinstance(member, LocalFunction):
+            member.owner = local
         if isinstance(member, LocalFunction) and not name.startswith("__"):
             override(bases, name, member, state)
     if node.decorator_list or node.bases or not state.reachable:
         state.use(local)
+
+
+@execute.register(ast.Expr)
+def execute_expression(node: ast.Expr, state: State) -> End | None:
+    read(node.value, state)
+    return end_of_call(node.value, state)
 
 
 @execute.register(ast.Return)
@@ -309,10 +335,13 @@ def execute_augmented_assignment(node: ast.AugAssign, state: State) -> None:
 
 
 @execute.register(ast.Assert)
-def execute_assert(node: ast.Assert, state: State) -> None:
-    read(node.test, state)
+def execute_assert(node: ast.Assert, state: State) -> End | None:
+    test = read(node.test, state)
     read(node.msg, state)
     narrow(node.test, True, state)
+    if truth_of(test) is False:
+        return End(state.excluded_by(test))
+    return End(state.undecided()) if truth_of(test) is None and because_of(test) else None
 
 
 @execute.register(ast.Delete)

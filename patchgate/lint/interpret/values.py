@@ -114,6 +114,8 @@ class LocalFunction:
     receivers: set[str] = field(default_factory=set)
     #: How it is bound where a call made it so: "static", "class", "property", "cached-property".
     form: str | None = None
+    #: The class of the patch in whose body it stands.
+    owner: LocalClass | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -126,9 +128,17 @@ class OwnFunction:
 
 @dataclass(eq=False)
 class LocalClass:
-    """A class of the patch."""
+    """A class of the patch. `fields`: what its methods assign on `self`, in any order."""
 
     members: dict[str, Value]
+    fields: dict[str, Value] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, eq=False)
+class LocalObject:
+    """An object of a class of the patch: `self` in its methods."""
+
+    of: LocalClass
 
 
 @dataclass(eq=False)
@@ -137,6 +147,8 @@ class Table:
     put there (a point of the walk)."""
 
     keys: dict[str, tuple[ast.expr, Any]] = field(default_factory=dict)
+    #: As Known has it, of any of its values.
+    because: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -149,7 +161,7 @@ class Method:
 
 Value = (
     Unknown | Symbol | Instance | Container | Known | External | LocalFunction | LocalClass | Method
-    | OwnName | OwnModule | OwnFunction | Table
+    | OwnName | OwnModule | OwnFunction | Table | LocalObject
 )  # fmt: skip
 Snapshot = tuple[dict[str, Value], dict[str, Value], frozenset[str]]
 
@@ -253,7 +265,7 @@ def unknown(*parts: Value, because: frozenset[str] = frozenset()) -> Unknown:
 
 def because_of(value: Value) -> frozenset[str]:
     """Whether the version of torch, or the presence of a name, decides the value."""
-    if isinstance(value, (Known, Unknown)):
+    if isinstance(value, (Known, Unknown, Table)):
         return value.because
     if isinstance(value, Method):
         return value.owner.because
@@ -282,7 +294,7 @@ def either(values: Iterable[Value]) -> Value:
 
 
 def element_of(value: Value) -> Value:
-    return value.element if isinstance(value, Container) else UNKNOWN
+    return value.element if isinstance(value, Container) else unknown(value)
 
 
 def chain(node: ast.expr) -> str:

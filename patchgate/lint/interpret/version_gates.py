@@ -109,6 +109,8 @@ _PURE: dict[str, Callable[..., Any]] = {
     "bool": bool,
     "len": len,
     "float": float,
+    "any": any,
+    "all": all,
     "map": lambda function, items: [function(item) for item in items],
     "packaging.specifiers.SpecifierSet": SpecifierSet,
     "packaging.specifiers.Specifier": SpecifierSet,
