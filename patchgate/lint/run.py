@@ -34,8 +34,9 @@ if TYPE_CHECKING:
     from packaging.specifiers import SpecifierSet
 
 
-# Releases that may be asked for and are older than every index.
+# Releases that may be asked for and are older than every index; how many that are not out yet may be asked for.
 _BEFORE_THE_INDEX = ("2.5.1", "2.4.1", "2.3.1", "2.2.2", "2.1.2", "2.0.1", "1.13.1", "1.10.2", "1.7.1", "1.4.0")
+_AFTER_THE_INDEX = 4
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -122,10 +123,13 @@ def _holding(lines: set[int], place: Place) -> set[int]:
     if not lines:
         return set()
     holding: set[int] = set()
-    oldest = min((*place.releases, *place.others), key=lambda each: Version(each.version))
+    by_age = sorted((*place.releases, *place.others), key=lambda each: Version(each.version))
+    oldest, newest = by_age[0], by_age[-1]
+    major, minor = Version(newest.version).release[:2]
+    newer = [renamed(newest, f"{major}.{minor + step}.0") for step in range(1, _AFTER_THE_INDEX + 1)]
     older = [renamed(oldest, version) for version in _BEFORE_THE_INDEX if Version(version) < Version(oldest.version)]
     tree = parse(read_source(place.file))
-    for _, usage in _readings(tree, [*reversed(place.others), *reversed(place.releases), *older], place, lines):
+    for _, usage in _readings(tree, [*reversed(place.others), *reversed(place.releases), *newer, *older], place, lines):
         # A test that depends on more than the version there is no gate, and may hold.
         holding |= lines - {gate.span.line for gate in usage.gates if gate.holds is False}
         if lines <= holding:

@@ -202,8 +202,16 @@ def _by_name(function: str, node: ast.Call, name: str, state: State) -> Value:
 
 def _set_by_name(node: ast.Call, owner: Value, name: str, state: State) -> Value:
     new = node.args[2] if len(node.args) > 2 else _keyword(node, "new", "side_effect")
+    _accept_missing(node, owner, name, state)
     rebind(owner, name, read(new, state), Span.of(node.args[1]), state)
     return UNKNOWN
+
+
+def _accept_missing(node: ast.Call, owner: Value, name: str, state: State) -> None:
+    """`create=True` of `mock.patch` and `raising=False` of `monkeypatch` say that the name may be missing."""
+    flags = {each.arg: each.value.value for each in node.keywords if isinstance(each.value, ast.Constant)}
+    if isinstance(owner, Symbol) and (flags.get("create") is True or flags.get("raising") is False):
+        state.usage.tested.add(f"{owner.dotted}.{name}")
 
 
 def _patch_path(dotted: str, node: ast.Call, path: str, state: State) -> Value:
@@ -214,6 +222,7 @@ def _patch_path(dotted: str, node: ast.Call, path: str, state: State) -> Value:
     owner = dotted_value(owner_path, span, state)
     if isinstance(owner, Symbol):
         _needed_by_mock(dotted, node, owner, name, span, state)
+        _accept_missing(node, owner, name, state)
         rebind(owner, name, replacement, span, state)
     return UNKNOWN
 

@@ -134,8 +134,16 @@ def _mentions(state: State) -> Counter[str]:
     """In how many other functions each name stands."""
     counts: Counter[str] = Counter()
     for node in state.pending:
-        counts.update(names_in(node) - {getattr(node, "name", "")})
+        counts.update((names_in(node) | _private_in(node)) - {getattr(node, "name", "")})
     return counts
+
+
+@lru_cache(maxsize=4096)
+def _private_in(node: ast.AST) -> frozenset[str]:
+    """The private names that are looked up in a piece of a patch."""
+    return frozenset(
+        each.attr for each in ast.walk(node) if isinstance(each, ast.Attribute) and each.attr.startswith("_")
+    )
 
 
 def _assign_parameters(function: LocalFunction, state: State) -> None:

@@ -6,6 +6,7 @@ spelled nearly so. Quiet for marks that are no functions, and for names that the
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Sequence
 
 from patchgate.lint.findings import Finding, Severity, View
@@ -20,6 +21,7 @@ TARGET_MISSING = Code(
     why="It creates a new attribute that nothing in torch ever calls.",
     fix="Correct the name, or narrow the version check to the releases that have it.",
 )
+_LIBRARY = sys.stdlib_module_names
 
 
 def check(views: Sequence[View]) -> Iterator[Finding]:
@@ -33,7 +35,8 @@ def check(views: Sequence[View]) -> Iterator[Finding]:
             if rebinding.target in view.usage.tested:
                 continue  # it asked whether the name is there, and adds it
             if in_some_release(view, owner, rebinding.name):
-                severity, fix = Severity.RED if rebinding.reachable else Severity.NOTE, ""
+                matters = rebinding.reachable and not _only_imported(view, rebinding.target)
+                severity, fix = Severity.RED if matters else Severity.NOTE, ""
                 message = f"target `{rebinding.target}` missing{rebinding.why_not}"
             else:
                 near = near_name(view.release, owner, rebinding.name)
@@ -42,3 +45,9 @@ def check(views: Sequence[View]) -> Iterator[Finding]:
                 severity, fix = Severity.NOTE, f"did you mean `{near}`?" if near else ""
                 message = f"adds a new name: no indexed release has `{rebinding.target}`"
             yield view.finding(TARGET_MISSING, rebinding.span, message, severity=severity, fix=fix, of=rebinding)
+
+
+def _only_imported(view: View, target: str) -> bool:
+    """Whether all releases that have the name import it from the standard library, or from torch's types."""
+    found = filter(None, (release.resolve(target) for release in view.release.others()))
+    return all(each.origin.startswith("torch.types.") or each.origin.split(".")[0] in _LIBRARY for each in found)
