@@ -59,3 +59,12 @@ def test_a_class_that_may_answer_any_name_has_none_of_them() -> None:
     answering["torch._inductor.ir"] += "    def visit_mine(self): ...\n"
     torches = toy_releases({"2.10.0": answering, "2.11.0": toy_sources()})
     assert [each for each in found(source, torches) if "red" in each] != []
+
+
+def test_a_name_that_torch_only_imports_for_annotations_misses_nobody() -> None:
+    later = toy_sources()
+    later["torch._inductor.ir"] += "from typing import List\nfrom torch.types import Device\ndef later(x): ...\n"
+    torches = toy_releases({"2.10.0": toy_sources(), "2.11.0": later})
+    for name, severity in (("List", "note"), ("Device", "note"), ("later", "red")):
+        lines = found(f"import torch._inductor.ir as ir\nir.{name} = ir.strides\n", torches)
+        assert [each.split()[2] for each in lines if "PG126" in each] == [severity]
