@@ -9,63 +9,227 @@ from toytorch import TORCHES, found
 
 from patchgate.lint.run import lint
 
-# `torch._inductor.old` is there in 2.10 and in no later release.
-_OLD = "import torch._inductor.old"
-_NEW = "torch.__version__ >= '2.11'"
-_HAS = "hasattr(torch._inductor.ir, 'absent')"
+# OLD is there in 2.10 and in no later release. Of each case the first line has what stands for HERE so that OLD is kept
+# from these, and what stands for it so that OLD runs there (none: nothing does).
+_WORDS = {
+    "OLD": "import torch._inductor.old",
+    "NEW": "torch.__version__ >= '2.11'",
+    "HAS": "hasattr(torch._inductor.ir, 'absent')",
+}
+_CASES = """
+not (NEW) | NEW
+assert HERE
+OLD
+
+HAS | f
+def f():
+    assert HERE
+    OLD
+
+sys.exit('too new') | print('too new')
+import sys
+if NEW:
+    HERE
+OLD
+
+pytest.skip('x') | pytest.mark('x')
+import pytest
+if NEW:
+    HERE
+OLD
+
+NEW | new == 2
+def need(new):
+    if HERE:
+        raise RuntimeError(new)
+need(1)
+OLD
+
+require_torch_version | print_it
+from elsewhere import HERE
+def f():
+    HERE()
+    OLD
+
+skipIf | skipUnless
+import unittest
+@unittest.HERE(NEW, 'x')
+def f():
+    OLD
+
+skipUnless | skipIf
+import unittest
+@unittest.HERE(HAS, 'x')
+def f():
+    OLD
+
+NEW | 1 > 2
+import pytest
+needs = pytest.mark.skipif(HERE)
+@needs
+def f():
+    OLD
+
+requires_torch_version | named
+from elsewhere import HERE
+@HERE('2.10')
+class K:
+    def f(self):
+        OLD
+
+NEW | text
+def only(text):
+    ok = HERE
+    return lambda f: f if ok else None
+@only('')
+def f():
+    OLD
+
+not (NEW) | NEW
+if HERE:
+    def f():
+        OLD
+
+not (NEW) | NEW
+table = {'a': (lambda: torch._inductor.old) if HERE else None}
+
+HAS | f()
+class K:
+    def __init__(self):
+        self.old = HERE
+    def f(self):
+        if self.old:
+            OLD
+
+not (NEW) | NEW
+class K:
+    old = HERE
+    def f(self):
+        if self.old:
+            OLD
+
+not (NEW) | NEW
+class K:
+    old = HERE
+    @classmethod
+    def f(cls):
+        if cls.old:
+            OLD
+
+not (NEW) | NEW
+class K:
+    @property
+    def old(self):
+        return HERE
+    def f(self):
+        if self.old:
+            OLD
+
+not (NEW) | f()
+class K:
+    def old(self):
+        return HERE
+    def f(self):
+        if self.old():
+            OLD
+
+_old | f
+class K:
+    def _old(self):
+        OLD
+    def f(self):
+        try:
+            self.HERE()
+        except ImportError:
+            pass
+
+f | none
+import typing as t
+if t.TYPE_CHECKING or HERE:
+    OLD
+
+not TYPE_CHECKING | TYPE_CHECKING
+from typing import TYPE_CHECKING
+if HERE:
+    pass
+else:
+    OLD
+
+False | True
+while HERE:
+    OLD
+
+is_fbcode | get_hash
+from torch._inductor import config
+if config.HERE():
+    OLD
+
+NEW | 1
+match (HERE):
+    case _:
+        OLD
+
+torch.__version__ | text
+import re
+if [int(x) for x in re.findall('.', HERE)] < [2, 11]:
+    OLD
+
+torch.__version__ | text
+old = any(HERE.startswith(v) for v in ['2.9', '2.10'])
+if old:
+    OLD
+
+not (NEW) | f()
+flags = {'old': HERE}
+if flags['old']:
+    OLD
+
+2.10 | ten
+def f():
+    OLD
+table = {'HERE': f}
+
+<2.11 | ten
+def f():
+    OLD
+table = [('HERE', f)]
+
+not (NEW) | f()
+import os
+if os.environ.get('X') or HERE:
+    OLD
+
+old | ir
+import importlib.util
+if importlib.util.find_spec('torch._inductor.HERE') is not None:
+    OLD
+
+__dict__ | __name__
+if 'absent' in torch._inductor.ir.HERE:
+    OLD
+"""
 
 
 def red(source: str) -> list[str]:
     return [each for each in found(f"import torch\nimport torch._inductor.ir\n{source}") if " red " in each]
 
 
-@pytest.mark.parametrize(
-    ("source", "kept", "runs"),
-    [
-        (f"assert {{}}\n{_OLD}", f"not ({_NEW})", _NEW),
-        (f"def f():\n    assert {{}}\n    {_OLD}", _HAS, "f"),
-        (f"import sys\nif {_NEW}:\n    {{}}\n{_OLD}", "sys.exit('too new')", "print('too new')"),
-        (f"import pytest\nif {_NEW}:\n    {{}}\n{_OLD}", "pytest.skip('x')", "pytest.mark('x')"),
-        (f"def need(new):\n    if {{}}:\n        raise RuntimeError(new)\nneed(1)\n{_OLD}", _NEW, "new == 2"),
-        (f"from elsewhere import {{0}}\ndef f():\n    {{0}}()\n    {_OLD}", "require_torch_version", "print_it"),
-        (f"import unittest\n@unittest.{{}}({_NEW}, 'x')\ndef f():\n    {_OLD}", "skipIf", "skipUnless"),
-        (f"import unittest\n@unittest.{{}}({_HAS}, 'x')\ndef f():\n    {_OLD}", "skipUnless", "skipIf"),
-        (f"import pytest\nneeds = pytest.mark.skipif({{}})\n@needs\ndef f():\n    {_OLD}", _NEW, "1 > 2"),
-        (f"from elsewhere import {{0}}\n@{{0}}('2.10')\nclass K:\n    def f(self):\n        {_OLD}", "requires_torch_version", "named"),
-        (f"def only(text):\n    ok = {{}}\n    return lambda f: f if ok else None\n@only('')\ndef f():\n    {_OLD}", _NEW, "text"),
-        (f"if {{}}:\n    def f():\n        {_OLD}", f"not ({_NEW})", _NEW),
-        (f"table = {{{{'a': (lambda: torch._inductor.old) if {{}} else None}}}}", f"not ({_NEW})", _NEW),
-        (f"class K:\n    def __init__(self):\n        self.old = {{}}\n    def f(self):\n        if self.old:\n            {_OLD}", _HAS, "f()"),
-        (f"class K:\n    old = {{}}\n    def f(self):\n        if self.old:\n            {_OLD}", f"not ({_NEW})", _NEW),
-        (f"class K:\n    old = {{}}\n    @classmethod\n    def f(cls):\n        if cls.old:\n            {_OLD}", f"not ({_NEW})", _NEW),
-        (f"class K:\n    @property\n    def old(self):\n        return {{}}\n    def f(self):\n        if self.old:\n            {_OLD}", f"not ({_NEW})", _NEW),
-        (f"class K:\n    def old(self):\n        return {{}}\n    def f(self):\n        if self.old():\n            {_OLD}", f"not ({_NEW})", "f()"),
-        (f"class K:\n    def _old(self):\n        {_OLD}\n    def f(self):\n        try:\n            self.{{}}()\n        except ImportError:\n            pass", "_old", "f"),
-        (f"import typing as t\nif t.TYPE_CHECKING or {{}}:\n    {_OLD}", "f", None),
-        (f"from typing import TYPE_CHECKING\nif {{}} TYPE_CHECKING:\n    pass\nelse:\n    {_OLD}", "not", ""),
-        (f"while {{}}:\n    {_OLD}", "False", "True"),
-        (f"from torch._inductor import config\nif config.{{}}():\n    {_OLD}", "is_fbcode", "get_hash"),
-        (f"match ({{}}):\n    case _:\n        {_OLD}", _NEW, "1"),
-        (f"import re\nif [int(x) for x in re.findall(r'\\d+', {{}})] < [2, 11]:\n    {_OLD}", "torch.__version__", "text"),
-        (f"old = any({{}}.startswith(v) for v in ['2.9', '2.10'])\nif old:\n    {_OLD}", "torch.__version__", "text"),
-        (f"flags = {{{{'old': {{}}}}}}\nif flags['old']:\n    {_OLD}", f"not ({_NEW})", "f()"),
-        (f"def f():\n    {_OLD}\ntable = {{{{'{{}}': f}}}}", "2.10", "ten"),
-        (f"def f():\n    {_OLD}\ntable = [('{{}}', f)]", "<2.11", "ten"),
-        (f"import os\nif os.environ.get('X') or {{}}:\n    {_OLD}", f"not ({_NEW})", "f()"),
-        (f"import importlib.util\nif importlib.util.find_spec('torch._inductor.{{}}') is not None:\n    {_OLD}", "old", "ir"),
-        (f"if 'absent' in torch._inductor.ir.{{}}:\n    {_OLD}", "__dict__", "__name__"),
-    ],
-)  # fmt: skip
-def test_code_that_is_kept_from_a_release_is_not_red(source: str, kept: str, runs: str | None) -> None:
-    assert red(source.format(kept)) == []
-    if runs is not None:
-        assert red(source.format(runs)) != []
+@pytest.mark.parametrize("case", _CASES.strip().split("\n\n"))
+def test_code_that_is_kept_from_a_release_is_not_red(case: str) -> None:
+    first, source = case.split("\n", 1)
+    kept, runs = first.split(" | ")
+    for stands_for, is_red in ((kept, False), (runs, True)):
+        text = source.replace("HERE", stands_for)
+        for word, meaning in _WORDS.items():
+            text = text.replace(word, meaning)
+        assert bool(red(text)) is is_red or stands_for == "none"
 
 
 def test_a_helper_with_two_arguments_leaves_the_version_known() -> None:
     helper = "def newer(a, b):\n    return a >= b\nif newer(torch.__version__, '2.10'): pass\n"
-    assert red(f"{helper}if torch.__version__ < '2.11':\n    {_OLD}") == []
-    assert red(f"{helper}if torch.__version__ < '2.12':\n    {_OLD}") != []
+    gated = helper + "if torch.__version__ < '{}':\n    import torch._inductor.old\n"
+    assert red(gated.format("2.11")) == []
+    assert red(gated.format("2.12")) != []
 
 
 @pytest.mark.parametrize(
@@ -87,8 +251,7 @@ def test_a_gate_for_a_build_or_for_a_later_release_is_not_dead(gate: str, severi
 
 
 def test_who_says_that_a_name_may_be_missing_is_believed() -> None:
-    for flag in ("raising", "create"):
-        source = f"def f(monkeypatch):\n    monkeypatch.setattr(torch._inductor.sizevars.SizeVarAllocator, 'size_hint', 1, {flag}="
-        accepted, other = (False, True) if flag == "raising" else (True, False)
-        assert red(f"{source}{accepted})") == []
-        assert [each.split(":")[1][:6] for each in red(f"{source}{other})")] == [" PG126"]
+    patched = "monkeypatch.setattr(torch._inductor.sizevars.SizeVarAllocator, 'size_hint', 1, {}={})"
+    for flag, accepted in (("raising", False), ("create", True)):
+        assert red(patched.format(flag, accepted)) == []
+        assert [each.split(":")[1][:6] for each in red(patched.format(flag, not accepted))] == [" PG126"]
