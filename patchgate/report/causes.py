@@ -12,7 +12,6 @@ from dataclasses import dataclass
 
 from patchgate.checks.framework.find_checks import title_of
 from patchgate.model.records import Colour, Kind, Verdict
-from patchgate.model.text import counted
 
 # Facts that sum up what a patch does to a kernel, the best evidence among facts, and what they are called in short.
 HEADLINES = {"kernels.called": "kernels", "loads": "loads", "bytes.total": "bytes"}
@@ -263,11 +262,3 @@ def _strongest_first(cause: Cause, verdicts: Sequence[Verdict]) -> list[Verdict]
         return rank, headline, -float(share[1]) if share else 0.0, verdict.subject, verdict.torch
 
     return sorted(verdicts, key=strength)
-
-
-def count_text(groups: Sequence[CauseGroup]) -> str:
-    """`4 causes, 12 red verdicts`; `nothing red` where there is no cause."""
-    red = sum(len(group.verdicts) for group in groups)
-    if not red:
-        return "nothing red"
-    return f"{counted(len(groups), 'cause')}, {counted(red, 'red verdict')}"

@@ -54,9 +54,8 @@ class JudgedPatch:
 def _print_text(judged: Sequence[JudgedPatch], page: Path) -> None:
     for each in judged:
         known = workloads_with(Path(each.run.patch), each.run.project)
-        answer = answer_lines(each.run, each.verdicts, each.view, known, exit_code(each.verdicts))
-        files = ", ".join(("verdicts.json", *FILES))
-        answer.insert(-1, f"results: {display_path(Path(each.run.folder))}/{files}; {display_path(page)}")
+        files = f"{display_path(Path(each.run.folder))}/{', '.join(('verdicts.json', *FILES))}", display_path(page)
+        answer = answer_lines(each.run, each.verdicts, each.view, known, exit_code(each.verdicts), files)
         to_stdout(partial(show_run, title=each.title, view=each.view, answer=answer))
         if is_github():
             print(among_commands(render_annotations(each.view, each.checkout)))

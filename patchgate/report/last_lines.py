@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from patchgate.checks.framework.find_checks import all_checks
-from patchgate.model.records import Kind, Verdict, Workload
+from patchgate.model.records import Colour, Kind, Verdict, Workload
 from patchgate.model.text import counted
 from patchgate.report.next_commands import typed
 from patchgate.report.view import RunView
@@ -13,17 +13,33 @@ from patchgate.runner.run_settings import Run
 
 
 def answer_lines(
-    run: Run, verdicts: Sequence[Verdict], view: RunView, workloads: Mapping[str, Workload], code: int
+    run: Run,
+    verdicts: Sequence[Verdict],
+    view: RunView,
+    workloads: Mapping[str, Workload],
+    code: int,
+    results: Sequence[str] = (),
 ) -> list[str]:
-    """What was judged, what was not, and the answer with the exit code."""
+    """What was judged, what was not, the files of results, and the counts with the exit code."""
     judged_names = {verdict.case.workload for verdict in verdicts if verdict.kind is not Kind.STOPPED}
     names = judged_names & {*workloads, *run.workloads}  # one that is named may be a check's own
+    where = [f"results: {'; '.join(results)}"] if results else []
     if not verdicts:
-        return [f"nothing was judged: no workload, device or release was selected; exit code {code}"]
+        return [*where, f"nothing was judged: no workload, device or release was selected; exit code {code}"]
     on = ", ".join(f"{name} ({run.profile(name)['kind']})" for name in run.devices)
     judged = f"judged: {counted(len(names), 'workload')} on {on}; torch {', '.join(view.torches)}"
     missing = "; ".join(_not_judged(run, verdicts, names, workloads))
-    return [judged, *([f"not judged: {missing}"] if missing else []), f"{view.summary}; exit code {code}"]
+    return [judged, *([f"not judged: {missing}"] if missing else []), *where, f"{count_line(view)}; exit code {code}"]
+
+
+def count_line(view: RunView) -> str:
+    """`4 causes, 10 red verdicts, 2539 green, 2 grey notes`; `nothing red` where there is no cause."""
+    red = f"{counted(len(view.causes), 'cause')}, {counted(view.counts[Colour.RED], 'red verdict')}"
+    notes = view.counts[Colour.GREY] - view.unjudged
+    grey = ((view.unjudged - view.stopped, "not judged"), (notes, "grey note" + "s" * (notes > 1)))
+    partial = [f"PARTIAL RUN, {view.stopped} cells not judged"] if view.stopped else []
+    counts = [red if view.causes else "nothing red", f"{view.counts[Colour.GREEN]} green"]
+    return ", ".join([*partial, *counts, *(f"{count} {what}" for count, what in grey if count)])
 
 
 def _not_judged(

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from patchgate.model.records import Colour
 from patchgate.model.text import escape_control
+from patchgate.report.last_lines import count_line
 from patchgate.report.view import Block, MatrixCell, RunView
 
 # Entries and places of a block. GitHub cuts a summary off at a megabyte; a reader long before.
@@ -29,7 +30,7 @@ def as_code(text: str) -> str:
 
 def render_markdown(title: str, view: RunView) -> str:
     """Title, summary, matrix and blocks."""
-    lines = [f"## {as_code(title)}", "", view.summary, ""]
+    lines = [f"## {as_code(title)}", "", count_line(view), ""]
     for number, group in enumerate(view.causes, 1):
         first = group.evidence
         on = f" on torch {first.torch}" if first.torch else ""

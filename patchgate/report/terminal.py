@@ -26,6 +26,7 @@ from patchgate.model.paths import leaves_project
 from patchgate.model.records import Colour, Kind, Verdict
 from patchgate.model.text import escape_control
 from patchgate.report.causes import CauseGroup, is_change
+from patchgate.report.last_lines import count_line
 from patchgate.report.next_commands import typed
 from patchgate.report.view import (
     Block,
@@ -96,7 +97,7 @@ def show_run(console: Console, title: str, view: RunView, answer: Sequence[str] 
             _show_grey(console, block)
     for line in answer[:-1]:
         console.print(Text(escape_control(line)))
-    console.print(Text(answer[-1] if answer else view.summary, style=_STYLES[view.colour]))
+    console.print(Text(answer[-1] if answer else count_line(view), style=_STYLES[view.colour]))
 
 
 def print_line(console: Console, text: str) -> None:

@@ -15,7 +15,7 @@ from packaging.version import Version
 from patchgate.checks.framework.find_checks import catalogue, families
 from patchgate.checks.framework.patch_outcome import NOT_APPLIED
 from patchgate.model.records import Colour, Command, Kind, Verdict
-from patchgate.report.causes import HEADLINES, CauseGroup, change_text, count_text, group_by_cause, is_change
+from patchgate.report.causes import HEADLINES, CauseGroup, change_text, group_by_cause, is_change
 from patchgate.report.next_commands import next_step, typed
 
 # Characters of a text that is shown whole.
@@ -123,14 +123,6 @@ class RunView:
         accept = typed(Command(name="accept", arguments=("--reason", "'...'")))
         how = [("to accept another value, such as a new kernel count, type", (accept,))] if changes else []
         return tuple((heading, lines) for heading, lines in [("replaces", self.replaces), *changes, *how] if lines)
-
-    @property
-    def summary(self) -> str:
-        judged = f"{count_text(self.causes)}, {self.counts[Colour.GREEN]} green"
-        notes = self.counts[Colour.GREY] - self.unjudged
-        grey = ((self.unjudged - self.stopped, "not judged"), (notes, "grey note" + "s" * (notes > 1)))
-        partial = [f"PARTIAL RUN, {self.stopped} cells not judged"] if self.stopped else []
-        return ", ".join([*partial, judged, *(f"{count} {what}" for count, what in grey if count)])
 
 
 def view(verdicts: Sequence[Verdict], torches: Sequence[str]) -> RunView:

@@ -21,6 +21,7 @@ from patchgate.model.results import Regressions, RunVerdicts, VerdictKey
 from patchgate.model.statistics import Interval
 from patchgate.report.html.latency_plot import draw_latency
 from patchgate.report.html.page_data import COLOURS, Address, Page
+from patchgate.report.last_lines import count_line
 from patchgate.report.next_commands import typed
 from patchgate.report.view import step_text, verdict_text
 
@@ -71,7 +72,7 @@ def _templates() -> Environment:
         loader=files, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
     environment.filters |= {"typed": typed, "address": address, "cell_address": cell_address, "title_of": title_of}
-    environment.filters |= {"sentence": verdict_text, "step": step_text}
+    environment.filters |= {"counts": count_line, "sentence": verdict_text, "step": step_text}
     style, script = "\n".join(map(_file, _STYLES)), _script()
     environment.globals |= {"style": style, "script": script, "policy": _policy(style, script)}
     return environment

@@ -1,6 +1,6 @@
 """Answers questions by measuring: one torch environment and one patch at a time, with the gate's own checks.
 
-What cannot be measured (no such release, no such patch, a sentinel that does not count) is an inconclusive reading.
+What cannot be measured is skipped (`skip.py`).
 """
 
 from __future__ import annotations
@@ -17,28 +17,21 @@ from patchgate.checks.framework.context import CheckContext
 from patchgate.checks.machine import sentinel_verdict
 from patchgate.checks.parity import outputs_of
 from patchgate.inputs.manifest import Claims, Patch
-from patchgate.inputs.patch import load_patch
 from patchgate.inputs.project import project_around
 from patchgate.inputs.workloads import workloads_with
 from patchgate.model.errors import UsageError
 from patchgate.model.facts import facts_with_compiles
 from patchgate.model.paths import display_path
-from patchgate.model.records import Case, Kind, Verdict, Workload
+from patchgate.model.records import Case, Verdict, Workload
 from patchgate.model.results import Reading
 from patchgate.model.serialization import failure_of
 from patchgate.runner.cache_keys import environment_digest
 from patchgate.runner.client import Runner
 from patchgate.runner.run_settings import Run
 from patchgate.runner.start_server import Server, start_server
-from patchgate.runner.torch_environments import Environments, NotInstallable
-from patchgate.runs.bisect.question import (
-    Question,
-    QuestionKind,
-    inconclusive,
-    read_facts,
-    read_metrics,
-    read_verdicts,
-)
+from patchgate.runner.torch_environments import Environments
+from patchgate.runs.bisect.question import Question, QuestionKind, read_facts, read_metrics, read_verdicts
+from patchgate.runs.bisect.skip import Skip, inconclusive, patch_or_skip, python_or_skip, skip_failed, skip_untrusted
 from patchgate.runs.gate import judge_patch
 
 # An item of a list is named by its address, another one in every process: a search takes the list as one item.
@@ -63,16 +56,13 @@ class Instrument:
     def read(self, question: Question, torch: str, patch: Path | None) -> Reading:
         """The answer on one torch with one patch (None: unpatched)."""
         try:
-            python = self.environments.python(torch)
-        except NotInstallable as error:
-            return inconclusive(f"torch {torch} cannot be installed: {error}")
-        try:
-            loaded = load_patch(patch) if patch else None
-        except UsageError as error:
-            return inconclusive(str(error).replace("\n", ";"))
-        if question.kind is QuestionKind.CODE:
-            return self._read_verdicts(question, torch, python, patch)
-        return self._read_case(question, torch, python, loaded)
+            python = python_or_skip(self.environments, torch)
+            loaded = patch_or_skip(patch) if patch else None
+            if question.kind is QuestionKind.CODE:
+                return self._read_verdicts(question, torch, python, patch)
+            return self._read_case(question, torch, python, loaded)
+        except Skip as reason:
+            return inconclusive(reason)
 
     def _read_verdicts(self, question: Question, torch: str, python: str, patch: Path | None) -> Reading:
         assert patch is not None, "the command asks for a verdict of a patch only"
@@ -92,9 +82,7 @@ class Instrument:
         with self._context(torch, python, patch) as context:
             if question.device not in self._sentinels:
                 self._sentinels[question.device] = sentinel_verdict(context, torch, question.device)
-            sentinel = self._sentinels[question.device]
-            if sentinel.kind is not Kind.PASS:
-                return inconclusive(f"{sentinel.code} {sentinel.actual}")
+            skip_untrusted(self._sentinels[question.device])
             if question.kind is QuestionKind.METRIC:
                 return _read_parity(question, context, torch, patch)
             workload, patch_id = self._all_workloads[question.workload], patch.id if patch else None
@@ -102,7 +90,7 @@ class Instrument:
             observation = context.runner.observe(case, workload, patch)
         facts = facts_with_compiles(observation)
         if observation.failure and question.name not in facts:
-            return inconclusive(f"{observation.failure.signature} [{observation.failure.stage}]")
+            raise Skip(f"{observation.failure.signature} [{observation.failure.stage}]")
         return read_facts(question, facts)
 
     def replaced(self, torch: str, patch: Patch) -> list[str]:
@@ -151,9 +139,7 @@ def _read_parity(question: Question, context: CheckContext, torch: str, patch: P
     case = Case(torch=torch, device="cpu", workload=question.workload)
     files = Path(context.run.folder, "unpatched"), Path(context.run.folder, "patched")
     for side, path in zip((None, patch), files, strict=True):
-        failure = failure_of(outputs_of(context, case, "run", side, path))
-        if failure:
-            return inconclusive(f"{path.name}: {failure.signature}")
+        skip_failed(failure_of(outputs_of(context, case, "run", side, path)), f"{path.name}: ")
     answer = context.differences(torch, "differ", *files)
-    failure = failure_of(answer)
-    return inconclusive(failure.signature) if failure else read_metrics(question, answer["metrics"])
+    skip_failed(failure_of(answer))
+    return read_metrics(question, answer["metrics"])

@@ -17,6 +17,7 @@ from patchgate.model.facts import value_in
 from patchgate.model.predicates import parse_predicate
 from patchgate.model.records import Colour, Facts, FactValue, Unmeasured, Verdict
 from patchgate.model.results import Answer, Reading
+from patchgate.runs.bisect.skip import inconclusive
 
 _FORM = re.compile(r"(?P<subject>[^\s<>=!]+)\s*(?P<predicate>(?:[<>=!]|contains\b).*)")
 _FACT_EXAMPLE = "residual_stack.h200.loads.max > 4"
@@ -164,11 +165,6 @@ def read_verdicts(question: Question, verdicts: list[Verdict]) -> Reading:
     if missing or not verdicts:
         return inconclusive(f"{missing.code} {missing.actual}" if missing else "nothing was judged")
     return Reading(answer=Answer.GOOD, shown=f"no {question.name}")
-
-
-def inconclusive(why: str, facts: Facts | None = None) -> Reading:
-    """A reading that answers neither way."""
-    return Reading(answer=Answer.UNKNOWN, shown=why, facts=facts or {})
 
 
 def negated(reading: Reading) -> Reading:

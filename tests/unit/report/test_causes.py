@@ -9,7 +9,7 @@ from samples import verdict
 
 from patchgate.checks.framework.find_checks import catalogue
 from patchgate.model.records import Kind
-from patchgate.report.causes import CAUSES, cause_of, count_text, group_by_cause
+from patchgate.report.causes import CAUSES, cause_of, group_by_cause
 
 RED, CHANGED = Kind.REGRESSED, Kind.CHANGED
 
@@ -74,7 +74,6 @@ def test_causes_are_read_in_the_order_of_the_table_and_unknown_ones_come_last():
     told = [verdict(RED, code) for code in ("PG999", "PG701", "PG501", "PG203", "PG510")]
     groups = group_by_cause([*told, verdict(Kind.PASS), verdict(Kind.NEW, "PG303")])
     assert [group.cause.name for group in groups] == ["numbers", "version check too narrow", "cache", "PG999"]
-    assert count_text(groups) == "4 causes, 5 red verdicts"
 
 
 def test_the_evidence_is_the_strongest_code_and_of_that_the_largest_share():
@@ -112,11 +111,6 @@ def test_changed_facts_of_a_case_are_one_line_with_both_values():
         "PG301 stack.h200 on torch 2.11.0: kernels.called 13 -> 12 (recorded 14), loads [2 6] -> [2 4],"
         " bytes.total 1,000 -> 900",
     )
-
-
-@pytest.mark.parametrize(("count", "text"), [(0, "nothing red"), (1, "1 cause, 1 red verdict")])
-def test_the_count_is_a_phrase(count, text):
-    assert count_text(group_by_cause([verdict(RED, "PG501")] * count)) == text
 
 
 @pytest.mark.parametrize(

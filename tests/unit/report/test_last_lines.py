@@ -10,7 +10,7 @@ from samples import verdict
 from patchgate.checks.framework.find_checks import families
 from patchgate.inputs.project import Project
 from patchgate.model.records import Kind, Workload
-from patchgate.report.last_lines import answer_lines
+from patchgate.report.last_lines import answer_lines, count_line
 from patchgate.report.view import view
 from patchgate.runner.run_settings import Run
 
@@ -29,6 +29,20 @@ def test_a_green_run_says_what_was_judged_and_what_was_not():
         "not judged: time and memory on a GPU (`--device cuda`); 2 workloads that only `--nightly` judges",
         "nothing red, 1 green; exit code 0",
     ]
+
+
+@pytest.mark.parametrize(
+    ("kinds", "line"),
+    [
+        ([], "nothing red, 0 green"),
+        ([Kind.STALE], "1 cause, 1 red verdict, 0 green"),
+        ([Kind.PASS, Kind.STALE, Kind.STALE], "1 cause, 2 red verdicts, 1 green"),
+        ([Kind.PASS, Kind.NEW, Kind.ESTIMATE, Kind.INFRA], "nothing red, 1 green, 1 not judged, 2 grey notes"),
+        ([Kind.PASS, Kind.INFRA], "nothing red, 1 green, 1 not judged"),
+    ],
+)
+def test_the_counts_are_by_cause_and_colour(kinds: list[Kind], line: str) -> None:
+    assert count_line(view([verdict(kind) for kind in kinds], ["2.12.1", "2.9.0"])) == line
 
 
 @pytest.mark.parametrize(

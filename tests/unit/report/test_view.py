@@ -93,19 +93,6 @@ def test_a_verdict_without_a_release_is_in_no_column_but_in_a_block():
     assert (shown.lines[0].cells, shown.blocks[0].entries[0].torches) == ((None, None), ())
 
 
-@pytest.mark.parametrize(
-    ("kinds", "summary"),
-    [
-        ([], "nothing red, 0 green"),
-        ([Kind.PASS, Kind.STALE, Kind.STALE], "1 cause, 2 red verdicts, 1 green"),
-        ([Kind.PASS, Kind.NEW, Kind.ESTIMATE, Kind.INFRA], "nothing red, 1 green, 1 not judged, 2 grey notes"),
-        ([Kind.PASS, Kind.INFRA], "nothing red, 1 green, 1 not judged"),
-    ],
-)
-def test_the_summary_counts_by_colour(kinds, summary):
-    assert view([one(kind) for kind in kinds], TORCHES).summary == summary
-
-
 @given(st.lists(st.sampled_from(range(8)), unique=True, min_size=8, max_size=8))
 def test_the_order_of_verdicts_does_not_matter(verdicts, order):
     shown, other = view(verdicts, TORCHES), view([verdicts[index] for index in order], TORCHES)
