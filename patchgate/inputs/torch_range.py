@@ -93,8 +93,10 @@ def torch_range(path: Path) -> TorchRange:
 
 def _around(folder: Path, package: str) -> TorchRange:
     """The range that a folder or one above it states. `package` is the folder below from which the walk came."""
-    own = (_dependencies(folder), _requirements(folder), _extras(folder), _metadata(folder, package))
-    kinds = [[(list(requirements), file) for requirements, file in stated] for stated in (*own, _packages(folder))]
+    table = _table(folder)
+    own = (_overrides(folder, table), _dependencies(folder, table), _requirements(folder), _extras(folder, table))
+    metadata = _metadata(folder, package), _packages(folder)
+    kinds = [[(list(requirements), file) for requirements, file in stated] for stated in (*own, *metadata)]
     for wanted, by_triton in ((_TORCH, False), (_TRITON, True)):
         for stated in kinds:
             found = [(each, file) for requirements, file in stated for each in _specifiers(requirements, wanted)]
@@ -137,11 +139,19 @@ def _has_wheels(marker: str) -> bool:
     )
 
 
-def _dependencies(folder: Path) -> Stated:
+def _overrides(folder: Path, table: Mapping[str, Any]) -> Stated:
+    """What uv installs in place of whatever is required."""
+    uv = _tool(table, "uv")
+    for key in ("override-dependencies", "constraint-dependencies"):
+        yield _strings(uv.get(key)), folder / "pyproject.toml"
+
+
+def _dependencies(folder: Path, table: Mapping[str, Any]) -> Stated:
     """What an installation needs."""
-    project = _table(folder).get("project")
+    project = table.get("project")
     if isinstance(project, dict):
         yield _strings(project.get("dependencies")), folder / "pyproject.toml"
+    yield _of_poetry(_tool(table, "poetry")), folder / "pyproject.toml"
     config, setup = folder / "setup.cfg", folder / "setup.py"
     if config.is_file():
         import configparser
@@ -162,6 +172,26 @@ def _dependencies(folder: Path) -> Stated:
         yield [f"torch{each}" for each in _demanded(tree)], setup
 
 
+def _of_poetry(table: dict[str, Any]) -> Iterator[str]:
+    """The requirements of a table of Poetry's: its `^2.6` is `>=2.6,<3`, its `~2.6` is `==2.6.*`."""
+    dependencies = table.get("dependencies")
+    wanted = dependencies.get("torch") if isinstance(dependencies, dict) else None
+    for each in wanted if isinstance(wanted, list) else [wanted]:
+        text = each.get("version") if isinstance(each, dict) else each
+        for bounds in text.split("||") if isinstance(text, str) else ():
+            yield f"torch{','.join(_plain(bound.strip()) for bound in bounds.split(',') if bound.strip() != '*')}"
+
+
+def _plain(bound: str) -> str:
+    """One of Poetry's bounds as others write it."""
+    sign, version = bound[:1], bound.lstrip("^~= ")
+    if sign == "^" and version[:1].isdigit():
+        return f">={version},<{int(version.split('.')[0]) + 1}"
+    if sign == "~" and not bound.startswith("~="):
+        return f"=={'.'.join(version.split('.')[:2])}.*"
+    return f"=={version}" if sign.isdigit() else bound
+
+
 def _demanded(tree: ast.Module) -> Iterator[str]:
     """What a setup.py raises without: `if parse(torch.__version__) < parse("2.11"): raise ...` wants `>=2.11`."""
     for node in tree.body:
@@ -178,15 +208,17 @@ def _requirements(folder: Path) -> Stated:
         yield [_COMMENT.sub("", line).strip() for line in _text(file).splitlines()], file
 
 
-def _extras(folder: Path) -> Stated:
+def _extras(folder: Path, table: Mapping[str, Any]) -> Stated:
     """What an extra, a group of dependencies or the build needs."""
-    table = _table(folder)
     project, build = table.get("project"), table.get("build-system")
     groups = [project.get("optional-dependencies") if isinstance(project, dict) else None]
     groups += [table.get("dependency-groups"), {"": build.get("requires")} if isinstance(build, dict) else None]
     for group in groups:
         for requirements in group.values() if isinstance(group, dict) else ():
             yield _strings(requirements), folder / "pyproject.toml"
+    poetry = _tool(table, "poetry").get("group")
+    for each in poetry.values() if isinstance(poetry, dict) else ():
+        yield _of_poetry(each if isinstance(each, dict) else {}), folder / "pyproject.toml"
 
 
 def _metadata(folder: Path, package: str) -> Stated:
@@ -204,7 +236,7 @@ def _packages(repository: Path) -> Stated:
         files = (file for at in _PACKAGES for name in _STATING for file in repository.glob(at + name))
         for folder in sorted({file.parent.relative_to(repository) for file in files}):
             if not _ASIDE & {*folder.parts}:
-                yield from _dependencies(repository / folder)
+                yield from _dependencies(repository / folder, _table(repository / folder))
 
 
 def _normal(name: str) -> str:
@@ -218,6 +250,12 @@ def _table(folder: Path) -> dict[str, Any]:
         return read_toml(file) if file.is_file() else {}
     except UsageError:
         return {}
+
+
+def _tool(pyproject: Mapping[str, Any], name: str) -> dict[str, Any]:
+    tools = pyproject.get("tool")
+    table = tools.get(name) if isinstance(tools, dict) else None
+    return table if isinstance(table, dict) else {}
 
 
 def _strings(value: object) -> list[object]:

@@ -19,6 +19,18 @@ KNOWN = ["2.8.0", "2.9.0", "2.9.1", "2.10.0", "2.14.1"]
         ({"pyproject.toml": '[project]\ndependencies = ["torchvision==0.1", "torch-geometric<2"]\n'}, KNOWN),
         ({"pyproject.toml": '[tool.patchgate]\ntorch_range = "<2.9"\n[project]\ndependencies = []\n'}, ["2.8.0"]),
         ({"pyproject.toml": "not [ TOML", "requirements.txt": "torch<2.9"}, ["2.8.0"]),
+        ({"pyproject.toml": '[project]\ndependencies = ["torch"]\n'
+          '[tool.uv]\noverride-dependencies = ["torch==2.9.0", "x>=1"]\n'}, ["2.9.0"]),
+        ({"pyproject.toml": '[project]\ndependencies = ["torch"]\n'
+          '[tool.uv]\nconstraint-dependencies = ["torch>=2.9", "torchvision<1"]\n'}, KNOWN[1:]),
+        ({"pyproject.toml": '[tool.poetry.dependencies]\ntorch = "^2.9"\n'}, KNOWN[1:]),
+        ({"pyproject.toml": '[tool.poetry.dependencies]\ntorch = "~2.9.1"\n'}, ["2.9.0", "2.9.1"]),
+        ({"pyproject.toml": '[tool.poetry.dependencies]\ntorch = {version = "2.9.0", source = "cpu"}\n'}, ["2.9.0"]),
+        ({"pyproject.toml": '[tool.poetry.dependencies]\ntorch = "*"\n[project.optional-dependencies]\n'
+          'a = ["torch<2.9"]\n'}, KNOWN),
+        ({"pyproject.toml": '[tool.poetry.group.dev.dependencies]\ntorch = [{version = ">=2.9,<2.10"},'
+          ' {version = "2.8.0 || ==2.10.0"}]\n'}, ["2.8.0", "2.9.0", "2.9.1", "2.10.0"]),
+        ({"pyproject.toml": '[tool.poetry]\ndependencies = 3\ngroup = 2\n'}, KNOWN),
         ({"setup.cfg": "[options]\ninstall_requires =\n  numpy\n  torch>=2.10\n"}, ["2.10.0", "2.14.1"]),
         ({"setup.py": "from setuptools import setup\nX = 'torch'\nsetup(install_requires=['torch<=2.8'])"}, ["2.8.0"]),
         ({"requirements/a.txt": "torch==2.9.0+cu126 --hash=x  # pinned", "requirements/b.txt": "torch<2.9"},
