@@ -17,7 +17,7 @@ from patchgate.lint.index.records import CallSite, Function, Parameter
 from patchgate.lint.index.resolve import module_of
 from patchgate.lint.index.signatures import accepts, misfit, written
 from patchgate.lint.interpret.references import FunctionNode, Rebinding, Span
-from patchgate.lint.interpret.torch_names import innermost_module
+from patchgate.lint.interpret.torch_names import class_symbol, innermost_module
 from patchgate.model.records import Code
 
 SIGNATURE_DRIFT = Code(
@@ -84,18 +84,17 @@ class _Pair:
     def means(self, site: CallSite) -> bool:
         """Whether the call is of what is replaced: of one with namesakes, where the module imports it or its owner.
 
-        A method is called on objects, whose class nobody needs to import; but what a method of the base calls that the
-        patch overrides too, without calling it, never runs. Of what a package only passes on, the index
-        cannot tell `package.f()` from `package.home.f()`: that proves nothing.
+        What a method of the base calls that the patch overrides too, without calling it, never runs. Of what a package
+        only passes on, the index cannot tell `package.f()` from `package.home.f()`: that proves nothing.
         """
         target, origin = self.rebinding.target, self.rebinding.origin or self.rebinding.target
         home = origin.rpartition(".")[0]
         if self.rebinding.inherited:
             caller = f"{site.module}.{site.function}"
             overriding = (each.function for each in self.view.usage.overrides if each.target == caller)
-            return all(each is None or "super(" in ast.unparse(each) for each in overriding)
+            return all(each is None or "super(" in ast.unparse(each) for each in overriding) and self._is_method(site)
         if self.original.form not in ("function", "static", "class"):
-            return True
+            return self._is_method(site)
         release = self.view.release
         imported = {found for mask, _, _, found in release.index.imports_of(site.module)}
         if target != origin and not self.rebinding.on_class:
@@ -107,6 +106,43 @@ class _Pair:
         if site.module == innermost_module(release, home) or {home, origin} & imported:
             return True
         return (here is not None and here.origin == origin) or len(release.index.definers(self.rebinding.name)) == 1
+
+    def _is_method(self, site: CallSite) -> bool:
+        """Whether a call on some object is of this method.
+
+        Where its class is not known in the module of the call, no namesake of another class may take the call. A class
+        that has such a method calls its own; and what a derived one calls is not that of the patch's class beside it.
+        """
+        release, name = self.view.release, self.rebinding.name
+        owners = {self.rebinding.target.rpartition(".")[0], (self.rebinding.origin or "").rpartition(".")[0]}
+        derived = {each for owner in owners for each in release.subclasses(owner)}
+        caller, _, method = f"{site.module}.{site.function}".rpartition(".")
+        if caller not in owners and class_symbol(release, caller) is not None:
+            own = release.member(caller, name) if method != name else None
+            if own is not None and own.origin.rpartition(".")[0] not in owners and self._fits(own.symbol, site):
+                return False
+            if caller in derived and self.rebinding.inherited:
+                return False
+        family = owners | derived
+        homes = {innermost_module(release, each) for each in family}
+        imported = {found for _, _, _, found in release.index.imports_of(site.module)}
+        return site.module in homes or bool(imported & (family | homes)) or not self._taken_by_namesake(site, family)
+
+    def _taken_by_namesake(self, site: CallSite, family: set[str]) -> bool:
+        release, name = self.view.release, self.rebinding.name
+        modules = (release.module(each) for each in release.index.definers(name))
+        return any(
+            self._fits(symbol.functions.get(name), site)
+            for module in modules
+            if module is not None
+            for each, symbol in module.classes.items()
+            if f"{module.name}.{each}" not in family
+        )
+
+    def _fits(self, function: object, site: CallSite) -> bool:
+        if not isinstance(function, Function):
+            return False
+        return _misfit(self._passed(function.form, site, function.parameters), site) is None
 
     def _passed(self, form: str, site: CallSite, parameters: Sequence[Parameter]) -> Sequence[Parameter]:
         """The parameters that are left to the arguments of a call, by how the function is bound and what it is on."""

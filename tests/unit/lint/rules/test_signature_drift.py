@@ -328,3 +328,37 @@ def test_what_a_decorator_may_put_in_the_functions_place(decorator: str, definit
 def test_the_form_is_known_however_the_wrapper_is_written(assigned: str) -> None:
     source = f"{BOX}import functools\ndef f(self): ...\nmade = property(f)\nBox.first = {assigned}\n"
     assert ("PG114" in codes(source)) is (assigned in ("f", "functools.cache(f)"))
+
+
+METHOD = "class A:\n    def run(self, x, y=1): ...\n"
+NAMESAKE = {"torch.fx.b": "class B:\n    def run(self, x, y): ...\n"}
+
+
+@pytest.mark.parametrize(
+    ("others", "red"),
+    [
+        ({"torch.fx.c": "def use(a): a.run(1, 2)"}, True),
+        ({"torch.fx.c": "def use(a): a.run(1, 2)", **NAMESAKE}, False),
+        ({"torch.fx.c": "from torch.fx.a import A\ndef use(a): a.run(1, 2)", **NAMESAKE}, True),
+        ({"torch.fx.c": "def use(a): a.run(1, y=2)", "torch.fx.b": "class B:\n    def run(self, z): ..."}, True),
+        ({"torch.fx.c": "from torch.fx.a import A\nclass D(A):\n    def use(self): self.run(1, 2)"}, True),
+        ({"torch.fx.c": "from torch.fx.a import A\nclass D(A):\n    def run(self, x, y): super().run(x, y)"}, True),
+        ({"torch.fx.c": "from torch.fx.a import A\nclass D(A):\n    def run(self, x, y): ...\n"
+          "    def use(self): self.run(1, 2)"}, False),
+    ],
+)  # fmt: skip
+def test_a_method_is_called_where_its_class_is_known_or_alone_takes_the_call(others: dict[str, str], red: bool) -> None:
+    release = toy_release("2.11.0", {"torch.fx.a": METHOD, **others})
+    findings = found("from torch.fx.a import A\ndef f(self, x): ...\nA.run = f\n", (release,))
+    assert [" red " in each for each in findings if "PG113" in each] == [red]
+
+
+@pytest.mark.parametrize(
+    ("caller", "red"), [("class Other", False), ("class Other(A)", False), ("def use(a): a", True)]
+)
+def test_what_a_sibling_calls_is_not_the_override(caller: str, red: bool) -> None:
+    call = ".run(1, 2)\n" if "def" in caller else ":\n    def use(self): self.run(1, 2)\n    def run(self, x, y): ...\n"
+    late = {"torch.fx.a": f"{METHOD}{caller}{call}"}
+    torches = toy_releases({"2.10.0": {"torch.fx.a": METHOD.replace(", y=1", "")}, "2.11.0": late})
+    findings = found("from torch.fx.a import A\nclass Mine(A):\n    def run(self, x): ...\n", torches)
+    assert any(" PG113 red " in f" {each}" for each in findings) is red
