@@ -38,6 +38,15 @@ _PACKAGES, _STATING = ("*/", "*/*/"), ("pyproject.toml", "setup.cfg", "setup.py"
 _ASIDE = frozenset({"tests", "test", "docs", "examples", "benchmarks", "third_party"})
 _WHEEL = re.compile(r"torch\s*@.*/torch-(\d[\d.]*)[^/]*\.whl")
 
+# Files that have requirements one a line, or as an environment of conda.
+_REQUIREMENTS = ("*requirements*.txt", "*requirements*.in", "requirements/*.txt", "constraints*.txt")
+_ENVIRONMENTS = ("environment*.y*ml", "conda*.y*ml")
+_IN_ENVIRONMENT = re.compile(r"^\s*-\s*[\"']?(?:[\w-]+::)?(?:py)?torch\s*([=<>~]=?)\s*(\d[\d.]*)", re.M)
+# What a README tells to install.
+_ADVICE = re.compile(
+    r"\b(?:[Pp]y)?[Tt]orch\s*(==|>=|~=)?\s*v?(\d+\.\d+(?:\.\d+)?)(\+| or (?:later|newer|higher|above))?"
+)
+
 # Requirements of torch, and the file that has them.
 Stated = Iterator[tuple[Iterable[object], Path]]
 
@@ -88,11 +97,16 @@ def torch_range(path: Path) -> TorchRange:
         project = find_project(place)
         if project.torch_range:
             return TorchRange(specifiers=(project.torch_range,), where=project.where("torch_range").rpartition(":")[0])
-    return _around(place if place.is_dir() else place.parent, "")
+    folder = place if place.is_dir() else place.parent
+    required = _around(folder, "")
+    return required if required.where else _advised(folder)
 
 
-def _around(folder: Path, package: str) -> TorchRange:
-    """The range that a folder or one above it states. `package` is the folder below from which the walk came."""
+def _around(folder: Path, package: str, named: str = "") -> TorchRange:
+    """The range that a folder or one above it states. `package` is the folder below from which the walk came.
+
+    `named` is a file below that wants any torch.
+    """
     table = _table(folder)
     own = (_overrides(folder, table), _dependencies(folder, table), _requirements(folder), _extras(folder, table))
     metadata = _metadata(folder, package), _packages(folder)
@@ -105,10 +119,24 @@ def _around(folder: Path, package: str) -> TorchRange:
             if bounds:
                 return TorchRange(specifiers=bounds, where=display_path(found[0][1]), by_triton=by_triton)
             if found:
+                named = named or display_path(found[0][1])
                 break
     if (folder / ".git").exists() or folder.parent == folder:
-        return TorchRange()
-    return _around(folder.parent, folder.name)
+        return TorchRange(where=named)
+    return _around(folder.parent, folder.name, named)
+
+
+def _advised(folder: Path) -> TorchRange:
+    """What the nearest README around a folder tells to install, for a project whose files name no torch."""
+    for here in (folder, *folder.parents):
+        for file in sorted(here.glob("README*")):
+            found = ((sign or ">=", version) for sign, version, more in _ADVICE.findall(_text(file)) if sign or more)
+            bounds = tuple(dict.fromkeys(f"{sign}{version}" for sign, version in found))
+            if bounds:
+                return TorchRange(specifiers=bounds, where=display_path(file))
+        if (here / ".git").exists():
+            break
+    return TorchRange()
 
 
 def _specifiers(requirements: Iterable[object], wanted: re.Pattern[str]) -> Iterator[str]:
@@ -204,8 +232,11 @@ def _demanded(tree: ast.Module) -> Iterator[str]:
 
 
 def _requirements(folder: Path) -> Stated:
-    for file in sorted((*folder.glob("requirements*.txt"), *folder.glob("requirements/*.txt"))):
+    for file in sorted(each for pattern in _REQUIREMENTS for each in folder.glob(pattern)):
         yield [_COMMENT.sub("", line).strip() for line in _text(file).splitlines()], file
+    for file in sorted(each for pattern in _ENVIRONMENTS for each in folder.glob(pattern)):
+        found = _IN_ENVIRONMENT.findall(_text(file))
+        yield [f"torch=={version}.*" if sign == "=" else f"torch{sign}{version}" for sign, version in found], file
 
 
 def _extras(folder: Path, table: Mapping[str, Any]) -> Stated:

@@ -108,7 +108,7 @@ def attribute(owner: Value, name: str, span: Span, state: State, *, guarded: boo
         return member
     if not isinstance(owner, (Symbol, Instance)):
         return unknown(owner)
-    if name in _INTROSPECTION:
+    if name in _INTROSPECTION or (name == "_config" and isinstance(owner, Symbol)):
         return Unknown(PRESENCE)
     if isinstance(owner, Symbol) and f"{owner.dotted}.{name}" in _VERSION_SOURCES:
         return _external(f"{owner.dotted}.{name}", state)

@@ -86,26 +86,42 @@ def _after_if(
 
 
 @execute.register(ast.While)
-def execute_while(node: ast.While, state: State) -> None:
+def execute_while(node: ast.While, state: State) -> End | None:
     _forget_stored(node, state)
     test = read(node.test, state)
     before = state.scope.snapshot()
     narrow(node.test, True, state)
-    execute_block(node.body, state.at(state.excluded_by(test)) if truth_of(test) is False else state)
+    end = execute_block(node.body, state.at(state.excluded_by(test)) if truth_of(test) is False else state)
     state.scope.merge(before)
     execute_block(node.orelse, state)
+    return _left(node, end)
 
 
 @execute.register(ast.For)
 @execute.register(ast.AsyncFor)
-def execute_for(node: ast.For | ast.AsyncFor, state: State) -> None:
+def execute_for(node: ast.For | ast.AsyncFor, state: State) -> End | None:
     element = element_of(read(node.iter, state))
     _forget_stored(node, state)
     before = state.scope.snapshot()
     bind(node.target, element, state)
-    execute_block(node.body, state)
+    end = execute_block(node.body, state)
     state.scope.merge(before)
     execute_block(node.orelse, state)
+    return _left(node, end)
+
+
+def _left(loop: ast.AST, end: End | None) -> End | None:
+    """What becomes of the code after a loop in whose turns a check of torch may raise; other loops may have no turn."""
+    checked = end is not None and end.rest in (Reachability.UNDECIDED, Reachability.GATED)
+    return end if checked and _leaves(loop) else None
+
+
+@lru_cache(maxsize=4096)
+def _leaves(loop: ast.AST) -> bool:
+    """Whether what ends a turn of the loop raises, and neither goes on nor breaks."""
+    nodes = [*ast.walk(loop)]
+    stays = (ast.Continue, ast.Break, ast.Return, ast.Yield)
+    return any(isinstance(each, ast.Raise) for each in nodes) and not any(isinstance(each, stays) for each in nodes)
 
 
 def _forget_stored(loop: ast.AST, state: State) -> None:

@@ -71,6 +71,8 @@ _DISTRIBUTIONS = frozenset(
     {"importlib.metadata.distribution", "importlib_metadata.distribution", "pkg_resources.get_distribution"}
 )
 _SIGNATURES = frozenset({"inspect.signature", "inspect.getfullargspec", "inspect.getargspec"})
+# Methods of a config module that tell which options it has.
+_OPTIONS_THERE_ARE = frozenset({"to_dict", "shallow_copy_dict", "get_config_copy", "get_serializable_config_copy"})
 # What else asks how torch is made.
 _ASKING = frozenset({"callable", "dir", "getattr", "hasattr", "vars"})
 
@@ -98,6 +100,7 @@ def read_call(node: ast.Call, state: State) -> Value:
     match callee:
         case Symbol(kind="config-method"):
             note_patched_options(callee, node, [*arguments[:1], keywords.get(None, UNKNOWN)], state)
+            value = Unknown(PRESENCE) if last_name(node.func) in _OPTIONS_THERE_ARE else UNKNOWN
         case Symbol():
             note_passed_options(callee, keywords, state)
             value = _call_torch(node, callee, state)

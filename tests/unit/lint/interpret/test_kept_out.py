@@ -204,6 +204,31 @@ import importlib.util
 if importlib.util.find_spec('torch._inductor.HERE') is not None:
     OLD
 
+None | none
+from torch._inductor import config
+def f():
+    for name in ('some.option',):
+        entry = getattr(config, '_config', {}).get(name)
+        if entry is HERE:
+            raise RuntimeError(name)
+    OLD
+
+not (NEW) | NEW
+for each in (1, 2):
+    if not (HERE):
+        raise RuntimeError(each)
+OLD
+
+_config | threshold
+from torch._inductor import config
+if 'old_option' in config.HERE:
+    OLD
+
+to_dict() | threshold
+from torch._inductor import config
+if 'old_option' in config.HERE:
+    OLD
+
 __dict__ | __name__
 if 'absent' in torch._inductor.ir.HERE:
     OLD
