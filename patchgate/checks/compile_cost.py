@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from functools import partial
 
 from patchgate.checks.framework.blame import Fault, failure_text, fault_of
@@ -13,7 +13,6 @@ from patchgate.inputs.patch import claim_location
 from patchgate.model.budgets import budget_for, judge_change, show_budget
 from patchgate.model.records import Case, Code, Kind, Verdict
 from patchgate.model.serialization import Answer, failure_of
-from patchgate.model.statistics import CONFIDENCE, Round, ratio_interval
 
 FAMILY = "compile"
 # A pass that does nothing costs 76 calls of a compile, whatever the graph: a share of a small graph says nothing of it.
@@ -29,8 +28,7 @@ CODES = (
         f" {_FEW} calls where no manifest gives it. Or it works in threads or processes of its own, whose calls are not"
         " counted.",
         why="Every process that compiles pays this at start-up. Calls are counted, because seconds vary from run to run"
-        " by more than such a patch adds. Work in C++ is not counted: for that, `--nightly` shows the CPU time of pairs"
-        " of compiles, and instructions where the processor counts them.",
+        " by more than such a patch adds. Work in C++ is not counted.",
         fix=_OVER.format("0 % .. 2 %"),
     ),
     Code(
@@ -63,16 +61,12 @@ COUNTED = "calls are being counted"
 _CODES = {Kind.OVER: "PG601", Kind.UNDER: "PG602", Kind.PASS: "PG603"}
 # How many modules are named that account for most of a change.
 _MODULES = 2
-# Compiles of either side whose CPU time is compared.
-_PAIRS = 10
-_COMPILES = 4
 
 
 @Check(
     axes=("torch", "device", "workload"), workloads="compile_cost", devices=lambda run: [SIMULATED], unchanged="PG603"
 )
 def ask_compile(context: CheckContext, at: Instance) -> Iterable[Verdict]:
-    """At night CPU time and instructions are shown beside the calls, and never judged."""
     torch, workload, patch = at.case.torch, context.workload(at.case.workload), context.patch
     # Where torch lies moves the count by as much as the budget: one of another place is no answer.
     place = context.run.rows[torch]
@@ -80,13 +74,10 @@ def ask_compile(context: CheckContext, at: Instance) -> Iterable[Verdict]:
         context.ask_once(torch, "calls", SIMULATED, workload=workload, patch=side, place=place)
         for side in (None, patch)
     )
-    costs = None
-    if context.run.nightly:
-        costs = context.ask(torch, "costs", SIMULATED, workload=workload, patch=patch, compiles=_COMPILES, pairs=_PAIRS)
-    return [judge_calls(at.case, patch, unpatched, patched, costs)]
+    return [judge_calls(at.case, patch, unpatched, patched)]
 
 
-def judge_calls(case: Case, patch: Patch, unpatched: Answer, patched: Answer, costs: Answer | None = None) -> Verdict:
+def judge_calls(case: Case, patch: Patch, unpatched: Answer, patched: Answer) -> Verdict:
     """One verdict for one workload on one device.
 
     Calls repeat exactly, but for a few in a million, so the change is taken as it is and not as an interval.
@@ -112,30 +103,11 @@ def judge_calls(case: Case, patch: Patch, unpatched: Answer, patched: Answer, co
     few = METRIC not in patch.claims.budgets and abs(new - old) <= _FEW
     kind = Kind.OVER if hidden else Kind.PASS if few else judge_change(budget, change, change)
     moved = f"{old:,} -> {new:,} Python calls ({change:+.3%})"
-    parts = [moved, hidden, _largest_changes(before, after), *_costs_text(costs)]
-    actual = "; ".join(filter(None, parts))
+    actual = "; ".join(filter(None, (moved, hidden, _largest_changes(before, after))))
     if kind is Kind.PASS or hidden:
         return verdict(_CODES[kind], kind, case, "", expected, actual, where if hidden else None)
     advice = (_OVER if kind is Kind.OVER else _UNDER).format(budget_for(change, change))
     return verdict(_CODES[kind], kind, case, "", expected, actual, where, advice=advice)
-
-
-def _costs_text(costs: Answer | None) -> Iterator[str]:
-    """What else a compile costs, C++ included."""
-    if costs is None:
-        return
-    failure = failure_of(costs)
-    if failure:
-        yield f"CPU time not taken: {failure.text}"
-        return
-    pairs = [Round(unpatched=(before,), patched=(after,)) for before, after in costs["seconds"]]
-    yield f"CPU time {ratio_interval(pairs, CONFIDENCE)} in {len(pairs)} pairs"
-    counted = costs["instructions"]
-    if isinstance(counted, dict):
-        yield f"instructions not counted here: {counted['unmeasured']}"
-    else:
-        before, after = (sum(side) for side in zip(*counted, strict=True))
-        yield f"instructions {after / before - 1:+.3%}"
 
 
 def _largest_changes(before: Mapping[str, int], after: Mapping[str, int]) -> str:

@@ -146,10 +146,6 @@ class CountCalls(Compile, total=False):
     place: str  #: The interpreter, for the host's own cache of answers; the probe does not read it.
 
 
-class MeasureCosts(Compile):
-    pairs: int  #: Compiles of either side.
-
-
 class ReadPatch(Question):
     patch: str  #: Path of the patch.
 
@@ -287,11 +283,6 @@ class Kernels(Completed):
 class Calls(Completed):
     calls: dict[str, int]  #: Module -> Python calls.
     missing: str  #: Why some were not counted; empty where none is.
-
-
-class Costs(Completed):
-    seconds: list[list[float]]  #: CPU time of each pair: unpatched, patched.
-    instructions: list[list[int]] | Unmeasured  #: As `seconds`.
 
 
 class Recompiles(TypedDict):

@@ -28,7 +28,6 @@ Questions = TypedDict(
         "cached": _Handler[wire.CompileCached, wire.Cached],
         "recompiles": _Handler[wire.Compile, wire.Recompiles],
         "calls": _Handler[wire.CountCalls, wire.Calls],
-        "costs": _Handler[wire.MeasureCosts, wire.Costs],
         "time": _Handler[wire.Time, wire.Times],
         "run": _Handler[wire.Run, wire.Ran],
         "plain run": _Handler[wire.Run, wire.RanPlainly],

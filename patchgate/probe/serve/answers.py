@@ -33,7 +33,7 @@ from patchgate.probe.patch.new_interpreter import run_in_new_interpreter
 from patchgate.probe.protocol import Request, Stage
 from patchgate.probe.questions import Questions
 from patchgate.probe.simulate.device_context import device_context, device_name
-from patchgate.probe.timing import compile_cpu_time, paired, warmup
+from patchgate.probe.timing import paired, warmup
 from patchgate.probe.timing.device_queue import DeviceQueue
 from patchgate.probe.timing.modes import tunes_kernels
 from patchgate.probe.timing.reload_kernels import GeneratedCode
@@ -75,17 +75,6 @@ def _count_calls(request: protocol.CountCalls, stage: Stage) -> protocol.Calls:
     stage("compile")
     calls, missing = compile_calls.count_calls(load_build(request), **_compiled_as(request))
     return {"calls": calls, "missing": missing, "environment": environment()}
-
-
-def _measure_costs(request: protocol.MeasureCosts, stage: Stage) -> protocol.Costs:
-    """CPU time and instructions of a compile, in pairs of one unpatched and one patched."""
-    stage("compile")
-    costs = compile_cpu_time.compile_costs(
-        lambda: compile_calls.warm_compile(load_build(request), **_compiled_as(request)),
-        lambda: apply_patch(request, stage),
-        request["pairs"],
-    )
-    return cast(protocol.Costs, costs | {"environment": environment()})
 
 
 def _time(request: protocol.Time, stage: Stage) -> protocol.Times:
@@ -214,7 +203,6 @@ ANSWERS: Questions = {
     "cached": _compile_cached,
     "recompiles": _count_recompiles,
     "calls": _count_calls,
-    "costs": _measure_costs,
     "time": _time,
     "run": _run,
     "plain run": run_plainly,

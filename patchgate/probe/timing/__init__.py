@@ -1,1 +1,1 @@
-"""Times a workload, and what compiling it costs."""
+"""Times a workload, with and without a patch."""

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
 from patchgate.checks.compile_cost import COUNTED, judge_calls
@@ -21,12 +19,10 @@ def answer(moved: int = 0, cause: Cause | None = None, missing: str = "") -> Ans
     return {"calls": CALLS | {"torch.fx.node": CALLS["torch.fx.node"] + moved}, "missing": missing}
 
 
-def judge(
-    patched: Answer, unpatched: Answer | None = None, budget: Budget | None = None, costs: Answer | None = None
-) -> Verdict:
+def judge(patched: Answer, unpatched: Answer | None = None, budget: Budget | None = None) -> Verdict:
     claims = Claims(title="Mine", budgets={"compile_calls": budget} if budget else {})
     patch = Patch(id="mine", path="patch.py", source="", claims=claims, manifest="patch.toml")
-    return judge_calls(CASE, patch, unpatched or answer(), patched, costs)
+    return judge_calls(CASE, patch, unpatched or answer(), patched)
 
 
 @pytest.mark.parametrize(
@@ -93,27 +89,3 @@ def test_a_side_that_does_not_compile_is_judged_elsewhere(unpatched, patched, co
     verdict = judge(answer(cause=patched), answer(cause=unpatched))
     assert (verdict.code, verdict.kind) == (code, kind)
     assert verdict.actual.startswith("unpatched: " if unpatched else "patched: ")
-
-
-def costs(ratio: float, instructions: Any) -> Answer:
-    return {"seconds": [[1.0 + n / 10, (1.0 + n / 10) * ratio] for n in range(4)], "instructions": instructions}
-
-
-REFUSED = {"unmeasured": "perf_event_open: Permission denied"}
-
-
-@pytest.mark.parametrize(
-    ("beside", "told"),
-    [
-        (costs(1.5, REFUSED), "CPU time 1.5000 [1.5000, 1.5000] in 4 pairs; instructions not counted here: perf_event"),
-        (costs(1.0, [[100, 102], [100, 104]]), "in 4 pairs; instructions +3.000%"),
-        (
-            {"failure": {"cause": "hung", "stage": "compile", "signature": "too long"}},
-            "CPU time not taken: too long, dur",
-        ),
-    ],
-)
-def test_what_else_a_compile_costs_is_reported_and_not_judged(beside, told):
-    verdict = judge(answer(), costs=beside)
-    assert (verdict.code, verdict.colour) == ("PG603", Colour.GREEN)
-    assert told in verdict.actual

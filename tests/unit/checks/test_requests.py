@@ -73,7 +73,6 @@ ANSWERS: dict[str, dict[str, Any]] = {
     "hooks": {"called": {}},
     "undone": {"undone": []},
     "calls": {"calls": {"torch": 1}, "missing": ""},
-    "costs": {"seconds": [[1.0, 1.0]] * 3, "instructions": [[1, 1]]},
     "cached": {"answers": COUNTS},
     "kernels": {},
     "recompiles": {"counts": {"compiled": STEPS}},
