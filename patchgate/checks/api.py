@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any
 
 from patchgate.checks.framework.context import SIMULATED, CheckContext
-from patchgate.checks.framework.find_checks import Check, Instance, verdict_of
+from patchgate.checks.framework.find_checks import Check, Instance, read_codes, verdict_of
 from patchgate.checks.framework.patch_outcome import does_not_run, is_claimed
 from patchgate.inputs.manifest import Patch
 from patchgate.inputs.patch_source import Unreadable, parse
@@ -23,51 +23,36 @@ from patchgate.lint.interpret.statements import interpret
 from patchgate.lint.rules import missing_target
 from patchgate.lint.rules.missing_name import missing_references, near_name
 from patchgate.model.paths import display_path
-from patchgate.model.records import Case, Code, Kind, Verdict
+from patchgate.model.records import Case, Kind, Verdict
 from patchgate.model.serialization import failure_of
 
 FAMILY = "api"
-CODES = (
-    Code(
-        code="PG101",
-        title="target does not exist",
-        what="The manifest names a target that this torch does not have. The patch does not add it either, or it adds a"
-        " function by a name that other releases have, or that is spelled nearly like one that torch has.",
-        why="Assigning it creates a new attribute that nothing in torch ever calls.",
-        fix="Correct the dotted name, or narrow `applies_to` to the releases that have it.",
-    ),
-    Code(
-        code="PG102",
-        title="replacement cannot take the calls that the original takes",
-        what="A parameter of the original is missing or required in the replacement, or has another name there, though"
-        " torch passes it by name.",
-        why="A caller inside torch that passes it raises TypeError in the middle of a compile.",
-        fix="Give the replacement the original's parameters; `*args, **kwargs` also covers later ones.",
-    ),
-    Code(
-        code="PG103",
-        title="attribute used by the patch is missing",
-        what="The patch reads an attribute that its owner does not have in this torch, or replaces one that only other"
-        " releases have.",
-        why="The replacement raises AttributeError as soon as that line runs; a replacement under a name that torch"
-        " does not have is never called.",
-        fix="Use the name that this release has, guard the access, or narrow `applies_to`.",
-    ),
-    Code(
-        code="PG104",
-        title="module or name imported by the patch is missing",
-        what="The patch imports a module or name of torch that this release does not have.",
-        why="The patch fails on import, or, inside a function, in the middle of a compile.",
-        fix="Import it from where this release has it, or narrow `applies_to`.",
-    ),
-    Code(
-        code="PG105",
-        title="names exist and fit",
-        what="Every target, import and attribute that the patch uses exists and fits in this torch.",
-        why="Everything else depends on these names.",
-        fix="Nothing to do.",
-    ),
-)
+CODES = read_codes("""
+PG101 target does not exist
+    The manifest names a target that this torch does not have. The patch does not add it either, or it adds a function
+    by a name that other releases have, or that is spelled nearly like one that torch has.
+    Why: Assigning it creates a new attribute that nothing in torch ever calls.
+    Fix: Correct the dotted name, or narrow `applies_to` to the releases that have it.
+PG102 replacement cannot take the calls that the original takes
+    A parameter of the original is missing or required in the replacement, or has another name there, though torch
+    passes it by name.
+    Why: A caller inside torch that passes it raises TypeError in the middle of a compile.
+    Fix: Give the replacement the original's parameters; `*args, **kwargs` also covers later ones.
+PG103 attribute used by the patch is missing
+    The patch reads an attribute that its owner does not have in this torch, or replaces one that only other releases
+    have.
+    Why: The replacement raises AttributeError as soon as that line runs; a replacement under a name that torch does not
+    have is never called.
+    Fix: Use the name that this release has, guard the access, or narrow `applies_to`.
+PG104 module or name imported by the patch is missing
+    The patch imports a module or name of torch that this release does not have.
+    Why: The patch fails on import, or, inside a function, in the middle of a compile.
+    Fix: Import it from where this release has it, or narrow `applies_to`.
+PG105 names exist and fit
+    Every target, import and attribute that the patch uses exists and fits in this torch.
+    Why: Everything else depends on these names.
+    Fix: Nothing to do.
+""")
 verdict = partial(verdict_of, FAMILY)
 # Of a name that a line of the patch reads.
 _NAMES = ("PG103", "PG104")

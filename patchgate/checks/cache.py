@@ -17,6 +17,7 @@ from patchgate.checks.framework.find_checks import (
     catalogue,
     code_of_others,
     judge_failed,
+    read_codes,
     verdict_of,
 )
 from patchgate.checks.holders import assignment_place
@@ -32,6 +33,25 @@ _REMEDY = (
     " `torch.compiler.config.cache_key_tag` does this too, but from torch 2.12 on for one thread only."
 )
 CODES = (
+    *read_codes("""
+PG702 the patch switches the cache off
+    With the patch, the cache refuses graphs (bypass) that it accepts without it.
+    Why: Every process compiles everything again. A plain function as a custom pass is the usual cause.
+    Fix: Install a `torch._inductor.custom_graph_pass.CustomGraphPass` whose `uuid` digests the pass's source.
+PG704 the patch misses its own code in the cache
+    A second process with the same patch does not hit the code that the first one left in the cache.
+    Why: The key changes from process to process, so every process compiles everything again.
+    Fix: Make the key a digest of the source: nothing that depends on the process, the time or a random number.
+PG705 the cache distinguishes both sides
+    Patched and unpatched processes that share a cache directory each run their own code; or the patch does not change
+    the code of this workload, so that stale code would be the same.
+    Why: Measurements with a warm cache are valid.
+    Fix: Nothing to do.
+PG706 does not compile with the caches on
+    With the caches on, the workload compiles without the patch and fails with it.
+    Why: The caches are on by default.
+    Fix: Read the failure. Everything that a patch adds to a graph or a config must be picklable.
+"""),
     Code(
         code="PG701",
         title="stale cached code hides the patch",
@@ -43,13 +63,6 @@ CODES = (
         fix=_REMEDY,
     ),
     Code(
-        code="PG702",
-        title="the patch switches the cache off",
-        what="With the patch, the cache refuses graphs (bypass) that it accepts without it.",
-        why="Every process compiles everything again. A plain function as a custom pass is the usual cause.",
-        fix="Install a `torch._inductor.custom_graph_pass.CustomGraphPass` whose `uuid` digests the pass's source.",
-    ),
-    Code(
         code="PG703",
         title="the cache key does not follow the patch's text",
         what="After an edit in its functions, or with another value of an environment variable that it reads, the patch"
@@ -58,28 +71,6 @@ CODES = (
         " does not distinguish them.",
         fix="Make the key a digest of the source (`torch._inductor.custom_graph_pass.get_hash_for_files` for a"
         " uuid) and of every setting that changes the code. " + _REMEDY,
-    ),
-    Code(
-        code="PG704",
-        title="the patch misses its own code in the cache",
-        what="A second process with the same patch does not hit the code that the first one left in the cache.",
-        why="The key changes from process to process, so every process compiles everything again.",
-        fix="Make the key a digest of the source: nothing that depends on the process, the time or a random number.",
-    ),
-    Code(
-        code="PG705",
-        title="the cache distinguishes both sides",
-        what="Patched and unpatched processes that share a cache directory each run their own code; or the patch does"
-        " not change the code of this workload, so that stale code would be the same.",
-        why="Measurements with a warm cache are valid.",
-        fix="Nothing to do.",
-    ),
-    Code(
-        code="PG706",
-        title="does not compile with the caches on",
-        what="With the caches on, the workload compiles without the patch and fails with it.",
-        why="The caches are on by default.",
-        fix="Read the failure. Everything that a patch adds to a graph or a config must be picklable.",
     ),
     code_of_others(code="PG709"),
 )

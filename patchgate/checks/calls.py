@@ -10,7 +10,7 @@ from typing import Any
 
 from patchgate.checks.cache import compile_cached
 from patchgate.checks.framework.context import SIMULATED, CheckContext, Functions
-from patchgate.checks.framework.find_checks import Check, Instance, NothingToJudge, verdict_of
+from patchgate.checks.framework.find_checks import Check, Instance, NothingToJudge, read_codes, verdict_of
 from patchgate.checks.holders import assignment_place
 from patchgate.inputs.manifest import Patch
 from patchgate.model.paths import display_path
@@ -26,15 +26,18 @@ _WORKLOAD = (
     " facts. Or remove the code."
 )
 CODES = (
-    Code(
-        code="PG803",
-        title="the replacement was never called",
-        what="No line of the replacement ran in any workload of the suite on this torch. Grey where `--workload`"
-        " leaves out others, which may call it.",
-        why="Either nothing calls it any more, or no workload here shows what it does.",
-        fix="Add a workload that reaches it, a file `workloads/NAME.py` beside the patch with"
-        " `build(device, dtype, scale)` (docs/workloads.md), or drop the patch.",
-    ),
+    *read_codes("""
+PG803 the replacement was never called
+    No line of the replacement ran in any workload of the suite on this torch. Grey where `--workload` leaves out
+    others, which may call it.
+    Why: Either nothing calls it any more, or no workload here shows what it does.
+    Fix: Add a workload that reaches it, a file `workloads/NAME.py` beside the patch with `build(device, dtype, scale)`
+    (docs/workloads.md), or drop the patch.
+PG809 reach could not be judged
+    The child process failed without the patch too, or the machine failed, or no workload compiled.
+    Why: Unknown is not green. A failure of torch is red, because it needs attention; a failure of the machine is not.
+    Fix: Read the failure, and run the gate again.
+"""),
     Code(
         code="PG805",
         title="lines of the patch that never ran",
@@ -49,14 +52,6 @@ CODES = (
         " this torch: never true, never false, never entered or never left.",
         why="The other outcome was never judged, even where it has no line of its own.",
         fix=_WORKLOAD,
-    ),
-    Code(
-        code="PG809",
-        title="reach could not be judged",
-        what="The child process failed without the patch too, or the machine failed, or no workload compiled.",
-        why="Unknown is not green. A failure of torch is red, because it needs attention; a failure of the"
-        " machine is not.",
-        fix="Read the failure, and run the gate again.",
     ),
 )
 verdict = partial(verdict_of, FAMILY)

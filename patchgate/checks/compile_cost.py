@@ -7,7 +7,7 @@ from functools import partial
 
 from patchgate.checks.framework.blame import Fault, failure_text, fault_of
 from patchgate.checks.framework.context import SIMULATED, CheckContext
-from patchgate.checks.framework.find_checks import Check, Instance, code_of_others, verdict_of
+from patchgate.checks.framework.find_checks import Check, Instance, code_of_others, read_codes, verdict_of
 from patchgate.inputs.manifest import Patch
 from patchgate.inputs.patch import claim_location
 from patchgate.model.budgets import budget_for, judge_change, show_budget
@@ -21,6 +21,16 @@ _FEW = 100
 _OVER = 'Reduce the calls, or accept them in patch.toml: [budgets] compile_calls = "{}".'
 _UNDER = 'Record it in patch.toml: [budgets] compile_calls = "{}".'
 CODES = (
+    *read_codes("""
+PG603 compile work within its budget
+    The number of Python calls of one compile stays within the budget `compile_calls`.
+    Why: The patch adds no work to a compile.
+    Fix: Nothing to do.
+PG608 compile work could not be counted
+    A side of this comparison did not compile, or no call was counted.
+    Why: Work that was not counted is not zero.
+    Fix: Read the failure. The kernels check says whether the patch or torch caused it.
+"""),
     Code(
         code="PG601",
         title="compiling costs more than its budget",
@@ -37,20 +47,6 @@ CODES = (
         what="With the patch, one compile makes fewer Python calls than the budget `compile_calls` expects.",
         why="A gain that is not recorded hides the next loss.",
         fix=_UNDER.format("-5 % .. 0 %"),
-    ),
-    Code(
-        code="PG603",
-        title="compile work within its budget",
-        what="The number of Python calls of one compile stays within the budget `compile_calls`.",
-        why="The patch adds no work to a compile.",
-        fix="Nothing to do.",
-    ),
-    Code(
-        code="PG608",
-        title="compile work could not be counted",
-        what="A side of this comparison did not compile, or no call was counted.",
-        why="Work that was not counted is not zero.",
-        fix="Read the failure. The kernels check says whether the patch or torch caused it.",
     ),
     code_of_others(code="PG609"),
 )

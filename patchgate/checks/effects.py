@@ -7,98 +7,66 @@ from functools import partial
 from typing import Any
 
 from patchgate.checks.framework.context import SIMULATED, CheckContext
-from patchgate.checks.framework.find_checks import Check, Instance, verdict_of
+from patchgate.checks.framework.find_checks import Check, Instance, read_codes, verdict_of
 from patchgate.checks.framework.patch_outcome import NOT_APPLIED, does_not_run, is_claimed, replaced_names
 from patchgate.checks.holders import assignment_place
 from patchgate.inputs.manifest import Patch
 from patchgate.model.paths import display_path
-from patchgate.model.records import Case, Code, Kind, Verdict
+from patchgate.model.records import Case, Kind, Verdict
 from patchgate.model.serialization import failure_of
 
 FAMILY = "gate"
-CODES = (
-    Code(
-        code="PG206",
-        title="applied twice when run twice",
-        what="When the patch ran a second time, the replacement wrapped itself, or the function that `apply` names"
-        " raised. It is red where the project does run the patch twice: by `apply`, a reload or an import under two"
-        " names, or where one run installs the same wrapper twice. Elsewhere it is a grey note.",
-        why="The effect doubles, or the replacement calls itself endlessly.",
-        fix="Mark the replacement (an attribute on the function) and return early when it is there.",
-    ),
-    Code(
-        code="PG207",
-        title="touches something outside its targets",
-        what="Running the patch changed an attribute of a torch module, class or registry that `targets`"
-        " does not name. For a new name that nothing in torch looks up it is a grey note.",
-        why="A change that is not claimed is not reviewed. Without a manifest, the patch claims to change"
-        " nothing else.",
-        fix="Add it to `targets`, or do not change it.",
-    ),
-    Code(
-        code="PG208",
-        title="import has side effects",
-        what="Importing the patch initialised a device, or changed environment variables, torch's config, the"
-        " working directory or the umask, and neither `targets` nor `effects` names it.",
-        why="An initialised CUDA breaks forked workers, though `torch.cuda.is_initialized()` may stay False."
-        " A global setting also changes unrelated code and child processes.",
-        fix="Move it out of import time, or scope it with `config.patch` around the compile. A config option that"
-        " must be set for the whole process is claimed by its name in `targets`, anything else in `effects`"
-        ' ("environment NAME").',
-    ),
-    Code(
-        code="PG209",
-        title="claimed target was not replaced",
-        what="The patch applies on this torch but does not replace one of its `targets`.",
-        why="The manifest claims more than the code does, and readers rely on the manifest.",
-        fix="Replace it, or remove it from `targets`.",
-    ),
-    Code(
-        code="PG224",
-        title="the original was saved after it was replaced",
-        what="The function that the replacement calls as the original is the replacement itself.",
-        why="The first call of it never ends: RecursionError in the middle of a compile.",
-        fix="Save the original before the assignment that replaces it, and only once.",
-    ),
-    Code(
-        code="PG213",
-        title="overwrites a setting of the user",
-        what="With the variable or option set to another value before the import, the import replaced it.",
-        why="A user who set it on purpose loses the setting without any message.",
-        fix="`os.environ.setdefault(...)`; do not change an option that differs from its default.",
-    ),
-    Code(
-        code="PG214",
-        title="the setting does not reach other threads",
-        what="A config option that the patch sets at import has its old value in a new thread.",
-        why="From torch 2.12 on, a direct assignment holds for the context that made it; autograd's workers"
-        " and compile threads use the default.",
-        fix="Set it where the compile runs (`config.patch`), or by its environment variable before torch is imported."
-        ' If only the importing thread is meant, claim it: `effects = ["thread-local NAME"]`.',
-    ),
-    Code(
-        code="PG216",
-        title="import starts threads, processes or connections",
-        what="Running the module started something that continues after the import.",
-        why="Every process that imports it pays for it, and a forked worker inherits locks that are never released.",
-        fix="Start it where it is needed, once.",
-    ),
-    Code(
-        code="PG217",
-        title="torch.compile is called at import",
-        what="Running the module called `torch.compile`, for instance as a decorator.",
-        why="It loads the whole compiler (more than a thousand modules) into every process that imports the"
-        " patch, and fails on a Python that Dynamo does not support.",
-        fix='Compile at first use, or declare it: `effects = ["compile"]`.',
-    ),
-    Code(
-        code="PG218",
-        title="import writes files",
-        what="Running the module wrote, moved or deleted files outside its temporary folder.",
-        why="An import that changes files changes other processes, and fails where the disk is read-only.",
-        fix="Write when the user asks for it, to a folder of the patch's own.",
-    ),
-)
+CODES = read_codes("""
+PG206 applied twice when run twice
+    When the patch ran a second time, the replacement wrapped itself, or the function that `apply` names raised. It is
+    red where the project does run the patch twice: by `apply`, a reload or an import under two names, or where one run
+    installs the same wrapper twice. Elsewhere it is a grey note.
+    Why: The effect doubles, or the replacement calls itself endlessly.
+    Fix: Mark the replacement (an attribute on the function) and return early when it is there.
+PG207 touches something outside its targets
+    Running the patch changed an attribute of a torch module, class or registry that `targets` does not name. For a new
+    name that nothing in torch looks up it is a grey note.
+    Why: A change that is not claimed is not reviewed. Without a manifest, the patch claims to change nothing else.
+    Fix: Add it to `targets`, or do not change it.
+PG208 import has side effects
+    Importing the patch initialised a device, or changed environment variables, torch's config, the working directory or
+    the umask, and neither `targets` nor `effects` names it.
+    Why: An initialised CUDA breaks forked workers, though `torch.cuda.is_initialized()` may stay False. A global
+    setting also changes unrelated code and child processes.
+    Fix: Move it out of import time, or scope it with `config.patch` around the compile. A config option that must be
+    set for the whole process is claimed by its name in `targets`, anything else in `effects` ("environment NAME").
+PG209 claimed target was not replaced
+    The patch applies on this torch but does not replace one of its `targets`.
+    Why: The manifest claims more than the code does, and readers rely on the manifest.
+    Fix: Replace it, or remove it from `targets`.
+PG224 the original was saved after it was replaced
+    The function that the replacement calls as the original is the replacement itself.
+    Why: The first call of it never ends: RecursionError in the middle of a compile.
+    Fix: Save the original before the assignment that replaces it, and only once.
+PG213 overwrites a setting of the user
+    With the variable or option set to another value before the import, the import replaced it.
+    Why: A user who set it on purpose loses the setting without any message.
+    Fix: `os.environ.setdefault(...)`; do not change an option that differs from its default.
+PG214 the setting does not reach other threads
+    A config option that the patch sets at import has its old value in a new thread.
+    Why: From torch 2.12 on, a direct assignment holds for the context that made it; autograd's workers and compile
+    threads use the default.
+    Fix: Set it where the compile runs (`config.patch`), or by its environment variable before torch is imported. If
+    only the importing thread is meant, claim it: `effects = ["thread-local NAME"]`.
+PG216 import starts threads, processes or connections
+    Running the module started something that continues after the import.
+    Why: Every process that imports it pays for it, and a forked worker inherits locks that are never released.
+    Fix: Start it where it is needed, once.
+PG217 torch.compile is called at import
+    Running the module called `torch.compile`, for instance as a decorator.
+    Why: It loads the whole compiler (more than a thousand modules) into every process that imports the patch, and fails
+    on a Python that Dynamo does not support.
+    Fix: Compile at first use, or declare it: `effects = ["compile"]`.
+PG218 import writes files
+    Running the module wrote, moved or deleted files outside its temporary folder.
+    Why: An import that changes files changes other processes, and fails where the disk is read-only.
+    Fix: Write when the user asks for it, to a folder of the patch's own.
+""")
 verdict = partial(verdict_of, FAMILY, item="effects")
 # Kind of effect -> code; what is not here is a setting or a device.
 _EFFECTS = {

@@ -9,35 +9,26 @@ from pathlib import Path
 from typing import Any
 
 from patchgate.checks.framework.context import SIMULATED, CheckContext
-from patchgate.checks.framework.find_checks import Check, Instance, NothingToJudge, verdict_of
+from patchgate.checks.framework.find_checks import Check, Instance, NothingToJudge, read_codes, verdict_of
 from patchgate.inputs.manifest import Patch
 from patchgate.model.paths import display_path
-from patchgate.model.records import Case, Code, Kind, Verdict
+from patchgate.model.records import Case, Kind, Verdict
 
 FAMILY = "reach"
-CODES = (
-    Code(
-        code="PG801",
-        title="the original is still referenced elsewhere",
-        what="With the patch applied, other modules, classes or registries of torch still refer to the original.",
-        why="Code that gets it from there runs unpatched: the patch covers only some of its callers.",
-        fix="Also assign the replacement in the places that are named, or patch where the callers look it up.",
-    ),
-    Code(
-        code="PG802",
-        title="the target can never be called",
-        what="The replaced method is abstract, and every concrete class overrides it.",
-        why="The patch is installed and does nothing.",
-        fix="Patch the classes that implement it.",
-    ),
-    Code(
-        code="PG806",
-        title="the replacements are called",
-        what="Everything that referred to the originals refers to the replacements, and they are called.",
-        why="A patch that is never called cures nothing.",
-        fix="Nothing to do.",
-    ),
-)
+CODES = read_codes("""
+PG801 the original is still referenced elsewhere
+    With the patch applied, other modules, classes or registries of torch still refer to the original.
+    Why: Code that gets it from there runs unpatched: the patch covers only some of its callers.
+    Fix: Also assign the replacement in the places that are named, or patch where the callers look it up.
+PG802 the target can never be called
+    The replaced method is abstract, and every concrete class overrides it.
+    Why: The patch is installed and does nothing.
+    Fix: Patch the classes that implement it.
+PG806 the replacements are called
+    Everything that referred to the originals refers to the replacements, and they are called.
+    Why: A patch that is never called cures nothing.
+    Fix: Nothing to do.
+""")
 verdict = partial(verdict_of, FAMILY)
 # How many holders are named.
 _SHOWN = 6

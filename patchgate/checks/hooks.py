@@ -7,29 +7,23 @@ from functools import partial
 from typing import Any
 
 from patchgate.checks.framework.context import CheckContext
-from patchgate.checks.framework.find_checks import Check, Instance, judge_failed, verdict_of
+from patchgate.checks.framework.find_checks import Check, Instance, judge_failed, read_codes, verdict_of
 from patchgate.inputs.manifest import Patch
 from patchgate.model.paths import display_path
-from patchgate.model.records import Case, Code, Kind, Verdict
+from patchgate.model.records import Case, Kind, Verdict
 from patchgate.model.serialization import failure_of
 
 FAMILY = "reach"
-CODES = (
-    Code(
-        code="PG804",
-        title="a hook of the user is no longer called",
-        what="A custom pass that a user has installed runs without the patch, but not with it.",
-        why="The user's pass is disabled without any message.",
-        fix="Call what you replace, or apply the patch only where no hook is set.",
-    ),
-    Code(
-        code="PG808",
-        title="does not compile with hooks of the user set",
-        what="With custom passes set in Inductor's config, a small graph compiles without the patch and fails with it.",
-        why="Users who have a custom pass cannot install the patch.",
-        fix="Read the failure. Pass on the arguments that you are given, and expect that an option may be set already.",
-    ),
-)
+CODES = read_codes("""
+PG804 a hook of the user is no longer called
+    A custom pass that a user has installed runs without the patch, but not with it.
+    Why: The user's pass is disabled without any message.
+    Fix: Call what you replace, or apply the patch only where no hook is set.
+PG808 does not compile with hooks of the user set
+    With custom passes set in Inductor's config, a small graph compiles without the patch and fails with it.
+    Why: Users who have a custom pass cannot install the patch.
+    Fix: Read the failure. Pass on the arguments that you are given, and expect that an option may be set already.
+""")
 verdict = partial(verdict_of, FAMILY)
 
 

@@ -9,45 +9,33 @@ from typing import Any
 
 from patchgate.checks.framework.blame import fault_of
 from patchgate.checks.framework.context import SIMULATED, CheckContext
-from patchgate.checks.framework.find_checks import Check, Instance, verdict_of
+from patchgate.checks.framework.find_checks import Check, Instance, read_codes, verdict_of
 from patchgate.inputs.manifest import Patch
 from patchgate.inputs.patch import load_patch
 from patchgate.model.paths import display_path
-from patchgate.model.records import Case, Code, Kind, Verdict
+from patchgate.model.records import Case, Kind, Verdict
 from patchgate.model.serialization import failure_of
 from patchgate.runner.client import loading
 
 FAMILY = "together"
-CODES = (
-    Code(
-        code="PG811",
-        title="one patch undoes another",
-        what="With both applied, nothing refers any more to what the first one installed.",
-        why="Each is right alone; together, one of them is not in effect.",
-        fix="Call what you replace, or install only one of them.",
-    ),
-    Code(
-        code="PG812",
-        title="the order of patches matters",
-        what="A workload's facts with both patches depend on which was applied first.",
-        why="The order of imports is decided elsewhere and can change.",
-        fix="Make them independent, or install them from one place in one order.",
-    ),
-    Code(
-        code="PG813",
-        title="two patches do not work together",
-        what="Each works alone; with both applied, the patch or a compile fails.",
-        why="A user who installs both has a broken compiler.",
-        fix="Read the failure; pass on arguments that you do not know.",
-    ),
-    Code(
-        code="PG814",
-        title="the patches work together",
-        what="Both are in place in either order, and the facts are the same.",
-        why="Projects install many patches from one module.",
-        fix="Nothing to do.",
-    ),
-)
+CODES = read_codes("""
+PG811 one patch undoes another
+    With both applied, nothing refers any more to what the first one installed.
+    Why: Each is right alone; together, one of them is not in effect.
+    Fix: Call what you replace, or install only one of them.
+PG812 the order of patches matters
+    A workload's facts with both patches depend on which was applied first.
+    Why: The order of imports is decided elsewhere and can change.
+    Fix: Make them independent, or install them from one place in one order.
+PG813 two patches do not work together
+    Each works alone; with both applied, the patch or a compile fails.
+    Why: A user who installs both has a broken compiler.
+    Fix: Read the failure; pass on arguments that you do not know.
+PG814 the patches work together
+    Both are in place in either order, and the facts are the same.
+    Why: Projects install many patches from one module.
+    Fix: Nothing to do.
+""")
 # What came of both patches: this one applied last, and this one applied first.
 Orders = tuple[Mapping[str, Any], Mapping[str, Any]]
 # How many of the facts that differ are named.

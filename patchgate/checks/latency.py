@@ -10,11 +10,11 @@ from pathlib import Path
 
 from patchgate.checks.framework.blame import Fault, fault_of
 from patchgate.checks.framework.context import CheckContext
-from patchgate.checks.framework.find_checks import Check, Instance, verdict_of
+from patchgate.checks.framework.find_checks import Check, Instance, read_codes, verdict_of
 from patchgate.inputs.manifest import Patch
 from patchgate.model.budgets import judge_change, show_budget
 from patchgate.model.files import write_atomically
-from patchgate.model.records import Case, Code, Failure, Kind, Verdict
+from patchgate.model.records import Case, Failure, Kind, Verdict
 from patchgate.model.serialization import Answer, failure_of, from_dict, to_dict
 from patchgate.model.statistics import (
     LOOK_CONFIDENCE,
@@ -31,47 +31,32 @@ from patchgate.runner.cache_keys import patch_digest
 from patchgate.runner.run_settings import Run
 
 FAMILY = "latency"
-CODES = (
-    Code(
-        code="PG611",
-        title="over budget on the device",
-        what="The whole interval of the ratio patched / unpatched lies above the budget `latency`, on the CPU"
-        " `cpu_latency`; or peak memory is above `peak_memory`.",
-        why="Every step of a model in service pays this.",
-        fix="Compare the generated code of both sides. If the cost is accepted, widen the budget in"
-        " patch.toml and say so in the pull request.",
-    ),
-    Code(
-        code="PG612",
-        title="an unrecorded gain on the device",
-        what="The whole interval of the ratio lies below the budget `latency`, on the CPU `cpu_latency`; or peak"
-        " memory is below `peak_memory`.",
-        why="A gain that is not recorded can be lost again unnoticed.",
-        fix='Record it in patch.toml: [budgets] latency = "-7 % .. 0.5 %".',
-    ),
-    Code(
-        code="PG613",
-        title="within budget on the device",
-        what="The whole interval of the ratio lies within the budget.",
-        why="Pairs are measured, and the placement in memory is part of the noise.",
-        fix="Nothing to do.",
-    ),
-    Code(
-        code="PG614",
-        title="too close to the budget to tell",
-        what="After all measurements the interval of the ratio still contains an end of the budget; or kernels were"
-        " autotuned, and the tunings disagree.",
-        why="A verdict here would be a guess.",
-        fix="Run on a quieter machine, or set the budget further from the real cost of the patch.",
-    ),
-    Code(
-        code="PG619",
-        title="could not be timed",
-        what="One side did not compile or run on the device, or the machine failed.",
-        why="A latency that was not measured is not within budget.",
-        fix="Read the failure. The kernels check says whether the patch or torch caused it.",
-    ),
-)
+CODES = read_codes("""
+PG611 over budget on the device
+    The whole interval of the ratio patched / unpatched lies above the budget `latency`, on the CPU `cpu_latency`; or
+    peak memory is above `peak_memory`.
+    Why: Every step of a model in service pays this.
+    Fix: Compare the generated code of both sides. If the cost is accepted, widen the budget in patch.toml and say so in
+    the pull request.
+PG612 an unrecorded gain on the device
+    The whole interval of the ratio lies below the budget `latency`, on the CPU `cpu_latency`; or peak memory is below
+    `peak_memory`.
+    Why: A gain that is not recorded can be lost again unnoticed.
+    Fix: Record it in patch.toml: [budgets] latency = "-7 % .. 0.5 %".
+PG613 within budget on the device
+    The whole interval of the ratio lies within the budget.
+    Why: Pairs are measured, and the placement in memory is part of the noise.
+    Fix: Nothing to do.
+PG614 too close to the budget to tell
+    After all measurements the interval of the ratio still contains an end of the budget; or kernels were autotuned, and
+    the tunings disagree.
+    Why: A verdict here would be a guess.
+    Fix: Run on a quieter machine, or set the budget further from the real cost of the patch.
+PG619 could not be timed
+    One side did not compile or run on the device, or the machine failed.
+    Why: A latency that was not measured is not within budget.
+    Fix: Read the failure. The kernels check says whether the patch or torch caused it.
+""")
 verdict = partial(verdict_of, FAMILY)
 _CODES = {Kind.OVER: "PG611", Kind.UNDER: "PG612", Kind.PASS: "PG613", Kind.AMBIGUOUS: "PG614"}
 _QUANTILES = ("p50", "p95", "p99")

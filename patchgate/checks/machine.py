@@ -8,49 +8,46 @@ from functools import partial
 from typing import Any
 
 from patchgate.checks.framework.context import CheckContext
-from patchgate.checks.framework.find_checks import Check, Instance, verdict_of
+from patchgate.checks.framework.find_checks import Check, Instance, read_codes, verdict_of
 from patchgate.checks.framework.patch_outcome import does_not_run
 from patchgate.model.records import Case, Code, Command, Kind, Verdict
 from patchgate.model.serialization import failure_of
 
 FAMILY = "machine"
 CODES = (
-    Code(
-        code="PG901",
-        title="torch could not be installed or started",
-        what="There is no working environment for this torch release.",
-        why="Nothing was measured there.",
-        fix="Type the same command again where the package index can be reached, or give an interpreter that has this"
-        " torch: `--row TORCH=PYTHON`.",
-    ),
-    Code(
-        code="PG902",
-        title="the sentinel case has wrong facts",
-        what="A tiny case with known, non-zero facts had other facts in this environment.",
-        why="With wrong counters every other verdict of this release is invalid.",
-        fix="Compare the facts of the sentinel case: Inductor may have moved what the probe reads.",
-    ),
-    Code(
-        code="PG903",
-        title="the sentinel case has its known facts",
-        what="The sentinel case gave exactly its known facts.",
-        why="The facts of this release can be trusted.",
-        fix="Nothing to do.",
-    ),
-    Code(
-        code="PG904",
-        title="patchgate itself failed",
-        what="A cell ended without a verdict: a defect in patchgate or in the pytest around it.",
-        why="Nothing was judged there, and no answer is not green.",
-        fix="Please report it with the output above and run.json of the results' folder.",
-    ),
-    Code(
-        code="PG905",
-        title="the machine failed, not the patch",
-        what="The run of the patch was ended from outside (killed, disk full, no answer), also when tried again.",
-        why="Such a failure does not count against the patch.",
-        fix="Run again. If it persists, check disk, memory and limits.",
-    ),
+    *read_codes("""
+PG901 torch could not be installed or started
+    There is no working environment for this torch release.
+    Why: Nothing was measured there.
+    Fix: Type the same command again where the package index can be reached, or give an interpreter that has this torch:
+    `--row TORCH=PYTHON`.
+PG902 the sentinel case has wrong facts
+    A tiny case with known, non-zero facts had other facts in this environment.
+    Why: With wrong counters every other verdict of this release is invalid.
+    Fix: Compare the facts of the sentinel case: Inductor may have moved what the probe reads.
+PG903 the sentinel case has its known facts
+    The sentinel case gave exactly its known facts.
+    Why: The facts of this release can be trusted.
+    Fix: Nothing to do.
+PG904 patchgate itself failed
+    A cell ended without a verdict: a defect in patchgate or in the pytest around it.
+    Why: Nothing was judged there, and no answer is not green.
+    Fix: Please report it with the output above and run.json of the results' folder.
+PG905 the machine failed, not the patch
+    The run of the patch was ended from outside (killed, disk full, no answer), also when tried again.
+    Why: Such a failure does not count against the patch.
+    Fix: Run again. If it persists, check disk, memory and limits.
+PG907 the run ended before this cell
+    A signal, a full disk or a fault of patchgate ended the run, or the process that judged this cell.
+    Why: Cells that were not judged may be red.
+    Fix: Type the same command again. It keeps the cells that are judged and judges the others.
+PG908 how a patch is confined here
+    The sandbox in which a patch is judged on this machine: own namespaces, Landlock, and read access only to what torch
+    and the patch need.
+    Why: A patch is untrusted code. What is missing lets it read files, reach the network or see other processes.
+    Fix: Linux 6.12 or newer with user namespaces gives all of it; a container may forbid them (unshare, mount). With
+    `--require-sandbox` no patch is run where anything is missing.
+"""),
     Code(
         code="PG906",
         title="needs a real device",
@@ -59,22 +56,6 @@ CODES = (
         why="A guess would pass or fail for the wrong reason.",
         fix="Run it on a machine with the GPU (`--device cuda`).",
         commands=(Command(name="gate", arguments=("PATCH", "--device", "cuda")),),
-    ),
-    Code(
-        code="PG907",
-        title="the run ended before this cell",
-        what="A signal, a full disk or a fault of patchgate ended the run, or the process that judged this cell.",
-        why="Cells that were not judged may be red.",
-        fix="Type the same command again. It keeps the cells that are judged and judges the others.",
-    ),
-    Code(
-        code="PG908",
-        title="how a patch is confined here",
-        what="The sandbox in which a patch is judged on this machine: own namespaces, Landlock, and read access only"
-        " to what torch and the patch need.",
-        why="A patch is untrusted code. What is missing lets it read files, reach the network or see other processes.",
-        fix="Linux 6.12 or newer with user namespaces gives all of it; a container may forbid them (unshare, mount)."
-        " With `--require-sandbox` no patch is run where anything is missing.",
     ),
 )
 # Root needs none of users besides.

@@ -9,43 +9,34 @@ from typing import Any
 from patchgate.checks.effects import effect_place
 from patchgate.checks.framework.blame import Fault, fault_of
 from patchgate.checks.framework.context import SIMULATED, CheckContext
-from patchgate.checks.framework.find_checks import Check, Instance, NothingToJudge, verdict_of
+from patchgate.checks.framework.find_checks import Check, Instance, NothingToJudge, read_codes, verdict_of
 from patchgate.checks.framework.patch_outcome import is_claimed
 from patchgate.checks.holders import assignment_place
 from patchgate.inputs.manifest import Patch
 from patchgate.model.paths import display_path
-from patchgate.model.records import Case, Code, Kind, Verdict
+from patchgate.model.records import Case, Kind, Verdict
 from patchgate.model.serialization import failure_of
 
 FAMILY = "gate"
-CODES = (
-    Code(
-        code="PG215",
-        title="the environment variable has no effect",
-        what="The patch sets or claims a variable that nothing in this torch, Triton or the patch's own package reads,"
-        " or that was read before it was set.",
-        why="The patch seems to switch something, but does not.",
-        fix="Use the variable or option that this release reads, before what reads it is imported.",
-    ),
-    Code(
-        code="PG222",
-        title="does not run in a new interpreter",
-        what="In a new interpreter, where only `import torch` has run and `CI` is set as in a pipeline, the patch"
-        " failed. Where the whole compiler is loaded and `CI` is not set, it runs.",
-        why="The patch depends on modules that other code has imported, on the order of imports, or on what torch only"
-        " warns of outside of a pipeline (`make_fallback` of an operator that it can decompose).",
-        fix="Import every module that the patch reads: `import torch._inductor.lowering`, not"
-        " `torch._inductor.lowering` through `import torch`. `make_fallback(op, override_decomp=True)`.",
-    ),
-    Code(
-        code="PG223",
-        title="replaces less in a new interpreter",
-        what="In a new interpreter, where only `import torch` has run, the patch does not replace a name that it"
-        " replaces where the whole compiler is loaded.",
-        why="Whether it works depends on what was imported first.",
-        fix="Import the module whose names the patch replaces; do not look for it in `sys.modules`.",
-    ),
-)
+CODES = read_codes("""
+PG215 the environment variable has no effect
+    The patch sets or claims a variable that nothing in this torch, Triton or the patch's own package reads, or that was
+    read before it was set.
+    Why: The patch seems to switch something, but does not.
+    Fix: Use the variable or option that this release reads, before what reads it is imported.
+PG222 does not run in a new interpreter
+    In a new interpreter, where only `import torch` has run and `CI` is set as in a pipeline, the patch failed. Where
+    the whole compiler is loaded and `CI` is not set, it runs.
+    Why: The patch depends on modules that other code has imported, on the order of imports, or on what torch only warns
+    of outside of a pipeline (`make_fallback` of an operator that it can decompose).
+    Fix: Import every module that the patch reads: `import torch._inductor.lowering`, not `torch._inductor.lowering`
+    through `import torch`. `make_fallback(op, override_decomp=True)`.
+PG223 replaces less in a new interpreter
+    In a new interpreter, where only `import torch` has run, the patch does not replace a name that it replaces where
+    the whole compiler is loaded.
+    Why: Whether it works depends on what was imported first.
+    Fix: Import the module whose names the patch replaces; do not look for it in `sys.modules`.
+""")
 verdict = partial(verdict_of, FAMILY, item="new interpreter")
 # A new interpreter loads torch, and then what the patch imports: as long as so many cases.
 _CASES = 3

@@ -10,81 +10,56 @@ from typing import Any
 
 from patchgate.checks.framework.blame import failure_text
 from patchgate.checks.framework.context import CheckContext
-from patchgate.checks.framework.find_checks import Check, Instance, code_of_others, judge_failed, verdict_of
+from patchgate.checks.framework.find_checks import Check, Instance, code_of_others, judge_failed, read_codes, verdict_of
 from patchgate.inputs.manifest import Patch
 from patchgate.inputs.patch import claim_location, claimed_numerics
-from patchgate.model.records import Case, Code, Failure, Kind, Numerics, Verdict
+from patchgate.model.records import Case, Failure, Kind, Numerics, Verdict
 from patchgate.model.serialization import Answer, failure_of
 from patchgate.runner.run_settings import Run
 
 FAMILY = "parity"
 CODES = (
-    Code(
-        code="PG501",
-        title="not bit-identical",
-        what='The patch claims `numerics = "bit-identical"` (the default), and outputs differ bit for bit.',
-        why="Any job that compares sampled text or checksums exactly can flip; this is why vLLM #42686 was reverted.",
-        fix='If the change is acceptable, claim `numerics = "rounding"` in patch.toml and say so in the pull'
-        " request. If not, correct the patch.",
-    ),
-    Code(
-        code="PG502",
-        title="less accurate than eager and unpatched",
-        what="The error against a float64 reference is larger than `error_factor` times the larger of eager's"
-        " and unpatched's: over all elements, or by far for one element.",
-        why="Rounding differently is fine; rounding worse is a defect.",
-        fix='Look for a lost upcast or a changed order of reduction; or claim `numerics = "changes"`.',
-    ),
-    Code(
-        code="PG503",
-        title="numerics as claimed",
-        what="The outputs stay in the class that the patch claims.",
-        why="A reviewer cannot see this in the source.",
-        fix="Nothing to do.",
-    ),
-    Code(
-        code="PG504",
-        title="the patched workload does not run",
-        what="The workload runs on the CPU without the patch, and fails with it.",
-        why="Every user who compiles such a model has the same failure.",
-        fix="Read the failure; it names the stage and the line.",
-    ),
-    Code(
-        code="PG505",
-        title="more than rounding",
-        what='The patch claims `numerics = "rounding"`, and an output moves by more than `largest_ulps` (8) units in'
-        " the last place of its dtype.",
-        why="Rounding an intermediate moves an output by a few ulps; more is another computation.",
-        fix="Find the first intermediate at which both sides differ; or claim the ulps that are meant:"
-        " `largest_ulps = 16`.",
-    ),
-    Code(
-        code="PG506",
-        title="different results for special inputs",
-        what="For inputs with NaN, infinities, very large or denormal values, or with one row or none, an element of"
-        " the output is NaN, infinite or finite where it is not without the patch and not in eager mode; or an error"
-        " appears or disappears.",
-        why="A lost NaN hides a broken training run; a new NaN breaks a good one.",
-        fix="Look for a comparison that NaN fails, or for an intermediate in a type that overflows earlier.",
-    ),
-    Code(
-        code="PG508",
-        title="parity could not be measured",
-        what="The compiled workload could not be run on this machine.",
-        why="A comparison that was not made proves nothing.",
-        fix="Read the reason. Without a C++ compiler (g++ or clang++) the CPU backend cannot run; nor can it where the"
-        " path of the user's cache, or of torch, has a blank.",
-    ),
+    *read_codes("""
+PG501 not bit-identical
+    The patch claims `numerics = "bit-identical"` (the default), and outputs differ bit for bit.
+    Why: Any job that compares sampled text or checksums exactly can flip; this is why vLLM #42686 was reverted.
+    Fix: If the change is acceptable, claim `numerics = "rounding"` in patch.toml and say so in the pull request. If
+    not, correct the patch.
+PG502 less accurate than eager and unpatched
+    The error against a float64 reference is larger than `error_factor` times the larger of eager's and unpatched's:
+    over all elements, or by far for one element.
+    Why: Rounding differently is fine; rounding worse is a defect.
+    Fix: Look for a lost upcast or a changed order of reduction; or claim `numerics = "changes"`.
+PG503 numerics as claimed
+    The outputs stay in the class that the patch claims.
+    Why: A reviewer cannot see this in the source.
+    Fix: Nothing to do.
+PG504 the patched workload does not run
+    The workload runs on the CPU without the patch, and fails with it.
+    Why: Every user who compiles such a model has the same failure.
+    Fix: Read the failure; it names the stage and the line.
+PG505 more than rounding
+    The patch claims `numerics = "rounding"`, and an output moves by more than `largest_ulps` (8) units in the last
+    place of its dtype.
+    Why: Rounding an intermediate moves an output by a few ulps; more is another computation.
+    Fix: Find the first intermediate at which both sides differ; or claim the ulps that are meant: `largest_ulps = 16`.
+PG506 different results for special inputs
+    For inputs with NaN, infinities, very large or denormal values, or with one row or none, an element of the output is
+    NaN, infinite or finite where it is not without the patch and not in eager mode; or an error appears or disappears.
+    Why: A lost NaN hides a broken training run; a new NaN breaks a good one.
+    Fix: Look for a comparison that NaN fails, or for an intermediate in a type that overflows earlier.
+PG508 parity could not be measured
+    The compiled workload could not be run on this machine.
+    Why: A comparison that was not made proves nothing.
+    Fix: Read the reason. Without a C++ compiler (g++ or clang++) the CPU backend cannot run; nor can it where the path
+    of the user's cache, or of torch, has a blank.
+PG511 results are not deterministic
+    Two runs of the same compiled workload on the same inputs differ bit for bit, on the side that is named. Where it is
+    the patched side alone, that is PG501, unless the patch claims to change the numbers.
+    Why: If runs differ by themselves, a difference between patched and unpatched is no evidence about the patch.
+    Fix: Look for atomics, threads or random numbers in the code of that side, and judge the patch where results repeat.
+"""),
     code_of_others(code="PG509"),
-    Code(
-        code="PG511",
-        title="results are not deterministic",
-        what="Two runs of the same compiled workload on the same inputs differ bit for bit, on the side that is named."
-        " Where it is the patched side alone, that is PG501, unless the patch claims to change the numbers.",
-        why="If runs differ by themselves, a difference between patched and unpatched is no evidence about the patch.",
-        fix="Look for atomics, threads or random numbers in the code of that side, and judge the patch where"
-        " results repeat.",
-    ),
 )
 verdict = partial(verdict_of, FAMILY)
 # Inputs and weights of a comparison of numbers.

@@ -12,35 +12,29 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from patchgate.checks.framework.context import SIMULATED, CheckContext
-from patchgate.checks.framework.find_checks import Check, Instance, NothingToJudge, verdict_of
+from patchgate.checks.framework.find_checks import Check, Instance, NothingToJudge, read_codes, verdict_of
 from patchgate.checks.parity import SEEDS, outputs_of
 from patchgate.inputs.manifest import Patch
 from patchgate.model.paths import display_path
-from patchgate.model.records import Case, Code, Kind, Verdict
+from patchgate.model.records import Case, Kind, Verdict
 from patchgate.model.serialization import Answer, failure_of
 
 FAMILY = "gate"
-CODES = (
-    Code(
-        code="PG225",
-        title="behaves differently when judged",
-        what="One workload was compiled and run by a user's script, with the patch, another seed and no part of"
-        " patchgate in the process. The generated code, the outputs, or the settings that the import changed differ"
-        " from those of the judged run.",
-        why="The judged behaviour is not what users get; every other verdict on this release may be invalid.",
-        fix="Look for code in the patch that depends on its process: loaded modules, callers, arguments, environment"
-        " variables, seeds, a trace function. If there is none, look at the order of imports.",
-    ),
-    Code(
-        code="PG226",
-        title="not compared with a user's script",
-        what="No workload could be compiled and run by a script without patchgate in its process, or torch without"
-        " the patch behaves differently there.",
-        why="Whether the patch behaves the same outside of patchgate is unknown.",
-        fix="Read the reason, and correct what fails. A diff, a part of a file, and a patch that uses stubs, are never"
-        " compared: they cannot run without patchgate.",
-    ),
-)
+CODES = read_codes("""
+PG225 behaves differently when judged
+    One workload was compiled and run by a user's script, with the patch, another seed and no part of patchgate in the
+    process. The generated code, the outputs, or the settings that the import changed differ from those of the judged
+    run.
+    Why: The judged behaviour is not what users get; every other verdict on this release may be invalid.
+    Fix: Look for code in the patch that depends on its process: loaded modules, callers, arguments, environment
+    variables, seeds, a trace function. If there is none, look at the order of imports.
+PG226 not compared with a user's script
+    No workload could be compiled and run by a script without patchgate in its process, or torch without the patch
+    behaves differently there.
+    Why: Whether the patch behaves the same outside of patchgate is unknown.
+    Fix: Read the reason, and correct what fails. A diff, a part of a file, and a patch that uses stubs, are never
+    compared: they cannot run without patchgate.
+""")
 verdict = partial(verdict_of, FAMILY, item="plain run")
 # So many workloads are looked at for one that the patch changes. Other checks have use for the same observations.
 _LOOKED_AT = 4

@@ -7,64 +7,45 @@ from functools import partial
 from typing import Any
 
 from patchgate.checks.framework.context import CheckContext
-from patchgate.checks.framework.find_checks import Check, Instance, judge_failed, verdict_of
+from patchgate.checks.framework.find_checks import Check, Instance, judge_failed, read_codes, verdict_of
 from patchgate.inputs.manifest import Patch
 from patchgate.model.paths import display_path
-from patchgate.model.records import Case, Code, Kind, Verdict
+from patchgate.model.records import Case, Kind, Verdict
 from patchgate.model.serialization import failure_of
 
 FAMILY = "recompile"
-CODES = (
-    Code(
-        code="PG410",
-        title="compiled no more often",
-        what="A workload that is called again, as another instance or with another size is compiled as often as"
-        " without the patch.",
-        why="A compile takes seconds, and after the recompile limit Dynamo runs the function uncompiled.",
-        fix="Nothing to do.",
-    ),
-    Code(
-        code="PG411",
-        title="compiled again",
-        what="With the patch, another call, another instance or another size compiles a graph that is not compiled"
-        " without the patch.",
-        why="Each layer of a model is then compiled separately until the recompile limit is reached; the layers after"
-        " it run uncompiled.",
-        fix="TORCH_LOGS=recompiles names the guard that failed. Keep what differs from instance to instance (a name,"
-        " a number, an id) out of what is traced.",
-    ),
-    Code(
-        code="PG412",
-        title="sizes became symbolic",
-        what="With the patch, a graph was compiled for symbolic sizes; without it, the sizes are constants.",
-        why="If instances share compiled code, a size in which two of them differ becomes symbolic. Code for symbolic"
-        " sizes is different, can be slower, and may not compile at all.",
-        fix="Compile each instance by itself, or pin the sizes: `torch.compile(..., dynamic=False)`.",
-    ),
-    Code(
-        code="PG413",
-        title="does not run when called again",
-        what="With the patch, a workload failed when it was called several times; without it, it runs.",
-        why="A model calls its layers more than once.",
-        fix="Read the failure.",
-    ),
-    Code(
-        code="PG414",
-        title="not compiled again in another state",
-        what="With the patch a workload that is called with another default dtype runs what was compiled before;"
-        " unpatched, it is compiled again.",
-        why="The state of the process decides about dtypes: code of another state computes something else.",
-        fix="Keep the guard on the state of the process, or change what it asks only where no result depends on it.",
-    ),
-    Code(
-        code="PG419",
-        title="recompiles could not be counted",
-        what="The workload failed without the patch, so torch itself has changed; or the machine failed.",
-        why="Without an unpatched side the patch cannot be judged. A failure of torch is red, because it needs"
-        " attention; a failure of the machine is not.",
-        fix="Read the failure, and run the gate again.",
-    ),
-)
+CODES = read_codes("""
+PG410 compiled no more often
+    A workload that is called again, as another instance or with another size is compiled as often as without the patch.
+    Why: A compile takes seconds, and after the recompile limit Dynamo runs the function uncompiled.
+    Fix: Nothing to do.
+PG411 compiled again
+    With the patch, another call, another instance or another size compiles a graph that is not compiled without the
+    patch.
+    Why: Each layer of a model is then compiled separately until the recompile limit is reached; the layers after it run
+    uncompiled.
+    Fix: TORCH_LOGS=recompiles names the guard that failed. Keep what differs from instance to instance (a name, a
+    number, an id) out of what is traced.
+PG412 sizes became symbolic
+    With the patch, a graph was compiled for symbolic sizes; without it, the sizes are constants.
+    Why: If instances share compiled code, a size in which two of them differ becomes symbolic. Code for symbolic sizes
+    is different, can be slower, and may not compile at all.
+    Fix: Compile each instance by itself, or pin the sizes: `torch.compile(..., dynamic=False)`.
+PG413 does not run when called again
+    With the patch, a workload failed when it was called several times; without it, it runs.
+    Why: A model calls its layers more than once.
+    Fix: Read the failure.
+PG414 not compiled again in another state
+    With the patch a workload that is called with another default dtype runs what was compiled before; unpatched, it is
+    compiled again.
+    Why: The state of the process decides about dtypes: code of another state computes something else.
+    Fix: Keep the guard on the state of the process, or change what it asks only where no result depends on it.
+PG419 recompiles could not be counted
+    The workload failed without the patch, so torch itself has changed; or the machine failed.
+    Why: Without an unpatched side the patch cannot be judged. A failure of torch is red, because it needs attention; a
+    failure of the machine is not.
+    Fix: Read the failure, and run the gate again.
+""")
 verdict = partial(verdict_of, FAMILY)
 Counts = Mapping[str, int]
 FIRST, SIZE, STATE = "first call", "another size", "another state"

@@ -6,38 +6,29 @@ from collections.abc import Iterable, Iterator
 
 from patchgate.checks.framework.context import CheckContext
 from patchgate.checks.framework.fact_verdicts import Compared, fact_verdicts, judge_facts
-from patchgate.checks.framework.find_checks import Check, Instance, verdict_of
+from patchgate.checks.framework.find_checks import Check, Instance, read_codes, verdict_of
 from patchgate.model.facts import format_value
-from patchgate.model.records import Case, Code, Facts, FactValue, Kind, Verdict
+from patchgate.model.records import Case, Facts, FactValue, Kind, Verdict
 
 FAMILY = "shapes"
 # The codes of facts as recorded are those of the graph check: PG400 to PG409.
-CODES = (
-    Code(
-        code="PG421",
-        title="compiles more often as sizes change",
-        what="Called with the same script of sizes, the patched workload is compiled more often than the unpatched.",
-        why="Each compile stops a server for seconds, at a size that no test used.",
-        fix="Read the reason: it is the guard that failed. Use a condition that holds for every size, or"
-        " `guard_or_false` and similar functions, which add no guard.",
-    ),
-    Code(
-        code="PG422",
-        title="breaks the graph as sizes change",
-        what="Called with the same script of sizes, the patched workload has more graph breaks than the unpatched.",
-        why="Nothing is fused across a break, and each piece has guards and launches of its own.",
-        fix="Read the reason and the line of the workload; avoid the construct that Dynamo cannot trace, or"
-        " register the function as a custom operator.",
-    ),
-    Code(
-        code="PG423",
-        title="stops compiling as sizes change",
-        what="Called with the same script of sizes, the patched workload reaches the recompile limit, or runs eagerly"
-        " where the unpatched one runs compiled code.",
-        why="From then on the function runs uncompiled, and only a log line says so.",
-        fix="Find why each size is compiled separately: a size that becomes a constant, a frame that is skipped.",
-    ),
-)
+CODES = read_codes("""
+PG421 compiles more often as sizes change
+    Called with the same script of sizes, the patched workload is compiled more often than the unpatched.
+    Why: Each compile stops a server for seconds, at a size that no test used.
+    Fix: Read the reason: it is the guard that failed. Use a condition that holds for every size, or `guard_or_false`
+    and similar functions, which add no guard.
+PG422 breaks the graph as sizes change
+    Called with the same script of sizes, the patched workload has more graph breaks than the unpatched.
+    Why: Nothing is fused across a break, and each piece has guards and launches of its own.
+    Fix: Read the reason and the line of the workload; avoid the construct that Dynamo cannot trace, or register the
+    function as a custom operator.
+PG423 stops compiling as sizes change
+    Called with the same script of sizes, the patched workload reaches the recompile limit, or runs eagerly where the
+    unpatched one runs compiled code.
+    Why: From then on the function runs uncompiled, and only a log line says so.
+    Fix: Find why each size is compiled separately: a size that becomes a constant, a frame that is skipped.
+""")
 # The first that grew wins: a broken graph compiles more often, and whoever gives up has compiled before.
 _WORSE = (
     ("PG423", ("shapes.eager.", "shapes.limit.")),

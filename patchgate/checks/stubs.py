@@ -7,29 +7,23 @@ from functools import partial
 from typing import Any
 
 from patchgate.checks.framework.context import SIMULATED, CheckContext
-from patchgate.checks.framework.find_checks import Check, Instance, verdict_of
+from patchgate.checks.framework.find_checks import Check, Instance, read_codes, verdict_of
 from patchgate.inputs.manifest import Patch
 from patchgate.model.paths import display_path
-from patchgate.model.records import Case, Code, Kind, Verdict
+from patchgate.model.records import Case, Kind, Verdict
 
 FAMILY = "gate"
-CODES = (
-    Code(
-        code="PG230",
-        title="used a name of a stub",
-        what="The patch used a name of a module that is replaced by a stub, on import or during a compile.",
-        why="A stub has no behaviour, so code that depends on that name was not judged.",
-        fix="Install the module in the environments (`requires` or `install` in the project's table), or read the"
-        " line and check that nothing in torch depends on it.",
-    ),
-    Code(
-        code="PG231",
-        title="stubs were not used by the patch",
-        what="Some modules are stubs, and the patch itself used no name of them.",
-        why="Uses in other files of the project do not affect the patch.",
-        fix="Nothing to do.",
-    ),
-)
+CODES = read_codes("""
+PG230 used a name of a stub
+    The patch used a name of a module that is replaced by a stub, on import or during a compile.
+    Why: A stub has no behaviour, so code that depends on that name was not judged.
+    Fix: Install the module in the environments (`requires` or `install` in the project's table), or read the line and
+    check that nothing in torch depends on it.
+PG231 stubs were not used by the patch
+    Some modules are stubs, and the patch itself used no name of them.
+    Why: Uses in other files of the project do not affect the patch.
+    Fix: Nothing to do.
+""")
 verdict = partial(verdict_of, FAMILY)
 
 

@@ -9,7 +9,7 @@ from packaging.version import Version
 
 from patchgate.checks.framework.blame import fault_of
 from patchgate.checks.framework.context import CheckContext
-from patchgate.checks.framework.find_checks import Check, Instance, verdict_of
+from patchgate.checks.framework.find_checks import Check, Instance, read_codes, verdict_of
 from patchgate.checks.framework.patch_outcome import is_claimed, then
 from patchgate.checks.holders import condition_place
 from patchgate.inputs.golden import Ranges, values_by_release
@@ -19,7 +19,6 @@ from patchgate.model.facts import UNPATCHED, facts_with_compiles, format_value
 from patchgate.model.predicates import parse_predicate
 from patchgate.model.records import (
     Case,
-    Code,
     Command,
     Facts,
     FactValue,
@@ -31,37 +30,25 @@ from patchgate.model.records import (
 from patchgate.model.versions import in_order, range_text
 
 FAMILY = "gate"
-CODES = (
-    Code(
-        code="PG203",
-        title="version check too narrow: the symptom is present where the patch does not apply",
-        what="On this torch the patch does not apply, but its symptom is present.",
-        why="A user who upgrades torch loses the cure without any message. `fixed_in` was assumed, not measured.",
-        fix="Widen `applies_to` (and the check in the patch) to cover this release, correct `fixed_in`, or"
-        " correct the symptom.",
-    ),
-    Code(
-        code="PG204",
-        title="not needed: the symptom is absent without the patch",
-        what="The patch applies on this torch, but the defect that it cures is absent.",
-        why="Torch does not need the patch any more; the patch only adds risk.",
-        fix="Narrow `applies_to` to the releases that show the symptom, or drop the patch.",
-    ),
-    Code(
-        code="PG205",
-        title="the patch does not cure its symptom",
-        what="The patch applies, and its symptom is still present.",
-        why="Either the patch does nothing here, or the symptom is not the defect that it cures.",
-        fix="Compare the facts of the symptom's workload with and without the patch.",
-    ),
-    Code(
-        code="PG212",
-        title="the symptom could not be measured",
-        what="The fact that the symptom names was not reported for the unpatched workload.",
-        why="It is unknown whether the patch is needed there, and unknown is not green.",
-        fix="Compare the name of the fact with verdicts.json or golden/, and check the workload on that torch.",
-    ),
-)
+CODES = read_codes("""
+PG203 version check too narrow: the symptom is present where the patch does not apply
+    On this torch the patch does not apply, but its symptom is present.
+    Why: A user who upgrades torch loses the cure without any message. `fixed_in` was assumed, not measured.
+    Fix: Widen `applies_to` (and the check in the patch) to cover this release, correct `fixed_in`, or correct the
+    symptom.
+PG204 not needed: the symptom is absent without the patch
+    The patch applies on this torch, but the defect that it cures is absent.
+    Why: Torch does not need the patch any more; the patch only adds risk.
+    Fix: Narrow `applies_to` to the releases that show the symptom, or drop the patch.
+PG205 the patch does not cure its symptom
+    The patch applies, and its symptom is still present.
+    Why: Either the patch does nothing here, or the symptom is not the defect that it cures.
+    Fix: Compare the facts of the symptom's workload with and without the patch.
+PG212 the symptom could not be measured
+    The fact that the symptom names was not reported for the unpatched workload.
+    Why: It is unknown whether the patch is needed there, and unknown is not green.
+    Fix: Compare the name of the fact with verdicts.json or golden/, and check the workload on that torch.
+""")
 
 
 def _cases(patch: Patch, torch: str) -> list[Case]:

@@ -9,34 +9,28 @@ from tempfile import TemporaryDirectory
 
 from patchgate.checks.cache import PATCHED, PATCHED_WARM, UNPATCHED, UNPATCHED_WARM, judge_failure
 from patchgate.checks.framework.context import SIMULATED, CheckContext
-from patchgate.checks.framework.find_checks import Check, Instance, verdict_of
+from patchgate.checks.framework.find_checks import Check, Instance, read_codes, verdict_of
 from patchgate.inputs.manifest import Patch
 from patchgate.model.paths import display_path
-from patchgate.model.records import Case, Code, Kind, Verdict
+from patchgate.model.records import Case, Kind, Verdict
 from patchgate.model.serialization import Answer
 
 FAMILY = "cache"
-CODES = (
-    Code(
-        code="PG707",
-        title="Triton's cache hides the patch",
-        what="The patch changes the machine code of a kernel, but not its source. With a Triton cache that was warmed"
-        " without the patch, the patched process ran the unpatched machine code; or the other way round.",
-        why="Triton's key contains the source of a kernel, its options, the target and Triton's own files,"
-        " but not what was replaced in memory.",
-        fix="Add a digest of the patch's text to Triton's key: wrap `hash` of the backend"
-        " (`triton.backends.nvidia.compiler.CUDABackend.hash`), as fixtures/verdicts/PG708-own-key.py"
-        " does; or give the patch a TRITON_CACHE_DIR of its own, if it ran its own machine code here.",
-    ),
-    Code(
-        code="PG708",
-        title="Triton's cache distinguishes both sides",
-        what="Kernels that have the same source with and without the patch have the same machine code, or each side"
-        " ran its own beside a cache that the other had warmed.",
-        why="Measurements with a warm Triton cache are valid.",
-        fix="Nothing to do.",
-    ),
-)
+CODES = read_codes("""
+PG707 Triton's cache hides the patch
+    The patch changes the machine code of a kernel, but not its source. With a Triton cache that was warmed without the
+    patch, the patched process ran the unpatched machine code; or the other way round.
+    Why: Triton's key contains the source of a kernel, its options, the target and Triton's own files, but not what was
+    replaced in memory.
+    Fix: Add a digest of the patch's text to Triton's key: wrap `hash` of the backend
+    (`triton.backends.nvidia.compiler.CUDABackend.hash`), as fixtures/verdicts/PG708-own-key.py does; or give the patch
+    a TRITON_CACHE_DIR of its own, if it ran its own machine code here.
+PG708 Triton's cache distinguishes both sides
+    Kernels that have the same source with and without the patch have the same machine code, or each side ran its own
+    beside a cache that the other had warmed.
+    Why: Measurements with a warm Triton cache are valid.
+    Fix: Nothing to do.
+""")
 verdict = partial(verdict_of, FAMILY)
 
 

@@ -10,53 +10,40 @@ from typing import Any
 from packaging.version import Version
 
 from patchgate.checks.framework.context import SIMULATED, CheckContext
-from patchgate.checks.framework.find_checks import Check, Instance, verdict_of
+from patchgate.checks.framework.find_checks import Check, Instance, read_codes, verdict_of
 from patchgate.checks.framework.patch_outcome import does_not_run, is_claimed, replaced_names
 from patchgate.inputs.manifest import Patch
 from patchgate.inputs.matrix import load_matrix
 from patchgate.inputs.torch_range import torch_range
 from patchgate.lint.index.release import releases
-from patchgate.model.records import Case, Code, Command, Kind, Verdict
+from patchgate.model.records import Case, Command, Kind, Verdict
 from patchgate.model.serialization import failure_of
 from patchgate.model.versions import in_order, range_text
 
 FAMILY = "gate"
-CODES = (
-    Code(
-        code="PG201",
-        title="applies where it is not claimed",
-        what="With `torch.__version__` set to a version outside `applies_to`, running the patch still replaced a name"
-        " of torch, or, if it replaces none, changed a setting.",
-        why="A patch that was written for one release changes a compiler on which it was never tested.",
-        fix="Tighten the version check in the patch, or widen `applies_to`, so that the gate judges the patch there.",
-    ),
-    Code(
-        code="PG202",
-        title="does not apply where it is claimed",
-        what="With `torch.__version__` set to a version inside `applies_to`, running the patch replaced no name of"
-        " torch, and, if it replaces none on any version, changed no setting.",
-        why="Users of that release believe that they have the fix. Usual causes are the local (+cu130), dev,"
-        " rc and post parts of a version.",
-        fix="Compare releases, not strings: `Version(torch.__version__).release`, or a SpecifierSet with"
-        " `prereleases=True`.",
-    ),
-    Code(
-        code="PG211",
-        title="claims hold",
-        what="The patch applies exactly where it claims to, applies once, changes only its targets, and is needed.",
-        why="These are the claims of the manifest.",
-        fix="Nothing to do.",
-    ),
-    Code(
-        code="PG220",
-        title="applies on no supported release",
-        what="`applies_to` holds no release of torch that the project supports: those of `torch_range` in its table or"
-        " of its own requirements; where it states neither, those of ci/matrix.toml.",
-        why="Code that never runs is never judged, and a defect in it is not noticed.",
-        fix='Drop the patch. If the project still supports such a release, say so: `torch_range = ">=2.6"` in'
-        " `[tool.patchgate]`, and judge the patch there: `--torch RELEASE`.",
-    ),
-)
+CODES = read_codes("""
+PG201 applies where it is not claimed
+    With `torch.__version__` set to a version outside `applies_to`, running the patch still replaced a name of torch,
+    or, if it replaces none, changed a setting.
+    Why: A patch that was written for one release changes a compiler on which it was never tested.
+    Fix: Tighten the version check in the patch, or widen `applies_to`, so that the gate judges the patch there.
+PG202 does not apply where it is claimed
+    With `torch.__version__` set to a version inside `applies_to`, running the patch replaced no name of torch, and, if
+    it replaces none on any version, changed no setting.
+    Why: Users of that release believe that they have the fix. Usual causes are the local (+cu130), dev, rc and post
+    parts of a version.
+    Fix: Compare releases, not strings: `Version(torch.__version__).release`, or a SpecifierSet with `prereleases=True`.
+PG211 claims hold
+    The patch applies exactly where it claims to, applies once, changes only its targets, and is needed.
+    Why: These are the claims of the manifest.
+    Fix: Nothing to do.
+PG220 applies on no supported release
+    `applies_to` holds no release of torch that the project supports: those of `torch_range` in its table or of its own
+    requirements; where it states neither, those of ci/matrix.toml.
+    Why: Code that never runs is never judged, and a defect in it is not noticed.
+    Fix: Drop the patch. If the project still supports such a release, say so: `torch_range = ">=2.6"` in
+    `[tool.patchgate]`, and judge the patch there: `--torch RELEASE`.
+""")
 verdict = partial(verdict_of, FAMILY)
 Answers = Mapping[str, Mapping[str, Any]]
 

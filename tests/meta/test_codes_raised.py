@@ -11,6 +11,7 @@ import functools
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TypeGuard
 
 import pytest
 
@@ -42,13 +43,20 @@ def engine() -> Trees:
 
 
 def definitions(trees: Trees) -> dict[str, list[str]]:
-    """Code -> the modules with a `Code(code=...)` of it."""
+    """Code -> the modules with a `Code(code=...)` of it, or with its text."""
     found: dict[str, list[str]] = {}
     for name, tree in trees.items():
         for node in ast.walk(tree):
             if _is_definition(node):
                 found.setdefault(_code_in(node), []).append(name)
+            elif _is_text_of_codes(node):
+                for code in re.findall(r"(?m)^(PG\d{3}) ", ast.literal_eval(node.args[0])):
+                    found.setdefault(code, []).append(name)
     return found
+
+
+def _is_text_of_codes(node: ast.AST) -> TypeGuard[ast.Call]:
+    return isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "read_codes"
 
 
 def raised(trees: Trees) -> set[str]:
@@ -122,7 +130,7 @@ def test_every_code_belongs_to_exactly_one_module():
     found = definitions(engine())
     computed = found.pop("code_of(check, kind)")
     assert computed == ["patchgate.checks.framework.fact_verdicts"]
-    assert found.pop("code") == ["patchgate.checks.framework.find_checks"]  # of `code_of_others`
+    assert {*found.pop("code")} == {"patchgate.checks.framework.find_checks"}  # of `read_codes`, `code_of_others`
     assert {code: modules for code, modules in found.items() if len(modules) > 1} == {}
     computed_codes = every_code().keys() - found.keys()
     assert found.keys() <= every_code().keys()
@@ -158,6 +166,7 @@ def test_no_module_raises_a_code_that_is_not_defined():
         ('"""PG201 where it is so."""', set()),
         ('def f():\n    "PG201"', set()),
         ('CODES = (Code(code="PG201"),)', set()),
+        ('CODES = read_codes("""\nPG201 a title\n    What.\n""")', set()),
         ('GONE = Code(code="PG201")', set()),
         ('GONE = Code(code="PG201")\nCODES = (GONE,)', set()),
         ('CODES: tuple[Code, ...] = ("PG201",)', set()),
@@ -182,10 +191,15 @@ def test_what_raises_a_code_is_reported_from_what_speaks_of_it(tmp_path, text, c
 
 
 def test_a_code_of_two_modules_is_found(tmp_path):
-    for name in ("checks/one.py", "lint/rules/two.py"):
+    texts = {
+        "checks/one.py": 'CODES = read_codes("""\nPG201 a title\n    As PG203.\nPG202 another\n    What.\n""")',
+        "lint/rules/two.py": 'CODES = (Code(code="PG201"),)',
+    }
+    for name, text in texts.items():
         path = tmp_path / "patchgate" / name
         path.parent.mkdir(parents=True)
-        path.write_text('CODES = (Code(code="PG201"),)')
+        path.write_text(text)
     assert definitions(trees_of(tmp_path / "patchgate")) == {
-        "PG201": ["patchgate.checks.one", "patchgate.lint.rules.two"]
+        "PG201": ["patchgate.checks.one", "patchgate.lint.rules.two"],
+        "PG202": ["patchgate.checks.one"],
     }

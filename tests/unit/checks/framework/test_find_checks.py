@@ -12,7 +12,7 @@ import pytest
 from patchgate import checks
 from patchgate.checks.framework import find_checks
 from patchgate.checks.framework.fact_verdicts import code_of, fact_codes
-from patchgate.checks.framework.find_checks import AXES, all_checks, every_code, families, verdict_of
+from patchgate.checks.framework.find_checks import AXES, all_checks, every_code, families, read_codes, verdict_of
 from patchgate.lint import rules
 from patchgate.model.records import Case, Code, Command, Kind
 
@@ -138,3 +138,24 @@ def test_a_verdict_has_the_next_step_of_its_code_unless_a_better_one_is_known(mo
         tuple(made[name] for name in commands),
     )
     assert (verdict.subject, verdict.torch, verdict.where) == ("stack.cpu loads", "2.11.0", "here:3")
+
+
+def test_codes_are_read_from_their_text():
+    text = """
+PG998 a title
+    What happened; as PG997 in
+    two lines.
+    Why: because.
+    Fix: nothing.
+PG999 another
+    What.
+    Why: why.
+    Fix: fix it: so.
+"""
+    first, second = read_codes(text)
+    assert first == Code(
+        code="PG998", title="a title", what="What happened; as PG997 in two lines.", why="because.", fix="nothing."
+    )
+    assert (second.code, second.fix) == ("PG999", "fix it: so.")
+    with pytest.raises(ValueError, match="unpack"):
+        read_codes("PG999 a title\n    What.\n    Fix: fix it.")
