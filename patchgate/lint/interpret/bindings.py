@@ -212,6 +212,8 @@ def define_by_call(node: ast.Call, state: State) -> None:
             state.usage.define(dotted, str(text.values[0]) if isinstance(text, Known) else "*", state.path)
         elif known and isinstance(text, Known) and isinstance(owner, (Unknown, LocalObject)):
             state.usage.define("*", str(text.values[0]), state.path)
+        elif isinstance(owner, Unknown) and chain(owners[0]) not in ("self", "cls"):
+            state.usage.define("", "*", state.path)
 
 
 def _keys(node: ast.expr) -> list[ast.expr]:

@@ -1,8 +1,9 @@
 """PG118: who still holds the original after the rebinding.
 
 Red where a module has it by name, uses it, and is loaded before the patch: by `import torch`, or by what the patch
-imports. A note for what may be loaded later, for registries and tables, which the patch may fill anew itself, and for
-what is replaced in a public package, for users. Quiet for methods, and for holders that are rebound too.
+imports. A note for what may be loaded later, for registries and tables, which the patch may fill anew itself, for what
+is replaced in a public package, for users, and where the patch sets that name, or any, on what lint does not know too.
+Quiet for methods, and for holders that are rebound too.
 """
 
 from __future__ import annotations
@@ -28,6 +29,8 @@ def check(views: Sequence[View]) -> Iterator[Finding]:
     for view in views:
         rebound = {rebinding.target for rebinding in view.usage.rebindings}
         anywhere = {each.name for each in view.usage.definitions if each.owner == "*"}
+        # On what no text names: a module of a loop, or one that a function is given.
+        somewhere = {each.name for each in view.usage.definitions if not each.owner}
         for rebinding in view.usage.rebindings:
             if not rebinding.reachable or rebinding.on_class or rebinding.origin is None:
                 continue
@@ -46,13 +49,14 @@ def check(views: Sequence[View]) -> Iterator[Finding]:
             holders = [holder for holder in _holders(view, rebinding, rebinding.origin) if holder not in rebound]
             if holders:
                 there = _loaded(view, rebinding)
+                maybe = _for_users(rebinding) or bool({rebinding.name, "*"} & somewhere)
                 loaded = [holder for holder in holders if innermost_module(view.release, holder) in there]
                 yield view.finding(
                     HELD_BY_VALUE,
                     rebinding.span,
                     f"the original is still referenced by {_listed(loaded or holders)}"
                     + ("" if loaded else ", if loaded before the patch"),
-                    severity=Severity.NOTE if _for_users(rebinding) or not loaded else Severity.RED,
+                    severity=Severity.NOTE if maybe or not loaded else Severity.RED,
                     fix="also assign the replacement there",
                     detail="\n".join(holders),
                     of=rebinding,

@@ -90,6 +90,8 @@ class _Pair:
         target, origin = self.rebinding.target, self.rebinding.origin or self.rebinding.target
         home = origin.rpartition(".")[0]
         if self.rebinding.inherited:
+            if home.startswith("torch.fx.") and not site.module.startswith("torch.fx"):
+                return False  # of the classes of torch.fx the rest of torch makes and meets its own objects
             caller = f"{site.module}.{site.function}"
             overriding = (each.function for each in self.view.usage.overrides if each.target == caller)
             return all(each is None or "super(" in ast.unparse(each) for each in overriding) and self._is_method(site)

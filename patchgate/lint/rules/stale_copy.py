@@ -126,6 +126,8 @@ def _base(bodies: Mapping[str, list[Release]], pair: _Pair) -> _Base | None:
         return _Base(body=body, newest=versions[-1], releases=shown, text=texts[body] or None)
 
     node = pair.function
+    if _is_stub(node):
+        return None
     if not isinstance(node, ast.Lambda) and fingerprint(node) in bodies:
         return base(fingerprint(node))
     override = pair.override()
@@ -133,6 +135,13 @@ def _base(bodies: Mapping[str, list[Release]], pair: _Pair) -> _Base | None:
     # Of bodies that are equally like it the newest: nothing shows that an older one was the base.
     best = max(reversed(alike), key=lambda body: alike[body], default=None)
     return base(best) if best is not None and alike[best] >= COPY else None
+
+
+def _is_stub(function: FunctionNode) -> bool:
+    """Whether all that it does is return one value, or nothing: that a body of torch did so too shows no copy."""
+    body = function.body if isinstance(function, ast.Lambda) else body_of(ast.unparse(function))
+    lines = [ast.unparse(body)] if isinstance(body, ast.expr) else body.splitlines()
+    return len(lines) == 1 and "(" not in lines[0]
 
 
 def _differing(pair: _Pair, base: _Base) -> Iterator[Finding]:

@@ -20,7 +20,8 @@ UNCALLED_TARGET = Code(
     fix="Find what torch calls now (`patchgate index diff`), or end the version check before these releases.",
 )
 # Dispatched by name, by torch or by Python itself; no call site spells them out.
-_DISPATCHED = ("__", "visit_", "codegen_", "_print_", "call_")
+_DISPATCHED = ("__", "visit_", "codegen_", "_print_", "call_", "method_", "nb_", "mp_", "sq_", "tp_", "reducer_")
+_OPERATIONS = "torch._inductor.ops_handler.OpsHandler"
 # Bases that call no method of their heirs.
 _NO_CALLERS = ("typing", "abc.", "enum.", "builtins.", "torch.", "triton.")
 # How large a part of a class's methods nothing calls when C, or a table of names, calls them.
@@ -30,9 +31,12 @@ _UNCALLED = 0.3
 def check(views: Sequence[View]) -> Iterator[Finding]:
     for view in views:
         for rebinding in view.usage.rebindings:
+            release = view.release
             if not rebinding.reachable or not _is_called_by_name(rebinding):
                 continue
-            release = view.release
+            operations = class_symbol(release, _OPERATIONS) if rebinding.on_class else None
+            if operations is not None and rebinding.name in operations.functions:
+                continue  # called by whoever handles operations, by name
             if release.uses(rebinding.name) or release.holders(rebinding.target):
                 continue
             called = any(site.receiver != "=" for _, site in release.index.calls_of(rebinding.name))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from toyindex import toy_release
 from toytorch import codes, found, toy_sources
 
@@ -65,6 +66,23 @@ def test_a_patch_that_walks_all_modules_reaches_every_holder() -> None:
     source = "import sys\nimport torch._inductor.ir as ir\ndef f(x, *args, **kwargs): ...\nir.strides = f\n"
     walk = "for module in list(sys.modules.values()):\n    setattr(module, 'strides', f)\n"
     assert (codes(source), codes(source + walk)) == (["PG118"], [])
+
+
+@pytest.mark.parametrize(
+    ("more", "severity"),
+    [
+        ("for module in (a, b):\n    module.strides = f", "note"),
+        ("for module in (a, b):\n    module.other = f", "red"),
+        ("sys.modules['torch._inductor.graph'].strides = f", "note"),
+        ("def replace(module, name, new): setattr(module, name, new)", "note"),
+        ("class A:\n    def __init__(self, **kw): setattr(self, *kw)", "red"),
+        ("class A:\n    def __init__(self, k, v): setattr(self, k, v)", "red"),
+    ],
+)
+def test_a_holder_may_be_among_what_lint_does_not_know(more: str, severity: str) -> None:
+    source = "import sys\nimport torch._inductor.ir as ir\ndef f(x, *args, **kwargs): ...\nir.strides = f\n"
+    told = [each for each in found(f"{source}{more}\n") if "PG118" in each]
+    assert [each.split()[2] for each in told] == [severity]
 
 
 def test_a_package_that_names_what_it_offers_keeps_nothing() -> None:

@@ -362,3 +362,11 @@ def test_what_a_sibling_calls_is_not_the_override(caller: str, red: bool) -> Non
     torches = toy_releases({"2.10.0": {"torch.fx.a": METHOD.replace(", y=1", "")}, "2.11.0": late})
     findings = found("from torch.fx.a import A\nclass Mine(A):\n    def run(self, x): ...\n", torches)
     assert any(" PG113 red " in f" {each}" for each in findings) is red
+
+
+@pytest.mark.parametrize(("caller", "red"), [("torch.fx.b", True), ("torch._inductor.b", False)])
+def test_an_override_of_a_class_of_fx_is_called_by_fx(caller: str, red: bool) -> None:
+    old, late = METHOD.replace(", y=1", ""), {caller: "def use(a): a.run(1, 2)\n"}
+    torches = toy_releases({"2.10.0": {"torch.fx.a": old}, "2.11.0": {"torch.fx.a": METHOD, **late}})
+    findings = found("from torch.fx.a import A\nclass Mine(A):\n    def run(self, x): ...\n", torches)
+    assert any(" PG113 red " in f" {each}" for each in findings) is red

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from expecttest import assert_expected_inline
+from toyindex import toy_releases
 from toytorch import TORCHES, found
 
+from patchgate.lint.index.release import Release
 from patchgate.lint.similarity import edits_lost, three_way
 
 COPY = """
@@ -41,6 +45,17 @@ def test_without_sources_a_copy_to_the_letter_is_still_known() -> None:
         " that these releases do not have [from 2.13]"
     ]
     assert found(exact, BODILESS[:2]) == []
+
+
+def test_one_value_is_no_copy_of_a_body_that_returned_it_too() -> None:
+    def torches(old: str) -> Sequence[Release]:
+        texts = {"2.10.0": f"def f(x):\n    return {old}\n", "2.11.0": "def f(x):\n    return 3 * x\n"}
+        return toy_releases({version: {"torch.fx.a": text} for version, text in texts.items()})
+
+    patch = "import torch.fx.a as a\ndef f(x):\n    return {0}\na.f = f\n"
+    assert [line.split()[2] for line in found(patch.format("True"), torches("True")) if "PG122" in line] == ["note"]
+    told = [line.split()[2] for line in found(patch.format("g(x)"), torches("g(x)")) if "PG122" in line]
+    assert told == ["red"]
 
 
 def test_without_sources_no_base_is_made_up() -> None:

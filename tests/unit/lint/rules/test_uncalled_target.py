@@ -25,6 +25,29 @@ def test_a_target_that_is_no_longer_called_is_red_unless_it_is_handed_on() -> No
     assert _red(patch, CALLED, "def target(x): ...\nNAMES = ['target']\n") == []
 
 
+def test_what_is_called_by_a_composed_name() -> None:
+    text = "class A:\n    def {0}(self): ...\n{1}"
+    for name, expected in (("method_add", []), ("nb_add_impl", []), ("add", ["red"])):
+        patch = f"from torch.fx.a import A\nA.{name} = lambda self: 1\n"
+        called = text.format(name, f"def use(a): a.{name}()\n")
+        assert [each.split()[2] for each in _red(patch, called, text.format(name, ""))] == expected
+
+
+def test_an_operation_is_called_by_whoever_handles_it() -> None:
+    handler = {"torch._inductor.ops_handler": "class OpsHandler:\n    def lshift(self, x): ...\n"}
+    module = "class Overrides:\n    def lshift(self, x): ...\n    def more(self, x): ...\n"
+    used = "def use(a): a.lshift(1), a.more(1)\n"
+    torches = toy_releases(
+        {
+            "2.10.0": {"torch._inductor.a": module + used, **handler},
+            "2.11.0": {"torch._inductor.a": module, **handler},
+        }
+    )
+    patch = "from torch._inductor.a import Overrides\nOverrides.{0} = lambda self, x: 1\n"
+    assert codes(patch.format("lshift"), torches) == []
+    assert codes(patch.format("more"), torches) == ["PG119"]
+
+
 def test_what_c_or_a_table_of_names_calls_is_a_note() -> None:
     def text(methods: int, *, called: bool) -> str:
         lines = [f"    def m{at}(self): ...\n" for at in range(methods)]
