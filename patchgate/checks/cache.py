@@ -22,7 +22,7 @@ from patchgate.checks.framework.find_checks import (
 )
 from patchgate.checks.holders import assignment_place
 from patchgate.inputs.manifest import Patch
-from patchgate.model.records import Case, Code, Kind, Verdict
+from patchgate.model.records import Case, Kind, Verdict
 from patchgate.model.serialization import Answer, failure_of
 from patchgate.runner.costs import note_cost
 
@@ -33,11 +33,24 @@ _REMEDY = (
     " `torch.compiler.config.cache_key_tag` does this too, but from torch 2.12 on for one thread only."
 )
 CODES = (
-    *read_codes("""
+    *read_codes(f"""
+PG701 stale cached code hides the patch
+    With a cache that was warmed without the patch, the patched process ran the unpatched code; or the other way round.
+    Why: The keys of the FX-graph and AOTAutograd caches contain graph, inputs, config and torch's files, but not what
+    was replaced in memory. Measurements with such a cache are invalid, and every user of the shared cache gets the
+    wrong kernels.
+    Fix: {_REMEDY}
 PG702 the patch switches the cache off
     With the patch, the cache refuses graphs (bypass) that it accepts without it.
     Why: Every process compiles everything again. A plain function as a custom pass is the usual cause.
     Fix: Install a `torch._inductor.custom_graph_pass.CustomGraphPass` whose `uuid` digests the pass's source.
+PG703 the cache key does not follow the patch's text
+    After an edit in its functions, or with another value of an environment variable that it reads, the patch gets the
+    code that it left in the cache before.
+    Why: The next version of the patch, or another rank, will run the kernels of this one: a constant uuid or tag does
+    not distinguish them.
+    Fix: Make the key a digest of the source (`torch._inductor.custom_graph_pass.get_hash_for_files` for a uuid) and of
+    every setting that changes the code. {_REMEDY}
 PG704 the patch misses its own code in the cache
     A second process with the same patch does not hit the code that the first one left in the cache.
     Why: The key changes from process to process, so every process compiles everything again.
@@ -52,26 +65,6 @@ PG706 does not compile with the caches on
     Why: The caches are on by default.
     Fix: Read the failure. Everything that a patch adds to a graph or a config must be picklable.
 """),
-    Code(
-        code="PG701",
-        title="stale cached code hides the patch",
-        what="With a cache that was warmed without the patch, the patched process ran the unpatched code; or the"
-        " other way round.",
-        why="The keys of the FX-graph and AOTAutograd caches contain graph, inputs, config and torch's files, but not"
-        " what was replaced in memory. Measurements with such a cache are invalid, and every user of the shared cache"
-        " gets the wrong kernels.",
-        fix=_REMEDY,
-    ),
-    Code(
-        code="PG703",
-        title="the cache key does not follow the patch's text",
-        what="After an edit in its functions, or with another value of an environment variable that it reads, the patch"
-        " gets the code that it left in the cache before.",
-        why="The next version of the patch, or another rank, will run the kernels of this one: a constant uuid or tag"
-        " does not distinguish them.",
-        fix="Make the key a digest of the source (`torch._inductor.custom_graph_pass.get_hash_for_files` for a"
-        " uuid) and of every setting that changes the code. " + _REMEDY,
-    ),
     code_of_others(code="PG709"),
 )
 verdict = partial(verdict_of, FAMILY)

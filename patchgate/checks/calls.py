@@ -14,7 +14,7 @@ from patchgate.checks.framework.find_checks import Check, Instance, NothingToJud
 from patchgate.checks.holders import assignment_place
 from patchgate.inputs.manifest import Patch
 from patchgate.model.paths import display_path
-from patchgate.model.records import Case, Code, Kind, Observation, Verdict
+from patchgate.model.records import Case, Kind, Observation, Verdict
 from patchgate.model.serialization import failure_of, ran_of
 
 FAMILY = "reach"
@@ -25,35 +25,27 @@ _WORKLOAD = (
     " inputs it needs: a large tensor, an integer dtype, a device, a release. Then run the gate again, and accept the"
     " facts. Or remove the code."
 )
-CODES = (
-    *read_codes("""
+CODES = read_codes(f"""
 PG803 the replacement was never called
     No line of the replacement ran in any workload of the suite on this torch. Grey where `--workload` leaves out
     others, which may call it.
     Why: Either nothing calls it any more, or no workload here shows what it does.
     Fix: Add a workload that reaches it, a file `workloads/NAME.py` beside the patch with `build(device, dtype, scale)`
     (docs/workloads.md), or drop the patch.
+PG805 lines of the patch that never ran
+    These lines are in functions of the patch, and no workload of the suite ran them on this torch.
+    Why: Lines that never ran were never judged.
+    Fix: {_WORKLOAD}
+PG807 branches of the patch that were never taken
+    These conditions and loops of the patch had only one outcome in every workload of the suite on this torch: never
+    true, never false, never entered or never left.
+    Why: The other outcome was never judged, even where it has no line of its own.
+    Fix: {_WORKLOAD}
 PG809 reach could not be judged
     The child process failed without the patch too, or the machine failed, or no workload compiled.
     Why: Unknown is not green. A failure of torch is red, because it needs attention; a failure of the machine is not.
     Fix: Read the failure, and run the gate again.
-"""),
-    Code(
-        code="PG805",
-        title="lines of the patch that never ran",
-        what="These lines are in functions of the patch, and no workload of the suite ran them on this torch.",
-        why="Lines that never ran were never judged.",
-        fix=_WORKLOAD,
-    ),
-    Code(
-        code="PG807",
-        title="branches of the patch that were never taken",
-        what="These conditions and loops of the patch had only one outcome in every workload of the suite on"
-        " this torch: never true, never false, never entered or never left.",
-        why="The other outcome was never judged, even where it has no line of its own.",
-        fix=_WORKLOAD,
-    ),
-)
+""")
 verdict = partial(verdict_of, FAMILY)
 
 

@@ -11,7 +11,7 @@ from patchgate.checks.framework.find_checks import Check, Instance, code_of_othe
 from patchgate.inputs.manifest import Patch
 from patchgate.inputs.patch import claim_location
 from patchgate.model.budgets import budget_for, judge_change, show_budget
-from patchgate.model.records import Case, Code, Kind, Verdict
+from patchgate.model.records import Case, Kind, Verdict
 from patchgate.model.serialization import Answer, failure_of
 
 FAMILY = "compile"
@@ -21,7 +21,17 @@ _FEW = 100
 _OVER = 'Reduce the calls, or accept them in patch.toml: [budgets] compile_calls = "{}".'
 _UNDER = 'Record it in patch.toml: [budgets] compile_calls = "{}".'
 CODES = (
-    *read_codes("""
+    *read_codes(f"""
+PG601 compiling costs more than its budget
+    With the patch, one compile makes more Python calls than the budget `compile_calls` allows: 0.1 % or {_FEW} calls
+    where no manifest gives it. Or it works in threads or processes of its own, whose calls are not counted.
+    Why: Every process that compiles pays this at start-up. Calls are counted, because seconds vary from run to run by
+    more than such a patch adds. Work in C++ is not counted.
+    Fix: {_OVER.format("0 % .. 2 %")}
+PG602 compiling costs less, and no budget says so
+    With the patch, one compile makes fewer Python calls than the budget `compile_calls` expects.
+    Why: A gain that is not recorded hides the next loss.
+    Fix: {_UNDER.format("-5 % .. 0 %")}
 PG603 compile work within its budget
     The number of Python calls of one compile stays within the budget `compile_calls`.
     Why: The patch adds no work to a compile.
@@ -31,23 +41,6 @@ PG608 compile work could not be counted
     Why: Work that was not counted is not zero.
     Fix: Read the failure. The kernels check says whether the patch or torch caused it.
 """),
-    Code(
-        code="PG601",
-        title="compiling costs more than its budget",
-        what="With the patch, one compile makes more Python calls than the budget `compile_calls` allows: 0.1 % or"
-        f" {_FEW} calls where no manifest gives it. Or it works in threads or processes of its own, whose calls are not"
-        " counted.",
-        why="Every process that compiles pays this at start-up. Calls are counted, because seconds vary from run to run"
-        " by more than such a patch adds. Work in C++ is not counted.",
-        fix=_OVER.format("0 % .. 2 %"),
-    ),
-    Code(
-        code="PG602",
-        title="compiling costs less, and no budget says so",
-        what="With the patch, one compile makes fewer Python calls than the budget `compile_calls` expects.",
-        why="A gain that is not recorded hides the next loss.",
-        fix=_UNDER.format("-5 % .. 0 %"),
-    ),
     code_of_others(code="PG609"),
 )
 verdict = partial(verdict_of, FAMILY)

@@ -10,30 +10,26 @@ from functools import partial
 from typing import Any
 
 from patchgate.checks.framework.context import SIMULATED, CheckContext
-from patchgate.checks.framework.find_checks import Check, Instance, NothingToJudge, verdict_of
+from patchgate.checks.framework.find_checks import Check, Instance, NothingToJudge, read_codes, verdict_of
 from patchgate.checks.framework.patch_outcome import is_claimed, replaced_names
 from patchgate.inputs.manifest import Patch
 from patchgate.inputs.split_patches import uncalled_installers
 from patchgate.model.paths import display_path
-from patchgate.model.records import Case, Code, Command, Kind, Verdict
+from patchgate.model.records import Case, Command, Kind, Verdict
 from patchgate.model.serialization import failure_of
 
 FAMILY = "gate"
-CODES = (
-    Code(
-        code="PG221",
-        title="changes nothing on any release",
-        what="On every release that was judged, running the patch replaced no name of torch, defined no operator and"
-        " had no effect. patchgate compares names, tables, settings, thread-locals and the objects that these refer"
-        " to. It is grey where the patch called functions of torch, because patchgate does not see what they do in"
-        " C++.",
-        why="A patch that does nothing passes every other check, and its users believe that the defect is cured.",
-        fix='If nothing calls the function that installs the patch, name it in the manifest (`apply = "install"`), or'
-        " call it at import. If an environment variable switches it on, set that in the manifest (`environment`). If"
-        " the patch is meant for other releases, claim them in `applies_to`. If it only offers functions that others"
-        " call, claim `targets = []`; a context manager is named as `scope`.",
-    ),
-)
+CODES = read_codes("""
+PG221 changes nothing on any release
+    On every release that was judged, running the patch replaced no name of torch, defined no operator and had no
+    effect. patchgate compares names, tables, settings, thread-locals and the objects that these refer to. It is grey
+    where the patch called functions of torch, because patchgate does not see what they do in C++.
+    Why: A patch that does nothing passes every other check, and its users believe that the defect is cured.
+    Fix: If nothing calls the function that installs the patch, name it in the manifest (`apply = "install"`), or call
+    it at import. If an environment variable switches it on, set that in the manifest (`environment`). If the patch is
+    meant for other releases, claim them in `applies_to`. If it only offers functions that others call, claim `targets =
+    []`; a context manager is named as `scope`.
+""")
 # The name of an environment variable that a line reads.
 _READ_VARIABLE = re.compile(
     r"""(?:environ(?:\.get\(|\[)|getenv\()\s*["'](\w+)["'](?!\s*\]\s*=[^=])"""

@@ -9,26 +9,23 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from patchgate.checks.framework.context import CheckContext
-from patchgate.checks.framework.find_checks import Check, Instance, verdict_of
+from patchgate.checks.framework.find_checks import Check, Instance, read_codes, verdict_of
 from patchgate.checks.parity import compared_sides, numeric_devices, outputs_of
 from patchgate.inputs.manifest import Patch
 from patchgate.inputs.patch import claim_location
-from patchgate.model.records import Case, Code, Kind, Numerics, Verdict
+from patchgate.model.records import Case, Kind, Numerics, Verdict
 from patchgate.model.serialization import Answer
 
 FAMILY = "parity"
-CODES = (
-    Code(
-        code="PG507",
-        title="mathematically equal configurations no longer agree",
-        what="Static and dynamic shapes, a batch and its single rows, the whole graph and its pieces, opaque and eager"
-        " attention, or two ranks that split a model by its columns or its rows differ from each other more with the"
-        " patch than without it.",
-        why="Users mix these: the same prompt then gives another answer, depending on what it is batched with.",
-        fix="Base the decisions of the patch on what is the same in all of these configurations, not on size hints"
-        " or graph boundaries.",
-    ),
-)
+CODES = read_codes("""
+PG507 mathematically equal configurations no longer agree
+    Static and dynamic shapes, a batch and its single rows, the whole graph and its pieces, opaque and eager attention,
+    or two ranks that split a model by its columns or its rows differ from each other more with the patch than without
+    it.
+    Why: Users mix these: the same prompt then gives another answer, depending on what it is batched with.
+    Fix: Base the decisions of the patch on what is the same in all of these configurations, not on size hints or graph
+    boundaries.
+""")
 verdict = partial(verdict_of, FAMILY)
 # Both forms of each pair are compiled, whole and in pieces.
 _COMPILES = 4

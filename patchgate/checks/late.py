@@ -7,26 +7,22 @@ from functools import partial
 
 from patchgate.checks.framework.blame import fault_of
 from patchgate.checks.framework.context import SIMULATED, CheckContext
-from patchgate.checks.framework.find_checks import Check, Instance, verdict_of
+from patchgate.checks.framework.find_checks import Check, Instance, read_codes, verdict_of
 from patchgate.inputs.manifest import Patch
 from patchgate.model.facts import changed_facts, facts_with_compiles
 from patchgate.model.paths import display_path
-from patchgate.model.records import Code, Kind, Observation, Verdict
+from patchgate.model.records import Kind, Observation, Verdict
 
 FAMILY = "reach"
-CODES = (
-    Code(
-        code="PG821",
-        title="no full effect after an earlier compile",
-        what="The workload was compiled once without the patch, then the patch was run, and the workload compiled"
-        " again: its facts differ from those of a process that runs the patch first.",
-        why="The compiler keeps tables, patterns and functions from its first compile. A process that imports the"
-        " patch later gets a compiler that differs from the judged one, or the unpatched one.",
-        fix="Also replace what the compiler has kept: clear the cached function that copied a table"
-        " (`torch._inductor.decomposition.fast_random_decomps.cache_clear()`), or patch where it is looked"
-        " up.",
-    ),
-)
+CODES = read_codes("""
+PG821 no full effect after an earlier compile
+    The workload was compiled once without the patch, then the patch was run, and the workload compiled again: its facts
+    differ from those of a process that runs the patch first.
+    Why: The compiler keeps tables, patterns and functions from its first compile. A process that imports the patch
+    later gets a compiler that differs from the judged one, or the unpatched one.
+    Fix: Also replace what the compiler has kept: clear the cached function that copied a table
+    (`torch._inductor.decomposition.fast_random_decomps.cache_clear()`), or patch where it is looked up.
+""")
 verdict = partial(verdict_of, FAMILY, item="late")
 
 

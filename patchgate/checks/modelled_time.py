@@ -6,10 +6,10 @@ from collections.abc import Iterable
 from functools import partial
 
 from patchgate.checks.framework.context import CheckContext
-from patchgate.checks.framework.find_checks import Check, Instance, NothingToJudge, verdict_of
+from patchgate.checks.framework.find_checks import Check, Instance, NothingToJudge, read_codes, verdict_of
 from patchgate.inputs.manifest import Patch
 from patchgate.model.budgets import MODEL_TELLS, budget_for, judge_change, show_budget
-from patchgate.model.records import Code, Kind, Observation, Verdict
+from patchgate.model.records import Kind, Observation, Verdict
 from patchgate.runner.modelled_time import METRIC
 from patchgate.runner.run_settings import Run
 
@@ -21,34 +21,24 @@ _SLOWER = (
     ' say so in patch.toml: [budgets] modelled_time = "{}".'
 )
 _FASTER = 'Record it in patch.toml: [budgets] modelled_time = "{}".'
-CODES = (
-    Code(
-        code="PG621",
-        title="slower by the model",
-        what="The time that a model of the simulated device needs for the kernels grows by more"
-        " than the budget `modelled_time` allows (0.5 %, if the manifest names none). It is modelled, not measured. The"
-        f" verdict is red where the manifest names the budget and the change is beyond {_TELLS}, and a grey note"
-        " elsewhere: about smaller changes the model is often wrong (docs/modelled-time.md).",
-        why="More traffic or more launches cost time on every step; without a GPU this is the first sign of it.",
-        fix=_SLOWER.format("0 % .. 2 %"),
-    ),
-    Code(
-        code="PG622",
-        title="faster by the model",
-        what="The modelled time on the simulated device falls by more than the budget `modelled_time` expects. The"
-        f" verdict is red where the manifest names the budget and the change is beyond {_TELLS}, and a grey note"
-        " elsewhere.",
-        why="A gain that is not recorded can be lost again unnoticed.",
-        fix=_FASTER.format("-2 % .. 0 %"),
-    ),
-    Code(
-        code="PG623",
-        title="within budget by the model",
-        what="The modelled time on the simulated device stays within the budget `modelled_time`.",
-        why="The kernels have no more to do than before. How fast they run is not measured.",
-        fix="Nothing to do.",
-    ),
-)
+CODES = read_codes(f"""
+PG621 slower by the model
+    The time that a model of the simulated device needs for the kernels grows by more than the budget `modelled_time`
+    allows (0.5 %, if the manifest names none). It is modelled, not measured. The verdict is red where the manifest
+    names the budget and the change is beyond {_TELLS}, and a grey note elsewhere: about smaller changes the model is
+    often wrong (docs/modelled-time.md).
+    Why: More traffic or more launches cost time on every step; without a GPU this is the first sign of it.
+    Fix: {_SLOWER.format("0 % .. 2 %")}
+PG622 faster by the model
+    The modelled time on the simulated device falls by more than the budget `modelled_time` expects. The verdict is red
+    where the manifest names the budget and the change is beyond {_TELLS}, and a grey note elsewhere.
+    Why: A gain that is not recorded can be lost again unnoticed.
+    Fix: {_FASTER.format("-2 % .. 0 %")}
+PG623 within budget by the model
+    The modelled time on the simulated device stays within the budget `modelled_time`.
+    Why: The kernels have no more to do than before. How fast they run is not measured.
+    Fix: Nothing to do.
+""")
 verdict = partial(verdict_of, FAMILY)
 # Where nobody has claimed a budget, or the model cannot tell faster from slower.
 _NOTES = {Kind.OVER: Kind.ESTIMATE, Kind.UNDER: Kind.ESTIMATE}

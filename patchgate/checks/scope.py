@@ -7,22 +7,19 @@ from functools import partial
 
 from patchgate.checks.framework.blame import Fault, fault_of
 from patchgate.checks.framework.context import SIMULATED, CheckContext
-from patchgate.checks.framework.find_checks import Check, Instance, verdict_of
+from patchgate.checks.framework.find_checks import Check, Instance, read_codes, verdict_of
 from patchgate.inputs.manifest import Patch
 from patchgate.model.facts import changed_facts, facts_with_compiles
-from patchgate.model.records import Case, Code, Kind, Observation, Verdict
+from patchgate.model.records import Case, Kind, Observation, Verdict
 
 FAMILY = "gate"
-CODES = (
-    Code(
-        code="PG219",
-        title="changes torch outside its scope",
-        what="Importing the patch changed torch, or the patch left a change behind when its `scope` ended: a"
-        " name, or a workload whose facts differ afterwards.",
-        why="An unrelated compile in the same process runs with a changed compiler.",
-        fix="Replace on entry and restore on exit, also after an exception (`mock.patch.object`).",
-    ),
-)
+CODES = read_codes("""
+PG219 changes torch outside its scope
+    Importing the patch changed torch, or the patch left a change behind when its `scope` ended: a name, or a workload
+    whose facts differ afterwards.
+    Why: An unrelated compile in the same process runs with a changed compiler.
+    Fix: Replace on entry and restore on exit, also after an exception (`mock.patch.object`).
+""")
 verdict = partial(verdict_of, FAMILY, item="outside")
 
 

@@ -17,16 +17,7 @@ from patchgate.inputs.manifest import Patch, Symptom
 from patchgate.lint.index.release import releases
 from patchgate.model.facts import UNPATCHED, facts_with_compiles, format_value
 from patchgate.model.predicates import parse_predicate
-from patchgate.model.records import (
-    Case,
-    Command,
-    Facts,
-    FactValue,
-    Kind,
-    Observation,
-    Unmeasured,
-    Verdict,
-)
+from patchgate.model.records import Case, Command, Facts, FactValue, Kind, Observation, Unmeasured, Verdict
 from patchgate.model.versions import in_order, range_text
 
 FAMILY = "gate"

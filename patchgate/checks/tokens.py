@@ -8,26 +8,22 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from patchgate.checks.framework.context import CheckContext
-from patchgate.checks.framework.find_checks import Check, Instance, verdict_of
+from patchgate.checks.framework.find_checks import Check, Instance, read_codes, verdict_of
 from patchgate.checks.parity import compared_sides, numeric_devices
 from patchgate.inputs.manifest import Patch
 from patchgate.inputs.patch import claim_location, claimed_numerics
-from patchgate.model.records import Case, Code, Kind, Numerics, Verdict
+from patchgate.model.records import Case, Kind, Numerics, Verdict
 from patchgate.model.serialization import Answer
 from patchgate.model.statistics import share_interval
 
 FAMILY = "parity"
-CODES = (
-    Code(
-        code="PG510",
-        title="sampled tokens change",
-        what='The patch claims `numerics = "bit-identical"`, and a small decoder with random weights gives other'
-        " tokens.",
-        why="A job that compares sampled text exactly will flip; this is what failed for vLLM #42686.",
-        fix='If the change is acceptable, claim `numerics = "rounding"` in patch.toml and warn users who compare'
-        " sampled text exactly. If not, correct the patch.",
-    ),
-)
+CODES = read_codes("""
+PG510 sampled tokens change
+    The patch claims `numerics = "bit-identical"`, and a small decoder with random weights gives other tokens.
+    Why: A job that compares sampled text exactly will flip; this is what failed for vLLM #42686.
+    Fix: If the change is acceptable, claim `numerics = "rounding"` in patch.toml and warn users who compare sampled
+    text exactly. If not, correct the patch.
+""")
 verdict = partial(verdict_of, FAMILY)
 Counts = Mapping[str, int]
 # The length of text for which a probability is given, beside the one that was sampled.

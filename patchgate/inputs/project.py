@@ -13,15 +13,7 @@ from typing import Any
 from patchgate.inputs.manifest import BUDGETS, read_specifier
 from patchgate.inputs.patch_source import DIFFS
 from patchgate.inputs.toml import OWN_FILE, PYPROJECT, folders_around, line_of, load_toml_record, table_around
-from patchgate.inputs.validation import (
-    Invalid,
-    Key,
-    declare_keys,
-    list_of,
-    read_requirement,
-    read_string,
-    read_version,
-)
+from patchgate.inputs.validation import Invalid, Key, declare_keys, list_of, read_requirement, read_string, read_version
 from patchgate.model.errors import UsageError
 from patchgate.model.paths import display_path, leaves_project, split_entry
 from patchgate.model.records import Budget

@@ -168,7 +168,9 @@ def impact_of(models: Mapping[str, Sequence[Part]], *, before: str, after: str) 
 
 
 def _row(model: str, parts: Sequence[Part]) -> ModelImpact:
-    missing = [(side.case, reason) for part in parts for side in _sides(part) if (reason := _unmeasured(side))]
+    missing = [
+        (side.case, reason) for part in parts for side in (part.before, part.after) if (reason := _unmeasured(side))
+    ]
     if missing:
         case, reason = missing[0]
         broken = any(_broken(part) for part in parts)
@@ -183,10 +185,6 @@ def _row(model: str, parts: Sequence[Part]) -> ModelImpact:
             sums = (figure.combine(value for value in side if value is not None) for side in (before, after))
             changes[figure.name] = Change(before=next(sums), after=next(sums))
     return ModelImpact(model=model, changes=changes)
-
-
-def _sides(part: Part) -> tuple[Observation, Observation]:
-    return part.before, part.after
 
 
 def _broken(part: Part) -> bool:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 from patchgate.checks.framework.compare import Recorded, Side, compare
 from patchgate.checks.framework.context import CheckContext
-from patchgate.checks.framework.find_checks import verdict_of
+from patchgate.checks.framework.find_checks import read_codes, verdict_of
 from patchgate.checks.machine import judge_undeviced
 from patchgate.inputs.devices import profile_of
 from patchgate.inputs.golden import expectation, release_for
@@ -174,90 +174,74 @@ def _verdict(check: str, kind: Kind, compared: Compared, fact: str, expected: st
 
 def code_of(check: str, kind: Kind) -> str:
     """The stable code of a kind in a check of facts: PG301 for `kernels` and REGRESSED."""
-    return f"PG{_RANGES[check]}{list(_TEXTS).index(_SAME_CODE.get(kind, kind))}"
+    return f"PG{_RANGES[check]}{_KINDS.index(_SAME_CODE.get(kind, kind))}"
 
 
 def fact_codes(check: str, noun: str) -> tuple[Code, ...]:
     """One code for each kind of the comparison, for facts that are called `noun`."""
+    codes = read_codes(_TEXTS.format(digits=_RANGES[check], noun=noun))
     return tuple(
-        Code(
-            code=code_of(check, kind),
-            title=title.format(noun=noun),
-            what=what.format(noun=noun),
-            why=why,
-            fix=fix,
-            commands=tuple(commands),
-        )
-        for kind, (title, what, why, fix, *commands) in _TEXTS.items()
+        replace(code, commands=(_ACCEPT,) if kind in _ACCEPTED else ())
+        for kind, code in zip(_KINDS, codes, strict=True)
     )
 
 
-# kind -> (title, what, why, fix, commands); the place in this table is the last digit of the code.
-_TEXTS: dict[Kind, tuple[str, str, str, str] | tuple[str, str, str, str, Command]] = {
-    Kind.PASS: (
-        "{noun} facts as recorded",
-        "With the patch, the {noun} facts equal the golden file.",
-        "Nothing changed.",
-        "Nothing to do.",
-    ),
-    Kind.REGRESSED: (
-        "{noun} facts changed",
-        "With the patch, one of the {noun} facts differs from the golden file or, where nothing is recorded, from"
-        " torch without the patch; or only the patched side fails to compile.",
-        "A change that nobody reads can make the generated code worse.",
-        "Read the facts. If you did not intend the change, correct the patch; if you did, accept it.",
-        _ACCEPT,
-    ),
-    Kind.DRIFTED: (
-        "torch itself changed",
-        "Without the patch, one of the {noun} facts no longer equals the golden file; or both sides fail.",
-        "The patch cannot be compared with a record that torch itself no longer matches.",
-        "Find the release that changed it (`patchgate bisect`), then record the new value.",
-        _ACCEPT,
-    ),
-    Kind.NEW: (
-        "nothing recorded",
-        "The golden file has no {noun} facts of this case for this torch release. They are the same with and without"
-        " the patch. The verdict is grey, and red with `--strict-new`.",
-        "Until they are recorded, only the patch can be judged: a change that torch makes by itself is not seen.",
-        "Accept them to record them.",
-        _ACCEPT,
-    ),
-    Kind.ABSORBED: (
-        "torch does the same without the patch",
-        "The golden file records a difference, but torch without the patch now gives the patched value.",
-        "The patch is no longer needed on this release.",
-        "Narrow `applies_to`, or drop the patch.",
-    ),
-    Kind.INERT: (
-        "the patch does nothing",
-        "The golden file records a difference, but patched and unpatched are the same.",
-        "The patch no longer reaches the code that it is meant to change.",
-        "Check the gate and whether the target is still called.",
-    ),
-    Kind.STALE: (
-        "known failure no longer fails",
-        "The golden file lists this case as failing, but it runs.",
-        "A stale entry would hide the next real failure.",
-        "Remove the entry.",
-        _ACCEPT,
-    ),
-    Kind.KNOWN: (
-        "fails as recorded",
-        "The golden file lists this case as failing, and it fails.",
-        "The failure is known.",
-        "Nothing to do.",
-    ),
-    Kind.UNMEASURED: (
-        "{noun} fact could not be taken",
-        "This {noun} fact could not be measured.",
-        "A value that was not measured is not zero, and not equal to another such value.",
-        "Read the reason; run on a machine that can measure it.",
-    ),
-    Kind.INFRA: (
-        "the machine failed, not the patch",
-        "One side of this comparison failed because of the machine, also when it was repeated.",
-        "Such a failure does not count against the patch.",
-        "Run again. If it persists, check disk, memory and limits.",
-    ),
-}
+# The place of a kind in this table is the last digit of its code.
+_KINDS = (
+    Kind.PASS,
+    Kind.REGRESSED,
+    Kind.DRIFTED,
+    Kind.NEW,
+    Kind.ABSORBED,
+    Kind.INERT,
+    Kind.STALE,
+    Kind.KNOWN,
+    Kind.UNMEASURED,
+    Kind.INFRA,
+)
+# What is recorded with the command that accepts it.
+_ACCEPTED = {Kind.REGRESSED, Kind.DRIFTED, Kind.NEW, Kind.STALE}
+_TEXTS = """
+PG{digits}0 {noun} facts as recorded
+    With the patch, the {noun} facts equal the golden file.
+    Why: Nothing changed.
+    Fix: Nothing to do.
+PG{digits}1 {noun} facts changed
+    With the patch, one of the {noun} facts differs from the golden file or, where nothing is recorded, from torch
+    without the patch; or only the patched side fails to compile.
+    Why: A change that nobody reads can make the generated code worse.
+    Fix: Read the facts. If you did not intend the change, correct the patch; if you did, accept it.
+PG{digits}2 torch itself changed
+    Without the patch, one of the {noun} facts no longer equals the golden file; or both sides fail.
+    Why: The patch cannot be compared with a record that torch itself no longer matches.
+    Fix: Find the release that changed it (`patchgate bisect`), then record the new value.
+PG{digits}3 nothing recorded
+    The golden file has no {noun} facts of this case for this torch release. They are the same with and without the
+    patch. The verdict is grey, and red with `--strict-new`.
+    Why: Until they are recorded, only the patch can be judged: a change that torch makes by itself is not seen.
+    Fix: Accept them to record them.
+PG{digits}4 torch does the same without the patch
+    The golden file records a difference, but torch without the patch now gives the patched value.
+    Why: The patch is no longer needed on this release.
+    Fix: Narrow `applies_to`, or drop the patch.
+PG{digits}5 the patch does nothing
+    The golden file records a difference, but patched and unpatched are the same.
+    Why: The patch no longer reaches the code that it is meant to change.
+    Fix: Check the gate and whether the target is still called.
+PG{digits}6 known failure no longer fails
+    The golden file lists this case as failing, but it runs.
+    Why: A stale entry would hide the next real failure.
+    Fix: Remove the entry.
+PG{digits}7 fails as recorded
+    The golden file lists this case as failing, and it fails.
+    Why: The failure is known.
+    Fix: Nothing to do.
+PG{digits}8 {noun} fact could not be taken
+    This {noun} fact could not be measured.
+    Why: A value that was not measured is not zero, and not equal to another such value.
+    Fix: Read the reason; run on a machine that can measure it.
+PG{digits}9 the machine failed, not the patch
+    One side of this comparison failed because of the machine, also when it was repeated.
+    Why: Such a failure does not count against the patch.
+    Fix: Run again. If it persists, check disk, memory and limits.
+"""

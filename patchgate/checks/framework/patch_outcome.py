@@ -12,21 +12,18 @@ from typing import Any
 from packaging.specifiers import SpecifierSet
 
 from patchgate.checks.framework.blame import Fault, fault_of
-from patchgate.checks.framework.find_checks import verdict_of
+from patchgate.checks.framework.find_checks import read_codes, verdict_of
 from patchgate.inputs.manifest import Patch
 from patchgate.model.paths import display_path
-from patchgate.model.records import Case, Code, Command, Failure, Kind, Verdict
+from patchgate.model.records import Case, Command, Failure, Kind, Verdict
 
 FAMILY = "gate"
-CODES = (
-    Code(
-        code="PG210",
-        title="the patch does not run",
-        what="Running the patch's module raised, exited, hung, crashed or ran out of memory.",
-        why="Everything that imports the patch fails or hangs in the same way.",
-        fix="Read the line that it points to. Time and memory limits: `--time-limit`, `--memory-limit`.",
-    ),
-)
+CODES = read_codes("""
+PG210 the patch does not run
+    Running the patch's module raised, exited, hung, crashed or ran out of memory.
+    Why: Everything that imports the patch fails or hangs in the same way.
+    Fix: Read the line that it points to. Time and memory limits: `--time-limit`, `--memory-limit`.
+""")
 verdict = partial(verdict_of, FAMILY)
 # What running the patch does on a release where it does nothing.
 NOT_APPLIED = "nothing: the patch does not apply"

@@ -105,11 +105,7 @@ def _means(target: tuple[Any, str], changed: tuple[Any, str] | None) -> bool:
     if place is owner:
         return name == key
     # A whole table is claimed by its name.
-    return isinstance(place, (dict, list, set)) and _static(owner, name) is place
-
-
-def _static(owner: Any, name: str) -> Any:
-    return inspect.getattr_static(owner, name, None)
+    return isinstance(place, (dict, list, set)) and inspect.getattr_static(owner, name, None) is place
 
 
 def _finding(

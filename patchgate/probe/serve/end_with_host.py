@@ -1,4 +1,4 @@
-"""The watchdog of the fork server: ends it and its children when the host has gone. It imports no torch."""
+"""The parent process of the fork server: ends it and its children when the host has gone. It imports no torch."""
 
 from __future__ import annotations
 
