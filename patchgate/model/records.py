@@ -67,27 +67,9 @@ class Colour(Enum):
     GREY = "grey"
 
 
-COLOURS = {
-    Kind.INFRA: Colour.GREY,
-    Kind.UNMEASURED: Colour.GREY,
-    Kind.AMBIGUOUS: Colour.GREY,
-    Kind.NEW: Colour.GREY,
-    Kind.ESTIMATE: Colour.GREY,
-    Kind.ASSUMED: Colour.GREY,
-    Kind.STOPPED: Colour.GREY,
-    Kind.KNOWN: Colour.GREEN,
-    Kind.PASS: Colour.GREEN,
-    Kind.NOTE: Colour.GREEN,
-    Kind.DRIFTED: Colour.RED,
-    Kind.REGRESSED: Colour.RED,
-    Kind.STALE: Colour.RED,
-    Kind.UNRECORDED: Colour.RED,
-    Kind.CHANGED: Colour.RED,
-    Kind.ABSORBED: Colour.RED,
-    Kind.INERT: Colour.RED,
-    Kind.OVER: Colour.RED,
-    Kind.UNDER: Colour.RED,
-}
+_GREEN = {Kind.KNOWN, Kind.PASS, Kind.NOTE}
+_GREY = {Kind.INFRA, Kind.UNMEASURED, Kind.AMBIGUOUS, Kind.NEW, Kind.ESTIMATE, Kind.ASSUMED, Kind.STOPPED}
+COLOURS = {kind: Colour.GREEN if kind in _GREEN else Colour.GREY if kind in _GREY else Colour.RED for kind in Kind}
 # Kinds that are no judgement: another run, or another machine, may give one.
 _NOT_JUDGED = {Kind.INFRA, Kind.UNMEASURED, Kind.AMBIGUOUS, Kind.STOPPED}
 

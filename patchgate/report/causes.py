@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from patchgate.checks.framework.find_checks import title_of
@@ -108,113 +108,66 @@ def _cost_text(costs: Mapping[str, tuple[int, int]]) -> str:
     return f"{' and '.join(words[worse] for worse in sorted(words))}: {', '.join(changes)}"
 
 
-# In reading order: what makes the causes after it meaningless comes first.
-CAUSES = (
-    Cause(name=_DOES_NOT_RUN, sentence="Importing the patch fails, so nothing else can be judged.", codes=("PG210",)),
-    Cause(
-        name=_DOES_NOT_COMPILE,
-        sentence="With the patch, a workload no longer compiles or runs: users of such models get this error.",
-        codes=("PG301", "PG504", "PG706", "PG413", "PG808", "PG401", "PG431"),
-    ),
-    Cause(
-        name=_DOES_NOT_FIT,
-        sentence="The patch uses private names that this torch does not have, or that take other arguments.",
-        codes=("PG101", "PG104", "PG103", "PG102"),
-    ),
-    Cause(
-        name="changes nothing",
-        sentence="The patch does nothing: its users still have the defect.",
-        codes=("PG221",),
-        kinds=(Kind.INERT,),
-    ),
-    Cause(
-        name="numbers",
-        sentence="The outputs change more than the manifest claims: jobs that compare text exactly can fail.",
-        codes=("PG510", "PG502", "PG505", "PG506", "PG501", "PG507"),
-    ),
-    Cause(
-        name="version check too narrow",
-        sentence="The version check is too narrow: users of other releases still have the defect.",
-        codes=("PG203",),
-    ),
-    Cause(
-        name="gate",
-        sentence="The patch applies on other releases than its manifest claims.",
-        codes=("PG202", "PG201", "PG220"),
-    ),
-    Cause(
-        name="needless",
-        sentence="The patch is not needed: torch does the same without it.",
-        codes=("PG204",),
-        kinds=(Kind.ABSORBED,),
-    ),
-    Cause(name="no cure", sentence="The patch does not cure the defect that its manifest names.", codes=("PG205",)),
-    Cause(
-        name=_CODE,
-        sentence="The patch changes the graph or the generated code, and the change is not accepted.",
-        codes=("PG301", "PG401", "PG431"),
-    ),
-    Cause(
-        name="side effects",
-        sentence="Importing the patch changes more than its manifest declares.",
-        codes=("PG207", "PG213", "PG214", "PG215", "PG208", "PG216", "PG217", "PG218", "PG206", "PG209", "PG219"),
-    ),
-    Cause(
-        name="unreached",
-        sentence="Part of torch does not call the replacement: there the patch has no effect.",
-        codes=("PG803", "PG802", "PG801", "PG804"),
-    ),
-    Cause(
-        name="recompiles",
-        sentence="With the patch, torch compiles more often, or stops compiling, when sizes or instances change.",
-        codes=("PG423", "PG421", "PG422", "PG412", "PG411"),
-    ),
-    Cause(
-        name="cache",
-        sentence="With the patch, a compile cache gives the wrong code, or none.",
-        codes=("PG701", "PG707", "PG703", "PG704", "PG702"),
-    ),
-    Cause(
-        name="compile cost",
-        sentence="With the patch, compiling costs more than its budget allows.",
-        codes=("PG601",),
-    ),
-    Cause(
-        name="cheaper compile",
-        sentence="With the patch, compiling costs less than its budget expects, which no budget records.",
-        codes=("PG602",),
-    ),
-    Cause(
-        name="time",
-        sentence="With the patch, the workload is slower or larger on the device than its budget allows.",
-        codes=("PG611",),
-    ),
-    Cause(
-        name="gain on the device",
-        sentence="With the patch, the workload is faster or smaller on the device, which no budget records.",
-        codes=("PG612",),
-    ),
-    Cause(
-        name="modelled time",
-        sentence="The modelled time (not measured) is outside the budget of the manifest.",
-        codes=("PG621", "PG622"),
-    ),
-    Cause(
-        name="other patches",
-        sentence="The patch does not work together with another one.",
-        codes=("PG811", "PG813", "PG812"),
-    ),
-    Cause(
-        name="torch changed",
-        sentence="torch itself has changed: without the patch, its facts differ from the golden files.",
-        kinds=(Kind.DRIFTED, Kind.STALE),
-    ),
-    Cause(
-        name="unrecorded",
-        sentence="Nothing is recorded for these cases, which is red with `--strict-new`.",
-        kinds=(Kind.UNRECORDED,),
-    ),
-)
+# In reading order: what makes the causes after it meaningless comes first. Each has its name; codes, the strongest
+# evidence first; kinds that have this cause whatever their code; and its sentence.
+_TABLE = """
+does not run: PG210
+    Importing the patch fails, so nothing else can be judged.
+does not compile: PG301 PG504 PG706 PG413 PG808 PG401 PG431
+    With the patch, a workload no longer compiles or runs: users of such models get this error.
+does not fit: PG101 PG104 PG103 PG102
+    The patch uses private names that this torch does not have, or that take other arguments.
+changes nothing: PG221 inert
+    The patch does nothing: its users still have the defect.
+numbers: PG510 PG502 PG505 PG506 PG501 PG507
+    The outputs change more than the manifest claims: jobs that compare text exactly can fail.
+version check too narrow: PG203
+    The version check is too narrow: users of other releases still have the defect.
+gate: PG202 PG201 PG220
+    The patch applies on other releases than its manifest claims.
+needless: PG204 absorbed
+    The patch is not needed: torch does the same without it.
+no cure: PG205
+    The patch does not cure the defect that its manifest names.
+code: PG301 PG401 PG431
+    The patch changes the graph or the generated code, and the change is not accepted.
+side effects: PG207 PG213 PG214 PG215 PG208 PG216 PG217 PG218 PG206 PG209 PG219
+    Importing the patch changes more than its manifest declares.
+unreached: PG803 PG802 PG801 PG804
+    Part of torch does not call the replacement: there the patch has no effect.
+recompiles: PG423 PG421 PG422 PG412 PG411
+    With the patch, torch compiles more often, or stops compiling, when sizes or instances change.
+cache: PG701 PG707 PG703 PG704 PG702
+    With the patch, a compile cache gives the wrong code, or none.
+compile cost: PG601
+    With the patch, compiling costs more than its budget allows.
+cheaper compile: PG602
+    With the patch, compiling costs less than its budget expects, which no budget records.
+time: PG611
+    With the patch, the workload is slower or larger on the device than its budget allows.
+gain on the device: PG612
+    With the patch, the workload is faster or smaller on the device, which no budget records.
+modelled time: PG621 PG622
+    The modelled time (not measured) is outside the budget of the manifest.
+other patches: PG811 PG813 PG812
+    The patch does not work together with another one.
+torch changed: drifted stale
+    torch itself has changed: without the patch, its facts differ from the golden files.
+unrecorded: unrecorded
+    Nothing is recorded for these cases, which is red with `--strict-new`.
+"""
+
+
+def _read_causes(table: str) -> Iterator[Cause]:
+    lines = table.strip().splitlines()
+    for heading, sentence in zip(lines[::2], lines[1::2], strict=True):
+        name, _, words = heading.partition(": ")
+        codes = tuple(word for word in words.split() if word.startswith("PG"))
+        kinds = tuple(Kind(word) for word in words.split() if not word.startswith("PG"))
+        yield Cause(name=name, sentence=sentence.strip(), codes=codes, kinds=kinds)
+
+
+CAUSES = tuple(_read_causes(_TABLE))
 _BY_NAME = {cause.name: cause for cause in CAUSES}
 _BY_KIND = {kind: cause for cause in CAUSES for kind in cause.kinds}
 # Facts of a compile have the same codes where there is no compile: the later cause is that of the facts.
