@@ -7,9 +7,6 @@ parallel region and starts no compile worker, because none of these survives a f
 from __future__ import annotations
 
 import contextlib
-import gc
-import importlib
-import inspect
 import json
 import os
 import selectors
@@ -19,18 +16,17 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
 from patchgate.probe.process.child_cleanup import NAMED, hand_over, kill_children, remove_folder
 from patchgate.probe.process.cpu_wait_clock import CpuWaitClock
-from patchgate.probe.process.huge_pages import collapse_memory
 from patchgate.probe.process.reply import exit_failure, line_in_patch
 from patchgate.probe.process.reply_schema import REPLY_BYTES, reply_fault
 from patchgate.probe.process.request_schema import refusal
 from patchgate.probe.process.sandbox import Sandbox, can_be_entered, private_bytes, strongest_sandbox
 from patchgate.probe.protocol import Failure, Request
+from patchgate.probe.serve.warm_up import warm_up
 
 # Bytes of a child's output that a failure shows.
 _OUTPUT_BYTES = 4000
@@ -40,70 +36,8 @@ _STAGE_BYTES = 16
 _TRACE_BYTES = 1 << 16
 # A child that runs late is asked for its traceback, which ends it; so much later it is killed.
 _TRACEBACK_SECONDS = 5
-_ASKS_NVML = "PYTORCH_NVML_BASED_CUDA_CHECK"
 # A disk with less is full.
 _FREE_BYTES = 64 << 20
-
-
-@contextlib.contextmanager
-def _keeping_bytecode() -> Iterator[None]:
-    """Within it, what is imported is compiled once for every later server of this environment.
-
-    uv installs torch without bytecode, and to compile its sources takes more than half of the time of a warm-up.
-    """
-    unchanged, sys.dont_write_bytecode = sys.dont_write_bytecode, False
-    try:
-        yield
-    finally:
-        sys.dont_write_bytecode = unchanged
-
-
-@_keeping_bytecode()
-def warm_up() -> None:
-    """Import what a compile imports and generate code for one small CPU graph."""
-    # NVML answers without creating a context, which a forked child could not use.
-    os.environ[_ASKS_NVML] = "1"
-    import torch
-    import torch._inductor.codegen.triton
-    import torch._inductor.compile_fx
-    import torch._inductor.decomposition as decomposition
-    import torch._inductor.fx_passes.joint_graph as joint_graph
-    import torch._inductor.fx_passes.post_grad
-    import torch._inductor.lowering
-    import torch._inductor.runtime.triton_heuristics
-    import torch._inductor.select_algorithm
-
-    with contextlib.suppress(ImportError):
-        import triton.compiler
-        import triton.language  # noqa: F401
-    with contextlib.suppress(ImportError):  # it needs setuptools
-        import torch.utils.cpp_extension
-    importlib.import_module("sympy.physics.units")  # what a compile imports late
-    with contextlib.suppress(Exception):  # no Triton here, or it has another name
-        # A digest of Triton's files, which every compile puts into a key: half a second, once and not in every child.
-        importlib.import_module("torch._inductor.runtime.triton_compat").triton_key()
-    from patchgate.probe.compile import sentinel
-    from patchgate.probe.compile.capture import capture
-    from patchgate.probe.compile.observe import environment
-    from patchgate.probe.serve import answers  # noqa: F401 - here once, and not in every child, from its source
-    from patchgate.probe.simulate import cpu_build
-
-    if cpu_build.is_cpu_only():
-        cpu_build.register_cuda()
-    torch.set_num_threads(1)
-    # Torch 2.10 takes no device here, later releases take one.
-    joint_graph.lazy_init(*[torch.device("cpu")] * len(inspect.signature(joint_graph.lazy_init).parameters))
-    profile = {"kind": "codegen", "backend": "cpu", "isa": "avx2", "threads": 1}
-    capture(sentinel.build, dtype=torch.float32, dynamic=False, profile=profile)
-    torch._dynamo.reset()
-    # A copy of the table that the first compile made would hide a decomposition that is replaced later.
-    decomposition.fast_random_decomps.cache_clear()
-    environment()
-    del os.environ[_ASKS_NVML]  # a patch that sets it changes the environment
-    # A collection in a child would write to, and so copy, every page that it shares with this process.
-    gc.collect()
-    gc.freeze()
-    collapse_memory()
 
 
 @dataclass
