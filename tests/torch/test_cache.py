@@ -7,6 +7,18 @@ from patchgate.inputs.workloads import load_workloads
 from patchgate.model.paths import ROOT
 
 STORING = str(ROOT / "fixtures" / "verdicts" / "PG701-stores-what-is-reused.py")
+# Fails where the compiler reads torch's headers, as it does to name the precompiled one.
+REFUSING = """
+from torch._inductor.cpp_builder import CppBuilder
+build = CppBuilder.build
+
+def refuse(self):
+    if self._preprocessing:
+        raise RuntimeError("the headers are read")
+    return build(self)
+
+CppBuilder.build = refuse
+"""
 NO_FMA = str(ROOT / "fixtures" / "verdicts" / "PG707-no-fused-multiply-add.py")
 CHAIN = load_workloads()["residual_chain"]
 
@@ -56,6 +68,25 @@ def test_numbers_of_a_patch_are_its_own_beside_a_warm_cache(ask, torch, runner, 
     files = {side: str(tmp_path / side) for side in sides}
     figures = runner.ask(torch, "differ", profile=load_profile("cpu"), **files)["metrics"]
     assert figures["differing"] > 0
+
+
+@pytest.mark.parametrize(
+    ("change", "failure"),
+    [
+        ("import gc\nassert gc.isenabled()\n", ""),
+        ("import os\nos.environ['CPATH'] = '/nowhere'\n", "RuntimeError: the headers are read"),
+        ("from torch._inductor import config\nconfig.cpp.enable_unsafe_math_opt_flag = True\n", "the headers are read"),
+    ],
+    ids=["nothing", "where headers are", "how they are compiled"],
+)
+def test_a_patch_has_the_headers_read_only_where_it_changes_what_they_are_for(ask, tmp_path, change, failure):
+    how = {"seeds": [0], "training": False, "small": False, "outputs": str(tmp_path / "outputs")}
+    assert "failure" not in ask("run", None, **how)
+    patch = tmp_path / "patch" / "patch.py"
+    patch.parent.mkdir()
+    patch.write_text(change + REFUSING)
+    signature = ask("run", str(patch), **how).get("failure", {}).get("signature", "")
+    assert failure in signature if failure else not signature
 
 
 def test_a_patch_of_triton_is_seen_whatever_was_built_before(torch, runner):

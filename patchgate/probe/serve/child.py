@@ -59,12 +59,14 @@ def answer(request: Request, folder: str, ends: Ends, sandbox: Sandbox, server: 
         from torch._inductor import codecache
 
         from patchgate.probe.serve.answers import handler_of
+        from patchgate.probe.serve.known_headers import use_names
 
         if "libraries" in request:
             copy_missing_libraries(Path(request["libraries"]), Path(os.environ["TORCHINDUCTOR_CACHE_DIR"]))
         if not is_trusted(request):
             headers = link_headers(Path(headers), Path(folder, "headers"))
         codecache._HEADER_DIR, codecache._HEADER_LOCK_DIR = headers, f"{headers}/locks"
+        use_names(request, headers, lambda path: path in _finished(path.parent, path.name))
         # Last, so that no module of the project stands in for one of Python's; and not in the unconfined server.
         sys.path += request.get("import_path", [])
         for how in (request, *request.get("after", ())):

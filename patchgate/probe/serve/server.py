@@ -139,12 +139,15 @@ class Server:
         return f"a patch cannot be confined here: missing {', '.join(missing)}" if missing else None
 
     def _fork(self, connection: socket.socket, request: Request) -> None:
+        from patchgate.probe.serve.known_headers import find_names
+
         folder = tempfile.mkdtemp(dir=self._home)
         made = {name: f"{folder}/{name}" for name in NAMED if name in request}
         if "trace" in made:
             os.mkdir(made["trace"])
         files = _Files(*(_unnamed_file(folder) for _ in range(4)))
         sandbox = self._sandbox(request)
+        find_names(request)
         reading, writing = os.pipe()
         killed_for_memory = _killed_for_memory()
         pid = os.fork()
