@@ -69,7 +69,8 @@ def score(case: CorpusCase, result: CaseResult, rows: Iterable[str]) -> Score:
             met[expected.tool] = met.get(expected.tool, True) and not fault
             faults += [f"{torch}: {fault}"] if fault else []
         for code in sorted(red.keys() - {code for expected in wanted for code in expected.codes}):
-            faults.append(f"{torch}: {code} unexpected at {', '.join(sorted(red[code]))}")
+            text = next((f": {example.text}" for example in result.examples if example.code == code), "")
+            faults.append(f"{torch}: {code} unexpected at {', '.join(sorted(red[code]))}{text}")
     return Score(
         case=case,
         expected=_codes(case),

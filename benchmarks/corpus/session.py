@@ -17,6 +17,7 @@ from benchmarks.corpus.cases import CorpusCase
 from benchmarks.corpus.checks import LINT, judge_cell
 from benchmarks.corpus.score import CaseResult, Score, lost, score
 from patchgate.checks.framework.context import CheckContext
+from patchgate.checks.framework.registry import NothingToJudge
 from patchgate.checks.machine import judge_sentinel
 from patchgate.inputs.devices import load_profile
 from patchgate.inputs.patch import load_patch
@@ -75,12 +76,16 @@ class CorpusSession:
         if LINT in case.cells:
             red = self._lint(case, examples) | {torch: {} for torch in self.rows if torch not in releases()}
         grey: list[str] = []
+        idle: dict[str, list[str]] = {}
         judged = 0
         for torch in self.rows:
             context = self._context(case)
             for cell in case.cells:
                 try:
                     verdicts = judge_cell(cell, torch, context)
+                except NothingToJudge as nothing:
+                    idle.setdefault(cell, []).append(f"{torch}: {cell}: {nothing}")
+                    continue
                 except UsageError as error:
                     grey.append(f"{torch}: {cell}: {error.what}: {error.got}")
                     continue
@@ -93,6 +98,8 @@ class CorpusSession:
                 for verdict in verdicts:
                     if verdict.colour is Colour.RED:
                         examples.setdefault(verdict.code, _example(case, verdict))
+        # One release may be judged for all of them, or be the only one on which the patch runs.
+        grey += [reason for reasons in idle.values() if len(reasons) == len(self.rows) for reason in reasons]
         return CaseResult(
             red={torch: {code: tuple(sorted(at)) for code, at in places.items()} for torch, places in red.items()},
             grey=tuple(grey),

@@ -311,7 +311,9 @@ def _reply(child: _Child, status: int) -> dict[str, Any]:
         # The patch may have written anything there.
         stage = "".join(filter(str.isprintable, _end_of(child.files.stage, _STAGE_BYTES))).strip() or "start"
         trace = _end_of(child.files.trace, _TRACE_BYTES)
-        detail, patch = trace or _end_of(child.files.output, _OUTPUT_BYTES), child.request.get("patch")
+        # C++ says why it aborts in the output.
+        detail = "\n".join(filter(None, [trace, _end_of(child.files.output, _OUTPUT_BYTES)]))
+        patch = child.request.get("patch")
         known = {"detail": detail, "where": line_in_patch(trace, patch) or patch, "raised_at": None}
         reply["failure"] = known | reply["failure"] | {"stage": stage}
     fault = reply_fault(child.request["do"], reply) or (
