@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -60,3 +61,17 @@ def test_what_is_refused_is_refused_to_every_child(missing):
         call,
     ]
     assert subprocess.run(command).returncode == 1
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can become another user")
+def test_an_ordinary_user_leaves_no_folder_and_its_exit_code_is_passed_on():
+    script = str(ROOT / "benchmarks" / "corpus" / "machine_without.py")
+    command = [sys.executable, script, "root", "--", "/bin/sh", "-c", "touch $HOME/made; exit $(($(id -u) % 100))"]
+    with tempfile.TemporaryDirectory() as folder:  # pytest's own are closed to other users
+        os.chmod(folder, 0o755)
+        done = subprocess.run(command, env=os.environ | {"TMPDIR": folder}, stderr=subprocess.PIPE, text=True)
+        assert (done.returncode, done.stderr) == (65534 % 100, "")
+        assert os.listdir(folder) == []
+    gone = subprocess.run([sys.executable, script, "--", "/no/such/program"], stderr=subprocess.PIPE, text=True)
+    assert gone.returncode == 127
+    assert "/no/such/program" in gone.stderr
