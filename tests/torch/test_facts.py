@@ -129,3 +129,14 @@ def test_cases_do_not_see_each_other(torch, runner, tmp_path):
     """The patched case runs first; the unpatched one after it is as if it had never been."""
     observe(runner, torch, "residual_stack", patch=CORRECTED)
     assert observe(runner, torch, "residual_stack").facts["loads"] == STACK["loads"]
+
+
+@pytest.mark.parametrize(
+    ("name", "workload"), [("tabpfn-probe-fixed", "prenorm_mlp"), ("aiter-arch-fixed", "residual_stack")]
+)
+def test_the_own_defaults_of_what_stands_for_an_operator_are_not_counted_as_guards(torch, runner, name, workload):
+    def guards(patch):
+        facts = observe(runner, torch, workload, "cpu", patch).facts
+        return sum(count for fact, count in facts.items() if fact.startswith("dynamo.guard."))
+
+    assert guards(load_patch(ROOT / "fixtures" / "patches" / name)) == guards(None)

@@ -18,15 +18,19 @@ from unittest import mock
 
 import torch
 from torch._dynamo import guards as dynamo_guards
-from torch._dynamo import output_graph
+from torch._dynamo import output_graph, trace_rules
+from torch._dynamo.variables import TorchInGraphFunctionVariable
 from torch._inductor import compile_fx as inductor
 from torch._inductor import ir, pattern_matcher, scheduler
 from torch._inductor.fx_passes import joint_graph, post_grad
 
-from patchgate.probe.patch.load import is_patch_module
+from patchgate.probe.patch.load import held_by_patches, is_patch_module
 
 # What a StorageBox holds once its value is stored.
 _BUFFERS = (ir.ComputedBuffer, ir.InputsKernel, ir.InputBuffer, ir.ReinterpretView)
+
+# Dynamo's name of a guard on a default of a function, whose name is the group.
+_DEFAULT = re.compile(r".*\.(\w+)\.__(?:kw)?defaults__\[")
 
 
 @dataclass(kw_only=True)
@@ -73,13 +77,24 @@ def _count_guards(original: Callable[..., Any], trace: CompileTrace) -> Callable
     @functools.wraps(original)
     def init(self: Any, code: Any, output: Any, *args: Any, **kwargs: Any) -> None:
         # Those with a name: the nameless ones guard the process and are the same for every frame.
-        # Nor those of what a function of the patch looks up in the patch's module.
-        named = [guard for guard in output.guards if guard.name and not is_patch_module(guard.name)]
+        # Nor those of what a function of the patch looks up in the patch's module, or has of its own.
+        named = [guard for guard in output.guards if guard.name and not _is_of_patch(guard.name)]
         trace.guards.update(guard.create_fn_name() for guard in named)
         trace.symbolic_guards += len(output.shape_env.guards)
         original(self, code, output, *args, **kwargs)
 
     return init
+
+
+def _is_of_patch(guarded: str) -> bool:
+    """Whether a guard is about the patch's module, or about a default of what it has put in place of an operator.
+
+    Torch's own functions are operators to Dynamo, which asks for no default of theirs; what stands for one is traced.
+    """
+    default = _DEFAULT.match(guarded)
+    originals = held_by_patches(default[1]) if default else []
+    is_traced = all(trace_rules.lookup(each) is not TorchInGraphFunctionVariable for each in originals)
+    return is_patch_module(guarded) or not is_traced
 
 
 def _count_partition(original: Callable[..., Any], trace: CompileTrace) -> Callable[..., Any]:

@@ -11,6 +11,7 @@ import contextlib
 import importlib
 import importlib.metadata
 import importlib.util
+import inspect
 import sys
 import types
 from collections.abc import Callable, Iterator, Sequence
@@ -184,6 +185,12 @@ def is_patch_module(guarded: str) -> bool:
     """Whether Dynamo's name of a guard is about the globals of a module that was run as a patch."""
     names = (module.__name__.replace("_", "__").replace(".", "_dot_") for module in _MODULES.values())
     return guarded.startswith((f"G['__import_{MODULE}", *(f"G['__import_{name}'" for name in names)))
+
+
+def held_by_patches(name: str) -> list[Any]:
+    """Functions of that name that the modules which were run as patches have at hand, as their originals."""
+    held = (each for module in _MODULES.values() for each in vars(module).values() if inspect.isroutine(each))
+    return [each for each in held if each.__name__ == name]
 
 
 def _call_installer(module: types.ModuleType, installer: str) -> None:
