@@ -235,6 +235,8 @@ class Usage:
     #: Missing names for which the patch asks with `hasattr`.
     tested: set[str] = field(default_factory=set)
     imports: list[Import] = field(default_factory=list)
+    #: From this line on, as the file is imported, something may have loaded modules of torch that it does not name.
+    loads_from: int = 0
 
     def define(self, owner: str, name: str, path: tuple[int, ...]) -> None:
         self.definitions.append(Definition(owner=owner, name=name, after=len(self.references), path=path))

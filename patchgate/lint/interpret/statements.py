@@ -17,6 +17,7 @@ from patchgate.lint.index.release import Release
 from patchgate.lint.interpret import branches, calls, expressions  # noqa: F401  # they register what they know
 from patchgate.lint.interpret.bindings import attribute, bind, note_reference, override, promised_by
 from patchgate.lint.interpret.inlining import end_of_call, kept_by
+from patchgate.lint.interpret.loaded_modules import loads_from
 from patchgate.lint.interpret.narrowing import narrow
 from patchgate.lint.interpret.project_files import OwnFiles, file_of
 from patchgate.lint.interpret.project_values import names_in
@@ -60,6 +61,9 @@ def interpret(
     state = State(release=release, own=own, scope=Scope(file=file))
     postponed = any(_postpones(node) for node in tree.body)
     state = replace(state, postponed=postponed, own_backend=_has_own_backend(tree))
+    # A package runs its `__init__` before.
+    alone = file is not None and not file.with_name("__init__.py").exists()
+    state.usage.loads_from = loads_from(tree) if alone else 0
     execute_block(tree.body, state)
     _execute_functions(state, lines)
     return state.usage
@@ -241,7 +245,8 @@ def _imported(owner: Symbol, alias: ast.alias, state: State) -> Value:
     if dotted == "torch.__version__":
         return attribute(owner, "__version__", Span.of(alias), state)
     presence, value, holder = state.release.ask(look_up, owner, alias.name)
-    note_reference("name", holder, alias.name, presence, Span.of(alias), state)
+    kind = "module" if isinstance(value, Symbol) and value.dotted == dotted and value.kind == "module" else "name"
+    note_reference(kind, holder, alias.name, presence, Span.of(alias), state)
     if presence is Presence.MAYBE and not state.release.ask(covered, dotted):
         return External(dotted=dotted)
     return value

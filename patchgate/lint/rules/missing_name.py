@@ -13,6 +13,7 @@ from difflib import get_close_matches
 from patchgate.lint.findings import Finding, Severity, View
 from patchgate.lint.index.records import Class, Module
 from patchgate.lint.index.release import Release
+from patchgate.lint.interpret.loaded_modules import unloaded_references
 from patchgate.lint.interpret.references import Definition, Presence, Reachability, Reference
 from patchgate.lint.interpret.torch_names import innermost_module
 from patchgate.model.records import Code
@@ -55,6 +56,10 @@ def check(views: Sequence[View]) -> Iterator[Finding]:
     homes = _homes(views)
     for view, reference in missing_references(views):
         yield _finding(view, reference, homes)
+    for view in views:
+        for reference in unloaded_references(view.usage, view.release):
+            what = f"`{reference.name}` of `{reference.owner}` is a module that nothing has imported by then"
+            yield view.finding(NAME_MISSING, reference.span, what, fix=f"import {reference.dotted}", of=reference)
 
 
 def _finding(view: View, reference: Reference, homes: Mapping[tuple[str, str], set[str]]) -> Finding:

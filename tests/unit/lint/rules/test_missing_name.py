@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from pathlib import Path
+
 import pytest
 from toyindex import toy_release, toy_releases
 from toytorch import codes, found, toy_sources
+
+from patchgate.lint.index.release import Release
+from patchgate.lint.run import lint
 
 
 def test_moved_name() -> None:
@@ -275,3 +281,47 @@ def test_annotations_are_read_where_python_evaluates_them(before: str, function:
 def test_what_the_device_brings_when_it_is_initialised_is_not_missing(name: str, expected: list[str]) -> None:
     torches = toy_releases({"2.10.0": {"torch.cuda": "def init(): ...\n", "torch.fx": "class Graph: ...\n"}})
     assert codes(f"import torch\n{name}\n", torches) == expected
+
+
+def _alone(folder: Path, source: str, torches: Sequence[Release]) -> list[str]:
+    """What lint says of a file that lies in no package."""
+    (folder / "patch.py").write_text(source)
+    report = lint([folder / "patch.py"], torches, whole=True)
+    return [f"{each.span.line}: {each.code} {each.severity.value} {each.message}" for each in report.findings]
+
+
+_UNLOADED = "PG111 red `{0}` of `torch._inductor` is a module that nothing has imported by then"
+_USE = "kept = torch._inductor.a.f\n"
+
+
+@pytest.mark.parametrize(
+    ("source", "says"),
+    [
+        ("import torch._inductor\n" + _USE, ["2: " + _UNLOADED.format("a")]),
+        ("import torch._inductor\nimport json, packaging.version\nx = len(json.dumps([]))\n" + _USE, ["4: "]),
+        ("import torch._inductor\nx = len(torch._inductor.a.f())\n", ["2: "]),
+        ("import torch._inductor.a\n" + _USE, []),
+        ("import torch._inductor.b\n" + _USE, []),  # it imports a
+        ("from torch._inductor import a\nimport torch\n" + _USE, []),
+        ("import torch._inductor\nimport vllm\n" + _USE, []),  # which may import it
+        ("import torch._inductor\nfrom . import other\n" + _USE, []),
+        ("import importlib, torch._inductor\nimportlib.import_module(NAME)\n" + _USE, []),
+        ("import torch._inductor\ntorch._inductor.start()\n" + _USE, []),
+        ("import torch._inductor\ndef install():\n    return torch._inductor.a.f\n", []),  # when all is loaded
+        ("import torch._inductor\ntry:\n    " + _USE + "except AttributeError:\n    pass\n", []),
+        ("import torch._inductor\nif hasattr(torch._inductor, 'a'):\n    " + _USE, []),
+    ],
+)
+def test_a_submodule_that_nothing_has_imported(tmp_path: Path, source: str, says: list[str]) -> None:
+    modules = {"torch._inductor.a": "def f(): ...\n", "torch._inductor.b": "from torch._inductor.a import f\n"}
+    torches = [toy_release("2.11.0", {"torch._inductor": "def start(): ...\n", **modules})]
+    found = _alone(tmp_path, source, torches)
+    assert len(found) == len(says) and all(map(str.startswith, found, says)), found
+    (tmp_path / "__init__.py").touch()  # whose code runs before
+    assert _alone(tmp_path, source, torches) == []
+
+
+def test_a_package_that_imports_its_submodules_when_they_are_asked_for(tmp_path: Path) -> None:
+    package = "def __getattr__(name): ...\n"
+    torches = [toy_release("2.11.0", {"torch._inductor": package, "torch._inductor.a": "def f(): ...\n"})]
+    assert _alone(tmp_path, "import torch._inductor\n" + _USE, torches) == []
