@@ -16,6 +16,9 @@ _APART = frozenset({"packaging", "numpy", "sympy", "typing_extensions", *sys.std
 # What loads a module that only its argument names.
 _LOADERS = frozenset({"importlib", "pkgutil", "runpy", "__import__", "eval", "exec"})
 _NEVER = 1 << 30
+# Where the index has every import that runs with a package, but for these, which are imported by computed names.
+_KNOWN = ("torch", "torch._inductor", "torch._dynamo")
+_COMPUTED = ("torch._dynamo.polyfills.", "torch._inductor.custom_graph_pass", "torch._inductor.test_operators")
 
 
 @lru_cache(maxsize=64)
@@ -63,6 +66,8 @@ def unloaded_references(usage: Usage, release: Release) -> Iterator[Reference]:
     for reference in usage.references:
         if reference.presence is Presence.MISSING or reference.dotted not in release.modules():
             continue
+        if ".".join(reference.dotted.split(".")[:2]) not in _KNOWN or reference.dotted.startswith(_COMPUTED):
+            return
         package = release.module(reference.owner)
         if reference.kind == "module" or (package is not None and package.has_getattr):
             imported.add(reference.dotted)

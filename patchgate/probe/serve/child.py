@@ -56,11 +56,15 @@ def answer(request: Request, folder: str, ends: Ends, sandbox: Sandbox, server: 
         write_reply({"failure": failure}, ends.reply)
     try:
         # Only here, since torch starts threads, which a child that is no fork has to be without until it is confined.
+        import torch
         from torch._inductor import codecache
 
         from patchgate.probe.serve.answers import handler_of
         from patchgate.probe.serve.known_headers import use_names
 
+        # A fork makes torch's thread pool anew when it is first asked for; the threads of a backward, which ask at once,
+        # would find none and abort.
+        torch.set_num_threads(torch.get_num_threads())
         if "libraries" in request:
             copy_missing_libraries(Path(request["libraries"]), Path(os.environ["TORCHINDUCTOR_CACHE_DIR"]))
         if not is_trusted(request):
