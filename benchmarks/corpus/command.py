@@ -74,7 +74,7 @@ def corpus(
         name = f"{name} ({len(scores)} of {len(cases)} cases, then the run was stopped)"
     click.echo(as_text(scores, list(pythons), time.monotonic() - started, name))
     if write:
-        write_atomically(write, as_markdown(scores, list(pythons), name, date.today()))
+        write_atomically(write, as_markdown(scores, list(pythons), name, date.today(), gpu=gpu))
         click.echo(f"wrote {display_path(write)}")
     if examples:
         printed = [to_dict(example) for score in scores for example in score.examples if score.outcome == "caught"]

@@ -45,7 +45,7 @@ def _cells(row: ClassShares) -> tuple[str, ...]:
     return row.kind, *map(str, (row.caught, *row.by.values(), *row.alarms.values()))
 
 
-def as_markdown(scores: Sequence[Score], torches: Sequence[str], name: str, day: date) -> str:
+def as_markdown(scores: Sequence[Score], torches: Sequence[str], name: str, day: date, *, gpu: bool) -> str:
     """docs/corpus.md: the same on every machine that is asked on that day."""
     rows = [
         f"| {score.case.id} | {score.case.kind} | {', '.join(score.expected) or '-'} |"
@@ -53,6 +53,7 @@ def as_markdown(scores: Sequence[Score], torches: Sequence[str], name: str, day:
         for score in scores
     ]
     classes = map(_cells, by_class(scores))
+    wrong, device = [score for score in scores if not score.right], "with a GPU" if gpu else "without a GPU"
     return "\n".join(
         [
             "# The corpus",
@@ -60,10 +61,10 @@ def as_markdown(scores: Sequence[Score], torches: Sequence[str], name: str, day:
             "Public patches of the PyTorch compiler that were defective, re-created from the facts; their corrected",
             "forms; and patches that attack the gate itself. In each folder `patch.toml` names the source, and",
             "`corpus.toml` the expected verdicts with their lines.",
-            "`nox -s corpus -- --all --write docs/corpus.md` writes this file.",
+            "`nox -s corpus -- --write docs/corpus.md` writes this file, with `--all` from every row.",
             "[fixtures/patches](../fixtures/patches/README.md) lists what of the public record is not here.",
             "",
-            f"The {name} set, judged on {day:%d %B %Y} on torch {', '.join(torches)}, without a GPU.",
+            f"The {name} set, judged on {day:%d %B %Y} on torch {', '.join(torches)}, {device}.",
             "*caught*: the expected codes were red, on the expected releases, at the expected line; *and more*: others",
             "were red too. *quiet*: nothing was red.",
             "Each share has its 95 % interval. A false alarm is counted in the class of the patch that was corrected.",
@@ -76,5 +77,9 @@ def as_markdown(scores: Sequence[Score], torches: Sequence[str], name: str, day:
             "| --- | --- | --- | --- | --- |",
             *rows,
             "",
+            *(["Not as expected, with the reason where it is known:", ""] if wrong else []),
+            # Where it happened is a path of that machine.
+            *(f"* {s.case.id}: {s.case.known or '; '.join(f.partition(' at ')[0] for f in s.faults)}" for s in wrong),
+            *([""] if wrong else []),
         ]
     )

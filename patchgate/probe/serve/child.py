@@ -56,15 +56,12 @@ def answer(request: Request, folder: str, ends: Ends, sandbox: Sandbox, server: 
         write_reply({"failure": failure}, ends.reply)
     try:
         # Only here, since torch starts threads, which a child that is no fork has to be without until it is confined.
-        import torch
         from torch._inductor import codecache
 
         from patchgate.probe.serve.answers import handler_of
         from patchgate.probe.serve.known_headers import use_names
 
-        # A fork makes torch's thread pool anew when it is first asked for; the threads of a backward, which ask at once,
-        # would find none and abort.
-        torch.set_num_threads(torch.get_num_threads())
+        renew_thread_pool()
         if "libraries" in request:
             copy_missing_libraries(Path(request["libraries"]), Path(os.environ["TORCHINDUCTOR_CACHE_DIR"]))
         if not is_trusted(request):
@@ -80,6 +77,16 @@ def answer(request: Request, folder: str, ends: Ends, sandbox: Sandbox, server: 
     except BaseException as error:  # the patch may raise anything, SystemExit included
         reply = {"failure": exception_failure(error, request.get("patch"))}
     write_reply(reply, ends.reply)
+
+
+def renew_thread_pool() -> None:
+    """Have torch's pool of threads, which no fork keeps, made anew by one thread alone.
+
+    Else the first to ask for it makes it: the threads of a backward ask at once, some find none, and abort.
+    """
+    import torch
+
+    torch.set_num_threads(torch.get_num_threads())
 
 
 def copy_missing_libraries(source: Path, target: Path) -> None:

@@ -7,6 +7,7 @@ import pytest
 from benchmarks.corpus.cases import CorpusCase, Expected
 from benchmarks.corpus.render import as_markdown, as_text
 from benchmarks.corpus.score import CaseResult, Share, by_class, lost, score, shares
+from patchgate.model.results import Example
 
 ROWS = ("2.11.0", "2.13.0")
 LATE = Expected(codes=("PG201",), torch="2.13.0..2.15.0", place="patch.py:3")
@@ -146,8 +147,21 @@ def test_a_share_says_how_certain_it_is():
 
 def test_the_page_names_its_set_and_what_is_known_to_be_wrong():
     scores = [told({}, LATE, known="nobody looks there")]
-    text, page = as_text(scores, ROWS, 1.0, "fresh"), as_markdown(scores, ROWS, "fresh", date(2026, 11, 22))
+    text, page = as_text(scores, ROWS, 1.0, "fresh"), as_markdown(scores, ROWS, "fresh", date(2026, 11, 22), gpu=False)
     assert "fresh set" in text
     assert "known to be wrong: mine: nobody looks there" in text
     assert "The fresh set, judged on 22 November 2026 on torch" in page
+    assert ", 2.13.0, without a GPU." in page
     assert "| mine | gate | PG201 | - | MISSED (known) |" in page
+    assert "\n* mine: nobody looks there\n" in page
+    red = told({"2.13.0": {"PG301": {"/tmp/made/here.py"}}}, kind="sound")
+    page = as_markdown([red], ROWS, "fresh", date(2026, 11, 22), gpu=True)
+    assert "\n* mine: 2.13.0: PG301 unexpected\n" in page
+    assert ", 2.13.0, with a GPU." in page
+
+
+def test_an_unexpected_verdict_is_shown_with_what_it_says() -> None:
+    example = Example(code="PG301", case="mine", where="x", text="loads 2 -> 3")
+    red = {"2.11.0": {}, "2.13.0": {"PG301": ("x",)}}
+    result = score(case(kind="sound"), CaseResult(red=red, examples=(example,)), ROWS)
+    assert result.faults == ("2.13.0: PG301 unexpected at x: loads 2 -> 3",)
