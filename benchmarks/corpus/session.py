@@ -17,7 +17,7 @@ from benchmarks.corpus.cases import CorpusCase
 from benchmarks.corpus.checks import LINT, judge_cell
 from benchmarks.corpus.score import CaseResult, Score, lost, score
 from patchgate.checks.framework.context import CheckContext
-from patchgate.checks.framework.registry import NothingToJudge
+from patchgate.checks.framework.find_checks import NothingToJudge
 from patchgate.checks.machine import judge_sentinel
 from patchgate.inputs.devices import load_profile
 from patchgate.inputs.patch import load_patch

@@ -8,7 +8,7 @@ import pytest
 
 from benchmarks.corpus import session
 from benchmarks.corpus.cases import CorpusCase
-from patchgate.checks.framework.registry import NothingToJudge
+from patchgate.checks.framework.find_checks import NothingToJudge
 from patchgate.checks.holders import verdict
 from patchgate.model.records import Case, Kind
 
