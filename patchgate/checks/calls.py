@@ -27,8 +27,8 @@ _WORKLOAD = (
 )
 CODES = read_codes(f"""
 PG803 the replacement was never called
-    No line of the replacement ran in any workload of the suite on this torch. Grey where `--workload` leaves out
-    others, which may call it.
+    No line of the replacement ran in any workload of the suite on this torch. Grey where `--workload` or
+    `--device` leaves out others, which may call it.
     Why: Either nothing calls it any more, or no workload here shows what it does.
     Fix: Add a workload that reaches it, a file `workloads/NAME.py` beside the patch with `build(device, dtype, scale)`
     (docs/workloads.md), or drop the patch.
@@ -64,8 +64,7 @@ def called(context: CheckContext, torch: str, cases: Sequence[Case]) -> list[Ver
     ran = {line for observation in observed for line in observation.ran}
     if applied["replacements"] and any(ran.isdisjoint(lines) for lines in functions.lines.values() if lines):
         observed += [_with_caches(context, case) for case in cases[:1]]
-    narrowed = context.run.narrowed if context.run.workloads else ""
-    return list(judge_called(context.case(torch), context.patch, applied, functions, observed, narrowed))
+    return list(judge_called(context.case(torch), context.patch, applied, functions, observed, context.run.narrowed))
 
 
 def _with_caches(context: CheckContext, case: Case) -> Observation:
@@ -86,7 +85,7 @@ def judge_called(
 ) -> Iterator[Verdict]:
     """PG803, PG805 and PG807 from the lines of the patch that ran under the workloads.
 
-    `narrowed` is the option that names the only workloads of the run: others may call what these do not.
+    `narrowed` is the option that names the only workloads or devices: on others it may be called.
     """
     say = partial(verdict, item="calls")
     observed = list(observed)
@@ -101,7 +100,7 @@ def judge_called(
     for name in dead:
         actual, place = f"no line of it ran in {len(compiled)} cases", assignment_place(patch, name)
         if narrowed:
-            actual += f"; the run was narrowed ({narrowed}): another workload may call it"
+            actual += f"; the run was narrowed ({narrowed}): another case may call it"
         # What a part of the workloads does not call is no judgement of all.
         yield say("PG803", Kind.ASSUMED if narrowed else Kind.REGRESSED, case, f"of {name}", "called", actual, place)
     if not replacements:

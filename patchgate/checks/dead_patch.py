@@ -23,7 +23,8 @@ CODES = read_codes("""
 PG221 changes nothing on any release
     On every release that was judged, running the patch replaced no name of torch, defined no operator and had no
     effect. patchgate compares names, tables, settings, thread-locals and the objects that these refer to. It is grey
-    where the patch called functions of torch, because patchgate does not see what they do in C++.
+    where the patch called functions of torch, because patchgate does not see what they do in C++; and where
+    `--torch` leaves out a release under whose version the patch changes something.
     Why: A patch that does nothing passes every other check, and its users believe that the defect is cured.
     Fix: If nothing calls the function that installs the patch, name it in the manifest (`apply = "install"`), or call
     it at import. If an environment variable switches it on, set that in the manifest (`environment`). If the patch is
@@ -54,7 +55,15 @@ def ask_dead_patch(context: CheckContext, at: Instance) -> Iterable[Verdict]:
     if not ran:
         raise NothingToJudge("does not run: see the verdict of version_gate")
     inert = [torch for torch in ran if context.is_inert(torch)]
-    return [judge_changes(at.case, context.patch, ran, context.run.again, inert), *_parts(context, at.case, ran)]
+    left_out = () if any(map(_changes, ran.values())) else context.run.torches_left_out
+    faked = context.apply_under(first, left_out, context.patch) if left_out else {}
+    elsewhere = [torch for torch, answer in faked.items() if "failure" not in answer and _changes(answer)]
+    changed = judge_changes(at.case, context.patch, ran, context.run.again, inert, elsewhere)
+    return [changed, *_parts(context, at.case, ran)]
+
+
+def _changes(answer: Mapping[str, Any]) -> bool:
+    return any(answer.get(kind) for kind in ("changed", "defined", "effects", "held"))
 
 
 def _parts(context: CheckContext, case: Case, together: Answers) -> Iterator[Verdict]:
@@ -87,14 +96,21 @@ def judge_part(case: Case, part: Patch, alone: Answers, together: Answers) -> Ve
     return say("PG221", Kind.REGRESSED, expected="a change of its own", actual=f"nothing on {', '.join(ran)}")
 
 
-def judge_changes(case: Case, patch: Patch, answers: Answers, again: Command, inert: Sequence[str] = ()) -> Verdict:
+def judge_changes(
+    case: Case,
+    patch: Patch,
+    answers: Answers,
+    again: Command,
+    inert: Sequence[str] = (),
+    elsewhere: Sequence[str] = (),
+) -> Verdict:
     """PG221 where none of the answers, by release, has a change; PG211 otherwise.
 
-    On the releases `inert` it is proved that there is none. `again` repeats the run.
+    On the releases `inert` it is proved that there is none. `again` repeats the run. The run leaves out the releases
+    `elsewhere`, under whose versions there is a change.
     """
     expected = "a change of torch, of its settings or of the process"
-    kinds = ("changed", "defined", "effects", "held")
-    changing = [torch for torch, answer in answers.items() if any(answer[kind] for kind in kinds)]
+    changing = [torch for torch, answer in answers.items() if _changes(answer)]
     if changing:
         held = sorted({name for answer in answers.values() for name in answer["held"]})
         actual = f"on {', '.join(changing)}" + (f": {', '.join(held)}" if held else "")
@@ -106,6 +122,10 @@ def judge_changes(case: Case, patch: Patch, answers: Answers, again: Command, in
     if patch.claims.applies_to is not None and not any(is_claimed(patch, torch) for torch in answers):
         actual = f"gated out on {', '.join(answers)}, as {patch.claims.applies_to} claims"
         return verdict("PG211", Kind.PASS, case, "", expected, actual)
+    if elsewhere:
+        actual = f"nothing on {', '.join(answers)}; under the version {', '.join(elsewhere)} it changes torch"
+        advice = f"The run was narrowed (--torch {','.join(answers)}): judge it there too (`--torch {elsewhere[0]}`)."
+        return verdict("PG221", Kind.ASSUMED, case, "", expected, actual, advice=advice)
     uncalled = uncalled_installers(patch.source) if not patch.claims.apply else {}
     actual = f"nothing on {', '.join(answers)}"
     place = f"{display_path(patch.path)}:{next(iter(uncalled.values()), 1)}"

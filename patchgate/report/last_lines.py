@@ -61,5 +61,7 @@ def _not_judged(
     if run.checks:
         others = [check.name for check in all_checks().values() if not {check.name, check.family} & {*run.checks}]
         yield f"{len(others)} other checks: {', '.join(others)} (this run has `--check`)"
+    if run.devices_left_out:
+        yield f"{', '.join(run.devices_left_out)} (this run has `--device`)"
     if run.problems:
         yield f"torch {', '.join(run.problems)}, which could not be installed"

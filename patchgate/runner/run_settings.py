@@ -71,9 +71,19 @@ class Run:
 
     @property
     def narrowed(self) -> str:
-        """The options that keep this run from judging all that it could; empty where there are none."""
-        options = (("--workload", self.workloads), ("--check", self.checks))
+        """The options that keep cases out of this run, in which the patch may be called; empty where there are none."""
+        options = (("--workload", self.workloads), ("--device", self.devices if self.devices_left_out else ()))
         return " ".join(f"{option} {','.join(names)}" for option, names in options if names)
+
+    @property
+    def devices_left_out(self) -> tuple[str, ...]:
+        """Devices of the project that `--device` leaves out."""
+        return tuple(name for name in self.project.judged_devices if name not in self.devices)
+
+    @property
+    def torches_left_out(self) -> tuple[str, ...]:
+        """Releases on which the project is judged by default, and which this run leaves out."""
+        return tuple(torch for torch in default_releases(self.project) if torch not in self.torches)
 
     @property
     def store(self) -> ResultStore:

@@ -60,7 +60,7 @@ def test_what_the_workloads_of_a_narrowed_run_do_not_call_is_grey_and_says_so():
     narrowed = "--workload pointwise"
     (verdict,) = judge_called(ALONE, PATCH, APPLIED, Functions(), [ran(1)], narrowed)
     assert (verdict.code, verdict.colour, verdict.is_judged) == ("PG803", Colour.GREY, True)
-    assert verdict.actual.endswith(f"; the run was narrowed ({narrowed}): another workload may call it")
+    assert verdict.actual.endswith(f"; the run was narrowed ({narrowed}): another case may call it")
     _, lines = judge_called(ALONE, PATCH, APPLIED, Functions(lines={"f:4": [5, 6]}), [ran(5)], narrowed)
     assert lines.actual == f"lines 6 never ran in 1 workloads, as the run was narrowed ({narrowed}): add a workload"
 

@@ -137,16 +137,19 @@ def test_each_call_is_judged_alone_and_beside_the_others(alone, together, code, 
 class Answering:
     """In place of a runner: an answer to `apply` for each release."""
 
-    def __init__(self, **answers: dict[str, Any]) -> None:
+    def __init__(self, faked: dict[str, Any], **answers: dict[str, Any]) -> None:
+        self.faked = faked  # the answer under each other version
         self.answers = {name[1:].replace("_", "."): answer for name, answer in answers.items()}
 
     def ask(self, torch: str, do: str, seconds: float | None = None, **request: Any) -> dict[str, Any]:
-        assert do in ("apply", "inert")
-        return self.answers[torch]
+        assert do in ("apply", "applies", "inert")
+        return (
+            {"versions": dict.fromkeys(request["versions"], self.faked)} if do == "applies" else self.answers[torch]
+        )
 
 
-def ask(torch: str, **answers: dict[str, Any]) -> list[Verdict]:
-    runner: Any = Answering(**answers)
+def ask(torch: str, faked: dict[str, Any] = NOTHING, **answers: dict[str, Any]) -> list[Verdict]:
+    runner: Any = Answering(faked, **answers)
     patch = Patch(id="mine", path="p.py", source="", claims=Claims(title="Mine"))
     run = Run(folder="f", patch="p.py", rows=dict.fromkeys(runner.answers, "python"))
     context = CheckContext(run, patch, {}, runner)
@@ -160,3 +163,12 @@ def test_it_is_asked_once_a_run_of_the_releases_on_which_the_patch_runs():
         ask("2.12.1", v2_11_0=NOTHING, v2_12_1=NOTHING)
     with pytest.raises(NothingToJudge, match="does not run"):
         ask("2.11.0", v2_11_0=FAILED, v2_12_1=FAILED)
+
+
+@pytest.mark.parametrize("faked", [CHANGED, NOTHING, FAILED])
+def test_what_changes_torch_on_a_release_that_the_run_leaves_out_is_grey(faked):
+    (verdict,) = ask("2.11.0", faked, v2_11_0=NOTHING)
+    narrowed = faked is CHANGED
+    assert (verdict.code, verdict.kind) == ("PG221", Kind.ASSUMED if narrowed else Kind.REGRESSED)
+    assert ("under the version 2.12.1 it changes torch" in verdict.actual) is narrowed
+    assert ("--torch 2.12.1" in verdict.advice) is narrowed

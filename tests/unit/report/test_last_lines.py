@@ -49,21 +49,26 @@ def test_the_counts_are_by_cause_and_colour(kinds: list[Kind], line: str) -> Non
     ("given", "missing"),
     [
         ({"nightly": True}, "not judged: time and memory on a GPU (`--device cuda`)"),
-        ({"devices": ("cuda",)}, "not judged: 2 workloads that only `--nightly` judges"),
+        ({"devices": ("cuda", "h200", "cpu")}, "not judged: 2 workloads that only `--nightly` judges"),
+        ({"devices": ("cuda", "cpu"), "nightly": True}, "not judged: h200 (this run has `--device`)"),
         (
-            {"devices": ("cuda",), "workloads": ("stack",)},
+            {"devices": ("cuda", "h200", "cpu"), "workloads": ("stack",)},
             "not judged: 2 other workloads (this run has `--workload`)",
         ),
         (
-            {"devices": ("cuda",), "project": Project(workloads=("stack", "own"))},
+            {"devices": ("cuda", "h200", "cpu"), "project": Project(workloads=("stack", "own"))},
             "not judged: 2 workloads that `workloads` of the table leaves out",
         ),
         (
-            {"devices": ("cuda",), "nightly": True, "checks": tuple({*families()} - {"latency", "together"})},
+            {
+                "devices": ("cuda", "h200", "cpu"),
+                "nightly": True,
+                "checks": tuple({*families()} - {"latency", "together"}),
+            },
             "not judged: 2 other checks: latency, interaction (this run has `--check`)",
         ),
         (
-            {"devices": ("cuda",), "nightly": True, "problems": {"2.12.1": "no wheel"}},
+            {"devices": ("cuda", "h200", "cpu"), "nightly": True, "problems": {"2.12.1": "no wheel"}},
             "not judged: torch 2.12.1, which could not be installed",
         ),
     ],
@@ -73,7 +78,7 @@ def test_what_was_not_judged_depends_on_the_run(given, missing):
 
 
 def test_where_everything_was_judged_nothing_is_said_to_be_missing():
-    told = answer(Kind.PASS, nightly=True, devices=("cuda",))
+    told = answer(Kind.PASS, nightly=True, devices=("cuda", "h200", "cpu"))
     assert [line.partition(":")[0] for line in told] == ["judged", "nothing red, 1 green; exit code 0"]
 
 
