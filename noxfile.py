@@ -226,7 +226,7 @@ def _lint_pipelines(session: nox.Session) -> None:
 
 @nox.session(requires=requires(PREMERGE))
 def bench(session: nox.Session) -> None:
-    """How the time of a warm gate is spent, as shares of one run."""
+    """Where the seconds of a warm gate go, step by step, and what was not asked and why."""
     session.install("-e", ".")
     patch = session.posargs or ["fixtures/patches/vllm-42686"]
     session.run("python", "benchmarks/speed.py", *_rows(session, PREMERGE), *patch)

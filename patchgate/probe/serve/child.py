@@ -76,7 +76,8 @@ def answer(request: Request, folder: str, ends: Ends, sandbox: Sandbox, server: 
         reply = handler_of(request["do"])(request, stage)
     except BaseException as error:  # the patch may raise anything, SystemExit included
         reply = {"failure": exception_failure(error, request.get("patch"))}
-    write_reply(reply, ends.reply)
+    used = os.times()
+    write_reply({**reply, "built": used.children_user + used.children_system}, ends.reply)
 
 
 def renew_thread_pool() -> None:

@@ -143,9 +143,7 @@ class Answering:
 
     def ask(self, torch: str, do: str, seconds: float | None = None, **request: Any) -> dict[str, Any]:
         assert do in ("apply", "applies", "inert")
-        return (
-            {"versions": dict.fromkeys(request["versions"], self.faked)} if do == "applies" else self.answers[torch]
-        )
+        return {"versions": dict.fromkeys(request["versions"], self.faked)} if do == "applies" else self.answers[torch]
 
 
 def ask(torch: str, faked: dict[str, Any] = NOTHING, **answers: dict[str, Any]) -> list[Verdict]:
