@@ -52,9 +52,18 @@ _RESERVED, _RESERVED_BYTES = ".reserved", 16 << 20
 
 
 def reserve_space(folder: Path) -> None:
-    """Take space in a folder, so that a report can be written there once the disk is full."""
-    with contextlib.suppress(OSError), open(folder / _RESERVED, "wb") as file:
-        os.posix_fallocate(file.fileno(), 0, _RESERVED_BYTES)
+    """Take space in a folder, so that a report can be written there once the disk is full.
+
+    Raises OSError where the disk is full already; what else keeps space from being taken does not matter.
+    """
+    try:
+        with open(folder / _RESERVED, "wb") as file:
+            os.posix_fallocate(file.fileno(), 0, _RESERVED_BYTES)
+    except OSError as error:
+        release_space(folder)
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            what = f"{error.strerror}; a run needs {_RESERVED_BYTES >> 20} MiB below"
+            raise OSError(error.errno, what, display_path(folder)) from None
 
 
 def release_space(folder: Path) -> None:

@@ -11,6 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -202,6 +203,14 @@ def test_a_run_is_planned_in_an_emptied_folder(run, tmp_path):
     command = plan(run, 2)
     assert {path.name for path in (tmp_path / "out").iterdir()} == {NAME, "pytest.ini", ".reserved"}
     assert load_run(Path(command[command.index("--patchgate-run") + 1])) == run
+
+
+@pytest.mark.parametrize(("number", "ends"), [(errno.ENOSPC, True), (errno.EDQUOT, True), (errno.EOPNOTSUPP, False)])
+def test_a_run_for_whose_report_there_is_no_space_does_not_begin(run, number, ends, monkeypatch, tmp_path):
+    monkeypatch.setattr(os, "posix_fallocate", Mock(side_effect=OSError(number, os.strerror(number))))
+    with pytest.raises(OSError, match="a run needs 16 MiB below") if ends else nullcontext():
+        plan(run, 2)
+    assert not (tmp_path / "out" / ".reserved").exists()
 
 
 def test_the_cells_that_were_red_are_planned_to_be_judged_first(run):
