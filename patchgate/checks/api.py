@@ -63,7 +63,7 @@ ADDED = "new in torch"
 @Check(believes=SIMULATED)
 def ask_api(context: CheckContext, at: Instance) -> Iterable[Verdict]:
     targets = list(context.patch.claims.targets or ())
-    answer = context.ask(at.case.torch, "surface", SIMULATED, patch=context.patch, targets=targets)
+    answer = context.ask_once(at.case.torch, "surface", SIMULATED, patch=context.patch, targets=targets)
     failure = failure_of(answer)
     if failure:
         return [does_not_run(at.case, failure, context.patch, context.run.again)]

@@ -106,8 +106,8 @@ def judge_changes(
 ) -> Verdict:
     """PG221 where none of the answers, by release, has a change; PG211 otherwise.
 
-    On the releases `inert` it is proved that there is none. `again` repeats the run. The run leaves out the releases
-    `elsewhere`, under whose versions there is a change.
+    On the releases `inert` this is proved. `again` repeats the run, which leaves out the releases `elsewhere`: under
+    their versions there is a change.
     """
     expected = "a change of torch, of its settings or of the process"
     changing = [torch for torch, answer in answers.items() if _changes(answer)]
@@ -135,13 +135,13 @@ def judge_changes(
         return verdict("PG221", Kind.ASSUMED, case, "", expected, actual, place)
     given = {each.partition("=")[0] for each in patch.claims.environment}
     variables = sorted({one or other for one, other in _READ_VARIABLE.findall(patch.source)} - given)
+    advice = None
     if not uncalled and variables:
         actual += f"; it reads {', '.join(variables)}, which the gate does not set"
         names = ", ".join(f'"{name}=..."' for name in variables)
         advice = f"if your launcher sets it, say so in the manifest (`environment = [{names}]`)"
-        return verdict("PG221", Kind.REGRESSED, case, "", expected, actual, place, advice=advice)
     if not uncalled:
-        return verdict("PG221", Kind.REGRESSED, case, "", expected, actual, place)
+        return verdict("PG221", Kind.REGRESSED, case, "", expected, actual, place, advice=advice)
     actual += f"; nothing in the file calls {', '.join(f'`{name}`' for name in uncalled)}"
     names = json.dumps([*uncalled]) if len(uncalled) > 1 else f'"{next(iter(uncalled))}"'
     advice = f"nothing calls it: name it in the manifest (`apply = {names}`), or call it at import"

@@ -52,7 +52,7 @@ def ask_new_interpreter(context: CheckContext, at: Instance) -> Iterable[Verdict
     variables = [name for kind, _, name in claimed if kind == "environment" and name]
     names = applied["changed"]
     about = {"version": torch, "names": names, "variables": variables}
-    answer = context.ask(torch, "new interpreter", SIMULATED, patch=patch, compiles=_CASES, **about)
+    answer = context.ask_once(torch, "new interpreter", SIMULATED, patch=patch, compiles=_CASES, **about)
     return judge_new_interpreter(at.case, patch, applied, answer)
 
 

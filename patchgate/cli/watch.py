@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import contextlib
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -31,15 +35,16 @@ Show = Callable[[list[JudgedPatch]], int]
 def judge_after_edits(plan: Plan, judge: Judge, show: Show) -> int:
     """Judge, and judge again after each edit of the patches or their project; the last exit code, once Ctrl-C ends it.
 
-    Nothing of a judgement is kept for the next but the servers, which run no patch themselves, and what each run keeps.
+    Beside what each run keeps, the next one has the servers, which run no patch themselves, and until the end what was
+    measured of the same code: an edit of a manifest or of golden measures nothing again.
     """
     runs, before = plan(), None
-    with shared_servers(runs[0].rows) as servers:
+    with _session(runs) as session, shared_servers(runs[0].rows) as servers:
         while True:
             paths = dict.fromkeys([*(run.patch for run in runs), *runs[0].others])
             project, patches = runs[0].project, [load_patch(Path(path)) for path in paths]
             files = edited_files(project, patches)
-            judged = judge(runs, servers)
+            judged = judge([replace(run, session=session) for run in runs], servers)
             code = show(judged)
             verdicts = [verdict for each in judged for verdict in each.verdicts]
             if is_partial(verdicts):
@@ -50,6 +55,18 @@ def judge_after_edits(plan: Plan, judge: Judge, show: Show) -> int:
                 runs = _edited_runs(plan, project, patches, files)
             except KeyboardInterrupt:
                 return code
+
+
+@contextlib.contextmanager
+def _session(runs: Sequence[Run]) -> Iterator[str]:
+    """A folder for what the judgements share, removed at the end with the C++ that is named for it."""
+    with tempfile.TemporaryDirectory(prefix="watch-") as folder:
+        try:
+            yield folder
+        finally:
+            for place in {run.binaries or folder for run in runs}:
+                for built in Path(place).glob(f"*/{Path(folder).name}-*"):
+                    shutil.rmtree(built, ignore_errors=True)
 
 
 def _say(before: Sequence[Verdict] | None, verdicts: Sequence[Verdict], files: int, code: int) -> None:

@@ -92,7 +92,7 @@ def observation_key(
             "profile": profile,
             "files": [*map(_file, files)],
             "workload": repr(replace(workload, path="")),
-            "patch": patch_digest(patch) if patch else None,
+            "patch": loaded_digest(patch) if patch else None,
         }
     )
 
@@ -141,6 +141,15 @@ def patch_digest(patch: Patch) -> str:
     modules beside it that it names; of the project's folders to import from, what it names.
     """
     return _digests(patch_files(patch), Path(patch.path).parent)
+
+
+def loaded_digest(patch: Patch) -> str:
+    """Of what a process that loads the patch may read, and of how it is loaded; the rest of its manifest is for us."""
+    claims, manifest = patch.claims, Path(patch.manifest or patch.path).resolve()
+    reads = "toml" in patch.source or not patch.manifest
+    files = [path for path in patch_files(patch) if reads or path.resolve() != manifest]
+    how = [claims.apply, claims.scope, claims.stubs, claims.environment, claims.part_of]
+    return _digest([_digests(files, Path(patch.path).parent), how])
 
 
 def patch_files(patch: Patch) -> list[Path]:

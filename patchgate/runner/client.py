@@ -179,7 +179,8 @@ class Runner:
 
     def _observed(self, case: Case, workload: Workload, patch: Patch | None, *, cover: bool) -> Observation:
         """As `observe`, of a case that the run has not measured."""
-        shared_cache = self.shared_cache if self.run.reuse or patch is None else None
+        folder = self.run.shared_cache if self.run.reuse or patch is None else self.run.session
+        shared_cache = Cache(Path(folder)) if folder else None
         how = f"{self.identities.get(case.torch)} {'nightly' if self.run.nightly else 'premerge'} {cover}"
         key = observation_key(case, self.run.profile(case.device), workload, patch, how) if shared_cache else None
         cached = shared_cache.load_observation(key, self._code(case)) if shared_cache and key else None

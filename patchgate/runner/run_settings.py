@@ -60,6 +60,7 @@ class Run:
     binaries: str | None = None  #: folder where compiled C++ is found again; None: beside the results
     require_sandbox: bool = False  #: a patch is run in a complete sandbox, or not at all
     reuse: bool = False  #: what torch did with the patch is shared too
+    session: str | None = None  #: folder of what the judgements of one `--watch` share, patched answers too
     sooner: tuple[str, ...] = ()  #: cells that were red in the last run of the folder: judged first
     by_release: bool = False  #: the environments are found by their releases: by nox, or in the user's cache
     #: What a real device decided of matrix products that it timed, in place of what the simulated one's profile says.

@@ -24,7 +24,7 @@ from patchgate.model.paths import WORKLOADS, user_cache
 from patchgate.model.records import Case, Observation, Workload
 from patchgate.model.serialization import Answer, fact_from, failure_of
 from patchgate.runner.cache import Cache
-from patchgate.runner.cache_keys import answer_key, is_foreign, patch_digest
+from patchgate.runner.cache_keys import answer_key, is_foreign, loaded_digest, patch_digest
 from patchgate.runner.client import Runner, request_for
 from patchgate.runner.costs import note_cost
 from patchgate.runner.run_settings import Run
@@ -96,14 +96,14 @@ class CheckContext:
     def apply(self, torch: str) -> Answer:
         """Run the patch: what it changed, its side effects, and who still holds what it replaced."""
         seconds, targets = min(self.run.limits.seconds, IMPORT_SECONDS), list(self.patch.claims.targets or ())
-        ask = partial(self.ask, torch, "apply", SIMULATED, patch=self.patch, seconds=seconds, targets=targets)
+        ask = partial(self.ask_once, torch, "apply", SIMULATED, patch=self.patch, seconds=seconds, targets=targets)
         return self._once_a_run(f"apply {torch}", partial(ask, version=torch))
 
     def apply_under(self, torch: str, versions: Sequence[str], patch: Patch) -> dict[str, Answer]:
         """What running the patch changes under each of these faked versions."""
         seconds = min(self.run.limits.seconds, IMPORT_SECONDS) * min(len(versions), _IMPORTS_AT_ONCE)
         targets = list(patch.claims.targets or ())
-        ask = partial(self.ask, torch, "applies", SIMULATED, patch=patch, seconds=seconds, targets=targets)
+        ask = partial(self.ask_once, torch, "applies", SIMULATED, patch=patch, seconds=seconds, targets=targets)
         answer = ask(versions=list(versions))
         if "failure" not in answer:
             return dict(answer["versions"])
@@ -145,14 +145,19 @@ class CheckContext:
         compiles: int = 1,
         **more: Any,
     ) -> Answer:
-        """As `ask`. What torch answers without the patch is kept by content, where runs share a cache."""
+        """As `ask`. What torch answers without the patch is kept by content, where runs share a cache.
+
+        With the patch only for the other judgements of a `--watch`: a manifest is edited more often than a function.
+        """
         ask = partial(self.ask, torch, question, device, workload=workload, patch=patch, compiles=compiles, **more)
         profile = self.run.profile(device)
-        if patch is not None or profile["kind"] == "real" or not self.run.shared_cache:
+        folder = self.run.session if patch else self.run.shared_cache
+        if not folder or profile["kind"] == "real" or question == "time":
             return ask()
         request = {"do": question, **request_for(workload, profile, patch), **more}
-        key = answer_key(request, self.runner.identities[torch])
-        cache, outputs = Cache(Path(self.run.shared_cache)), Path(more["outputs"]) if "outputs" in more else None
+        identity = f"{self.runner.identities[torch]} {loaded_digest(patch) if patch else ''}"
+        key = answer_key(request, identity)
+        cache, outputs = Cache(Path(folder)), Path(more["outputs"]) if "outputs" in more else None
         known = cache.load(key, outputs) if key else None
         if known is not None:
             note_cost(self.costs, torch=torch, do=question, unasked="kept from an earlier run")
@@ -183,7 +188,9 @@ class CheckContext:
         """The folder of what was built on one side; a workload of the patch's is the patch."""
         side = "unpatched"
         if patch or (workload and is_foreign(workload.path)):
-            side = f"{patch_digest(self.patch)}-{'patched' if patch else 'unpatched'}"
+            # Versions of a patch that is edited find what the earlier ones have built.
+            whose = Path(self.run.session).name if self.run.session else patch_digest(self.patch)
+            side = f"{whose}-{'patched' if patch else 'unpatched'}"
         folder = Path(self.run.binaries or Path(self.run.folder).parent / "cpp").resolve()
         if _SPLITS.search(str(folder)):
             folder = user_cache("cpp") / hashlib.sha256(str(folder).encode()).hexdigest()[:12]

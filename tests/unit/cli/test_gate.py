@@ -254,18 +254,24 @@ def edits(folder, monkeypatch):
 
 
 def test_an_edited_patch_is_judged_again_until_the_user_ends_it(command, folder, project, edits, monkeypatch):
-    servers = []
+    servers, sessions = [], []
     judge = vars(gate)["judge_patch"]
 
     def remember(run, **more):
         servers.append(more["servers"])
+        sessions.append(Path(run.session))
+        (Path(run.binaries) / "2.9.0" / f"{sessions[-1].name}-patched").mkdir(parents=True, exist_ok=True)
+        (Path(run.binaries) / "2.9.0" / "unpatched").mkdir(exist_ok=True)
+        assert sessions[-1].is_dir()
         return judge(replace(run, patch=f"{folder}/two.py") if "red" in Path(run.patch).read_text() else run)
 
     monkeypatch.setattr("patchgate.cli.gate.judge_patch", remember)
     edits += [("engine/one.py", "red = 1\n"), ("engine/one.py", "x = 2\n")]
     status, _, told = command("gate", "engine/one.py", "--problem", "2.9.1=no", "--watch")
     assert (status, len(project)) == (0, 3)
-    assert len({id(each) for each in servers}) == 1
+    assert len({id(each) for each in servers}) == len({*sessions}) == 1
+    assert not sessions[0].exists()
+    assert [path.name for path in (folder / ".patchgate" / "cpp" / "2.9.0").iterdir()] == ["unpatched"]
     assert [line for line in told.splitlines() if line.startswith("since")] == [
         "since the last judgement: newly red: PG301",
         "since the last judgement: no longer red: PG301",

@@ -9,8 +9,15 @@ from patchgate.inputs.devices import load_profile
 from patchgate.inputs.patch import load_patch
 from patchgate.inputs.workloads import load_workloads
 from patchgate.model.errors import UsageError
-from patchgate.model.records import Case
-from patchgate.runner.cache_keys import answer_key, files_digest, observation_key, patch_digest, read_environment
+from patchgate.model.records import Case, Numerics
+from patchgate.runner.cache_keys import (
+    answer_key,
+    files_digest,
+    loaded_digest,
+    observation_key,
+    patch_digest,
+    read_environment,
+)
 
 H200 = load_profile("h200")
 CASE = Case(torch="2.11.0", device="h200", workload="pointwise", patch="mine")
@@ -52,6 +59,21 @@ def test_a_patch_is_also_what_it_may_import(folder):
     assert (before[0] == after[0], before[1] == after[1]) == (False, True)
     (folder / "beside.py").write_text("x = 2\n")
     assert patch_digest(script) != before[1]
+
+
+@pytest.mark.parametrize(("source", "is_same"), [("x = 1\n", True), ("import tomllib\n", False)])
+def test_a_manifest_is_no_part_of_what_is_loaded_but_for_how_and_for_what_reads_it(folder, source, is_same):
+    (folder / "one.py").write_text(source)
+    (folder / "one.toml").write_text('title = "One"\n')
+    before = load_patch(folder / "one.py")
+    digests = loaded_digest(before), patch_digest(before)
+    (folder / "one.toml").write_text('title = "One"\nnumerics = "rounding"\n')
+    after = load_patch(folder / "one.py")
+    assert (after.manifest, after.claims.numerics) == (before.manifest, Numerics.ROUNDING)
+    assert (loaded_digest(after) == digests[0], patch_digest(after) == digests[1]) == (is_same, False)
+    assert loaded_digest(replace(after, claims=replace(after.claims, environment=("A=1",)))) != loaded_digest(after)
+    (folder / "one.py").write_text(f"{source}y = 1\n")
+    assert loaded_digest(load_patch(folder / "one.py")) != digests[0]
 
 
 @pytest.mark.parametrize("place", ["mine", "mine.py"])

@@ -137,6 +137,28 @@ def test_a_patched_side_starts_with_what_was_built_unpatched_in_a_folder_of_its_
     assert Path(patched.env["TORCHINDUCTOR_CACHE_DIR"]).parent == Path(patched.libraries).parent
 
 
+def test_judgements_of_one_watch_ask_again_what_another_text_of_the_patch_may_answer(made: Make, folder: Path) -> None:
+    """An edit of the manifest measures nothing again; one of the code does, with the C++ that is built already."""
+    first, asked = made({"counts": {}}, manifest='title = "Mine"\n')
+    asked.identities = {"2.11.0": "torch"}  # type: ignore[attr-defined]
+
+    def ask(patch: Patch, question: str = "recompiles", session: str | None = str(folder / "watch-1")) -> int:
+        context = CheckContext(replace(first.run, session=session), patch, {}, asked)  # type: ignore[arg-type]
+        before = len(asked)
+        context.ask_building("2.11.0", question, "cpu", patch=patch, workload=OWN)
+        return len(asked) - before
+
+    assert [ask(first.patch), ask(first.patch), ask(first.patch, session=None)] == [1, 0, 1]
+    (folder / "mine.toml").write_text('title = "Ours"\n')
+    assert ask(replace(first.patch, claims=Claims(title="Ours"))) == 0
+    assert ask(first.patch, "time") == ask(first.patch, "time") == 1
+    (folder / "mine.py").write_text("x = 2\n")
+    assert ask(replace(first.patch, source="x = 2\n")) == 1
+    built = [question.env["TORCHINDUCTOR_CACHE_DIR"] for question in asked]
+    assert [Path(each).name for each in (built[0], built[-1])] == ["watch-1-patched"] * 2
+    assert not Path(built[1]).name.startswith("watch-1")
+
+
 def test_a_workload_that_comes_with_a_patch_shares_no_folder_with_the_unpatched_side(made: Make) -> None:
     context, asked = made()
     for patch, workload in ((None, OWN), (None, FOREIGN), (context.patch, FOREIGN)):
