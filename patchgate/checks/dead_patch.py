@@ -126,25 +126,31 @@ def judge_changes(
         actual = f"nothing on {', '.join(answers)}; under the version {', '.join(elsewhere)} it changes torch"
         advice = f"The run was narrowed (--torch {','.join(answers)}): judge it there too (`--torch {elsewhere[0]}`)."
         return verdict("PG221", Kind.ASSUMED, case, "", expected, actual, advice=advice)
-    uncalled = uncalled_installers(patch.source) if not patch.claims.apply else {}
-    actual = f"nothing on {', '.join(answers)}"
-    place = f"{display_path(patch.path)}:{next(iter(uncalled.values()), 1)}"
     calls = sorted({name for answer in answers.values() for name in answer["calls"]})
+    actual = f"nothing on {', '.join(answers)}"
     if calls:
-        actual += f" that can be seen; it calls {', '.join(calls)}"
+        return _dead(case, patch, expected, f"{actual} that can be seen; it calls {', '.join(calls)}", None)
+    return _dead(case, patch, expected, actual, again)
+
+
+def _dead(case: Case, patch: Patch, expected: str, actual: str, again: Command | None) -> Verdict:
+    """PG221 with what may install the patch: a function that nothing calls, or a variable; grey without `again`."""
+    uncalled = uncalled_installers(patch.source) if not patch.claims.apply else {}
+    place = f"{display_path(patch.path)}:{next(iter(uncalled.values()), 1)}"
+    if not again:
         return verdict("PG221", Kind.ASSUMED, case, "", expected, actual, place)
+    say = partial(verdict, "PG221", Kind.REGRESSED, case, "", expected)
     given = {each.partition("=")[0] for each in patch.claims.environment}
     variables = sorted({one or other for one, other in _READ_VARIABLE.findall(patch.source)} - given)
-    advice = None
-    if not uncalled and variables:
-        actual += f"; it reads {', '.join(variables)}, which the gate does not set"
-        names = ", ".join(f'"{name}=..."' for name in variables)
-        advice = f"if your launcher sets it, say so in the manifest (`environment = [{names}]`)"
-    if not uncalled:
-        return verdict("PG221", Kind.REGRESSED, case, "", expected, actual, place, advice=advice)
-    actual += f"; nothing in the file calls {', '.join(f'`{name}`' for name in uncalled)}"
-    names = json.dumps([*uncalled]) if len(uncalled) > 1 else f'"{next(iter(uncalled))}"'
-    advice = f"nothing calls it: name it in the manifest (`apply = {names}`), or call it at import"
-    _, *options = again.arguments
-    commands = tuple(replace(again, arguments=(f"{display_path(patch.path)}::{name}", *options)) for name in uncalled)
-    return verdict("PG221", Kind.REGRESSED, case, "", expected, actual, place, advice=advice, commands=commands)
+    if uncalled:
+        actual += f"; nothing in the file calls {', '.join(f'`{name}`' for name in uncalled)}"
+        names = json.dumps([*uncalled]) if len(uncalled) > 1 else f'"{next(iter(uncalled))}"'
+        advice = f"nothing calls it: name it in the manifest (`apply = {names}`), or call it at import"
+        _, *options = again.arguments
+        files = [f"{display_path(patch.path)}::{name}" for name in uncalled]
+        return say(actual, place, advice=advice, commands=tuple(replace(again, arguments=(f, *options)) for f in files))
+    if not variables:
+        return say(actual, place)
+    actual += f"; it reads {', '.join(variables)}, which the gate does not set"
+    names = ", ".join(f'"{name}=..."' for name in variables)
+    return say(actual, place, advice=f"if your launcher sets it, say so in the manifest (`environment = [{names}]`)")
