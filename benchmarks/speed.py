@@ -25,7 +25,7 @@ STEPS = {
     "import of the patch": ("apply", "applies", "inert", "new interpreter", "surface", "undone", "functions"),
     "compile": (
         *("observe", "code", "failing stage", "shapes", "options", "kernels"),
-        *("cached", "recompiles", "calls", "costs", "hooks"),
+        *("cached", "recompiles", "calls", "hooks"),
     ),
     "numbers": (
         *("run", "plain run", "forms", "trace", "sample", "ranks"),

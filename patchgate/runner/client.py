@@ -159,7 +159,7 @@ class Runner:
         except OSError:
             log = ""
         lines = log.strip().splitlines()
-        signature = f"the probe of torch {torch} did not answer" + (f": {lines[-1]}" if lines else "")
+        signature = f"the probe of torch {torch} did not answer" + (f"; its log ends: {lines[-1]}" if lines else "")
         return {
             "cause": Cause.MACHINE.value,
             "stage": "server",

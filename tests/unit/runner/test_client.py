@@ -151,7 +151,7 @@ def test_an_answer_that_is_none_is_a_failure_of_the_machine(runner, server, answ
     ("log", "told"),
     [
         (None, "the probe of torch 2.11.0 did not answer"),
-        ("start\nno module named torch\n", "the probe of torch 2.11.0 did not answer: no module named torch"),
+        ("start\nno module\n", "the probe of torch 2.11.0 did not answer; its log ends: no module"),
     ],
 )
 def test_a_server_that_is_not_there_is_reported_by_the_end_of_its_log(runner, folder, log, told):
