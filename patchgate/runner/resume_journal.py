@@ -23,8 +23,8 @@ _JUDGED = "judged.jsonl"
 _BEFORE = "judged.before.jsonl"
 # The folders of what its cells measured.
 _MEASURED = ("observations", "code", "times")
-# What the machine kept from being judged is tried again.
-_AGAIN = {Kind.INFRA, Kind.STOPPED}
+# What the machine kept from being judged is tried again; a compiler that could not write shows as not measured.
+_AGAIN = {Kind.INFRA, Kind.STOPPED, Kind.UNMEASURED}
 
 
 class Journal:

@@ -135,7 +135,7 @@ def test_the_next_run_of_the_same_content_takes_over_the_cells_and_another_one_d
 def test_what_the_machine_kept_from_being_judged_is_judged_by_the_next_run(run):
     journal = Journal(run)
     journal.begin("key")
-    for kind in (Kind.INFRA, Kind.STOPPED, Kind.PASS):
+    for kind in (Kind.INFRA, Kind.STOPPED, Kind.UNMEASURED, Kind.PASS):
         journal.append(CellEvent(ended=kind.value, verdicts=(replace(GREEN, kind=kind),)))
     failed = Failure(cause=Cause.MACHINE, stage="server", signature="killed")
     run.store.save(Observation(case=CASE, failure=failed))
