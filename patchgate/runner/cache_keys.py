@@ -137,8 +137,8 @@ def is_foreign(workload_path: str) -> bool:
 def patch_digest(patch: Patch) -> str:
     """Of the patch's file and manifest, and of what it may import or read.
 
-    That is every file of a folder that is a patch, every module of the package that a file lies in, and otherwise the
-    modules beside it that it names; of the project's folders to import from, what it names.
+    That is every file of a folder that is a patch; every module of the package that a file lies in, and the files
+    beside it that it names; of the project's folders to import from, what it names.
     """
     return _digests(patch_files(patch), Path(patch.path).parent)
 
@@ -160,8 +160,10 @@ def patch_files(patch: Patch) -> list[Path]:
     if path.stem == "patch":
         return _readable([*path.parent.rglob("*"), *imported], path.parent)
     packages = [folder for folder in path.parents if (folder / "__init__.py").is_file()]
-    beside = (each for each in path.parent.glob("*.py") if each.stem in patch.source)
-    own = packages[-1].rglob("*.py") if packages else beside
+    beside = [
+        each for each in path.parent.glob("*") if (each.stem if each.suffix == ".py" else each.name) in patch.source
+    ]
+    own = [*beside, *(packages[-1].rglob("*.py") if packages else ())]
     return _readable([*own, *imported, path, Path(patch.manifest or path)], path.parent)
 
 
