@@ -7,13 +7,13 @@ from patchgate.inputs.workloads import load_workloads
 from patchgate.model.paths import ROOT
 
 STORING = str(ROOT / "fixtures" / "verdicts" / "PG701-stores-what-is-reused.py")
-# Fails where the compiler reads torch's headers, as it does to name the precompiled one.
+# Fails where the compiler reads torch's headers, as it does to name the precompiled one, or makes that.
 REFUSING = """
 from torch._inductor.cpp_builder import CppBuilder
 build = CppBuilder.build
 
 def refuse(self):
-    if self._preprocessing:
+    if self._preprocessing or self._precompiling:
         raise RuntimeError("the headers are read")
     return build(self)
 
@@ -81,7 +81,6 @@ def test_numbers_of_a_patch_are_its_own_beside_a_warm_cache(ask, torch, runner, 
 )
 def test_a_patch_has_the_headers_read_only_where_it_changes_what_they_are_for(ask, tmp_path, change, failure):
     how = {"seeds": [0], "training": False, "small": False, "outputs": str(tmp_path / "outputs")}
-    assert "failure" not in ask("run", None, **how)
     patch = tmp_path / "patch" / "patch.py"
     patch.parent.mkdir()
     patch.write_text(change + REFUSING)

@@ -216,7 +216,7 @@ def confine_child(request: Request, folder: str, sandbox: Sandbox) -> str:
     use_folder(folder, request.get("env", {}))
     writable = [folder, *(os.environ[name] for name in CACHES)]
     writable += [request[name] for name in ("built", "tuned") if request.get(name)]
-    headers = _headers_of(request, sandbox)
+    headers = headers_of(request, sandbox)
     writable += [headers] if is_trusted(request) else []
     base = f"{os.path.dirname(folder)}/root"  # one for all children: what each mounts there no other sees
     for path in (base, headers, *writable):
@@ -235,7 +235,7 @@ def use_folder(folder: str, kept: Collection[str] = ()) -> None:
         os.makedirs(os.environ[name], exist_ok=True)
 
 
-def _headers_of(request: Request, sandbox: Sandbox) -> str:
+def headers_of(request: Request, sandbox: Sandbox) -> str:
     """The folder of all children's precompiled C++ headers: beside the compiled C++ where the request names that."""
     cache = request.get("env", {}).get("TORCHINDUCTOR_CACHE_DIR") or request.get("libraries")
     return f"{os.path.dirname(cache)}/headers" if cache else sandbox.headers

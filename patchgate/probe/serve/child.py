@@ -59,15 +59,16 @@ def answer(request: Request, folder: str, ends: Ends, sandbox: Sandbox, server: 
         from torch._inductor import codecache
 
         from patchgate.probe.serve.answers import handler_of
-        from patchgate.probe.serve.known_headers import use_names
+        from patchgate.probe.serve.known_headers import use_header
 
         renew_thread_pool()
         if "libraries" in request:
             copy_missing_libraries(Path(request["libraries"]), Path(os.environ["TORCHINDUCTOR_CACHE_DIR"]))
+        shared = headers
         if not is_trusted(request):
             headers = link_headers(Path(headers), Path(folder, "headers"))
         codecache._HEADER_DIR, codecache._HEADER_LOCK_DIR = headers, f"{headers}/locks"
-        use_names(request, headers, lambda path: path in _finished(path.parent, path.name))
+        use_header(request, shared)
         # Last, so that no module of the project stands in for one of Python's; and not in the unconfined server.
         sys.path += request.get("import_path", [])
         for how in (request, *request.get("after", ())):
@@ -106,7 +107,6 @@ def copy_missing_libraries(source: Path, target: Path) -> None:
 def link_headers(shared: Path, own: Path) -> str:
     """The folder `own` with links to the precompiled headers of `shared`: what is missing there a child makes here."""
     own.mkdir(parents=True)
-    own.mkdir(parents=True, exist_ok=True)
     for compiled in _finished(shared, "*.gch"):
         for header in (compiled.with_suffix(""), compiled):
             place = own / header.relative_to(shared)

@@ -1,16 +1,18 @@
-"""Spares each child the key of the precompiled C++ header, for which the compiler reads every header of torch.
+"""Spares children the precompiled C++ header: its name, for which all headers of torch are read, and its making.
 
-The server finds it out once, as torch does. What a child asks for otherwise is looked for as torch does it.
+The server has a fork of its own ask torch for it, and make it. What a child wants otherwise is made as torch does it.
 """
 
 from __future__ import annotations
 
 import contextlib
+import ctypes
+import fcntl
 import json
 import os
-import tempfile
-from collections.abc import Callable, Mapping
-from pathlib import Path
+import select
+import signal
+from collections.abc import Mapping
 from typing import Any
 from unittest import mock
 
@@ -20,6 +22,10 @@ from patchgate.probe.process.sandbox import CACHES
 from patchgate.probe.protocol import Request
 from patchgate.probe.simulate.device_context import device_context
 
+# From linux/prctl.h.
+_PR_SET_PDEATHSIG = 1
+# Seconds within which a compiler reads the headers.
+_PATIENCE = 60
 # Variables by which g++ and clang++ find programs, headers and settings.
 _COMPILER = ("PATH", "CPATH", "C_INCLUDE_PATH", "CPLUS_INCLUDE_PATH", "COMPILER_PATH", "GCC_EXEC_PREFIX", "LD_PRELOAD")
 # What torch asks for, as text -> the file's name.
@@ -27,56 +33,65 @@ _names: dict[str, str] = {}
 _asked: set[str] = set()
 
 
-def find_names(request: Request) -> None:
-    """In the server, before the first child that builds C++ for a profile: a fork asks torch for a header."""
-    profile = str(request.get("profile"))
-    if profile in _asked or not _builds(request):
-        return
-    _asked.add(profile)
-    with tempfile.TemporaryDirectory() as folder:
-        found = Path(folder, "names.json")
-        pid = os.fork()
-        if pid == 0:
-            with contextlib.suppress(BaseException):
-                found.write_text(json.dumps(_ask_torch(request, folder)), encoding="utf-8")
-            os._exit(0)
-        os.waitpid(pid, 0)
-        with contextlib.suppress(OSError, ValueError):  # no compiler here, or another torch
-            _names.update(json.loads(found.read_text(encoding="utf-8")))
+def make_header(request: Request, folder: str) -> int | None:
+    """In the server, before the first child that builds C++ for a profile: the fork that makes the header there."""
+    asked = f"{folder} {request.get('profile')}"
+    if asked in _asked or not _builds(request):
+        return None
+    _asked.add(asked)
+    reading, writing = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+        os.closerange(3, writing)  # it has nothing else of the server's
+        os.closerange(writing + 1, os.sysconf("SC_OPEN_MAX"))
+        with contextlib.suppress(BaseException):
+            _make(request, folder, writing)
+        os._exit(0)
+    os.close(writing)
+    with open(reading, "rb", buffering=0) as names, contextlib.suppress(ValueError):  # no compiler, or another torch
+        if select.select([names], [], [], _PATIENCE)[0]:
+            _names.update(json.loads(names.read()))
+    return pid
 
 
-def _ask_torch(request: Request, folder: str) -> dict[str, str]:
-    """The name of the header that an empty kernel is compiled with; nothing is compiled."""
-    names: dict[str, str] = {}
-    precompile = codecache._precompile_header.__wrapped__
+def _make(request: Request, folder: str, writing: int) -> None:
+    """Ask for the header of an empty kernel; its name goes to the pipe `writing` as soon as it is known."""
+    precompile, compile_cpp, text = codecache._precompile_header.__wrapped__, codecache._worker_compile_cpp, ""
 
-    def record(header: str, line: str, **command: Any) -> str:
-        path = str(precompile(header, line, **command))
-        names[_text(header, line, command)] = os.path.basename(path)
-        return path
+    def ask(header: str, line: str, **command: Any) -> str:
+        nonlocal text
+        text = _text(header, line, command)
+        return str(precompile(header, line, **command))
 
-    os.environ[CACHES[0]] = folder
+    def report(lock: str, builders: Any) -> None:
+        os.write(writing, json.dumps({text: os.path.basename(lock).replace(".lock", ".h")}).encode())
+        os.close(writing)
+        compile_cpp(lock, builders)
+
     with (
         device_context(request["profile"]),
         mock.patch.object(codecache, "_HEADER_DIR", folder),
-        mock.patch.object(codecache, "_HEADER_LOCK_DIR", folder),
-        mock.patch.object(codecache, "_worker_compile_cpp", lambda *args: None),
-        mock.patch.object(codecache, "_precompile_header", record),
+        mock.patch.object(codecache, "_HEADER_LOCK_DIR", f"{folder}/locks"),
+        mock.patch.object(codecache, "_worker_compile_cpp", report),
+        mock.patch.object(codecache, "_precompile_header", ask),
     ):
         codecache.CppPythonBindingsCodeCache.load_pybinding_async([], "")
-    return names
 
 
-def use_names(request: Request, folder: str, is_finished: Callable[[Path], bool]) -> None:
-    """In a child that builds C++: a header of a known name that `is_finished` in the folder is taken as it is."""
+def use_header(request: Request, folder: str) -> None:
+    """In a child that builds C++: a header of a known name is taken from the folder, once it is made."""
     if not (_names and _builds(request)):
         return
     precompile = codecache._precompile_header
 
     def known_header(header: str, line: str, **command: Any) -> str:
         name = _names.get(_text(header, line, command), "")
-        compiled = Path(folder, f"{name}.gch")
-        return f"{folder}/{name}" if is_finished(compiled) else str(precompile(header, line, **command))
+        # Whoever makes it holds the lock.
+        with contextlib.suppress(OSError), open(f"{folder}/locks/{name[:-2]}.lock", "rb") as lock:
+            fcntl.flock(lock, fcntl.LOCK_SH)
+        is_made = os.path.exists(f"{folder}/{name}.gch")
+        return f"{folder}/{name}" if is_made else str(precompile(header, line, **command))
 
     codecache._precompile_header = known_header
 

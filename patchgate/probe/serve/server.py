@@ -24,7 +24,7 @@ from patchgate.probe.process.cpu_wait_clock import CpuWaitClock
 from patchgate.probe.process.reply import exit_failure, line_in_patch
 from patchgate.probe.process.reply_schema import REPLY_BYTES, reply_fault
 from patchgate.probe.process.request_schema import refusal
-from patchgate.probe.process.sandbox import Sandbox, can_be_entered, private_bytes, strongest_sandbox
+from patchgate.probe.process.sandbox import Sandbox, can_be_entered, headers_of, private_bytes, strongest_sandbox
 from patchgate.probe.protocol import Failure, Request
 from patchgate.probe.serve.warm_up import warm_up
 
@@ -89,6 +89,7 @@ class Server:
         self._children: dict[int, _Child] = {}  # by pidfd
         self._sandboxes: dict[bool, Sandbox] = {}  # by whether a child uses the GPU
         self._removing: list[subprocess.Popen[bytes]] = []  # folders of children that have ended
+        self._makers: set[int | None] = set()  # processes that make a header, also when they have ended
 
     def serve(self) -> None:
         """Serve until the host closes its end of the control channel."""
@@ -140,7 +141,7 @@ class Server:
         return f"a patch cannot be confined here: missing {', '.join(missing)}" if missing else None
 
     def _fork(self, connection: socket.socket, request: Request) -> None:
-        from patchgate.probe.serve.known_headers import find_names
+        from patchgate.probe.serve.known_headers import make_header
 
         folder = tempfile.mkdtemp(dir=self._home)
         made = {name: f"{folder}/{name}" for name in NAMED if name in request}
@@ -148,7 +149,7 @@ class Server:
             os.mkdir(made["trace"])
         files = _Files(*(_unnamed_file(folder) for _ in range(4)))
         sandbox = self._sandbox(request)
-        find_names(request)
+        self._makers.add(make_header(request, headers_of(request, sandbox)))
         reading, writing = os.pipe()
         killed_for_memory = _killed_for_memory()
         pid = os.fork()
@@ -223,7 +224,8 @@ class Server:
         _, status, used = os.wait4(child.pid, 0)
         # What a patch has detached from its group becomes this process's child (see `main`).
         self._removing = [process for process in self._removing if process.poll() is None]
-        kill_children({each.pid for each in self._children.values()} | {each.pid for each in self._removing})
+        kept = {each.pid for each in self._children.values()} | {each.pid for each in self._removing}
+        kill_children(kept.union(filter(None, self._makers)))
         is_its_word = bool(child.reply)
         try:
             reply = _reply(child, status)

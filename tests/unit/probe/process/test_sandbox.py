@@ -78,9 +78,9 @@ def test_only_what_is_all_ours_makes_headers_for_everybody(request_, trusted):
 
 def test_headers_are_kept_beside_what_is_compiled():
     free = sandbox.Sandbox(headers="/shared")
-    assert sandbox._headers_of({}, free) == "/shared"
-    assert sandbox._headers_of({"env": {"TORCHINDUCTOR_CACHE_DIR": "/cpp/unpatched"}}, free) == "/cpp/headers"
-    assert sandbox._headers_of({"libraries": "/cpp/patched"}, free) == "/cpp/headers"
+    assert sandbox.headers_of({}, free) == "/shared"
+    assert sandbox.headers_of({"env": {"TORCHINDUCTOR_CACHE_DIR": "/cpp/unpatched"}}, free) == "/cpp/headers"
+    assert sandbox.headers_of({"libraries": "/cpp/patched"}, free) == "/cpp/headers"
 
 
 def test_what_the_server_keeps_of_other_children_is_not_read(home, monkeypatch):
