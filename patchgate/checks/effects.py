@@ -29,8 +29,9 @@ PG207 touches something outside its targets
     Why: A change that is not claimed is not reviewed. Without a manifest, the patch claims to change nothing else.
     Fix: Add it to `targets`, or do not change it.
 PG208 import has side effects
-    Importing the patch initialised a device, or changed environment variables, torch's config, the working directory or
-    the umask, and neither `targets` nor `effects` names it.
+    Importing the patch initialised a device, or changed environment variables, torch's config, a global state of torch
+    (the precision of float32 products, deterministic algorithms, the default dtype, the number of threads), the working
+    directory or the umask, and neither `targets` nor `effects` names it.
     Why: An initialised CUDA breaks forked workers, though `torch.cuda.is_initialized()` may stay False. A global
     setting also changes unrelated code and child processes.
     Fix: Move it out of import time, or scope it with `config.patch` around the compile. A config option that must be
@@ -44,9 +45,9 @@ PG224 the original was saved after it was replaced
     Why: The first call of it never ends: RecursionError in the middle of a compile.
     Fix: Save the original before the assignment that replaces it, and only once.
 PG213 overwrites a setting of the user
-    With the variable or option set to another value before the import, the import replaced it.
+    With the variable, option or state of torch set to another value before the import, the import replaced it.
     Why: A user who set it on purpose loses the setting without any message.
-    Fix: `os.environ.setdefault(...)`; do not change an option that differs from its default.
+    Fix: `os.environ.setdefault(...)`; do not change an option or state that differs from its default.
 PG214 the setting does not reach other threads
     A config option that the patch sets at import has its old value in a new thread.
     Why: From torch 2.12 on, a direct assignment holds for the context that made it; autograd's workers and compile

@@ -154,7 +154,7 @@ def _applied(patch: Patch, answers: Answers) -> dict[str, bool]:
 
 def _is_setting(effect: Mapping[str, Any]) -> bool:
     """Whether the probe looks for an effect of its kind under every version."""
-    return effect["kind"] in ("environment", "config", "process")
+    return effect["kind"] in ("environment", "config", "state", "process")
 
 
 def judge_support(

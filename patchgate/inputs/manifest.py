@@ -22,7 +22,8 @@ from patchgate.model.text import nearest
 
 #: What the probe reports of a module that is run; `thread-local`: an option that is meant for one thread only.
 _EFFECTS = (
-    "compile", "config", "device", "environment", "files", "network", "process", "processes", "thread-local", "threads",
+    "compile", "config", "device", "environment", "files", "network", "process", "processes", "state", "thread-local",
+    "threads",
 )  # fmt: skip
 
 

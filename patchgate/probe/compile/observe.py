@@ -12,6 +12,7 @@ from typing import Any, cast
 
 import torch
 import torch._inductor.config as inductor_config
+from torch._dynamo.utils import counters
 
 from patchgate.probe.compile import sentinel, shapes
 from patchgate.probe.compile.backend_stages import failing_stage, write_trace_to
@@ -21,9 +22,11 @@ from patchgate.probe.compile.graph_facts import graph_facts
 from patchgate.probe.compile.public_model import model_builder
 from patchgate.probe.compile.resources import machine_code, resource_facts
 from patchgate.probe.patch.apply import apply_patch
+from patchgate.probe.patch.effects import value_text
 from patchgate.probe.patch.line_coverage import tracing
 from patchgate.probe.patch.line_events import LinesRun
 from patchgate.probe.patch.load import run_file
+from patchgate.probe.patch.snapshot import config_values
 from patchgate.probe.patch.stubs import uses
 from patchgate.probe.protocol import (
     Compile,
@@ -104,6 +107,7 @@ def observe(request: Observe, stage: Stage) -> Observed:
     profile, ran = request["profile"], LinesRun()
     _compile_before(request, stage)
     apply_patch(request, stage)
+    options = _options(request)
     stage("compile")
     workload = _load_workload(request)
     covered = request.get("patch") if request.get("cover") else None
@@ -121,9 +125,11 @@ def observe(request: Observe, stage: Stage) -> Observed:
         unmeasured: ShapeFacts = {"facts": facts, "environment": environment(), **ran.coverage(covered)}
         return cast(Observed, unmeasured)
     if not captured.lowered:
-        raise RuntimeError("no graph reached Inductor: nothing was compiled, so nothing was counted")
+        breaks = "; ".join(reason.splitlines()[0] for reason in counters["graph_break"])
+        why = f" ({breaks})" if breaks else ""
+        raise RuntimeError(f"no graph reached Inductor: nothing was compiled, so nothing was counted{why}")
     triton = generates_triton(profile)
-    facts = graph_facts(captured, triton=triton) | stated
+    facts = graph_facts(captured, triton=triton) | stated | _left_options(options, _options(request))
     if not request.get("patch"):
         facts |= code_facts(captured.code, triton=triton)
     if request.get("resources") and generates_triton(profile):
@@ -138,6 +144,16 @@ def observe(request: Observe, stage: Stage) -> Observed:
         "stubbed": uses(),
         **ran.coverage(covered),
     }
+
+
+def _options(request: Observe) -> dict[str, str]:
+    """The options of torch as text, where a patch may change them while it compiles; a value may change in place."""
+    return {name: value_text(value) for name, value in config_values().items()} if request.get("patch") else {}
+
+
+def _left_options(before: dict[str, str], after: dict[str, str]) -> Facts:
+    """Options that have another value after a compile: the next graph of the process is compiled with it."""
+    return {f"left.{name}": f"{old} -> {after[name]}" for name, old in before.items() if after.get(name, old) != old}
 
 
 def read_code(request: ReadCode, stage: Stage) -> OptionFacts:

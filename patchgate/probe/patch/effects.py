@@ -1,7 +1,7 @@
 """Records what importing a patch does besides changing torch, with the line of the patch that does it.
 
-Effects are: a device initialised, the environment or a config option written, the working directory or umask changed,
-a thread, process or connection started, a file written, a compile.
+Effects are: a device initialised, the environment, a config option or a global state of torch written, the working
+directory or umask changed, a thread, process or connection started, a file written, a compile.
 """
 
 from __future__ import annotations
@@ -39,6 +39,23 @@ _EVENTS = {
     "os.rmdir": "files",
     "os.chdir": "process",
 }
+# A global state of torch that is no config option: the function that sets it -> its name, how it is read, its values.
+_STATES: dict[str, tuple[str, Callable[[], Any], tuple[Any, ...]]] = {
+    "set_float32_matmul_precision": (
+        "float32_matmul_precision",
+        torch.get_float32_matmul_precision,
+        ("highest", "high", "medium"),
+    ),
+    "use_deterministic_algorithms": (
+        "deterministic_algorithms",
+        torch.are_deterministic_algorithms_enabled,
+        (False, True),
+    ),
+    "set_default_dtype": ("default_dtype", torch.get_default_dtype, (torch.float32, torch.float64, torch.bfloat16)),
+    "set_num_threads": ("num_threads", torch.get_num_threads, (1, 2, 3)),
+}
+# A patch meets what stands in for them, and may replace them.
+_SETTERS: dict[str, Callable[[Any], None]] = {name: getattr(torch, setter) for setter, (name, *_) in _STATES.items()}
 _WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 
 
@@ -64,8 +81,20 @@ class Recorder:
         self.written.clear()
 
     def settings(self) -> list[Effect]:
-        """Those that overwrite what a user may have set: environment variables and config options."""
-        return [effect for effect in self.effects() if effect["kind"] in ("environment", "config")]
+        """Those that overwrite what a user may have set: environment variables, config options, states of torch.
+
+        What was set to the value that it had is among them: a user's value is another.
+        """
+        changed = [effect for effect in self.effects() if effect["kind"] in _USERS]
+        now, names = Settings(), {effect["name"] for effect in changed}
+        for kind in _USERS:
+            values = getattr(now, kind)
+            changed += [
+                {"kind": kind, "name": name, "what": name, "line": line, "old": repr(values[name])}
+                for name, line in self.written.items()
+                if line and name in values and name not in names
+            ]
+        return changed
 
     def note(self, kind: str, name: str, what: str = "", line: int | None = None, old: object = None) -> None:
         line = line or self._line()
@@ -122,12 +151,22 @@ class Recorder:
                 self.note("threads", f"threading.Thread({thread.name}).start")
             starting(thread)
 
+        def recorded_state(setter: Callable[..., None], name: str) -> Callable[..., None]:
+            @functools.wraps(setter)
+            def set_state(*args: Any, **kwargs: Any) -> None:
+                if self._on:
+                    self.written.setdefault(name, self._line())
+                setter(*args, **kwargs)
+
+            return set_state
+
         sys.addaudithook(self._audit)
-        with (
-            _standing_in(ConfigModule, "__setattr__", recorded_set),
-            _standing_in(torch, "compile", recorded_compile),
-            _standing_in(threading.Thread, "start", recorded_start),
-        ):
+        with contextlib.ExitStack() as stack:
+            stack.enter_context(_standing_in(ConfigModule, "__setattr__", recorded_set))
+            stack.enter_context(_standing_in(torch, "compile", recorded_compile))
+            stack.enter_context(_standing_in(threading.Thread, "start", recorded_start))
+            for setter, (name, _, _) in _STATES.items():
+                stack.enter_context(_standing_in(torch, setter, recorded_state(getattr(torch, setter), name)))
             self._on = True
             try:
                 yield
@@ -147,23 +186,38 @@ def _standing_in(owner: object, name: str, function: Callable[..., Any]) -> Iter
             setattr(owner, name, original)
 
 
+# The kinds of settings that a user may have set before the import.
+_USERS = ("environment", "config", "state")
+
+
 class Settings:
-    """The settings of this process now: environment, torch's config options, working directory and umask."""
+    """The settings of this process now: environment, torch's options and states, working directory and umask."""
 
     def __init__(self) -> None:
-        self.environment, self.config = dict(os.environ), config_values()
+        self.environment, self.config, self.state = dict(os.environ), config_values(), _states()
         umask = os.umask(0o77)
         os.umask(umask)
         self.process = {"cwd": _cwd(), "umask": oct(umask)}
 
     def note_changes(self, before: Settings, recorder: Recorder) -> None:
         """Note each setting that differs from `before`."""
-        for kind in ("environment", "config", "process"):
+        for kind in (*_USERS, "process"):
             old, new = getattr(before, kind), getattr(self, kind)
             for name in sorted(old.keys() | new.keys()):
                 if repr(old.get(name)) != repr(new.get(name)):
                     what = f"{name}: {old.get(name)!r} -> {new.get(name)!r}"
                     recorder.note(kind, name, what, recorder.written.get(name), old.get(name))
+
+
+def _states() -> dict[str, Any]:
+    return {name: _read(read) for name, read, _ in _STATES.values()}
+
+
+def _read(read: Callable[[], Any]) -> Any:
+    try:
+        return read()
+    except RuntimeError:  # torch refuses to tell one precision where several were set
+        return "mixed"
 
 
 def _cwd() -> str:
@@ -176,7 +230,9 @@ def _cwd() -> str:
 def unseen(written: list[Effect]) -> list[Effect]:
     """The config options that a new thread reads otherwise than this one."""
     here, there = config_values(), _in_thread(config_values)
-    texts = {name: (_text(here.get(name)), _text(there.get(name))) for name in (each["name"] for each in written)}
+    texts = {
+        name: (value_text(here.get(name)), value_text(there.get(name))) for name in (each["name"] for each in written)
+    }
     return [
         effect | {"what": f"{effect['name']}: {mine} here, {theirs} there"}
         for effect in written
@@ -185,7 +241,7 @@ def unseen(written: list[Effect]) -> list[Effect]:
     ]
 
 
-def _text(value: object) -> str:
+def value_text(value: object) -> str:
     """How a value is written, without its address: an option's copy is another object of the same type."""
     return re.sub(r" at 0x[0-9a-f]+", "", repr(value))
 
@@ -201,19 +257,32 @@ def _in_thread(function: Callable[[], Any]) -> Any:
 def set_by_user(written: list[Effect]) -> dict[str, Any]:
     """Give each setting another value than the patch's, as a user may before the import; name -> value."""
     values: dict[str, Any] = {}
-    configs = config_values()
+    configs, states = config_values(), _states()
+    choices = {name: values for name, _, values in _STATES.values()}
     for effect in written:
         name = effect["name"]
-        if effect["kind"] == "environment" and name in os.environ:
+        if effect["kind"] == "state":
+            # The default counts as not set by the user.
+            others = [value for value in choices[name] if repr(value) not in (effect["old"], repr(states[name]))]
+            if others:
+                values[name] = others[0]
+                _SETTERS[name](others[0])
+        elif effect["kind"] == "environment" and name in os.environ:
             values[name] = os.environ[name] = _other_text(os.environ[name])
         elif effect["kind"] == "config" and isinstance(configs.get(name), (bool, int)):
             value = not configs[name] if isinstance(configs[name], bool) else configs[name] + 1
-            # The default counts as not set by the user.
             if repr(value) != effect["old"]:
                 values[name] = value
-                module, _, option = name.rpartition(".")
-                setattr(sys.modules[module], option, value)
+                _set_option(name, value)
     return values
+
+
+def _set_option(name: str, value: object) -> None:
+    """Set `module.option`; an option may have dots of its own, as `triton.cudagraphs` has."""
+    module = name.rpartition(".")[0]
+    while not isinstance(sys.modules.get(module), ConfigModule):
+        module = module.rpartition(".")[0]
+    setattr(sys.modules[module], name.removeprefix(f"{module}."), value)
 
 
 def _other_text(text: str) -> str:
@@ -224,7 +293,7 @@ def _other_text(text: str) -> str:
 
 def overwritten(written: list[Effect], users: dict[str, Any]) -> list[Effect]:
     """The settings of the user's that an import replaced."""
-    now = {**config_values(), **os.environ}
+    now = {**config_values(), **os.environ, **_states()}
     return [
         effect | {"what": f"{effect['name']}: the user's {users[effect['name']]!r} became {now.get(effect['name'])!r}"}
         for effect in written
