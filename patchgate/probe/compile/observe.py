@@ -116,6 +116,8 @@ def observe(request: Observe, stage: Stage) -> Observed:
     try:
         with tracing(covered, ran):
             captured = capture(workload.build, **capture_options(request))
+            # Before the workload compiles something itself, which Inductor's counters would count too.
+            measured = graph_facts(captured, triton=generates_triton(profile)) if captured.lowered else {}
             stated = state_facts(profile["backend"], getattr(torch, request["dtype"]))
     except Exception as error:
         missing = missing_answer(error) if profile["kind"] == "simulated" else None
@@ -129,7 +131,7 @@ def observe(request: Observe, stage: Stage) -> Observed:
         why = f" ({breaks})" if breaks else ""
         raise RuntimeError(f"no graph reached Inductor: nothing was compiled, so nothing was counted{why}")
     triton = generates_triton(profile)
-    facts = graph_facts(captured, triton=triton) | stated | _left_options(options, _options(request))
+    facts = measured | stated | _left_options(options, _options(request))
     if not request.get("patch"):
         facts |= code_facts(captured.code, triton=triton)
     if request.get("resources") and generates_triton(profile):
