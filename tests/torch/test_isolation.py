@@ -13,7 +13,7 @@ from patchgate.inputs.devices import load_profile
 from patchgate.model.paths import PACKAGE
 from patchgate.model.records import Cause
 from patchgate.model.serialization import failure_of
-from tests.torch.conftest import running
+from tests.torch.conftest import ROWS, running
 
 HOSTILE = {
     "import os; os._exit(0)": Cause.EXITED,
@@ -167,3 +167,38 @@ def test_bytecode_beside_a_source_is_not_believed(torch, runner, tmp_path, place
     path.write_text("answer = 42\n")
     request = {"patch": str(patch), "targets": [], "version": torch, "profile": load_profile("h200")}
     assert runner.ask(torch, "apply", 60, **request).get("changed") == []
+
+
+# Torch's own threads start as those of a backward do: each asks for the pool, which is slow to make for so many.
+FORKED = """
+import os, resource, sys, torch
+from patchgate.probe.serve.child import renew_thread_pool
+resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+torch.set_num_threads(64)
+torch.get_num_threads()
+folder = sys.argv[1]
+open(f"{folder}/functions.py", "w").write("import torch\\ndef negate(x: torch.Tensor):\\n"
+    "    return torch.jit.wait(torch.jit.fork(torch.neg, x))\\n")
+sys.path.insert(0, folder)
+from functions import negate
+negate = torch.jit.script(negate)
+for _ in range(5):
+    pid = os.fork()
+    if pid == 0:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
+        if sys.argv[2] == "renewed":
+            renew_thread_pool()
+        torch.set_num_interop_threads(16)
+        negate(torch.ones(3))
+        os._exit(0)
+    print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
+"""
+
+
+@pytest.mark.parametrize("pool", ["as it was", "renewed"])
+def test_threads_that_a_forked_child_starts_find_a_pool(torch, tmp_path, pool):
+    environment = os.environ | {"PYTHONPATH": str(PACKAGE.parent), "CUDA_VISIBLE_DEVICES": ""}
+    command = [str(ROWS[torch]), "-W", "ignore", "-c", FORKED, str(tmp_path), pool]
+    ended = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    # Where none aborts as it was, this torch needs no renewal.
+    assert ("-6" in ended.stdout.split()) is (pool == "as it was"), ended.stderr
