@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from patchgate.lint.index.release import load, releases
+from patchgate.lint.interpret.loaded_modules import COMPUTED, PACKAGES
 from patchgate.lint.interpret.references import Presence
 from patchgate.lint.interpret.torch_names import look_up
 from patchgate.lint.interpret.values import Symbol
@@ -40,6 +41,14 @@ def test_what_import_torch_loads_is_known(torch: str) -> None:
     assert len(known) > 300
     assert known <= real
     assert len({name for name in load(torch).index.modules if name in real} - known) <= 5
+
+
+def test_what_the_packages_of_a_patch_load_is_known(torch: str) -> None:
+    code = f"import sys, {', '.join(PACKAGES)}; print(*sys.modules)"
+    shown = subprocess.run([str(ROWS[torch]), "-c", code], capture_output=True, text=True, check=True)
+    ours = {name for name in load(torch).index.modules if name.startswith(PACKAGES[1:])}
+    unknown = ours & set(shown.stdout.split()) - load(torch).loaded_with(frozenset(PACKAGES))
+    assert [name for name in sorted(unknown) if not name.startswith(COMPUTED)] == []
 
 
 def test_a_name_that_is_not_there_is_called_missing() -> None:

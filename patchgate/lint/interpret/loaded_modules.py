@@ -16,9 +16,14 @@ _APART = frozenset({"packaging", "numpy", "sympy", "typing_extensions", *sys.std
 # What loads a module that only its argument names.
 _LOADERS = frozenset({"importlib", "pkgutil", "runpy", "__import__", "eval", "exec"})
 _NEVER = 1 << 30
-# Where the index has every import that runs with a package, but for these, which are imported by computed names.
-_KNOWN = ("torch", "torch._inductor", "torch._dynamo")
-_COMPUTED = ("torch._dynamo.polyfills.", "torch._inductor.custom_graph_pass", "torch._inductor.test_operators")
+# Packages of which the index knows all that they load, but for what they import by computed names; tests/torch holds
+# both against torch. Modules inside them load more by calls that run as they are imported.
+PACKAGES = (
+    "torch",
+    "torch._dynamo",
+    *(f"torch._inductor{each}" for each in ("", ".codegen", ".fx_passes", ".runtime")),
+)
+COMPUTED = ("torch._dynamo.polyfills.", "torch._inductor.custom_graph_pass", "torch._inductor.test_operators")
 
 
 @lru_cache(maxsize=64)
@@ -58,7 +63,7 @@ def _run_at_import(node: ast.AST) -> Iterator[ast.AST]:
 
 
 def unloaded_references(usage: Usage, release: Release) -> Iterator[Reference]:
-    """Submodules that the file reads as attributes of their package, and that nothing has imported by then.
+    """The first submodule that the file reads as an attribute of its package, and that nothing has imported by then.
 
     Only what runs for certain as the file is imported: a function may run when everything is loaded.
     """
@@ -66,17 +71,17 @@ def unloaded_references(usage: Usage, release: Release) -> Iterator[Reference]:
     for reference in usage.references:
         if reference.presence is Presence.MISSING or reference.dotted not in release.modules():
             continue
-        if ".".join(reference.dotted.split(".")[:2]) not in _KNOWN or reference.dotted.startswith(_COMPUTED):
-            return
         package = release.module(reference.owner)
         if reference.kind == "module" or (package is not None and package.has_getattr):
+            if reference.dotted not in PACKAGES:
+                return
             imported.add(reference.dotted)
-        elif (
-            reference.kind == "name"
-            and reference.path == (0,)
-            and reference.reachable
-            and reference.span.line <= usage.loads_from
-            and reference.dotted not in release.loaded_with(frozenset(imported))
-        ):
-            yield reference
-            imported.add(reference.dotted)  # said once
+        elif reference.dotted not in release.loaded_with(frozenset(imported)):
+            if _runs_at_import(reference, usage) and reference.dotted.startswith(PACKAGES[1:]):
+                yield reference
+            return
+
+
+def _runs_at_import(reference: Reference, usage: Usage) -> bool:
+    is_certain = reference.path == (0,) and reference.reachable and not reference.dotted.startswith(COMPUTED)
+    return reference.kind == "name" and is_certain and reference.span.line <= usage.loads_from
