@@ -33,6 +33,8 @@ STEPS = {
     ),
     "latency": ("time",),
 }
+# Questions of which the processes that they start are compilers.
+BUILDING = ("run", "forms", "trace", "sample")
 Notes = Sequence[Mapping[str, Any]]
 
 
@@ -59,7 +61,7 @@ def steps_table(notes: Notes, started: float, ended: float, computed: float) -> 
     cpu: dict[str, float] = defaultdict(float)
     spans: dict[str, list[tuple[float, float]]] = defaultdict(list)
     for note in asked:
-        step, built = step_of[note["do"]], note.get("built", 0.0)
+        step, built = step_of[note["do"]], note.get("below", 0.0) if note["do"] in BUILDING else 0.0
         spans[step].append((note["at"], note["at"] + note["wall"]))
         cpu[step] += note.get("child", 0.0) - built
         cpu[BUILDS] += built

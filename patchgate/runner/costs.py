@@ -17,9 +17,9 @@ def note_cost(path: Path | None, **note: Any) -> None:
     """Add a line, where costs are noted at all: the torch, the question ("do"), and what is known of it.
 
     `at` is when it was asked, in seconds since the epoch, and `wall` how long the answer took. `child` are the CPU
-    seconds of the child that answered, `built` of them those of compilers that it ran, `warm_up` those of the server
-    before its first child, `held` the seconds for which a device was held alone; `unasked` says why a question was not
-    asked.
+    seconds of the child that answered, `below` of them those of processes that it started, `warm_up` those of the
+    server before its first child, `held` the seconds for which a device was held alone; `unasked` says why a question
+    was not asked.
     """
     if path:
         with open(path, "a", encoding="utf-8") as file:

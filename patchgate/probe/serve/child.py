@@ -78,7 +78,7 @@ def answer(request: Request, folder: str, ends: Ends, sandbox: Sandbox, server: 
     except BaseException as error:  # the patch may raise anything, SystemExit included
         reply = {"failure": exception_failure(error, request.get("patch"))}
     used = os.times()
-    write_reply({**reply, "built": used.children_user + used.children_system}, ends.reply)
+    write_reply({**reply, "below": used.children_user + used.children_system}, ends.reply)
 
 
 def renew_thread_pool() -> None:

@@ -64,7 +64,7 @@ class _Child:
     reply: bytearray = field(default_factory=bytearray)
     is_late: bool = False
     is_read: bool = False  #: Its reply was read to its end, or it said too much.
-    built: float = 0.0  #: CPU seconds of the compilers that it ran, as it says itself.
+    below: float = 0.0  #: CPU seconds of processes that it started, as it says itself.
 
     @property
     def seconds(self) -> float:
@@ -239,7 +239,7 @@ class Server:
             self._removing += filter(None, [remove_folder(child.folder)])
         if is_its_word and reply.get("failure", {}).get("cause") == "machine" and not self._is_unfit(child.sandbox):
             reply["failure"]["cause"] = "raised"
-        cpu = {"child": used.ru_utime + used.ru_stime, "built": child.built, "warm_up": self._warm_up}
+        cpu = {"child": used.ru_utime + used.ru_stime, "below": child.below, "warm_up": self._warm_up}
         _send(child.connection, {**reply, "cpu": cpu})
 
     def _is_unfit(self, sandbox: Sandbox) -> bool:
@@ -335,7 +335,7 @@ def _parsed(child: _Child) -> dict[str, Any]:
             raise ValueError(f"a {type(reply).__name__}")
         if b"\\ud" in child.reply.lower():  # perhaps half a surrogate pair, which nobody could print
             reply = json.loads(json.dumps(reply, ensure_ascii=False).encode(errors="replace"))
-        child.built = float(reply.pop("built", 0.0))
+        child.below = float(reply.pop("below", 0.0))
         return dict(reply)
     except (ValueError, RecursionError, TypeError) as error:
         return {"failure": {"cause": "tampered", "signature": f"the reply is none: {str(error)[:80]}"}}
