@@ -38,8 +38,7 @@ def ask(torch, runner, kept, tmp_path):
             dynamic=CHAIN.dynamic,
             profile=load_profile("cpu"),
             patch=patch,
-            env={"TORCHINDUCTOR_CACHE_DIR": str(cache)},
-            **request,
+            **{"env": {"TORCHINDUCTOR_CACHE_DIR": str(cache)}, **request},
         )
 
     return put
@@ -50,6 +49,12 @@ def test_a_process_started_afresh_is_given_what_a_fork_is_given(ask):
     answers = [ask("cached", STORING, tag="", **fresh) for fresh in ({}, {"fresh": True})]
     assert answers[0] == answers[1]
     assert (answers[0]["answers"]["hit"], answers[0]["answers"]["autograd_hit"]) == (1, 1)
+
+
+def test_no_header_is_made_where_no_kernel_is_built(ask, torch, kept, tmp_path):
+    cache = kept / "cpp" / torch / tmp_path.name / "own" / "cache"
+    ask("cached", None, tag="", env={"TORCHINDUCTOR_CACHE_DIR": str(cache)})
+    assert not list(cache.parent.rglob("*.h"))
 
 
 def test_code_of_a_patch_is_its_own_beside_a_warm_cache(ask):

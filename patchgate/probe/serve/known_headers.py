@@ -97,6 +97,8 @@ def use_header(request: Request, folder: str) -> None:
 
 
 def _builds(request: Request) -> bool:
+    if request["do"] == "cached":  # its caches lie in a folder that is used once, and no kernel is built
+        return False
     return CACHES[0] in request.get("env", {}) and bool(request["profile"]["kind"] == "codegen")
 
 
