@@ -5,7 +5,8 @@ from __future__ import annotations
 import contextlib
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -21,10 +22,15 @@ from patchgate.model.exit_code import is_partial
 from patchgate.model.records import Verdict
 from patchgate.report.formats import JudgedPatch
 from patchgate.report.view import changes_of_red
+from patchgate.runner.cache_keys import patch_files
 from patchgate.runner.run_settings import Run
 from patchgate.runner.start_server import shared_servers
-from patchgate.runs.content_key import FileState, edited_files, wait_for_edit
+from patchgate.runs.content_key import files_of_project
 
+# Between two looks at the files of a run that is watched.
+_LOOK_SECONDS = 0.2
+#: Inode, bytes, and nanoseconds of the last change.
+FileState = tuple[int, int, int]
 #: As `shared_servers` gives it; None where each run starts its own.
 Servers = Mapping[str, Any] | None
 Plan = Callable[[], list[Run]]
@@ -82,3 +88,26 @@ def _edited_runs(plan: Plan, project: Project, patches: Sequence[Patch], files: 
             return plan()
         except UsageError as error:
             show_usage_error(error)
+
+
+def edited_files(project: Project, patches: Iterable[Patch]) -> dict[str, FileState]:
+    """Every file that a user may edit between two runs: those of the patches, and of the project."""
+    files = {file for patch in patches for file in patch_files(patch)}
+    with contextlib.suppress(UsageError):  # what the table names is gone
+        files.update(files_of_project(project))
+    files |= {Path(file) for patch in patches for file in (patch.diff, patch.manifest) if file}
+    states: dict[str, FileState] = {}
+    for file in files:
+        with contextlib.suppress(OSError):  # it is being replaced
+            now = file.stat()
+            states[str(file)] = now.st_ino, now.st_size, now.st_mtime_ns
+    return states
+
+
+def wait_for_edit(project: Project, patches: Sequence[Patch], before: Mapping[str, FileState]) -> dict[str, FileState]:
+    """The files after the next edit, once a look finds no further one: an editor writes in steps."""
+    last: Mapping[str, FileState] = before
+    while (now := edited_files(project, patches)) == before or now != last:
+        last = now
+        time.sleep(_LOOK_SECONDS)
+    return now

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from patchgate.cli import watch
+from patchgate.cli.watch import edited_files, wait_for_edit
 from patchgate.inputs.patch import load_patch
 from patchgate.inputs.project import find_project
-from patchgate.runs import content_key
-from patchgate.runs.content_key import edited_files, wait_for_edit
 
 
 @pytest.fixture
@@ -44,7 +44,7 @@ def test_a_user_may_edit_the_patch_with_its_package_and_what_the_table_names(pro
 def steps(monkeypatch: pytest.MonkeyPatch, *each: Callable[[], object]) -> list[Callable[[], object]]:
     """What happens between two looks, one after the other; no look may follow the last one without an end."""
     left = list(each)
-    monkeypatch.setattr(content_key.time, "sleep", lambda seconds: left.pop(0)())
+    monkeypatch.setattr(watch.time, "sleep", lambda seconds: left.pop(0)())
     return left
 
 
