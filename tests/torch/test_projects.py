@@ -206,10 +206,10 @@ def test_a_handler_in_a_thread_local_is_seen_and_a_call_into_cpp_is_named(
     answer = applied(runner, torch, str(handler))
     assert (answer["changed"], answer["calls"]) == ([], [])
     assert any("threadlocal" in name for name in answer["held"])
-    handler.write_text("import torch\n\ntorch.set_float32_matmul_precision('high')\n")
+    handler.write_text("import torch\n\ntorch.set_flush_denormal(True)\n")
     answer = applied(runner, torch, str(handler))
     assert (answer["changed"], answer["effects"], answer["held"]) == ([], [], [])
-    assert answer["calls"] == ["torch.set_float32_matmul_precision"]
+    assert answer["calls"] == ["torch.set_flush_denormal"]
 
 
 def test_a_file_is_read_in_the_encoding_that_python_reads_it_in(torch: str, runner: Runner, tmp_path: Path) -> None:

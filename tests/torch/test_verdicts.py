@@ -92,7 +92,8 @@ def ask(torch: str, run: Run, runner: Runner, kept: Path) -> Ask:
         for check in checks:
             names = (workload,) if workload else WORKLOADS.get(check.name, (WORKLOAD,))
             devices = ("cpu",) if check.name == SCOPED else ("h200",)
-            given = replace(limited, patch=str(path), devices=devices)
+            # A project of this device alone: where a run leaves devices out, what those may call is grey.
+            given = replace(limited, patch=str(path), devices=devices, project=replace(run.project, devices=devices))
             if check.wanted(given, patch):
                 # One context for all that are asked of the same: the patch is imported once.
                 key = (names, devices)

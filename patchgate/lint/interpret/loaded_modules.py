@@ -72,7 +72,9 @@ def unloaded_references(usage: Usage, release: Release) -> Iterator[Reference]:
         if reference.presence is Presence.MISSING or reference.dotted not in release.modules():
             continue
         package = release.module(reference.owner)
-        if reference.kind == "module" or (package is not None and package.has_getattr):
+        # A package may import the module when it is read: torch does, and is not indexed itself.
+        by_reading = reference.owner not in release.index.modules or (package is not None and package.has_getattr)
+        if reference.kind == "module" or by_reading:
             if reference.dotted not in PACKAGES:
                 return
             imported.add(reference.dotted)

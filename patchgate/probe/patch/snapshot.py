@@ -38,6 +38,7 @@ _BOOKKEEPING = {
     "torch._library.custom_ops.OPDEF_TO_LIB",
     "torch.jit._builtins._builtin_table",
     "torch.ops._dir",
+    "triton.runtime.jit._triton_jit_function_registry",
 }
 # Every operator that there is, by `namespace::name`.
 OPERATORS = "torch.ops[]"

@@ -15,7 +15,13 @@ KNOWN = ["2.8.0", "2.9.0", "2.9.1", "2.10.0", "2.14.1"]
     ("files", "releases"),
     [
         ({"pyproject.toml": '[project]\ndependencies = ["numpy", "torch>=2.9,<2.10"]\n'}, ["2.9.0", "2.9.1"]),
-        ({"pyproject.toml": '[project]\ndependencies = ["torch"]\n', "requirements.txt": "torch==2.8.0"}, KNOWN),
+        ({"pyproject.toml": '[project]\ndependencies = ["torch"]\n', "requirements.txt": "torch==2.8.0"}, ["2.8.0"]),
+        ({"pyproject.toml": '[project]\ndependencies = ["torch"]\n', "requirements.txt": "torch"}, KNOWN),
+        ({"pyproject.toml": '[project]\ndependencies = ["torch"]\n', "dev-requirements.txt": "torch==2.8.0"}, KNOWN),
+        (
+            {"pyproject.toml": '[project]\ndependencies = ["torch>=2.9"]\n', "requirements.txt": "torch==2.8.0"},
+            KNOWN[1:],
+        ),
         ({"pyproject.toml": '[project]\ndependencies = ["torchvision==0.1", "torch-geometric<2"]\n'}, KNOWN),
         ({"pyproject.toml": '[tool.patchgate]\ntorch_range = "<2.9"\n[project]\ndependencies = []\n'}, ["2.8.0"]),
         ({"pyproject.toml": "not [ TOML", "requirements.txt": "torch<2.9"}, ["2.8.0"]),

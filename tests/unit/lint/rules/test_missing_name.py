@@ -300,6 +300,8 @@ _USE = "kept = torch._inductor.a.f\n"
         ("import torch._inductor\n" + _USE, ["2: " + _UNLOADED.format("a")]),
         ("import torch._inductor\nimport json, packaging.version\nx = len(json.dumps([]))\n" + _USE, ["4: "]),
         ("import torch._inductor\nx = len(torch._inductor.a.f())\n", ["2: "]),
+        ("import torch\n" + _USE, ["2: " + _UNLOADED.format("a")]),
+        ("import torch\nkept = torch._inductor.start\n", []),  # torch imports it when it is read
         ("import torch._inductor.a\n" + _USE, []),
         ("import torch._inductor.b\n" + _USE, []),  # it imports a
         ("from torch._inductor import a\nimport torch\n" + _USE, []),
