@@ -20,6 +20,9 @@ nox.options.default_venv_backend = "uv|virtualenv"
 nox.options.reuse_venv = "yes"
 nox.options.sessions = ["lint", "tests"]
 
+# uv trusts whom the machine trusts, as pip does: also a proxy that has its own certificate.
+os.environ.setdefault("UV_NATIVE_TLS", "1")
+
 ROOT = Path(__file__).parent
 ROWS = {row["torch"]: row for row in nox.project.load_toml("ci/matrix.toml")["row"]}
 PREMERGE = [torch for torch, row in ROWS.items() if "premerge" in row["tags"]]
