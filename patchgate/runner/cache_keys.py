@@ -78,9 +78,12 @@ def environment_digest(python: str) -> str:
 
 
 def observation_key(
-    case: Case, profile: dict[str, Any], workload: Workload, patch: Patch | None, identity: str
+    case: Case, profile: dict[str, Any], workload: Workload, patch: str | None, identity: str
 ) -> str | None:
-    """The content key of an observation; None where none covers it: a real device, code of a project's own."""
+    """The content key of an observation; None where none covers it: a real device, code of a project's own.
+
+    `patch` is a digest of the patch.
+    """
     files = [Path(path) for path in (workload.path, profile.get("plugin")) if path]
     if profile["kind"] == "real" or not all(map(stands_alone, files)):
         return None
@@ -92,7 +95,7 @@ def observation_key(
             "profile": profile,
             "files": [*map(_file, files)],
             "workload": repr(replace(workload, path="")),
-            "patch": loaded_digest(patch) if patch else None,
+            "patch": patch,
         }
     )
 
@@ -144,10 +147,14 @@ def patch_digest(patch: Patch) -> str:
 
 
 def loaded_digest(patch: Patch) -> str:
-    """Of what a process that loads the patch may read, and of how it is loaded; the rest of its manifest is for us."""
+    """Of how a patch is loaded, and of its files but for the manifest, which is for us unless a file speaks of such.
+
+    For the judgements of one `--watch` alone: a patch that hides what it reads is not seen through.
+    """
     claims, manifest = patch.claims, Path(patch.manifest or patch.path).resolve()
-    reads = "toml" in patch.source or not patch.manifest
-    files = [path for path in patch_files(patch) if reads or path.resolve() != manifest]
+    files = [path for path in patch_files(patch) if path.resolve() != manifest]
+    if not patch.manifest or any(b"toml" in path.read_bytes() for path in files):
+        files.append(manifest)
     how = [claims.apply, claims.scope, claims.stubs, claims.environment, claims.part_of]
     return _digest([_digests(files, Path(patch.path).parent), how])
 

@@ -23,7 +23,13 @@ from patchgate.model.records import Case, Cause, Observation, Workload
 from patchgate.model.serialization import Answer, fact_from, failure_of, ran_of
 from patchgate.probe.protocol import PATIENCE, Failure
 from patchgate.runner.cache import Cache
-from patchgate.runner.cache_keys import is_foreign, observation_key, stands_alone
+from patchgate.runner.cache_keys import (
+    is_foreign,
+    loaded_digest,
+    observation_key,
+    patch_digest,
+    stands_alone,
+)
 from patchgate.runner.costs import note_cost
 from patchgate.runner.modelled_time import METRIC, roofline_time
 from patchgate.runner.observations import ResultStore
@@ -182,7 +188,9 @@ class Runner:
         folder = self.run.shared_cache if self.run.reuse or patch is None else self.run.session
         shared_cache = Cache(Path(folder)) if folder else None
         how = f"{self.identities.get(case.torch)} {'nightly' if self.run.nightly else 'premerge'} {cover}"
-        key = observation_key(case, self.run.profile(case.device), workload, patch, how) if shared_cache else None
+        digest_of = loaded_digest if self.run.session else patch_digest
+        digest = digest_of(patch) if patch else None
+        key = observation_key(case, self.run.profile(case.device), workload, digest, how) if shared_cache else None
         cached = shared_cache.load_observation(key, self._code(case)) if shared_cache and key else None
         if cached:
             note_cost(self.costs, torch=case.torch, do=workload.asks, unasked="kept from an earlier run")
@@ -197,7 +205,7 @@ class Runner:
         key = None
         if cover and patch and self.shared_cache and stands_alone(Path(patch.path), "packaging"):
             how = f"{self.identities.get(case.torch)} lines"
-            key = observation_key(case, self.run.profile(case.device), workload, patch, how)
+            key = observation_key(case, self.run.profile(case.device), workload, patch_digest(patch), how)
         lines = self.shared_cache.load(key) if self.shared_cache and key else None
         observation = self._measure(case, workload, patch, cover and lines is None)
         if lines and not observation.failure:

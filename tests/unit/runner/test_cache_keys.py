@@ -31,17 +31,17 @@ def patch(folder):
 
 
 def test_a_key_is_of_the_content(patch, folder):
-    workload = load_workloads()["pointwise"]
-    key = observation_key(CASE, H200, workload, patch, "here")
-    assert key == observation_key(CASE, H200, workload, load_patch(folder / "mine"), "here")
+    workload, digest = load_workloads()["pointwise"], patch_digest(patch)
+    key = observation_key(CASE, H200, workload, digest, "here")
+    assert key == observation_key(CASE, H200, workload, patch_digest(load_patch(folder / "mine")), "here")
     others = [
-        observation_key(CASE, H200, workload, patch, "there"),
-        observation_key(replace(CASE, device="cpu"), load_profile("cpu"), workload, patch, "here"),
-        observation_key(CASE, H200, load_workloads()["conv_stem"], patch, "here"),
+        observation_key(CASE, H200, workload, digest, "there"),
+        observation_key(replace(CASE, device="cpu"), load_profile("cpu"), workload, digest, "here"),
+        observation_key(CASE, H200, load_workloads()["conv_stem"], digest, "here"),
         observation_key(CASE, H200, workload, None, "here"),
     ]
     (folder / "mine" / "table.json").write_text("{}")  # a patch may read what lies beside it
-    others.append(observation_key(CASE, H200, workload, patch, "here"))
+    others.append(observation_key(CASE, H200, workload, patch_digest(patch), "here"))
     assert len({key, *others}) == 6
 
 
@@ -63,8 +63,13 @@ def test_a_patch_is_also_what_it_may_import(folder):
     assert len({before[1], changed, patch_digest(script)}) == 3
 
 
-@pytest.mark.parametrize(("source", "is_same"), [("x = 1\n", True), ("import tomllib\n", False)])
+@pytest.mark.parametrize(
+    ("source", "is_same"),
+    [("x = 1\n", True), ("import tomllib\n", False), ("import plain\n", True), ("import reader\n", False)],
+)
 def test_a_manifest_is_no_part_of_what_is_loaded_but_for_how_and_for_what_reads_it(folder, source, is_same):
+    (folder / "plain.py").write_text("x = 1\n")
+    (folder / "reader.py").write_text("import tomllib\n")
     (folder / "one.py").write_text(source)
     (folder / "one.toml").write_text('title = "One"\n')
     before = load_patch(folder / "one.py")
