@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 
 from patchgate.inputs.manifest import Claims, Patch
+from patchgate.inputs.patch import load_patch
 from patchgate.inputs.project import Project
 from patchgate.model.records import Case, Cause, Unmeasured, Workload
 from patchgate.probe.process.request_schema import refusal
@@ -92,6 +93,19 @@ def test_lines_of_the_same_patch_are_traced_once(folder, runner, server, text, c
         one = replace(runner, run=run, identities={"2.11.0": "a"})
         assert one.observe(replace(CASE, patch="mine"), workload, patch, cover=True).ran == (3,)
     assert [question["cover"] for question in asked] == covered
+
+
+@pytest.mark.parametrize(("session", "questions"), [(False, 2), (True, 1)])
+def test_an_edited_manifest_is_measured_again_but_within_a_watch(folder, runner, server, session, questions):
+    for name in ("mine.py", "stack.py"):
+        (folder / name).write_text("x = 1\n")
+    asked, workload = server(FACTS, FACTS), replace(WORKLOAD, path=str(folder / "stack.py"))
+    kept = {"session" if session else "shared_cache": str(folder / "kept"), "reuse": not session}
+    for numerics in ("rounding", "changes"):
+        (folder / "mine.toml").write_text(f'title = "Mine"\nnumerics = "{numerics}"\n')
+        one = replace(runner, run=replace(runner.run, folder=str(folder / numerics), **kept))
+        one.observe(replace(CASE, patch="mine"), workload, load_patch(folder / "mine.py"))
+    assert len(asked) == questions
 
 
 def test_a_question_carries_the_limits(runner, server):
