@@ -111,26 +111,27 @@ def _around(folder: Path, package: str, named: str = "") -> TorchRange:
     own = (_overrides(folder, table), _dependencies(folder, table), _requirements(folder), _extras(folder, table))
     metadata = _metadata(folder, package), _packages(folder)
     kinds = [[(list(requirements), file) for requirements, file in stated] for stated in (*own, *metadata)]
-    pins = [(requirements, file) for requirements, file in kinds[2] if file.name == "requirements.txt"]
+    pins = [(requirements, file) for requirements, file in _requirements(folder) if file.name == "requirements.txt"]
     for wanted, by_triton in ((_TORCH, False), (_TRITON, True)):
-        bare = False
         for stated in kinds:
-            if bare and stated is not kinds[2]:
-                continue
-            found = [
-                (each, file)
-                for requirements, file in (pins if bare else stated)
-                for each in _specifiers(requirements, wanted)
-            ]
+            found = _required(stated, wanted)
+            if any(not each for each, _ in found):  # any can be installed; which one is, a file of pins may say
+                found = _required(pins, wanted) or found
             # A bare `torch` beside a bounded one allows all; it leaves triton's bounds to say more.
             bounds = () if any(not each for each, _ in found) else tuple(dict.fromkeys(each for each, _ in found))
             if bounds:
                 return TorchRange(specifiers=bounds, where=display_path(found[0][1]), by_triton=by_triton)
-            if found:  # any torch can be installed; which one is, a file of pins may still say
-                named, bare = named or display_path(found[0][1]), True
+            if found:
+                named = named or display_path(found[0][1])
+                break
     if (folder / ".git").exists() or folder.parent == folder:
         return TorchRange(where=named)
     return _around(folder.parent, folder.name, named)
+
+
+def _required(stated: Iterable[tuple[Iterable[object], Path]], wanted: re.Pattern[str]) -> list[tuple[str, Path]]:
+    """The specifiers of what is wanted, each with the file that has it."""
+    return [(each, file) for requirements, file in stated for each in _specifiers(requirements, wanted)]
 
 
 def _advised(folder: Path) -> TorchRange:
