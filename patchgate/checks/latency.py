@@ -14,7 +14,7 @@ from patchgate.checks.framework.find_checks import Check, Instance, read_codes, 
 from patchgate.inputs.manifest import Patch
 from patchgate.model.budgets import judge_change, show_budget
 from patchgate.model.files import write_atomically
-from patchgate.model.records import Case, Failure, Kind, Verdict
+from patchgate.model.records import Budget, Case, Failure, Kind, Verdict
 from patchgate.model.serialization import Answer, failure_of, from_dict, to_dict
 from patchgate.model.statistics import (
     LOOK_CONFIDENCE,
@@ -59,6 +59,15 @@ PG619 could not be timed
 """)
 verdict = partial(verdict_of, FAMILY)
 _CODES = {Kind.OVER: "PG611", Kind.UNDER: "PG612", Kind.PASS: "PG613", Kind.AMBIGUOUS: "PG614"}
+# What holds where a manifest names no budget: so large a gain that is not recorded is red too, as it would hide the
+# next loss.
+_BUDGETS = {
+    # Wider than what paired timing resolves in one look (docs/latency.md), so that equal code is within it.
+    "latency": Budget(low=-0.005, high=0.005),
+    # Beside other work even equal code comes out further apart than on a GPU (docs/latency.md).
+    "cpu_latency": Budget(low=-0.05, high=0.05),
+    "peak_memory": Budget(low=0.0, high=0.0),
+}
 _QUANTILES = ("p50", "p95", "p99")
 # Tuning runs dozens of candidates for each kernel before anything is timed.
 _TUNING = 8
@@ -162,15 +171,20 @@ def is_settled(patch: Patch, timing: Timing) -> bool:
     return kind in (Kind.PASS, Kind.AMBIGUOUS) if timing.tuned else kind is not Kind.AMBIGUOUS
 
 
+def budget_of(patch: Patch, metric: str) -> Budget:
+    """That of the manifest, or what holds without."""
+    return patch.claims.budgets.get(metric, _BUDGETS[metric])
+
+
 def _kind(patch: Patch, timing: Timing, interval: Interval) -> Kind:
-    return judge_change(patch.claims.budget(timing.metric), interval.low - 1, interval.high - 1)
+    return judge_change(budget_of(patch, timing.metric), interval.low - 1, interval.high - 1)
 
 
 def judge_timing(case: Case, size: str, patch: Patch, timing: Timing, where: str) -> list[Verdict]:
     """One verdict on the time, by the whole interval, and one on the peak memory; `where` is the budgets' line."""
     interval = timing.interval
     kind = _kind(patch, timing, interval)
-    expected = f"a change within {show_budget(patch.claims.budget(timing.metric))}"
+    expected = f"a change within {show_budget(budget_of(patch, timing.metric))}"
     place = None if kind is Kind.PASS else where
     verdicts = [verdict(_CODES[kind], kind, case, f"{size} latency", expected, _times_text(timing, interval), place)]
     if timing.peak_memory:
@@ -194,7 +208,7 @@ def _times_text(timing: Timing, interval: Interval) -> str:
 
 
 def _memory(case: Case, size: str, patch: Patch, peak: dict[str, int], where: str) -> Verdict:
-    budget = patch.claims.budget("peak_memory")
+    budget = budget_of(patch, "peak_memory")
     before, after = peak["unpatched"], peak["patched"]
     change = (after - before) / before if before else float(after > 0)
     kind = judge_change(budget, change, change)

@@ -9,11 +9,13 @@ from patchgate.checks.framework.context import CheckContext
 from patchgate.checks.framework.find_checks import Check, Instance, NothingToJudge, read_codes, verdict_of
 from patchgate.inputs.manifest import Patch
 from patchgate.model.budgets import MODEL_TELLS, budget_for, judge_change, show_budget
-from patchgate.model.records import Kind, Observation, Verdict
+from patchgate.model.records import Budget, Kind, Observation, Verdict
 from patchgate.runner.modelled_time import METRIC
 from patchgate.runner.run_settings import Run
 
 FAMILY = "modelled"
+# What holds where a manifest names no budget. A model repeats exactly; a smaller change is not worth a note.
+_BUDGET = Budget(low=-0.005, high=0.005)
 _TELLS = f"{MODEL_TELLS * 100:g} %"
 # What to do about a change that the budget in the braces would admit.
 _SLOWER = (
@@ -66,7 +68,7 @@ def judge_modelled(patch: Patch, unpatched: Observation, patched: Observation, w
     before, after = unpatched.metrics.get(METRIC), patched.metrics.get(METRIC)
     if not before or after is None:
         return []
-    budget = patch.claims.budget(METRIC)
+    budget = patch.claims.budgets.get(METRIC, _BUDGET)
     # The model is exact, so the change is taken as it is; sums of the same figures in another order differ in the
     # last bits.
     change = round(after / before - 1, 9)

@@ -1,20 +1,43 @@
-"""`patchgate accept`: promote what a run observed to golden."""
+"""`patchgate accept`: promotes what a run observed to golden; nothing is run again.
+
+Only cases that were observed are touched: a partial run removes nothing.
+"""
 
 from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date
 from pathlib import Path
 
 import click
 
 from patchgate.cli.options import folder_option
-from patchgate.inputs.accept import parse_reason, plan_changes, refuse_unattended, write_changes
+from patchgate.inputs.golden import (
+    GoldenFile,
+    fold,
+    format_golden,
+    golden_path,
+    load_golden,
+    own_part,
+    values_by_range,
+    values_by_release,
+)
 from patchgate.inputs.matrix import load_matrix
 from patchgate.inputs.project import Project, find_project
+from patchgate.inputs.record_device import REAL
 from patchgate.model.errors import UsageError
+from patchgate.model.facts import format_value
+from patchgate.model.files import read_text, write_atomically
 from patchgate.model.paths import display_path
+from patchgate.model.records import Cause, Command, FactValue, Observation
 from patchgate.runner.run_settings import Run, runs_in
+
+HISTORY = "HISTORY.md"
+# An unpatched case that hangs or crashes says something about this machine, not about torch.
+_NOT_A_RECORD = {Cause.MACHINE, Cause.HUNG, Cause.OUT_OF_MEMORY, Cause.CRASHED}
 
 
 @click.command()
@@ -63,3 +86,94 @@ def _project_of(run: Run) -> Project:
 def has_terminal() -> bool:
     """Whether somebody can answer a question."""
     return sys.stdin.isatty()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Change:
+    """One golden file."""
+
+    path: Path
+    after: str  #: its text once the change is accepted
+    facts: tuple[str, ...]  #: a line for each fact that is new, another one, or gone: `mine  loads  2.11.0  6 -> 4`
+
+
+def refuse_unattended(environment: Mapping[str, str]) -> None:
+    """Raises UsageError where nobody reads the diff: under CI and inside a pytest-xdist worker."""
+    for name in ("CI", "PYTEST_XDIST_WORKER"):
+        if environment.get(name, "").lower() not in ("", "0", "false"):
+            raise UsageError(
+                "accepting is a decision of a person, and this is a CI job",
+                where=f"${name}",
+                got=f"{name}={environment[name]}",
+                next="run it on your own machine, read the diff, commit the golden folder",
+            )
+
+
+def plan_changes(observations: Iterable[Observation], releases: Sequence[str], folder: Path) -> list[Change]:
+    """The files that promoting `observations` would change; a case that was not observed keeps its facts."""
+    groups: dict[tuple[str, str], list[Observation]] = {}
+    for observation in observations:
+        if _is_a_record(observation):
+            groups.setdefault((observation.case.workload, observation.case.device), []).append(observation)
+    changes = []
+    for (workload, device), observed in sorted(groups.items()):
+        path = golden_path(workload, device, folder)
+        before = load_golden(workload, device, folder)
+        after = fold(before, observed, releases)
+        text = format_golden(own_part(after, folder, releases))
+        there = read_text(path) if path.is_file() else format_golden(GoldenFile(workload, device))
+        if text != there:
+            facts = tuple(_changed_facts(before, after, releases))
+            changes.append(Change(path=path, after=text, facts=facts))
+    return changes
+
+
+def _changed_facts(before: GoldenFile, after: GoldenFile, releases: Sequence[str]) -> Iterator[str]:
+    for section in sorted({*before.sections, *after.sections}):
+        old, new = before.sections.get(section, {}), after.sections.get(section, {})
+        for fact in sorted({*old, *new}):
+            sides = [values_by_release(one.get(fact, {}), releases) for one in (old, new)]
+            values = {torch: (sides[0].get(torch), sides[1].get(torch)) for torch in {**sides[0], **sides[1]}}
+            moved = {torch: pair for torch, pair in values.items() if pair[0] != pair[1]}
+            for span, (was, now) in values_by_range(moved, releases).items():
+                yield f"{section}  {fact}  {span}  {_change_text(was, now)}"
+
+
+def _change_text(was: FactValue | None, now: FactValue | None) -> str:
+    if was is None and now is not None:
+        return format_value(now)
+    return " -> ".join("nothing" if value is None else format_value(value) for value in (was, now))
+
+
+def _is_a_record(observation: Observation) -> bool:
+    if observation.case.device == REAL:
+        return False  # `patchgate record` keeps those, to hold the simulation to them
+    failure = observation.failure
+    if failure is None:
+        return True
+    return failure.cause not in ({Cause.MACHINE} if observation.case.patch else _NOT_A_RECORD)
+
+
+def write_changes(changes: Sequence[Change], reason: str, folder: Path) -> None:
+    """Write the reason into golden/HISTORY.md, then every change: one that is killed goes on with the same reason."""
+    history = folder / HISTORY
+    before = read_text(history) if history.is_file() else "# Why golden changed\n\n"
+    names = changes[0].path.name if len(changes) == 1 else f"{len(changes)} files"
+    entry = f"- {date.today().isoformat()} {reason} ("
+    if not before.splitlines()[-1].startswith(entry):
+        write_atomically(history, f"{before}{entry}{names})\n")
+    for change in changes:
+        write_atomically(change.path, change.after)
+
+
+def parse_reason(text: str | None) -> str:
+    """`text` on one line. Raises UsageError when there is none."""
+    reason = " ".join((text or "").split())
+    if not reason:
+        raise UsageError(
+            "no reason given: HISTORY.md records why golden changed",
+            where="--reason",
+            got="nothing",
+            next=Command(name="accept", arguments=("--reason", "'torch 2.13 fuses the last norm'")),
+        )
+    return reason

@@ -14,6 +14,7 @@ from typing import NoReturn
 
 import click
 
+from patchgate.cli.init import inferred_manifest
 from patchgate.inputs.patch import load_patch
 from patchgate.inputs.patch_source import DIFFS, Unreadable, read_source, source_and_manifest
 from patchgate.inputs.split_patches import Part, find_parts, source_of_part
@@ -87,8 +88,6 @@ def _parts(source: Path) -> tuple[str, list[Part]]:
 
 def _write_part(part: Part, parts: list[Part], text: str, folder: Path, source: Path, manifest: Path) -> Path:
     """The folder of the part as a patch with claims."""
-    from patchgate.runs.init import inferred_manifest  # reads the index of every release
-
     path = folder / part.name
     write_atomically(path / "patch.py", source_of_part(text, part, parts))
     claims = read_toml(manifest) if manifest.is_file() else {}

@@ -15,7 +15,7 @@ from typing import Any
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
 
 from patchgate.inputs.validation import Invalid, Key, declare_keys, list_of, read_string, read_version
-from patchgate.model.budgets import DEFAULTS, parse_budget
+from patchgate.model.budgets import METRICS, parse_budget
 from patchgate.model.predicates import parse_predicate
 from patchgate.model.records import Budget, Numerics
 from patchgate.model.text import nearest
@@ -68,10 +68,6 @@ class Claims:
     effects: tuple[str, ...] = ()
     part_of: str = ""  #: file of which it is a part: it is imported in the place of that
     budgets: dict[str, Budget] = field(default_factory=dict)
-
-    def budget(self, metric: str) -> Budget:
-        """What the manifest gives for a metric, or what holds without."""
-        return self.budgets.get(metric, DEFAULTS[metric])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -171,8 +167,8 @@ def read_budgets(value: Any) -> dict[str, Budget]:
         raise Invalid("not a table")
     budgets = {}
     for name, text in value.items():
-        if name not in DEFAULTS:
-            raise Invalid("unknown key", path=(name,), next=nearest(name, sorted(DEFAULTS), "known keys"))
+        if name not in METRICS:
+            raise Invalid("unknown key", path=(name,), next=nearest(name, METRICS, "known keys"))
         try:
             budgets[name] = parse_budget(text if isinstance(text, str) else repr(text))
         except ValueError as error:

@@ -1,4 +1,4 @@
-"""Budgets: how far a metric may move under a patch, how that is written, and whether a measured change is within."""
+"""Budgets: how far a metric may move under a patch, how a manifest writes it, and whether a change is within."""
 
 from __future__ import annotations
 
@@ -7,18 +7,8 @@ import re
 
 from patchgate.model.records import Budget, Kind
 
-# What holds where a manifest says nothing. A budget has two sides: a gain that is
-# not recorded is shown as a loss is, because it would hide the next loss.
-DEFAULTS = {
-    "compile_calls": Budget(low=-0.001, high=0.001),
-    # Wider than what paired timing resolves in one look (docs/latency.md), so that equal code is within it.
-    "latency": Budget(low=-0.005, high=0.005),
-    # Beside other work even equal code comes out further apart than on a GPU (docs/latency.md).
-    "cpu_latency": Budget(low=-0.05, high=0.05),
-    # A model repeats exactly; a smaller change is not worth a note.
-    "modelled_time": Budget(low=-0.005, high=0.005),
-    "peak_memory": Budget(low=0.0, high=0.0),
-}
+# The metrics that a manifest can give a budget for. What holds where it gives none is said by the check of each.
+METRICS = ("compile_calls", "cpu_latency", "latency", "modelled_time", "peak_memory")
 #: A modelled change beyond this had the sign of what an H200 measured in 15 of 16 cases (docs/modelled-time.md).
 MODEL_TELLS = 0.1
 _PERCENT = r"([+-]?\d+(?:\.\d+)?)\s*%"

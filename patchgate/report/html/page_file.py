@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from patchgate.checks.framework.find_checks import title_of
+from patchgate.checks.latency import budget_of
 from patchgate.model.results import Regressions, RunVerdicts, VerdictKey
 from patchgate.model.statistics import Interval
 from patchgate.report.html.latency_plot import draw_latency
@@ -87,7 +88,7 @@ def _figures(page: Page, with_patch: bool) -> Iterator[str]:
     patches = {patch.id: patch for patch, _ in page.times}
     for (patch_id, name, torch), ratios in found.items():
         title = f"{patch_id}: {name} on torch {torch}" if with_patch else f"{name} on torch {torch}"
-        yield draw_latency(ratios, title, patches[patch_id].claims.budget("latency"))
+        yield draw_latency(ratios, title, budget_of(patches[patch_id], "latency"))
 
 
 def cell_address(key: VerdictKey) -> Address:

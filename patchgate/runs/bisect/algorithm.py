@@ -1,6 +1,7 @@
-"""Search: where a sequence turns from good to bad, and which few of many items do it together.
+"""The order of a search: where a sequence turns from good to bad, and which few of many items do it together.
 
-Generic: what an item is, and what asking for it costs, is the caller's. Knows no torch.
+A skipped item (`Answer.UNKNOWN`) is passed over for its neighbours; those around the turn are named. Generic: what
+an item is, and what asking for it costs, is the caller's. Knows no torch.
 """
 
 from __future__ import annotations

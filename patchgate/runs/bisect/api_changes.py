@@ -17,8 +17,7 @@ from patchgate.lint.index.resolve import Modules
 from patchgate.lint.index.source_release import SourceRelease
 from patchgate.lint.infer_claims import infer_claims
 from patchgate.model.results import Answer, Reading
-from patchgate.runs.bisect.question import Question
-from patchgate.runs.bisect.skip import inconclusive
+from patchgate.runs.bisect.question import Question, inconclusive
 
 
 def read_index(question: Question, torch: str) -> Reading:

@@ -30,8 +30,7 @@ from patchgate.runs.bisect import searched_items
 from patchgate.runs.bisect.algorithm import Unbracketed, bracket, cached, first_bad, majority, minimise, turns_in
 from patchgate.runs.bisect.api_changes import changes_around, changes_in_sources, read_index, targets_of
 from patchgate.runs.bisect.measure import Instrument
-from patchgate.runs.bisect.question import Question, QuestionKind, negated, read_facts
-from patchgate.runs.bisect.skip import inconclusive
+from patchgate.runs.bisect.question import Question, QuestionKind, inconclusive, negated, read_facts
 
 Progress = Callable[[str], None]
 _API = "torch's API around it"

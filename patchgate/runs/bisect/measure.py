@@ -1,6 +1,6 @@
-"""Answers questions by measuring: one torch environment and one patch at a time, with the gate's own checks.
+"""How one item of a search is measured, with the gate's own checks, and why it is skipped where it cannot be.
 
-What cannot be measured is skipped (`skip.py`).
+One torch environment and one patch at a time. What a search does about skipped items is in `algorithm.py`.
 """
 
 from __future__ import annotations
@@ -17,26 +17,30 @@ from patchgate.checks.framework.context import CheckContext
 from patchgate.checks.machine import sentinel_verdict
 from patchgate.checks.parity import outputs_of
 from patchgate.inputs.manifest import Claims, Patch
+from patchgate.inputs.patch import load_patch
 from patchgate.inputs.project import project_around
 from patchgate.inputs.workloads import workloads_with
 from patchgate.model.errors import UsageError
 from patchgate.model.facts import facts_with_compiles
 from patchgate.model.paths import display_path
-from patchgate.model.records import Case, Verdict, Workload
+from patchgate.model.records import Case, Failure, Kind, Verdict, Workload
 from patchgate.model.results import Reading
 from patchgate.model.serialization import failure_of
 from patchgate.runner.cache_keys import environment_digest
 from patchgate.runner.client import Runner
 from patchgate.runner.run_settings import Run
 from patchgate.runner.start_server import Server, start_server
-from patchgate.runner.torch_environments import Environments
-from patchgate.runs.bisect.question import Question, QuestionKind, read_facts, read_metrics, read_verdicts
-from patchgate.runs.bisect.skip import Skip, inconclusive, patch_or_skip, python_or_skip, skip_failed, skip_untrusted
+from patchgate.runner.torch_environments import Environments, NotInstallable
+from patchgate.runs.bisect.question import Question, QuestionKind, inconclusive, read_facts, read_metrics, read_verdicts
 from patchgate.runs.gate import judge_patch
 
 # An item of a list is named by its address, another one in every process: a search takes the list as one item.
 _ADDRESS = re.compile(r"\[\d{6,}\]$")
 _NO_PATCH = Patch(id="none", path="", source="", claims=Claims(title="no patch"))
+
+
+class Skip(Exception):
+    """An item cannot be measured; `str` says why."""
 
 
 @dataclass
@@ -56,8 +60,8 @@ class Instrument:
     def read(self, question: Question, torch: str, patch: Path | None) -> Reading:
         """The answer on one torch with one patch (None: unpatched)."""
         try:
-            python = python_or_skip(self.environments, torch)
-            loaded = patch_or_skip(patch) if patch else None
+            python = _python_or_skip(self.environments, torch)
+            loaded = _patch_or_skip(patch) if patch else None
             if question.kind is QuestionKind.CODE:
                 return self._read_verdicts(question, torch, python, patch)
             return self._read_case(question, torch, python, loaded)
@@ -82,7 +86,7 @@ class Instrument:
         with self._context(torch, python, patch) as context:
             if question.device not in self._sentinels:
                 self._sentinels[question.device] = sentinel_verdict(context, torch, question.device)
-            skip_untrusted(self._sentinels[question.device])
+            _skip_untrusted(self._sentinels[question.device])
             if question.kind is QuestionKind.METRIC:
                 return _read_parity(question, context, torch, patch)
             workload, patch_id = self._all_workloads[question.workload], patch.id if patch else None
@@ -139,7 +143,35 @@ def _read_parity(question: Question, context: CheckContext, torch: str, patch: P
     case = Case(torch=torch, device="cpu", workload=question.workload)
     files = Path(context.run.folder, "unpatched"), Path(context.run.folder, "patched")
     for side, path in zip((None, patch), files, strict=True):
-        skip_failed(failure_of(outputs_of(context, case, "run", side, path)), f"{path.name}: ")
+        _skip_failed(failure_of(outputs_of(context, case, "run", side, path)), f"{path.name}: ")
     answer = context.differences(torch, "differ", *files)
-    skip_failed(failure_of(answer))
+    _skip_failed(failure_of(answer))
     return read_metrics(question, answer["metrics"])
+
+
+def _python_or_skip(environments: Environments, torch: str) -> str:
+    """The interpreter of a torch. Raises Skip for one that cannot be installed."""
+    try:
+        return environments.python(torch)
+    except NotInstallable as error:
+        raise Skip(f"torch {torch} cannot be installed: {error}") from None
+
+
+def _patch_or_skip(path: Path) -> Patch:
+    """The patch at a path. Raises Skip where none can be loaded there."""
+    try:
+        return load_patch(path)
+    except UsageError as error:
+        raise Skip(str(error).replace("\n", ";")) from None
+
+
+def _skip_untrusted(sentinel: Verdict) -> None:
+    """Raises Skip where a case with known facts did not give them: no other case counts there."""
+    if sentinel.kind is not Kind.PASS:
+        raise Skip(f"{sentinel.code} {sentinel.actual}")
+
+
+def _skip_failed(failure: Failure | None, prefix: str = "") -> None:
+    """Raises Skip where a side of a comparison did not run."""
+    if failure:
+        raise Skip(f"{prefix}{failure.signature}")

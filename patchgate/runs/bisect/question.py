@@ -17,7 +17,6 @@ from patchgate.model.facts import value_in
 from patchgate.model.predicates import parse_predicate
 from patchgate.model.records import Colour, Facts, FactValue, Unmeasured, Verdict
 from patchgate.model.results import Answer, Reading
-from patchgate.runs.bisect.skip import inconclusive
 
 _FORM = re.compile(r"(?P<subject>[^\s<>=!]+)\s*(?P<predicate>(?:[<>=!]|contains\b).*)")
 _FACT_EXAMPLE = "residual_stack.h200.loads.max > 4"
@@ -139,6 +138,11 @@ def read_facts(question: Question, facts: Facts) -> Reading:
 def read_metrics(question: Question, metrics: dict[str, float]) -> Reading:
     """The answer that the figures of the parity check give."""
     return _read(question, metrics.get(question.name), {})
+
+
+def inconclusive(why: object, facts: Facts | None = None) -> Reading:
+    """The reading of an item that is skipped."""
+    return Reading(answer=Answer.UNKNOWN, shown=str(why), facts=facts or {})
 
 
 def _read(question: Question, value: FactValue | float | None, facts: Facts) -> Reading:

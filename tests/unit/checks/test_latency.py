@@ -6,8 +6,19 @@ from dataclasses import replace
 
 import pytest
 
-from patchgate.checks.latency import Timing, is_settled, join, judge_timing, judge_untimed, timing_of
+from patchgate.checks import compile_cost, modelled_time
+from patchgate.checks.latency import (
+    _BUDGETS,
+    Timing,
+    budget_of,
+    is_settled,
+    join,
+    judge_timing,
+    judge_untimed,
+    timing_of,
+)
 from patchgate.inputs.manifest import Claims, Patch
+from patchgate.model.budgets import METRICS, judge_change
 from patchgate.model.errors import UsageError
 from patchgate.model.records import Budget, Case, Cause, Colour, Failure, Kind, Verdict
 from patchgate.model.serialization import to_dict
@@ -132,3 +143,14 @@ def test_what_was_not_timed_is_grey(cause, kind):
 def test_looks_share_the_error():
     assert pytest.approx(1 - CONFIDENCE) == LOOKS * (1 - LOOK_CONFIDENCE)
     assert len(join([timing(1.0), timing(1.0)]).rounds) == 16
+
+
+def test_a_manifest_overrides_what_holds_without():
+    assert budget_of(PATCH, "latency") == Budget(low=-0.01, high=0.01)
+    assert budget_of(PATCH, "cpu_latency") == Budget(low=-0.05, high=0.05)
+
+
+def test_every_metric_has_a_default_that_no_change_at_all_is_within():
+    defaults = {**_BUDGETS, compile_cost.METRIC: compile_cost._BUDGET, modelled_time.METRIC: modelled_time._BUDGET}
+    assert sorted(defaults) == sorted(METRICS)
+    assert {judge_change(budget, 0.0, 0.0) for budget in defaults.values()} == {Kind.PASS}

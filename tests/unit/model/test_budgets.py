@@ -4,8 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from patchgate.inputs.manifest import Claims
-from patchgate.model.budgets import DEFAULTS, budget_for, judge_change, parse_budget, show_budget
+from patchgate.model.budgets import budget_for, judge_change, parse_budget, show_budget
 from patchgate.model.records import Budget, Kind
 
 NAN = float("nan")
@@ -59,17 +58,6 @@ def test_what_is_shown_can_be_read_back(low, width):
 )
 def test_a_change_is_outside_only_when_all_of_it_is(low, high, kind):
     assert judge_change(Budget(low=-0.02, high=0.01), low, high) is kind
-
-
-def test_a_manifest_overrides_what_holds_without():
-    mine = Budget(low=-0.5, high=0.5)
-    assert Claims(title="", budgets={"latency": mine}).budget("latency") == mine
-    assert Claims(title="").budget("compile_calls") == DEFAULTS["compile_calls"]
-
-
-@pytest.mark.parametrize("budget", DEFAULTS.values())
-def test_no_change_at_all_is_within_every_default(budget):
-    assert judge_change(budget, 0.0, 0.0) is Kind.PASS
 
 
 @given(st.floats(-0.99, 5), st.floats(0, 1))

@@ -5,8 +5,8 @@ import os
 import pytest
 from expecttest import assert_expected_inline
 
+from patchgate.cli.accept import HISTORY, Change, parse_reason, plan_changes, refuse_unattended, write_changes
 from patchgate.inputs import golden
-from patchgate.inputs.accept import HISTORY, Change, parse_reason, plan_changes, refuse_unattended, write_changes
 from patchgate.model.errors import UsageError
 from patchgate.model.records import Case, Cause, Failure, Observation
 
