@@ -1,4 +1,4 @@
-"""Can this environment be trusted? A tiny case with known facts runs before every other check."""
+"""Can this environment be trusted, and how is a patch confined in it? A case with known facts runs before all else."""
 
 from __future__ import annotations
 

@@ -15,6 +15,7 @@ from pathlib import Path
 import click
 
 from patchgate.cli.options import folder_option
+from patchgate.inputs.devices import REAL
 from patchgate.inputs.golden import (
     GoldenFile,
     fold,
@@ -27,7 +28,6 @@ from patchgate.inputs.golden import (
 )
 from patchgate.inputs.matrix import load_matrix
 from patchgate.inputs.project import Project, find_project
-from patchgate.inputs.record_device import REAL
 from patchgate.model.errors import UsageError
 from patchgate.model.facts import format_value
 from patchgate.model.files import read_text, write_atomically

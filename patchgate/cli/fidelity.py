@@ -25,11 +25,10 @@ from patchgate.cli.options import (
     with_models,
     workers_option,
 )
-from patchgate.inputs.devices import load_profile
+from patchgate.inputs.devices import REAL, load_profile
 from patchgate.inputs.models import model_workloads
 from patchgate.inputs.patch import load_patch
 from patchgate.inputs.project import Project
-from patchgate.inputs.record_device import REAL
 from patchgate.inputs.workloads import load_workloads
 from patchgate.model.errors import UsageError
 from patchgate.model.results import Fidelity

@@ -14,7 +14,12 @@ from patchgate.inputs.toml import load_toml_record
 from patchgate.inputs.validation import Key, declare_keys, one_of
 from patchgate.model.errors import UsageError
 from patchgate.model.paths import DEVICES, display_path, leaves_project
+from patchgate.model.records import FactValue
 
+#: The device of a run on a real GPU; its observations are recorded under the name of the profile that it is.
+REAL = "cuda"
+#: The key of a profile, and how the facts begin that it holds.
+PADDING = "padding"
 _NONE: Mapping[str, str] = {}
 
 
@@ -79,3 +84,9 @@ def profile_of(device: str, *, otherwise: str, own: Mapping[str, str] = _NONE) -
     """The name of the profile of the device that calls itself `device`; `otherwise` where there is none."""
     profiles = {load_profile(name, own).get("name"): name for name in device_names(own)}
     return profiles.get(device, otherwise)
+
+
+def padding_of(facts: Mapping[str, FactValue]) -> dict[str, str]:
+    """The matrix products whose padding was timed, and what was decided of each: "padded" or "kept"."""
+    prefix = f"{PADDING}."
+    return {name.removeprefix(prefix): str(facts[name]) for name in facts if name.startswith(prefix)}

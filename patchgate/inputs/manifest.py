@@ -1,4 +1,4 @@
-"""The manifest of a patch, `patch.toml`: each of its keys is a field of `Claims`, and may be left out.
+"""The manifest of a patch, `patch.toml`: each of its keys is a field of `Claims`, which names the check that judges it.
 
 README.md shows them all. `load_patch` reads one, and refuses a name that must be known elsewhere where it is not.
 """
@@ -46,27 +46,24 @@ class Symptom:
 
 @dataclass(frozen=True, kw_only=True)
 class Claims:
-    """A patch's manifest. `applies_to` and `fixed_in` are PEP 440 texts; None claims nothing.
-
-    `scope` names a context manager of the patch's: it must change nothing outside of it. `effects` declares what
-    importing it does besides: "compile", "environment NAME", "config NAME". `budgets`: those of the manifest.
-    """
+    """A patch's manifest. None claims nothing; each key that is judged names its check in `checks/`."""
 
     title: str
     source: str = ""
-    applies_to: str | None = None
-    fixed_in: str | None = None
-    targets: tuple[str, ...] | None = None
-    numerics: Numerics = Numerics.BIT_IDENTICAL
-    error_factor: float = 1.0
-    largest_ulps: float = 8.0
-    symptom: Symptom | None = None
-    scope: str | None = None
+    applies_to: str | None = None  #: PEP 440 specifier of torch; checks/version_gate.py, dead_patch.py, symptom.py
+    fixed_in: str | None = None  #: the release that is said to make it needless; checks/symptom.py
+    targets: tuple[str, ...] | None = None  #: what it replaces; checks/effects.py, dead_patch.py, api.py
+    numerics: Numerics = Numerics.BIT_IDENTICAL  #: checks/parity.py, equivalence.py, tokens.py
+    error_factor: float = 1.0  #: largest error against float64, relative to eager's; checks/parity.py
+    largest_ulps: float = 8.0  #: how far rounding may move one element; checks/parity.py
+    symptom: Symptom | None = None  #: the defect that it cures; checks/symptom.py
+    scope: str | None = None  #: its context manager, outside of which it changes nothing; checks/scope.py
     apply: tuple[str, ...] = ()  #: what installs it once it is imported: `function`, `module:function(arguments)`
     environment: tuple[str, ...] = ()  #: variables, `NAME=value`, that are set before it is imported
-    stubs: tuple[str, ...] = ()  #: modules that a stub stands for, installed or not
-    effects: tuple[str, ...] = ()
+    stubs: tuple[str, ...] = ()  #: modules that a stub stands for, installed or not; checks/stubs.py
+    effects: tuple[str, ...] = ()  #: what importing it does besides: "compile", "config NAME"; checks/effects.py
     part_of: str = ""  #: file of which it is a part: it is imported in the place of that
+    #: By metric; checks/compile_cost.py, latency.py, modelled_time.py.
     budgets: dict[str, Budget] = field(default_factory=dict)
 
 

@@ -10,10 +10,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from patchgate.inputs.devices import padding_of
 from patchgate.inputs.models import model_workloads
 from patchgate.inputs.patch import load_patch
 from patchgate.inputs.project import Project
-from patchgate.inputs.record_device import padding_of
 from patchgate.inputs.workloads import load_workloads
 from patchgate.model.records import Case, Observation, Workload
 from patchgate.model.serialization import from_dict, to_dict

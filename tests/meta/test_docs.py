@@ -6,13 +6,14 @@ Each rule is also seen failing on a made-up page.
 import re
 import shlex
 from dataclasses import replace
+from pathlib import Path
 
 import click
 import pytest
 
 from patchgate.checks.framework.find_checks import all_checks, catalogue, every_code
 from patchgate.cli.main import cli
-from patchgate.model.paths import ROOT
+from patchgate.model.paths import PACKAGE, ROOT
 from patchgate.report.explain import render_catalogue
 
 
@@ -99,6 +100,16 @@ def fault(command):
     return f"no option {unknown[0]} of {found.name}" if unknown else None
 
 
+def missing_files(text):
+    """Files that are neither below patchgate/ nor in the root; a bare name lies beside the file before it."""
+    folder = Path()
+    for name in re.findall(r"[\w./-]+(?:\.(?:py|toml)\b|(?<=/)(?=`))", text):
+        path = folder / name if "/" not in name else Path(name)
+        folder = path if name.endswith("/") else path.parent
+        if path.stem != "NAME" and not any((root / path).exists() for root in (PACKAGE, ROOT)):
+            yield name
+
+
 @pytest.mark.parametrize("page", PAGES, ids=display_path)
 def test_every_link_leads_somewhere(page):
     assert list(dead_links(page.read_text("utf-8"), page.parent)) == []
@@ -108,6 +119,31 @@ def test_every_link_leads_somewhere(page):
 def test_every_command_is_there(page):
     faults = {command: fault(command) for command in commands(page.read_text("utf-8"))}
     assert {command: what for command, what in faults.items() if what} == {}
+
+
+def test_every_file_of_where_is_what_is_there():
+    table = (ROOT / "CONTRIBUTING.md").read_text("utf-8").partition("## Where is what")[2].partition("\n## ")[0]
+    rows = [line.split(" | ")[-1] for line in table.splitlines() if line.startswith("|")]
+    assert len(rows) > 30
+    assert [name for row in rows for name in missing_files(row)] == []
+
+
+def test_every_check_that_a_key_of_a_manifest_names_is_there():
+    comments = re.findall(r"#:? .*(checks/.*)", (PACKAGE / "inputs" / "manifest.py").read_text("utf-8"))
+    assert len(comments) > 8
+    assert [name for comment in comments for name in missing_files(comment)] == []
+
+
+@pytest.mark.parametrize(
+    ("text", "missing"),
+    [
+        ("`checks/cache.py`, `calls.py`; `ci/matrix.toml`; `ci/github/`, `cli/NAME.py`", []),
+        ("`checks/cash.py`; `ci/gitlab/`", ["checks/cash.py", "ci/gitlab/"]),
+        ("`checks/cache.py`, `gate.py`", ["gate.py"]),
+    ],
+)
+def test_a_file_that_is_not_there_is_seen(text, missing):
+    assert list(missing_files(text)) == missing
 
 
 def test_every_page_is_in_the_index():

@@ -12,12 +12,12 @@ from pathlib import Path
 import pytest
 from packaging.specifiers import SpecifierSet
 
+from patchgate.inputs.devices import padding_of
 from patchgate.inputs.golden import expectation, golden_path, read_golden
 from patchgate.inputs.manifest import Patch
 from patchgate.inputs.models import load_model, model_names, model_path, model_workloads
 from patchgate.inputs.patch import load_patch
 from patchgate.inputs.project import Project
-from patchgate.inputs.record_device import padding_of
 from patchgate.model.facts import value_in
 from patchgate.model.paths import DEVICES, GOLDEN, ROOT
 from patchgate.model.records import Case, Observation, Unmeasured

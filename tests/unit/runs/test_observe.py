@@ -8,8 +8,8 @@ from typing import Any, ClassVar
 
 import pytest
 
+from patchgate.inputs.devices import REAL
 from patchgate.inputs.manifest import Patch
-from patchgate.inputs.record_device import REAL
 from patchgate.model.paths import ROOT
 from patchgate.model.records import Case, Observation, Workload
 from patchgate.model.serialization import to_dict

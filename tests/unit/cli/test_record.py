@@ -3,8 +3,8 @@
 import pytest
 from expecttest import assert_expected_inline
 
+from patchgate.cli.record import record_device, record_padding
 from patchgate.inputs.golden import read_golden
-from patchgate.inputs.record_device import record_device, record_padding
 from patchgate.model.errors import UsageError
 from patchgate.model.records import Case, Cause, Failure, Observation
 
