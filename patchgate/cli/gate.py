@@ -50,6 +50,7 @@ from patchgate.report.formats import FORMATS, JudgedPatch, write_files
 from patchgate.report.next_commands import gate_command, is_through_nox
 from patchgate.report.progress import RunProgress
 from patchgate.report.terminal import stdout_console
+from patchgate.runner.cache import prune
 from patchgate.runner.resume_journal import Journal
 from patchgate.runner.run_settings import (
     NAME,
@@ -66,6 +67,8 @@ from patchgate.runs.read_results import results_of
 
 # What later runs find again: below the folder that the command is typed in, wherever the results go.
 _KEPT = Path(".patchgate")
+# Of each sort; beyond that what was used longest ago goes.
+_KEPT_BYTES = 2 << 30
 _form_option = click.option(
     "--format",
     "form",
@@ -163,6 +166,7 @@ def _run_of(
         rows=rows,
         problems=problems,
         shared_cache=str(_KEPT.resolve() / "unpatched"),
+        patched_cache=str(_KEPT.resolve() / "patched"),
         binaries=str(_KEPT.resolve() / "cpp"),
     )
 
@@ -187,6 +191,8 @@ def _judge_all(
             for rest in runs[len(judged) :]:
                 judged.append(JudgedPatch(run=rest, verdicts=leave_partial(rest, ended_by(error))))
             break
+    for name, pattern in (("unpatched", "*/*"), ("patched", "*/*"), ("cpp", "*/*-*")):
+        prune(_KEPT / name, pattern, _KEPT_BYTES)
     return judged
 
 

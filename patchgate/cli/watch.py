@@ -50,7 +50,7 @@ def judge_after_edits(plan: Plan, judge: Judge, show: Show) -> int:
             paths = dict.fromkeys([*(run.patch for run in runs), *runs[0].others])
             project, patches = runs[0].project, [load_patch(Path(path)) for path in paths]
             files = edited_files(project, patches)
-            judged = judge([replace(run, session=session) for run in runs], servers)
+            judged = judge([replace(run, patched_cache=session, watch=Path(session).name) for run in runs], servers)
             code = show(judged)
             verdicts = [verdict for each in judged for verdict in each.verdicts]
             if is_partial(verdicts):

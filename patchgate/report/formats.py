@@ -22,6 +22,7 @@ from patchgate.report.markdown import render_markdown
 from patchgate.report.sarif import codes_of, render_sarif, verdict_results
 from patchgate.report.terminal import show_run, to_stdout
 from patchgate.report.view import RunView, view
+from patchgate.runner.costs import KEPT, load_costs
 from patchgate.runner.run_settings import Run
 
 
@@ -55,7 +56,9 @@ def _print_text(judged: Sequence[JudgedPatch], page: Path) -> None:
     for each in judged:
         known = workloads_with(Path(each.run.patch), each.run.project)
         files = f"{display_path(Path(each.run.folder))}/{', '.join(('verdicts.json', *FILES))}", display_path(page)
-        answer = answer_lines(each.run, each.verdicts, each.view, known, exit_code(each.verdicts), files)
+        notes = load_costs(Path(each.run.folder))
+        kept = sum(note.get("unasked") == KEPT and bool(note.get("patch")) for note in notes)
+        answer = answer_lines(each.run, each.verdicts, each.view, known, exit_code(each.verdicts), files, kept)
         to_stdout(partial(show_run, title=each.title, view=each.view, answer=answer))
         if is_github():
             print(among_commands(render_annotations(each.view, each.checkout)))

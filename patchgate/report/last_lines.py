@@ -19,8 +19,12 @@ def answer_lines(
     workloads: Mapping[str, Workload],
     code: int,
     results: Sequence[str] = (),
+    kept: int = 0,
 ) -> list[str]:
-    """What was judged, what was not, the files of results, and the counts with the exit code."""
+    """What was judged, what was not, the files of results, and the counts with the exit code.
+
+    `kept` answers are those of an earlier run of the same patch.
+    """
     judged_names = {verdict.case.workload for verdict in verdicts if verdict.kind is not Kind.STOPPED}
     names = judged_names & {*workloads, *run.workloads}  # one that is named may be a check's own
     where = [f"results: {'; '.join(results)}"] if results else []
@@ -29,7 +33,9 @@ def answer_lines(
     on = ", ".join(f"{name} ({run.profile(name)['kind']})" for name in run.devices)
     judged = f"judged: {counted(len(names), 'workload')} on {on}; torch {', '.join(view.torches)}"
     missing = "; ".join(_not_judged(run, verdicts, names, workloads))
-    return [judged, *([f"not judged: {missing}"] if missing else []), *where, f"{count_line(view)}; exit code {code}"]
+    again = f"not measured again: {counted(kept, 'answer')} of the same patch, kept in .patchgate/patched"
+    lines = [judged, *([f"not judged: {missing}"] if missing else []), *([again] if kept else []), *where]
+    return [*lines, f"{count_line(view)}; exit code {code}"]
 
 
 def count_line(view: RunView) -> str:

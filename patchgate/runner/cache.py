@@ -6,8 +6,11 @@ Both are checked by digest. What is damaged counts as not there, and is measured
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
+import os
+import shutil
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -39,6 +42,8 @@ class Cache:
                 return None
         except (OSError, ValueError, KeyError, TypeError):
             return None
+        with contextlib.suppress(OSError):  # for `prune`
+            os.utime(entry)
         if file and data:
             write_atomically(file, data)
         return content
@@ -74,6 +79,21 @@ class Cache:
     def _paths(self, key: str) -> tuple[Path, Path]:
         folder = self.folder / key[:2]
         return folder / f"{key}.json", folder / f"{key}.file"
+
+
+def prune(folder: Path, pattern: str, most: int) -> None:
+    """Remove what was used longest ago of what fits a pattern below a folder, beyond so many bytes."""
+    found = []
+    for path in folder.glob(pattern):
+        with contextlib.suppress(OSError):  # another run may remove it too
+            below = [each.stat().st_size for each in (path, *path.rglob("*"))]
+            found.append((path.stat().st_mtime, sum(below), path))
+    for _, size, path in sorted(found, reverse=True):
+        most -= size
+        if most < 0 and path.is_dir():
+            shutil.rmtree(path, ignore_errors=True)
+        elif most < 0:
+            path.unlink(missing_ok=True)
 
 
 def _file_digest(data: bytes) -> str:

@@ -77,12 +77,10 @@ def environment_digest(python: str) -> str:
     return _digest({name: value for name, value in read_environment(python).items() if name != "home"})
 
 
-def observation_key(
-    case: Case, profile: dict[str, Any], workload: Workload, patch: str | None, identity: str
-) -> str | None:
+def observation_key(case: Case, profile: dict[str, Any], workload: Workload, identity: str) -> str | None:
     """The content key of an observation; None where none covers it: a real device, code of a project's own.
 
-    `patch` is a digest of the patch.
+    `identity` is of the environment, the patch, and what else is asked.
     """
     files = [Path(path) for path in (workload.path, profile.get("plugin")) if path]
     if profile["kind"] == "real" or not all(map(stands_alone, files)):
@@ -95,7 +93,6 @@ def observation_key(
             "profile": profile,
             "files": [*map(_file, files)],
             "workload": repr(replace(workload, path="")),
-            "patch": patch,
         }
     )
 
@@ -122,7 +119,8 @@ def stands_alone(file: Path, *others: str) -> bool:
         return not is_foreign(str(file))
     nodes = list(ast.walk(ast.parse(file.read_bytes())))
     names = {alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names}
-    names |= {node.module or "." for node in nodes if isinstance(node, ast.ImportFrom)}
+    names |= {"." if node.level else node.module or "" for node in nodes if isinstance(node, ast.ImportFrom)}
+    names |= {_imported_by_call(node) for node in nodes if isinstance(node, ast.Call)} - {""}
     return {name.partition(".")[0] for name in names} <= {
         "torch",
         "triton",
@@ -130,6 +128,15 @@ def stands_alone(file: Path, *others: str) -> bool:
         *others,
         *sys.stdlib_module_names,
     }
+
+
+def _imported_by_call(call: ast.Call) -> str:
+    """The module that a call imports, "?" where that is not written there, and nothing where it imports none."""
+    function = call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
+    if function not in ("import_module", "__import__", "run_path", "run_module", "exec", "spec_from_file_location"):
+        return ""
+    named = call.args[0] if call.args else None
+    return named.value if isinstance(named, ast.Constant) and isinstance(named.value, str) else "?"
 
 
 def is_foreign(workload_path: str) -> bool:

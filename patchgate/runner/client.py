@@ -13,6 +13,7 @@ import re
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,14 +24,8 @@ from patchgate.model.records import Case, Cause, Observation, Workload
 from patchgate.model.serialization import Answer, fact_from, failure_of, ran_of
 from patchgate.probe.protocol import PATIENCE, Failure
 from patchgate.runner.cache import Cache
-from patchgate.runner.cache_keys import (
-    is_foreign,
-    loaded_digest,
-    observation_key,
-    patch_digest,
-    stands_alone,
-)
-from patchgate.runner.costs import note_cost
+from patchgate.runner.cache_keys import is_foreign, loaded_digest, observation_key, patch_digest, stands_alone
+from patchgate.runner.costs import note_cost, note_kept
 from patchgate.runner.modelled_time import METRIC, roofline_time
 from patchgate.runner.observations import ResultStore
 from patchgate.runner.run_settings import Run
@@ -64,6 +59,20 @@ def loading(patch: Patch) -> dict[str, Any]:
     return {"patch": patch.path, "paths": patch.paths, "part_of": claims.part_of, **how}
 
 
+def cache_of(run: Run, patch: Patch | None) -> tuple[Cache | None, str]:
+    """Where runs keep what they measured, and a digest of what decides it beside torch.
+
+    With a patch only where its text says what it imports: an edit of another module would not be seen.
+    """
+    folder = run.patched_cache if patch and not run.is_job else run.shared_cache
+    if not folder or not patch:
+        return (Cache(Path(folder)) if folder else None), ""
+    if not (run.watch or run.is_job or patch.diff or stands_alone(Path(patch.path), "packaging")):
+        return None, ""
+    digest = loaded_digest(patch) if run.watch else patch_digest(patch)
+    return Cache(Path(folder)), f"{digest} {run.limits} {run.require_sandbox} {run.project.import_path}"
+
+
 def _is_own_signal(answer: Answer) -> bool:
     """Whether a process was ended by a signal of those that come from outside, and not for want of memory."""
     failure = answer.get("failure", {})
@@ -84,11 +93,6 @@ class Runner:
     @property
     def store(self) -> ResultStore:
         return self.run.store
-
-    @property
-    def shared_cache(self) -> Cache | None:
-        """What runs share; None where everything is measured."""
-        return Cache(Path(self.run.shared_cache)) if self.run.shared_cache else None
 
     def ask(self, torch: str, do: str, seconds: float | None = None, **request: Any) -> Answer:
         """One question to one fork server; an answer with "failure" when there is none.
@@ -185,34 +189,21 @@ class Runner:
 
     def _observed(self, case: Case, workload: Workload, patch: Patch | None, *, cover: bool) -> Observation:
         """As `observe`, of a case that the run has not measured."""
-        folder = self.run.shared_cache if self.run.reuse or patch is None else self.run.session
-        shared_cache = Cache(Path(folder)) if folder else None
-        how = f"{self.identities.get(case.torch)} {'nightly' if self.run.nightly else 'premerge'} {cover}"
-        digest_of = loaded_digest if self.run.session else patch_digest
-        digest = digest_of(patch) if patch else None
-        key = observation_key(case, self.run.profile(case.device), workload, digest, how) if shared_cache else None
-        cached = shared_cache.load_observation(key, self._code(case)) if shared_cache and key else None
-        if cached:
-            note_cost(self.costs, torch=case.torch, do=workload.asks, unasked="kept from an earlier run")
-        observation = cached or self._measure_covered(case, workload, patch, cover=cover)
+        cache, digest = cache_of(self.run, patch)
+        how = f"{self.identities.get(case.torch)} {digest} {'nightly' if self.run.nightly else 'premerge'}"
+        key_of = partial(observation_key, case, self.run.profile(case.device), workload)
+        # One whose lines were traced says all that another does.
+        keys = [key_of(f"{how} {covered}") for covered in (cover, True)] if cache else []
+        for key in keys:
+            cached = cache.load_observation(key, self._code(case)) if cache and key else None
+            if cached:
+                self.store.save(cached)
+                note_kept(self.costs, case.torch, workload.asks, patch.path if patch else None)
+                return cached
+        observation = self._measure(case, workload, patch, cover)
         self.store.save(observation)
-        if shared_cache and key and cached is None:
-            shared_cache.save_observation(key, observation, self._code(case))
-        return observation
-
-    def _measure_covered(self, case: Case, workload: Workload, patch: Patch | None, *, cover: bool) -> Observation:
-        """As `_measure`; which lines of the same patch run is kept, because to trace them doubles the time."""
-        key = None
-        if cover and patch and self.shared_cache and stands_alone(Path(patch.path), "packaging"):
-            how = f"{self.identities.get(case.torch)} lines"
-            key = observation_key(case, self.run.profile(case.device), workload, patch_digest(patch), how)
-        lines = self.shared_cache.load(key) if self.shared_cache and key else None
-        observation = self._measure(case, workload, patch, cover and lines is None)
-        if lines and not observation.failure:
-            note_cost(self.costs, torch=case.torch, do="lines that run", unasked="kept from an earlier run")
-            return replace(observation, **ran_of(lines))
-        if self.shared_cache and key and not observation.failure:
-            self.shared_cache.save(key, {"ran": observation.ran, "took": observation.took})
+        if cache and keys[0]:
+            cache.save_observation(keys[0], observation, self._code(case))
         return observation
 
     def _code(self, case: Case) -> Path:

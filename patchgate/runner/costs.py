@@ -11,6 +11,8 @@ from patchgate.model.serialization import parse_json
 
 # In the folder of a run.
 COSTS = "costs.jsonl"
+#: Why a question was not asked.
+KEPT = "kept from an earlier run"
 
 
 def note_cost(path: Path | None, **note: Any) -> None:
@@ -24,6 +26,11 @@ def note_cost(path: Path | None, **note: Any) -> None:
     if path:
         with open(path, "a", encoding="utf-8") as file:
             file.write(json.dumps(note) + "\n")
+
+
+def note_kept(path: Path | None, torch: str, question: str, patch: str | None) -> None:
+    """Note a question that an earlier run has answered."""
+    note_cost(path, torch=torch, do=question, unasked=KEPT, patch=patch)
 
 
 def load_costs(folder: Path) -> list[dict[str, Any]]:

@@ -57,10 +57,12 @@ class Run:
     nightly: bool = False  #: every workload, and what each kernel needs once compiled; otherwise those of pre-merge
     limits: Limits = field(default_factory=Limits)
     shared_cache: str | None = None  #: folder of what runs of the same content share; None: everything is measured
+    #: Folder of what was measured with the patch; None: nothing of that is kept. CI shares the other one only.
+    patched_cache: str | None = None
     binaries: str | None = None  #: folder where compiled C++ is found again; None: beside the results
     require_sandbox: bool = False  #: a patch is run in a complete sandbox, or not at all
-    reuse: bool = False  #: what torch did with the patch is shared too
-    session: str | None = None  #: folder of what the judgements of one `--watch` share, patched answers too
+    is_job: bool = False  #: a job of a sweep or a search: nobody names its folder, and it has one cache for both sides
+    watch: str = ""  #: name of the `--watch` of which this is a judgement
     sooner: tuple[str, ...] = ()  #: cells that were red in the last run of the folder: judged first
     by_release: bool = False  #: the environments are found by their releases: by nox, or in the user's cache
     #: What a real device decided of matrix products that it timed, in place of what the simulated one's profile says.
@@ -115,7 +117,7 @@ class Run:
         words += ["--require-sandbox"] * self.require_sandbox
         own = Path(self.folder)
         # Of several patches that were judged at once each has a folder of its own.
-        words += [] if self.reuse or display_path(own.parent) == FOLDER else _elsewhere(own)
+        words += [] if self.is_job or display_path(own.parent) == FOLDER else _elsewhere(own)
         return Command(name="gate", arguments=tuple(words))
 
     @property

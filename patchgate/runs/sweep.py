@@ -153,7 +153,7 @@ class Sweep:
             patch=str(job.patch.resolve()),
             rows={job.torch: self.environments.python(job.torch)},
             shared_cache=str((self.folder / "shared_cache").resolve()),
-            reuse=True,
+            is_job=True,
         )
 
     def folder_of(self, job: Job) -> Path:

@@ -23,10 +23,9 @@ from patchgate.model.files import write_atomically
 from patchgate.model.paths import WORKLOADS, user_cache
 from patchgate.model.records import Case, Observation, Workload
 from patchgate.model.serialization import Answer, fact_from, failure_of
-from patchgate.runner.cache import Cache
-from patchgate.runner.cache_keys import answer_key, is_foreign, loaded_digest, patch_digest
-from patchgate.runner.client import Runner, request_for
-from patchgate.runner.costs import note_cost
+from patchgate.runner.cache_keys import answer_key, is_foreign, patch_digest
+from patchgate.runner.client import Runner, cache_of, request_for
+from patchgate.runner.costs import note_cost, note_kept
 from patchgate.runner.run_settings import Run
 
 # A patch is imported on a simulated GPU, so that none is needed and none is touched.
@@ -145,22 +144,18 @@ class CheckContext:
         compiles: int = 1,
         **more: Any,
     ) -> Answer:
-        """As `ask`. What torch answers without the patch is kept by content, where runs share a cache.
-
-        With the patch only for the other judgements of a `--watch`: a manifest is edited more often than a function.
-        """
+        """As `ask`. What torch answers is kept by content, where runs share a cache."""
         ask = partial(self.ask, torch, question, device, workload=workload, patch=patch, compiles=compiles, **more)
         profile = self.run.profile(device)
-        folder = self.run.session if patch else self.run.shared_cache
-        if not folder or profile["kind"] == "real" or question == "time":
+        cache, digest = cache_of(self.run, patch)
+        if not cache or profile["kind"] == "real" or question == "time":
             return ask()
         request = {"do": question, **request_for(workload, profile, patch), **more}
-        identity = f"{self.runner.identities[torch]} {loaded_digest(patch) if patch else ''}"
-        key = answer_key(request, identity)
-        cache, outputs = Cache(Path(folder)), Path(more["outputs"]) if "outputs" in more else None
+        key = answer_key(request, f"{self.runner.identities[torch]} {digest}")
+        outputs = Path(more["outputs"]) if "outputs" in more else None
         known = cache.load(key, outputs) if key else None
         if known is not None:
-            note_cost(self.costs, torch=torch, do=question, unasked="kept from an earlier run")
+            note_kept(self.costs, torch, question, patch.path if patch else None)
             return known
         answer = ask()
         if key and "failure" not in answer:
@@ -189,7 +184,7 @@ class CheckContext:
         side = "unpatched"
         if patch or (workload and is_foreign(workload.path)):
             # Versions of a patch that is edited find what the earlier ones have built.
-            whose = Path(self.run.session).name if self.run.session else patch_digest(self.patch)
+            whose = self.run.watch or patch_digest(self.patch)
             side = f"{whose}-{'patched' if patch else 'unpatched'}"
         folder = Path(self.run.binaries or Path(self.run.folder).parent / "cpp").resolve()
         if _SPLITS.search(str(folder)):
@@ -262,9 +257,9 @@ class CheckContext:
         return self.runner.observe(replace(case, patch=None), self.workload(case.workload), None)
 
     def observe_otherwise(self, case: Case, **how: Any) -> Observation:
-        """The facts of a workload with the patch where it is run in another way; they are not kept."""
+        """The facts of a workload with the patch where it is run in another way."""
         workload = self.workload(case.workload)
-        answer = self.ask(case.torch, workload.asks, case.device, workload=workload, patch=self.patch, **how)
+        answer = self.ask_once(case.torch, workload.asks, case.device, workload=workload, patch=self.patch, **how)
         facts = {fact: fact_from(value) for fact, value in answer.get("facts", {}).items()}
         return Observation(case=case, failure=failure_of(answer), facts=facts)
 

@@ -78,7 +78,7 @@ class Instrument:
                 rows={torch: python},
                 workloads=self.workloads,
                 shared_cache=str(self.folder),
-                reuse=True,
+                is_job=True,
             )
             return read_verdicts(question, judge_patch(run, workers=1))
 
@@ -116,7 +116,7 @@ class Instrument:
             path = patch.path if patch else ""
             project = project_around(Path(path))
             kept = str(self.folder)
-            run = Run(folder=folder, patch=path, project=project, rows={torch: python}, shared_cache=kept, reuse=True)
+            run = Run(folder=folder, patch=path, project=project, rows={torch: python}, shared_cache=kept, is_job=True)
             yield CheckContext(run, patch or _NO_PATCH, self._all_workloads, self._runner(run, torch, python))
 
     def _runner(self, run: Run, torch: str, python: str) -> Runner:

@@ -259,7 +259,7 @@ def test_an_edited_patch_is_judged_again_until_the_user_ends_it(command, folder,
 
     def remember(run, **more):
         servers.append(more["servers"])
-        sessions.append(Path(run.session))
+        sessions.append(Path(run.patched_cache))
         (Path(run.binaries) / "2.9.0" / f"{sessions[-1].name}-patched").mkdir(parents=True, exist_ok=True)
         (Path(run.binaries) / "2.9.0" / "unpatched").mkdir(exist_ok=True)
         assert sessions[-1].is_dir()

@@ -31,6 +31,13 @@ def test_a_green_run_says_what_was_judged_and_what_was_not():
     ]
 
 
+def test_it_is_said_what_was_kept_from_an_earlier_run():
+    verdicts, run = [verdict(Kind.PASS)], Run(folder="out", patch="mine.py", rows={"2.9.0": "python"})
+    for kept, count in ((0, 0), (3, 1)):
+        lines = answer_lines(run, verdicts, view(verdicts, run.torches), WORKLOADS, 0, kept=kept)
+        assert lines.count("not measured again: 3 answers of the same patch, kept in .patchgate/patched") == count
+
+
 @pytest.mark.parametrize(
     ("kinds", "line"),
     [

@@ -6,7 +6,7 @@ import os
 import pytest
 
 from patchgate.model.records import Case, Cause, Failure, Observation
-from patchgate.runner.cache import Cache
+from patchgate.runner.cache import Cache, prune
 
 CASE = Case(torch="2.11.0", device="h200", workload="pointwise", patch="mine")
 
@@ -45,6 +45,21 @@ def test_an_entry_without_code_has_no_code(tmp_path):
     cache, here = Cache(tmp_path / "cache"), tmp_path / "here.py"
     cache.save_observation("abc", Observation(case=CASE, artifacts={"trace": "there"}), here)
     assert (cache.load_observation("abc", here).artifacts, here.exists()) == ({}, False)
+
+
+def test_what_was_used_longest_ago_goes_first(tmp_path):
+    """A file of an entry is as old as its last use; a folder goes with all that is in it."""
+    cache, files = Cache(tmp_path), []
+    for number, key in enumerate(("aaa", "bbb", "ccc")):
+        cache.save(key, {"facts": "x" * 5000})
+        files.append(tmp_path / key[:2] / f"{key}.json")
+        os.utime(files[-1], (number, number))
+    assert cache.load("aaa")
+    prune(tmp_path, "*/*", 11000)
+    assert [file.exists() for file in files] == [True, False, True]
+    prune(tmp_path, "*", 0)
+    prune(tmp_path / "none", "*", 0)
+    assert not [*tmp_path.iterdir()]
 
 
 def kept(tmp_path):

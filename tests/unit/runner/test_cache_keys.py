@@ -32,17 +32,16 @@ def patch(folder):
 
 def test_a_key_is_of_the_content(patch, folder):
     workload, digest = load_workloads()["pointwise"], patch_digest(patch)
-    key = observation_key(CASE, H200, workload, digest, "here")
-    assert key == observation_key(CASE, H200, workload, patch_digest(load_patch(folder / "mine")), "here")
+    key = observation_key(CASE, H200, workload, digest)
+    assert key == observation_key(CASE, H200, workload, patch_digest(load_patch(folder / "mine")))
     others = [
-        observation_key(CASE, H200, workload, digest, "there"),
-        observation_key(replace(CASE, device="cpu"), load_profile("cpu"), workload, digest, "here"),
-        observation_key(CASE, H200, load_workloads()["conv_stem"], digest, "here"),
-        observation_key(CASE, H200, workload, None, "here"),
+        observation_key(replace(CASE, device="cpu"), load_profile("cpu"), workload, digest),
+        observation_key(CASE, H200, load_workloads()["conv_stem"], digest),
+        observation_key(CASE, H200, workload, "here"),
     ]
     (folder / "mine" / "table.json").write_text("{}")  # a patch may read what lies beside it
-    others.append(observation_key(CASE, H200, workload, patch_digest(patch), "here"))
-    assert len({key, *others}) == 6
+    others.append(observation_key(CASE, H200, workload, patch_digest(patch)))
+    assert len({key, *others}) == 5
 
 
 def test_a_patch_is_also_what_it_may_import(folder):
@@ -99,7 +98,7 @@ def test_a_patch_is_also_what_it_names_in_the_folders_of_its_project(folder, pat
 
 
 def test_a_real_device_has_no_key(patch):
-    assert observation_key(CASE, load_profile("cuda"), load_workloads()["pointwise"], patch, "here") is None
+    assert observation_key(CASE, load_profile("cuda"), load_workloads()["pointwise"], "here") is None
 
 
 @pytest.mark.parametrize(
@@ -113,7 +112,7 @@ def test_a_real_device_has_no_key(patch):
 def test_a_workload_that_imports_code_of_its_project_has_no_key(folder, imports, has_key):
     (folder / "own.py").write_text(f"{imports}\n")
     workload = replace(load_workloads()["pointwise"], path=str(folder / "own.py"))
-    assert (observation_key(CASE, H200, workload, None, "here") is not None) is has_key
+    assert (observation_key(CASE, H200, workload, "here") is not None) is has_key
     assert (answer_key({"do": "run", "workload_path": workload.path}, "here") is not None) is has_key
 
 
@@ -123,7 +122,7 @@ def test_the_file_that_makes_a_device_known_is_part_of_the_keys(folder):
 
     def keys():
         asked = {"do": "sentinel", "profile": profile}
-        return observation_key(CASE, profile, workload, None, "here"), answer_key(asked, "here")
+        return observation_key(CASE, profile, workload, "here"), answer_key(asked, "here")
 
     plugin.write_text("import torch\n\n\ndef register(): ...\n")
     first = keys()

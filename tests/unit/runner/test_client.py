@@ -80,19 +80,42 @@ def test_a_request_is_noted_with_what_its_child_computed(folder, runner, server)
     assert load_costs(folder / "elsewhere") == []
 
 
-@pytest.mark.parametrize(("text", "covered"), [("import torch\n", [True, False]), ("import mine\n", [True, True])])
-def test_lines_of_the_same_patch_are_traced_once(folder, runner, server, text, covered):
-    """What other modules decide is not covered by the patch's digest."""
-    asked = server(FACTS | {"ran": [3]}, FACTS | {"ran": [3] if covered[1] else []})
+@pytest.mark.parametrize(
+    ("text", "changed", "questions"),
+    [
+        ("import torch\n", {}, 1),
+        ("import importlib\nimportlib.import_module('torch._inductor')\n", {}, 1),
+        ("import torch\n", {"limits": Limits(seconds=2)}, 2),
+        ("import mine\n", {}, 2),
+        ("import importlib\nimportlib.import_module('mine')\n", {}, 2),
+        ("import importlib\nimportlib.import_module('torch' + name)\n", {}, 2),
+        ("from . import mine\n", {}, 2),
+    ],
+)
+def test_what_was_measured_with_the_same_patch_is_kept(folder, runner, server, text, changed, questions):
+    """But not where other modules decide, which are no part of the patch's digest."""
+    asked = server(*[FACTS | {"ran": [3]}] * questions)
     for name in ("mine.py", "stack.py"):
         (folder / name).write_text(text if name == "mine.py" else "import torch\n")
-    patch = replace(PATCH, path=str(folder / "mine.py"))
-    for number in range(2):
-        run = replace(runner.run, folder=str(folder / str(number)), shared_cache=str(folder / "kept"))
+    patch, kept = replace(PATCH, path=str(folder / "mine.py")), str(folder / "kept")
+    for number, settings in enumerate(({}, changed)):
+        run = replace(runner.run, folder=str(folder / str(number)), patched_cache=kept, **settings)
         workload = replace(WORKLOAD, path=str(folder / "stack.py"))
         one = replace(runner, run=run, identities={"2.11.0": "a"})
         assert one.observe(replace(CASE, patch="mine"), workload, patch, cover=True).ran == (3,)
-    assert [question["cover"] for question in asked] == covered
+    assert len(asked) == questions
+
+
+def test_lines_of_the_same_patch_are_traced_once(folder, runner, server):
+    """A case that was measured with them needs no other measurement; one that was not does."""
+    asked = server(FACTS, FACTS | {"ran": [3]})
+    for name in ("mine.py", "stack.py"):
+        (folder / name).write_text("import torch\n")
+    patch, workload = replace(PATCH, path=str(folder / "mine.py")), replace(WORKLOAD, path=str(folder / "stack.py"))
+    for number, cover in enumerate((False, True, False, True)):
+        run = replace(runner.run, folder=str(folder / str(number)), patched_cache=str(folder / "kept"))
+        replace(runner, run=run).observe(replace(CASE, patch="mine"), workload, patch, cover=cover)
+    assert [question["cover"] for question in asked] == [False, True]
 
 
 @pytest.mark.parametrize(("session", "questions"), [(False, 2), (True, 1)])
@@ -100,7 +123,7 @@ def test_an_edited_manifest_is_measured_again_but_within_a_watch(folder, runner,
     for name in ("mine.py", "stack.py"):
         (folder / name).write_text("x = 1\n")
     asked, workload = server(FACTS, FACTS), replace(WORKLOAD, path=str(folder / "stack.py"))
-    kept = {"session" if session else "shared_cache": str(folder / "kept"), "reuse": not session}
+    kept = {"patched_cache": str(folder / "kept"), "watch": "watch-1" if session else ""}
     for numerics in ("rounding", "changes"):
         (folder / "mine.toml").write_text(f'title = "Mine"\nnumerics = "{numerics}"\n')
         one = replace(runner, run=replace(runner.run, folder=str(folder / numerics), **kept))

@@ -138,19 +138,24 @@ def test_a_patched_side_starts_with_what_was_built_unpatched_in_a_folder_of_its_
 
 
 def test_judgements_of_one_watch_ask_again_what_another_text_of_the_patch_may_answer(made: Make, folder: Path) -> None:
-    """An edit of the manifest measures nothing again; one of the code does, with the C++ that is built already."""
+    """An edit of the manifest measures nothing again; one of the code does, with the C++ that is built already.
+
+    Outside of a watch what is kept is of the same manifest.
+    """
     first, asked = made({"counts": {}}, manifest='title = "Mine"\n')
     asked.identities = {"2.11.0": "torch"}  # type: ignore[attr-defined]
 
-    def ask(patch: Patch, question: str = "recompiles", session: str | None = str(folder / "watch-1")) -> int:
-        context = CheckContext(replace(first.run, session=session), patch, {}, asked)  # type: ignore[arg-type]
+    def ask(patch: Patch, question: str = "recompiles", watch: str = "watch-1") -> int:
+        run = replace(first.run, patched_cache=str(folder / (watch or "patched")), watch=watch)
+        context = CheckContext(run, patch, {}, asked)  # type: ignore[arg-type]
         before = len(asked)
         context.ask_building("2.11.0", question, "cpu", patch=patch, workload=OWN)
         return len(asked) - before
 
-    assert [ask(first.patch), ask(first.patch), ask(first.patch, session=None)] == [1, 0, 1]
+    assert [ask(first.patch), ask(first.patch), ask(first.patch, watch=""), ask(first.patch, watch="")] == [1, 0, 1, 0]
     (folder / "mine.toml").write_text('title = "Ours"\n')
     assert ask(replace(first.patch, claims=Claims(title="Ours"))) == 0
+    assert ask(replace(first.patch, claims=Claims(title="Ours")), watch="") == 1
     assert ask(first.patch, "time") == ask(first.patch, "time") == 1
     (folder / "mine.py").write_text("x = 2\n")
     assert ask(replace(first.patch, source="x = 2\n")) == 1
