@@ -20,6 +20,12 @@ from patchgate.model.errors import UsageError
 Value = TypeVar("Value")
 
 
+@cache  # golden asks for a few releases thousands of times
+def _release(torch: str) -> Version:
+    """The version without what names a build of it."""
+    return Version(Version(torch).public)
+
+
 @dataclass(frozen=True, kw_only=True)
 class ReleaseRange:
     """Both ends belong to it; releases between them that were never recorded do too."""
@@ -28,8 +34,7 @@ class ReleaseRange:
     last: str
 
     def __contains__(self, torch: str) -> bool:
-        release = Version(Version(torch).public)
-        return Version(self.first) <= release <= Version(self.last)
+        return _release(self.first) <= _release(torch) <= _release(self.last)
 
     def __str__(self) -> str:
         return self.first if self.first == self.last else f"{self.first}..{self.last}"

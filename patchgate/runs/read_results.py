@@ -38,13 +38,13 @@ def results_of(run: Run, patch: Patch, verdicts: Sequence[Verdict]) -> RunResult
 
 def _compared_cases(run: Run, patch: Patch) -> Iterator[ComparedCase]:
     golden_of = cache(partial(load_golden, folder=run.project.golden_folder))
+    profile_named = cache(partial(profile_of, own=run.project.profiles))  # it reads every profile
     observed = {(o.case.torch, o.case.device, o.case.workload, o.case.patch): o for o in run.store}
     for (torch, device, workload, name), patched in observed.items():
         if name != patch.id:
             continue
         unpatched = observed.get((torch, device, workload, None))
-        calls_itself, own = patched.environment.get("device", ""), run.project.profiles
-        golden = golden_of(workload, profile_of(calls_itself, otherwise=device, own=own))
+        golden = golden_of(workload, profile_named(patched.environment.get("device", ""), otherwise=device))
         release = release_for(golden, torch)
         unpatched_case = Case(torch=release, device=device, workload=workload)
         code = _code(run, unpatched), _code(run, patched)

@@ -10,18 +10,25 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 from itertools import zip_longest
-
-from pygments.lexer import Lexer
-from pygments.lexers.c_cpp import CppLexer
-from pygments.lexers.python import PythonLexer
-from pygments.token import Comment, Keyword, Name, Number, String, _TokenType
+from keyword import kwlist
 
 # NAME = async_compile.triton('NAME', '''SOURCE''', ...), as Inductor writes it.
 _KERNEL = re.compile(r"^(\w+) = async_compile\.(\w+)\(.*?'''\n(.*?)^'''[^\n]*\n?", re.MULTILINE | re.DOTALL)
 _CONTEXT = 3
 WRAPPER = "wrapper"
-# The first that holds names the class; report.css has a colour for each of these letters.
-_CLASSES = ((Comment, "c"), (Keyword, "k"), (String, "s"), (Number, "m"), (Name.Decorator, "f"), (Name.Function, "f"))
+# Of generated code alone. The name of the group that matches is the class; report.css has a colour for each letter.
+_STRING = r"""(?P<s>\"""(?s:.*?)\"""|'''(?s:.*?)'''|"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*')"""
+_NUMBER = r"(?P<m>\b(?:0[xX][\da-fA-F]+|\d[\d_]*(?:\.\d*)?(?:[eE][+-]?\d+)?)[a-zA-Z]*)"
+_PYTHON = re.compile(
+    rf"(?P<c>#[^\n]*)|{_STRING}|(?P<f>@[\w.]+|(?<=\bdef )\w+)|(?P<k>\b(?:{'|'.join(kwlist)})\b)|{_NUMBER}"
+)
+_CPP_WORDS = """auto bool break case char class const constexpr continue default do double else extern false float for
+if inline int long namespace nullptr return short signed sizeof static struct switch template true typedef typename
+unsigned using void volatile while"""
+_CPP = re.compile(
+    rf"(?P<c>//[^\n]*|/\*(?s:.*?)\*/|^[ \t]*#[^\n]*)|{_STRING}|(?P<k>\b(?:{'|'.join(_CPP_WORDS.split())})\b)|{_NUMBER}",
+    re.MULTILINE,
+)
 
 # (class, text) of each piece of a line; no class is "".
 Tokens = tuple[tuple[str, str], ...]
@@ -101,10 +108,8 @@ def _diff(old: Kernel | None, new: Kernel | None) -> KernelDiff:
 
 def highlight(kernel: Kernel) -> list[Tokens]:
     """The lines of a kernel as tokens, neighbours of one class joined."""
-    lexer: Lexer = PythonLexer() if kernel.is_python else CppLexer()
     lines: list[list[tuple[str, str]]] = [[]]
-    for kind, text in lexer.get_tokens(kernel.text):
-        letter = _class_of(kind)
+    for letter, text in _tokens(kernel):
         for number, part in enumerate(text.split("\n")):
             if number:
                 lines.append([])
@@ -112,10 +117,13 @@ def highlight(kernel: Kernel) -> list[Tokens]:
                 lines[-1][-1] = letter, lines[-1][-1][1] + part
             elif part:
                 lines[-1].append((letter, part))
-    while lines and not lines[-1]:
-        lines.pop()  # a lexer ends every text with a line end of its own
-    return [tuple(line) for line in lines]
+    return [tuple(line) for line in lines] if kernel.text else []
 
 
-def _class_of(kind: _TokenType) -> str:
-    return next((letter for family, letter in _CLASSES if kind in family), "")
+def _tokens(kernel: Kernel) -> Iterator[tuple[str, str]]:
+    end = 0
+    for token in (_PYTHON if kernel.is_python else _CPP).finditer(kernel.text):
+        yield "", kernel.text[end : token.start()]
+        yield token.lastgroup or "", token.group()
+        end = token.end()
+    yield "", kernel.text[end:]

@@ -83,6 +83,23 @@ def test_tokens_say_all_of_the_text_and_neighbours_of_a_class_are_one():
     assert all(one != other for line in lines for (one, _), (other, _) in pairwise(line))
 
 
+def test_a_kernel_for_the_cpu_has_the_words_of_cpp():
+    text = '#pragma omp parallel\nfloat tmp = 0x1F + 2.5f; // "why"\nauto s = "a\\"b";'
+    lines = highlight(Kernel(name="f", text=text, is_python=False))
+    assert lines == [
+        (("c", "#pragma omp parallel"),),
+        (("k", "float"), ("", " tmp = "), ("m", "0x1F"), ("", " + "), ("m", "2.5f"), ("", "; "), ("c", '// "why"')),
+        (("k", "auto"), ("", " s = "), ("s", '"a\\"b"'), ("", ";")),
+    ]
+
+
+def test_a_text_over_several_lines_is_one_string_of_a_kernel():
+    lines = highlight(Kernel(name="f", text="@jit\ndef f():\n    '''# one\n    def'''"))
+    assert lines[0] == (("f", "@jit"),)
+    assert lines[1] == (("k", "def"), ("", " "), ("f", "f"), ("", "():"))
+    assert lines[2:] == [(("", "    "), ("s", "'''# one")), (("s", "    def'''"),)]
+
+
 def test_a_text_that_is_no_code_is_compared_all_the_same():
     assert display_path("<script>", "</script>") == (0, [("wrapper", "wrapper", ["-", "+"])])
     assert display_path("", "") == (0, [])
