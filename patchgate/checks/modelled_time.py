@@ -56,7 +56,7 @@ def modelled_devices(run: Run) -> list[str]:
 def ask_modelled(context: CheckContext, at: Instance) -> Iterable[Verdict]:
     if context.workload(at.case.workload).needs_device:
         raise NothingToJudge("needs a device: judged by the kernels check")
-    sides = context.observations(at.case)
+    sides = context.observations(at.case, measured=True)
     verdicts = judge_modelled(context.patch, *sides, context.manifest_location("budgets"))
     if not verdicts:
         raise NothingToJudge("did not compile: judged by the kernels check")

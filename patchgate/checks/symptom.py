@@ -51,7 +51,7 @@ def _cases(patch: Patch, torch: str) -> list[Case]:
 def ask_symptom(context: CheckContext, at: Instance) -> Iterable[Verdict]:
     symptom = context.patch.claims.symptom
     assert symptom is not None
-    sides = context.observations(at.case)
+    sides = context.observations(at.case, measured=True)
     where, again = context.manifest_location("applies_to"), context.run.again
     golden = context.golden(symptom.workload, symptom.device)
     recorded = golden.sections.get(UNPATCHED, {}).get(symptom.fact, {})

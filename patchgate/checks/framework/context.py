@@ -14,14 +14,16 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from patchgate.inputs.golden import load_golden
+from patchgate.inputs.devices import profile_of
+from patchgate.inputs.golden import expectation, load_golden, release_for
 from patchgate.inputs.manifest import Patch
 from patchgate.inputs.patch import claim_location
 from patchgate.inputs.workloads import OPTIONS
 from patchgate.model.errors import UsageError
+from patchgate.model.facts import not_requested, value_in
 from patchgate.model.files import write_atomically
 from patchgate.model.paths import WORKLOADS, user_cache
-from patchgate.model.records import Case, Observation, Workload
+from patchgate.model.records import Case, Expectation, Observation, Workload
 from patchgate.model.serialization import Answer, fact_from, failure_of
 from patchgate.runner.cache_keys import answer_key, is_foreign, patch_digest
 from patchgate.runner.client import Runner, cache_of, request_for
@@ -39,6 +41,7 @@ IMPORT_SECONDS = 20.0
 # What imports it more often has the time of so many.
 _IMPORTS_AT_ONCE = 3
 INERT = "the patch does nothing on this release"
+_AS_RECORDED = "every fact is as recorded, with the patch as without it"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -238,8 +241,11 @@ class CheckContext:
         ask = partial(self.ask, torch, "inert", SIMULATED, patch=self.patch, seconds=IMPORT_SECONDS)
         return not self._once_a_run(f"inert {torch}", ask).get("doubt", True)
 
-    def observations(self, case: Case) -> tuple[Observation, Observation]:
-        """The facts of a workload (unpatched, patched)."""
+    def observations(self, case: Case, *, measured: bool = False) -> tuple[Observation, Observation]:
+        """The facts of a workload (unpatched, patched).
+
+        Unpatched facts that can change no verdict on facts are those that golden has, unless both are to be `measured`.
+        """
         if self.is_inert(case.torch):
             unpatched = self.observe_unpatched(case)
             patched = replace(unpatched, case=case)
@@ -250,7 +256,35 @@ class CheckContext:
         cover = self.has_more_to_cover(case.torch)
         patched = self.runner.observe(case, workload, self.patch, cover=cover)
         self._ran[case.torch].update((*patched.ran, *patched.took))
-        return self.observe_unpatched(case), patched
+        if measured or not self._is_as_recorded(patched):
+            return self.observe_unpatched(case), patched
+        note_cost(self.costs, torch=case.torch, do="observe", unasked=_AS_RECORDED)
+        recorded = Observation(case=replace(case, patch=None), facts=patched.facts, environment=patched.environment)
+        return recorded, patched
+
+    def _is_as_recorded(self, patched: Observation) -> bool:
+        """Whether the facts are those of the record, and the record has the same without the patch.
+
+        Not asked of what is measured to be recorded: all of a night, for its history, and a real device.
+        """
+        if patched.failure or self.run.nightly or self.run.profile(patched.case.device)["kind"] == "real":
+            return False
+        _, recorded, unpatched = self.records(patched)
+        if recorded.known_failure or not recorded.recorded or recorded != unpatched:
+            return False
+        names = {*patched.facts, *recorded.facts}
+        names -= not_requested(names, patched.facts)
+        return all(value_in(patched.facts, name) == value_in(recorded.facts, name) for name in names)
+
+    def records(self, observed: Observation) -> tuple[str, Expectation, Expectation]:
+        """The release whose record a case is held to, and what golden has of it with and without the patch."""
+        # A real device is held to the record of the profile that describes it.
+        own, calls_itself = self.run.project.profiles, observed.environment.get("device", "")
+        device = profile_of(calls_itself, otherwise=observed.case.device, own=own)
+        golden = self.golden(observed.case.workload, device)
+        release = release_for(golden, observed.case.torch)
+        case = replace(observed.case, torch=release)
+        return release, *(expectation(golden, replace(case, patch=patch)) for patch in (self.patch.id, None))
 
     def observe_unpatched(self, case: Case) -> Observation:
         """The facts of a workload without the patch."""

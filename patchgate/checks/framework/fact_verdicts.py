@@ -12,8 +12,6 @@ from patchgate.checks.framework.compare import Recorded, Side, compare
 from patchgate.checks.framework.context import CheckContext
 from patchgate.checks.framework.find_checks import read_codes, verdict_of
 from patchgate.checks.machine import judge_undeviced
-from patchgate.inputs.devices import profile_of
-from patchgate.inputs.golden import expectation, release_for
 from patchgate.model.facts import check_of, format_value, not_requested, value_in
 from patchgate.model.paths import display_path
 from patchgate.model.records import Case, Code, Command, Expectation, FactValue, Kind, Observation, Verdict
@@ -50,17 +48,14 @@ def fact_verdicts(context: CheckContext, check: str, case: Case, judge: Judge) -
         yield judge_undeviced(check, case, f"needs one: {needed}")
         return
     unpatched, patched = context.observations(case)
-    # A real device is held to the record of the profile that describes it.
-    own, calls_itself = context.run.project.profiles, unpatched.environment.get("device", "")
-    golden = context.golden(case.workload, profile_of(calls_itself, otherwise=case.device, own=own))
-    release = release_for(golden, case.torch)
+    release, recorded, recorded_unpatched = context.records(unpatched)
     again = context.run.again
     yield from judge(
         Compared(
             unpatched=unpatched,
             patched=patched,
-            recorded=expectation(golden, replace(case, torch=release)),
-            recorded_unpatched=expectation(golden, replace(case, torch=release, patch=None)),
+            recorded=recorded,
+            recorded_unpatched=recorded_unpatched,
             release=release,
             strict=context.run.strict_new,
             advice=f"compare the generated code below {display_path(context.run.folder)}/code",

@@ -177,7 +177,9 @@ class Page:
         )
 
     def _case(self, compared: ComparedCase, verdicts: Mapping[tuple[str, str, str], Verdict]) -> int:
-        environment = tuple(sorted({**compared.patched.environment, "measured on": compared.on}.items()))
+        environment = {**compared.patched.environment, "measured on": compared.on}
+        if compared.unpatched is None and compared.golden_unpatched.recorded:
+            environment["unpatched"] = "not measured: as recorded"
         return self._tables.place(
             "cases",
             name=compared.case.name,
@@ -185,14 +187,14 @@ class Page:
             facts=self._tables.place("fact_lists", facts=tuple(self._facts(compared, verdicts))),
             unpatched_failure=self._value(_failure_text(compared.unpatched)),
             patched_failure=self._value(_failure_text(compared.patched)),
-            environment=self._tables.place("environments", pairs=environment),
+            environment=self._tables.place("environments", pairs=tuple(sorted(environment.items()))),
             diff=self._diff(compared.code),
             history=tuple(self._history(compared)),
         )
 
     def _facts(self, compared: ComparedCase, verdicts: Mapping[tuple[str, str, str], Verdict]) -> Iterator[int]:
         """The facts of a case, those of its kernels first; code and kind are empty where nothing judged it."""
-        before = compared.unpatched.facts if compared.unpatched else {}
+        before = (compared.unpatched or compared.golden_unpatched).facts
         names = {*before, *compared.patched.facts, *compared.golden.facts} - not_requested(
             compared.golden.facts, compared.patched.facts
         )

@@ -20,10 +20,13 @@ from patchgate.checks.framework.instances import verdicts_of
 from patchgate.checks.graph import ask_graph
 from patchgate.checks.machine import preconditions
 from patchgate.checks.parity import outputs_of
+from patchgate.inputs.golden import GoldenFile
 from patchgate.inputs.manifest import Claims, Patch
 from patchgate.model import paths
 from patchgate.model.errors import UsageError
-from patchgate.model.records import Case, Observation, Workload
+from patchgate.model.facts import UNPATCHED
+from patchgate.model.records import Case, Facts, Observation, Workload
+from patchgate.model.versions import parse_range
 from patchgate.runner.run_settings import Run
 
 COUNTS = {"facts": {"kernels.defined": 1}, "expected": {"kernels.defined": 1}}
@@ -125,6 +128,38 @@ def test_both_sides_of_a_workload_are_observed(made):
         Case(torch="2.11.0", device="h200", workload="stack"),
         Case(torch="2.11.0", device="h200", workload="stack", patch="mine"),
     }
+
+
+@pytest.mark.parametrize(
+    ("unpatched", "patched", "how", "asked_for"),
+    [
+        ({"loads.max": 4, "resources.spills": 0}, {}, {}, ["mine"]),
+        ({"loads.max": 4}, {}, {"measured": True}, ["mine", None]),
+        ({"loads.max": 4}, {}, {"nightly": True}, ["mine", None]),  # its facts have a history
+        ({"loads.max": 4}, {}, {"device": "cuda"}, ["mine", None]),  # its facts are recorded
+        ({"loads.max": 4, "stores.max": 1}, {}, {}, ["mine", None]),  # a fact that is gone
+        ({"loads.max": 6}, {}, {}, ["mine", None]),
+        ({"loads.max": 6}, {"loads.max": 4}, {}, ["mine", None]),  # torch may do the same by now
+        ({}, {"loads.max": 4}, {}, ["mine", None]),
+        ({"failure": "boom"}, {}, {}, ["mine", None]),
+        ({}, {}, {}, ["mine", None]),
+    ],
+)
+def test_without_the_patch_nothing_is_measured_where_the_record_says_all(
+    made: Make, unpatched: Facts, patched: Facts, how: dict[str, Any], asked_for: list[str | None]
+) -> None:
+    context, asked = made()
+    context.run = replace(context.run, nightly="nightly" in how)
+    sections = {UNPATCHED: unpatched, "mine": patched}
+    recorded = {
+        name: {fact: {parse_range("2.11.0"): value} for fact, value in facts.items()}
+        for name, facts in sections.items()
+    }
+    context.golden = lambda workload, device: GoldenFile(workload, device, recorded)  # type: ignore[method-assign, assignment]
+    sides = context.observations(replace(CASE, device=how.get("device", "h200")), measured="measured" in how)
+    assert [one.case.patch for one in asked if hasattr(one, "case")] == asked_for
+    assert [side.case.patch for side in sides] == [None, "mine"]
+    assert [side.facts for side in sides] == [{"loads.max": 6 if None in asked_for else 4}, {"loads.max": 4}]
 
 
 def test_a_patched_side_starts_with_what_was_built_unpatched_in_a_folder_of_its_own(made: Make) -> None:

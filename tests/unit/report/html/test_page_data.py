@@ -111,6 +111,15 @@ def test_a_cell_is_drilled_down_to_golden_unpatched_and_patched():
     assert facts == [["loads.max", "4", "6", "6", "5", "PG301", "regressed"]]
 
 
+def test_a_side_that_was_not_measured_is_shown_as_recorded() -> None:
+    case = compared(after=6, golden=6)
+    case = replace(case, unpatched=None, golden_unpatched=replace(case.golden_unpatched, recorded=True))
+    data = page(one([fact()], case)).data
+    (cell,) = cells(data)["kernels", "stack.h200"]
+    assert read(data, cell)[2] == [["loads.max", "6", "6", "6", "6", "PG300", "pass"]]
+    assert ("unpatched", "not measured: as recorded") in rows(data, "environments")[0]["pairs"]
+
+
 def test_green_facts_are_reported_by_their_table_alone_and_other_greens_by_their_verdict():
     symptom = replace(fact(code="PG211", actual="cured"), check="gate", item="symptom", fact="loads.max > 4")
     data = page(one([fact(), symptom], compared())).data
