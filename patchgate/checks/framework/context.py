@@ -284,7 +284,8 @@ class CheckContext:
         golden = self.golden(observed.case.workload, device)
         release = release_for(golden, observed.case.torch)
         case = replace(observed.case, torch=release)
-        return release, *(expectation(golden, replace(case, patch=patch)) for patch in (self.patch.id, None))
+        recorded, unpatched = (expectation(golden, replace(case, patch=patch)) for patch in (self.patch.id, None))
+        return release, recorded, unpatched
 
     def observe_unpatched(self, case: Case) -> Observation:
         """The facts of a workload without the patch."""
