@@ -2,6 +2,7 @@
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -13,6 +14,8 @@ from patchgate.inputs.devices import load_profile
 from patchgate.model.paths import PACKAGE
 from patchgate.model.records import Cause
 from patchgate.model.serialization import failure_of
+from patchgate.runner.client import Runner
+from patchgate.runner.start_server import start_server
 from tests.torch.conftest import ROWS, running
 
 HOSTILE = {
@@ -111,6 +114,54 @@ def test_a_new_interpreter_has_nothing_of_the_compiler_loaded_before_a_patch(tor
     environment = {"PYTHONPATH": str(PACKAGE.parent), "PATH": os.environ["PATH"]}
     ended = subprocess.run([run.rows[torch], "-c", tell], env=environment, capture_output=True, text=True)
     assert ended.stdout == "False\n", ended.stderr
+
+
+# Says which modules are loaded, and every plain value in those of torch.
+LOADED = """import hashlib, sys, torch
+plain = (int, str, bool, float, type(None), bytes)
+values = [
+    (name, key, value)
+    for name, module in sorted(sys.modules.items())
+    if name.partition(".")[0] == "torch"
+    for key, value in sorted(vars(module).items())
+    if type(value) in plain and not key.startswith("_torchinductor_")  # addresses
+]
+names = sorted(name for name in sys.modules if not name.startswith(__loader__.__class__.__module__.partition(".")[0]))
+raise ValueError(len(names), len(values), hashlib.sha256(repr((names, values)).encode()).hexdigest())
+"""
+
+
+@pytest.mark.every_row
+def test_a_fork_that_stands_for_a_new_interpreter_has_loaded_what_one_has(torch, runner, tmp_path):
+    path = tmp_path / "patch.py"
+    path.write_text(LOADED)
+    asked = {"patch": str(path), "version": torch, "names": [], "variables": [], "profile": load_profile("h200")}
+    forked, started = (
+        runner.ask(torch, "new interpreter", **asked, **variables) for variables in ({}, {"environment": ["ANY=1"]})
+    )
+    assert "ValueError: (" in forked["failure"]["signature"]
+    assert forked["failure"]["signature"] == started["failure"]["signature"]
+
+
+def test_where_no_fork_can_stand_for_a_new_interpreter_one_is_started(torch, run, tmp_path):
+    path = tmp_path / "patch.py"
+    path.write_text("import os, torch\nraise ValueError(os.environ['CI'])")
+    server = start_server(torch, run.rows[torch])
+    runner = Runner(run=run, connect=server.connect, logs={torch: server.log})
+    asked = {"patch": str(path), "version": torch, "names": [], "variables": [], "profile": load_profile("h200")}
+    try:
+        for _ in range(2):
+            assert failure_of(runner.ask(torch, "new interpreter", **asked)).signature == "ValueError: true"
+            (serving,) = below(server.process.pid)
+            for zygote in below(serving):
+                os.kill(zygote, signal.SIGKILL)
+    finally:
+        server.stop()
+
+
+def below(pid):
+    with open(f"/proc/{pid}/task/{pid}/children", encoding="ascii") as listed:
+        return list(map(int, listed.read().split()))
 
 
 def test_what_a_patch_leaves_running_ends_with_it(apply, tmp_path):

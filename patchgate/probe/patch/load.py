@@ -14,7 +14,7 @@ import importlib.util
 import inspect
 import sys
 import types
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from importlib.machinery import (
     EXTENSION_SUFFIXES,
     SOURCE_SUFFIXES,
@@ -173,12 +173,6 @@ def place_of(path: str, how: Loading) -> tuple[str | None, str]:
     if path not in _PLACES:
         _PLACES[path] = place_in_package(how.get("part_of") or path, how.get("paths", ()))
     return _PLACES[path]
-
-
-def keep_place(path: str, place: Sequence[str | None]) -> None:
-    """Take what another process has found for the place of a patch: this one may not see what stands around it."""
-    dotted, root = place
-    _PLACES[path] = dotted, str(root)
 
 
 def is_patch_module(guarded: str) -> bool:

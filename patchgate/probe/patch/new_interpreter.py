@@ -1,4 +1,4 @@
-"""Runs a patch in a new interpreter that has loaded nothing of torch but `import torch`: what it replaces there.
+"""Runs a patch where nothing of torch is loaded but by `import torch`, as in a new interpreter: what it replaces there.
 
 What the process that imports it loads beforehand, as the fork server does, must not be what makes a patch work.
 """
@@ -6,56 +6,31 @@ What the process that imports it loads beforehand, as the fork server does, must
 from __future__ import annotations
 
 import contextlib
-import json
 import os
-import subprocess
 import sys
-import tempfile
 import types
 from pathlib import Path
-from typing import Any, NoReturn, cast
+from typing import Any
 from unittest import mock
 
 import torch
 
-from patchgate.probe.patch.load import faked_version, keep_place, place_of, run_patch
+from patchgate.probe.patch.load import faked_version, run_patch
 from patchgate.probe.patch.snapshot import CHANGEABLE, Changes, changes, resolve, take_snapshot
 from patchgate.probe.patch.torch_imports import torch_imports_added_to
 from patchgate.probe.patch.unread_env_vars import why_without_effect
-from patchgate.probe.process.reply import exception_failure, exit_failure
-from patchgate.probe.protocol import Effect, Failure, RunAnew, RunAnewResult, Stage
+from patchgate.probe.protocol import Effect, RunAnew, RunAnewResult, Stage
 from patchgate.probe.simulate.cpu_build import as_built_for_cuda, is_cpu_only
 from patchgate.probe.simulate.fake_device import cuda_functions, missing_answer
 
-_REPLY = "reply.json"
 # Where torch's own code is, and Triton's.
 _OWN_CODE = tuple(str(Path(torch.__file__).parents[1] / name) + os.sep for name in ("torch", "triton"))
 
 
-class _Placed(RunAnew):
-    place: tuple[str | None, str]  #: The place of the patch, as the child that asks has found it.
-
-
 def run_in_new_interpreter(request: RunAnew, stage: Stage) -> RunAnewResult:
-    """The answer of a new interpreter; a failure where it raised or ended."""
-    stage("new interpreter")
-    with tempfile.TemporaryDirectory(prefix="new-") as folder:
-        placed = {**request, "place": place_of(request["patch"], request)}
-        Path(folder, "request.json").write_text(json.dumps(placed), encoding="utf-8")
-        # In a pipeline torch refuses what it only warns of elsewhere.
-        environment = {**os.environ, "CI": "true"}
-        ended = subprocess.run([sys.executable, "-m", __name__, folder], stdin=subprocess.DEVNULL, env=environment)
-        with contextlib.suppress(OSError, ValueError):
-            answer: RunAnewResult = json.loads(Path(folder, _REPLY).read_text(encoding="utf-8"))
-            return answer
-    code = ended.returncode
-    return {"failure": cast(Failure, exit_failure(-code if code < 0 else code << 8))}
-
-
-def _run(request: _Placed) -> RunAnewResult:
     """What the patch replaces here, and which variables it sets for nobody."""
+    stage("new interpreter")
     path, recorder = request["patch"], _Variables()
-    keep_place(path, request["place"])
     before = take_snapshot()
     with contextlib.ExitStack() as stack:
         for name, function in cuda_functions(request["profile"]).items():
@@ -66,7 +41,13 @@ def _run(request: _Placed) -> RunAnewResult:
         stack.enter_context(torch_imports_added_to(before))
         environment = dict(os.environ)
         sys.addaudithook(recorder.audit)
-        run_patch(path, request)
+        try:
+            run_patch(path, request)
+        except BaseException as error:  # the patch may raise anything, SystemExit included
+            needed = missing_answer(error)
+            if not needed:
+                raise
+            return {"unmeasured": needed}
         recorder.on = False
         # What a patch does once a module is there, it does by now.
         for name in request["names"]:
@@ -120,26 +101,3 @@ def _dead(variables: _Variables, written: set[str], claimed: list[str], patch: s
             kind = "set" if name in written else "claimed"
             found.append({"kind": "environment", "name": name, "what": f"{kind}: {reason}", "line": None, "old": ""})
     return found
-
-
-def main(folder: str) -> NoReturn:
-    """Answer the request that lies in `folder`, there, and end: the patch may have left anything running."""
-    # A patch may replace any of these.
-    write, end, dumps = os.write, os._exit, json.dumps
-    with open(f"{folder}/request.json", encoding="utf-8") as file:
-        request = json.load(file)
-    reply = os.open(f"{folder}/{_REPLY}", os.O_CREAT | os.O_WRONLY)
-    try:
-        answer: RunAnewResult = _run(request)
-    except BaseException as error:  # the patch may raise anything, SystemExit included
-        needed = missing_answer(error)
-        failure = cast(Failure, exception_failure(error, request["patch"]))
-        answer = {"unmeasured": needed} if needed else {"failure": failure}
-    data = dumps(answer).encode(errors="replace")
-    while data:
-        data = data[write(reply, data) :]
-    end(0)
-
-
-if __name__ == "__main__":
-    main(sys.argv[1])

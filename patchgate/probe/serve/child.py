@@ -14,17 +14,20 @@ import shutil
 import signal
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import NamedTuple, NoReturn
+from typing import Any, NamedTuple, NoReturn, cast
 
 from patchgate.probe.process.namespaces import enter
 from patchgate.probe.process.reply import exception_failure, write_reply
-from patchgate.probe.process.sandbox import Sandbox, confine_child, is_trusted, limit_resources
-from patchgate.probe.protocol import Request, variables_of
+from patchgate.probe.process.sandbox import Sandbox, confine_child, is_trusted, limit_resources, private_bytes
+from patchgate.probe.protocol import Request, Stage, variables_of
 
 # From linux/prctl.h.
 _PR_SET_PDEATHSIG = 1
+#: The question that is answered where nothing of torch is loaded but by `import torch`.
+IN_NEW_INTERPRETER = "new interpreter"
+_Handler = Callable[[Request, Stage], dict[str, Any]]
 
 
 class Ends(NamedTuple):
@@ -56,29 +59,45 @@ def answer(request: Request, folder: str, ends: Ends, sandbox: Sandbox, server: 
         write_reply({"failure": failure}, ends.reply)
     try:
         # Only here, since torch starts threads, which a child that is no fork has to be without until it is confined.
-        from torch._inductor import codecache
-
-        from patchgate.probe.serve.answers import handler_of
-        from patchgate.probe.serve.known_headers import use_header
-
-        renew_thread_pool()
-        if "libraries" in request:
-            copy_missing_libraries(Path(request["libraries"]), Path(os.environ["TORCHINDUCTOR_CACHE_DIR"]))
-        shared = headers
-        if not is_trusted(request):
-            headers = link_headers(Path(headers), Path(folder, "headers"))
-        codecache._HEADER_DIR, codecache._HEADER_LOCK_DIR = headers, f"{headers}/locks"
-        use_header(request, shared)
+        is_anew = request["do"] == IN_NEW_INTERPRETER
+        handler = _new_interpreter(request) if is_anew else _compiler(request, folder, headers)
         # Last, so that no module of the project stands in for one of Python's; and not in the unconfined server.
         sys.path += request.get("import_path", [])
         for how in (request, *request.get("after", ())):
             os.environ.update(variables_of(how))
         stage("start")
-        reply = handler_of(request["do"])(request, stage)
+        reply = handler(request, stage)
     except BaseException as error:  # the patch may raise anything, SystemExit included
         reply = {"failure": exception_failure(error, request.get("patch"))}
     used = os.times()
     write_reply({**reply, "below": used.children_user + used.children_system}, ends.reply)
+
+
+def _new_interpreter(request: Request) -> _Handler:
+    """What answers where only `import torch` has run, with the variables that the patch meets when it does."""
+    # In a pipeline torch refuses what it only warns of elsewhere.
+    os.environ.update({"CI": "true"} | variables_of(request))
+    from patchgate.probe.patch.new_interpreter import run_in_new_interpreter
+
+    return cast(_Handler, run_in_new_interpreter)
+
+
+def _compiler(request: Request, folder: str, headers: str) -> _Handler:
+    """What answers where the whole compiler is loaded, with the libraries and headers that others have made."""
+    from torch._inductor import codecache
+
+    from patchgate.probe.serve.answers import handler_of
+    from patchgate.probe.serve.known_headers import use_header
+
+    renew_thread_pool()
+    if "libraries" in request:
+        copy_missing_libraries(Path(request["libraries"]), Path(os.environ["TORCHINDUCTOR_CACHE_DIR"]))
+    shared = headers
+    if not is_trusted(request):
+        headers = link_headers(Path(headers), Path(folder, "headers"))
+    codecache._HEADER_DIR, codecache._HEADER_LOCK_DIR = headers, f"{headers}/locks"
+    use_header(request, shared)
+    return handler_of(request["do"])
 
 
 def renew_thread_pool() -> None:
@@ -153,7 +172,18 @@ def _write_tracebacks(trace: int) -> None:
     faulthandler.register(signal.SIGUSR1, trace, all_threads=False, chain=True)
 
 
-if __name__ == "__main__":
-    with open(f"{sys.argv[1]}/request.json", encoding="utf-8") as file:
+def save_request(request: Request, folder: str, sandbox: Sandbox) -> None:
+    """In the server: leave a child that is no fork of it what it answers, and the server's bytes."""
+    with open(f"{folder}/request.json", "w", encoding="utf-8") as file:
+        json.dump([request, vars(sandbox), private_bytes()], file)
+
+
+def answer_saved(folder: str, ends: Sequence[int]) -> NoReturn:
+    """Answer the request that lies in `folder`."""
+    with open(f"{folder}/request.json", encoding="utf-8") as file:
         request, sandbox, server = json.load(file)
-    answer(request, sys.argv[1], Ends(*map(int, sys.argv[2:])), Sandbox(**sandbox), server)
+    answer(request, folder, Ends(*ends), Sandbox(**sandbox), server)
+
+
+if __name__ == "__main__":
+    answer_saved(sys.argv[1], [*map(int, sys.argv[2:])])

@@ -24,9 +24,11 @@ from patchgate.probe.process.cpu_wait_clock import CpuWaitClock
 from patchgate.probe.process.reply import exit_failure, line_in_patch
 from patchgate.probe.process.reply_schema import REPLY_BYTES, reply_fault
 from patchgate.probe.process.request_schema import refusal
-from patchgate.probe.process.sandbox import Sandbox, can_be_entered, headers_of, private_bytes, strongest_sandbox
+from patchgate.probe.process.sandbox import Sandbox, can_be_entered, headers_of, strongest_sandbox
 from patchgate.probe.protocol import Failure, Request
+from patchgate.probe.serve.child import IN_NEW_INTERPRETER, Ends, answer, answer_saved, save_request
 from patchgate.probe.serve.warm_up import warm_up
+from patchgate.probe.serve.zygote import close_all_but
 
 # Bytes of a child's output that a failure shows.
 _OUTPUT_BYTES = 4000
@@ -89,11 +91,12 @@ class Server:
         self._children: dict[int, _Child] = {}  # by pidfd
         self._sandboxes: dict[bool, Sandbox] = {}  # by whether a child uses the GPU
         self._removing: list[subprocess.Popen[bytes]] = []  # folders of children that have ended
-        self._makers: set[int | None] = set()  # processes that make a header, also when they have ended
+        self._helpers: set[int | None] = set()  # the zygote, and makers of a header, also when they have ended
 
     def serve(self) -> None:
         """Serve until the host closes its end of the control channel."""
-        warm_up()
+        self._zygote = warm_up(answer_saved)
+        self._helpers.add(self._zygote.pid)
         self._warm_up = time.process_time()
         self._selector.register(self._control, selectors.EVENT_READ, self._start)
         try:
@@ -149,12 +152,16 @@ class Server:
             os.mkdir(made["trace"])
         files = _Files(*(_unnamed_file(folder) for _ in range(4)))
         sandbox = self._sandbox(request)
-        self._makers.add(make_header(request, headers_of(request, sandbox)))
+        self._helpers.add(make_header(request, headers_of(request, sandbox)))
         reading, writing = os.pipe()
+        ends = Ends(writing, files.stage, files.trace, files.output, files.ended)
         killed_for_memory = _killed_for_memory()
-        pid = os.fork()
+        is_fork = not request.get("fresh") and request["do"] != IN_NEW_INTERPRETER
+        if not is_fork:
+            save_request({**request, **made}, folder, sandbox)
+        pid = (self._zygote.fork(folder, ends) if _fits_zygote(request) else 0) or os.fork()
         if pid == 0:
-            self._become_child({**request, **made}, folder, writing, files, sandbox)
+            self._become_child({**request, **made}, folder, ends, sandbox, is_fork=is_fork)
         os.close(writing)
         os.set_blocking(reading, False)
         pidfd = os.pidfd_open(pid)
@@ -164,25 +171,20 @@ class Server:
         self._selector.register(pidfd, selectors.EVENT_READ, self._finish)
         self._selector.register(reading, selectors.EVENT_READ, lambda _: self._read(child))
 
-    def _become_child(self, request: Request, folder: str, writing: int, files: _Files, sandbox: Sandbox) -> NoReturn:
-        from patchgate.probe.serve.child import Ends, answer
-
-        ends = Ends(writing, files.stage, files.trace, files.output, files.ended)
+    def _become_child(self, request: Request, folder: str, ends: Ends, sandbox: Sandbox, *, is_fork: bool) -> NoReturn:
         # It has nothing else of the server's: no channel, and no end of another child's.
-        _close_all_but(ends)
+        close_all_but(*ends)
         for name, value in request.get("env", {}).items():
             if value is None:
                 os.environ.pop(name, None)
             else:
                 os.environ[name] = value
-        if request.get("fresh"):
-            # A device cannot be used in the fork of a process that has looked for one.
-            with open(f"{folder}/request.json", "w", encoding="utf-8") as file:
-                json.dump([request, vars(sandbox), private_bytes()], file)
-            for end in ends:
-                os.set_inheritable(end, True)
-            os.execv(sys.executable, [sys.executable, "-m", answer.__module__, folder, *map(str, ends)])
-        answer(request, folder, ends, sandbox)
+        if is_fork:
+            answer(request, folder, ends, sandbox)
+        # A device cannot be used in the fork of a process that has looked for one.
+        for end in ends:
+            os.set_inheritable(end, True)
+        os.execv(sys.executable, [sys.executable, "-m", answer_saved.__module__, folder, *map(str, ends)])
 
     def _end_late_children(self) -> None:
         for child in self._children.values():
@@ -225,7 +227,7 @@ class Server:
         # What a patch has detached from its group becomes this process's child (see `main`).
         self._removing = [process for process in self._removing if process.poll() is None]
         kept = {each.pid for each in self._children.values()} | {each.pid for each in self._removing}
-        kill_children(kept.union(filter(None, self._makers)))
+        kill_children(kept.union(filter(None, self._helpers)))
         is_its_word = bool(child.reply)
         try:
             reply = _reply(child, status)
@@ -254,17 +256,15 @@ class Server:
         return is_full or not can_be_entered(sandbox, self._home)
 
 
+def _fits_zygote(request: Request) -> bool:
+    """Whether a fork of the zygote is what a new interpreter would be: torch may read variables as it is imported."""
+    has_variables = request.get("env") or request.get("environment")
+    return request["do"] == IN_NEW_INTERPRETER and not (request.get("fresh") or has_variables)
+
+
 def _unnamed_file(folder: str) -> int:
     with tempfile.TemporaryFile(dir=folder) as file:
         return os.dup(file.fileno())
-
-
-def _close_all_but(kept: tuple[int, ...]) -> None:
-    first = 3
-    for descriptor in sorted(kept):
-        os.closerange(first, descriptor)
-        first = descriptor + 1
-    os.closerange(first, os.sysconf("SC_OPEN_MAX"))
 
 
 def _killed_for_memory() -> int:

@@ -11,6 +11,7 @@ import sys
 from collections.abc import Iterator
 
 from patchgate.probe.process.huge_pages import collapse_memory
+from patchgate.probe.serve.zygote import Answer, Zygote
 
 _ASKS_NVML = "PYTORCH_NVML_BASED_CUDA_CHECK"
 
@@ -29,16 +30,18 @@ def _keeping_bytecode() -> Iterator[None]:
 
 
 @_keeping_bytecode()
-def warm_up() -> None:
-    """Import what a compile imports and generate code for one small CPU graph."""
+def warm_up(answer: Answer) -> Zygote:
+    """Start the zygote, then import what a compile imports and generate code for one small CPU graph."""
     # What is imported stays: to look for garbage among it again and again takes a sixth of the time.
     gc.disable()
+    zygote = Zygote(answer)
     _import_and_compile()
     # A collection in a child would write to, and so copy, every page that it shares with this process.
     gc.collect()
     gc.freeze()
     gc.enable()
     collapse_memory()
+    return zygote
 
 
 def _import_and_compile() -> None:
