@@ -46,12 +46,16 @@ from patchgate.lint.interpret.values import (
     chain,
     unknown,
 )
-from patchgate.lint.interpret.version_gates import TorchVersion, field_of, fold, spellings, unpacked
+from patchgate.lint.interpret.version_gates import (
+    VERSION_SOURCES,
+    VERSION_TEXTS,
+    TorchVersion,
+    field_of,
+    fold,
+    spellings,
+    unpacked,
+)
 
-#: What a call that asks for torch's distribution returns.
-DISTRIBUTION = "torch.dist-info"
-_VERSION_TEXTS = frozenset({"torch.version.__version__", f"{DISTRIBUTION}.version"})
-_VERSION_SOURCES = frozenset({"torch.__version__", "torch.torch_version.__version__", *_VERSION_TEXTS})
 FORMS = {"staticmethod": "static", "classmethod": "class", "property": "property"}
 FORMS |= {"cached_property": "cached-property", "functools.cached_property": "cached-property"}
 # Decorators, by their last name, below which a function takes what its `def` says; those that register it do too.
@@ -110,7 +114,7 @@ def attribute(owner: Value, name: str, span: Span, state: State, *, guarded: boo
         return unknown(owner)
     if name in _INTROSPECTION or (name == "_config" and isinstance(owner, Symbol)):
         return Unknown(PRESENCE)
-    if isinstance(owner, Symbol) and f"{owner.dotted}.{name}" in _VERSION_SOURCES:
+    if isinstance(owner, Symbol) and f"{owner.dotted}.{name}" in VERSION_SOURCES:
         return _external(f"{owner.dotted}.{name}", state)
     presence, value, holder = state.release.ask(look_up, owner, name)
     if isinstance(owner, Instance) or owner.kind in ("module", "class"):
@@ -131,8 +135,8 @@ def dotted_value(path: str, span: Span, state: State) -> Value:
 
 
 def _external(dotted: str, state: State) -> Value:
-    if dotted in _VERSION_SOURCES:
-        kind = str if dotted in _VERSION_TEXTS else TorchVersion
+    if dotted in VERSION_SOURCES:
+        kind = str if dotted in VERSION_TEXTS else TorchVersion
         return Known(values=tuple(map(kind, version_spellings(state))), because=VERSION)
     if dotted in ("torch.version.cuda", "torch.version.hip"):
         return UNKNOWN

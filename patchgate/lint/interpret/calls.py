@@ -14,7 +14,6 @@ from patchgate.lint.index.read_function import last_name
 from patchgate.lint.index.records import Function
 from patchgate.lint.index.release import Release
 from patchgate.lint.interpret.bindings import (
-    DISTRIBUTION,
     FORMS,
     attribute,
     define_by_call,
@@ -48,7 +47,10 @@ from patchgate.lint.interpret.values import (
     unknown,
 )
 from patchgate.lint.interpret.version_gates import (
+    DISTRIBUTION,
+    DISTRIBUTIONS,
     HELPERS,
+    METADATA,
     PURE_FUNCTIONS,
     NotKnown,
     ParameterName,
@@ -66,10 +68,6 @@ from patchgate.lint.interpret.version_gates import (
 _PATCHERS = frozenset({"unittest.mock.patch", "mock.patch"})
 _OBJECT_PATCHERS = frozenset({"unittest.mock.patch.object", "mock.patch.object"})
 _TRANSPARENT = frozenset({"staticmethod", "classmethod", "property", "functools.cache", "functools.cached_property"})
-_METADATA = frozenset({"importlib.metadata.version", "importlib_metadata.version"})
-_DISTRIBUTIONS = frozenset(
-    {"importlib.metadata.distribution", "importlib_metadata.distribution", "pkg_resources.get_distribution"}
-)
 _SIGNATURES = frozenset({"inspect.signature", "inspect.getfullargspec", "inspect.getargspec"})
 # Methods of a config module that tell which options it has.
 _OPTIONS_THERE_ARE = frozenset({"to_dict", "shallow_copy_dict", "get_config_copy", "get_serializable_config_copy"})
@@ -160,9 +158,9 @@ def _special(dotted: str, node: ast.Call, state: State) -> Value | None:
         return _import_module(node, first, state)
     if dotted == "importlib.util.find_spec" and first is not None and state.release.ask(covered, first):
         return constant(state.release.ask(has_module, first) or None, PRESENCE)
-    if dotted in _METADATA and texts == ["torch"]:
+    if dotted in METADATA and texts == ["torch"]:
         return Known(values=version_spellings(state), because=VERSION)
-    if dotted in _DISTRIBUTIONS and texts == ["torch"]:
+    if dotted in DISTRIBUTIONS and texts == ["torch"]:
         return External(dotted=DISTRIBUTION)
     if dotted in _SIGNATURES and len(node.args) == 1:
         return _parameter_names(read(node.args[0], state), state)

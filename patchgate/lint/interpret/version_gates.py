@@ -16,6 +16,15 @@ from patchgate.lint.interpret.references import Traps
 from patchgate.lint.interpret.values import SPELLINGS, Container, External, Known, Value, constant, unknown
 from patchgate.model.predicates import ORDER
 
+# How torch's version is asked for: names, calls that give it, and calls that give the distribution that has it.
+#: What a call that asks for torch's distribution returns.
+DISTRIBUTION = "torch.dist-info"
+VERSION_TEXTS = frozenset({"torch.version.__version__", f"{DISTRIBUTION}.version"})
+VERSION_SOURCES = frozenset({"torch.__version__", "torch.torch_version.__version__", *VERSION_TEXTS})
+METADATA = frozenset({"importlib.metadata.version", "importlib_metadata.version"})
+DISTRIBUTIONS = frozenset(
+    {"importlib.metadata.distribution", "importlib_metadata.distribution", "pkg_resources.get_distribution"}
+)
 Operator = Callable[[Any, Any], Any]
 
 
