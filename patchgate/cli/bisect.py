@@ -40,7 +40,6 @@ _OPTIONS = (
     click.argument("patch", required=False, type=click.Path(path_type=Path)),
     *(click.option(f"--{kind.value}", metavar=option.metavar, help=option.help) for kind, option in QUESTIONS.items()),
     click.option("--symptom", is_flag=True, help="PATCH's own symptom, unpatched"),
-    click.option("--unpatched", is_flag=True, help="Ask without PATCH; it only says what to look around."),
     row_option,
     click.option("--checkout", type=click.Path(path_type=Path, exists=True), help="A git checkout of torch."),
     click.option("--workload", "workloads", multiple=True, metavar="NAME", help="What --code runs."),
@@ -83,8 +82,7 @@ def _symptom(patch: Path | None) -> str:
 
 def _bisection(given: dict[str, Any], about: tuple[str, ...] = ()) -> Bisection:
     question, patch = _question(given), given["patch"]
-    unpatched = given["unpatched"] or given["symptom"]
-    if QUESTIONS[question.kind].needs_patch and (unpatched or patch is None):
+    if QUESTIONS[question.kind].needs_patch and patch is None:
         what = "a verdict and a metric are about a patch"
         raise UsageError(what, where=f"--{question.kind.value}", got="no PATCH", next="... PATCH")
     environments = Environments(rows_of(given["rows"]), given["checkout"])
@@ -92,7 +90,7 @@ def _bisection(given: dict[str, Any], about: tuple[str, ...] = ()) -> Bisection:
     return Bisection(
         question=question,
         patch=patch,
-        applied=None if unpatched else patch,
+        applied=None if given["symptom"] else patch,
         instrument=Instrument(environments, given["folder"].resolve(), tuple(given["workloads"])),
         progress=lambda line: click.echo(escape_control(line)),
         about=about,
@@ -135,7 +133,6 @@ def ask(torch: str | None, **given: Any) -> NoReturn:
 @click.option("--on", metavar="TORCH", help="The torch that commits, hunks and targets are asked on.")
 @click.option("--about", multiple=True, metavar="NAME", help="Show what changed in torch around NAME.")
 @click.option("--votes", default="1/1", show_default=True, metavar="K/N", help="A flaky question: K of N agree.")
-@click.option("--measure-all", is_flag=True, help="Do not let golden narrow the search.")
 def bisect(
     releases: str | None,
     commits: str | None,
@@ -145,7 +142,6 @@ def bisect(
     on: str | None,
     about: tuple[str, ...],
     votes: str,
-    measure_all: bool,
     **given: Any,
 ) -> None:
     """Find the release, commit, hunk or target that changed a fact.
@@ -164,7 +160,7 @@ def bisect(
     bisection = replace(bisection, votes=_votes(votes))
     try:
         if releases:
-            lines = render_turn(bisection.over_releases(releases, measure_all))
+            lines = render_turn(bisection.over_releases(releases))
         elif commits:
             lines = render_turn(bisection.over_commits(commits, _one_torch(bisection, on)))
         elif upstream:

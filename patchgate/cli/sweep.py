@@ -183,11 +183,8 @@ def _shard(text: str) -> tuple[int, int]:
 @click.argument("fact", required=False)
 @click.option("--patch", metavar="ID", help="Only this patch, or `unpatched`.")
 @click.option("--merge", "merged", multiple=True, type=click.Path(path_type=Path), metavar="FILE", help="Take in FILE.")
-@click.option("--export", "export", type=click.Path(path_type=Path), metavar="FILE", help="Write a copy to FILE.")
 @folder_option
-def history_command(
-    fact: str | None, patch: str | None, merged: tuple[Path, ...], export: Path | None, folder: Path
-) -> None:
+def history_command(fact: str | None, patch: str | None, merged: tuple[Path, ...], folder: Path) -> None:
     """Show a fact over time, or what changed since the last run.
 
     FACT is WORKLOAD.DEVICE.FACT, such as residual_stack.h200.loads.max.
@@ -201,8 +198,6 @@ def history_command(
             history.merge(other)
         if not history.runs():
             raise _empty(path)
-        if export:
-            history.export(export)
         if fact:
             points = history.series(*_parse_fact(fact), patch)
             if not points:

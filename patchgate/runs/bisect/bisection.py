@@ -48,7 +48,7 @@ class Search:
     readings: dict[str, Reading] = field(default_factory=dict)  #: what was measured, by item
 
     def turn(self, items: Sequence[str], known: Mapping[str, Reading]) -> Outcome:
-        """The first turn of the answer along `items`; what is `known` only narrows what is asked.
+        """The first turn of the answer along `items`; what is `known` only narrows what is asked, while it holds.
 
         Raises UsageError when both ends answer the same, or an end answers neither way.
         """
@@ -66,6 +66,13 @@ class Search:
         try:
             turn = first_bad(bracket(items, answers), cached(majority(ask, *self.votes)))
         except Unbracketed as error:
+            item = str(error.item)
+            measured, recorded = self.readings.get(item), known.get(item)
+            if measured and recorded and measured.answer not in (recorded.answer, Answer.UNKNOWN):
+                self.progress(
+                    f"  golden does not agree, {item} is recorded with {recorded.shown}: searching without it"
+                )
+                return self.turn(items, {})
             raise self._no_turn(error, items, known) from None
         return Outcome(
             holds=not holds_first,
@@ -119,13 +126,6 @@ class Search:
             return UsageError(
                 "one end of the range gives no answer", where="bisect", got=got, next="choose another end"
             )
-        if reading and item in known and known[item].answer is not reading.answer:
-            return UsageError(
-                "golden does not agree with the measurement",
-                where="golden",
-                got=f"{got}, recorded: {known[item].shown}",
-                next="ask again with --measure-all",
-            )
         ends = {end: self.readings.get(end) or known[end] for end in (items[0], items[-1])}
         which = "at both ends" if ends[items[-1]].answer is Answer.BAD else "at neither end"
         return UsageError(
@@ -174,17 +174,15 @@ class Bisection:
             return read_index(self.question, torch)
         return self.instrument.read(self.question, torch, patch)
 
-    def over_releases(self, text: str, measure_all: bool) -> TurnFound:
+    def over_releases(self, text: str) -> TurnFound:
         """The release; the nightly build, where an index has some between; with a checkout of torch the commit too.
 
-        `text` is a range, `2.10.0..2.15.0`. With `measure_all` golden does not narrow the search.
+        `text` is a range, `2.10.0..2.15.0`.
         """
         in_matrix, environments = [row.torch for row in load_matrix()], self.instrument.environments
         items = searched_items.releases_in(text, [*releases(), *in_matrix, *environments.rows])
         patch = load_patch(self.applied).id if self.applied else None
-        known = {}
-        if not measure_all:
-            known = recorded_readings(self.question, patch, [torch for torch in items if torch in in_matrix])
+        known = recorded_readings(self.question, patch, [torch for torch in items if torch in in_matrix])
         search = self._search(lambda torch: self.read(torch, self.applied))
         outcome = search.turn(items, known)
         size, ends, measured = len(items), (outcome.last, outcome.first), self.question.kind is not QuestionKind.API

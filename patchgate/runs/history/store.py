@@ -200,12 +200,6 @@ class History:
                 file.execute(f"INSERT OR IGNORE INTO {table} SELECT * FROM other.{table}")
         self._file.execute("DETACH other")
 
-    def export(self, path: Path) -> None:
-        """A copy in one file, also while a sweep writes."""
-        with sqlite3.connect(path) as copy:
-            self._file.backup(copy)
-        copy.close()
-
 
 def _order(verdict: Verdict) -> tuple[str, ...]:
     return verdict.torch, verdict.check, verdict.subject, verdict.code, verdict.actual
@@ -214,10 +208,7 @@ def _order(verdict: Verdict) -> tuple[str, ...]:
 def _worst_by_subject(check: _Check, verdicts: list[dict[str, str]]) -> RunVerdicts:
     worst: dict[VerdictKey, VerdictSummary] = {}
     for verdict in verdicts:
-        item, fact = verdict.get("item", ""), verdict.get("fact", "")
-        if "subject" in verdict:  # as older histories have both
-            item, _, fact = verdict["subject"].partition(" ")
-        key = VerdictKey(*check, item, fact)
+        key = VerdictKey(*check, verdict["item"], verdict["fact"])
         summary = VerdictSummary(verdict["colour"], verdict["code"], verdict["actual"])
         worst[key] = max(summary, worst.get(key, summary))
     return worst

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from patchgate.cli import models
 from patchgate.cli.main import cli
 from patchgate.cli.options import rows_of, with_models
 from patchgate.inputs.project import Project
@@ -15,7 +16,6 @@ from patchgate.model.errors import UsageError
 from patchgate.model.paths import ROOT
 from patchgate.model.public_model_figures import Impact, Part, impact_of
 from patchgate.model.records import Case, Cause, Failure, Observation
-from patchgate.runs import models
 
 PATCH = str(ROOT / "fixtures" / "patches" / "vllm-42686")
 

@@ -133,9 +133,8 @@ def history_bytes(folder: Path) -> bytes:
     verdict = Verdict(code="PG300", kind=Kind.PASS, check="kernels", case=CASE, item=CASE.name, fact="loads")
     history.record("r1", "2026-11-22", "mine", [verdict], [Observation(case=CASE, facts={"loads": (1, 2)})])
     history.spend("r1", "mine", "2.11.0", 1.0)
-    history.export(folder / "copy.sqlite")
     history.close()
-    return (folder / "copy.sqlite").read_bytes()
+    return (folder / "history.sqlite").read_bytes()
 
 
 def entry_bytes(folder: Path) -> bytes:

@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 from toyserver import serving, wheel_of
 
-from patchgate.lint.index.pip_settings import PipSettings
-from patchgate.lint.index.wheel import Fetched, fetch, open_wheel, spans_of
+from patchgate.lint.index.wheel import Fetched, PipSettings, fetch, open_wheel, spans_of
 from patchgate.model.errors import UsageError
 
 FILES = {

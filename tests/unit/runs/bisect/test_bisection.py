@@ -42,6 +42,7 @@ def bisection(tmp_path, monkeypatch):
 
     def make(cure, builds=3, checkout=None, order=(), **rest):
         monkeypatch.setenv(NIGHTLY_INDEX, "somewhere")
+        monkeypatch.setattr("patchgate.runs.bisect.bisection.recorded_readings", lambda *given: {})
         monkeypatch.setattr("patchgate.runs.bisect.bisection.nightlies", lambda first, last: nights[:builds])
         environments = Environments({"2.13.0": "python13", "2.14.0": "python14"}, checkout)
         instrument = Instrument(environments, list(order) or ["2.13.0", *nights, "2.14.0"], cure)
@@ -52,7 +53,7 @@ def bisection(tmp_path, monkeypatch):
 
 
 def rendered(bisection):
-    return "\n".join(render_turn(bisection.over_releases("2.13.0..2.14.0", measure_all=True)))
+    return "\n".join(render_turn(bisection.over_releases("2.13.0..2.14.0")))
 
 
 @pytest.fixture
@@ -169,10 +170,12 @@ def test_what_is_known_is_not_asked_but_both_sides_of_the_turn_are():
     assert (outcome.first, sorted(asked)) == ("13", ["12", "13", "14"])
 
 
-def test_a_record_that_does_not_hold_here_is_said():
-    known = {"0": reading(BAD), "1": reading(BAD), "2": reading(GOOD)}
-    with pytest.raises(UsageError, match="golden does not agree with the measurement"):
-        Search(lambda item: reading(GOOD), lambda line: None).turn(["0", "1", "2"], known)
+def test_a_record_that_does_not_hold_here_is_said_and_narrows_nothing():
+    known, told = {"0": reading(BAD), "1": reading(BAD), "2": reading(GOOD), "3": reading(GOOD)}, list[str]()
+    search = Search(lambda item: reading(BAD if item == "0" else GOOD), told.append)
+    outcome = search.turn(["0", "1", "2", "3"], known)
+    assert (outcome.last, outcome.first) == ("0", "1")
+    assert [line for line in told if "golden does not agree, 1 is recorded with" in line]
 
 
 @pytest.mark.parametrize("recorded", [[], ["0"], ["0", "1", "2"]])

@@ -10,10 +10,9 @@ from patchgate.cli.sweep import history_command
 from patchgate.model.errors import UsageError
 from patchgate.model.records import Case, Kind, Observation, Verdict
 from patchgate.model.results import Point
-from patchgate.model.serialization import to_dict
 from patchgate.report.history import render_series
 from patchgate.runs.history.regressions import transitions
-from patchgate.runs.history.store import History, _worst_by_subject
+from patchgate.runs.history.store import History
 
 CASE = Case(torch="2.11.0", device="h200", workload="stack")
 CELL = ("mine", "2.11.0", "kernels", "stack.h200", "loads")
@@ -91,7 +90,8 @@ def test_merging_either_way_gives_the_same_rows_and_none_twice(tmp_path):
         one.record(f"own{number}", "2026-01-02", "mine", [verdict()], [observation((2, 1))])
         one.spend(f"own{number}", "mine", "2.11.0", 7.0)
     made[0].record("last", "2026-01-03", "mine", [verdict("PG301", Kind.REGRESSED, "6")], [])
-    made[0].export(tmp_path / "copy.sqlite")
+    with sqlite3.connect(tmp_path / "copy.sqlite") as copy, sqlite3.connect(paths[0]) as first:
+        first.backup(copy)
     made[0].merge(paths[1])
     made[1].merge(tmp_path / "copy.sqlite")
     made[1].merge(tmp_path / "copy.sqlite")
@@ -126,14 +126,6 @@ def test_of_the_last_runs_checks_that_stayed_green_and_the_same_are_left_out(his
     assert [sorted(key.subject for key in verdicts) for verdicts in history.recent(1)] == [[]]
     history.record("r4", "2026-01-04", "mine", [told("kernels", "stack.h200", "loads")], [])
     assert [sorted(key.subject for key in verdicts) for verdicts in history.recent(2)] == [["b", "bits"], []]
-
-
-def test_verdicts_without_item_and_fact_are_read_from_their_subject(history):
-    """As they were kept before a verdict had these fields."""
-    old = {"colour": "red", "code": "PG301", "actual": "7", "subject": "stack.h200 loads"}
-    said = [to_dict(verdict("PG301", Kind.REGRESSED, "7")) | {"colour": "red"}, old]
-    (key,) = {key for each in said for key in _worst_by_subject(CELL[:3], [each])}
-    assert key == CELL
 
 
 def test_a_history_of_another_format_is_refused(tmp_path):
