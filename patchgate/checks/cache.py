@@ -11,18 +11,10 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from patchgate.checks.framework.context import CheckContext
-from patchgate.checks.framework.find_checks import (
-    Check,
-    Instance,
-    catalogue,
-    code_of_others,
-    judge_failed,
-    read_codes,
-    verdict_of,
-)
+from patchgate.checks.framework.find_checks import Check, Instance, catalogue, code_of_others, judge_failed, verdict_of
 from patchgate.checks.holders import assignment_place
 from patchgate.inputs.manifest import Patch
-from patchgate.model.records import Case, Kind, Verdict
+from patchgate.model.records import Case, Kind, Verdict, read_codes
 from patchgate.model.serialization import Answer, failure_of
 from patchgate.runner.costs import note_cost
 

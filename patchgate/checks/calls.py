@@ -10,11 +10,11 @@ from typing import Any
 
 from patchgate.checks.cache import compile_cached
 from patchgate.checks.framework.context import SIMULATED, CheckContext, Functions
-from patchgate.checks.framework.find_checks import Check, Instance, NothingToJudge, read_codes, verdict_of
+from patchgate.checks.framework.find_checks import Check, Instance, NothingToJudge, verdict_of
 from patchgate.checks.holders import assignment_place
 from patchgate.inputs.manifest import Patch
 from patchgate.model.paths import display_path
-from patchgate.model.records import Case, Kind, Observation, Verdict
+from patchgate.model.records import Case, Kind, Observation, Verdict, read_codes
 from patchgate.model.serialization import failure_of, ran_of
 
 FAMILY = "reach"

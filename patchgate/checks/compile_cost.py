@@ -7,11 +7,11 @@ from functools import partial
 
 from patchgate.checks.framework.blame import Fault, failure_text, fault_of
 from patchgate.checks.framework.context import SIMULATED, CheckContext
-from patchgate.checks.framework.find_checks import Check, Instance, code_of_others, read_codes, verdict_of
+from patchgate.checks.framework.find_checks import Check, Instance, code_of_others, verdict_of
 from patchgate.inputs.manifest import Patch
 from patchgate.inputs.patch import claim_location
 from patchgate.model.budgets import budget_for, judge_change, show_budget
-from patchgate.model.records import Budget, Case, Kind, Verdict
+from patchgate.model.records import Budget, Case, Kind, Verdict, read_codes
 from patchgate.model.serialization import Answer, failure_of
 
 FAMILY = "compile"

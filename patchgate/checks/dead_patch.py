@@ -10,12 +10,12 @@ from functools import partial
 from typing import Any
 
 from patchgate.checks.framework.context import SIMULATED, CheckContext
-from patchgate.checks.framework.find_checks import Check, Instance, NothingToJudge, read_codes, verdict_of
+from patchgate.checks.framework.find_checks import Check, Instance, NothingToJudge, verdict_of
 from patchgate.checks.framework.patch_outcome import is_claimed, replaced_names
 from patchgate.inputs.manifest import Patch
 from patchgate.inputs.split_patches import uncalled_installers
 from patchgate.model.paths import display_path
-from patchgate.model.records import Case, Command, Kind, Verdict
+from patchgate.model.records import Case, Command, Kind, Verdict, read_codes
 from patchgate.model.serialization import failure_of
 
 FAMILY = "gate"

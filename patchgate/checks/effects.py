@@ -7,12 +7,12 @@ from functools import partial
 from typing import Any
 
 from patchgate.checks.framework.context import SIMULATED, CheckContext
-from patchgate.checks.framework.find_checks import Check, Instance, read_codes, verdict_of
+from patchgate.checks.framework.find_checks import Check, Instance, verdict_of
 from patchgate.checks.framework.patch_outcome import NOT_APPLIED, does_not_run, is_claimed, replaced_names
 from patchgate.checks.holders import assignment_place
 from patchgate.inputs.manifest import Patch
 from patchgate.model.paths import display_path
-from patchgate.model.records import Case, Kind, Verdict
+from patchgate.model.records import Case, Kind, Verdict, read_codes
 from patchgate.model.serialization import failure_of
 
 FAMILY = "gate"

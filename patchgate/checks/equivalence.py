@@ -9,11 +9,11 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from patchgate.checks.framework.context import CheckContext
-from patchgate.checks.framework.find_checks import Check, Instance, read_codes, verdict_of
+from patchgate.checks.framework.find_checks import Check, Instance, verdict_of
 from patchgate.checks.parity import compared_sides, numeric_devices, outputs_of
 from patchgate.inputs.manifest import Patch
 from patchgate.inputs.patch import claim_location
-from patchgate.model.records import Case, Kind, Numerics, Verdict
+from patchgate.model.records import Case, Kind, Numerics, Verdict, read_codes
 from patchgate.model.serialization import Answer
 
 FAMILY = "parity"

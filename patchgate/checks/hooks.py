@@ -7,10 +7,10 @@ from functools import partial
 from typing import Any
 
 from patchgate.checks.framework.context import CheckContext
-from patchgate.checks.framework.find_checks import Check, Instance, judge_failed, read_codes, verdict_of
+from patchgate.checks.framework.find_checks import Check, Instance, judge_failed, verdict_of
 from patchgate.inputs.manifest import Patch
 from patchgate.model.paths import display_path
-from patchgate.model.records import Case, Kind, Verdict
+from patchgate.model.records import Case, Kind, Verdict, read_codes
 from patchgate.model.serialization import failure_of
 
 FAMILY = "reach"

@@ -9,11 +9,11 @@ from typing import Any
 
 from patchgate.checks.framework.blame import fault_of
 from patchgate.checks.framework.context import SIMULATED, CheckContext
-from patchgate.checks.framework.find_checks import Check, Instance, read_codes, verdict_of
+from patchgate.checks.framework.find_checks import Check, Instance, verdict_of
 from patchgate.inputs.manifest import Patch
 from patchgate.inputs.patch import load_patch
 from patchgate.model.paths import display_path
-from patchgate.model.records import Case, Kind, Verdict
+from patchgate.model.records import Case, Kind, Verdict, read_codes
 from patchgate.model.serialization import failure_of
 from patchgate.runner.client import loading
 

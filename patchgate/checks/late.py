@@ -7,11 +7,11 @@ from functools import partial
 
 from patchgate.checks.framework.blame import fault_of
 from patchgate.checks.framework.context import SIMULATED, CheckContext
-from patchgate.checks.framework.find_checks import Check, Instance, read_codes, verdict_of
+from patchgate.checks.framework.find_checks import Check, Instance, verdict_of
 from patchgate.inputs.manifest import Patch
 from patchgate.model.facts import changed_facts, facts_with_compiles
 from patchgate.model.paths import display_path
-from patchgate.model.records import Kind, Observation, Verdict
+from patchgate.model.records import Kind, Observation, Verdict, read_codes
 
 FAMILY = "reach"
 CODES = read_codes("""

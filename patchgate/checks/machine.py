@@ -8,9 +8,9 @@ from functools import partial
 from typing import Any
 
 from patchgate.checks.framework.context import CheckContext
-from patchgate.checks.framework.find_checks import Check, Instance, read_codes, verdict_of
+from patchgate.checks.framework.find_checks import Check, Instance, verdict_of
 from patchgate.checks.framework.patch_outcome import does_not_run
-from patchgate.model.records import Case, Code, Command, Kind, Verdict
+from patchgate.model.records import Case, Code, Command, Kind, Verdict, read_codes
 from patchgate.model.serialization import failure_of
 
 FAMILY = "machine"

@@ -6,10 +6,10 @@ from collections.abc import Iterable
 from functools import partial
 
 from patchgate.checks.framework.context import CheckContext
-from patchgate.checks.framework.find_checks import Check, Instance, NothingToJudge, read_codes, verdict_of
+from patchgate.checks.framework.find_checks import Check, Instance, NothingToJudge, verdict_of
 from patchgate.inputs.manifest import Patch
 from patchgate.model.budgets import MODEL_TELLS, budget_for, judge_change, show_budget
-from patchgate.model.records import Budget, Kind, Observation, Verdict
+from patchgate.model.records import Budget, Kind, Observation, Verdict, read_codes
 from patchgate.runner.modelled_time import METRIC
 from patchgate.runner.run_settings import Run
 

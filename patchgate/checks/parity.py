@@ -10,10 +10,10 @@ from typing import Any
 
 from patchgate.checks.framework.blame import failure_text
 from patchgate.checks.framework.context import CheckContext
-from patchgate.checks.framework.find_checks import Check, Instance, code_of_others, judge_failed, read_codes, verdict_of
+from patchgate.checks.framework.find_checks import Check, Instance, code_of_others, judge_failed, verdict_of
 from patchgate.inputs.manifest import Patch
 from patchgate.inputs.patch import claim_location, claimed_numerics
-from patchgate.model.records import Case, Failure, Kind, Numerics, Verdict
+from patchgate.model.records import Case, Failure, Kind, Numerics, Verdict, read_codes
 from patchgate.model.serialization import Answer, failure_of
 from patchgate.runner.run_settings import Run
 

@@ -7,10 +7,10 @@ from functools import partial
 
 from patchgate.checks.framework.blame import Fault, fault_of
 from patchgate.checks.framework.context import SIMULATED, CheckContext
-from patchgate.checks.framework.find_checks import Check, Instance, read_codes, verdict_of
+from patchgate.checks.framework.find_checks import Check, Instance, verdict_of
 from patchgate.inputs.manifest import Patch
 from patchgate.model.facts import changed_facts, facts_with_compiles
-from patchgate.model.records import Case, Kind, Observation, Verdict
+from patchgate.model.records import Case, Kind, Observation, Verdict, read_codes
 
 FAMILY = "gate"
 CODES = read_codes("""

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Iterator
 
 from patchgate.checks.framework.context import CheckContext
 from patchgate.checks.framework.fact_verdicts import Compared, fact_verdicts, judge_facts
-from patchgate.checks.framework.find_checks import Check, Instance, read_codes, verdict_of
+from patchgate.checks.framework.find_checks import Check, Instance, verdict_of
 from patchgate.model.facts import format_value
-from patchgate.model.records import Case, Facts, FactValue, Kind, Verdict
+from patchgate.model.records import Case, Facts, FactValue, Kind, Verdict, read_codes
 
 FAMILY = "shapes"
 # The codes of facts as recorded are those of the graph check: PG400 to PG409.

@@ -8,11 +8,11 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from patchgate.checks.framework.context import CheckContext
-from patchgate.checks.framework.find_checks import Check, Instance, read_codes, verdict_of
+from patchgate.checks.framework.find_checks import Check, Instance, verdict_of
 from patchgate.checks.parity import compared_sides, numeric_devices
 from patchgate.inputs.manifest import Patch
 from patchgate.inputs.patch import claim_location, claimed_numerics
-from patchgate.model.records import Case, Kind, Numerics, Verdict
+from patchgate.model.records import Case, Kind, Numerics, Verdict, read_codes
 from patchgate.model.serialization import Answer
 from patchgate.model.statistics import share_interval
 

@@ -10,13 +10,13 @@ from typing import Any
 from packaging.version import Version
 
 from patchgate.checks.framework.context import SIMULATED, CheckContext
-from patchgate.checks.framework.find_checks import Check, Instance, read_codes, verdict_of
+from patchgate.checks.framework.find_checks import Check, Instance, verdict_of
 from patchgate.checks.framework.patch_outcome import does_not_run, is_claimed, replaced_names
 from patchgate.inputs.manifest import Patch
 from patchgate.inputs.matrix import load_matrix
 from patchgate.inputs.torch_range import torch_range
 from patchgate.lint.index.release import releases
-from patchgate.model.records import Case, Command, Kind, Verdict
+from patchgate.model.records import Case, Command, Kind, Verdict, read_codes
 from patchgate.model.serialization import failure_of
 from patchgate.model.versions import in_order, range_text
 

@@ -5,6 +5,7 @@ They need the standard library only.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
@@ -258,3 +259,14 @@ class Code:
     why: str  #: why it matters
     fix: str  #: what to do, in words
     commands: tuple[Command, ...] = ()  #: what to type, in this order
+
+
+def read_codes(text: str) -> tuple[Code, ...]:
+    """The codes of a text: `PG101 title`, and indented below it what happened, `Why: ...` and `Fix: ...`."""
+    codes = []
+    for block in re.split(r"\n(?=PG\d)", text.strip()):
+        heading, _, body = block.partition("\n")
+        code, _, title = heading.partition(" ")
+        what, why, fix = re.split(r" (?:Why|Fix): ", " ".join(body.split()))
+        codes.append(Code(code=code, title=title, what=what, why=why, fix=fix))
+    return tuple(codes)

@@ -69,12 +69,11 @@ def _text_in(call: ast.Call) -> str:
 def raised(trees: Trees) -> set[str]:
     """The codes that code of these modules names, as a text or by the constant that holds a `Code`."""
     constants = {
-        (name, target.id): _code_in(node.value)
+        (name, constant): code
         for name, tree in trees.items()
         for node in tree.body
-        if isinstance(node, ast.Assign) and _is_definition(node.value)
-        for target in node.targets
-        if isinstance(target, ast.Name)
+        if isinstance(node, ast.Assign)
+        for constant, code in _named_codes(node)
     }
     codes: set[str] = set()
     for name, tree in trees.items():
@@ -89,6 +88,16 @@ def raised(trees: Trees) -> set[str]:
             elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load) and node.id in known:
                 codes.add(known[node.id])
     return codes
+
+
+def _named_codes(node: ast.Assign) -> Iterator[tuple[str, str]]:
+    """(constant, code) of `NAME = Code(code=...)`, and of `ONE, TWO = read_codes(text)`."""
+    (target,) = node.targets
+    if _is_definition(node.value):
+        yield ast.unparse(target), _code_in(node.value)
+    elif _is_text_of_codes(node.value) and isinstance(target, ast.Tuple):
+        codes = re.findall(r"(?m)^(PG\d{3}) ", _text_in(node.value))
+        yield from zip(map(ast.unparse, target.elts), codes, strict=True)
 
 
 def _speaking(node: ast.AST) -> Iterator[ast.AST]:
@@ -135,7 +144,7 @@ def fact_codes_raised() -> set[str]:
 
 def test_every_code_belongs_to_exactly_one_module():
     found = definitions(engine())
-    assert {*found.pop("code")} == {"patchgate.checks.framework.find_checks"}  # of `read_codes`, `code_of_others`
+    assert {*found.pop("code")} == {"patchgate.checks.framework.find_checks"}  # of `code_of_others`
     assert {code: modules for code, modules in found.items() if len(modules) > 1} == {}
     computed_codes = every_code().keys() - found.keys()
     assert found.keys() <= every_code().keys()
@@ -165,6 +174,7 @@ def test_no_module_raises_a_code_that_is_not_defined():
         ('_CODES = {Kind.OVER: "PG201"}', {"PG201"}),
         ('code = "PG201" if worse else "PG202"', {"PG201", "PG202"}),
         ('GONE = Code(code="PG201")\nyield view.finding(GONE, span)', {"PG201"}),
+        ('ONE, TWO = read_codes("""\nPG201 a\n    W.\nPG202 b\n    W.\n""")\nyield view.finding(TWO, span)', {"PG202"}),
         ("from patchgate.lint.other import OTHER as GONE\nreport(GONE)", {"PG209"}),
         ("def f():\n    from patchgate.lint.other import OTHER\n    return OTHER", {"PG209"}),
         # What only speaks of a code does not raise it.

@@ -10,11 +10,11 @@ from dataclasses import dataclass, replace
 
 from patchgate.checks.framework.compare import Recorded, Side, compare
 from patchgate.checks.framework.context import CheckContext
-from patchgate.checks.framework.find_checks import read_codes, verdict_of
+from patchgate.checks.framework.find_checks import verdict_of
 from patchgate.checks.machine import judge_undeviced
 from patchgate.model.facts import check_of, format_value, not_requested, value_in
 from patchgate.model.paths import display_path
-from patchgate.model.records import Case, Code, Command, Expectation, FactValue, Kind, Observation, Verdict
+from patchgate.model.records import Case, Code, Command, Expectation, FactValue, Kind, Observation, Verdict, read_codes
 
 _ACCEPT = Command(name="accept", arguments=("--reason", "'...'"))
 # Where reading the generated code explains the figure.

@@ -6,7 +6,6 @@ The catalogue of codes, the order in reports and what pytest runs are all made f
 from __future__ import annotations
 
 import pkgutil
-import re
 import sys
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
@@ -100,17 +99,6 @@ def _first_code(check: Check) -> tuple[str, str]:
     """The lowest code of its module, which one without codes of its own follows."""
     codes = getattr(sys.modules[check.ask.__module__], "CODES", ())
     return min((code.code for code in codes), default="~"), check.name
-
-
-def read_codes(text: str) -> tuple[Code, ...]:
-    """The codes of a text: `PG101 title`, and indented below it what happened, `Why: ...` and `Fix: ...`."""
-    codes = []
-    for block in re.split(r"\n(?=PG\d)", text.strip()):
-        heading, _, body = block.partition("\n")
-        code, _, title = heading.partition(" ")
-        what, why, fix = re.split(r" (?:Why|Fix): ", " ".join(body.split()))
-        codes.append(Code(code=code, title=title, what=what, why=why, fix=fix))
-    return tuple(codes)
 
 
 @cache

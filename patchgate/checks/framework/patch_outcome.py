@@ -12,10 +12,10 @@ from typing import Any
 from packaging.specifiers import SpecifierSet
 
 from patchgate.checks.framework.blame import Fault, fault_of
-from patchgate.checks.framework.find_checks import read_codes, verdict_of
+from patchgate.checks.framework.find_checks import verdict_of
 from patchgate.inputs.manifest import Patch
 from patchgate.model.paths import display_path
-from patchgate.model.records import Case, Command, Failure, Kind, Verdict
+from patchgate.model.records import Case, Command, Failure, Kind, Verdict, read_codes
 
 FAMILY = "gate"
 CODES = read_codes("""

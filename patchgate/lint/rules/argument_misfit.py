@@ -11,15 +11,14 @@ from patchgate.lint.findings import Finding, View
 from patchgate.lint.index.records import Function
 from patchgate.lint.interpret.references import Call
 from patchgate.lint.interpret.torch_names import class_symbol
-from patchgate.model.records import Code
+from patchgate.model.records import read_codes
 
-MISFIT = Code(
-    code="PG115",
-    title="call does not fit",
-    what="The patch calls a function of torch with arguments that it does not take in these releases.",
-    why="The call raises TypeError when it runs.",
-    fix="Pass what these releases take, or narrow the version check.",
-)
+(MISFIT,) = read_codes("""
+PG115 call does not fit
+    The patch calls a function of torch with arguments that it does not take in these releases.
+    Why: The call raises TypeError when it runs.
+    Fix: Pass what these releases take, or narrow the version check.
+""")
 
 
 def check(views: Sequence[View]) -> Iterator[Finding]:

@@ -7,16 +7,15 @@ from collections.abc import Iterator, Sequence
 from patchgate.lint.findings import Finding, Severity, View
 from patchgate.lint.interpret.references import Presence, Reference
 from patchgate.lint.interpret.torch_names import innermost_module
-from patchgate.model.records import Code
+from patchgate.model.records import read_codes
 from patchgate.model.versions import show_releases
 
-DEFAULT_DIFFERS = Code(
-    code="PG117",
-    title="config default differs",
-    what="An option that the patch reads has different defaults in the releases where it applies.",
-    why="The same patch decides differently from one release to the next.",
-    fix="Check that the patch is right for each default; set the option where it matters.",
-)
+(DEFAULT_DIFFERS,) = read_codes("""
+PG117 config default differs
+    An option that the patch reads has different defaults in the releases where it applies.
+    Why: The same patch decides differently from one release to the next.
+    Fix: Check that the patch is right for each default; set the option where it matters.
+""")
 
 
 def check(views: Sequence[View]) -> Iterator[Finding]:

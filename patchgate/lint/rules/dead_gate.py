@@ -11,16 +11,15 @@ from collections.abc import Iterator, Sequence
 
 from patchgate.lint.findings import Finding, Severity, View
 from patchgate.lint.interpret.references import Gate, Span
-from patchgate.model.records import Code
+from patchgate.model.records import read_codes
 
-DEAD_GATE = Code(
-    code="PG120",
-    title="version check is never true",
-    what="The version check is true on no torch release that the project supports: those of `torch_range` in its"
-    " table or of its own requirements; where it states neither, those of ci/matrix.toml, else the indexed ones.",
-    why="The guarded code never runs, so a defect in it is not noticed.",
-    fix="Correct the check, or remove the code that it guards.",
-)
+(DEAD_GATE,) = read_codes("""
+PG120 version check is never true
+    The version check is true on no torch release that the project supports: those of `torch_range` in its table or of
+    its own requirements; where it states neither, those of ci/matrix.toml, else the indexed ones.
+    Why: The guarded code never runs, so a defect in it is not noticed.
+    Fix: Correct the check, or remove the code that it guards.
+""")
 # What builds of a release call themselves that no index has: by device, by vendor, by commit.
 _BUILD = re.compile(r"['\"][^'\"]*(?:\+|\b(?:cpu|cu\d|cuda|xpu|npu|musa|amd|nv|fb|intel|ipex|post)|rocm|hip|git|\da0)")
 

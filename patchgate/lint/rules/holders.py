@@ -13,15 +13,14 @@ from collections.abc import Iterator, Sequence
 from patchgate.lint.findings import Finding, Severity, View
 from patchgate.lint.interpret.references import Rebinding
 from patchgate.lint.interpret.torch_names import innermost_module
-from patchgate.model.records import Code
+from patchgate.model.records import read_codes
 
-HELD_BY_VALUE = Code(
-    code="PG118",
-    title="the original is still referenced elsewhere",
-    what="Other modules or tables of torch have their own reference to the replaced function.",
-    why="They keep calling the original: the patch covers only some of the callers.",
-    fix="Assign the replacement in the modules that the finding names too.",
-)
+(HELD_BY_VALUE,) = read_codes("""
+PG118 the original is still referenced elsewhere
+    Other modules or tables of torch have their own reference to the replaced function.
+    Why: They keep calling the original: the patch covers only some of the callers.
+    Fix: Assign the replacement in the modules that the finding names too.
+""")
 _SHOWN = 4
 
 

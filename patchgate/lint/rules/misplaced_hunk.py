@@ -12,34 +12,27 @@ from typing import TYPE_CHECKING
 from patchgate.lint.findings import Finding, Severity, lines_of, merged
 from patchgate.lint.index.sources import PROJECTS, Sources
 from patchgate.lint.interpret.references import Span
-from patchgate.model.records import Code
+from patchgate.model.records import read_codes
 from patchgate.model.versions import show_releases
 
 if TYPE_CHECKING:
     from packaging.specifiers import SpecifierSet
     from unidiff.patch import Hunk
 
-DOES_NOT_APPLY = Code(
-    code="PG127",
-    title="hunk does not apply",
-    what="The lines that a hunk expects are not in the sources of these releases.",
-    why="The diff cannot be applied there.",
-    fix="Rebase the diff on these releases, or leave them out of its claims.",
-)
-APPLIES_ELSEWHERE = Code(
-    code="PG128",
-    title="hunk applies elsewhere",
-    what="The hunk applies, but at another line than it names.",
-    why="It still works. The further away it applies, the more it needs a review.",
-    fix="Nothing, or refresh the diff.",
-)
-NOT_PLACED = Code(
-    code="PG129",
-    title="hunks not judged",
-    what="Whether the hunks of the diff apply was not judged: the sources of no release are available.",
-    why="The index has names and fingerprints, not the lines that a hunk must find.",
-    fix="`patchgate lint --fetch PATCH`, or `--sources FOLDER` with a site-packages that has torch in it.",
-)
+DOES_NOT_APPLY, APPLIES_ELSEWHERE, NOT_PLACED = read_codes("""
+PG127 hunk does not apply
+    The lines that a hunk expects are not in the sources of these releases.
+    Why: The diff cannot be applied there.
+    Fix: Rebase the diff on these releases, or leave them out of its claims.
+PG128 hunk applies elsewhere
+    The hunk applies, but at another line than it names.
+    Why: It still works. The further away it applies, the more it needs a review.
+    Fix: Nothing, or refresh the diff.
+PG129 hunks not judged
+    Whether the hunks of the diff apply was not judged: the sources of no release are available.
+    Why: The index has names and fingerprints, not the lines that a hunk must find.
+    Fix: `patchgate lint --fetch PATCH`, or `--sources FOLDER` with a site-packages that has torch in it.
+""")
 _START = Span(line=1, column=1)
 
 

@@ -16,37 +16,27 @@ from patchgate.lint.index.release import Release
 from patchgate.lint.interpret.loaded_modules import unloaded_references
 from patchgate.lint.interpret.references import Definition, Presence, Reachability, Reference
 from patchgate.lint.interpret.torch_names import innermost_module
-from patchgate.model.records import Code
+from patchgate.model.records import read_codes
 
-MODULE_MISSING = Code(
-    code="PG110",
-    title="module missing",
-    what="The patch imports a module of torch that these releases do not have.",
-    why="The import raises ModuleNotFoundError, at import of the patch or in the middle of a compile.",
-    fix="Narrow the version check, guard the import, or import from where these releases have it.",
-)
-NAME_MISSING = Code(
-    code="PG111",
-    title="name missing",
-    what="The patch reads a name of a torch module, class or object that these releases do not have.",
-    why="The line raises AttributeError or ImportError as soon as it runs.",
-    fix="Use the name that these releases have, guard it with `hasattr`, or narrow the version check.",
-)
-NAME_MOVED = Code(
-    code="PG112",
-    title="name moved",
-    what="These releases have the name, but in another module.",
-    why="The old place raises ImportError or AttributeError.",
-    fix="Import it from the module that the finding names.",
-)
-OPTION_MISSING = Code(
-    code="PG116",
-    title="config option missing",
-    what="The patch reads or sets an option that these releases do not have, or passes its name to"
-    " `torch.compile(options=...)` or `config.patch`.",
-    why="torch's config modules raise AttributeError for unknown options, `torch.compile` RuntimeError.",
-    fix="Guard it with `hasattr(config, ...)`, or narrow the version check.",
-)
+MODULE_MISSING, NAME_MISSING, NAME_MOVED, OPTION_MISSING = read_codes("""
+PG110 module missing
+    The patch imports a module of torch that these releases do not have.
+    Why: The import raises ModuleNotFoundError, at import of the patch or in the middle of a compile.
+    Fix: Narrow the version check, guard the import, or import from where these releases have it.
+PG111 name missing
+    The patch reads a name of a torch module, class or object that these releases do not have.
+    Why: The line raises AttributeError or ImportError as soon as it runs.
+    Fix: Use the name that these releases have, guard it with `hasattr`, or narrow the version check.
+PG112 name moved
+    These releases have the name, but in another module.
+    Why: The old place raises ImportError or AttributeError.
+    Fix: Import it from the module that the finding names.
+PG116 config option missing
+    The patch reads or sets an option that these releases do not have, or passes its name to
+    `torch.compile(options=...)` or `config.patch`.
+    Why: torch's config modules raise AttributeError for unknown options, `torch.compile` RuntimeError.
+    Fix: Guard it with `hasattr(config, ...)`, or narrow the version check.
+""")
 
 # How alike two spellings are when one is taken for a slip of the other.
 _NEAR = 0.84

@@ -12,15 +12,14 @@ from collections.abc import Iterator, Sequence
 from patchgate.lint.findings import Finding, Severity, View
 from patchgate.lint.interpret.references import Presence, Reachability
 from patchgate.lint.rules.missing_name import in_some_release, near_name, same_name
-from patchgate.model.records import Code
+from patchgate.model.records import read_codes
 
-TARGET_MISSING = Code(
-    code="PG126",
-    title="target missing",
-    what="The patch assigns to a name that these releases do not have.",
-    why="It creates a new attribute that nothing in torch ever calls.",
-    fix="Correct the name, or narrow the version check to the releases that have it.",
-)
+(TARGET_MISSING,) = read_codes("""
+PG126 target missing
+    The patch assigns to a name that these releases do not have.
+    Why: It creates a new attribute that nothing in torch ever calls.
+    Fix: Correct the name, or narrow the version check to the releases that have it.
+""")
 _LIBRARY = sys.stdlib_module_names
 
 

@@ -11,18 +11,17 @@ from collections.abc import Iterator, Sequence
 from patchgate.lint.findings import Finding, Severity, View
 from patchgate.lint.interpret.references import Rebinding
 from patchgate.lint.rules.stale_copy import calls_original
-from patchgate.model.records import Code
+from patchgate.model.records import read_codes
 
-OPEN_END = Code(
-    code="PG130",
-    title="version check without an upper bound",
-    what="The version check is true on every later release, and the function that the patch wraps has another body"
-    " there than in the first release on which the check is true.",
-    why="Whether the defect is still present, and whether the wrapper is still right, was decided for a"
-    " body that no longer exists.",
-    fix="Add an upper bound before the change, or state the symptom in the manifest: `patchgate gate` then measures"
-    " on every release whether the patch is needed.",
-)
+(OPEN_END,) = read_codes("""
+PG130 version check without an upper bound
+    The version check is true on every later release, and the function that the patch wraps has another body there than
+    in the first release on which the check is true.
+    Why: Whether the defect is still present, and whether the wrapper is still right, was decided for a body that no
+    longer exists.
+    Fix: Add an upper bound before the change, or state the symptom in the manifest: `patchgate gate` then measures on
+    every release whether the patch is needed.
+""")
 
 
 def check(views: Sequence[View]) -> Iterator[Finding]:

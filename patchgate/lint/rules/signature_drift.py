@@ -18,23 +18,18 @@ from patchgate.lint.index.resolve import module_of
 from patchgate.lint.index.signatures import accepts, misfit, written
 from patchgate.lint.interpret.references import FunctionNode, Rebinding, Span
 from patchgate.lint.interpret.torch_names import class_symbol, innermost_module
-from patchgate.model.records import Code
+from patchgate.model.records import read_codes
 
-SIGNATURE_DRIFT = Code(
-    code="PG113",
-    title="signature drift",
-    what="The replacement does not take what the replaced function takes in these releases.",
-    why="A caller inside torch that passes it raises TypeError in the middle of a compile.",
-    fix="Add the parameters that the finding names, or take `**kwargs`; pass them on where you call the original.",
-)
-FORM_DRIFT = Code(
-    code="PG114",
-    title="kind of function differs",
-    what="Target and replacement are of different kinds: method, static method, class method, property,"
-    " async function.",
-    why="The call binds other arguments than the replacement expects, or returns a coroutine.",
-    fix="Wrap the replacement the way the original is (`staticmethod`, `classmethod`, `property`).",
-)
+SIGNATURE_DRIFT, FORM_DRIFT = read_codes("""
+PG113 signature drift
+    The replacement does not take what the replaced function takes in these releases.
+    Why: A caller inside torch that passes it raises TypeError in the middle of a compile.
+    Fix: Add the parameters that the finding names, or take `**kwargs`; pass them on where you call the original.
+PG114 kind of function differs
+    Target and replacement are of different kinds: method, static method, class method, property, async function.
+    Why: The call binds other arguments than the replacement expects, or returns a coroutine.
+    Fix: Wrap the replacement the way the original is (`staticmethod`, `classmethod`, `property`).
+""")
 _WRAPPERS = {"static": "staticmethod", "class": "classmethod", "property": "property"}
 _FORM_TEXT = {
     None: "a plain function",

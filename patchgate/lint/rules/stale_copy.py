@@ -19,16 +19,15 @@ from patchgate.lint.index.records import Function
 from patchgate.lint.index.release import Release
 from patchgate.lint.interpret.references import FunctionNode, Rebinding
 from patchgate.lint.similarity import COPY, body_of, edits_lost, likeness, three_way
-from patchgate.model.records import Code
+from patchgate.model.records import read_codes
 from patchgate.model.versions import show_releases
 
-BODY_CHANGED = Code(
-    code="PG122",
-    title="replaced body changed upstream",
-    what="The body of the replaced function differs between the releases that the patch claims.",
-    why="A copied override removes the upstream changes of later releases.",
-    fix="Port the edits (`--details` shows base, upstream and override), or narrow the claim.",
-)
+(BODY_CHANGED,) = read_codes("""
+PG122 replaced body changed upstream
+    The body of the replaced function differs between the releases that the patch claims.
+    Why: A copied override removes the upstream changes of later releases.
+    Fix: Port the edits (`--details` shows base, upstream and override), or narrow the claim.
+""")
 
 
 @dataclass(frozen=True, kw_only=True)

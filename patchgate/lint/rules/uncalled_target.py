@@ -10,15 +10,14 @@ from collections.abc import Iterator, Sequence
 from patchgate.lint.findings import Finding, Severity, View
 from patchgate.lint.interpret.references import Rebinding
 from patchgate.lint.interpret.torch_names import class_symbol
-from patchgate.model.records import Code
+from patchgate.model.records import read_codes
 
-UNCALLED_TARGET = Code(
-    code="PG119",
-    title="nothing calls the target",
-    what="In these releases no call inside torch goes to the replaced name.",
-    why="The patch is installed and does nothing.",
-    fix="Find what torch calls now (`patchgate index diff`), or end the version check before these releases.",
-)
+(UNCALLED_TARGET,) = read_codes("""
+PG119 nothing calls the target
+    In these releases no call inside torch goes to the replaced name.
+    Why: The patch is installed and does nothing.
+    Fix: Find what torch calls now (`patchgate index diff`), or end the version check before these releases.
+""")
 # Dispatched by name, by torch or by Python itself; no call site spells them out.
 _DISPATCHED = ("__", "visit_", "codegen_", "_print_", "call_", "method_", "nb_", "mp_", "sq_", "tp_", "reducer_")
 _OPERATIONS = "torch._inductor.ops_handler.OpsHandler"

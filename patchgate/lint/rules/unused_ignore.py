@@ -13,15 +13,14 @@ from dataclasses import dataclass
 
 from patchgate.lint.findings import Finding, finding_in_file
 from patchgate.lint.interpret.references import Span
-from patchgate.model.records import Code
+from patchgate.model.records import read_codes
 
-UNUSED_IGNORE = Code(
-    code="PG141",
-    title="unused ignore",
-    what="A `# patchgate: ignore[...]` comment silences nothing on its line.",
-    why="It would hide a later, different finding.",
-    fix="Remove the comment.",
-)
+(UNUSED_IGNORE,) = read_codes("""
+PG141 unused ignore
+    A `# patchgate: ignore[...]` comment silences nothing on its line.
+    Why: It would hide a later, different finding.
+    Fix: Remove the comment.
+""")
 _FORM = re.compile(r"#\s*patchgate:\s*ignore(?:\[([^\]]*)\])?")
 
 

@@ -8,30 +8,23 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from patchgate.lint.findings import Finding, Severity, View
-from patchgate.model.records import Code
+from patchgate.model.records import read_codes
 
-COMPARED_AS_TEXT = Code(
-    code="PG123",
-    title="versions compared as text",
-    what="A version check compares two plain strings by order, or a version that was made a number.",
-    why='As text, "2.9" is greater than "2.10"; as a number 2.10 is 2.1.',
-    fix="Compare `packaging.version.Version` objects, or `torch.__version__` itself.",
-)
-LOCAL_VERSION = Code(
-    code="PG124",
-    title="local version compared",
-    what="The comparison gives another answer for 2.11.0 than for 2.11.0+cu130.",
-    why="By PEP 440 a local version is greater than its public version and never equal to it; wheels"
-    " carry a local version.",
-    fix="Compare `Version(torch.__version__).public`, `.base_version` or `.release`.",
-)
-PRERELEASE = Code(
-    code="PG125",
-    title="prerelease compared",
-    what="For nightlies and release candidates the version check gives another answer than for their release.",
-    why="2.12.0.dev sorts below 2.12.0, though it already has most of the changes of 2.12.0.",
-    fix="Write the bound as `2.12.0.dev0` (or compare `.release`) when nightlies should count as 2.12.",
-)
+COMPARED_AS_TEXT, LOCAL_VERSION, PRERELEASE = read_codes("""
+PG123 versions compared as text
+    A version check compares two plain strings by order, or a version that was made a number.
+    Why: As text, "2.9" is greater than "2.10"; as a number 2.10 is 2.1.
+    Fix: Compare `packaging.version.Version` objects, or `torch.__version__` itself.
+PG124 local version compared
+    The comparison gives another answer for 2.11.0 than for 2.11.0+cu130.
+    Why: By PEP 440 a local version is greater than its public version and never equal to it; wheels carry a local
+    version.
+    Fix: Compare `Version(torch.__version__).public`, `.base_version` or `.release`.
+PG125 prerelease compared
+    For nightlies and release candidates the version check gives another answer than for their release.
+    Why: 2.12.0.dev sorts below 2.12.0, though it already has most of the changes of 2.12.0.
+    Fix: Write the bound as `2.12.0.dev0` (or compare `.release`) when nightlies should count as 2.12.
+""")
 
 
 def check(views: Sequence[View]) -> Iterator[Finding]:

@@ -10,16 +10,15 @@ from collections.abc import Iterator, Sequence
 from patchgate.lint.findings import Finding, View
 from patchgate.lint.interpret.references import Presence, Reference, Span
 from patchgate.lint.rules.missing_name import in_some_release, missing_references
-from patchgate.model.records import Code
+from patchgate.model.records import read_codes
 from patchgate.model.versions import show_releases
 
-WIDE_GATE = Code(
-    code="PG121",
-    title="version check too wide",
-    what="The version check is true on releases in which a name that the guarded code needs is missing.",
-    why="The patch is applied there and fails.",
-    fix="Narrow the version check to the releases that the finding names.",
-)
+(WIDE_GATE,) = read_codes("""
+PG121 version check too wide
+    The version check is true on releases in which a name that the guarded code needs is missing.
+    Why: The patch is applied there and fails.
+    Fix: Narrow the version check to the releases that the finding names.
+""")
 
 
 def check(views: Sequence[View]) -> Iterator[Finding]:

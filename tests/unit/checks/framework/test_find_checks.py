@@ -12,9 +12,9 @@ import pytest
 from patchgate import checks
 from patchgate.checks.framework import find_checks
 from patchgate.checks.framework.fact_verdicts import code_of, fact_codes
-from patchgate.checks.framework.find_checks import AXES, all_checks, every_code, families, read_codes, verdict_of
+from patchgate.checks.framework.find_checks import AXES, all_checks, every_code, families, verdict_of
 from patchgate.lint import rules
-from patchgate.model.records import Case, Code, Command, Kind
+from patchgate.model.records import Case, Code, Command, Kind, read_codes
 
 METRICS = (Kind.OVER, Kind.UNDER, Kind.AMBIGUOUS)
 KINDS = [kind for kind in Kind if kind not in (Kind.NOTE, Kind.ESTIMATE, Kind.ASSUMED, Kind.STOPPED, *METRICS)]
