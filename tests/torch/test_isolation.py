@@ -6,18 +6,21 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from patchgate.inputs.devices import load_profile
 from patchgate.model.paths import PACKAGE
 from patchgate.model.records import Cause
-from patchgate.model.serialization import failure_of
+from patchgate.model.serialization import Answer, failure_of
 from patchgate.runner.client import Runner
 from patchgate.runner.start_server import start_server
 from tests.torch.conftest import ROWS, running
 
+Apply = Callable[..., Answer]
 HOSTILE = {
     "import os; os._exit(0)": Cause.EXITED,
     "raise SystemExit(3)": Cause.EXITED,
@@ -60,9 +63,39 @@ def test_the_next_question_is_answered(apply):
     assert apply("x = 1")["changed"] == []
 
 
-def test_no_child_reads_the_files_of_triton_for_the_digest_that_every_compile_wants(apply):
-    source = "from torch._inductor.runtime.triton_compat import triton_key\nassert triton_key.cache_info().currsize"
+@pytest.mark.parametrize(
+    "source",
+    [
+        "from torch._inductor.runtime.triton_compat import triton_key\nassert triton_key.cache_info().currsize",
+        "from torch._dynamo.funcname_cache import cache\nassert any('functional' in name for name in cache)",
+        "import gc\nassert gc.get_threshold()[0] > 700",
+    ],
+)
+def test_what_every_compile_does_alike_no_child_does_again(apply: Apply, source: str) -> None:
     assert failure_of(apply(source)) is None
+
+
+@pytest.mark.parametrize(
+    ("own", "during"),
+    [("", "<lambda>"), ("def mine(*args):\n    return 0.0\nguards.profile_guard_manager = mine\n", "mine")],
+)
+def test_only_torchs_own_timing_of_guards_is_left_out(
+    torch: str, runner: Runner, tmp_path: Path, own: str, during: str
+) -> None:
+    """It says nothing that a check reads; what a patch has there runs."""
+    path = tmp_path / "patch.py"
+    path.write_text(
+        "from torch._dynamo import guards\n"
+        "from torch._inductor import compile_fx\n"
+        f"{own}"
+        "def tell(*args, **kwargs):\n"
+        "    raise ValueError(guards.profile_guard_manager.__name__)\n"
+        "compile_fx.compile_fx = tell\n"
+    )
+    answer = runner.ask(torch, "hooks", patch=str(path), profile=load_profile("cpu"))
+    failure = failure_of(answer)
+    assert failure
+    assert failure.signature.endswith(during)
 
 
 @pytest.mark.nightly  # the decoder's C++ is built

@@ -30,7 +30,7 @@ class Lowered:
     bytes_total: int
     peak_memory: int
     cudagraph_refusal: str  #: why it cannot be a CUDA graph; empty where it can
-    launches: list[Launch]  #: of each kernel, in order
+    launches: list[Launch]  #: of each kernel, in order; none on a CPU, of whose time there is no model
 
 
 def count_operations(graph: torch.fx.Graph) -> Counter[str]:
@@ -60,7 +60,7 @@ def read_graph(graph: GraphLowering, code: str) -> Lowered:
         bytes_total=sum(node.get_read_write_buffers_sizes() for node in nodes),
         peak_memory=_peak_memory(graph),
         cudagraph_refusal=_cudagraph_refusal(graph),
-        launches=read_launches(graph, code),
+        launches=read_launches(graph, code) if graph.device_types - {"cpu"} else [],
     )
 
 

@@ -13,6 +13,13 @@ from collections.abc import Iterator
 from patchgate.probe.process.huge_pages import collapse_memory
 from patchgate.probe.serve.zygote import Answer, Zygote
 
+# Between two collections of a child.
+_NEW_OBJECTS = 10_000
+# Modules of torch.nn with functions that most workloads call.
+_TRACED = (
+    "functional",
+    *(f"modules.{name}" for name in ("activation", "batchnorm", "conv", "linear", "normalization")),
+)
 _ASKS_NVML = "PYTORCH_NVML_BASED_CUDA_CHECK"
 
 
@@ -39,6 +46,8 @@ def warm_up(answer: Answer) -> Zygote:
     # A collection in a child would write to, and so copy, every page that it shares with this process.
     gc.collect()
     gc.freeze()
+    # A compile makes many objects that stay, and looks through them after every 700 new ones.
+    gc.set_threshold(_NEW_OBJECTS, *gc.get_threshold()[1:])
     gc.enable()
     collapse_memory()
     return zygote
@@ -66,6 +75,12 @@ def _import_and_compile() -> None:
     with contextlib.suppress(Exception):  # no Triton here, or it has another name
         # A digest of Triton's files, which every compile puts into a key: half a second, once and not in every child.
         importlib.import_module("torch._inductor.runtime.triton_compat").triton_key()
+    with contextlib.suppress(ImportError):
+        from torch._dynamo.funcname_cache import get_funcname
+
+        # Dynamo's log names the function of each line that is traced: for that it reads the whole file.
+        for name in _TRACED:
+            get_funcname(str(importlib.import_module(f"torch.nn.{name}").__file__), 1)
     from patchgate.probe.compile import sentinel
     from patchgate.probe.compile.capture import capture
     from patchgate.probe.compile.observe import environment
