@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -66,13 +67,20 @@ def load_profile(name: str, own: Mapping[str, str] = _NONE) -> dict[str, Any]:
         raise UsageError(
             f"no device profile `{name}`", where=display_path(path.parent), got=name, next=f"one of: {known}"
         )
-    profile = {key: value for key, value in asdict(load_toml_record(Profile, path)).items() if value is not None}
+    at = path.stat()
+    profile = dict(_read_profile(path, at.st_mtime_ns, at.st_size))
     if "plugin" in profile:
         plugin = (path.parent / profile["plugin"]).resolve()
         if leaves_project(plugin, path.parent):  # a patch may read the folder around it
             raise UsageError("outside of the project", where=display_path(path), got=str(plugin), next="a file in it")
         profile["plugin"] = str(plugin)
     return profile
+
+
+@cache
+def _read_profile(path: Path, _changed_at: int, _size: int) -> dict[str, Any]:
+    """What a file says; each case of a run asks for it."""
+    return {key: value for key, value in asdict(load_toml_record(Profile, path)).items() if value is not None}
 
 
 def profile_files(name: str, own: Mapping[str, str]) -> list[str]:

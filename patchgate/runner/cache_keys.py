@@ -89,7 +89,7 @@ def observation_key(case: Case, profile: dict[str, Any], workload: Workload, ide
         {
             "case": case.id,
             "environment": identity,
-            "probe": files_digest(PACKAGE / "probe"),
+            "probe": _probe_digest(),
             "profile": profile,
             "files": [*map(_file, files)],
             "workload": repr(replace(workload, path="")),
@@ -103,14 +103,25 @@ def answer_key(request: Mapping[str, Any], identity: str) -> str | None:
     if not all(map(stands_alone, files)):
         return None
     try:
-        text = Path("/proc/cpuinfo").read_text(encoding="utf-8")
+        cpu = _cpu()
     except OSError:
         return None
-    cpu = sorted({line for line in text.splitlines() if line.startswith(("model name", "flags"))})
     question = {
         name: value for name, value in request.items() if name not in ("env", "libraries", "outputs", "workload_path")
     }
-    return _digest([question, identity, files_digest(PACKAGE / "probe"), cpu, [*map(_file, files)]])
+    return _digest([question, identity, _probe_digest(), cpu, [*map(_file, files)]])
+
+
+@cache
+def _probe_digest() -> str:
+    return files_digest(PACKAGE / "probe")
+
+
+@cache
+def _cpu() -> list[str]:
+    """What the processors call themselves, and what they can do."""
+    lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    return sorted({line for line in lines if line.startswith(("model name", "flags"))})
 
 
 def stands_alone(file: Path, *others: str) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Mapping
 from pathlib import Path
 
 from patchgate.inputs.devices import profile_files
@@ -13,15 +14,15 @@ from patchgate.inputs.project import Project
 from patchgate.inputs.workloads import workload_files
 from patchgate.model.paths import DEVICES, GOLDEN, PACKAGE, SUITE, WORKLOADS, display_path
 from patchgate.model.serialization import to_dict
-from patchgate.runner.cache_keys import environment_digest, files_digest, patch_digest
+from patchgate.runner.cache_keys import files_digest, patch_digest
 from patchgate.runner.run_settings import Run
 
 
-def content_key(run: Run, patch: Patch) -> str:
-    """Of everything that could make another verdict: patch, environments, inputs, options, and patchgate itself."""
+def content_key(run: Run, patch: Patch, environments: Mapping[str, str]) -> str:
+    """Of all that could make another verdict: patch, digests of environments, inputs, options, and patchgate itself."""
     own = project_files(run.project)
     content = [
-        {torch: environment_digest(python) for torch, python in run.rows.items()},
+        dict(environments),
         {path.id: patch_digest(path) for path in (patch, *map(load_patch, map(Path, run.others)))},
         [run.problems, run.devices, run.workloads, run.checks, run.strict_new, run.nightly, to_dict(run.limits)],
         input_digests(),

@@ -107,7 +107,9 @@ class GatePlugin:
             with open(pipe, encoding="utf-8") as text:
                 shared = json.load(text)
         save_run(self.run)
-        key = content_key(self.run, self.patch) if self.run.shared_cache else os.urandom(8).hex()
+        key = os.urandom(8).hex()
+        if self.run.shared_cache:
+            key = content_key(self.run, self.patch, shared["identities"])
         self.judged = {cell.ended: cell for cell in self.journal.begin(key)}
         return shared, list(self.judged)
 

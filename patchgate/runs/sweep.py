@@ -22,6 +22,7 @@ from patchgate.model.exit_code import is_partial
 from patchgate.model.files import write_atomically
 from patchgate.model.records import Case, Colour, Observation, Verdict
 from patchgate.model.text import time_text
+from patchgate.runner.cache_keys import environment_digest
 from patchgate.runner.run_results import RunResults
 from patchgate.runner.run_settings import NAME, VERDICTS, Run, load_run, load_verdicts
 from patchgate.runner.torch_environments import Environments, NotInstallable
@@ -143,7 +144,9 @@ class Sweep:
         return None
 
     def _key(self, job: Job) -> str:
-        return content_key(self._run(job), self._load(job.patch))
+        run = self._run(job)
+        identities = {torch: environment_digest(python) for torch, python in run.rows.items()}
+        return content_key(run, self._load(job.patch), identities)
 
     def _run(self, job: Job) -> Run:
         """Raises NotInstallable where the torch has no environment."""

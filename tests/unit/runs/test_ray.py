@@ -38,7 +38,7 @@ def patches(folder):
 def judged(folder, monkeypatch):
     """What was launched, instead of a pytest; each verdict names the patch's file and the results' folder."""
     launched = []
-    monkeypatch.setattr(content_key, "environment_digest", lambda python: python)
+    monkeypatch.setattr(module, "environment_digest", lambda python: python)
     monkeypatch.setattr(content_key, "input_digests", lambda: ["digest"])
     monkeypatch.setattr(ray, "input_digests", lambda: ["digest"])
 

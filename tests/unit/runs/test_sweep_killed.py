@@ -42,7 +42,7 @@ def judge_patch(run, *, workers):
 
 @pytest.fixture
 def jobs(folder, monkeypatch):
-    monkeypatch.setattr(content_key, "environment_digest", lambda python: python)
+    monkeypatch.setattr(module, "environment_digest", lambda python: python)
     monkeypatch.setattr(content_key, "input_digests", list)
     monkeypatch.setattr(module, "judge_patch", judge_patch)
     for name in "abcd":
