@@ -74,7 +74,9 @@ _NOT_VARIED = re.compile(r"(PY)?TORCH|TRITON|CUDA|AOT|OMP_|MKL_|LD_|PYTHON|.*(PA
 _VARIABLES = 2
 
 
-@Check(axes=("torch", "device", "workload"), workloads="cache", devices=lambda run: ["cpu"], unchanged="PG705")
+@Check(
+    axes=("torch", "device", "workload"), workloads="cache", devices=lambda run: ["cpu"], seconds=7, unchanged="PG705"
+)
 def ask_cache(context: CheckContext, at: Instance) -> Iterable[Verdict]:
     """Two directories: one is warmed unpatched, the other patched."""
     patch = context.patch

@@ -31,7 +31,9 @@ verdict = partial(verdict_of, FAMILY)
 _COMPILES = 4
 
 
-@Check(axes=("torch", "device", "workload"), workloads="equivalence", devices=numeric_devices, unchanged="PG503")
+@Check(
+    axes=("torch", "device", "workload"), workloads="equivalence", devices=numeric_devices, seconds=4, unchanged="PG503"
+)
 def ask_consistency(context: CheckContext, at: Instance) -> Iterable[Verdict]:
     def ask(patch: Patch | None, path: Path) -> Answer:
         return outputs_of(context, at.case, "forms", patch, path, compiles=_COMPILES)

@@ -26,7 +26,7 @@ PG821 no full effect after an earlier compile
 verdict = partial(verdict_of, FAMILY, item="late")
 
 
-@Check(believes=SIMULATED, wanted=lambda run, patch: not patch.claims.scope)
+@Check(believes=SIMULATED, seconds=5, wanted=lambda run, patch: not patch.claims.scope)
 def ask_late(context: CheckContext, at: Instance) -> Iterable[Verdict]:
     """Asked of the first workload that tells whether the patch is there; of no other."""
     for case in context.observed_cases(at.case.torch):

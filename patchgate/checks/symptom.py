@@ -47,7 +47,7 @@ def _cases(patch: Patch, torch: str) -> list[Case]:
     return [Case(torch=torch, device=symptom.device, workload=symptom.workload, patch=patch.id)] if symptom else []
 
 
-@Check(axes=("torch", "device", "workload"), cases=_cases)
+@Check(axes=("torch", "device", "workload"), cases=_cases, seconds=3)
 def ask_symptom(context: CheckContext, at: Instance) -> Iterable[Verdict]:
     symptom = context.patch.claims.symptom
     assert symptom is not None

@@ -34,7 +34,13 @@ PG708 Triton's cache distinguishes both sides
 verdict = partial(verdict_of, FAMILY)
 
 
-@Check(axes=("torch", "device", "workload"), workloads="cache", devices=lambda run: [SIMULATED], unchanged="PG708")
+@Check(
+    axes=("torch", "device", "workload"),
+    workloads="cache",
+    devices=lambda run: [SIMULATED],
+    seconds=4,
+    unchanged="PG708",
+)
 def ask_triton_cache(context: CheckContext, at: Instance) -> Iterable[Verdict]:
     """The cache is asked warm only where the patch changes what a kernel of the same source becomes."""
     workload = context.workload(at.case.workload)

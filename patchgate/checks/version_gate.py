@@ -48,7 +48,7 @@ verdict = partial(verdict_of, FAMILY)
 Answers = Mapping[str, Mapping[str, Any]]
 
 
-@Check(believes=SIMULATED)
+@Check(believes=SIMULATED, seconds=5)
 def ask_versions(context: CheckContext, at: Instance) -> Iterable[Verdict]:
     """Apply the patch under each version around the release."""
     torch, patch = at.case.torch, context.patch

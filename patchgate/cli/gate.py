@@ -61,6 +61,7 @@ from patchgate.runner.run_settings import (
     load_verdicts,
     runs_in,
 )
+from patchgate.runner.start_server import are_serving, shared_servers
 from patchgate.runner.supervise import temporary_files_below
 from patchgate.runs.gate import ended_by, judge_patch, leave_partial
 from patchgate.runs.read_results import results_of
@@ -153,7 +154,11 @@ def gate(
 
 
 def _judge_once(plan: Plan, judge: Judge, show: Show) -> int:
-    return show(judge(plan(), None))
+    runs = plan()
+    # They run no patch themselves: to start torch once is enough for several.
+    with shared_servers(runs[0].rows) if len(runs) > 1 else contextlib.nullcontext() as servers:
+        judged = judge(runs, servers)
+    return show(judged)
 
 
 def _run_of(
@@ -208,6 +213,8 @@ def _judge(run: Run, servers: Servers, workers: int, *, cells: bool, file: TextI
     patch = load_patch(Path(run.patch)).id
     click.echo(f"patchgate {__version__}: {patch} on torch {torches}; devices {', '.join(run.devices)}", file=file)
     before, waits = load_times(Path(run.folder)), f"starting torch {torches}"
+    if servers and not are_serving(servers):  # a patch before has ended one
+        servers = None
     with RunProgress(stdout_console(file), before, workers=workers, cells=cells, waits=waits) as progress:
         return judge_patch(run, workers=workers, progress=progress, servers=servers)
 

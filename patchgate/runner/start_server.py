@@ -155,6 +155,16 @@ def shared_servers(rows: Mapping[str, str]) -> Iterator[dict[str, Any]]:
         }
 
 
+def are_serving(shared: Mapping[str, Any]) -> bool:
+    """Whether each of the servers takes channels."""
+    connect = connect_through(shared["broker"])
+    with contextlib.suppress(OSError):
+        for torch in shared["logs"]:
+            connect(torch).close()
+        return True
+    return False
+
+
 def connect_through(address: Mapping[str, str]) -> Connect:
     """In a worker: channels by the broker of this address."""
     broker: list[socket.socket] = []

@@ -92,6 +92,7 @@ def _import_and_compile() -> None:
 
     if cpu_build.is_cpu_only():
         cpu_build.register_cuda()
+    gc.freeze()  # torch collects garbage as it compiles: not among all that was imported
     torch.set_num_threads(1)
     # Torch 2.10 takes no device here, later releases take one.
     joint_graph.lazy_init(*[torch.device("cpu")] * len(inspect.signature(joint_graph.lazy_init).parameters))

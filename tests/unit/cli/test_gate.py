@@ -4,6 +4,7 @@ import json
 import shutil
 import subprocess
 import sys
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 
@@ -233,6 +234,23 @@ def test_without_arguments_every_patch_of_the_table_is_judged_as_the_table_says(
     assert str(project[0].again) == "patchgate gate engine/one.py"
     assert command("gate", "engine/one.py")[0] == 0
     assert not (folder / ".patchgate/gate/two").exists()
+
+
+def test_several_patches_share_their_servers_until_one_has_ended(command, project, monkeypatch):
+    servers, alive = [], [True, False]
+    judge = vars(gate)["judge_patch"]
+
+    def remember(run, **more):
+        servers.append(more["servers"])
+        return judge(run)
+
+    monkeypatch.setattr("patchgate.cli.gate.shared_servers", lambda rows: nullcontext({"broker": {}}))
+    monkeypatch.setattr("patchgate.cli.gate.are_serving", lambda shared: alive.pop(0))
+    monkeypatch.setattr("patchgate.cli.gate.judge_patch", remember)
+    assert command("gate", "--problem", "2.9.1=no")[0] == 1
+    assert servers == [{"broker": {}}, None]
+    assert command("gate", "engine/one.py", "--problem", "2.9.1=no")[0] == 0
+    assert servers[2:] == [None]
 
 
 @pytest.fixture

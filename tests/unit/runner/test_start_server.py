@@ -71,6 +71,9 @@ def test_what_workers_need_is_there_until_the_servers_end(server, monkeypatch):
         with start_server.connect_through(shared["broker"])("2.11.0") as channel:
             answer(theirs)
             assert channel.recv(9) == b"hello"
+        assert start_server.are_serving(shared)
+        theirs.close()
+        assert not start_server.are_serving(shared)
     assert made.control.fileno() == -1
     with pytest.raises(OSError):
         start_server.connect_through(shared["broker"])("2.11.0")
