@@ -42,8 +42,10 @@ for part in ("version.py", "_dynamo", "_functorch", "_inductor", "_subclasses", 
     for path in sorted(at.rglob("*.py")) if at.is_dir() else [at]:
         sources.update(str(path.relative_to(home)).encode() + b"\\0" + path.read_bytes())
 # Everything else that a workload may import: what was installed afterwards, or in another version, is another torch.
-installed = sorted({(d.metadata["Name"] or "", d.version or "", d.read_text("direct_url.json") or "")
-    for d in importlib.metadata.distributions()})
+def named(d):  # its name and version, without what parses all of its metadata as an e-mail
+    head = (d.read_text("METADATA") or d.read_text("PKG-INFO") or "").partition("\\n\\n")[0].splitlines()
+    return [line for line in head if line.startswith(("Name:", "Version:"))]
+installed = sorted({(*named(d), d.read_text("direct_url.json") or "") for d in importlib.metadata.distributions()})
 print(json.dumps({"torch": version("torch"), "triton": version("triton"), "python": platform.python_version(),
     "machine": platform.machine(), "sources": sources.hexdigest(), "home": str(home.parent),
     "installed": hashlib.sha256(json.dumps(installed).encode()).hexdigest()}))

@@ -215,7 +215,8 @@ def _cell(nodeid: str) -> str:
 
 
 def _verdicts_in(report: pytest.TestReport | pytest.CollectReport) -> list[Verdict]:
-    properties = [value for key, value in getattr(report, "user_properties", []) if key == _VERDICT]
+    # As JSON: a worker of pytest-xdist sends each text of a table by itself, in Python.
+    properties = [json.loads(value) for key, value in getattr(report, "user_properties", []) if key == _VERDICT]
     return [from_dict(Verdict, value, where=report.nodeid) for value in properties]
 
 
@@ -243,7 +244,7 @@ def judge(request: pytest.FixtureRequest) -> Callable[[Check, Instance], None]:
         if not verdicts:
             pytest.fail("a check that says nothing has judged nothing", pytrace=False)
         for verdict in verdicts:
-            request.node.user_properties.append((_VERDICT, to_dict(verdict)))
+            request.node.user_properties.append((_VERDICT, json.dumps(to_dict(verdict))))
         red = {v: f"{v.code} {v.subject}: {v.actual}" for v in verdicts if v.colour is Colour.RED}
         if red and plugin.given.issuperset(red):
             pytest.skip("as another instance says: what must hold first does not")
