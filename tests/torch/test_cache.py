@@ -19,23 +19,48 @@ def refuse(self):
 
 CppBuilder.build = refuse
 """
+# Notes each command by which C++ is compiled.
+NOTING = """
+import os
+from torch._inductor import cpp_builder
+from torch._inductor.codecache import CppPythonBindingsCodeCache
+from torch._inductor.cpp_builder import CppBuilder
+run, build = cpp_builder.run_compile_cmd, CppBuilder.build
+load = CppPythonBindingsCodeCache.load_pybinding_async
+
+def note(line, cwd):
+    if " -include " in line:
+        with open(os.path.join(os.environ["TORCHINDUCTOR_CACHE_DIR"], "noted"), "a") as file:
+            file.write(line + "\\n")
+    return run(line, cwd)
+
+cpp_builder.run_compile_cmd = note
+"""
+BUILDING = "CppBuilder.build = lambda self: build(self)\n"
+DEFINING = """
+def define(arguments, source, **more):
+    return load(arguments, "#define NDEBUG 1\\n" + source, **more)
+
+CppPythonBindingsCodeCache.load_pybinding_async = define
+"""
 NO_FMA = str(ROOT / "fixtures" / "verdicts" / "PG707-no-fused-multiply-add.py")
-CHAIN = load_workloads()["residual_chain"]
+WORKLOADS = load_workloads()
+CHAIN, ROUTING = WORKLOADS["residual_chain"], WORKLOADS["moe_routing"]
 
 
 @pytest.fixture
 def ask(torch, runner, kept, tmp_path):
-    """Asks about residual_chain on the CPU; every question shares one cache directory, and all tests the headers."""
+    """Asks about a workload on the CPU; every question shares one cache directory, and all tests the headers."""
     cache = kept / "cpp" / torch / tmp_path.name
 
-    def put(do, patch, **request):
+    def put(do, patch, workload=CHAIN, **request):
         return runner.ask(
             torch,
             do,
-            workload=CHAIN.name,
-            workload_path=CHAIN.path,
-            dtype=CHAIN.dtype,
-            dynamic=CHAIN.dynamic,
+            workload=workload.name,
+            workload_path=workload.path,
+            dtype=workload.dtype,
+            dynamic=workload.dynamic,
             profile=load_profile("cpu"),
             patch=patch,
             **{"env": {"TORCHINDUCTOR_CACHE_DIR": str(cache)}, **request},
@@ -91,6 +116,28 @@ def test_a_patch_has_the_headers_read_only_where_it_changes_what_they_are_for(as
     patch.write_text(change + REFUSING)
     signature = ask("run", str(patch), **how).get("failure", {}).get("signature", "")
     assert failure in signature if failure else not signature
+
+
+@pytest.mark.parametrize(
+    ("change", "commands"),
+    [("", 1), (BUILDING, 2), (DEFINING, 2)],
+    ids=["nothing", "how a kernel is built", "directives of the kernels"],
+)
+def test_kernels_of_a_module_are_compiled_at_once_but_where_a_patch_changes_how(
+    ask, torch, runner, kept, tmp_path, change, commands
+):
+    files = {"unpatched": str(tmp_path / "unpatched"), "patched": str(tmp_path / "patched")}
+    how = {"workload": ROUTING, "seeds": [0], "training": False, "small": False}
+    folder = kept / "cpp" / torch / tmp_path.name / "noting"
+    patch = tmp_path / "patch" / "patch.py"
+    patch.parent.mkdir()
+    patch.write_text(NOTING + change)
+    assert "failure" not in ask("run", None, outputs=files["unpatched"], **how)
+    answer = ask("run", str(patch), outputs=files["patched"], env={"TORCHINDUCTOR_CACHE_DIR": str(folder)}, **how)
+    assert "failure" not in answer
+    assert len((folder / "noted").read_text().splitlines()) == commands
+    assert len(list(folder.rglob("*.so"))) == 2
+    assert runner.ask(torch, "differ", profile=load_profile("cpu"), **files)["metrics"]["differing"] == 0
 
 
 def test_a_patch_of_triton_is_seen_whatever_was_built_before(torch, runner):

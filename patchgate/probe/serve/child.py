@@ -87,7 +87,8 @@ def _compiler(request: Request, folder: str, headers: str) -> _Handler:
     from torch._inductor import codecache
 
     from patchgate.probe.serve.answers import handler_of
-    from patchgate.probe.serve.known_headers import use_header
+    from patchgate.probe.serve.build_kernels import build_kernels_together
+    from patchgate.probe.serve.known_headers import builds_kernels, use_header
 
     renew_thread_pool()
     if "libraries" in request:
@@ -96,7 +97,9 @@ def _compiler(request: Request, folder: str, headers: str) -> _Handler:
     if not is_trusted(request):
         headers = link_headers(Path(headers), Path(folder, "headers"))
     codecache._HEADER_DIR, codecache._HEADER_LOCK_DIR = headers, f"{headers}/locks"
-    use_header(request, shared)
+    if builds_kernels(request):
+        use_header(shared)
+        build_kernels_together()
     return handler_of(request["do"])
 
 

@@ -36,7 +36,7 @@ _asked: set[str] = set()
 def make_header(request: Request, folder: str) -> int | None:
     """In the server, before the first child that builds C++ for a profile: the fork that makes the header there."""
     asked = f"{folder} {request.get('profile')}"
-    if asked in _asked or not _builds(request):
+    if asked in _asked or not builds_kernels(request):
         return None
     _asked.add(asked)
     reading, writing = os.pipe()
@@ -79,10 +79,8 @@ def _make(request: Request, folder: str, writing: int) -> None:
         codecache.CppPythonBindingsCodeCache.load_pybinding_async([], "")
 
 
-def use_header(request: Request, folder: str) -> None:
+def use_header(folder: str) -> None:
     """In a child that builds C++: a header of a known name is taken from the folder, once it is made."""
-    if not (_names and _builds(request)):
-        return
     precompile = codecache._precompile_header
 
     def known_header(header: str, line: str, **command: Any) -> str:
@@ -96,7 +94,8 @@ def use_header(request: Request, folder: str) -> None:
     codecache._precompile_header = known_header
 
 
-def _builds(request: Request) -> bool:
+def builds_kernels(request: Request) -> bool:
+    """Whether a child builds C++ in a folder that others use too."""
     if request["do"] == "cached":  # its caches lie in a folder that is used once, and no kernel is built
         return False
     return CACHES[0] in request.get("env", {}) and bool(request["profile"]["kind"] == "codegen")

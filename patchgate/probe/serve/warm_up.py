@@ -84,10 +84,7 @@ def _import_and_compile() -> None:
     from patchgate.probe.compile import sentinel
     from patchgate.probe.compile.capture import capture
     from patchgate.probe.compile.observe import environment
-    from patchgate.probe.serve import (  # here once, and not in every child, from its source
-        answers,  # noqa: F401
-        known_headers,  # noqa: F401
-    )
+    from patchgate.probe.serve import answers, build_kernels, known_headers  # noqa: F401
     from patchgate.probe.simulate import cpu_build
 
     if cpu_build.is_cpu_only():
