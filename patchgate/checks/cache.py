@@ -197,7 +197,8 @@ def judge_failure(case: Case, answers: Mapping[str, Answer]) -> Verdict | None:
 def judge_cache(case: Case, patch: Patch, answers: Mapping[str, Answer]) -> list[Verdict]:
     """PG701 to PG705, by the code that ran and never by a counter alone."""
     where = assignment_place(patch, *(patch.claims.targets or ()))
-    refused = {name: _bypassed(answers[name]["answers"]) for name in (UNPATCHED, PATCHED)}
+    counts = {name: answers[name]["answers"] for name in (UNPATCHED, PATCHED)}
+    refused = {name: count["bypass"] + count["autograd_bypass"] for name, count in counts.items()}
     if refused[PATCHED] > refused[UNPATCHED]:
         expected = f"{refused[UNPATCHED]} graphs refused, as unpatched"
         return [verdict("PG702", Kind.REGRESSED, case, "", expected, f"{refused[PATCHED]} refused", where)]
@@ -265,10 +266,6 @@ def _key(case: Case, where: str, answers: Mapping[str, Answer]) -> Verdict:
 
 def _hits(counts: Mapping[str, int]) -> int:
     return counts["hit"] + counts["autograd_hit"]
-
-
-def _bypassed(counts: Mapping[str, int]) -> int:
-    return counts["bypass"] + counts["autograd_bypass"]
 
 
 def _counts(counts: Mapping[str, int]) -> str:

@@ -11,7 +11,6 @@ from patchgate.inputs.manifest import Patch
 from patchgate.model.budgets import MODEL_TELLS, budget_for, judge_change, show_budget
 from patchgate.model.records import Budget, Kind, Observation, Verdict, read_codes
 from patchgate.runner.modelled_time import METRIC
-from patchgate.runner.run_settings import Run
 
 FAMILY = "modelled"
 # What holds where a manifest names no budget. A model repeats exactly; a smaller change is not worth a note.
@@ -47,12 +46,10 @@ _NOTES = {Kind.OVER: Kind.ESTIMATE, Kind.UNDER: Kind.ESTIMATE}
 _CODES = {Kind.OVER: "PG621", Kind.UNDER: "PG622", Kind.PASS: "PG623"}
 
 
-def modelled_devices(run: Run) -> list[str]:
-    """Those whose profile has figures of speed."""
-    return [device for device in run.devices if "speed" in run.profile(device)]
-
-
-@Check(axes=("torch", "device", "workload"), devices=modelled_devices)
+@Check(
+    axes=("torch", "device", "workload"),
+    devices=lambda run: [device for device in run.devices if "speed" in run.profile(device)],
+)
 def ask_modelled(context: CheckContext, at: Instance) -> Iterable[Verdict]:
     if context.workload(at.case.workload).needs_device:
         raise NothingToJudge("needs a device: judged by the kernels check")

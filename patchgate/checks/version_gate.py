@@ -45,6 +45,8 @@ PG220 applies on no supported release
     `[tool.patchgate]`, and judge the patch there: `--torch RELEASE`.
 """)
 verdict = partial(verdict_of, FAMILY)
+# Kinds of effects that the probe looks for under every version.
+_SETTINGS = ("environment", "config", "state", "process")
 Answers = Mapping[str, Mapping[str, Any]]
 
 
@@ -147,14 +149,9 @@ def _applied(patch: Patch, answers: Answers) -> dict[str, bool]:
     if patch.claims.targets or any(replaced.values()):
         return replaced
     return {
-        version: bool(answer.get("defined")) or any(map(_is_setting, answer.get("effects", ())))
+        version: bool(answer.get("defined")) or any(one["kind"] in _SETTINGS for one in answer.get("effects", ()))
         for version, answer in answers.items()
     }
-
-
-def _is_setting(effect: Mapping[str, Any]) -> bool:
-    """Whether the probe looks for an effect of its kind under every version."""
-    return effect["kind"] in ("environment", "config", "state", "process")
 
 
 def judge_support(

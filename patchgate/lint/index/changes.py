@@ -37,15 +37,11 @@ def diff(old: Modules, new: Modules, prefix: str = "") -> Iterator[str]:
             yield f"{'+' if before is None else '-'} module {name}"
             continue
         rest = prefix[len(name) + 1 :] if within else ""
-        lines = [line for symbol, line in _module(before, after) if not rest or _covers(rest, symbol)]
+        lines = [line for symbol, line in _module(before, after) if not rest or f"{symbol}.".startswith(f"{rest}.")]
         lines.sort(key=lambda line: (line.endswith(_BODY), _ORDER.index(line[0])))
         if lines:
             yield name
             yield from (f"  {line}" for line in lines)
-
-
-def _covers(prefix: str, symbol: str) -> bool:
-    return symbol == prefix or symbol.startswith(f"{prefix}.")
 
 
 def _module(before: Module, after: Module) -> Iterator[tuple[str, str]]:

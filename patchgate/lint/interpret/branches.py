@@ -160,7 +160,8 @@ def execute_try(node: ast.Try, state: State) -> End | None:
     end = _execute_attempt(node.body, replace(state, attempt=attempt or state.attempt))
     failed = attempt is not None and attempt.failed
     # What the body of a small function returned, and could be read, is what the function returns.
-    answered = bool(state.inlined and not failed and end is not None and isinstance(_last(state.returned), Known))
+    returned = state.returned[-1] if state.returned else None
+    answered = bool(state.inlined and not failed and end is not None and isinstance(returned, Known))
     ends = []
     for handler in node.handlers:
         after = state.scope.snapshot()
@@ -185,10 +186,6 @@ def _joined(ends: Sequence[End | None]) -> End | None:
     if not ends or None in ends:
         return None
     return next((end for end in ends if end is not None and end.open), ends[0])
-
-
-def _last(values: Sequence[Value]) -> Value | None:
-    return values[-1] if values else None
 
 
 if sys.version_info >= (3, 11):

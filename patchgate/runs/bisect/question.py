@@ -5,7 +5,6 @@ How a question is written (`QUESTIONS`), and which answer a measurement gives. M
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
@@ -17,6 +16,7 @@ from patchgate.model.facts import value_in
 from patchgate.model.predicates import parse_predicate
 from patchgate.model.records import Colour, Facts, FactValue, Unmeasured, Verdict
 from patchgate.model.results import Answer, Reading
+from patchgate.model.text import did_you_mean
 
 _FORM = re.compile(r"(?P<subject>[^\s<>=!]+)\s*(?P<predicate>(?:[<>=!]|contains\b).*)")
 _FACT_EXAMPLE = "residual_stack.h200.loads.max > 4"
@@ -149,9 +149,7 @@ def _read(question: Question, value: FactValue | float | None, facts: Facts) -> 
     if isinstance(value, Unmeasured):
         return inconclusive(value.reason, facts)
     if value is None:
-        close = difflib.get_close_matches(question.name, facts, n=1)
-        hint = f"; did you mean {close[0]}?" if close else ""
-        return inconclusive(f"no {question.name}{hint}", facts)
+        return inconclusive("; ".join(filter(None, (f"no {question.name}", did_you_mean(question.name, facts)))), facts)
     if isinstance(value, tuple):
         shown = " ".join(map(str, value))
     else:

@@ -37,11 +37,6 @@ def regressions_in(runs: Sequence[RunVerdicts]) -> Regressions:
     )
 
 
-def signature_of(verdict: VerdictSummary) -> Signature:
-    """Code and wording without figures and addresses: what failures with one cause have in common."""
-    return verdict.code, _NUMBERS.sub("N", verdict.actual.splitlines()[0] if verdict.actual else "")
-
-
 def transitions(before: RunVerdicts, after: RunVerdicts) -> Iterator[Transition]:
     """Every subject that changed colour, or is red for another reason.
 
@@ -109,7 +104,9 @@ def _failures_by_signature(run: RunVerdicts) -> dict[Signature, list[VerdictKey]
     failures: dict[Signature, list[VerdictKey]] = {}
     for key, verdict in run.items():
         if verdict.colour == "red":
-            failures.setdefault(signature_of(verdict), []).append(key)
+            # Code and wording without figures and addresses: what failures with one cause have in common.
+            wording = _NUMBERS.sub("N", verdict.actual.splitlines()[0] if verdict.actual else "")
+            failures.setdefault((verdict.code, wording), []).append(key)
     return failures
 
 

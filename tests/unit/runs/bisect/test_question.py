@@ -69,7 +69,7 @@ def test_facts_answer_a_question_and_a_missing_one_does_not(facts, answer):
 
 def test_a_fact_that_is_not_there_is_reported_with_the_one_that_is_like_it():
     question = parse_fact("stack.h200.loads_max > 4", ["stack"], ["h200"])
-    assert read_facts(question, {"loads.max": 6, "stores.max": 2}).shown == "no loads_max; did you mean loads.max?"
+    assert read_facts(question, {"loads.max": 6, "stores.max": 2}).shown == "no loads_max; did you mean `loads.max`?"
     assert read_facts(question, {"kernels": 6}).shown == "no loads_max"
 
 
