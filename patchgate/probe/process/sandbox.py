@@ -264,7 +264,10 @@ def _read_by(request: Request) -> list[str]:
 
 def _place(path: str, paths: Sequence[str]) -> str:
     """The folder from which a file is imported; where everything lies in that, the file alone."""
-    folder = place_in_package(path, paths)[1]
+    return _or_alone(place_in_package(path, paths)[1], path)
+
+
+def _or_alone(folder: str, path: str) -> str:
     return path if _holds_everything(folder) else folder
 
 
@@ -307,16 +310,21 @@ def _system() -> Iterable[str]:
     """The interpreter and its packages, programs and libraries of the system, and where what is loaded comes from."""
     yield from _SYSTEM
     yield from (f"/etc/{name}" for name in _ETC)
-    yield from (sys.prefix, sys.base_prefix, os.path.dirname(os.path.dirname(os.path.realpath(sys.executable))))
+    for prefix in (sys.prefix, sys.base_prefix, os.path.dirname(os.path.dirname(os.path.realpath(sys.executable)))):
+        # An interpreter may be installed into a home, which is not its own.
+        parts = ("bin", *_PREFIX) if _holds_everything(prefix) else ("",)
+        yield from (os.path.join(prefix, part) for part in parts)
     # Not the working directory, which holds what the server keeps of other children.
-    yield from (place for place in sys.path if place not in ("", os.getcwd()) and os.path.isdir(place))
-    yield from filter(None, (os.environ.get("CUDA_HOME"), *os.environ.get("LD_LIBRARY_PATH", "").split(os.pathsep)))
+    places = [place for place in sys.path if place not in ("", os.getcwd()) and os.path.isdir(place)]
+    places += filter(None, (os.environ.get("CUDA_HOME"), *os.environ.get("LD_LIBRARY_PATH", "").split(os.pathsep)))
+    yield from (place for place in places if not _holds_everything(place))
     for programs in os.environ.get("PATH", "").split(os.pathsep):
         if programs.startswith("/") and not _holds_everything(programs):
             prefix = os.path.dirname(os.path.realpath(programs))
             yield from (programs, *(f"{prefix}/{part}" for part in _PREFIX))
-    modules = [getattr(module, "__file__", None) for module in list(sys.modules.values())]
-    yield from without_inner(os.path.dirname(os.path.realpath(file)) for file in modules if file)
+    files = [getattr(module, "__file__", None) for module in list(sys.modules.values())]
+    modules = map(os.path.realpath, filter(None, files))
+    yield from without_inner(_or_alone(os.path.dirname(file), file) for file in modules)
 
 
 def private_bytes() -> int:

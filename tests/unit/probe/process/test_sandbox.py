@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -92,6 +94,21 @@ def test_what_the_server_keeps_of_other_children_is_not_read(home, monkeypatch):
     assert str(home / "server" / "lib") in found
     assert f"{home}/tools/bin" in found
     assert not found & {str(home), str(home / "server"), "", "relative", f"{home}/lib"}
+
+
+def test_of_a_home_into_which_python_was_installed_only_python_is_read(home, monkeypatch):
+    """Also where a module, or a place of modules, lies in the home itself."""
+    for name in ("bin", "lib", "keys"):
+        (home / name).mkdir()
+    (home / "one.py").touch()
+    monkeypatch.setattr("sys.prefix", str(home))
+    monkeypatch.setattr("sys.path", [str(home), str(home / "lib")])
+    monkeypatch.setitem(sys.modules, "one", SimpleNamespace(__file__=str(home / "one.py")))
+    found = set(sandbox._system())
+    assert {str(home / "bin"), str(home / "lib"), str(home / "one.py")} <= found
+    assert not {path.rstrip("/") for path in found} & {str(home), str(home / "keys")}
+    monkeypatch.setattr("sys.prefix", str(home / "keys"))
+    assert f"{home}/keys/" in set(sandbox._system())
 
 
 @pytest.mark.parametrize("server", [0, 1 << 40])
