@@ -24,7 +24,14 @@ from patchgate.model.records import Case, Cause, Observation, Workload
 from patchgate.model.serialization import Answer, fact_from, failure_of, ran_of
 from patchgate.probe.protocol import PATIENCE, Failure
 from patchgate.runner.cache import Cache
-from patchgate.runner.cache_keys import is_foreign, loaded_digest, observation_key, patch_digest, stands_alone
+from patchgate.runner.cache_keys import (
+    answer_key,
+    is_foreign,
+    loaded_digest,
+    observation_key,
+    patch_digest,
+    stands_alone,
+)
 from patchgate.runner.costs import note_cost, note_kept
 from patchgate.runner.modelled_time import METRIC, roofline_time
 from patchgate.runner.observations import ResultStore
@@ -127,8 +134,17 @@ class Runner:
         return answer
 
     def _with_code_read(self, torch: str, answer: Answer, backend: str) -> Answer:
-        """The answer with what its code says, as a process reads it in which no patch ever ran."""
-        read = self.ask(torch, "code", code=answer["code"], backend=backend)
+        """The answer with what its code says, which a process reads in which no patch ever ran; equal code once."""
+        request = {"code": answer["code"], "backend": backend}
+        cache, _ = cache_of(self.run, None)
+        key = answer_key({"do": "code", **request}, self.identities.get(torch, "")) if cache else None
+        read = cache.load(key) if cache and key else None
+        if read is not None:
+            note_kept(self.costs, torch, "code", None)
+        else:
+            read = self.ask(torch, "code", **request)
+            if cache and key and "failure" not in read:
+                cache.save(key, read)
         return read if "failure" in read else {**answer, "facts": {**answer["facts"], **read["facts"]}}
 
     def _note_cost(self, torch: str, do: str, request: dict[str, Any], answer: Answer, at: float) -> None:

@@ -4,6 +4,8 @@ import json
 import socket
 import threading
 from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -225,6 +227,30 @@ def test_generated_code_is_kept_beside_the_facts(runner, server, folder):
     observation = runner.observe(CASE, WORKLOAD, None)
     assert observation.artifacts == {"code": "code/stack.h200.2.11.0.unpatched.py"}
     assert (folder / observation.artifacts["code"]).read_text() == "first\n\nsecond"
+
+
+@pytest.mark.parametrize(
+    ("second", "questions"),
+    [
+        ({"code": ["x = 1"]}, ["observe", "code", "observe"]),
+        ({"code": ["x = 2"]}, ["observe", "code", "observe", "code"]),
+        ({"torch": "b"}, ["observe", "code", "observe", "code"]),
+        ({"failure": True}, ["observe", "code", "observe", "code"]),
+    ],
+)
+def test_the_same_code_is_read_once(
+    runner: Runner, server: FakeServer, folder: Path, second: dict[str, Any], questions: list[str]
+) -> None:
+    compiled, read = FACTS | {"code": ["x = 1"]}, {"facts": {"kernels": 1}}
+    asked = server(
+        compiled, RAISED if "failure" in second else read, compiled | {"code": second.get("code", ["x = 1"])}, read
+    )
+    for torch in ("a", second.get("torch", "a")):
+        run = replace(runner.run, shared_cache=str(folder / "kept"))
+        one = replace(runner, run=run, identities={"2.11.0": torch})
+        answer = one.ask("2.11.0", "observe", patch="mine.py", profile={"backend": "cuda"})
+    assert answer["facts"]["kernels"] == 1
+    assert [question["do"] for question in asked] == questions
 
 
 def test_what_compares_files_may_hold_them_in_memory(runner, server, folder):
