@@ -93,8 +93,16 @@ _form_option = click.option(
 @click.option("--strict-new", is_flag=True, help="Red, not grey, where no facts are recorded yet.")
 @nightly_option
 @click.option("--require-sandbox", is_flag=True, help="Run no patch if a part of the sandbox is missing (PG908).")
-@click.option("--time-limit", default=60.0, show_default=True, type=ABOVE_0, help="Seconds that one case may take.")
-@click.option("--memory-limit", default=1024, show_default=True, type=AT_LEAST_1, help="MiB a case may add to torch.")
+@click.option(
+    "--time-limit", default=Limits.seconds, show_default=True, type=ABOVE_0, help="Seconds that one case may take."
+)
+@click.option(
+    "--memory-limit",
+    default=Limits.bytes >> 20,
+    show_default=True,
+    type=AT_LEAST_1,
+    help="MiB a case may add to torch.",
+)
 @workers_option
 @click.option("--watch", is_flag=True, help="Judge again after each edit of the patch or its project, until Ctrl-C.")
 @click.option("-v", "--verbose", is_flag=True, help="Print a line for each cell (a check of a workload).")

@@ -46,7 +46,7 @@ class Symptom:
 
 @dataclass(frozen=True, kw_only=True)
 class Claims:
-    """A patch's manifest. None claims nothing; each key that is judged names its check in `checks/`."""
+    """A patch's manifest. None claims nothing. A key names the check that judges it, or what else uses it."""
 
     title: str
     source: str = ""
@@ -58,11 +58,11 @@ class Claims:
     largest_ulps: float = 8.0  #: how far rounding may move one element; checks/parity.py
     symptom: Symptom | None = None  #: the defect that it cures; checks/symptom.py
     scope: str | None = None  #: its context manager, outside of which it changes nothing; checks/scope.py
-    apply: tuple[str, ...] = ()  #: what installs it once it is imported: `function`, `module:function(arguments)`
-    environment: tuple[str, ...] = ()  #: variables, `NAME=value`, that are set before it is imported
-    stubs: tuple[str, ...] = ()  #: modules that a stub stands for, installed or not; checks/stubs.py
+    apply: tuple[str, ...] = ()  #: what installs it: `function`, `module:function(arguments)`; probe/patch/load.py
+    environment: tuple[str, ...] = ()  #: variables, `NAME=value`, that are set before; probe/protocol.py
+    stubs: tuple[str, ...] = ()  #: modules that a stub stands for; probe/patch/stubs.py, checks/stubs.py
     effects: tuple[str, ...] = ()  #: what importing it does besides: "compile", "config NAME"; checks/effects.py
-    part_of: str = ""  #: file of which it is a part: it is imported in the place of that
+    part_of: str = ""  #: file of which it is a part: it is imported in its place; probe/patch/load.py
     #: By metric; checks/compile_cost.py, latency.py, modelled_time.py.
     budgets: dict[str, Budget] = field(default_factory=dict)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import sys
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -106,10 +107,11 @@ def render_catalogue() -> Iterator[str]:
     yield "codes are explained below. `patchgate explain CODE` prints the same, with the lines of the example and its"
     yield "correction."
     yield ""
-    yield "| listed as | check | question |"
-    yield "| --- | --- | --- |"
+    yield "| listed as | check | question | codes of its own |"
+    yield "| --- | --- | --- | --- |"
     for check in all_checks().values():
-        yield f"| {check.family} | {check.name} | {check.question} |"
+        codes = " ".join(sorted(code.code for code in getattr(sys.modules[check.ask.__module__], "CODES", ())))
+        yield f"| {check.family} | {check.name} | {check.question} | {codes} |"
     for code in every_code().values():
         fix = "; ".join([code.fix.removesuffix(".") if code.commands else code.fix, *map(str, code.commands)])
         yield from ("", f"## {code.code} {code.title}", "", code.what, "", f"Why: {code.why}", "", f"Fix: {fix}")

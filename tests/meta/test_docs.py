@@ -129,7 +129,7 @@ def test_every_file_of_where_is_what_is_there():
 
 
 def test_every_check_that_a_key_of_a_manifest_names_is_there():
-    comments = re.findall(r"#:? .*(checks/.*)", (PACKAGE / "inputs" / "manifest.py").read_text("utf-8"))
+    comments = re.findall(r"#:? .*?((?:checks|probe)/.*)", (PACKAGE / "inputs" / "manifest.py").read_text("utf-8"))
     assert len(comments) > 8
     assert [name for comment in comments for name in missing_files(comment)] == []
 
