@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -16,6 +16,7 @@ from patchgate.checks.holders import assignment_place
 from patchgate.inputs.manifest import Patch
 from patchgate.model.records import Case, Kind, Verdict, read_codes
 from patchgate.model.serialization import Answer, failure_of
+from patchgate.runner.cache_keys import files_digest
 from patchgate.runner.costs import note_cost
 
 FAMILY = "cache"
@@ -64,6 +65,7 @@ verdict = partial(verdict_of, FAMILY)
 # cold, `edited` is the patch with a void edit, and `tagged` the patch with a cache_key_tag of ours.
 UNPATCHED, PATCHED = "unpatched", "patched"
 PATCHED_WARM, UNPATCHED_WARM = "patched, warmed unpatched", "unpatched, warmed patched"
+_FIRST = (UNPATCHED, PATCHED_WARM, PATCHED)
 EDITED, AGAIN, TAGGED = "edited", "again", "tagged"
 _EDIT = "edit = 0"
 # With another value of a variable: found cold, and in the directory that the patch without it has warmed.
@@ -78,40 +80,59 @@ _VARIABLES = 2
     axes=("torch", "device", "workload"), workloads="cache", devices=lambda run: ["cpu"], seconds=7, unchanged="PG705"
 )
 def ask_cache(context: CheckContext, at: Instance) -> Iterable[Verdict]:
-    """Two directories: one is warmed unpatched, the other patched."""
+    answers = keep_answers(context, at.case, "cached", partial(_compile_with_caches, context, at.case))
+    # What fails beyond these is no reason to judge nothing.
+    both_sides = {name: answers[name] for name in (*_FIRST, UNPATCHED_WARM) if name in answers}
+    failed = judge_failure(at.case, both_sides)
+    return [failed] if failed else judge_cache(at.case, context.patch, answers)
+
+
+def keep_answers(
+    context: CheckContext, case: Case, question: str, measure: Callable[[Path], dict[str, Answer]]
+) -> dict[str, Answer]:
+    """What processes that share a folder answer, by name: kept together, since each finds what another has left."""
+
+    def ask() -> Answer:
+        with TemporaryDirectory() as folder:
+            answers = measure(Path(folder))
+        failures = [answer["failure"] for answer in answers.values() if "failure" in answer]
+        return {"answers": answers, **({"failure": failures[0]} if failures else {})}
+
+    workload, checks = context.workload(case.workload), files_digest(Path(__file__).parent)
+    kept = context.keep(ask, case.torch, question, case.device, workload=workload, patch=context.patch, checks=checks)
+    return dict(kept["answers"])
+
+
+def _compile_with_caches(context: CheckContext, case: Case, folder: Path) -> dict[str, Answer]:
+    """Two directories: one is warmed unpatched, the other patched. The first processes decide which others run."""
     patch = context.patch
-    with TemporaryDirectory() as temporary:
-        folder = Path(temporary)
 
-        def compiled(cache: str, path: str | None, tag: str = "", **variables: str) -> Answer:
-            return compile_cached(context, at.case, path, folder / cache, tag, variables=variables)
+    def compiled(cache: str, path: str | None, tag: str = "", **variables: str) -> Answer:
+        return compile_cached(context, case, path, folder / cache, tag, variables=variables)
 
-        answers = {
-            UNPATCHED: compiled("one", None),
-            PATCHED_WARM: compiled("one", patch.path),
-            PATCHED: compiled("other", patch.path),
-        }
-        failed = judge_failure(at.case, answers)
-        if not failed and answers[PATCHED]["code"] != answers[UNPATCHED]["code"]:
-            # Where both generate the same code, the unpatched process runs its own whichever it finds.
-            answers[UNPATCHED_WARM] = compiled("other", None)
-            failed = judge_failure(at.case, answers)
-        elif not failed:
-            note_cost(context.costs, torch=at.case.torch, do="cached", unasked="both sides generate the same code")
-        if failed:
-            return [failed]
-        if is_stale(answers):
-            answers[TAGGED] = compiled("one", patch.path, tag="patchgate")
-        elif answers[PATCHED]["code"] != answers[UNPATCHED]["code"]:
-            next_version = folder / "edited.py"
-            next_version.write_text(edited(patch.source), encoding="utf-8")
-            answers[EDITED] = compiled("other", str(next_version))
-            answers[AGAIN] = compiled("other", patch.path)
-        for number, (name, value) in enumerate(other_values(patch.source).items()):
-            varied = answers[VARIED.format(f"{name}={value}")] = compiled(str(number), patch.path, **{name: value})
-            if not failure_of(varied) and varied["code"] != answers[PATCHED]["code"]:
-                answers[VARIED_WARM.format(f"{name}={value}")] = compiled("other", patch.path, **{name: value})
-    return judge_cache(at.case, patch, answers)
+    processes = (("one", None), ("one", patch.path), ("other", patch.path))
+    answers = {name: compiled(*process) for name, process in zip(_FIRST, processes, strict=True)}
+    if judge_failure(case, answers):
+        return answers
+    if answers[PATCHED]["code"] != answers[UNPATCHED]["code"]:
+        # Where both generate the same code, the unpatched process runs its own whichever it finds.
+        answers[UNPATCHED_WARM] = compiled("other", None)
+        if judge_failure(case, answers):
+            return answers
+    else:
+        note_cost(context.costs, torch=case.torch, do="cached", unasked="both sides generate the same code")
+    if is_stale(answers):
+        answers[TAGGED] = compiled("one", patch.path, tag="patchgate")
+    elif answers[PATCHED]["code"] != answers[UNPATCHED]["code"]:
+        next_version = folder / "edited.py"
+        next_version.write_text(edited(patch.source), encoding="utf-8")
+        answers[EDITED] = compiled("other", str(next_version))
+        answers[AGAIN] = compiled("other", patch.path)
+    for number, (name, value) in enumerate(other_values(patch.source).items()):
+        varied = answers[VARIED.format(f"{name}={value}")] = compiled(str(number), patch.path, **{name: value})
+        if not failure_of(varied) and varied["code"] != answers[PATCHED]["code"]:
+            answers[VARIED_WARM.format(f"{name}={value}")] = compiled("other", patch.path, **{name: value})
+    return answers
 
 
 def compile_cached(

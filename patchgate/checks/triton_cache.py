@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from functools import partial
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
-from patchgate.checks.cache import PATCHED, PATCHED_WARM, UNPATCHED, UNPATCHED_WARM, judge_failure
+from patchgate.checks.cache import PATCHED, PATCHED_WARM, UNPATCHED, UNPATCHED_WARM, judge_failure, keep_answers
 from patchgate.checks.framework.context import SIMULATED, CheckContext
 from patchgate.checks.framework.find_checks import Check, Instance, verdict_of
 from patchgate.inputs.manifest import Patch
@@ -42,20 +41,22 @@ verdict = partial(verdict_of, FAMILY)
     unchanged="PG708",
 )
 def ask_triton_cache(context: CheckContext, at: Instance) -> Iterable[Verdict]:
-    """The cache is asked warm only where the patch changes what a kernel of the same source becomes."""
-    workload = context.workload(at.case.workload)
-    with TemporaryDirectory() as folder:
-
-        def built(cache: str, patch: Patch | None) -> Answer:
-            env = {"TRITON_CACHE_DIR": str(Path(folder, cache))}
-            return context.ask(at.case.torch, "kernels", SIMULATED, workload=workload, patch=patch, env=env)
-
-        answers = {UNPATCHED: built("one", None), PATCHED: built("other", context.patch)}
-        failed = judge_failure(at.case, answers)
-        if not failed and differing_kernels(answers):
-            answers |= {PATCHED_WARM: built("one", context.patch), UNPATCHED_WARM: built("other", None)}
-            failed = judge_failure(at.case, answers)
+    answers = keep_answers(context, at.case, "kernels", partial(_build_kernels, context, at.case))
+    failed = judge_failure(at.case, answers)
     return [failed] if failed else judge_triton_cache(at.case, context.patch, answers)
+
+
+def _build_kernels(context: CheckContext, case: Case, folder: Path) -> dict[str, Answer]:
+    """The cache is asked warm only where the patch changes what a kernel of the same source becomes."""
+
+    def built(cache: str, patch: Patch | None) -> Answer:
+        env, workload = {"TRITON_CACHE_DIR": str(folder / cache)}, context.workload(case.workload)
+        return context.ask(case.torch, "kernels", SIMULATED, workload=workload, patch=patch, env=env)
+
+    answers = {UNPATCHED: built("one", None), PATCHED: built("other", context.patch)}
+    if not judge_failure(case, answers) and differing_kernels(answers):
+        answers |= {PATCHED_WARM: built("one", context.patch), UNPATCHED_WARM: built("other", None)}
+    return answers
 
 
 def differing_kernels(answers: Mapping[str, Answer]) -> list[str]:

@@ -149,6 +149,20 @@ class CheckContext:
     ) -> Answer:
         """As `ask`. What torch answers is kept by content, where runs share a cache."""
         ask = partial(self.ask, torch, question, device, workload=workload, patch=patch, compiles=compiles, **more)
+        return self.keep(ask, torch, question, device, workload=workload, patch=patch, **more)
+
+    def keep(
+        self,
+        ask: Callable[[], Answer],
+        torch: str,
+        question: str,
+        device: str,
+        *,
+        workload: Workload | None,
+        patch: Patch | None,
+        **more: Any,
+    ) -> Answer:
+        """What `ask` gives; kept, where runs share a cache, by the content of all that the other arguments name."""
         profile = self.run.profile(device)
         cache, digest = cache_of(self.run, patch)
         if not cache or profile["kind"] == "real" or question == "time":

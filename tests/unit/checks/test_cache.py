@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -16,15 +18,19 @@ from patchgate.checks.cache import (
     UNPATCHED_WARM,
     VARIED,
     VARIED_WARM,
+    ask_cache,
     edited,
     is_stale,
     judge_cache,
     judge_failure,
     other_values,
 )
+from patchgate.checks.framework.context import CheckContext
+from patchgate.checks.framework.find_checks import Instance
 from patchgate.inputs.manifest import Claims, Patch
-from patchgate.model.records import Case, Cause, Colour, Kind, Verdict
+from patchgate.model.records import Case, Cause, Colour, Kind, Verdict, Workload
 from patchgate.model.serialization import Answer
+from patchgate.runner.run_settings import Run
 
 CASE = Case(torch="2.11.0", device="cpu", workload="chain", patch="mine")
 PATCH = Patch(id="mine", path="patch.py", source="", claims=Claims(title="Mine"))
@@ -55,6 +61,33 @@ SAME = {name: ran(OURS, HIT) for name in (PATCHED, PATCHED_WARM, UNPATCHED_WARM)
 
 def judge(**changed: Answer) -> list[Verdict]:
     return judge_cache(CASE, PATCH, KNOWN | changed)
+
+
+@pytest.mark.parametrize(
+    ("answer", "patches", "questions"),
+    [
+        (ran(OURS, HIT), ["x = 1\n"] * 2, [3, 3]),
+        (ran(OURS, HIT), ["x = 1\n", "x = 2\n"], [3, 6]),
+        (FAILURE, ["x = 1\n"] * 2, [3, 6]),
+    ],
+)
+def test_what_processes_of_one_folder_answered_is_kept_for_the_same_patch(
+    folder: Path, answer: Answer, patches: list[str], questions: list[int]
+) -> None:
+    asked: list[str] = []
+    runner: Any = SimpleNamespace(
+        ask=lambda torch, do, *_, **more: asked.append(do) or answer, identities={CASE.torch: "a"}
+    )
+    workload = Workload(name="chain", path=str(folder / "chain.py"), dtype="float32")
+    (folder / "chain.py").write_text("import torch\n")
+    for number, text in enumerate(patches):
+        (folder / "mine.py").write_text(text)
+        patch = Patch(id="mine", path=str(folder / "mine.py"), source=text, claims=Claims(title="Mine"))
+        run = Run(folder=str(folder / str(number)), patch=patch.path, rows={}, patched_cache=str(folder / "kept"))
+        context = CheckContext(run, patch, {"chain": workload}, runner)
+        codes = [verdict.code for verdict in ask_cache(context, Instance(case=CASE))]
+        assert codes == ["PG709" if answer is FAILURE else "PG705"]
+        assert len(asked) == questions[number]
 
 
 @pytest.mark.parametrize(
