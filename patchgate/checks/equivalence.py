@@ -10,7 +10,7 @@ from typing import Any
 
 from patchgate.checks.framework.context import CheckContext
 from patchgate.checks.framework.find_checks import Check, Instance, verdict_of
-from patchgate.checks.parity import compared_sides, numeric_devices, outputs_of
+from patchgate.checks.parity import compared_sides, error_factor, numeric_devices, outputs_of
 from patchgate.inputs.manifest import Patch
 from patchgate.inputs.patch import claim_location
 from patchgate.model.records import Case, Kind, Numerics, Verdict, read_codes
@@ -55,7 +55,7 @@ def _pair(case: Case, patch: Patch, name: str, sides: Mapping[str, Mapping[str, 
         agrees = after["differing"] <= before["differing"]
         expected = f"at most {before['differing']:.1%} differ, as without the patch"
     else:
-        bound = max(before["distance"], patch.claims.error_factor * error)
+        bound = max(before["distance"], error_factor(patch) * error)
         agrees = after["distance"] <= bound
         expected = (
             f"the two forms differ by at most {bound:.3g}: as without the patch, or as eager or unpatched from float64"

@@ -18,8 +18,10 @@ from patchgate.model.serialization import Answer, failure_of
 from patchgate.runner.run_settings import Run
 
 FAMILY = "parity"
+# What holds where a manifest states no `largest_ulps`, and no `error_factor`.
+_ULPS, _FACTOR = 8.0, 1.0
 CODES = (
-    *read_codes("""
+    *read_codes(f"""
 PG501 not bit-identical
     The patch claims `numerics = "bit-identical"` (the default), and outputs differ bit for bit.
     Why: Any job that compares sampled text or checksums exactly can flip; this is why vLLM #42686 was reverted.
@@ -39,8 +41,8 @@ PG504 the patched workload does not run
     Why: Every user who compiles such a model has the same failure.
     Fix: Read the failure; it names the stage and the line.
 PG505 more than rounding
-    The patch claims `numerics = "rounding"`, and an output moves by more than `largest_ulps` (8) units in the last
-    place of its dtype.
+    The patch claims `numerics = "rounding"`, and an output moves by more than `largest_ulps` ({_ULPS:g}) units in
+    the last place of its dtype.
     Why: Rounding an intermediate moves an output by a few ulps; more is another computation.
     Fix: Find the first intermediate at which both sides differ; or claim the ulps that are meant: `largest_ulps = 16`.
 PG506 different results for special inputs
@@ -185,9 +187,14 @@ def _bits(case: Case, patch: Patch, fact: str, metrics: Mapping[str, Any], where
         actual += "; unpatched two equal runs give the same bits, patched they do not"
     code = "PG501" if nondeterministic else _broken_claim(patch, metrics)
     if code == "PG505":
-        expected += f", at most {claims.largest_ulps:g} ulps"
+        expected += f", at most {claims.largest_ulps or _ULPS:g} ulps"
     kind = Kind.REGRESSED if code else Kind.PASS
     return verdict(code or "PG503", kind, case, fact, expected, actual, where if code else None)
+
+
+def error_factor(patch: Patch) -> float:
+    """That of the manifest, or what holds without."""
+    return patch.claims.error_factor or _FACTOR
 
 
 def _broken_claim(patch: Patch, metrics: Mapping[str, Any]) -> str | None:
@@ -195,12 +202,13 @@ def _broken_claim(patch: Patch, metrics: Mapping[str, Any]) -> str | None:
     claims = patch.claims
     if claims.numerics is Numerics.BIT_IDENTICAL and metrics["differing"] > 0:
         return "PG501"
-    return "PG505" if claims.numerics is Numerics.ROUNDING and not metrics["ulps"] <= claims.largest_ulps else None
+    moved = not metrics["ulps"] <= (claims.largest_ulps or _ULPS)
+    return "PG505" if claims.numerics is Numerics.ROUNDING and moved else None
 
 
 def _error(case: Case, patch: Patch, fact: str, metrics: Mapping[str, Any], where: str) -> Verdict:
     """The error against float64, of all elements and of the worst one."""
-    factor = patch.claims.error_factor
+    factor = error_factor(patch)
     errors, worst = ({side: metrics[f"{kind}_{side}"] for side in _SIDES} for kind in ("error", "worst"))
     bound = factor * max(errors["eager"], errors["unpatched"])
     limit = factor * _ELEMENT * max(worst["eager"], worst["unpatched"]) + 1

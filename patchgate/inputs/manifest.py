@@ -54,8 +54,8 @@ class Claims:
     fixed_in: str | None = None  #: the release that is said to make it needless; checks/symptom.py
     targets: tuple[str, ...] | None = None  #: what it replaces; checks/effects.py, dead_patch.py, api.py
     numerics: Numerics = Numerics.BIT_IDENTICAL  #: checks/parity.py, equivalence.py, tokens.py
-    error_factor: float = 1.0  #: largest error against float64, relative to eager's; checks/parity.py
-    largest_ulps: float = 8.0  #: how far rounding may move one element; checks/parity.py
+    error_factor: float | None = None  #: largest error against float64, relative to eager's; checks/parity.py
+    largest_ulps: float | None = None  #: how far rounding may move one element; checks/parity.py
     symptom: Symptom | None = None  #: the defect that it cures; checks/symptom.py
     scope: str | None = None  #: its context manager, outside of which it changes nothing; checks/scope.py
     apply: tuple[str, ...] = ()  #: what installs it: `function`, `module:function(arguments)`; probe/patch/load.py
