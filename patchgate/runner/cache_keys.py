@@ -130,17 +130,17 @@ def stands_alone(file: Path, *others: str) -> bool:
     """Whether the file imports nothing but torch, Python's own, the probe, which the keys cover, and `others`."""
     if file.suffix == ".toml":  # a model: the library of one of ours is part of the environment's identity
         return not is_foreign(str(file))
-    nodes = list(ast.walk(ast.parse(file.read_bytes())))
+    return _imports(file.read_bytes()) <= {"torch", "triton", "patchgate", *others, *sys.stdlib_module_names}
+
+
+@cache  # every key of a run asks for a few files
+def _imports(source: bytes) -> frozenset[str]:
+    """The packages that a source imports; "" for its own, "?" where it does not say which."""
+    nodes = list(ast.walk(ast.parse(source)))
     names = {alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names}
     names |= {"." if node.level else node.module or "" for node in nodes if isinstance(node, ast.ImportFrom)}
     names |= {_imported_by_call(node) for node in nodes if isinstance(node, ast.Call)} - {""}
-    return {name.partition(".")[0] for name in names} <= {
-        "torch",
-        "triton",
-        "patchgate",
-        *others,
-        *sys.stdlib_module_names,
-    }
+    return frozenset(name.partition(".")[0] for name in names)
 
 
 def _imported_by_call(call: ast.Call) -> str:
@@ -200,12 +200,20 @@ def files_digest(folder: Path) -> str:
 
 
 def _readable(paths: Iterable[Path], folder: Path) -> list[Path]:
-    found = [path for path in sorted(set(paths)) if path.is_file() and path.suffix != ".pyc"]
+    # By their texts: to compare paths part by part takes longer than to read the files.
+    found = [path for path in sorted(set(paths), key=os.fspath) if path.is_file() and path.suffix != ".pyc"]
     return [path for path in found if not (path.is_symlink() and leaves_project(path, folder))]
 
 
 def _digests(files: Iterable[Path], folder: Path) -> str:
-    return _digest([[os.path.relpath(path, folder), _file(path)] for path in files])
+    root = f"{folder}{os.sep}"
+    names = [(str(path), path) for path in files]
+    return _digest(
+        [
+            [name[len(root) :] if name.startswith(root) else os.path.relpath(name, folder), _file(path)]
+            for name, path in names
+        ]
+    )
 
 
 def _file(path: Path) -> str:
