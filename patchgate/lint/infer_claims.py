@@ -1,6 +1,7 @@
 """Infers a patch's claims from its text, without running it, and writes a manifest of them.
 
 Each inferred claim has the line that suggests it; in the manifest, a comment says which command or code settles it.
+`applies_to` comes from version checks: `specifier_inference.py`; what each is worth, `interpret/version_gates.py`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""What a test shows of the names in it: `isinstance`, `hasattr`, `type(x) is C`, and guards of the patch's own."""
+"""What a test shows of the names in it: `isinstance`, `hasattr`, `type(x) is C`, and guards of the patch's own.
+
+Where the answer of a call is known for a release, as of `hasattr` on a module, `calls.py` gives it.
+"""
 
 from __future__ import annotations
 
