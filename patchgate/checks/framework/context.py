@@ -69,6 +69,7 @@ class CheckContext:
         self._shared: dict[str, Answer] = {}
         self._functions: dict[str, Functions] = {}
         self._ran: dict[str, set[int | tuple[int, str]]] = defaultdict(set)
+        self._compiled_once: set[Case] = set()
 
     def workload(self, name: str) -> Workload:
         """Raises UsageError naming the workloads that there are."""
@@ -263,8 +264,8 @@ class CheckContext:
         if self.is_inert(case.torch):
             unpatched = self.observe_unpatched(case)
             patched = replace(unpatched, case=case)
-            self.runner.store.save(patched)
-            note_cost(self.costs, torch=case.torch, do="observe", unasked=INERT)
+            if self._note_unasked(case, INERT):
+                self.runner.store.save(patched)
             return unpatched, patched
         workload = self.workload(case.workload)
         cover = self.has_more_to_cover(case.torch)
@@ -272,9 +273,17 @@ class CheckContext:
         self._ran[case.torch].update((*patched.ran, *patched.took))
         if measured or not self._is_as_recorded(patched):
             return self.observe_unpatched(case), patched
-        note_cost(self.costs, torch=case.torch, do="observe", unasked=_AS_RECORDED)
+        self._note_unasked(case, _AS_RECORDED)
         recorded = Observation(case=replace(case, patch=None), facts=patched.facts, environment=patched.environment)
         return recorded, patched
+
+    def _note_unasked(self, case: Case, why: str) -> bool:
+        """Note a case that is compiled on one side only; False where another check has had it noted."""
+        is_new = case not in self._compiled_once
+        if is_new:
+            self._compiled_once.add(case)
+            note_cost(self.costs, torch=case.torch, do="observe", unasked=why)
+        return is_new
 
     def _is_as_recorded(self, patched: Observation) -> bool:
         """Whether the facts are those of the record, and the record has the same without the patch.

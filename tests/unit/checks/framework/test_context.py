@@ -27,6 +27,7 @@ from patchgate.model.errors import UsageError
 from patchgate.model.facts import UNPATCHED
 from patchgate.model.records import Case, Facts, Observation, Workload
 from patchgate.model.versions import parse_range
+from patchgate.runner.costs import COSTS, load_costs
 from patchgate.runner.run_settings import Run
 
 COUNTS = {"facts": {"kernels.defined": 1}, "expected": {"kernels.defined": 1}}
@@ -160,6 +161,19 @@ def test_without_the_patch_nothing_is_measured_where_the_record_says_all(
     assert [one.case.patch for one in asked if hasattr(one, "case")] == asked_for
     assert [side.case.patch for side in sides] == [None, "mine"]
     assert [side.facts for side in sides] == [{"loads.max": 6 if None in asked_for else 4}, {"loads.max": 4}]
+
+
+@pytest.mark.parametrize("is_inert", [True, False])
+def test_a_side_that_is_not_compiled_is_noted_once(made: Make, folder: Path, is_inert: bool) -> None:
+    context, _ = made(COUNTS | NOTHING if is_inert else COUNTS)
+    context.costs, stored = folder / COSTS, []
+    context.runner.store = SimpleNamespace(save=stored.append)  # type: ignore[misc, assignment]
+    recorded = {UNPATCHED: {"loads.max": {parse_range("2.11.0"): 4}}}
+    context.golden = lambda workload, device: GoldenFile(workload, device, recorded)  # type: ignore[method-assign, assignment]
+    for _ in range(2):
+        context.observations(CASE)
+    assert len(load_costs(folder)) == 1
+    assert len(stored) == is_inert
 
 
 def test_a_patched_side_starts_with_what_was_built_unpatched_in_a_folder_of_its_own(made: Make) -> None:
