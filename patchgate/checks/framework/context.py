@@ -288,12 +288,12 @@ class CheckContext:
     def _is_as_recorded(self, patched: Observation) -> bool:
         """Whether the facts are those of the record, and the record has the same without the patch.
 
-        Not asked of what is measured to be recorded: all of a night, for its history, and a real device.
+        Not asked of what is measured to be recorded: all of a night, for its history, a coming release, a real device.
         """
         if patched.failure or self.run.nightly or self.run.profile(patched.case.device)["kind"] == "real":
             return False
-        _, recorded, unpatched = self.records(patched)
-        if recorded.known_failure or not recorded.recorded or recorded != unpatched:
+        release, recorded, unpatched = self.records(patched)
+        if recorded.known_failure or not recorded.recorded or recorded != unpatched or release != patched.case.torch:
             return False
         names = {*patched.facts, *recorded.facts}
         names -= not_requested(names, patched.facts)

@@ -138,6 +138,7 @@ def test_both_sides_of_a_workload_are_observed(made):
         ({"loads.max": 4}, {}, {"measured": True}, ["mine", None]),
         ({"loads.max": 4}, {}, {"nightly": True}, ["mine", None]),  # its facts have a history
         ({"loads.max": 4}, {}, {"device": "cuda"}, ["mine", None]),  # its facts are recorded
+        ({"loads.max": 4}, {}, {"torch": "2.12.0.dev20260101"}, ["mine", None]),  # and these, for the release itself
         ({"loads.max": 4, "stores.max": 1}, {}, {}, ["mine", None]),  # a fact that is gone
         ({"loads.max": 6}, {}, {}, ["mine", None]),
         ({"loads.max": 6}, {"loads.max": 4}, {}, ["mine", None]),  # torch may do the same by now
@@ -157,7 +158,9 @@ def test_without_the_patch_nothing_is_measured_where_the_record_says_all(
         for name, facts in sections.items()
     }
     context.golden = lambda workload, device: GoldenFile(workload, device, recorded)  # type: ignore[method-assign, assignment]
-    sides = context.observations(replace(CASE, device=how.get("device", "h200")), measured="measured" in how)
+    sides = context.observations(
+        replace(CASE, **{name: how[name] for name in ("device", "torch") if name in how}), measured="measured" in how
+    )
     assert [one.case.patch for one in asked if hasattr(one, "case")] == asked_for
     assert [side.case.patch for side in sides] == [None, "mine"]
     assert [side.facts for side in sides] == [{"loads.max": 6 if None in asked_for else 4}, {"loads.max": 4}]
