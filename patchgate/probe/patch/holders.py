@@ -22,6 +22,7 @@ from patchgate.probe.patch.snapshot import (
     Changes,
     Snapshot,
     first_name,
+    identity,
     is_saved_original,
     owners_once,
     resolve,
@@ -42,21 +43,22 @@ def holders(changes: Changes, after: Snapshot) -> dict[str, list[str]]:
     for name, (old, _) in changes.items():
         is_own = _is_use(name, old, changes) if _is_code(old) else not isinstance(old, _TABLES) or _is_imported(name)
         if not is_own:
-            names.setdefault(id(old), []).append(name)
-    new = {id(now) for _, now in changes.values()}
+            names.setdefault(identity(old), []).append(name)
+    new = {identity(now) for _, now in changes.values()}
     leading: dict[str, list[str]] = {}
     inside: dict[int, list[str]] = {}  # what an entry leads to, by its identity: many tables have the same
     for aliases, attributes in owners_once(after) if names else ():
         registry = aliases[0].endswith("[]")
-        if registry and not names.keys().isdisjoint(map(id, attributes.values())) and _is_set(aliases[0]):
+        has_one = not names.keys().isdisjoint(map(identity, attributes.values()))
+        if (has_one and _is_set(aliases[0])) if registry else not has_one:
             continue
         for key, value in attributes.items():
-            replaced = inside.get(id(value)) if registry else names.get(id(value), [])
+            replaced = inside.get(identity(value)) if registry else names.get(identity(value), [])
             if replaced is None:
-                replaced = inside[id(value)] = [
-                    name for item in with_wrapped(value) for name in names.get(id(item), ())
+                replaced = inside[identity(value)] = [
+                    name for item in with_wrapped(value) for name in names.get(identity(item), ())
                 ]
-            if not replaced or id(value) in new or id(key) in new or is_saved_original(key):
+            if not replaced or identity(value) in new or identity(key) in new or is_saved_original(key):
                 continue
             entry = f"[{_key(key, value)}]" if registry else ""
             held = next((name for name in replaced if not name.endswith("]") or (entry and name.endswith(entry))), None)

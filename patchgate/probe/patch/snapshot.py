@@ -43,6 +43,8 @@ _BOOKKEEPING = {
 # Every operator that there is, by `namespace::name`.
 OPERATORS = "torch.ops[]"
 _ABSENT = object()
+#: As `id`, which calls every audit hook of the process each time.
+identity = object.__hash__
 
 #: Dotted name of a module, class or container (`name[]`) -> its attributes or items.
 Snapshot = dict[str, dict[Any, Any]]
@@ -85,7 +87,7 @@ def take_snapshot() -> Snapshot:
     """Every attribute of every owner, and one level into module-level dicts, lists and sets."""
     operators = {name: name for name in torch._C._dispatch_get_all_op_names()}
     taken: Snapshot = {_MODULES: {}, OPERATORS: operators}
-    interpreters = {id(value) for value in vars(sys).values()}  # Triton has `sys.modules` under a name of its own
+    interpreters = {identity(value) for value in vars(sys).values()}  # Triton has `sys.modules` under a name of its own
     for dotted, owner in _owners():
         attributes = taken[dotted] = dict(vars(owner))
         for key in _IGNORED:
@@ -96,8 +98,8 @@ def take_snapshot() -> Snapshot:
                 kind = type(value)
                 if not issubclass(kind, (dict, list, set)) or len(value) >= _CONTAINER_SIZE:
                     continue
-                if f"{dotted}.{key}" not in _BOOKKEEPING and id(value) not in interpreters:
-                    items = value if issubclass(kind, dict) else {id(item): item for item in value}
+                if f"{dotted}.{key}" not in _BOOKKEEPING and identity(value) not in interpreters:
+                    items = value if issubclass(kind, dict) else {identity(item): item for item in value}
                     taken[f"{dotted}.{key}[]"] = dict(items)
     return taken
 
@@ -120,7 +122,7 @@ def changes(before: Snapshot, after: Snapshot) -> Changes:
         is_registry = dotted.endswith("[]")
         for key in {**old, **new}:
             was, now = old.get(key, _ABSENT), new.get(key, _ABSENT)
-            if is_registry and own and _operator(now if key == id(now) else key) in own:
+            if is_registry and own and _operator(now if key == identity(now) else key) in own:
                 continue
             if was is now or (was is _ABSENT and isinstance(now, types.ModuleType)):
                 continue
@@ -138,7 +140,7 @@ def defined_operators(before: Snapshot, after: Snapshot) -> list[str]:
 def _entry(key: Any, was: Any, now: Any) -> str:
     """The name of an entry: its key, or in a list or set, where the key is the item's identity, its own name."""
     item = now if was is _ABSENT else was
-    if key != id(item):
+    if key != identity(item):
         return str(key)
     name = getattr(item, "__qualname__", None) or re.sub(r" at 0x[0-9a-f]+", "", repr(item))
     return str(name)[:_ENTRY_LENGTH]
@@ -154,7 +156,7 @@ def _without_aliases(before: Snapshot, after: Snapshot) -> Iterator[str]:
             yield dotted
         elif not _same(before[dotted], after[dotted]):
             module, _, name = dotted[:-2].rpartition(".")
-            registries.setdefault(id(after[module][name]), []).append(dotted)
+            registries.setdefault(identity(after[module][name]), []).append(dotted)
     yield from map(first_name, registries.values())
 
 
@@ -164,7 +166,7 @@ def owners_once(snapshot: Snapshot) -> Iterator[tuple[list[str], dict[Any, Any]]
     for dotted, attributes in snapshot.items():
         module, _, name = dotted[:-2].rpartition(".")
         if dotted.endswith("[]") and name in snapshot.get(module, {}):
-            tables.setdefault(id(snapshot[module][name]), ([], attributes))[0].append(dotted)
+            tables.setdefault(identity(snapshot[module][name]), ([], attributes))[0].append(dotted)
         else:
             yield [dotted], attributes
     yield from tables.values()
@@ -217,9 +219,9 @@ def with_wrapped(value: Any) -> Iterator[Any]:
     todo = [value]
     while todo and len(seen) < _WRAPPED_FUNCTIONS:
         item = todo.pop()
-        if id(item) in seen:
+        if identity(item) in seen:
             continue
-        seen.add(id(item))
+        seen.add(identity(item))
         yield item
         if isinstance(item, functools.partial):
             todo.append(item.func)
@@ -237,9 +239,9 @@ def reaches(outer: Any, inner: Any) -> bool:
     todo = [outer]
     while todo:
         value = todo.pop()
-        if id(value) in seen:
+        if identity(value) in seen:
             continue
-        seen.add(id(value))
+        seen.add(identity(value))
         if value is inner and value is not outer:
             return True
         value = getattr(value, "__func__", value)
@@ -257,7 +259,9 @@ def saved_after_replacing(changed: Changes) -> list[str]:
     by an attribute that is new: one that is called as saved originals are, or that the replacement itself reads.
     """
     saved = {
-        id(now) for name, (old, now) in changed.items() if old is None and is_saved_original(name.rpartition(".")[2])
+        identity(now)
+        for name, (old, now) in changed.items()
+        if old is None and is_saved_original(name.rpartition(".")[2])
     }
     looped = {
         getattr(now, "__code__", None) for name, (old, now) in changed.items() if old is None and _reads(now, name)
@@ -265,7 +269,7 @@ def saved_after_replacing(changed: Changes) -> list[str]:
     return sorted(
         name
         for name, (old, now) in changed.items()
-        if old is not None and (id(now) in saved or getattr(now, "__code__", "") in looped or _holds_itself(now))
+        if old is not None and (identity(now) in saved or getattr(now, "__code__", "") in looped or _holds_itself(now))
     )
 
 
