@@ -23,7 +23,7 @@ def made(folder, monkeypatch):
     """Makes a sweep whose jobs are judged by `answer` instead of a pytest; it tells what was launched."""
     launched, told = [], []
     (folder / "mine.py").write_text("x = 1\n")
-    monkeypatch.setattr(content_key, "environment_digest", lambda python: python)
+    monkeypatch.setattr(module, "environment_digest", lambda python: python)
     monkeypatch.setattr(content_key, "files_digest", lambda path: "material")
 
     def make(answer=lambda torch: Kind.PASS):
