@@ -1,5 +1,8 @@
 """The compiler's caches: they hide nothing from our own figures, and answer a fork as they answer a new process."""
 
+from pathlib import Path
+from tempfile import mkdtemp
+
 import pytest
 
 from patchgate.inputs.devices import load_profile
@@ -39,7 +42,7 @@ cpp_builder.run_compile_cmd = note
 BUILDING = "CppBuilder.build = lambda self: build(self)\n"
 DEFINING = """
 def define(arguments, source, **more):
-    return load(arguments, "#define NDEBUG 1\\n" + source, **more)
+    return load(arguments, 'DIRECTIVE\\n' + source, **more)
 
 CppPythonBindingsCodeCache.load_pybinding_async = define
 """
@@ -120,15 +123,22 @@ def test_a_patch_has_the_headers_read_only_where_it_changes_what_they_are_for(as
 
 @pytest.mark.parametrize(
     ("change", "commands"),
-    [("", 1), (BUILDING, 2), (DEFINING, 2)],
-    ids=["nothing", "how a kernel is built", "directives of the kernels"],
+    [
+        ("", 1),
+        (BUILDING, 2),
+        (DEFINING.replace("DIRECTIVE", "#define NDEBUG 1"), 2),
+        (DEFINING.replace("DIRECTIVE", '_Pragma("GCC diagnostic push")'), 2),
+        (DEFINING.replace("DIRECTIVE", "#include <vector>"), 1),
+    ],
+    ids=["nothing", "how a kernel is built", "directive of a kernel", "pragma of a kernel", "another header"],
 )
 def test_kernels_of_a_module_are_compiled_at_once_but_where_a_patch_changes_how(
     ask, torch, runner, kept, tmp_path, change, commands
 ):
     files = {"unpatched": str(tmp_path / "unpatched"), "patched": str(tmp_path / "patched")}
     how = {"workload": ROUTING, "seeds": [0], "training": False, "small": False}
-    folder = kept / "cpp" / torch / tmp_path.name / "noting"
+    (kept / "cpp" / torch).mkdir(parents=True, exist_ok=True)
+    folder = Path(mkdtemp(dir=kept / "cpp" / torch))
     patch = tmp_path / "patch" / "patch.py"
     patch.parent.mkdir()
     patch.write_text(NOTING + change)

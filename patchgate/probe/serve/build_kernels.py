@@ -78,7 +78,7 @@ def _build(builders: dict[str, Any]) -> None:
         lines = {path: line for path, line in targets.items() if not path.exists() and not _has_directives(path)}
         if len(lines) < 2:
             return
-        with tempfile.TemporaryDirectory(dir=next(iter(lines)).parent) as folder:
+        with tempfile.TemporaryDirectory() as folder:
             unit, library = Path(folder, "unit.cpp"), Path(folder, "unit.so")
             (command,) = {
                 line.replace(str(_source(path)), str(unit)).replace(str(path), str(library))
@@ -87,7 +87,7 @@ def _build(builders: dict[str, Any]) -> None:
             unit.write_text(_unit(lines), encoding="utf-8")
             cpp_builder.run_compile_cmd(command, cwd=folder)
             for path in lines:
-                os.replace(shutil.copy(library, Path(folder, path.name)), path)
+                os.replace(shutil.copy(library, path.with_suffix(".unit")), path)
 
 
 @contextlib.contextmanager
