@@ -82,16 +82,28 @@ def _largest(left: Outputs, right: Outputs) -> float:
     if not _same_layout(left, right):
         return float("inf")
     pairs = [(a, b) for a, b in zip(left, right, strict=True) if a.numel()]
-    return max((float((a.double() - b.double()).abs().max()) for a, b in pairs), default=0.0)
+    return max((float(_differences(a, b).max()) for a, b in pairs), default=0.0)
+
+
+def _differences(left: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
+    """The absolute difference of each element: none where both are NaN, or the same infinity; infinite where one is."""
+    a, b = left.double(), right.double()
+    same = (a == b) | (a.isnan() & b.isnan())
+    return (a - b).abs().nan_to_num(nan=torch.inf, posinf=torch.inf).masked_fill(same, 0.0)
+
+
+def _finite(tensor: torch.Tensor) -> torch.Tensor:
+    """In float64, with 0 for what is not finite."""
+    return tensor.double().nan_to_num(nan=0.0, posinf=0.0, neginf=0.0)
 
 
 def distance(outputs: Outputs, reference: Outputs) -> float:
     """The 2-norm of the difference, relative to that of the reference."""
-    pairs = [(a.double().flatten(), b.double().flatten()) for a, b in zip(outputs, reference, strict=True)]
+    pairs = [(a.flatten(), b.flatten()) for a, b in zip(outputs, reference, strict=True)]
     if not pairs:
         return 0.0
-    difference = torch.cat([a - b for a, b in pairs]).norm()
-    return float(difference / torch.cat([b for _, b in pairs]).norm().clamp_min(1e-300))
+    difference = torch.cat([_differences(a, b) for a, b in pairs]).norm()
+    return float(difference / torch.cat([_finite(b) for _, b in pairs]).norm().clamp_min(1e-300))
 
 
 def ulps(outputs: Outputs, reference: Outputs) -> float:
@@ -105,10 +117,10 @@ def ulps(outputs: Outputs, reference: Outputs) -> float:
         if a.shape != b.shape:
             return float("inf")
         if a.numel() and a.is_floating_point():
-            truth = b.double()
+            truth = _finite(b)
             scale = truth.abs().clamp_min(float(truth.square().mean().sqrt())).clamp_min(1e-300)
             unit = torch.finfo(a.dtype).eps * torch.exp2(torch.floor(torch.log2(scale)))
-            worst = max(worst, float(((a.double() - truth).abs() / unit).max()))
+            worst = max(worst, float((_differences(a, b) / unit).max()))
     return worst
 
 

@@ -1,0 +1,32 @@
+"""Run by the Python of a torch row: figures of outputs with NaN and infinities on one side or both, as JSON."""
+
+import json
+
+import torch
+
+from patchgate.probe.numerics.numeric_metrics import _compare
+
+NAN, INF = float("nan"), float("inf")
+FINITE = [1.0, 2.0, 1.0078125]
+
+
+def figures(before: list[float], after: list[float]) -> list[float]:
+    """Difference, ulps, error and worst element of the patched side; unpatched and eager are right."""
+    ours, theirs = ([torch.tensor(side, dtype=torch.bfloat16)] for side in (before, after))
+    sides = {"compiled": ours, "again": ours, "eager": ours, "reference": [ours[0].double()]}
+    found = _compare(sides, {"compiled": theirs, "again": theirs})
+    return [found[name] for name in ("largest", "ulps", "error_patched", "worst_patched")]
+
+
+print(
+    json.dumps(
+        {
+            "equal": figures([*FINITE, NAN, INF, -INF], [*FINITE, NAN, INF, -INF]),
+            "one ulp": figures([*FINITE, NAN, INF], [1.0078125, *FINITE[1:], NAN, INF]),
+            "one ulp alone": figures(FINITE, [1.0078125, *FINITE[1:]]),
+            "new NaN": figures(FINITE, [NAN, *FINITE[1:]]),
+            "lost NaN": figures([NAN, *FINITE[1:]], FINITE),
+            "other infinity": figures([INF, *FINITE[1:]], [-INF, *FINITE[1:]]),
+        }
+    )
+)
