@@ -6,6 +6,7 @@ docs/devices.md tells which kind of profile has which keys.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from copy import deepcopy
 from dataclasses import asdict, dataclass
 from functools import cache
 from pathlib import Path
@@ -68,7 +69,7 @@ def load_profile(name: str, own: Mapping[str, str] = _NONE) -> dict[str, Any]:
             f"no device profile `{name}`", where=display_path(path.parent), got=name, next=f"one of: {known}"
         )
     at = path.stat()
-    profile = dict(_read_profile(path, at.st_mtime_ns, at.st_size))
+    profile = deepcopy(_read_profile(path, at.st_mtime_ns, at.st_size))  # whoever asks may change it
     if "plugin" in profile:
         plugin = (path.parent / profile["plugin"]).resolve()
         if leaves_project(plugin, path.parent):  # a patch may read the folder around it

@@ -11,6 +11,12 @@ def test_a_profile_is_read_by_its_name(folder):
     assert load_profile("tiny", {"tiny": str(folder / "tiny.toml")}) == {"name": "Tiny"}
 
 
+def test_whoever_asks_for_a_profile_may_change_it():
+    changed = load_profile("h200")
+    changed["properties"] |= {"major": 1}
+    assert load_profile("h200")["properties"]["major"] == 9
+
+
 def test_an_unknown_profile_is_refused_with_those_that_there_are(folder):
     told = refused(load_profile, "h20", {"tiny": str(write(folder, "tiny.toml", 'name = "Tiny"\n'))})
     assert told.splitlines()[0].endswith("no device profile `h20`")
