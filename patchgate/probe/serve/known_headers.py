@@ -12,7 +12,9 @@ import json
 import os
 import select
 import signal
+import time
 from collections.abc import Mapping
+from functools import cache, partial
 from typing import Any
 from unittest import mock
 
@@ -26,6 +28,8 @@ from patchgate.probe.simulate.device_context import device_context
 _PR_SET_PDEATHSIG = 1
 # Seconds within which a compiler reads the headers.
 _PATIENCE = 60
+# Seconds that a header takes to be made, also on a busy machine.
+_MAKING = 20
 # Variables by which g++ and clang++ find programs, headers and settings.
 _COMPILER = ("PATH", "CPATH", "C_INCLUDE_PATH", "CPLUS_INCLUDE_PATH", "COMPILER_PATH", "GCC_EXEC_PREFIX", "LD_PRELOAD")
 # What torch asks for, as text -> the file's name.
@@ -81,17 +85,26 @@ def _make(request: Request, folder: str, writing: int) -> None:
 
 def use_header(folder: str) -> None:
     """In a child that builds C++: a header of a known name is taken from the folder, once it is made."""
-    precompile = codecache._precompile_header
+    precompile, is_made = codecache._precompile_header, cache(partial(_is_made, folder))
 
     def known_header(header: str, line: str, **command: Any) -> str:
         name = _names.get(_text(header, line, command), "")
-        # Whoever makes it holds the lock.
-        with contextlib.suppress(OSError), open(f"{folder}/locks/{name[:-2]}.lock", "rb") as lock:
-            fcntl.flock(lock, fcntl.LOCK_SH)
-        is_made = os.path.exists(f"{folder}/{name}.gch")
-        return f"{folder}/{name}" if is_made else str(precompile(header, line, **command))
+        return f"{folder}/{name}" if is_made(name) else str(precompile(header, line, **command))
 
     codecache._precompile_header = known_header
+
+
+def _is_made(folder: str, name: str) -> bool:
+    """Whether a header is whole. Whoever makes it holds its lock; a patch may hold that too, and for ever."""
+    compiled, ends = f"{folder}/{name}.gch", time.monotonic() + _MAKING
+    with contextlib.suppress(OSError), open(f"{folder}/locks/{name[:-2]}.lock", "rb") as lock:
+        while time.monotonic() < ends:
+            with contextlib.suppress(BlockingIOError):
+                fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+                return os.path.exists(compiled)
+            time.sleep(0.05)
+        return time.time() - os.path.getmtime(compiled) > _MAKING
+    return os.path.exists(compiled)
 
 
 def builds_kernels(request: Request) -> bool:
