@@ -24,6 +24,7 @@ from patchgate.model.text import escape_control
 from patchgate.report.github import commands_end, is_github
 from patchgate.report.next_commands import typed
 
+_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 # Where the traceback of a fault of ours goes.
 _FAULT = Path(".patchgate/fault.txt")
 
@@ -38,7 +39,7 @@ def end_by_exit_code(command: click.Command, name: str) -> NoReturn:
 
     Never a traceback, and never the 1 that says red.
     """
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+    for number in _SIGNALS:
         if signal.getsignal(number) != signal.SIG_IGN:  # as nohup, and a shell in the background, leave it
             signal.signal(number, _stop)
     _distrust_working_folder()
@@ -63,6 +64,9 @@ def end_by_exit_code(command: click.Command, name: str) -> NoReturn:
             sys.exit(2)
         show_failure(error)
         sys.exit(MACHINE)
+    finally:
+        for number in _SIGNALS:  # all is said; what is left is to end what was started
+            signal.signal(number, lambda *_: None)
     sys.exit(0)
 
 
