@@ -127,27 +127,52 @@ def _cpu() -> list[str]:
 
 
 def stands_alone(file: Path, *others: str) -> bool:
-    """Whether the file imports nothing but torch, Python's own, the probe, which the keys cover, and `others`."""
+    """Whether a file needs nothing but torch, Python's own, the probe, which the keys cover, and `others`.
+
+    That is what it imports, and "files" where it may open some.
+    """
     if file.suffix == ".toml":  # a model: the library of one of ours is part of the environment's identity
         return not is_foreign(str(file))
-    return _imports(file.read_bytes()) <= {"torch", "triton", "patchgate", *others, *sys.stdlib_module_names}
+    return _needs(file.read_bytes()) <= {"torch", "triton", "patchgate", *others, *sys.stdlib_module_names}
+
+
+# How a source imports what it names in a text, and by what it finds and opens a file.
+_IMPORTERS = {
+    "import_module",
+    "__import__",
+    "run_path",
+    "run_module",
+    "exec",
+    "spec_from_file_location",
+    "resolve_name",
+}
+_OPENERS = {"__file__", "open", "read_text", "read_bytes", "CDLL", "LoadLibrary", "load_library"}
 
 
 @cache  # every key of a run asks for a few files
-def _imports(source: bytes) -> frozenset[str]:
-    """The packages that a source imports; "" for its own, "?" where it does not say which."""
-    nodes = list(ast.walk(ast.parse(source)))
+def _needs(source: bytes) -> frozenset[str]:
+    """The packages that a source imports, "files" where it may open some, "?" where it cannot be read off."""
+    try:
+        nodes = list(ast.walk(ast.parse(source)))
+    except (SyntaxError, ValueError):
+        return frozenset("?")
+    calls = [node for node in nodes if isinstance(node, ast.Call) and _name(node.func) in _IMPORTERS]
+    called = {id(call.func) for call in calls}
+    imports = [node for node in nodes if isinstance(node, ast.ImportFrom)]
     names = {alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names}
-    names |= {"." if node.level else node.module or "" for node in nodes if isinstance(node, ast.ImportFrom)}
-    names |= {_imported_by_call(node) for node in nodes if isinstance(node, ast.Call)} - {""}
+    names |= {"?" if node.level else node.module or "?" for node in imports} | set(map(_first_text, calls))
+    names |= {"?" for node in nodes if _name(node) in _IMPORTERS and id(node) not in called}
+    names |= {"?" for node in imports for alias in node.names if alias.asname and alias.name in _IMPORTERS}
+    names |= {"files" for node in nodes if _name(node) in _OPENERS}
     return frozenset(name.partition(".")[0] for name in names)
 
 
-def _imported_by_call(call: ast.Call) -> str:
-    """The module that a call imports, "?" where that is not written there, and nothing where it imports none."""
-    function = call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
-    if function not in ("import_module", "__import__", "run_path", "run_module", "exec", "spec_from_file_location"):
-        return ""
+def _name(node: ast.AST) -> str:
+    """The last name of an expression; empty for what has none."""
+    return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
+
+
+def _first_text(call: ast.Call) -> str:
     named = call.args[0] if call.args else None
     return named.value if isinstance(named, ast.Constant) and isinstance(named.value, str) else "?"
 

@@ -69,12 +69,15 @@ def loading(patch: Patch) -> dict[str, Any]:
 def cache_of(run: Run, patch: Patch | None) -> tuple[Cache | None, str]:
     """Where runs keep what they measured, and a digest of what decides it beside torch.
 
-    With a patch only where its text says what it imports: an edit of another module would not be seen.
+    With a patch only where its text says what it imports, and the files that it opens lie in its own folder: no other
+    edit would be seen.
     """
     folder = run.patched_cache if patch and not run.is_job else run.shared_cache
     if not folder or not patch:
         return (Cache(Path(folder)) if folder else None), ""
-    if not (run.watch or run.is_job or patch.diff or stands_alone(Path(patch.path), "packaging")):
+    path = Path(patch.path)
+    covered = ("packaging", "files") if path.stem == "patch" else ("packaging",)  # its digest is of all of a folder
+    if not (run.watch or run.is_job or patch.diff or stands_alone(path, *covered)):
         return None, ""
     digest = loaded_digest(patch) if run.watch else patch_digest(patch)
     return Cache(Path(folder)), f"{digest} {run.limits} {run.require_sandbox} {run.project.import_path}"

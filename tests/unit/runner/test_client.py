@@ -92,6 +92,11 @@ def test_a_request_is_noted_with_what_its_child_computed(folder, runner, server)
         ("import importlib\nimportlib.import_module('mine')\n", {}, 2),
         ("import importlib\nimportlib.import_module('torch' + name)\n", {}, 2),
         ("from . import mine\n", {}, 2),
+        ("from importlib import import_module\nimport_module('torch')\n", {}, 1),
+        ("from importlib import import_module as load\nload('mine')\n", {}, 2),
+        ("import importlib\nload = importlib.import_module\nload('mine')\n", {}, 2),
+        ("open(f'{torch}.json')\n", {}, 2),
+        ("def f(:\n", {}, 2),
     ],
 )
 def test_what_was_measured_with_the_same_patch_is_kept(folder, runner, server, text, changed, questions):
@@ -106,6 +111,19 @@ def test_what_was_measured_with_the_same_patch_is_kept(folder, runner, server, t
         one = replace(runner, run=run, identities={"2.11.0": "a"})
         assert one.observe(replace(CASE, patch="mine"), workload, patch, cover=True).ran == (3,)
     assert len(asked) == questions
+
+
+def test_a_file_that_a_folder_patch_opens_is_part_of_what_is_kept(folder, runner, server):
+    asked, place = server(FACTS, FACTS), folder / "mine"
+    place.mkdir()
+    (place / "patch.py").write_text("open(f'{name}.json')\n")
+    (folder / "stack.py").write_text("import torch\n")
+    workload, patch = replace(WORKLOAD, path=str(folder / "stack.py")), replace(PATCH, path=str(place / "patch.py"))
+    for number, table in enumerate(("{}", "{}", "[]")):
+        (place / "h100.json").write_text(table)
+        run = replace(runner.run, folder=str(folder / str(number)), patched_cache=str(folder / "kept"))
+        replace(runner, run=run).observe(replace(CASE, patch="mine"), workload, patch)
+    assert len(asked) == 2
 
 
 def test_lines_of_the_same_patch_are_traced_once(folder, runner, server):
