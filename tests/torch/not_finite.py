@@ -1,6 +1,7 @@
 """Run by the Python of a torch row: figures of outputs with NaN and infinities on one side or both, as JSON."""
 
 import json
+from typing import Any
 
 import torch
 
@@ -10,11 +11,16 @@ NAN, INF = float("nan"), float("inf")
 FINITE = [1.0, 2.0, 1.0078125]
 
 
+def compare(before: list[float], after: list[float], eager: list[float]) -> dict[str, Any]:
+    """Figures where the unpatched side is right."""
+    ours, theirs, by_eager = ([torch.tensor(side, dtype=torch.bfloat16)] for side in (before, after, eager))
+    sides = {"compiled": ours, "again": ours, "eager": by_eager, "reference": [ours[0].double()]}
+    return _compare(sides, {"compiled": theirs, "again": theirs})
+
+
 def figures(before: list[float], after: list[float]) -> list[float]:
-    """Difference, ulps, error and worst element of the patched side; unpatched and eager are right."""
-    ours, theirs = ([torch.tensor(side, dtype=torch.bfloat16)] for side in (before, after))
-    sides = {"compiled": ours, "again": ours, "eager": ours, "reference": [ours[0].double()]}
-    found = _compare(sides, {"compiled": theirs, "again": theirs})
+    """Difference, ulps, error and worst element of the patched side; eager is right too."""
+    found = compare(before, after, before)
     return [found[name] for name in ("largest", "ulps", "error_patched", "worst_patched")]
 
 
@@ -26,6 +32,7 @@ print(
             "one ulp alone": figures(FINITE, [1.0078125, *FINITE[1:]]),
             "new NaN": figures(FINITE, [NAN, *FINITE[1:]]),
             "lost NaN": figures([NAN, *FINITE[1:]], FINITE),
+            "NaN in eager": compare(FINITE, [1.0, 4.0, 1.0], [NAN, *FINITE[1:]]),
             "other infinity": figures([INF, *FINITE[1:]], [-INF, *FINITE[1:]]),
         }
     )
