@@ -54,14 +54,14 @@ def _torches(arguments: list[str]) -> tuple[list[str], list[str]]:
 def gate(session: nox.Session) -> None:
     """Judge one patch on the pre-merge rows: nox -s gate -- fixtures/patches/vllm-42686"""
     arguments, torches = _torches(session.posargs)
-    session.install("-e", ".")
+    _install(session, "-e", ".")
     _patchgate(session, "gate", *_rows(session, torches or PREMERGE), *arguments)
 
 
 @nox.session
 def models(session: nox.Session) -> None:
     """What a patch does to public models, on a simulated GPU: nox -s models -- fixtures/patches/vllm-42686"""
-    session.install("-e", ".", "uv")  # uv makes environments with what the models require
+    _install(session, "-e", ".", "uv")  # uv makes environments with what the models require
     _patchgate(session, "models", *session.posargs)
 
 
@@ -69,7 +69,7 @@ def models(session: nox.Session) -> None:
 def parts(session: nox.Session) -> None:
     """Judge the gated patches of one file one by one, and beside each other: nox -s parts -- PATCH"""
     arguments, torches = _torches(session.posargs)
-    session.install("-e", ".")
+    _install(session, "-e", ".")
     _patchgate(session, "parts", *arguments, *_rows(session, torches or PREMERGE))
 
 
@@ -79,7 +79,7 @@ def corpus(session: nox.Session) -> None:
     arguments, torches = _torches(session.posargs)
     every = "--all" in arguments
     arguments = [argument for argument in arguments if argument != "--all"]
-    session.install("-e", ".")
+    _install(session, "-e", ".")
     rows = _rows(session, torches or (list(ROWS) if every else PREMERGE))
     _run(session, "python", "-m", "benchmarks.corpus", *rows, *arguments)
 
@@ -87,7 +87,7 @@ def corpus(session: nox.Session) -> None:
 @nox.session(requires=requires(PREMERGE[:1]))
 def attacks(session: nox.Session) -> None:
     """Patches that attack the gate, three times each: with and without root, Landlock and namespaces."""
-    session.install("-e", ".")
+    _install(session, "-e", ".")
     corpus = ("python", "-m", "benchmarks.corpus", "fixtures/hostile", *_rows(session, PREMERGE[:1]), *session.posargs)
     missing = (("root",) if os.getuid() == 0 else (), ("landlock",), ("namespaces",))
     for without in ((), *filter(None, missing)):
@@ -100,11 +100,11 @@ def sweep(session: nox.Session) -> None:
     """Every patch on every row, with history: nox -s sweep -- [PATCH ...] [--torch 2.11.0] [--torch nightly]"""
     arguments, torches = _torches(session.posargs)
     if "--on" in arguments:  # the cluster makes its own rows, where it has none
-        session.install("-e", ".[ray]")
+        _install(session, "-e", ".[ray]")
         made = [torch for torch in torches or ROWS if "python" in _made(torch)]
         wanted = [word for torch in torches or ROWS if torch not in made for word in ("--torch", torch)]
         return _patchgate(session, "sweep", *_rows(session, made), *wanted, *arguments)
-    session.install("-e", ".")
+    _install(session, "-e", ".")
     own = _made(NIGHTLY).get("python") if NIGHTLY in torches else None
     rows = _rows(session, [torch for torch in torches or list(ROWS) if torch != NIGHTLY])
     return _patchgate(session, "sweep", *rows, *(["--python", own] if own else []), *arguments)
@@ -124,7 +124,7 @@ def nightly(session: nox.Session) -> None:
 @nox.session
 def bisect(session: nox.Session) -> None:
     """What turned an answer: nox -s bisect -- --symptom --torch 2.10.0..2.15.0 PATCH"""
-    session.install("-e", ".", "uv")  # uv makes the environments of releases that are no row
+    _install(session, "-e", ".", "uv")  # uv makes the environments of releases that are no row
     made = [torch for torch in ROWS if "python" in _made(torch)]
     _patchgate(session, "bisect", *_rows(session, made), *session.posargs)
 
@@ -133,21 +133,21 @@ def bisect(session: nox.Session) -> None:
 def fidelity(session: nox.Session) -> None:
     """On a machine with a GPU: is the simulated one exactly like it? nox -s fidelity -- --profile h200 [PATCH ...]"""
     arguments, torches = _torches(session.posargs)
-    session.install("-e", ".")
+    _install(session, "-e", ".")
     _patchgate(session, "fidelity", *_rows(session, torches or PREMERGE), *arguments)
 
 
 @nox.session
 def accept(session: nox.Session) -> None:
     """Promote what the last gate observed to golden: nox -s accept -- --reason '...'"""
-    session.install("-e", ".")
+    _install(session, "-e", ".")
     _patchgate(session, "accept", *session.posargs)
 
 
 @nox.session
 def report(session: nox.Session) -> None:
     """Show the last gate's matrix and verdicts again."""
-    session.install("-e", ".")
+    _install(session, "-e", ".")
     _patchgate(session, "report", *session.posargs)
 
 
@@ -173,14 +173,14 @@ def row(session: nox.Session, torch: str) -> None:
 @nox.session(requires=requires(PREMERGE))
 def tests(session: nox.Session) -> None:
     """patchgate's own tests, on the pre-merge rows."""
-    session.install("-e", ".[test]")
+    _install(session, "-e", ".[test]")
     _test(session)
 
 
 @nox.session(requires=requires(PREMERGE))
 def tests_nightly(session: nox.Session) -> None:
     """What takes too long before a merge: every test on every row, played pipelines, mutated patches, the corpus."""
-    session.install("-e", ".[test]")
+    _install(session, "-e", ".[test]")
     _test(session, "-m", "nightly or fuzz or pipeline")
     _run(session, "python", "-m", "benchmarks.corpus", *_rows(session, PREMERGE))
 
@@ -188,7 +188,7 @@ def tests_nightly(session: nox.Session) -> None:
 @nox.session(requires=requires(PREMERGE))
 def tests_ray(session: nox.Session) -> None:
     """Sweeps over a Ray cluster of two nodes; judged with torch too: nox -s tests_ray -- -m cluster"""
-    session.install("-e", ".[test,ray]")
+    _install(session, "-e", ".[test,ray]")
     _test(session, "tests/ray")
 
 
@@ -204,7 +204,7 @@ def _test(session: nox.Session, *paths: str) -> None:
 @nox.session
 def lint(session: nox.Session) -> None:
     """Style, imports, types and pipelines."""
-    session.install("-e", ".[test,lint]", "nox")
+    _install(session, "-e", ".[test,lint]", "nox")
     session.run("ruff", "check", ".")
     session.run("ruff", "format", "--check", ".")
     session.run("mypy")
@@ -230,7 +230,7 @@ def _lint_pipelines(session: nox.Session) -> None:
 @nox.session(requires=requires(PREMERGE))
 def bench(session: nox.Session) -> None:
     """Where the seconds of a warm gate go, step by step, and what was not asked and why."""
-    session.install("-e", ".")
+    _install(session, "-e", ".")
     patch = session.posargs or ["fixtures/patches/vllm-42686"]
     session.run("python", "benchmarks/speed.py", *_rows(session, PREMERGE), *patch)
 
@@ -253,6 +253,18 @@ def _rows(session: nox.Session, torches: list[str]) -> list[str]:
         kind, value = next(iter(made.items()))
         options += ["--row" if kind == "python" else "--problem", f"{torch}={value}"]
     return options
+
+
+def _install(session: nox.Session, *what: str) -> None:
+    """Install from this checkout, once: an editable package is resolved and built anew each time, for two seconds."""
+    if session.virtualenv.venv_backend == "none":
+        return session.install(*what)
+    wanted = " ".join(what) + (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+    installed = Path(session.virtualenv.location, "installed")
+    if not installed.is_file() or installed.read_text(encoding="utf-8") != wanted:
+        session.install(*what)
+        installed.write_text(wanted, encoding="utf-8")
+    return None
 
 
 def _patchgate(session: nox.Session, *arguments: str) -> None:
