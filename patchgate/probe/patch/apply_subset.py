@@ -11,7 +11,7 @@ from collections.abc import Collection
 from typing import Any
 
 from patchgate.probe.patch.load import run_patch
-from patchgate.probe.patch.snapshot import OPERATORS, take_snapshot
+from patchgate.probe.patch.snapshot import IGNORED, OPERATORS, take_snapshot
 from patchgate.probe.protocol import Loading
 
 _ABSENT = object()
@@ -36,7 +36,7 @@ def run_subset(path: str, kept: Collection[str], how: Loading) -> None:
         old, new = before[dotted], after[dotted]
         for key in {**old, **new}:
             was, now = old.get(key, _ABSENT), new.get(key, _ABSENT)
-            if was is not now and name_of(dotted, key) not in kept:
+            if was is not now and key not in IGNORED and name_of(dotted, key) not in kept:
                 _revert(_owner(dotted.removesuffix("[]")), dotted.endswith("[]"), key, was, now)
 
 

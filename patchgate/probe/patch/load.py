@@ -55,7 +55,7 @@ class AppliedPatch:
     """A patch that was run, and its scope entered when it has one."""
 
     def __init__(self, module: types.ModuleType, scope: str | None) -> None:
-        self._imported = take_snapshot() if scope else {}
+        self._imported = take_snapshot() if scope else Snapshot()
         self._scope: contextlib.AbstractContextManager[Any] | None = getattr(module, scope)() if scope else None
         if self._scope is not None:
             self._scope.__enter__()

@@ -13,15 +13,15 @@ import operator
 import re
 import sys
 import types
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
 
 import torch
 from torch.utils._config_module import ConfigModule
 
-_IGNORED = {"__warningregistry__", "__builtins__", "__annotations__", "__doc__", "__file__", "__cached__"}
+IGNORED = {"__warningregistry__", "__builtins__", "__annotations__", "__doc__", "__file__", "__cached__"}
 # What tells modules apart, not what is in them.
-_IGNORED |= {"__name__", "__spec__", "__loader__", "__package__", "__path__", "__all__"}
+IGNORED |= {"__name__", "__spec__", "__loader__", "__package__", "__path__", "__all__"}
 # The table in which a whole module is replaced by another one.
 _MODULES = "sys.modules[]"
 #: Packages whose names a patch can change; generated code finds a name among the builtins too.
@@ -46,10 +46,44 @@ _ABSENT = object()
 #: As `id`, which calls every audit hook of the process each time.
 identity = object.__hash__
 
-#: Dotted name of a module, class or container (`name[]`) -> its attributes or items.
-Snapshot = dict[str, dict[Any, Any]]
 #: Dotted name -> (object before, object after); None where there was none.
 Changes = dict[str, tuple[Any, Any]]
+
+
+class Snapshot(dict[str, dict[Any, Any]]):
+    """Dotted name of a module, class or container (`name[]`) -> its attributes or items.
+
+    What has not changed since the last snapshot is that one's own dict: whoever changes one copies it first.
+    """
+
+    def __init__(self, owners: Mapping[str, dict[Any, Any]] = types.MappingProxyType({})) -> None:
+        super().__init__(owners)
+        self.inner: dict[str, _Inner] = {}  # by module
+
+
+class _Inner(NamedTuple):
+    """What a snapshot has of a module beside its attributes, by dotted name."""
+
+    tables: list[tuple[str, Any]]  #: the dicts, lists and sets among them
+    classes: list[tuple[str, type]]  #: that the module defines
+
+    @classmethod
+    def of(cls, name: str, attributes: Mapping[str, Any]) -> _Inner:
+        interpreters = {identity(value) for value in vars(sys).values()}  # Triton has `sys.modules` under its own name
+        inner = cls([], [])
+        for key, value in attributes.items():
+            # Of its type, which answers faster than an object that is no class.
+            kind = type(value)
+            if issubclass(kind, (dict, list, set)):
+                if not {key, f"{name}.{key}"} & (IGNORED | _BOOKKEEPING) and identity(value) not in interpreters:
+                    inner.tables.append((f"{name}.{key}[]", value))
+            elif issubclass(kind, type) and value.__module__ == name and value.__name__ == key:
+                inner.classes.append((f"{name}.{key}", value))
+        return inner
+
+
+# With the server's own as the first, a child of it has to compare, and to copy little.
+_last = Snapshot()
 
 
 def resolve(dotted: str) -> Any:
@@ -69,39 +103,37 @@ def resolve(dotted: str) -> Any:
     raise LookupError(parts[0])
 
 
-def _owners() -> Iterator[tuple[str, Any]]:
-    """Torch's and Triton's modules, the builtins, and the classes that they define, by dotted name."""
+def take_snapshot() -> Snapshot:
+    """Every attribute of every owner, and one level into module-level dicts, lists and sets."""
+    global _last
+    operators = {name: name for name in torch._C._dispatch_get_all_op_names()}
+    taken = Snapshot({_MODULES: {}, OPERATORS: operators})
     for name, module in list(sys.modules.items()):
-        if name.split(".")[0] not in CHANGEABLE or not isinstance(module, types.ModuleType):
+        if name.partition(".")[0] not in CHANGEABLE or not isinstance(module, types.ModuleType):
             continue
         if isinstance(module, ConfigModule):
             continue
-        yield name, module
-        for attribute, value in list(vars(module).items()):
-            # Of its type, which answers faster than an object that is no class.
-            if issubclass(type(value), type) and value.__module__ == name and value.__name__ == attribute:
-                yield f"{name}.{attribute}", value
-
-
-def take_snapshot() -> Snapshot:
-    """Every attribute of every owner, and one level into module-level dicts, lists and sets."""
-    operators = {name: name for name in torch._C._dispatch_get_all_op_names()}
-    taken: Snapshot = {_MODULES: {}, OPERATORS: operators}
-    interpreters = {identity(value) for value in vars(sys).values()}  # Triton has `sys.modules` under a name of its own
-    for dotted, owner in _owners():
-        attributes = taken[dotted] = dict(vars(owner))
-        for key in _IGNORED:
-            attributes.pop(key, None)
-        if isinstance(owner, types.ModuleType):
-            taken[_MODULES][dotted] = owner
-            for key, value in attributes.items():
-                kind = type(value)
-                if not issubclass(kind, (dict, list, set)) or len(value) >= _CONTAINER_SIZE:
-                    continue
-                if f"{dotted}.{key}" not in _BOOKKEEPING and identity(value) not in interpreters:
-                    items = value if issubclass(kind, dict) else {identity(item): item for item in value}
-                    taken[f"{dotted}.{key}[]"] = dict(items)
+        taken[_MODULES][name] = module
+        taken[name] = attributes = _copy(name, vars(module))
+        is_as_before = attributes is _last.get(name)
+        taken.inner[name] = inner = _last.inner[name] if is_as_before else _Inner.of(name, attributes)
+        for dotted, table in inner.tables:
+            if len(table) < _CONTAINER_SIZE:
+                taken[dotted] = _copy(dotted, table)
+        for dotted, owned in inner.classes:
+            taken[dotted] = _copy(dotted, vars(owned))
+    _last = taken
     return taken
+
+
+def _copy(dotted: str, now: Any) -> dict[Any, Any]:
+    """The attributes or items of an owner; the last snapshot's own where none is another object since."""
+    last = _last.get(dotted)
+    if not isinstance(now, (dict, types.MappingProxyType)):
+        if last is not None and len(last) == len(now) and all(map(operator.is_, last.values(), now)):
+            return last
+        return {identity(item): item for item in now}
+    return last if last is not None and _same_in_order(last, now) else dict(now)
 
 
 def changes(before: Snapshot, after: Snapshot) -> Changes:
@@ -122,6 +154,8 @@ def changes(before: Snapshot, after: Snapshot) -> Changes:
         is_registry = dotted.endswith("[]")
         for key in {**old, **new}:
             was, now = old.get(key, _ABSENT), new.get(key, _ABSENT)
+            if not is_registry and key in IGNORED:
+                continue
             if is_registry and own and _operator(now if key == identity(now) else key) in own:
                 continue
             if was is now or (was is _ABSENT and isinstance(now, types.ModuleType)):
@@ -178,10 +212,15 @@ def first_name(aliases: list[str]) -> str:
 
 
 def _same(old: dict[Any, Any], new: dict[Any, Any]) -> bool:
+    if old is new or _same_in_order(old, new):
+        return True
+    return old.keys() == new.keys() and all(old[key] is new[key] for key in old)
+
+
+def _same_in_order(old: Mapping[Any, Any], new: Mapping[Any, Any]) -> bool:
     if len(old) != len(new):
         return False
-    in_order = all(map(operator.is_, old, new)) and all(map(operator.is_, old.values(), new.values()))
-    return in_order or (old.keys() == new.keys() and all(old[key] is new[key] for key in old))
+    return all(map(operator.is_, old, new)) and all(map(operator.is_, old.values(), new.values()))
 
 
 def _assigns(registry: str) -> bool:
@@ -215,6 +254,11 @@ def config_values() -> dict[str, Any]:
 
 def with_wrapped(value: Any) -> Iterator[Any]:
     """A function and those that it wraps, at most `_WRAPPED_FUNCTIONS`: by closures, `__wrapped__` and partials."""
+    is_function = isinstance(value, types.FunctionType)
+    wraps = value.__closure__ or hasattr(value, "__wrapped__") if is_function else isinstance(value, functools.partial)
+    if not wraps:
+        yield value
+        return
     seen: set[int] = set()
     todo = [value]
     while todo and len(seen) < _WRAPPED_FUNCTIONS:

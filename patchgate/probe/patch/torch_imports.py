@@ -35,7 +35,8 @@ class _Finder(MetaPathFinder):
     def __init__(self, before: Snapshot) -> None:
         self._before = before
         self._depth = 0
-        self._waited_for: Snapshot = {}  # modules whose import somebody changes, as their own code left them
+        # Modules whose import somebody changes, as their own code left them.
+        self._waited_for: dict[str, dict[Any, Any]] = {}
 
     def find_spec(
         self, name: str, path: Sequence[str] | None, target: types.ModuleType | None = None
@@ -79,7 +80,7 @@ def _is_asked_by_an_import() -> bool:
     return frame is not None and frame.f_code.co_name == "_find_and_load_unlocked"
 
 
-def _owned_by(module: str, snapshot: Snapshot) -> Snapshot:
+def _owned_by(module: str, snapshot: Snapshot) -> dict[str, dict[Any, Any]]:
     """The module and its classes."""
     return {
         owner: attributes
@@ -91,10 +92,10 @@ def _owned_by(module: str, snapshot: Snapshot) -> Snapshot:
 def _add_changes(before: Snapshot, old: Snapshot, new: Snapshot) -> None:
     """Bring what differs between two snapshots into `before`; what the patch had changed by then stays a change."""
     for owner, attributes in new.items():
-        known = before.setdefault(owner, {}) if owner not in old else before.get(owner)
-        if known is None:
-            continue
         was: dict[Any, Any] = old.get(owner, {})
+        if was is attributes or (owner in old and owner not in before):
+            continue
+        known = before[owner] = {**before.get(owner, {})}
         for key, value in attributes.items():
             if key not in was or was[key] is not value:
                 known[key] = value

@@ -84,6 +84,7 @@ def _import_and_compile() -> None:
     from patchgate.probe.compile import sentinel
     from patchgate.probe.compile.capture import capture
     from patchgate.probe.compile.observe import environment
+    from patchgate.probe.patch.snapshot import take_snapshot
     from patchgate.probe.serve import answers, build_kernels, known_headers  # noqa: F401
     from patchgate.probe.simulate import cpu_build
 
@@ -99,4 +100,5 @@ def _import_and_compile() -> None:
     # A copy of the table that the first compile made would hide a decomposition that is replaced later.
     decomposition.fast_random_decomps.cache_clear()
     environment()
+    take_snapshot()  # a child compares with it, and copies what differs
     del os.environ[_ASKS_NVML]  # a patch that sets it changes the environment
