@@ -20,7 +20,7 @@ from benchmarks.corpus.integrity import Integrity
 from benchmarks.corpus.render import as_markdown, as_text, line_of_score
 from benchmarks.corpus.score import LOST, Score
 from benchmarks.corpus.session import judge_cases, open_session, started_servers
-from patchgate.cli.options import AT_LEAST_1, rows_of
+from patchgate.cli.options import AT_LEAST_1, cases_at_once, rows_of
 from patchgate.model.files import write_atomically
 from patchgate.model.paths import CORPUS, display_path
 from patchgate.model.serialization import to_dict
@@ -36,7 +36,14 @@ from patchgate.model.serialization import to_dict
 @click.option("--examples", type=click.Path(dir_okay=False, path_type=Path), help="Also write what each code printed.")
 @click.option("--gpu", is_flag=True, help="Also judge what needs a GPU: this machine has one.")
 @click.option("--every-byte", is_flag=True, help="Afterwards hash all of torch, not only what was touched.")
-@click.option("-n", "workers", default=2, show_default=True, type=AT_LEAST_1, help="Cases run at the same time.")
+@click.option(
+    "-n",
+    "workers",
+    default=lambda: cases_at_once() + 1,  # one that hangs or sleeps needs no core
+    show_default="one a core, and one more",
+    type=AT_LEAST_1,
+    help="Cases run at the same time.",
+)
 def corpus(
     folders: tuple[Path, ...],
     rows: tuple[str, ...],

@@ -44,7 +44,7 @@ from patchgate.runner.run_settings import Limits, Run
 @click.option("--profile", default="h200", show_default=True, metavar="NAME", help="The profile of the machine's GPU.")
 @model_option
 @click.option("--time-limit", default=240.0, show_default=True, type=ABOVE_0, help="Seconds that one case may take.")
-@workers_option
+@workers_option()
 @own_folder_option(".patchgate/fidelity", "the observations are left, for `patchgate record`")
 def fidelity(
     patches: tuple[Path, ...],

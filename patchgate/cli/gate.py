@@ -103,7 +103,7 @@ _form_option = click.option(
     type=AT_LEAST_1,
     help="MiB a case may add to torch.",
 )
-@workers_option
+@workers_option()
 @click.option("--watch", is_flag=True, help="Judge again after each edit of the patch or its project, until Ctrl-C.")
 @click.option("-v", "--verbose", is_flag=True, help="Print a line for each cell (a check of a workload).")
 @_form_option

@@ -51,7 +51,7 @@ Side = tuple[str, str | None]  #: torch release, patch
 @click.option("--device", default="h200", show_default=True, metavar="NAME", help="Device profile.")
 @click.option("--time-limit", default=240.0, show_default=True, type=ABOVE_0, help="Seconds that one case may take.")
 @click.option("--memory-limit", default=6144, show_default=True, type=AT_LEAST_1, help="MiB a case may add to torch.")
-@workers_option
+@workers_option(memory=6)
 @own_folder_option(".patchgate/models", "the observations and the pages are left")
 def models(
     patch: Path | None,

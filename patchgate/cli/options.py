@@ -5,6 +5,7 @@ An interpreter that is given must answer, with the very torch of its label, befo
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import platform
@@ -43,6 +44,8 @@ def version(name):
     except metadata.PackageNotFoundError: return None
 print(json.dumps([version(name) for name in sys.argv[1:]]))
 """
+# Where a container says what it may use.
+_CONTAINER = Path("/sys/fs/cgroup")
 AT_LEAST_1 = click.IntRange(1)
 ABOVE_0 = click.FloatRange(0, min_open=True)
 
@@ -95,9 +98,30 @@ model_option = click.option(
 nightly_option = click.option(
     "--nightly", is_flag=True, help="All workloads, not only those for pre-merge; also compile the kernels."
 )
-workers_option = click.option(
-    "-n", "workers", default=2, show_default=True, type=AT_LEAST_1, help="Number of cases that run in parallel."
-)
+
+
+def cases_at_once(memory: int = 2) -> int:
+    """As many cases as there are cores, in a container too, and GiB of `memory` for each; at least 2."""
+    cores: float = len(os.sched_getaffinity(0))
+    room = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    with contextlib.suppress(OSError, ValueError):  # there is none, or it says "max"
+        quota, period = (_CONTAINER / "cpu.max").read_text(encoding="ascii").split()
+        cores = min(cores, int(quota) / int(period))
+    with contextlib.suppress(OSError, ValueError):
+        room = min(room, int((_CONTAINER / "memory.max").read_text(encoding="ascii")))
+    return max(2, int(min(cores, room / (memory << 30))))
+
+
+def workers_option(memory: int = 2) -> Option:
+    """How many cases run in parallel, each with so many GiB of `memory`."""
+    return click.option(
+        "-n",
+        "workers",
+        default=lambda: cases_at_once(memory),
+        show_default="one a core, as far as memory goes; at least 2",
+        type=AT_LEAST_1,
+        help="Number of cases that run in parallel.",
+    )
 
 
 def own_folder_option(default: str, what: str) -> Option:

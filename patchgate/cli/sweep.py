@@ -72,7 +72,7 @@ folder_option = own_folder_option(".patchgate/sweep", "a sweep keeps what it has
     "--on", "cluster", metavar="ADDRESS", help="A Ray cluster: `ray` for this machine's, or ray://HOST:10001."
 )
 @torch_option
-@workers_option
+@workers_option()
 @folder_option
 def sweep(
     patches: tuple[Path, ...],

@@ -6,7 +6,8 @@ import sys
 import pytest
 from expecttest import assert_expected_inline
 
-from patchgate.cli.options import problems_of, rows_of
+from patchgate.cli import options
+from patchgate.cli.options import cases_at_once, problems_of, rows_of
 from patchgate.model.errors import UsageError
 
 
@@ -98,3 +99,24 @@ def test_what_is_no_row_is_refused(text):
 
 def test_the_reason_of_a_problem_may_hold_anything():
     assert problems_of(["2.11.0=a = b"]) == {"2.11.0": "a = b"}
+
+
+@pytest.mark.parametrize(
+    ("cores", "gib", "files", "cases"),
+    [
+        (16, 128, {}, 16),
+        (16, 8, {}, 4),
+        (1, 1, {}, 2),
+        (64, 512, {"cpu.max": "max 100000", "memory.max": "max"}, 64),
+        (64, 512, {"cpu.max": "400000 100000"}, 4),
+        (64, 512, {"memory.max": str(12 << 30)}, 6),
+    ],
+)
+def test_as_many_cases_run_as_there_are_cores_and_memory_for(tmp_path, monkeypatch, cores, gib, files, cases):
+    sizes = {"SC_PHYS_PAGES": gib << 18, "SC_PAGE_SIZE": 4096}
+    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: range(cores))
+    monkeypatch.setattr(os, "sysconf", sizes.__getitem__)
+    monkeypatch.setattr(options, "_CONTAINER", tmp_path)
+    for name, text in files.items():
+        (tmp_path / name).write_text(text)
+    assert cases_at_once() == cases
