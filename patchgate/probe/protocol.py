@@ -11,6 +11,8 @@ from typing import Any, TypedDict
 
 # How many times its limit a child may take, and the host waits: its clock leaves out waits for a core. Chosen.
 PATIENCE = 3.0
+#: The question for the server that has nothing of torch loaded; the other server answers all others.
+WITHOUT_TORCH = "plain run"
 
 #: A device as a file of `fixtures/devices` describes it: always `name`, `kind` ("simulated", "codegen", "plugin" or
 #: "real") and `backend` (torch's name for it); `properties`, `speed`, `isa`, `threads` and others where a kind has any.
@@ -253,7 +255,8 @@ class Ran(Completed):
     code: list[str]  #: Digests of the code that was generated for inputs of the first seed.
 
 
-class RanPlainly(Ran):
+class RanPlainly(TypedDict):
+    code: list[str]  #: As in `Ran`.
     changed: list[str]  #: Settings that the import has changed, as a manifest claims them.
 
 

@@ -125,7 +125,7 @@ class Runner:
         with self._device() if request.get("fresh") and do != "time" else contextlib.nullcontext():
             for _ in range(2):
                 at = time.time()
-                answer = self._exchange(torch, message, limits["seconds"])
+                answer = self._exchange(torch, do, message, limits["seconds"])
                 self._note_cost(torch, do, request, answer, at)
                 if answer.get("failure", {}).get("cause") != Cause.MACHINE.value:
                     break
@@ -171,9 +171,9 @@ class Runner:
         path.touch()
         return path
 
-    def _exchange(self, torch: str, message: bytes, seconds: float) -> Answer:
+    def _exchange(self, torch: str, do: str, message: bytes, seconds: float) -> Answer:
         try:
-            with self.connect(torch) as connection:
+            with self.connect(torch, do) as connection:
                 connection.settimeout(WARM_UP_SECONDS + PATIENCE * seconds)
                 connection.sendall(message)
                 line = connection.makefile("rb").readline()

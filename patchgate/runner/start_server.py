@@ -1,6 +1,6 @@
-"""Starts the fork server of one torch environment, with its environment variables, and opens channels to it.
+"""Starts the fork servers of one torch environment, with its environment variables, and opens channels to them.
 
-The server ends with the process that started it.
+They end with the process that started them.
 """
 
 from __future__ import annotations
@@ -19,14 +19,15 @@ from pathlib import Path
 from typing import Any
 
 from patchgate.model.paths import PACKAGE
+from patchgate.probe.protocol import WITHOUT_TORCH
 from patchgate.runner.cache_keys import environment_digest
 
 # What a torch process needs to run; secrets of the caller's environment do not travel to a patch.
 _PASSED_ON = ("PATH", "HOME", "LANG", "LC_ALL", "TMPDIR", "LD_LIBRARY_PATH", "CUDA_HOME")
 # Seconds in which a worker says who it is.
 _PATIENCE = 10
-#: Torch release -> a new channel to its server, for one question. Raises OSError where the server has ended.
-Connect = Callable[[str], socket.socket]
+#: Torch release, question -> a new channel to its server for that. Raises OSError where the server has ended.
+Connect = Callable[[str, str], socket.socket]
 
 
 @dataclass(frozen=True)
@@ -37,20 +38,23 @@ class Server:
     process: subprocess.Popen[bytes]
     folder: tempfile.TemporaryDirectory[str]
     control: socket.socket  #: brings it new channels; it has no address, and no child of the server has it
+    without_torch: socket.socket  #: brings them to the one that has nothing of torch loaded
 
     @property
     def log(self) -> str:
         return f"{self.folder.name}/log"
 
-    def connect(self, torch: str = "") -> socket.socket:
-        """A new channel, for one question. Whoever has one server alone need not say which."""
+    def connect(self, torch: str, do: str) -> socket.socket:
+        """A new channel, for one question."""
         ours, theirs = socket.socketpair()
         with theirs:
-            socket.send_fds(self.control, [b"."], [theirs.fileno()])
+            control = self.without_torch if do == WITHOUT_TORCH else self.control
+            socket.send_fds(control, [b"."], [theirs.fileno()])
         return ours
 
     def stop(self) -> None:
         self.control.close()
+        self.without_torch.close()
         try:
             self.process.wait(timeout=5)
         except subprocess.TimeoutExpired:
@@ -78,11 +82,11 @@ def start_server(torch: str, python: str) -> Server:
         "TRITON_CACHE_DIR": str(home / "triton"),
     }
     # A question waits while the server warms up, and fails at once when it has died.
-    control, theirs = socket.socketpair()
-    with open(home / "log", "wb") as log, theirs:
+    (control, theirs), (without_torch, theirs_too) = socket.socketpair(), socket.socketpair()
+    with open(home / "log", "wb") as log, theirs, theirs_too:
         process = subprocess.Popen(
-            [python, "-m", f"{name}.probe", str(theirs.fileno()), folder.name],
-            pass_fds=[theirs.fileno()],
+            [python, "-m", f"{name}.probe", str(theirs.fileno()), str(theirs_too.fileno()), folder.name],
+            pass_fds=[theirs.fileno(), theirs_too.fileno()],
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,
@@ -91,7 +95,7 @@ def start_server(torch: str, python: str) -> Server:
             # Whoever interrupts a run stops the gate, and the gate its servers.
             start_new_session=True,
         )
-    return Server(torch, process, folder, control)
+    return Server(torch, process, folder, control, without_torch)
 
 
 def _copy_probe(package: Path) -> None:
@@ -131,7 +135,7 @@ class Broker:
                 return
             connection.settimeout(None)
             while torch := requests.readline(64).decode().strip():
-                with self._servers[torch].connect() as channel:
+                with self._servers[torch].connect(torch, requests.readline(64).decode().strip()) as channel:
                     socket.send_fds(connection, [b"."], [channel.fileno()])
 
     def close(self) -> None:
@@ -160,7 +164,7 @@ def are_serving(shared: Mapping[str, Any]) -> bool:
     connect = connect_through(shared["broker"])
     with contextlib.suppress(OSError):
         for torch in shared["logs"]:
-            connect(torch).close()
+            connect(torch, "").close()
         return True
     return False
 
@@ -168,14 +172,16 @@ def are_serving(shared: Mapping[str, Any]) -> bool:
 def connect_through(address: Mapping[str, str]) -> Connect:
     """In a worker: channels by the broker of this address."""
     broker: list[socket.socket] = []
+    one_by_one = threading.Lock()
 
-    def connect(torch: str) -> socket.socket:
-        if not broker:
-            broker.append(socket.socket(socket.AF_UNIX))
-            broker[0].connect(f"\0{address['name']}")
-            broker[0].sendall(f"{address['key']}\n".encode())
-        broker[0].sendall(f"{torch}\n".encode())
-        _, channels, _, _ = socket.recv_fds(broker[0], 1, 1)
+    def connect(torch: str, do: str) -> socket.socket:
+        with one_by_one:
+            if not broker:
+                broker.append(socket.socket(socket.AF_UNIX))
+                broker[0].connect(f"\0{address['name']}")
+                broker[0].sendall(f"{address['key']}\n".encode())
+            broker[0].sendall(f"{torch}\n{do}\n".encode())
+            _, channels, _, _ = socket.recv_fds(broker[0], 1, 1)
         if not channels:
             raise OSError(f"no server of torch {torch}")
         return socket.socket(fileno=channels[0])

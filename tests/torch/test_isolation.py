@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -16,6 +17,8 @@ from patchgate.inputs.devices import load_profile
 from patchgate.model.paths import PACKAGE
 from patchgate.model.records import Cause
 from patchgate.model.serialization import Answer, failure_of
+from patchgate.probe.compile.plain_run import share_headers
+from patchgate.probe.protocol import WITHOUT_TORCH
 from patchgate.runner.client import Runner
 from patchgate.runner.start_server import start_server
 from tests.torch.conftest import ROWS, running
@@ -185,7 +188,7 @@ def test_where_no_fork_can_stand_for_a_new_interpreter_one_is_started(torch, run
     try:
         for _ in range(2):
             assert failure_of(runner.ask(torch, "new interpreter", **asked)).signature == "ValueError: true"
-            (serving,) = below(server.process.pid)
+            (serving,) = (pid for pid in below(server.process.pid) if has_torch(pid))
             for zygote in below(serving):
                 os.kill(zygote, signal.SIGKILL)
     finally:
@@ -195,6 +198,31 @@ def test_where_no_fork_can_stand_for_a_new_interpreter_one_is_started(torch, run
 def below(pid):
     with open(f"/proc/{pid}/task/{pid}/children", encoding="ascii") as listed:
         return list(map(int, listed.read().split()))
+
+
+def has_torch(pid):
+    with open(f"/proc/{pid}/maps", encoding="utf-8") as mapped:
+        return "libtorch" in mapped.read()
+
+
+def test_one_of_two_servers_has_nothing_of_torch_loaded(torch, run):
+    """The one that starts a user's script need not wait for the other."""
+    server = start_server(torch, run.rows[torch])
+    runner = Runner(run=run, connect=server.connect, logs={torch: server.log})
+    try:
+        assert "failure" not in runner.ask(torch, "sentinel", profile=load_profile("cpu"))
+        assert sorted(map(has_torch, below(server.process.pid))) == [False, True]
+    finally:
+        server.stop()
+
+
+def test_a_script_finds_the_headers_that_were_made_before(torch, run, tmp_path, monkeypatch):
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setattr(tempfile, "tempdir", None)
+    share_headers(str(tmp_path / "made"))
+    ask = "from torch._inductor import codecache; print(codecache._HEADER_DIR)"
+    found = subprocess.run([run.rows[torch], "-c", ask], capture_output=True, text=True, check=True).stdout.strip()
+    assert Path(found).resolve() == tmp_path / "made"
 
 
 def test_what_a_patch_leaves_running_ends_with_it(apply, tmp_path):
@@ -227,9 +255,10 @@ def test_what_a_child_leaves_as_its_output_is_no_link_for_the_server(apply):
     assert "root:" not in json.dumps(apply(source))
 
 
-def test_a_question_that_is_no_question_does_not_end_the_server(torch, runner, apply):
+@pytest.mark.parametrize("do", ["observe", WITHOUT_TORCH])
+def test_a_question_that_is_no_question_does_not_end_the_server(torch, runner, apply, do):
     for line in (b"not json\n", b"{}\n", b"\n", json.dumps({"do": "dance", "limits": {"seconds": 5}}).encode() + b"\n"):
-        with runner.connect(torch) as connection:
+        with runner.connect(torch, do) as connection:
             connection.settimeout(30)
             connection.sendall(line)
             connection.makefile("rb").readline()
@@ -286,3 +315,19 @@ def test_threads_that_a_forked_child_starts_find_a_pool(torch, tmp_path, pool):
     ended = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
     # Where none aborts as it was, this torch needs no renewal.
     assert ("-6" in ended.stdout.split()) is (pool == "as it was"), ended.stderr
+
+
+def test_snapshots_that_share_what_has_not_changed_say_the_same(torch, run):
+    script, environment = (
+        Path(__file__).with_name("snapshots_shared.py"),
+        os.environ | {"PYTHONPATH": str(PACKAGE.parent)},
+    )
+    ended = subprocess.run([run.rows[torch], script], env=environment, capture_output=True, text=True, check=True)
+    assert json.loads(ended.stdout) == [
+        "torch._dynamo.trace_rules.LEGACY_MOD_INLINELIST",
+        "torch._dynamo.trace_rules.MOD_INLINELIST['mine']",
+        "torch._inductor.ir.StorageBox.realize",
+        "torch._inductor.ir.added",
+        "torch._inductor.lowering.lowerings[foreach_map]",
+        "torch._inductor.scheduler.Scheduler.can_fuse",
+    ]

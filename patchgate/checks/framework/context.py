@@ -70,6 +70,7 @@ class CheckContext:
         self._functions: dict[str, Functions] = {}
         self._ran: dict[str, set[int | tuple[int, str]]] = defaultdict(set)
         self._compiled_once: set[Case] = set()
+        self._built_before = frozenset(self._binaries_folder().glob("*/*"))  # by earlier runs
 
     def workload(self, name: str) -> Workload:
         """Raises UsageError naming the workloads that there are."""
@@ -204,13 +205,20 @@ class CheckContext:
             # Versions of a patch that is edited find what the earlier ones have built.
             whose = self.run.watch or patch_digest(self.patch)
             side = f"{whose}-{'patched' if patch else 'unpatched'}"
+        return self._binaries_folder() / torch / side
+
+    def _binaries_folder(self) -> Path:
         folder = Path(self.run.binaries or Path(self.run.folder).parent / "cpp").resolve()
         if _SPLITS.search(str(folder)):
             folder = user_cache("cpp") / hashlib.sha256(str(folder).encode()).hexdigest()[:12]
-        return folder / torch / side
+        return folder
+
+    def was_built(self, case: Case, patch: Patch | None) -> bool:
+        """Whether an earlier run has built C++ of one side: a script that needs it need not wait for `run`."""
+        return self._binaries(case.torch, patch, self.workload(case.workload)) in self._built_before
 
     def ask_plain_run(self, case: Case, patch: Patch | None, outputs: Path, seed: int) -> Answer:
-        """What a user's script has of a workload that `run` has just built."""
+        """What a user's script has of a workload that `run` has built."""
         workload = self.workload(case.workload)
         return self.ask(
             case.torch,

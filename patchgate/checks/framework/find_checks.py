@@ -60,6 +60,7 @@ class Check:
     devices: Callable[[Run], list[str]] = every_device  #: the devices on which it is asked
     believes: str = ""  #: the device whose sentinel must count first; empty: the one that it is asked on
     first: bool = False  #: asked whatever else holds
+    ahead: bool = False  #: asked while it is found out what holds, since it need not wait until torch is imported
     #: Whether this run and patch give it anything to do.
     wanted: Callable[[Run, Patch], bool] = lambda run, patch: True
     cases: Callable[[Patch, str], list[Case]] | None = None  #: on one release, in place of the product of the axes

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
 from patchgate.checks.framework.context import INERT, CheckContext
 from patchgate.checks.framework.find_checks import Check, Instance, all_checks, verdict_of
@@ -62,8 +64,12 @@ def _sizes(case: Case, context: CheckContext) -> list[str]:
 
 def verdicts_of(check: Check, at: Instance, context: CheckContext) -> list[Verdict]:
     """The verdicts of one instance; those of what must hold first where it does not. Raises NothingToJudge."""
-    doubts = [] if check.first else preconditions(context, at.case.torch, check.believes or at.case.device)
-    return doubts or asked_verdicts(check, at, context)
+    doubts = partial(preconditions, context, at.case.torch, check.believes or at.case.device)
+    if check.ahead:
+        with ThreadPoolExecutor(1) as beside:
+            asked = beside.submit(asked_verdicts, check, at, context)
+            return doubts() or asked.result()
+    return ([] if check.first else doubts()) or asked_verdicts(check, at, context)
 
 
 def asked_verdicts(check: Check, at: Instance, context: CheckContext) -> list[Verdict]:

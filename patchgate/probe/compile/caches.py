@@ -7,7 +7,6 @@ C++ is found by its own text, and so hides nothing.
 from __future__ import annotations
 
 import contextlib
-import hashlib
 from collections.abc import Iterator
 from typing import Any
 from unittest import mock
@@ -21,6 +20,7 @@ from torch._inductor.async_compile import AsyncCompile
 from torch._inductor.codecache import PyCodeCache
 
 from patchgate.probe.compile.capture import Build
+from patchgate.probe.compile.generated_code import digest_of_code
 from patchgate.probe.protocol import Profile
 from patchgate.probe.simulate.device_context import device_context
 
@@ -72,9 +72,3 @@ def loaded_code(after: int = 0) -> list[str]:
         with open(module.__file__, encoding="utf-8") as file:
             texts.append(file.read())
     return [digest_of_code(text) for text in texts]
-
-
-def digest_of_code(text: str) -> str:
-    """SHA-256 of generated code without its AOT ID, which is a running number of the process."""
-    lines = [line for line in text.splitlines(keepends=True) if not line.startswith("# AOT ID:")]
-    return hashlib.sha256("".join(lines).encode()).hexdigest()

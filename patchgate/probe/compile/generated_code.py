@@ -6,6 +6,7 @@ The text is parsed with `ast`; nothing of it runs, and torch is not needed.
 from __future__ import annotations
 
 import ast
+import hashlib
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -183,3 +184,9 @@ def _call_kind(node: ast.Call, kinds: dict[str, str]) -> str | None:
     if target.startswith("torch.ops."):
         return "fallback"
     return None
+
+
+def digest_of_code(text: str) -> str:
+    """SHA-256 of generated code without its AOT ID, which is a running number of the process."""
+    lines = [line for line in text.splitlines(keepends=True) if not line.startswith("# AOT ID:")]
+    return hashlib.sha256("".join(lines).encode()).hexdigest()

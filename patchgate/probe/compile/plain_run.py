@@ -1,12 +1,13 @@
 """Compiles a workload in an interpreter that nothing of the probe is loaded in, as a user's script.
 
-No module, argument, variable or path of it names the gate, and its seed is another one. This process has not imported
-the patch: it only reads what the script has left.
+No module, argument, variable or path of it names the gate, and its seed is another one. This process has imported
+neither the patch nor torch: it only reads what the script has left.
 """
 
 from __future__ import annotations
 
 import ast
+import getpass
 import json
 import os
 import random
@@ -19,13 +20,9 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from torch._inductor import codecache
-
-from patchgate.probe.compile.caches import digest_of_code
-from patchgate.probe.compile.observe import environment
-from patchgate.probe.patch.load import place_of
+from patchgate.probe.compile.generated_code import digest_of_code
+from patchgate.probe.patch.module_name import place_in_package
 from patchgate.probe.protocol import RanPlainly, Run, Stage, variables_of
-from patchgate.probe.simulate.device_context import vector_isa
 
 # What a script of a user's has of the environment; the rest names folders of ours, or is set by few.
 _PASSED_ON = ("PATH", "HOME", "LANG", "LC_ALL", "TMPDIR", "LD_LIBRARY_PATH", "TORCHINDUCTOR_CACHE_DIR")
@@ -40,7 +37,6 @@ def run_plainly(request: Run, stage: Stage) -> RanPlainly:
     """What came out of the script. Raises RuntimeError with its last words where it did not end well."""
     stage("plain run")
     cache = Path(os.environ["TORCHINDUCTOR_CACHE_DIR"])
-    _share_headers()
     # As on a machine with one core: torch takes one thread, and Inductor starts no workers.
     os.sched_setaffinity(0, {secrets.choice(sorted(os.sched_getaffinity(0)))})
     with tempfile.TemporaryDirectory() as folder:
@@ -74,16 +70,16 @@ def run_plainly(request: Run, stage: Stage) -> RanPlainly:
     return {
         "code": sorted({digest_of_code(text) for text in texts}),
         "changed": [str(name) for name in changed],
-        "environment": environment(),
     }
 
 
-def _share_headers() -> None:
-    """Precompiled headers that were made before lie where the script looks for them, as in a user's cache."""
-    place = Path(codecache.default_cache_dir(), "precompiled_headers")
-    for folder in (place.parent, Path(codecache._HEADER_DIR)):  # a link to none would be in torch's way
-        folder.mkdir(parents=True, exist_ok=True)
-    place.symlink_to(codecache._HEADER_DIR)
+def share_headers(folder: str) -> None:
+    """Precompiled headers that were made before lie where the script's torch looks for them, as in a user's cache."""
+    user = re.sub(r'[\\/:*?"<>|]', "_", getpass.getuser())
+    place = Path(tempfile.gettempdir(), f"torchinductor_{user}", "precompiled_headers")
+    for each in (place.parent, Path(folder)):  # a link to none would be in torch's way
+        each.mkdir(parents=True, exist_ok=True)
+    place.symlink_to(folder)
 
 
 def _names() -> list[str]:
@@ -92,7 +88,7 @@ def _names() -> list[str]:
 
 def _settings(request: Run) -> dict[str, Any]:
     patch = request.get("patch")
-    dotted, root = place_of(patch, request) if patch else (None, "")
+    dotted, root = place_in_package(patch, request.get("paths", ())) if patch else (None, "")
     return {
         "patch": patch,
         "module": dotted,
@@ -103,7 +99,7 @@ def _settings(request: Run) -> dict[str, Any]:
         "dtype": request["dtype"],
         "dynamic": request["dynamic"],
         "seed": request["seeds"][0],
-        "isa": type(vector_isa(request["profile"])).__name__,
+        "isa": request["profile"]["isa"],
     }
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import glob
+import importlib.util
 import os
 import re
 import resource
@@ -323,6 +324,8 @@ def _system() -> Iterable[str]:
             prefix = os.path.dirname(os.path.realpath(programs))
             yield from (programs, *(f"{prefix}/{part}" for part in _PREFIX))
     files = [getattr(module, "__file__", None) for module in list(sys.modules.values())]
+    # Also of torch where it is not loaded yet; it may be built in its own checkout.
+    files += [spec.origin for name in ("torch", "triton") if (spec := importlib.util.find_spec(name))]
     modules = map(os.path.realpath, filter(None, files))
     yield from without_inner(_or_alone(os.path.dirname(file), file) for file in modules)
 

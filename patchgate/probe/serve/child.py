@@ -21,12 +21,14 @@ from typing import Any, NamedTuple, NoReturn, cast
 from patchgate.probe.process.namespaces import enter
 from patchgate.probe.process.reply import exception_failure, write_reply
 from patchgate.probe.process.sandbox import Sandbox, confine_child, is_trusted, limit_resources, private_bytes
-from patchgate.probe.protocol import Request, Stage, variables_of
+from patchgate.probe.protocol import WITHOUT_TORCH, Request, Stage, variables_of
 
 # From linux/prctl.h.
 _PR_SET_PDEATHSIG = 1
 #: The question that is answered where nothing of torch is loaded but by `import torch`.
 IN_NEW_INTERPRETER = "new interpreter"
+# Of what loads torch in a process below: on many cores OpenBLAS alone takes as much.
+_TORCH_BYTES = 1 << 30
 _Handler = Callable[[Request, Stage], dict[str, Any]]
 
 
@@ -48,7 +50,7 @@ def answer(request: Request, folder: str, ends: Ends, sandbox: Sandbox, server: 
         os.pwrite(ends.stage, name.ljust(16).encode(), 0)
 
     try:
-        limit_resources(request["limits"], server)
+        limit_resources(request["limits"], _TORCH_BYTES if request["do"] == WITHOUT_TORCH else server)
         enter(sandbox.namespaces, ends.ended)
         os.close(ends.ended)
         _write_tracebacks(ends.trace)
@@ -59,8 +61,8 @@ def answer(request: Request, folder: str, ends: Ends, sandbox: Sandbox, server: 
         write_reply({"failure": failure}, ends.reply)
     try:
         # Only here, since torch starts threads, which a child that is no fork has to be without until it is confined.
-        is_anew = request["do"] == IN_NEW_INTERPRETER
-        handler = _new_interpreter(request) if is_anew else _compiler(request, folder, headers)
+        handler_with = {IN_NEW_INTERPRETER: _new_interpreter, WITHOUT_TORCH: _script}.get(request["do"], _compiler)
+        handler = handler_with(request, folder, headers)
         # Last, so that no module of the project stands in for one of Python's; and not in the unconfined server.
         sys.path += request.get("import_path", [])
         for how in (request, *request.get("after", ())):
@@ -73,13 +75,21 @@ def answer(request: Request, folder: str, ends: Ends, sandbox: Sandbox, server: 
     write_reply({**reply, "below": used.children_user + used.children_system}, ends.reply)
 
 
-def _new_interpreter(request: Request) -> _Handler:
+def _new_interpreter(request: Request, folder: str, headers: str) -> _Handler:
     """What answers where only `import torch` has run, with the variables that the patch meets when it does."""
     # In a pipeline torch refuses what it only warns of elsewhere.
     os.environ.update({"CI": "true"} | variables_of(request))
     from patchgate.probe.patch.new_interpreter import run_in_new_interpreter
 
     return cast(_Handler, run_in_new_interpreter)
+
+
+def _script(request: Request, folder: str, headers: str) -> _Handler:
+    """What answers where nothing of torch is loaded: it starts a process that finds libraries and headers in caches."""
+    from patchgate.probe.compile.plain_run import run_plainly, share_headers
+
+    share_headers(_built_before(request, folder, headers))
+    return cast(_Handler, run_plainly)
 
 
 def _compiler(request: Request, folder: str, headers: str) -> _Handler:
@@ -91,16 +101,19 @@ def _compiler(request: Request, folder: str, headers: str) -> _Handler:
     from patchgate.probe.serve.known_headers import builds_kernels, use_header
 
     renew_thread_pool()
-    if "libraries" in request:
-        copy_missing_libraries(Path(request["libraries"]), Path(os.environ["TORCHINDUCTOR_CACHE_DIR"]))
-    shared = headers
-    if not is_trusted(request):
-        headers = link_headers(Path(headers), Path(folder, "headers"))
-    codecache._HEADER_DIR, codecache._HEADER_LOCK_DIR = headers, f"{headers}/locks"
+    own = _built_before(request, folder, headers)
+    codecache._HEADER_DIR, codecache._HEADER_LOCK_DIR = own, f"{own}/locks"
     if builds_kernels(request):
-        use_header(shared)
+        use_header(headers)
         build_kernels_together()
     return handler_of(request["do"])
+
+
+def _built_before(request: Request, folder: str, headers: str) -> str:
+    """Take over the libraries that a request names; returns the child's folder of headers, with those in `headers`."""
+    if "libraries" in request:
+        copy_missing_libraries(Path(request["libraries"]), Path(os.environ["TORCHINDUCTOR_CACHE_DIR"]))
+    return headers if is_trusted(request) else link_headers(Path(headers), Path(folder, "headers"))
 
 
 def renew_thread_pool() -> None:

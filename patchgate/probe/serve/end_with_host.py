@@ -1,4 +1,4 @@
-"""The parent process of the fork server: ends it and its children when the host has gone. It imports no torch."""
+"""The parent process of the fork servers: ends them and their children when the host has gone. It imports no torch."""
 
 from __future__ import annotations
 
@@ -17,26 +17,38 @@ _PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
 
 
 def main() -> None:
-    """`python -m patchgate.probe FD HOME`: serve the requests that the control channel FD brings, until it closes.
+    """`python -m patchgate.probe FD FD HOME`: serve the requests that two control channels bring, until they close.
 
-    This process stays small and only watches: once the host has gone, or was killed, it ends the server and all that
-    came of it at once, also while torch is imported, and removes the folder HOME. After an exception of the server's
-    the folder stays, with the log.
+    Those of the first in a process that has torch warm, those of the second where nothing of torch is loaded. This
+    process stays small and only watches: once the host has gone, or was killed, it ends the servers and all that came
+    of them at once, also while torch is imported, and removes the folder HOME. After an exception of a server's the
+    folder stays, with the log.
     """
     ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
-    control, home = socket.socket(fileno=int(sys.argv[1])), sys.argv[2]
+    controls, home = [socket.socket(fileno=int(number)) for number in sys.argv[1:3]], sys.argv[3]
+    servers = [os.pidfd_open(_serve(controls, home, at)) for at in range(len(controls))]
+    poll = select.poll()
+    for control in controls:
+        poll.register(control, select.POLLRDHUP)
+    for server in servers:
+        poll.register(server, select.POLLIN)
+    ready = dict(poll.poll())
+    kill_children(set())
+    if not ready.keys() & servers or any(control.fileno() in ready for control in controls):
+        removing = remove_folder(home)
+        if removing:
+            removing.wait()
+
+
+def _serve(controls: list[socket.socket], home: str, at: int) -> int:
+    """The process that serves one of the channels, the first one with torch."""
     pid = os.fork()
     if pid == 0:
         ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-        Server(control, home).serve()
+        control = controls.pop(at)
+        for other in controls:
+            other.close()
+        Server(control, home, torch=at == 0).serve()
         os._exit(0)
-    poll, pidfd = select.poll(), os.pidfd_open(pid)
-    poll.register(control, select.POLLRDHUP)
-    poll.register(pidfd, select.POLLIN)
-    ready = dict(poll.poll())
-    kill_children(set())
-    if pidfd not in ready or control.fileno() in ready:
-        removing = remove_folder(home)
-        if removing:
-            removing.wait()
+    return pid

@@ -1,4 +1,4 @@
-"""The fork server: it has torch and Inductor imported and warm, and forks a child for every request.
+"""The fork server: it has torch and Inductor warm, or nothing of torch, and forks a child for every request.
 
 It ends a child that runs too long, reads its reply and reports how it ended. It never initialises CUDA, runs no
 parallel region and starts no compile worker, because none of these survives a fork.
@@ -84,9 +84,9 @@ class _Child:
 class Server:
     """Takes one JSON request a channel, forks, and sends one JSON reply."""
 
-    def __init__(self, control: socket.socket, home: str) -> None:
-        """`control` brings a new channel for every request."""
-        self._control, self._home = control, home
+    def __init__(self, control: socket.socket, home: str, *, torch: bool = True) -> None:
+        """`control` brings a new channel for every request; without `torch` nothing of that is loaded."""
+        self._control, self._home, self._has_torch = control, home, torch
         self._selector = selectors.DefaultSelector()
         self._children: dict[int, _Child] = {}  # by pidfd
         self._sandboxes: dict[bool, Sandbox] = {}  # by whether a child uses the GPU
@@ -95,8 +95,9 @@ class Server:
 
     def serve(self) -> None:
         """Serve until the host closes its end of the control channel."""
-        self._zygote = warm_up(answer_saved)
-        self._helpers.add(self._zygote.pid)
+        if self._has_torch:
+            self._zygote = warm_up(answer_saved)
+            self._helpers.add(self._zygote.pid)
         self._warm_up = time.process_time()
         self._selector.register(self._control, selectors.EVENT_READ, self._start)
         try:
@@ -131,9 +132,12 @@ class Server:
         """What confines the child of a request; found out once, since it takes a trial."""
         gpu = request.get("profile", {}).get("kind") == "real"
         if gpu not in self._sandboxes:
-            import torch._inductor.codecache as codecache
+            headers = f"{self._home}/headers"
+            if self._has_torch:
+                import torch._inductor.codecache as codecache
 
-            self._sandboxes[gpu] = strongest_sandbox(self._home, codecache._HEADER_DIR, gpu=gpu)
+                headers = codecache._HEADER_DIR
+            self._sandboxes[gpu] = strongest_sandbox(self._home, headers, gpu=gpu)
         return self._sandboxes[gpu]
 
     def _unconfined(self, request: Request) -> str | None:
@@ -144,15 +148,16 @@ class Server:
         return f"a patch cannot be confined here: missing {', '.join(missing)}" if missing else None
 
     def _fork(self, connection: socket.socket, request: Request) -> None:
-        from patchgate.probe.serve.known_headers import make_header
-
         folder = tempfile.mkdtemp(dir=self._home)
         made = {name: f"{folder}/{name}" for name in NAMED if name in request}
         if "trace" in made:
             os.mkdir(made["trace"])
         files = _Files(*(_unnamed_file(folder) for _ in range(4)))
         sandbox = self._sandbox(request)
-        self._helpers.add(make_header(request, headers_of(request, sandbox)))
+        if self._has_torch:
+            from patchgate.probe.serve.known_headers import make_header
+
+            self._helpers.add(make_header(request, headers_of(request, sandbox)))
         reading, writing = os.pipe()
         ends = Ends(writing, files.stage, files.trace, files.output, files.ended)
         killed_for_memory = _killed_for_memory()
@@ -241,8 +246,9 @@ class Server:
             self._removing += filter(None, [remove_folder(child.folder)])
         if is_its_word and reply.get("failure", {}).get("cause") == "machine" and not self._is_unfit(child.sandbox):
             reply["failure"]["cause"] = "raised"
-        cpu = {"child": used.ru_utime + used.ru_stime, "below": child.below, "warm_up": self._warm_up}
-        _send(child.connection, {**reply, "cpu": cpu})
+        cpu = {"child": used.ru_utime + used.ru_stime, "below": child.below}
+        warm_up = {"warm_up": self._warm_up} if self._has_torch else {}
+        _send(child.connection, {**reply, "cpu": cpu | warm_up})
 
     def _is_unfit(self, sandbox: Sandbox) -> bool:
         """Whether the machine has failed, as a child says: the disk is full, or there is no sandbox any more.

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import threading
 from dataclasses import replace
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -82,3 +84,31 @@ def test_workloads_are_observed_only_where_there_is_a_choice(names: list[str], l
 
 def test_what_does_not_run_for_the_gate_is_not_compared() -> None:
     assert judge({}, FAILED).code == "PG226"
+
+
+@pytest.mark.parametrize("is_built", [False, True])
+def test_a_script_waits_for_the_gates_own_run_only_where_that_builds_what_it_needs(is_built: bool) -> None:
+    script, own = threading.Event(), threading.Event()
+
+    def ask_plain_run(case: Case, patch: Any, path: Path, seed: int) -> Answer:
+        script.set()
+        return SAME if is_built or own.is_set() else FAILED
+
+    def ask_building(*question: Any, **more: Any) -> Answer:
+        assert not is_built or script.wait(timeout=30)
+        own.set()
+        return JUDGED
+
+    context: Any = SimpleNamespace(
+        patch=PATCH,
+        run=SimpleNamespace(nightly=False),
+        only=[replace(CASE, workload="chain")],
+        workload=lambda name: SimpleNamespace(checks=(), training=False),
+        apply=lambda torch: APPLIED,
+        was_built=lambda case, patch: is_built,
+        ask_plain_run=ask_plain_run,
+        ask_building=ask_building,
+        differences=lambda *sides: {"metrics": {}},
+    )
+    (verdict,) = plain_run.ask_plain_run(context, Instance(case=CASE))
+    assert verdict.code == "PG211"

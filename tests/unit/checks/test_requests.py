@@ -90,7 +90,7 @@ _READ = "functions"
 _AFTERWARDS = {"failing stage", "inert"}
 
 
-def no_server(torch: str) -> socket.socket:
+def no_server(torch: str, do: str) -> socket.socket:
     raise OSError(torch)
 
 
@@ -99,11 +99,11 @@ class Recorder(Runner):
 
     recorded: ClassVar[list[dict[str, Any]]] = []
 
-    def _exchange(self, torch: str, message: bytes, seconds: float) -> dict[str, Any]:
+    def _exchange(self, torch: str, do: str, message: bytes, seconds: float) -> dict[str, Any]:
         request: dict[str, Any] = json.loads(message)
         assert refusal(request) is None
         self.recorded.append(request)
-        do, patched = request["do"], request.get("patch") is not None
+        patched = request.get("patch") is not None
         # The code of both sides differs, so that the cache is also asked after an edit.
         differs = {"code": ["patched" if patched else "unpatched"], "kernels": {"a": str(patched)}}
         return differs | ANSWERS.get(do, {})

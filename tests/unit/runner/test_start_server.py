@@ -6,56 +6,76 @@ import socket
 import subprocess
 import sys
 import tempfile
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from patchgate.probe.protocol import WITHOUT_TORCH
 from patchgate.runner import start_server
 from patchgate.runner.start_server import Broker, Server, connect_through
 
 
 @pytest.fixture
 def server(tmp_path):
-    """A server whose other end is held by the test, as `.theirs`."""
-    control, theirs = socket.socketpair()
+    """A server whose other ends are held by the test: that with torch, and that without."""
+    (control, theirs), (without_torch, other) = socket.socketpair(), socket.socketpair()
     folder = tempfile.TemporaryDirectory(dir=tmp_path)
-    with subprocess.Popen([sys.executable, "-c", ""]) as process, control, theirs:
-        made = Server("2.11.0", process, folder, control)
-        yield made, theirs
+    with subprocess.Popen([sys.executable, "-c", ""]) as process, control, theirs, without_torch, other:
+        made = Server("2.11.0", process, folder, control, without_torch)
+        yield made, theirs, other
     folder.cleanup()
 
 
-def answer(theirs: socket.socket) -> None:
+def answer(theirs: socket.socket, reply: bytes = b"hello") -> None:
     """Be the server for one channel."""
     _, channels, _, _ = socket.recv_fds(theirs, 1, 1)
     with socket.socket(fileno=channels[0]) as channel:
-        channel.sendall(b"hello")
+        channel.sendall(reply)
 
 
-def test_a_channel_leads_to_the_server(server):
-    made, theirs = server
-    with made.connect() as channel:
-        answer(theirs)
+@pytest.mark.parametrize(("do", "end"), [("observe", 0), (WITHOUT_TORCH, 1)])
+def test_a_channel_leads_to_the_server_for_its_question(server, do, end):
+    made, *ends = server
+    with made.connect("2.11.0", do) as channel:
+        answer(ends[end])
         assert channel.recv(9) == b"hello"
 
 
-def test_a_worker_with_the_key_has_channels_too(server):
-    made, theirs = server
+@pytest.mark.parametrize(("do", "end"), [("observe", 0), (WITHOUT_TORCH, 1)])
+def test_a_worker_with_the_key_has_channels_too(server, do, end):
+    made, *ends = server
     broker = Broker([made])
     connect = connect_through(broker.address)
     for _ in range(2):
-        with connect("2.11.0") as channel:
-            answer(theirs)
+        with connect("2.11.0", do) as channel:
+            answer(ends[end])
             assert channel.recv(9) == b"hello"
+    broker.close()
+
+
+def test_threads_of_a_worker_have_their_own_channels(server):
+    """A check asks two servers at once: the first one answers a channel that came second."""
+    made, theirs, other = server
+    broker = Broker([made])
+    connect = connect_through(broker.address)
+    with ThreadPoolExecutor(8) as pool:
+        asked = [pool.submit(connect, "2.11.0", do) for do in ("observe", WITHOUT_TORCH) * 20]
+        for _ in range(20):
+            answer(theirs)
+            answer(other, b"other")
+        for place, future in enumerate(asked):
+            with future.result() as channel:
+                assert channel.recv(9) == (b"other" if place % 2 else b"hello")
     broker.close()
 
 
 @pytest.mark.parametrize(("torch", "key"), [("2.11.0", "0" * 32), ("2.11.0", ""), ("9.9.9", None)])
 def test_nobody_else_has_one(server, torch, key):
-    made, theirs = server
+    made, theirs, _ = server
     broker = Broker([made])
     address = broker.address if key is None else broker.address | {"key": key}
     with pytest.raises(OSError):
-        connect_through(address)(torch)
+        connect_through(address)(torch, "observe")
     theirs.setblocking(False)
     with pytest.raises(BlockingIOError):
         theirs.recv(1)
@@ -63,12 +83,12 @@ def test_nobody_else_has_one(server, torch, key):
 
 
 def test_what_workers_need_is_there_until_the_servers_end(server, monkeypatch):
-    made, theirs = server
+    made, theirs, _ = server
     monkeypatch.setattr(start_server, "start_server", lambda torch, python: made)
     monkeypatch.setattr(start_server, "environment_digest", lambda python: f"digest of {python}")
     with start_server.shared_servers({"2.11.0": "python"}) as shared:
         assert (shared["logs"], shared["identities"]) == ({"2.11.0": made.log}, {"2.11.0": "digest of python"})
-        with start_server.connect_through(shared["broker"])("2.11.0") as channel:
+        with start_server.connect_through(shared["broker"])("2.11.0", "observe") as channel:
             answer(theirs)
             assert channel.recv(9) == b"hello"
         assert start_server.are_serving(shared)
@@ -76,4 +96,4 @@ def test_what_workers_need_is_there_until_the_servers_end(server, monkeypatch):
         assert not start_server.are_serving(shared)
     assert made.control.fileno() == -1
     with pytest.raises(OSError):
-        start_server.connect_through(shared["broker"])("2.11.0")
+        start_server.connect_through(shared["broker"])("2.11.0", "observe")

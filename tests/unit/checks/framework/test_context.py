@@ -360,6 +360,15 @@ def test_a_workload_that_trains_has_the_time_of_two_graphs(made):
     assert (asked[0].training, asked[0].seconds) == (True, 2 * context.run.limits.seconds)
 
 
+def test_what_this_run_builds_is_none_that_an_earlier_one_has_built(made, folder):
+    context, _ = made({})
+    (folder / context._binaries("2.11.0", context.patch)).mkdir(parents=True)
+    assert not context.was_built(ON_CPU, context.patch)
+    later, _ = made({})
+    assert later.was_built(ON_CPU, later.patch)
+    assert not later.was_built(ON_CPU, None)
+
+
 @pytest.mark.parametrize("name", ["re po", "it's", "b\\s"])
 def test_cpp_is_built_where_a_command_line_can_name_the_folder(made, folder, monkeypatch, name):
     monkeypatch.setenv("XDG_CACHE_HOME", str(folder / "home"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from dataclasses import replace
 from typing import Any
 
@@ -177,6 +178,7 @@ RAISES = {"apply": {"failure": {"cause": "raised", "stage": "patch", "signature"
         ({}, UNCOUNTED, ["PG902"], [("sentinel", "cpu")]),
         ({}, RAISES, ["PG210"], [("sentinel", "cpu"), ("apply", "cuda")]),
         ({"first": True}, UNCOUNTED | RAISES, ["PG300"], []),
+        ({"ahead": True}, UNCOUNTED, ["PG902"], [("sentinel", "cpu")]),
     ],
 )
 def test_what_must_hold_first_is_judged_in_place_of_a_check(changed, answers, codes, asked):
@@ -187,3 +189,23 @@ def test_what_must_hold_first_is_judged_in_place_of_a_check(changed, answers, co
     check = replace(all_checks()["kernels"], **{"ask": lambda context, at: [GREEN]} | changed)
     assert [verdict.code for verdict in verdicts_of(check, at, context)] == codes
     assert runner.asked == asked
+
+
+def test_a_check_may_be_asked_before_it_is_known_what_holds():
+    """A script of a user's runs while the server of torch warms up, by which the sentinel is compiled."""
+    asked, patch = threading.Event(), Patch(id="mine", path="p.py", source="", claims=Claims(title="Mine"))
+
+    class Waiting(Answering):
+        def ask(self, torch, do, *args, **request):
+            assert do != "sentinel" or asked.wait(timeout=30)
+            return super().ask(torch, do, *args, **request)
+
+    def ask(context, at):
+        asked.set()
+        return [GREEN]
+
+    runner: Any = Waiting()
+    context = CheckContext(Run(folder="f", patch="p.py", rows=ONE), patch, WORKLOADS, runner)
+    at = Instance(case=Case(torch="2.11.0", device="cpu", workload="stack", patch="mine"))
+    assert verdicts_of(replace(all_checks()["kernels"], ask=ask, ahead=True), at, context) == [GREEN]
+    assert all_checks()["plain_run"].ahead
