@@ -1,4 +1,7 @@
-"""Changes torch in every way that a snapshot sees; prints what two snapshots say of it that share, and two that do not."""
+"""Changes torch in every way that a snapshot sees, and prints what two snapshots say of it that share.
+
+The assertions hold them against snapshots that do not.
+"""
 
 import json
 import sys
