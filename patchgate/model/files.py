@@ -13,9 +13,10 @@ from patchgate.model.errors import UsageError
 from patchgate.model.paths import display_path, leaves_project
 
 
-def write_atomically(path: Path, content: str | bytes) -> None:
+def write_atomically(path: Path, content: str | bytes, *, lasting: bool = True) -> None:
     """Replace `path` with `content`; on any failure the old file stays as it was.
 
+    It waits for the disk, so that the file outlasts a loss of power; one that need not be `lasting` does not.
     What UTF-8 cannot say (half a surrogate pair, from a patch's own message) is written as its escape.
     """
     data = content.encode(errors="backslashreplace") if isinstance(content, str) else content
@@ -25,14 +26,14 @@ def write_atomically(path: Path, content: str | bytes) -> None:
         try:
             # Without a name until it is whole: nothing is left of it when its writer is killed.
             with open(os.open(path.parent, os.O_TMPFILE | os.O_WRONLY, 0o644), "wb") as file:
-                _fill(file, data)
+                _fill(file, data, lasting)
                 # Only with a folder's descriptor, which counts for no absolute path, does Python follow the link.
                 os.link(f"/proc/self/fd/{file.fileno()}", temporary, src_dir_fd=file.fileno(), follow_symlinks=True)
         except OSError as error:
             if error.errno in (errno.ENOSPC, errno.EDQUOT):
                 raise
             with open(temporary, "xb") as file:  # on a file system that has no such files
-                _fill(file, data)
+                _fill(file, data, lasting)
         os.replace(temporary, path)
     except BaseException:
         with contextlib.suppress(OSError):
@@ -40,11 +41,12 @@ def write_atomically(path: Path, content: str | bytes) -> None:
         raise
 
 
-def _fill(file: BinaryIO, data: bytes) -> None:
+def _fill(file: BinaryIO, data: bytes, lasting: bool) -> None:
     file.write(data)
     file.flush()
     os.fchmod(file.fileno(), 0o644)
-    os.fsync(file.fileno())
+    if lasting:
+        os.fsync(file.fileno())
 
 
 # What is reserved in a run's folder, and how many bytes.

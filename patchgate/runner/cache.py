@@ -45,7 +45,7 @@ class Cache:
         with contextlib.suppress(OSError):  # for `prune`
             os.utime(entry)
         if file and data:
-            write_atomically(file, data)
+            write_atomically(file, data, lasting=False)
         return content
 
     def save(self, key: str, content: dict[str, Any], file: Path | None = None) -> None:
@@ -53,10 +53,10 @@ class Cache:
         entry, stored = self._paths(key)
         data = file.read_bytes() if file and file.is_file() else b""
         if data:
-            write_atomically(stored, data)
+            write_atomically(stored, data, lasting=False)
         # Last: whoever sees the entry finds its file.
         kept = {"digest": _digest(key, content), "file": _file_digest(data), "content": content}
-        write_atomically(entry, json.dumps(kept) + "\n")
+        write_atomically(entry, json.dumps(kept) + "\n", lasting=False)  # half an entry is none
 
     def load_observation(self, key: str, code: Path) -> Observation | None:
         """The observation, or None. Its generated code is put at `code`."""

@@ -260,7 +260,7 @@ class Runner:
             return replace(observation, failure=failure_of(answer))
         artifacts = {}
         if answer.get("code"):
-            write_atomically(self._code(case), "\n\n".join(answer["code"]))
+            write_atomically(self._code(case), "\n\n".join(answer["code"]), lasting=False)
             artifacts["code"] = display_path(self._code(case))
         facts = {name: fact_from(value) for name, value in answer["facts"].items()}
         return replace(observation, facts=facts, artifacts=artifacts, **ran_of(answer))

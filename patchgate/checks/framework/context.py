@@ -361,6 +361,6 @@ def _ask_or_read(folder: Path, name: str, ask: Callable[[], Answer]) -> Answer:
     with open(path.with_suffix(".lock"), "w", encoding="utf-8") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not path.is_file():
-            write_atomically(path, json.dumps(ask()))
+            write_atomically(path, json.dumps(ask()), lasting=False)
     answer: Answer = json.loads(path.read_text(encoding="utf-8"))
     return answer

@@ -5,10 +5,12 @@ from __future__ import annotations
 import contextlib
 import gc
 import importlib
+import importlib.util
 import inspect
 import os
 import sys
 from collections.abc import Iterator
+from typing import Any
 
 from patchgate.probe.process.huge_pages import collapse_memory
 from patchgate.probe.serve.zygote import Answer, Zygote
@@ -20,6 +22,8 @@ _TRACED = (
     "functional",
     *(f"modules.{name}" for name in ("activation", "batchnorm", "conv", "linear", "normalization")),
 )
+# What a compile imports late, and a patch may find not loaded yet.
+_LATE = ("torch._inductor.choices", "torch._inductor.codegen.memory_planning", "torch._inductor.kernel_template_choice")
 _ASKS_NVML = "PYTORCH_NVML_BASED_CUDA_CHECK"
 
 
@@ -72,6 +76,10 @@ def _import_and_compile() -> None:
     with contextlib.suppress(ImportError):  # it needs setuptools
         import torch.utils.cpp_extension
     importlib.import_module("sympy.physics.units")  # what a compile imports late
+    for name in _LATE:  # each child that imports one would compile its source
+        with contextlib.suppress(Exception):  # not in this release
+            loader: Any = getattr(importlib.util.find_spec(name), "loader", None)
+            loader.get_code(name)
     with contextlib.suppress(Exception):  # no Triton here, or it has another name
         # A digest of Triton's files, which every compile puts into a key: half a second, once and not in every child.
         importlib.import_module("torch._inductor.runtime.triton_compat").triton_key()

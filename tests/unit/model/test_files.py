@@ -37,6 +37,15 @@ def test_the_old_text_stays_when_writing_fails(tmp_path, monkeypatch, step, erro
     assert list(tmp_path.iterdir()) == [path]
 
 
+@pytest.mark.parametrize("lasting", [True, False])
+def test_only_what_is_to_last_waits_for_the_disk(tmp_path, monkeypatch, lasting):
+    waited = []
+    monkeypatch.setattr(os, "fsync", waited.append)
+    write_atomically(tmp_path / "b.txt", "new\n", lasting=lasting)
+    assert (tmp_path / "b.txt").read_text() == "new\n"
+    assert len(waited) == lasting
+
+
 def test_half_a_surrogate_pair_is_written_as_its_escape(tmp_path):
     path = tmp_path / "b.txt"
     write_atomically(path, "\ud800 ä\n")
