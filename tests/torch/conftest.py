@@ -62,8 +62,9 @@ def pytest_unconfigure(config):
 @pytest.fixture(scope="session")
 def servers(request):
     """How to reach them, and where their logs are."""
-    worker = getattr(request.config, "workerinput", None)
-    shared = worker["servers"] if worker else shared_servers(request.config)
+    # None where the folder above was named: then the process that starts the workers has not read this file.
+    given = getattr(request.config, "workerinput", {}).get("servers")
+    shared = given or shared_servers(request.config)
     return connect_through(shared["broker"]), shared["logs"]
 
 
