@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import contextlib
+import gc
 import importlib
 import importlib.metadata
 import importlib.util
@@ -124,6 +125,7 @@ def import_patch(
     _MODULES[path] = module
     for installer in installers:
         _call_installer(module, installer)
+    gc.collect()  # what acts when it is collected acts now; a child looks for garbage less often than a user's process
     return module
 
 
