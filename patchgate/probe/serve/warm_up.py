@@ -57,6 +57,14 @@ def warm_up(answer: Answer) -> Zygote:
     return zygote
 
 
+def _compile_late_modules() -> None:
+    """Leave the bytecode of what is imported late: each child that imports it would compile its source."""
+    for name in _LATE:
+        with contextlib.suppress(Exception):  # not in this release
+            loader: Any = getattr(importlib.util.find_spec(name), "loader", None)
+            loader.get_code(name)
+
+
 def _import_and_compile() -> None:
     # NVML answers without creating a context, which a forked child could not use.
     os.environ[_ASKS_NVML] = "1"
@@ -76,10 +84,7 @@ def _import_and_compile() -> None:
     with contextlib.suppress(ImportError):  # it needs setuptools
         import torch.utils.cpp_extension
     importlib.import_module("sympy.physics.units")  # what a compile imports late
-    for name in _LATE:  # each child that imports one would compile its source
-        with contextlib.suppress(Exception):  # not in this release
-            loader: Any = getattr(importlib.util.find_spec(name), "loader", None)
-            loader.get_code(name)
+    _compile_late_modules()
     with contextlib.suppress(Exception):  # no Triton here, or it has another name
         # A digest of Triton's files, which every compile puts into a key: half a second, once and not in every child.
         importlib.import_module("torch._inductor.runtime.triton_compat").triton_key()
