@@ -257,9 +257,10 @@ def _rows(session: nox.Session, torches: list[str]) -> list[str]:
 
 def _install(session: nox.Session, *what: str) -> None:
     """Install from this checkout, once: an editable package is resolved and built anew each time, for two seconds."""
-    if session.virtualenv.venv_backend == "none":
+    if session.virtualenv.venv_backend == "none" or {"-R", "--no-install"} & {*sys.argv}:  # nox may install nothing
         return session.install(*what)
-    wanted = " ".join(what) + (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+    # Of a copy of a checkout the environments are those of the other one.
+    wanted = f"{ROOT} {what}\n" + (ROOT / "pyproject.toml").read_text(encoding="utf-8")
     installed = Path(session.virtualenv.location, "installed")
     if not installed.is_file() or installed.read_text(encoding="utf-8") != wanted:
         session.install(*what)
