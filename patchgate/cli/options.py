@@ -101,7 +101,7 @@ nightly_option = click.option(
 
 
 def cases_at_once(memory: int = 2) -> int:
-    """As many cases as there are cores, in a container too, and GiB of `memory` for each; at least 2."""
+    """As many cases as there are cores, in a container too, and GiB of `memory` for each; 2 to 16."""
     cores: float = len(os.sched_getaffinity(0))
     room = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     with contextlib.suppress(OSError, ValueError):  # there is none, or it says "max"
@@ -109,7 +109,8 @@ def cases_at_once(memory: int = 2) -> int:
         cores = min(cores, int(quota) / int(period))
     with contextlib.suppress(OSError, ValueError):
         room = min(room, int((_CONTAINER / "memory.max").read_text(encoding="ascii")))
-    return max(2, int(min(cores, room / (memory << 30))))
+    # As many were tried beside each other, also on one GPU, whose memory they share.
+    return max(2, min(16, int(min(cores, room / (memory << 30)))))
 
 
 def workers_option(memory: int = 2) -> Option:
@@ -118,7 +119,7 @@ def workers_option(memory: int = 2) -> Option:
         "-n",
         "workers",
         default=lambda: cases_at_once(memory),
-        show_default="one a core, as far as memory goes; at least 2",
+        show_default="one a core, as far as memory goes; 2 to 16",
         type=AT_LEAST_1,
         help="Number of cases that run in parallel.",
     )
