@@ -6,6 +6,7 @@ import fcntl
 import hashlib
 import json
 import re
+import threading
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
@@ -67,6 +68,7 @@ class CheckContext:
         self.answers: Path | None = None  # where the workers of a run share the answers that each of them needs
         self.costs: Path | None = None  # where it is noted what was not asked, and why
         self._shared: dict[str, Answer] = {}
+        self._asking: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)
         self._functions: dict[str, Functions] = {}
         self._ran: dict[str, set[int | tuple[int, str]]] = defaultdict(set)
         self._compiled_once: set[Case] = set()
@@ -118,9 +120,10 @@ class CheckContext:
 
     def _once_a_run(self, name: str, ask: Callable[[], Answer]) -> Answer:
         """An answer that every worker of the run needs: the first one asks, the others wait and read it."""
-        if name not in self._shared:
-            self._shared[name] = _ask_or_read(self.answers, name, ask) if self.answers else ask()
-        return self._shared[name]
+        with self._asking[name]:
+            if name not in self._shared:
+                self._shared[name] = _ask_or_read(self.answers, name, ask) if self.answers else ask()
+            return self._shared[name]
 
     def ask(
         self,
