@@ -331,3 +331,9 @@ def test_snapshots_that_share_what_has_not_changed_say_the_same(torch, run):
         "torch._inductor.lowering.lowerings[foreach_map]",
         "torch._inductor.scheduler.Scheduler.can_fuse",
     ]
+
+
+@pytest.mark.parametrize(("left", "changed"), [("held = None", ["torch._inductor.ir.mine"]), ("", [])])
+def test_what_acts_when_it_is_collected_acts_while_the_patch_is_looked_at(apply, left, changed):
+    source = "import torch._inductor.ir as ir\nclass Late:\n    def __del__(self): ir.mine = 1\n"
+    assert apply(f"{source}held = [Late()]\nheld += [held]\n{left}\n")["changed"] == changed

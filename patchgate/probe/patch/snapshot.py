@@ -75,7 +75,8 @@ class _Inner(NamedTuple):
             # Of its type, which answers faster than an object that is no class.
             kind = type(value)
             if issubclass(kind, (dict, list, set)):
-                if not {key, f"{name}.{key}"} & (IGNORED | _BOOKKEEPING) and identity(value) not in interpreters:
+                is_left_out = key in IGNORED or f"{name}.{key}" in _BOOKKEEPING or identity(value) in interpreters
+                if not is_left_out:
                     inner.tables.append((f"{name}.{key}[]", value))
             elif issubclass(kind, type) and value.__module__ == name and value.__name__ == key:
                 inner.classes.append((f"{name}.{key}", value))
