@@ -27,9 +27,9 @@ _WORKLOAD = (
 )
 CODES = read_codes(f"""
 PG803 the replacement was never called
-    No line of the replacement ran in any workload of the suite on this torch. Grey where `--workload` or
-    `--device` leaves out others, which may call it.
-    Why: Either nothing calls it any more, or no workload here shows what it does.
+    No line of the replacement ran in any workload of the suite on this torch. It is a note: the shipped workloads are
+    few, and do not call everything.
+    Why: Nothing that was judged here shows what the replacement does.
     Fix: Add a workload that reaches it, a file `workloads/NAME.py` beside the patch with `build(device, dtype, scale)`
     (docs/workloads.md), or drop the patch.
 PG805 lines of the patch that never ran
@@ -101,8 +101,7 @@ def judge_called(
         actual, place = f"no line of it ran in {len(compiled)} cases", assignment_place(patch, name)
         if narrowed:
             actual += f"; the run was narrowed ({narrowed}): another case may call it"
-        # What a part of the workloads does not call is no judgement of all.
-        yield say("PG803", Kind.ASSUMED if narrowed else Kind.REGRESSED, case, f"of {name}", "called", actual, place)
+        yield say("PG803", Kind.WARNING, case, f"of {name}", "called", actual, place)
     if not replacements:
         yield say("PG806", Kind.NOTE, case, "", "called", "no function of the patch replaces anything here")
     elif not dead:

@@ -22,10 +22,10 @@ FAMILY = "gate"
 CODES = read_codes("""
 PG221 changes nothing on any release
     On every release that was judged, running the patch replaced no name of torch, defined no operator and had no
-    effect. patchgate compares names, tables, settings, thread-locals and the objects that these refer to. It is grey
-    where the patch called functions of torch, because patchgate does not see what they do in C++; and where
-    `--torch` leaves out a release under whose version the patch changes something.
-    Why: A patch that does nothing passes every other check, and its users believe that the defect is cured.
+    effect. patchgate compares names, tables, settings, thread-locals and the objects that these refer to. It is red
+    where the manifest names `targets`; it is a note where nothing claims a change, where the patch called functions of
+    torch (patchgate does not see what they do in C++), and where it changes something under another version.
+    Why: A patch that does nothing passes every other check, and its users believe that the defect is fixed.
     Fix: If nothing calls the function that installs the patch, name it in the manifest (`apply = "install"`), or call
     it at import. If an environment variable switches it on, set that in the manifest (`environment`). If the patch is
     meant for other releases, claim them in `applies_to`. If it only offers functions that others call, claim `targets =
@@ -125,7 +125,7 @@ def judge_changes(
     if elsewhere:
         actual = f"nothing on {', '.join(answers)}; under the version {', '.join(elsewhere)} it changes torch"
         advice = f"The run was narrowed (--torch {','.join(answers)}): judge it there too (`--torch {elsewhere[0]}`)."
-        return verdict("PG221", Kind.ASSUMED, case, "", expected, actual, advice=advice)
+        return verdict("PG221", Kind.WARNING, case, "", expected, actual, advice=advice)
     calls = sorted({name for answer in answers.values() for name in answer["calls"]})
     actual = f"nothing on {', '.join(answers)}"
     if calls:
@@ -134,12 +134,14 @@ def judge_changes(
 
 
 def _dead(case: Case, patch: Patch, expected: str, actual: str, again: Command | None) -> Verdict:
-    """PG221 with what may install the patch: a function that nothing calls, or a variable; grey without `again`."""
+    """PG221 with the possible reason: an installer that nothing calls, or a variable. A note without `again`."""
     uncalled = uncalled_installers(patch.source) if not patch.claims.apply else {}
     place = f"{display_path(patch.path)}:{next(iter(uncalled.values()), 1)}"
     if not again:
-        return verdict("PG221", Kind.ASSUMED, case, "", expected, actual, place)
-    say = partial(verdict, "PG221", Kind.REGRESSED, case, "", expected)
+        return verdict("PG221", Kind.WARNING, case, "", expected, actual, place)
+    # A module of functions that others call, or one whose own check leaves this release out, changes nothing here.
+    kind = Kind.REGRESSED if patch.claims.targets else Kind.WARNING
+    say = partial(verdict, "PG221", kind, case, "", expected)
     given = {each.partition("=")[0] for each in patch.claims.environment}
     variables = sorted({one or other for one, other in _READ_VARIABLE.findall(patch.source)} - given)
     if uncalled:

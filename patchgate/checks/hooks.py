@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from functools import partial
 from typing import Any
 
@@ -16,9 +16,10 @@ from patchgate.model.serialization import failure_of
 FAMILY = "reach"
 CODES = read_codes("""
 PG804 a hook of the user is no longer called
-    A custom pass that a user has installed runs without the patch, but not with it.
+    A custom pass that a user has installed runs without the patch, but not with it. It is a note where the patch sets
+    the option of that hook to a pass of its own, which is the documented way to add one.
     Why: The user's pass is disabled without any message.
-    Fix: Call what you replace, or apply the patch only where no hook is set.
+    Fix: Call what you replace, also a pass that the option holds already.
 PG808 does not compile with hooks of the user set
     With custom passes set in Inductor's config, a small graph compiles without the patch and fails with it.
     Why: Users who have a custom pass cannot install the patch.
@@ -32,13 +33,22 @@ def ask_hooks(context: CheckContext, at: Instance) -> Iterable[Verdict]:
     unpatched, patched = (
         context.ask_once(at.case.torch, "hooks", "cpu", patch=patch) for patch in (None, context.patch)
     )
-    return judge_hooks(at.case, context.patch, unpatched, patched)
+    effects = context.apply(at.case.torch).get("effects", ())
+    own = {effect["name"].rpartition(".")[2] for effect in effects if effect["kind"] == "config"}
+    return judge_hooks(at.case, context.patch, unpatched, patched, own)
 
 
 def judge_hooks(
-    case: Case, patch: Patch, unpatched: Mapping[str, Any], patched: Mapping[str, Any]
+    case: Case,
+    patch: Patch,
+    unpatched: Mapping[str, Any],
+    patched: Mapping[str, Any],
+    own: Collection[str] = (),
 ) -> Iterator[Verdict]:
-    """PG804 for each hook that is called without the patch and not with it, PG808 where only the patched side fails."""
+    """PG804 for each hook that is called without the patch and not with it, PG808 where only the patched side fails.
+
+    `own` are the options that the patch sets itself.
+    """
     sides = failure_of(unpatched), failure_of(patched)
     failed = judge_failed(FAMILY, ("PG808", "PG809"), case, sides, "an answer", item="hooks")
     if failed:
@@ -47,9 +57,10 @@ def judge_hooks(
     lost = sorted(set(unpatched["called"]) - set(patched["called"]))
     for name in lost:
         actual = f"called {unpatched['called'][name]} times without the patch, never with it"
-        yield verdict(
-            "PG804", Kind.REGRESSED, case, name, "called", actual, f"{display_path(patch.path)}:1", item="hook"
-        )
+        kind, place = Kind.REGRESSED, f"{display_path(patch.path)}:1"
+        if name in own:
+            kind, actual = Kind.WARNING, f"{actual}: the patch sets a pass of its own in its place"
+        yield verdict("PG804", kind, case, name, "called", actual, place, item="hook")
     if not lost:
         actual = f"{len(unpatched['called'])} hooks are called, as without the patch"
         yield verdict("PG806", Kind.PASS, case, "", "called", actual, item="hooks")

@@ -13,6 +13,7 @@ from patchgate.checks.framework.context import CheckContext
 from patchgate.checks.framework.find_checks import Check, Instance, verdict_of
 from patchgate.inputs.manifest import Patch
 from patchgate.model.budgets import judge_change, show_budget
+from patchgate.model.facts import COSTS
 from patchgate.model.files import write_atomically
 from patchgate.model.records import Budget, Case, Failure, Kind, Verdict, read_codes
 from patchgate.model.serialization import Answer, failure_of, from_dict, to_dict
@@ -38,9 +39,9 @@ PG611 over budget on the device
     Why: Every step of a model in service pays this.
     Fix: Compare the generated code of both sides. If the cost is accepted, widen the budget in patch.toml and say so in
     the pull request.
-PG612 an unrecorded gain on the device
+PG612 a gain on the device
     The whole interval of the ratio lies below the budget `latency`, on the CPU `cpu_latency`; or peak memory is below
-    `peak_memory`.
+    `peak_memory`. It is a note where no manifest gives a budget, and red where one does: its claim is wrong.
     Why: A gain that is not recorded can be lost again unnoticed.
     Fix: Record it in patch.toml: [budgets] latency = "-7 % .. 0.5 %".
 PG613 within budget on the device
@@ -58,15 +59,14 @@ PG619 could not be timed
     Fix: Read the failure. The kernels check says whether the patch or torch caused it.
 """)
 verdict = partial(verdict_of, FAMILY)
-_CODES = {Kind.OVER: "PG611", Kind.UNDER: "PG612", Kind.PASS: "PG613", Kind.AMBIGUOUS: "PG614"}
-# What holds where a manifest names no budget: so large a gain that is not recorded is red too, as it would hide the
-# next loss.
+_CODES = {Kind.PASS: "PG613", Kind.AMBIGUOUS: "PG614"}
+# The limits where a manifest names no budget. A gain beyond them is a note.
 _BUDGETS = {
     # Wider than what paired timing resolves in one look (docs/latency.md), so that equal code is within it.
     "latency": Budget(low=-0.005, high=0.005),
     # Beside other work even equal code comes out further apart than on a GPU (docs/latency.md).
     "cpu_latency": Budget(low=-0.05, high=0.05),
-    "peak_memory": Budget(low=0.0, high=0.0),
+    "peak_memory": Budget(low=0.0, high=COSTS["peak_memory"].limit),
 }
 _QUANTILES = ("p50", "p95", "p99")
 # Tuning runs dozens of candidates for each kernel before anything is timed.
@@ -177,7 +177,13 @@ def budget_of(patch: Patch, metric: str) -> Budget:
 
 
 def _kind(patch: Patch, timing: Timing, interval: Interval) -> Kind:
-    return judge_change(budget_of(patch, timing.metric), interval.low - 1, interval.high - 1)
+    stated = timing.metric in patch.claims.budgets
+    return judge_change(budget_of(patch, timing.metric), interval.low - 1, interval.high - 1, stated=stated)
+
+
+def _code(kind: Kind, worse: bool) -> str:
+    """The code of a change; the sign of one beyond its budget decides between loss and gain."""
+    return _CODES.get(kind) or ("PG611" if worse else "PG612")
 
 
 def judge_timing(case: Case, size: str, patch: Patch, timing: Timing, where: str) -> list[Verdict]:
@@ -186,7 +192,8 @@ def judge_timing(case: Case, size: str, patch: Patch, timing: Timing, where: str
     kind = _kind(patch, timing, interval)
     expected = f"a change within {show_budget(budget_of(patch, timing.metric))}"
     place = None if kind is Kind.PASS else where
-    verdicts = [verdict(_CODES[kind], kind, case, f"{size} latency", expected, _times_text(timing, interval), place)]
+    code, text = _code(kind, interval.low > 1), _times_text(timing, interval)
+    verdicts = [verdict(code, kind, case, f"{size} latency", expected, text, place)]
     if timing.peak_memory:
         verdicts.append(_memory(case, size, patch, timing.peak_memory, where))
     return verdicts
@@ -211,9 +218,10 @@ def _memory(case: Case, size: str, patch: Patch, peak: dict[str, int], where: st
     budget = budget_of(patch, "peak_memory")
     before, after = peak["unpatched"], peak["patched"]
     change = (after - before) / before if before else float(after > 0)
-    kind = judge_change(budget, change, change)
+    kind = judge_change(budget, change, change, stated="peak_memory" in patch.claims.budgets)
     expected, place = f"a change within {show_budget(budget)}", None if kind is Kind.PASS else where
-    return verdict(_CODES[kind], kind, case, f"{size} peak memory", expected, f"{before:,} -> {after:,} bytes", place)
+    actual = f"{before:,} -> {after:,} bytes"
+    return verdict(_code(kind, change > 0), kind, case, f"{size} peak memory", expected, actual, place)
 
 
 def judge_untimed(case: Case, size: str, failure: Failure, where: str) -> Verdict:

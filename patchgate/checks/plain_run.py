@@ -24,17 +24,22 @@ FAMILY = "gate"
 CODES = read_codes("""
 PG225 behaves differently when judged
     One workload was compiled and run by a user's script, with the patch, another seed and no part of patchgate in the
-    process. The generated code, the outputs, or the settings that the import changed differ from those of the judged
-    run.
+    process. It failed, left no generated code, or its generated code or outputs differ from those of the judged run,
+    and are not those of torch without the patch either.
     Why: The judged behaviour is not what users get; every other verdict on this release may be invalid.
     Fix: Look for code in the patch that depends on its process: loaded modules, callers, arguments, environment
-    variables, seeds, a trace function. If there is none, look at the order of imports.
+    variables, seeds, a trace function.
 PG226 not compared with a user's script
     No workload could be compiled and run by a script without patchgate in its process, or torch without the patch
     behaves differently there.
     Why: Whether the patch behaves the same outside of patchgate is unknown.
     Fix: Read the reason, and correct what fails. A diff, a part of a file, and a patch that uses stubs, are never
     compared: they cannot run without patchgate.
+PG227 depends on the order of imports
+    In a user's script, where nothing of the compiler is imported before the patch, one workload gets the code and the
+    outputs of torch without the patch; or importing the patch changes further settings of the process there.
+    Why: Who imports the patch first gets another compiler than who imports it last.
+    Fix: Import in the patch what it changes, and let it set only what it means to set.
 """)
 verdict = partial(verdict_of, FAMILY, item="plain run")
 # So many workloads are looked at for one that the patch changes. Other checks have use for the same observations.
@@ -55,11 +60,13 @@ def ask_plain_run(context: CheckContext, at: Instance) -> Iterable[Verdict]:
         return [verdict("PG226", Kind.ASSUMED, at.case, "", "a script", actual)]
     case = replace(at.case, device="cpu", workload=workload)
     seed = secrets.choice(_SEEDS)
-    judged, plain = _sides(context, case, patch, seed)
-    if not failure_of(judged) and differences(applied, judged, plain):
-        without = _sides(context, case, None, seed)
-        return [judge_plain_run(at.case, patch, workload, applied, (judged, plain), without)]
-    return [judge_plain_run(at.case, patch, workload, applied, (judged, plain))]
+    with TemporaryDirectory() as folder:
+        judged, plain = _sides(context, case, patch, seed, Path(folder, "patched"))
+        if failure_of(judged) or not differences(judged, plain):
+            return [judge_plain_run(at.case, patch, workload, applied, (judged, plain))]
+        without = _sides(context, case, None, seed, Path(folder, "unpatched"))
+        unpatched = _is_unpatched(context, torch, plain, without, Path(folder))
+    return [judge_plain_run(at.case, patch, workload, applied, (judged, plain), without, unpatched=unpatched)]
 
 
 def _workload(context: CheckContext, torch: str) -> str:
@@ -78,42 +85,64 @@ def _workload(context: CheckContext, torch: str) -> str:
     return names[0] if names else ""
 
 
-def _sides(context: CheckContext, case: Case, patch: Patch | None, seed: int) -> tuple[Answer, Answer]:
-    """The answers of the gate's own run and of the script."""
-    with TemporaryDirectory() as folder:
-        files = Path(folder, "script"), Path(folder, "judged")
-        ask = partial(context.ask_plain_run, case, patch, files[0], seed)
-        # The script needs no server with torch: it runs while that warms up, where it would not build all by itself.
-        with ThreadPoolExecutor(1) as beside:
-            early = beside.submit(ask) if context.was_built(case, patch) else None
-            judged = outputs_of(context, case, "run", patch, files[1], seeds=(SEEDS[0], seed))
-            plain = early.result() if early else {} if failure_of(judged) else ask()
-        if not plain or failure_of(plain):
-            return judged, plain
-        # The script must not see the other file, so it is another process that compares them.
-        compared = context.differences(case.torch, "differ runs", *files)
-        return judged, compared if failure_of(compared) else plain | compared["metrics"]
+def _files(folder: Path) -> tuple[Path, Path]:
+    """The outputs of the script, and those of the gate's own run."""
+    return folder / "script", folder / "judged"
 
 
-def differences(applied: Mapping[str, Any], judged: Answer, plain: Answer) -> list[str]:
-    """What the script has otherwise than the gate's own run."""
+def _sides(context: CheckContext, case: Case, patch: Patch | None, seed: int, folder: Path) -> tuple[Answer, Answer]:
+    """The answers of the gate's own run and of the script; their outputs are left in `folder`."""
+    folder.mkdir()
+    files = _files(folder)
+    ask = partial(context.ask_plain_run, case, patch, files[0], seed)
+    # The script needs no server with torch: it runs while that warms up, where it would not build all by itself.
+    with ThreadPoolExecutor(1) as beside:
+        early = beside.submit(ask) if context.was_built(case, patch) else None
+        judged = outputs_of(context, case, "run", patch, files[1], seeds=(SEEDS[0], seed))
+        plain = early.result() if early else {} if failure_of(judged) else ask()
+    if not plain or failure_of(plain):
+        return judged, plain
+    # The script must not see the other file, so it is another process that compares them.
+    compared = context.differences(case.torch, "differ runs", *files)
+    return judged, compared if failure_of(compared) else plain | compared["metrics"]
+
+
+def _is_unpatched(
+    context: CheckContext, torch: str, plain: Answer, without: tuple[Answer, Answer], folder: Path
+) -> bool:
+    """Whether the script with the patch has the code and the outputs of torch without it."""
+    if failure_of(plain) or any(map(failure_of, without)) or plain["code"] != without[1]["code"]:
+        return False
+    script, unpatched = _files(folder / "patched")[0], _files(folder / "unpatched")[1]
+    compared = context.differences(torch, "differ runs", script, unpatched)
+    return not failure_of(compared) and compared["metrics"]["differing"] == 0
+
+
+def differences(judged: Answer, plain: Answer) -> list[str]:
+    """How the results of the script differ from those of the gate's own run, which also runs other sizes."""
     failure = failure_of(plain)
     if failure:
         return [f"the script fails: {failure.signature}"]
-    effects = {f"{effect['kind']} {effect['name']}" for effect in applied["effects"]}
-    effects |= {"threads" for effect in applied["effects"] if effect["kind"] == "threads"}
-    unseen = [name for name in plain["changed"] if name not in effects]
-    found = [f"importing it changed {name}" for name in unseen]
-    other = len({*plain["code"]} - {*judged["code"]})
-    found += [f"{other} of {len(plain['code'])} modules of generated code differ"] if other else []
+    found, other = [], len({*plain["code"]} - {*judged["code"]})
+    if judged["code"] and not plain["code"]:
+        found.append("the script left no generated code")
+    if other:
+        found.append(f"{other} of {len(plain['code'])} modules of generated code differ")
     share = plain["differing"]
     return found + ([f"{share:.1%} of the outputs differ bit for bit"] if share else [])
 
 
+def _unseen_settings(applied: Mapping[str, Any], plain: Answer) -> list[str]:
+    """The settings that importing the patch changed in the script only."""
+    effects = {f"{effect['kind']} {effect['name']}" for effect in applied["effects"]}
+    effects |= {"threads" for effect in applied["effects"] if effect["kind"] == "threads"}
+    return [f"importing it changed {name}" for name in plain["changed"] if name not in effects]
+
+
 def _alone(sides: tuple[Answer, Answer]) -> list[str]:
-    """What torch does otherwise in a script without the patch."""
+    """How torch without the patch differs in a script."""
     failure = failure_of(sides[0])
-    return [failure.signature] if failure else differences({"effects": []}, *sides)
+    return [failure.signature] if failure else differences(*sides)
 
 
 def judge_plain_run(
@@ -122,19 +151,30 @@ def judge_plain_run(
     workload: str,
     applied: Mapping[str, Any],
     patched: tuple[Answer, Answer],
-    unpatched: tuple[Answer, Answer] | None = None,
+    without: tuple[Answer, Answer] | None = None,
+    *,
+    unpatched: bool = False,
 ) -> Verdict:
-    """PG225 where the patch makes a difference between the gate's run and a script, which torch alone does not."""
+    """PG225 where results differ between the gate's run and a script, and those `without` the patch do not.
+
+    `unpatched`: the script has the results of torch without the patch, so only the order of imports matters (PG227).
+    """
     expected = f"the same code and outputs of {workload} as inside the gate"
     failure = failure_of(patched[0])
     if failure:
         actual = f"with the patch {workload} does not compile or run: {failure.signature}"
         advice = "Correct that failure first; then this is compared."
         return verdict("PG226", Kind.UNMEASURED, case, "", expected, actual, failure.where, advice=advice)
-    found = differences(applied, *patched)
+    found = differences(*patched)
     if not found:
+        settings = _unseen_settings(applied, patched[1])
+        if settings:
+            return verdict("PG227", Kind.WARNING, case, "", expected, "; ".join(settings))
         return verdict("PG211", Kind.PASS, case, "", expected, "a script without patchgate has the same")
-    alone = _alone(unpatched) if unpatched else []
+    if unpatched:
+        actual = "in a script that imports the patch first, code and outputs are those of torch without it"
+        return verdict("PG227", Kind.WARNING, case, "", expected, actual)
+    alone = _alone(without) if without else []
     if alone:
         return verdict(
             "PG226", Kind.UNMEASURED, case, "", expected, f"torch without the patch differs too: {'; '.join(alone)}"

@@ -18,13 +18,16 @@ from patchgate.cli.options import folder_option
 from patchgate.inputs.devices import REAL
 from patchgate.inputs.golden import (
     GoldenFile,
+    accepted_path,
     fold,
     format_golden,
     golden_path,
+    load_accepted,
     load_golden,
     own_part,
     values_by_range,
     values_by_release,
+    with_accepted,
 )
 from patchgate.inputs.matrix import load_matrix
 from patchgate.inputs.project import Project, find_project
@@ -109,7 +112,7 @@ def refuse_unattended(environment: Mapping[str, str]) -> None:
             )
 
 
-def plan_changes(observations: Iterable[Observation], releases: Sequence[str], folder: Path) -> list[Change]:
+def plan_changes(observations: Sequence[Observation], releases: Sequence[str], folder: Path) -> list[Change]:
     """The files that promoting `observations` would change; a case that was not observed keeps its facts."""
     groups: dict[tuple[str, str], list[Observation]] = {}
     for observation in observations:
@@ -125,7 +128,16 @@ def plan_changes(observations: Iterable[Observation], releases: Sequence[str], f
         if text != there:
             facts = tuple(_changed_facts(before, after, releases))
             changes.append(Change(path=path, after=text, facts=facts))
-    return changes
+    return [*changes, *_newly_accepted(filter(_is_a_record, observations), releases, folder)]
+
+
+def _newly_accepted(observations: Iterable[Observation], releases: Sequence[str], folder: Path) -> Iterator[Change]:
+    """The change of the file of accepted patches: from now on each change of their facts is red."""
+    before = load_accepted(folder)
+    after = with_accepted(before, observations, releases)
+    facts = tuple(_changed_facts(before, after, releases))
+    if facts:
+        yield Change(path=accepted_path(folder), after=format_golden(after), facts=facts)
 
 
 def _changed_facts(before: GoldenFile, after: GoldenFile, releases: Sequence[str]) -> Iterator[str]:

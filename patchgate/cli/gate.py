@@ -90,7 +90,7 @@ _form_option = click.option(
     "--check", "checks", multiple=True, metavar="NAME,...", help="Only these checks or groups (docs/verdicts.md)."
 )
 @click.option("--with", "others", multiple=True, type=click.Path(), help="Also install this patch.")
-@click.option("--strict-new", is_flag=True, help="Red, not grey, where no facts are recorded yet.")
+@click.option("--strict", is_flag=True, help="Notes are red: what is new, better, unusual or not exercised.")
 @nightly_option
 @click.option("--require-sandbox", is_flag=True, help="Run no patch if a part of the sandbox is missing (PG908).")
 @click.option(
@@ -118,7 +118,7 @@ def gate(
     workloads: tuple[str, ...],
     checks: tuple[str, ...],
     others: tuple[str, ...],
-    strict_new: bool,
+    strict: bool,
     nightly: bool,
     require_sandbox: bool,
     time_limit: float,
@@ -148,7 +148,7 @@ def gate(
             workloads=names,
             checks=_known_checks(checks),
             others=tuple(map(_installable, others)),
-            strict_new=strict_new,
+            strict=strict,
             nightly=nightly,
             require_sandbox=require_sandbox,
             limits=Limits(seconds=time_limit, bytes=memory_limit << 20),

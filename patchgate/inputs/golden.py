@@ -19,6 +19,8 @@ from patchgate.model.records import Case, Expectation, Facts, FactValue, Observa
 from patchgate.model.versions import ReleaseRange, Value, in_order, parse_range
 
 SCHEMA = 1
+# The one fact of a patch in the file of accepted patches.
+_ACCEPTED = "accepted"
 # Characters of a line that an error shows.
 _SHOWN = 200
 
@@ -139,6 +141,30 @@ def release_for(golden: GoldenFile, torch: str) -> str:
     ends = [Version(span.last) for ranges in golden.sections.get(UNPATCHED, {}).values() for span in ranges]
     newest = max(ends, default=version)
     return str(newest) if version.is_prerelease and newest < version else torch
+
+
+def accepted_path(folder: Path) -> Path:
+    """The file that names the patches of which facts were accepted: also those that change none."""
+    return folder / "accepted.txt"
+
+
+def load_accepted(folder: Path) -> GoldenFile:
+    """The patches of which facts were accepted, each with one fact that tells on which releases."""
+    return read_golden(accepted_path(folder), "accepted patches", "each release")
+
+
+def is_accepted(accepted: GoldenFile, patch: str, release: str) -> bool:
+    """Whether facts of a patch were accepted on a release."""
+    return any(release in span for span in accepted.sections.get(patch, {}).get(_ACCEPTED, {}))
+
+
+def with_accepted(accepted: GoldenFile, observations: Iterable[Observation], releases: Sequence[str]) -> GoldenFile:
+    """`accepted` with the patches that were observed, on their releases."""
+    found = GoldenFile(accepted.workload, accepted.device, dict(accepted.sections))
+    observed = sorted({(one.case.patch, one.case.torch) for one in observations if one.case.patch})
+    for patch, torch in observed:
+        _put(found, patch, torch, {_ACCEPTED: 1}, releases, keep=())
+    return found
 
 
 def expectation(golden: GoldenFile, case: Case) -> Expectation:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import math
 import re
 
+from patchgate.model.facts import COSTS
 from patchgate.model.records import Budget, Kind
 
-# The metrics that a manifest can give a budget for. What holds where it gives none is said by the check of each.
-METRICS = ("compile_calls", "cpu_latency", "latency", "modelled_time", "peak_memory")
+# The metrics that a manifest or a project can give a budget for. Each check defines its default.
+METRICS = tuple(sorted({"compile_calls", "cpu_latency", "latency", *COSTS}))
 #: A modelled change beyond this had the sign of what an H200 measured in 15 of 16 cases (docs/modelled-time.md).
 MODEL_TELLS = 0.1
 _PERCENT = r"([+-]?\d+(?:\.\d+)?)\s*%"
@@ -42,15 +43,16 @@ def budget_for(low: float, high: float) -> str:
     return f"{min(0, math.floor(low * 100))} % .. {max(0, math.ceil(high * 100))} %"
 
 
-def judge_change(budget: Budget, low: float, high: float) -> Kind:
+def judge_change(budget: Budget, low: float, high: float, *, stated: bool) -> Kind:
     """Where a change lies that was measured to be between `low` and `high` (equal, when it is exact).
 
-    OVER and UNDER only when the whole interval lies outside; AMBIGUOUS when it straddles an end.
+    OVER and UNDER only when the whole interval lies outside; AMBIGUOUS when it straddles an end. A gain beyond a budget
+    that a manifest or a project has `stated` contradicts it, and is OVER as well.
     """
     if not low <= high:
         return Kind.UNMEASURED  # NaN included
     if low > budget.high:
         return Kind.OVER
     if high < budget.low:
-        return Kind.UNDER
+        return Kind.OVER if stated else Kind.UNDER
     return Kind.PASS if budget.low <= low and high <= budget.high else Kind.AMBIGUOUS

@@ -32,11 +32,11 @@ class Cause(Enum):
 
 
 class Kind(Enum):
-    """What a comparison found: of facts, in the order of `compare`; of metrics, OVER to ESTIMATE.
+    """The result of a comparison: of facts, in the order of `compare`; of metrics, OVER to AMBIGUOUS.
 
-    UNRECORDED is a NEW fact in a run that wants everything recorded. ESTIMATE is a change that a model predicts.
-    ASSUMED is what was not judged because it lies outside of what can be run or seen here. STOPPED is what was not
-    judged because the run ended before it.
+    FIRST is a change of which nothing is accepted yet and no cost is worse beyond its limit. WARNING is unusual,
+    suspected or not exercised, and nobody is known to be hurt by it. ASSUMED could not be judged because it cannot be
+    run or seen here. STOPPED could not, because the run ended before it.
     """
 
     INFRA = "infra"
@@ -45,8 +45,8 @@ class Kind(Enum):
     REGRESSED = "regressed"
     STALE = "stale"
     NEW = "new"
-    UNRECORDED = "unrecorded"
     CHANGED = "changed"
+    FIRST = "first"
     ABSORBED = "absorbed"
     PASS = "pass"
     INERT = "inert"
@@ -54,9 +54,9 @@ class Kind(Enum):
     OVER = "over"
     UNDER = "under"
     AMBIGUOUS = "ambiguous"
-    ESTIMATE = "estimate"
     ASSUMED = "assumed"
     STOPPED = "stopped"
+    WARNING = "warning"
     NOTE = "note"
 
 
@@ -68,11 +68,38 @@ class Colour(Enum):
     GREY = "grey"
 
 
-_GREEN = {Kind.KNOWN, Kind.PASS, Kind.NOTE}
-_GREY = {Kind.INFRA, Kind.UNMEASURED, Kind.AMBIGUOUS, Kind.NEW, Kind.ESTIMATE, Kind.ASSUMED, Kind.STOPPED}
-COLOURS = {kind: Colour.GREEN if kind in _GREEN else Colour.GREY if kind in _GREY else Colour.RED for kind in Kind}
-# Kinds that are no judgement: another run, or another machine, may give one.
-_NOT_JUDGED = {Kind.INFRA, Kind.UNMEASURED, Kind.AMBIGUOUS, Kind.STOPPED}
+class Meaning(Enum):
+    """Whoever merges is hurt (RED); a reviewer may read it (NOTE); another run may tell (NOT_JUDGED); all is well."""
+
+    RED = "red"
+    NOTE = "note"
+    NOT_JUDGED = "not judged"
+    OUT_OF_REACH = "out of reach"  #: cannot be judged here, by any run
+    GREEN = "green"
+
+
+#: The policy of the gate, in one table (docs/concepts.md gives the reasons). `--strict` makes each NOTE red.
+POLICY = {
+    Kind.INFRA: Meaning.NOT_JUDGED,
+    Kind.KNOWN: Meaning.GREEN,
+    Kind.DRIFTED: Meaning.RED,
+    Kind.REGRESSED: Meaning.RED,
+    Kind.STALE: Meaning.RED,
+    Kind.NEW: Meaning.NOTE,
+    Kind.CHANGED: Meaning.RED,
+    Kind.FIRST: Meaning.NOTE,
+    Kind.ABSORBED: Meaning.RED,
+    Kind.PASS: Meaning.GREEN,
+    Kind.INERT: Meaning.RED,
+    Kind.UNMEASURED: Meaning.NOT_JUDGED,
+    Kind.OVER: Meaning.RED,
+    Kind.UNDER: Meaning.NOTE,
+    Kind.AMBIGUOUS: Meaning.NOT_JUDGED,
+    Kind.ASSUMED: Meaning.OUT_OF_REACH,
+    Kind.STOPPED: Meaning.NOT_JUDGED,
+    Kind.WARNING: Meaning.NOTE,
+    Kind.NOTE: Meaning.GREEN,
+}
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -230,15 +257,20 @@ class Verdict:
     why: str = ""  #: why this matters
     advice: str = ""  #: what to do, in words
     commands: tuple[Command, ...] = ()  #: what to type, in this order
+    strict: bool = False  #: a note is red
 
     @property
     def colour(self) -> Colour:
-        return COLOURS[self.kind]
+        """Red, green, or grey, by the policy."""
+        meaning = POLICY[self.kind]
+        if meaning is Meaning.RED or (self.strict and meaning is Meaning.NOTE):
+            return Colour.RED
+        return Colour.GREEN if meaning is Meaning.GREEN else Colour.GREY
 
     @property
     def is_judged(self) -> bool:
-        """Whether the question was answered: the machine, or a missing figure, kept nothing back."""
-        return self.kind not in _NOT_JUDGED
+        """Whether the question was answered: neither the machine nor a missing figure prevented it."""
+        return POLICY[self.kind] is not Meaning.NOT_JUDGED
 
     @property
     def torch(self) -> str:

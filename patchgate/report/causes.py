@@ -11,13 +11,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from patchgate.checks.framework.find_checks import title_of
+from patchgate.model.facts import COSTS
 from patchgate.model.records import Colour, Kind, Verdict
 
 # Facts that sum up what a patch does to a kernel, the best evidence among facts, and what they are called in short.
 HEADLINES = {"kernels.called": "kernels", "loads": "loads", "bytes.total": "bytes"}
-# Facts of which less is better, the most telling first, and what they count.
-COSTS = {"kernels.called": "kernels called", "bytes.total": "bytes moved", "memory.peak": "bytes of memory at the peak"}
-_EVIDENCE = tuple(dict.fromkeys((*HEADLINES, *COSTS)))
+# Costs that have one figure on both sides of each case: fact -> noun.
+_COSTS = {COSTS[name].facts[0]: COSTS[name].noun for name in ("kernels", "bytes", "peak_memory")}
+_EVIDENCE = tuple(dict.fromkeys((*HEADLINES, *_COSTS)))
 # Facts of one case that are shown.
 _FACTS = 24
 # The first percentage of a text, or what it changes to: how much it is.
@@ -67,10 +68,10 @@ class CauseGroup:
         changed: dict[tuple[str, str], dict[str, tuple[int, int]]] = defaultdict(dict)
         for verdict in self.verdicts:
             before, after = verdict.before or "", verdict.after or ""
-            if verdict.fact in COSTS and before.isdecimal() and after.isdecimal():
+            if verdict.fact in _COSTS and before.isdecimal() and after.isdecimal():
                 changed[verdict.item, verdict.torch][verdict.fact] = int(before), int(after)
         lines = [f"{_cost_text(costs)} ({item} on torch {torch})" for (item, torch), costs in sorted(changed.items())]
-        return tuple(lines) or (f"no change in {', '.join(COSTS.values())}",)
+        return tuple(lines) or (f"no change in {', '.join(_COSTS.values())}",)
 
 
 def is_change(verdict: Verdict) -> bool:
@@ -101,8 +102,8 @@ def _cost_text(costs: Mapping[str, tuple[int, int]]) -> str:
     """`better: kernels called 7 -> 6 (-14.3%)`; `worse`, or `better and worse`."""
     words = {after > before: "worse" if after > before else "better" for before, after in costs.values()}
     changes = [
-        f"{COSTS[fact]} {before:,} -> {after:,}" + (f" ({after / before - 1:+.1%})" if before else "")
-        for fact in COSTS
+        f"{_COSTS[fact]} {before:,} -> {after:,}" + (f" ({after / before - 1:+.1%})" if before else "")
+        for fact in _COSTS
         for before, after in ([costs[fact]] if fact in costs else [])
     ]
     return f"{' and '.join(words[worse] for worse in sorted(words))}: {', '.join(changes)}"
@@ -147,14 +148,12 @@ time: PG611
     With the patch, the workload is slower or larger on the device than its budget allows.
 gain on the device: PG612
     With the patch, the workload is faster or smaller on the device, which no budget records.
-modelled time: PG621 PG622
-    The modelled time (not measured) is outside the budget of the manifest.
 other patches: PG811 PG813 PG812
     The patch does not work together with another one.
 torch changed: drifted stale
     torch itself has changed: without the patch, its facts differ from the golden files.
-unrecorded: unrecorded
-    Nothing is recorded for these cases, which is red with `--strict-new`.
+notes: new first under warning
+    These notes are red because of `--strict`.
 """
 
 

@@ -53,7 +53,7 @@ class Run:
     workloads: tuple[str, ...] = ()  #: only these; empty: all
     checks: tuple[str, ...] = ()  #: only these, by their name or that of their family; empty: all
     others: tuple[str, ...] = ()  #: patches that are installed beside this one
-    strict_new: bool = False  #: what has no record is red
+    strict: bool = False  #: notes are red
     nightly: bool = False  #: every workload, and what each kernel needs once compiled; otherwise those of pre-merge
     limits: Limits = field(default_factory=Limits)
     shared_cache: str | None = None  #: folder of what runs of the same content share; None: everything is measured
@@ -113,7 +113,7 @@ class Run:
         words += [f"--workload {name}" for name in self.workloads]
         words += [f"--check {','.join(self.checks)}"] * bool(self.checks)
         words += [f"--with {_quoted(other)}" for other in self.others]
-        words += ["--strict-new"] * self.strict_new + ["--nightly"] * self.nightly
+        words += ["--strict"] * self.strict + ["--nightly"] * self.nightly
         words += ["--require-sandbox"] * self.require_sandbox
         own = Path(self.folder)
         # Of several patches that were judged at once each has a folder of its own.

@@ -24,7 +24,7 @@ def content_key(run: Run, patch: Patch, environments: Mapping[str, str]) -> str:
     content = [
         dict(environments),
         {path.id: patch_digest(path) for path in (patch, *map(load_patch, map(Path, run.others)))},
-        [run.problems, run.devices, run.workloads, run.checks, run.strict_new, run.nightly, to_dict(run.limits)],
+        [run.problems, run.devices, run.workloads, run.checks, run.strict, run.nightly, to_dict(run.limits)],
         input_digests(),
         {name: hashlib.sha256(text).hexdigest() for name, text in own.items()},
     ]

@@ -26,14 +26,18 @@ class Recorded:
     unpatched: FactValue | None = None
     patched: FactValue | None = None
     known_failure: str | None = None
+    accepted: bool = True  #: facts of the patch were accepted before; if not, only torch's own are recorded
 
     @property
     def is_empty(self) -> bool:
         return self.unpatched is None and self.patched is None and self.known_failure is None
 
 
-def compare(recorded: Recorded, unpatched: Side, patched: Side) -> Kind:
-    """The kind of one fact of one case. For an unpatched case both sides are the same."""
+def compare(recorded: Recorded, unpatched: Side, patched: Side, *, worse: bool = False) -> Kind:
+    """The kind of one fact of one case. For an unpatched case both sides are the same.
+
+    `worse` says that the fact is a cost that grows beyond its limit.
+    """
     fault = fault_of(unpatched.failure, patched.failure)
     if fault is Fault.MACHINE:
         return Kind.INFRA
@@ -45,8 +49,10 @@ def compare(recorded: Recorded, unpatched: Side, patched: Side) -> Kind:
     if isinstance(patched.value, Unmeasured) or isinstance(unpatched.value, Unmeasured):
         return Kind.UNMEASURED  # before NEW: there would be nothing to accept
     same = unpatched.failure is None and patched.value == unpatched.value
-    if recorded.is_empty:
-        return Kind.NEW if same else Kind.CHANGED
+    if recorded.is_empty and same:
+        return Kind.NEW
+    if recorded.is_empty or not (recorded.accepted or same):
+        return Kind.CHANGED if worse else Kind.FIRST
     differs = recorded.patched != recorded.unpatched
     if patched.value == recorded.patched:
         return Kind.ABSORBED if differs and same else Kind.PASS

@@ -16,7 +16,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from patchgate.inputs.devices import profile_of
-from patchgate.inputs.golden import expectation, load_golden, release_for
+from patchgate.inputs.golden import expectation, is_accepted, load_accepted, load_golden, release_for
 from patchgate.inputs.manifest import Patch
 from patchgate.inputs.patch import claim_location
 from patchgate.inputs.workloads import OPTIONS
@@ -64,6 +64,7 @@ class CheckContext:
     def __init__(self, run: Run, patch: Patch, workloads: dict[str, Workload], runner: Runner) -> None:
         self.run, self.patch, self.workloads, self.runner = run, patch, workloads, runner
         self.golden = cache(partial(load_golden, folder=run.project.golden_folder))
+        self._accepted = load_accepted(run.project.golden_folder)
         self.only: tuple[Case, ...] = ()  # in place of every case of facts that the run asks for
         self.answers: Path | None = None  # where the workers of a run share the answers that each of them needs
         self.costs: Path | None = None  # where it is noted what was not asked, and why
@@ -320,6 +321,10 @@ class CheckContext:
         case = replace(observed.case, torch=release)
         recorded, unpatched = (expectation(golden, replace(case, patch=patch)) for patch in (self.patch.id, None))
         return release, recorded, unpatched
+
+    def is_accepted(self, release: str) -> bool:
+        """Whether facts of the patch were accepted on a release."""
+        return is_accepted(self._accepted, self.patch.id, release)
 
     def observe_unpatched(self, case: Case) -> Observation:
         """The facts of a workload without the patch."""

@@ -5,24 +5,45 @@ Each of them is a range of codes in which the last digit says the kind: PG301 an
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from patchgate.checks.framework.compare import Recorded, Side, compare
 from patchgate.checks.framework.context import CheckContext
 from patchgate.checks.framework.find_checks import verdict_of
 from patchgate.checks.machine import judge_undeviced
-from patchgate.model.facts import check_of, format_value, not_requested, value_in
+from patchgate.model.facts import (
+    COSTS,
+    check_of,
+    cost_of,
+    format_value,
+    growth,
+    not_requested,
+    value_in,
+)
 from patchgate.model.paths import display_path
-from patchgate.model.records import Case, Code, Command, Expectation, FactValue, Kind, Observation, Verdict, read_codes
+from patchgate.model.records import (
+    Budget,
+    Case,
+    Code,
+    Command,
+    Expectation,
+    FactValue,
+    Kind,
+    Observation,
+    Verdict,
+    read_codes,
+)
 
 _ACCEPT = Command(name="accept", arguments=("--reason", "'...'"))
 # Where reading the generated code explains the figure.
-_SHOW_CODE = {Kind.REGRESSED, Kind.CHANGED, Kind.DRIFTED, Kind.INERT}
+_SHOW_CODE = {Kind.REGRESSED, Kind.CHANGED, Kind.FIRST, Kind.DRIFTED, Kind.INERT}
+# A growth of exactly the limit is within it, whatever the binary fraction.
+_ROUNDING = 1e-9
+# How many facts of a first judgement are named.
+_SHOWN = 4
 # Kinds without a text of their own, each with the kind whose code it has.
-_SAME_CODE = {Kind.CHANGED: Kind.REGRESSED, Kind.UNRECORDED: Kind.NEW}
-# What Dynamo asks of a function that is written in C, and in Python.
-_FUNCTION_GUARDS = tuple(f"dynamo.guard.{kind}" for kind in ("BUILTIN_MATCH", "CLOSURE_MATCH", "FUNCTION_MATCH"))
+_SAME_CODE = {Kind.CHANGED: Kind.REGRESSED, Kind.FIRST: Kind.NEW}
 _RANGES = {"kernels": 30, "graph": 40, "shapes": 40, "options": 43}
 Judge = Callable[["Compared"], Iterator[Verdict]]
 
@@ -36,7 +57,8 @@ class Compared:
     recorded: Expectation  #: of the patched case
     recorded_unpatched: Expectation
     release: str  #: whose record it is; another torch than the case's for a nightly build
-    strict: bool = False  #: what has no record is red
+    accepted: bool = True  #: facts of the patch were accepted on that release
+    budgets: Mapping[str, Budget] = field(default_factory=dict)  #: of costs, by name
     advice: str = ""  #: where to look, when a fact has changed
     commands: tuple[Command, ...] = ()  #: what to type then; the last one repeats the run
 
@@ -57,7 +79,8 @@ def fact_verdicts(context: CheckContext, check: str, case: Case, judge: Judge) -
             recorded=recorded,
             recorded_unpatched=recorded_unpatched,
             release=release,
-            strict=context.run.strict_new,
+            accepted=context.is_accepted(release),
+            budgets=context.patch.claims.budgets,
             advice=f"compare the generated code below {display_path(context.run.folder)}/code",
             commands=(
                 replace(context.run.accept, when="if the change is meant"),
@@ -68,7 +91,8 @@ def fact_verdicts(context: CheckContext, check: str, case: Case, judge: Judge) -
 
 
 def judge_facts(check: str, compared: Compared) -> Iterator[Verdict]:
-    """One verdict for each fact that belongs to `check`, and one for all facts that are equal and not recorded.
+    """One verdict for each fact that belongs to `check`; one for all that are equal and not recorded; one for all that
+    the patch changes for the first time without a cost that is worse.
 
     A case of which a side failed, so that no fact can be compared, gets a single verdict; where the kernels and the
     graph check share the case, the kernels check gives it.
@@ -82,24 +106,29 @@ def judge_facts(check: str, compared: Compared) -> Iterator[Verdict]:
     if unpatched.failure and not (recorded.recorded or compared.recorded_unpatched.recorded):
         if check != "graph":
             expected = f"fails as it does without the patch: {unpatched.failure.text}"
-            yield _verdict(check, Kind.CHANGED, compared, "compiles", expected, "compiles")
+            yield _verdict(check, Kind.FIRST, compared, "compiles", expected, "compiles")
         return
     names = {*unpatched.facts, *patched.facts, *recorded.facts, *compared.recorded_unpatched.facts}
     names -= not_requested(names, patched.facts)
-    names -= _moved_guards(compared)
     unrecorded = 0
+    first: list[str] = []
     for fact in sorted(name for name in names if check_of(name) == check):
         held = Recorded(
             unpatched=value_in(compared.recorded_unpatched.facts, fact),
             patched=value_in(recorded.facts, fact),
             known_failure=recorded.known_failure,
+            accepted=compared.accepted,
         )
         old, new = value_in(unpatched.facts, fact), value_in(patched.facts, fact)
-        kind = compare(held, Side(value=old, failure=unpatched.failure), Side(value=new))
+        worse = is_worse(fact, old, new, compared.budgets)
+        kind = compare(held, Side(value=old, failure=unpatched.failure), Side(value=new), worse=worse)
         if kind is Kind.NEW:
             unrecorded += 1
             continue
-        expected = _expected(kind, held, old)
+        if kind is Kind.FIRST:
+            first.append(fact)
+            continue
+        expected = _expected(kind, held, old, fact, compared.budgets)
         if compared.release != patched.case.torch:
             expected += f" (by the record of {compared.release})"
         before_text, after_text, recorded_text = (
@@ -111,32 +140,45 @@ def judge_facts(check: str, compared: Compared) -> Iterator[Verdict]:
             after=after_text,
             recorded=recorded_text,
         )
+    if first:
+        yield _first(check, compared, first)
     if unrecorded:
-        kind = Kind.UNRECORDED if compared.strict else Kind.NEW
         facts = f"{unrecorded} fact{'s' * (unrecorded > 1)}"
         actual = f"{facts}, the same with and without the patch: accept to record"
-        yield _verdict(check, kind, compared, "", f"a record for torch {compared.release}", actual)
+        yield _verdict(check, Kind.NEW, compared, "", f"a record for torch {compared.release}", actual)
 
 
-def _moved_guards(compared: Compared) -> set[str]:
-    """Guards on which function stands in a place, where only their kinds changed and no record has them otherwise.
+def is_worse(fact: str, before: FactValue | None, after: FactValue | None, budgets: Mapping[str, Budget]) -> bool:
+    """Whether a fact is a cost that grows by more than its budget, or the default limit, allows."""
+    cost = cost_of(fact)
+    return bool(cost) and growth(before, after) > _limit(cost, budgets) + _ROUNDING
 
-    A function of C has another kind of guard than a wrapper of it: as much is asked, as often.
-    """
-    now = compared.unpatched.facts, compared.patched.facts
-    held = compared.recorded_unpatched.facts, compared.recorded.facts
-    values = [[facts.get(name, 0) for name in _FUNCTION_GUARDS] for facts in (*now, *held)]
-    totals = {sum(count for count in side if isinstance(count, int)) for side in values[:2]}
-    return set(_FUNCTION_GUARDS) if len(totals) == 1 and values[0] != values[1] and values[2] == values[3] else set()
+
+def _limit(cost: str, budgets: Mapping[str, Budget]) -> float:
+    return budgets[cost].high if cost in budgets else COSTS[cost].limit
+
+
+def _first(check: str, compared: Compared, names: Sequence[str]) -> Verdict:
+    """One note on all facts that the patch changes; costs come first."""
+    order = sorted(names, key=lambda name: (not cost_of(name), name))
+    before, after = compared.unpatched.facts, compared.patched.facts
+    changes = [f"{name} {_text(value_in(before, name))} -> {_text(value_in(after, name))}" for name in order]
+    actual = "; ".join(changes[:_SHOWN])
+    if len(changes) > _SHOWN:
+        actual += f"; and {len(changes) - _SHOWN} more facts"
+    expected = "nothing is accepted of this patch yet, and no cost is worse beyond its limit"
+    return _verdict(check, Kind.FIRST, compared, "changes", expected, actual)
 
 
 def _text(value: FactValue | None) -> str:
     return "absent" if value is None else format_value(value)
 
 
-def _expected(kind: Kind, held: Recorded, before: FactValue | None) -> str:
+def _expected(kind: Kind, held: Recorded, before: FactValue | None, fact: str, budgets: Mapping[str, Budget]) -> str:
     if kind is Kind.CHANGED:
-        return f"{_text(before)}, as without the patch (nothing is recorded)"
+        cost = cost_of(fact)
+        limit = f"at most {_limit(cost, budgets):.1%} more {COSTS[cost].noun} than without the patch"
+        return f"{limit}, {_text(before)} (nothing is accepted of this patch yet)"
     if kind is Kind.DRIFTED:
         return f"{_text(held.patched)} (unpatched recorded {_text(held.unpatched)}, now {_text(before)})"
     if held.patched != held.unpatched:
@@ -174,7 +216,8 @@ def code_of(check: str, kind: Kind) -> str:
 
 def fact_codes(check: str, noun: str) -> tuple[Code, ...]:
     """One code for each kind of the comparison, for facts that are called `noun`."""
-    codes = read_codes(_TEXTS.format(digits=_RANGES[check], noun=noun))
+    limits = ", ".join(f"{cost.noun} +{cost.limit:.0%}" for cost in COSTS.values())
+    codes = read_codes(_TEXTS.format(digits=_RANGES[check], noun=noun, costs=limits))
     return tuple(
         replace(code, commands=(_ACCEPT,) if kind in _ACCEPTED else ())
         for kind, code in zip(_KINDS, codes, strict=True)
@@ -202,19 +245,20 @@ PG{digits}0 {noun} facts as recorded
     Why: Nothing changed.
     Fix: Nothing to do.
 PG{digits}1 {noun} facts changed
-    With the patch, one of the {noun} facts differs from the golden file or, where nothing is recorded, from torch
-    without the patch; or only the patched side fails to compile.
-    Why: A change that nobody reads can make the generated code worse.
-    Fix: Read the facts. If you did not intend the change, correct the patch; if you did, accept it.
+    With the patch, one of the {noun} facts differs from what was accepted. Or nothing of the patch is accepted yet, and
+    a cost is worse beyond its limit: {costs}. Or only the patched side fails to compile.
+    Why: Users of such models pay the cost in every step, or get code that no reviewer has accepted.
+    Fix: Read the facts. If you did not intend the change, correct the patch; if you did, accept it. A project sets its
+    own limits: `[tool.patchgate.budgets] kernels = "0 % .. 10 %"`.
 PG{digits}2 torch itself changed
     Without the patch, one of the {noun} facts no longer equals the golden file; or both sides fail.
     Why: The patch cannot be compared with a record that torch itself no longer matches.
     Fix: Find the release that changed it (`patchgate bisect`), then record the new value.
-PG{digits}3 nothing recorded
-    The golden file has no {noun} facts of this case for this torch release. They are the same with and without the
-    patch. The verdict is grey, and red with `--strict-new`.
-    Why: Until they are recorded, only the patch can be judged: a change that torch makes by itself is not seen.
-    Fix: Accept them to record them.
+PG{digits}3 nothing accepted yet
+    The golden file has no {noun} facts of this case for this torch release; or it has those of torch, and nothing of
+    this patch. No cost is worse beyond its limit. It is a note, which lists what the patch changes.
+    Why: Once the facts are accepted, each later change of them is red.
+    Fix: Read what the patch changes, and accept it.
 PG{digits}4 torch does the same without the patch
     The golden file records a difference, but torch without the patch now gives the patched value.
     Why: The patch is no longer needed on this release.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from functools import partial
 
 from patchgate.checks.framework.context import INERT, CheckContext
@@ -64,6 +65,10 @@ def _sizes(case: Case, context: CheckContext) -> list[str]:
 
 def verdicts_of(check: Check, at: Instance, context: CheckContext) -> list[Verdict]:
     """The verdicts of one instance; those of what must hold first where it does not. Raises NothingToJudge."""
+    return [replace(verdict, strict=context.run.strict) for verdict in _verdicts(check, at, context)]
+
+
+def _verdicts(check: Check, at: Instance, context: CheckContext) -> list[Verdict]:
     doubts = partial(preconditions, context, at.case.torch, check.believes or at.case.device)
     if check.ahead:
         with ThreadPoolExecutor(1) as beside:

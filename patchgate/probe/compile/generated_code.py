@@ -6,6 +6,7 @@ The text is parsed with `ast`; nothing of it runs, and torch is not needed.
 from __future__ import annotations
 
 import ast
+import contextlib
 import hashlib
 import re
 from collections import Counter
@@ -187,6 +188,11 @@ def _call_kind(node: ast.Call, kinds: dict[str, str]) -> str | None:
 
 
 def digest_of_code(text: str) -> str:
-    """SHA-256 of generated code without its AOT ID, which is a running number of the process."""
-    lines = [line for line in text.splitlines(keepends=True) if not line.startswith("# AOT ID:")]
-    return hashlib.sha256("".join(lines).encode()).hexdigest()
+    """SHA-256 of generated code without its comments.
+
+    They hold a running number of the process, and names that Dynamo gives to nodes by the order of imports.
+    """
+    # A file that is no Python is compared as it is.
+    with contextlib.suppress(SyntaxError, ValueError, RecursionError):
+        text = ast.dump(ast.parse(text))
+    return hashlib.sha256(text.encode()).hexdigest()

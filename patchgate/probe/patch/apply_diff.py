@@ -106,11 +106,22 @@ def _replace(module: types.ModuleType, path: str, source: str, name: str, node: 
     unit = ast.fix_missing_locations(ast.Module(body=body, type_ignores=[]))
     exec(compile(unit, filename, "exec", flags=flags, dont_inherit=True), vars(module), made)
     if not owner_name:
+        _rebind(vars(module).get(short), made[short])
         setattr(module, short, made[short])
         return
     owner = getattr(module, owner_name)
     new = vars(made[owner_name])[short]
     setattr(owner, short, _in_class(new, owner) if isinstance(new, types.FunctionType) else new)
+
+
+def _rebind(old: Any, new: Any) -> None:
+    """Give the new function to every module that has imported the old one, as with changed sources."""
+    if not callable(old):
+        return
+    for module in list(sys.modules.values()):
+        names = getattr(module, "__dict__", {})
+        for name in [name for name, value in list(names.items()) if value is old]:
+            setattr(module, name, new)
 
 
 def _in_class(function: types.FunctionType, owner: type) -> types.FunctionType:

@@ -53,6 +53,7 @@ _STATES: dict[str, tuple[str, Callable[[], Any], tuple[Any, ...]]] = {
     ),
     "set_default_dtype": ("default_dtype", torch.get_default_dtype, (torch.float32, torch.float64, torch.bfloat16)),
     "set_num_threads": ("num_threads", torch.get_num_threads, (1, 2, 3)),
+    "manual_seed": ("random_seed", torch.initial_seed, (1, 2, 3)),
 }
 # A patch meets what stands in for them, and may replace them.
 _SETTERS: dict[str, Callable[[Any], None]] = {name: getattr(torch, setter) for setter, (name, *_) in _STATES.items()}

@@ -50,9 +50,9 @@ def test_a_replacement_that_ran_in_one_workload_is_called():
     assert codes(called(ran(), ran(5))) == ["PG806"]
 
 
-def test_a_replacement_that_never_ran_is_red():
+def test_a_replacement_that_never_ran_is_a_note():
     (verdict,) = called(ran(), ran(1))
-    assert (verdict.code, verdict.colour, verdict.actual) == ("PG803", Colour.RED, "no line of it ran in 2 cases")
+    assert (verdict.code, verdict.colour, verdict.actual) == ("PG803", Colour.GREY, "no line of it ran in 2 cases")
     assert (verdict.subject, verdict.where) == ("calls of torch.b.f", "/p/patch.py:8")
 
 

@@ -26,16 +26,23 @@ SOURCE = (
 )
 
 
-def judge(source: str = SOURCE, applies_to: str | None = None, **answers: dict[str, Any]) -> Verdict:
+def judge(
+    source: str = SOURCE,
+    applies_to: str | None = None,
+    targets: tuple[str, ...] | None = None,
+    **answers: dict[str, Any],
+) -> Verdict:
     """The verdict on what running the patch changed, by release (`v2_11_0=`)."""
-    patch = Patch(id="mine", path="/p/patch.py", source=source, claims=Claims(title="Mine", applies_to=applies_to))
+    claims = Claims(title="Mine", applies_to=applies_to, targets=targets)
+    patch = Patch(id="mine", path="/p/patch.py", source=source, claims=claims)
     releases = {name[1:].replace("_", "."): answer for name, answer in answers.items()}
     return judge_changes(CASE, patch, releases, AGAIN)
 
 
-def test_what_changes_nothing_anywhere_is_red_at_the_function_that_nothing_calls():
-    verdict = judge(v2_11_0=NOTHING, v2_12_1=NOTHING)
-    assert (verdict.code, verdict.kind, verdict.where) == ("PG221", Kind.REGRESSED, "/p/patch.py:8")
+@pytest.mark.parametrize(("targets", "kind"), [(("torch.a",), Kind.REGRESSED), (None, Kind.WARNING)])
+def test_changing_nothing_anywhere_is_red_where_targets_are_claimed(targets, kind):
+    verdict = judge(targets=targets, v2_11_0=NOTHING, v2_12_1=NOTHING)
+    assert (verdict.code, verdict.kind, verdict.where) == ("PG221", kind, "/p/patch.py:8")
     assert verdict.actual == "nothing on 2.11.0, 2.12.1; nothing in the file calls `apply`"
     assert 'apply = "apply"' in verdict.advice
     assert [str(command) for command in verdict.commands] == [
@@ -58,7 +65,7 @@ def test_a_change_inside_of_objects_is_a_change():
 def test_what_may_have_changed_something_in_cpp_is_grey_and_names_its_calls():
     calling = NOTHING | {"calls": ["torch.set_float32_matmul_precision"]}
     verdict = judge(v2_11_0=calling, v2_12_1=NOTHING)
-    assert (verdict.code, verdict.kind) == ("PG221", Kind.ASSUMED)
+    assert (verdict.code, verdict.kind) == ("PG221", Kind.WARNING)
     assert verdict.actual == "nothing on 2.11.0, 2.12.1 that can be seen; it calls torch.set_float32_matmul_precision"
 
 
@@ -167,6 +174,6 @@ def test_it_is_asked_once_a_run_of_the_releases_on_which_the_patch_runs():
 def test_what_changes_torch_on_a_release_that_the_run_leaves_out_is_grey(faked):
     (verdict,) = ask("2.11.0", faked, v2_11_0=NOTHING)
     narrowed = faked is CHANGED
-    assert (verdict.code, verdict.kind) == ("PG221", Kind.ASSUMED if narrowed else Kind.REGRESSED)
+    assert (verdict.code, verdict.kind) == ("PG221", Kind.WARNING)
     assert ("under the version 2.12.1 it changes torch" in verdict.actual) is narrowed
     assert ("--torch 2.12.1" in verdict.advice) is narrowed

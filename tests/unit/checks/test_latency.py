@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from patchgate.checks import compile_cost, modelled_time
+from patchgate.checks import compile_cost
 from patchgate.checks.latency import (
     _BUDGETS,
     Timing,
@@ -20,6 +20,7 @@ from patchgate.checks.latency import (
 from patchgate.inputs.manifest import Claims, Patch
 from patchgate.model.budgets import METRICS, judge_change
 from patchgate.model.errors import UsageError
+from patchgate.model.facts import COSTS
 from patchgate.model.records import Budget, Case, Cause, Colour, Failure, Kind, Verdict
 from patchgate.model.serialization import to_dict
 from patchgate.model.statistics import CONFIDENCE, LOOK_CONFIDENCE, LOOKS, Round
@@ -54,7 +55,7 @@ def judged(found: Timing) -> list[Verdict]:
         (1.0095, 0.0001, "PG613", Kind.PASS),
         (1.0105, 0.0001, "PG611", Kind.OVER),
         (1.0105, 0.002, "PG614", Kind.AMBIGUOUS),
-        (0.9895, 0.0001, "PG612", Kind.UNDER),
+        (0.9895, 0.0001, "PG612", Kind.OVER),  # the manifest states a budget
         (0.9905, 0.0001, "PG613", Kind.PASS),
         (0.9895, 0.002, "PG614", Kind.AMBIGUOUS),
     ],
@@ -77,11 +78,24 @@ def test_the_figures_are_reported():
 
 
 @pytest.mark.parametrize(
-    ("memory", "code"), [((1000, 1000), "PG613"), ((1000, 1001), "PG611"), ((1000, 999), "PG612"), ((0, 1), "PG611")]
+    ("memory", "code", "colour"),
+    [
+        ((1000, 1000), "PG613", Colour.GREEN),
+        ((1000, 1020), "PG613", Colour.GREEN),
+        ((1000, 1021), "PG611", Colour.RED),
+        ((1000, 999), "PG612", Colour.GREY),
+        ((0, 1), "PG611", Colour.RED),
+    ],
 )
-def test_peak_memory_is_exact(memory, code):
+def test_more_memory_beyond_the_limit_is_red_and_less_a_note(memory, code, colour):
     _, peak = judged(timing(1.0, memory=memory))
-    assert (peak.code, peak.subject) == (code, "stack.cuda 64 peak memory")
+    assert (peak.code, peak.colour, peak.subject) == (code, colour, "stack.cuda 64 peak memory")
+
+
+def test_a_gain_is_a_note_where_no_budget_is_stated():
+    patch = replace(PATCH, claims=Claims(title="t"))
+    time, _ = judge_timing(CASE, "64", patch, timing(0.98), "patch.toml:1")
+    assert (time.code, time.colour) == ("PG612", Colour.GREY)
 
 
 def test_a_device_that_tells_no_memory_gets_no_verdict_on_it():
@@ -105,7 +119,7 @@ def test_the_cpu_has_a_budget_of_its_own_and_what_went_by_is_reported_and_not_ju
         ((1.0,), Kind.PASS, True),
         ((1.02,), Kind.OVER, False),
         ((1.02, 1.02), Kind.OVER, False),
-        ((0.98, 0.98, 0.98), Kind.UNDER, False),
+        ((0.98, 0.98, 0.98), Kind.OVER, False),
         ((1.02, 1.0), Kind.AMBIGUOUS, True),
         ((1.02, 0.98), Kind.AMBIGUOUS, True),
     ],
@@ -151,6 +165,6 @@ def test_a_manifest_overrides_what_holds_without():
 
 
 def test_every_metric_has_a_default_that_no_change_at_all_is_within():
-    defaults = {**_BUDGETS, compile_cost.METRIC: compile_cost._BUDGET, modelled_time.METRIC: modelled_time._BUDGET}
-    assert sorted(defaults) == sorted(METRICS)
-    assert {judge_change(budget, 0.0, 0.0) for budget in defaults.values()} == {Kind.PASS}
+    defaults = {**_BUDGETS, compile_cost.METRIC: compile_cost._BUDGET}
+    assert sorted({*defaults, *COSTS}) == sorted(METRICS)
+    assert {judge_change(budget, 0.0, 0.0, stated=False) for budget in defaults.values()} == {Kind.PASS}

@@ -34,7 +34,7 @@ def judge(plain: Answer, judged: Answer = JUDGED, without: tuple[Answer, Answer]
     [
         ({"code": ["a", "c"]}, "1 of 2 modules of generated code differ"),
         ({"differing": 0.25}, "25.0% of the outputs differ bit for bit"),
-        ({"changed": ["environment UNSEEN"]}, "importing it changed environment UNSEEN"),
+        ({"code": []}, "the script left no generated code"),
         (FAILED, "the script fails: boom"),
     ],
 )
@@ -45,8 +45,36 @@ def test_what_a_script_has_otherwise_is_red(other: Answer, words: str) -> None:
 
 def test_code_that_only_the_gate_has_compiled_is_no_difference() -> None:
     """It also runs other sizes."""
-    assert differences(APPLIED, JUDGED, SAME) == []
+    assert differences(JUDGED, SAME) == []
     assert judge(SAME).code == "PG211"
+
+
+def test_settings_that_only_a_script_sees_changed_are_a_note_on_the_order_of_imports() -> None:
+    verdict = judge(SAME | {"changed": ["environment SEEN", "environment UNSEEN"]})
+    assert (verdict.code, verdict.colour) == ("PG227", Colour.GREY)
+    assert verdict.actual == "importing it changed environment UNSEEN"
+
+
+def test_the_results_of_torch_in_a_script_are_a_note_and_others_are_red() -> None:
+    other = SAME | {"code": ["c"], "differing": 0.5}
+    sides = (JUDGED, other), (JUDGED | {"code": ["c"]}, SAME | {"code": ["c"]})
+    told = [judge_plain_run(CASE, PATCH, "chain", APPLIED, *sides, unpatched=same) for same in (True, False)]
+    assert [(verdict.code, verdict.colour) for verdict in told] == [("PG227", Colour.GREY), ("PG225", Colour.RED)]
+
+
+@pytest.mark.parametrize(
+    ("plain", "without", "differing", "same"),
+    [
+        ({"code": ["c"]}, {"code": ["c"]}, 0, True),
+        ({"code": ["c"]}, {"code": ["d"]}, 0, False),
+        ({"code": ["c"]}, {"code": ["c"]}, 0.1, False),
+        (FAILED, {"code": ["c"]}, 0, False),
+        ({"code": ["c"]}, FAILED, 0, False),
+    ],
+)
+def test_a_script_is_unpatched_by_its_code_and_its_outputs(plain, without, differing, same) -> None:
+    context: Any = SimpleNamespace(differences=lambda *asked: {"metrics": {"differing": differing}})
+    assert plain_run._is_unpatched(context, "2.11.0", plain, (JUDGED, without), Path("folder")) is same
 
 
 @pytest.mark.parametrize("without", [(JUDGED, FAILED), (FAILED, {}), (JUDGED, SAME | {"code": ["x"], "changed": []})])

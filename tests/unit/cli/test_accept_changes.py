@@ -86,7 +86,8 @@ def test_each_fact_that_changes_is_one_line_with_its_releases(folder):
     (change,) = plan_changes([seen("2.12.1", loads=2, stores=1)], RELEASES, folder)
     assert change.facts == ("unpatched  loads  2.12.1  6 -> 2",)
     both = [seen("2.12.1", loads=6, kinds=(1, 2)), seen("2.12.1", "mine", loads=4, kinds=(1, 2))]
-    (change,) = plan_changes(both, RELEASES, folder)
+    change, accepted = plan_changes(both, RELEASES, folder)
+    assert (accepted.path.name, accepted.facts) == ("accepted.txt", ("mine  accepted  2.12.1  1",))
     assert change.facts == (
         "mine  loads  2.12.1  4",
         "unpatched  kinds  2.12.1  [1 2]",
@@ -113,7 +114,18 @@ def test_what_the_machine_did_is_no_record(folder, cause, patch, kept):
     accept(folder, seen(loads=6))
     changes = plan_changes([seen(patch=patch, cause=cause)], RELEASES, folder)
     assert bool(changes) is kept
-    assert all('failure  2.11.0  "boom"' in change.after for change in changes)
+    facts = [change for change in changes if change.path.name != "accepted.txt"]
+    assert all('failure  2.11.0  "boom"' in change.after for change in facts)
+
+
+def test_a_patch_that_changes_no_fact_is_accepted_too(folder):
+    accept(folder, seen(loads=6))
+    assert accept(folder, seen(patch="mine", loads=6)) == ["accepted.txt"]
+    known = golden.load_accepted(folder)
+    assert golden.is_accepted(known, "mine", "2.11.0")
+    assert not golden.is_accepted(known, "mine", "2.12.1")
+    assert not golden.is_accepted(known, "another", "2.11.0")
+    assert accept(folder, seen(patch="mine", loads=6)) == []
 
 
 def test_a_golden_file_that_cannot_be_read_stops_everything(folder):
@@ -186,7 +198,8 @@ def text_of(folder):
 def test_what_comes_with_patchgate_holds_and_is_not_repeated(shipped):
     assert read(shipped) == AS_SHIPPED
     assert read(shipped, patch="mine")["loads"] == 6  # a patch of ours that is called alike is another
-    assert accept(shipped, seen(**AS_SHIPPED), seen(patch="mine", **(AS_SHIPPED | {"loads": 4}))) == ["stack.h200.txt"]
+    observed = seen(**AS_SHIPPED), seen(patch="mine", **(AS_SHIPPED | {"loads": 4}))
+    assert accept(shipped, *observed) == ["stack.h200.txt", "accepted.txt"]
     assert text_of(shipped) == "[mine]\nloads  2.11.0  4"
     assert read(shipped, patch="mine")["loads"] == 4
     assert plan_changes([seen(**AS_SHIPPED)], RELEASES, shipped) == []

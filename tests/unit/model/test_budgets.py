@@ -57,10 +57,13 @@ def test_what_is_shown_can_be_read_back(low, width):
     ],
 )
 def test_a_change_is_outside_only_when_all_of_it_is(low, high, kind):
-    assert judge_change(Budget(low=-0.02, high=0.01), low, high) is kind
+    assert judge_change(Budget(low=-0.02, high=0.01), low, high, stated=False) is kind
+    stated = Kind.OVER if kind is Kind.UNDER else kind
+    assert judge_change(Budget(low=-0.02, high=0.01), low, high, stated=True) is stated
 
 
 @given(st.floats(-0.99, 5), st.floats(0, 1))
 def test_the_budget_that_is_advised_admits_the_change_and_none_at_all(low, width):
     budget = parse_budget(budget_for(low, low + width))
-    assert judge_change(budget, low, low + width) is judge_change(budget, 0, 0) is Kind.PASS
+    judged = [judge_change(budget, *change, stated=True) for change in ((low, low + width), (0, 0))]
+    assert judged == [Kind.PASS, Kind.PASS]

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from patchgate.model.exit_code import exit_code
-from patchgate.model.records import COLOURS, Case, Colour, Command, Kind, Unmeasured, Verdict
+from patchgate.model.records import POLICY, Case, Colour, Command, Kind, Unmeasured, Verdict
 
 GREEN, RED, GREY = Kind.PASS, Kind.REGRESSED, Kind.INFRA
 
@@ -25,10 +27,9 @@ def verdicts(*kinds: Kind) -> list[Verdict]:
         ([], 3),
         ([GREY], 4),
         ([Kind.NEW], 0),
-        ([GREEN, Kind.ESTIMATE], 0),
         ([GREEN, Kind.ASSUMED], 0),
         ([Kind.NEW, GREY], 4),
-        ([Kind.UNRECORDED, GREY], 1),
+        ([Kind.FIRST, Kind.UNDER, Kind.WARNING], 0),
         ([GREEN, GREY], 4),
         ([Kind.REGRESSED, Kind.STOPPED], 4),  # a part of a run is no result
         ([GREEN, Kind.STOPPED], 4),
@@ -38,15 +39,27 @@ def test_red_is_stronger_than_grey_and_grey_than_green(kinds, code):
     assert exit_code(verdicts(*kinds)) == code
 
 
-def test_every_kind_has_a_colour():
-    assert COLOURS.keys() == set(Kind)
+# The whole policy, written down again: kinds that block a merge, kinds that are notes, kinds that judge nothing.
+RED_KINDS = {Kind.REGRESSED, Kind.CHANGED, Kind.DRIFTED, Kind.STALE, Kind.ABSORBED, Kind.INERT, Kind.OVER}
+NOTES = {Kind.NEW, Kind.FIRST, Kind.UNDER, Kind.WARNING}
+UNJUDGED = {Kind.INFRA, Kind.UNMEASURED, Kind.AMBIGUOUS, Kind.STOPPED}
 
 
-def test_what_is_grey_could_not_be_judged_or_is_for_a_reader():
-    grey = {kind for kind, colour in COLOURS.items() if colour is Colour.GREY}
-    assert grey == {Kind.INFRA, Kind.UNMEASURED, Kind.AMBIGUOUS, Kind.NEW, Kind.ESTIMATE, Kind.ASSUMED, Kind.STOPPED}
-    unjudged = {kind for kind in Kind if not verdicts(kind)[0].is_judged}
-    assert unjudged == {Kind.INFRA, Kind.UNMEASURED, Kind.AMBIGUOUS, Kind.STOPPED}
+def test_the_policy_gives_every_kind_its_colour():
+    assert POLICY.keys() == set(Kind)
+    told = {kind: verdicts(kind)[0].colour for kind in Kind}
+    assert {kind for kind, colour in told.items() if colour is Colour.RED} == RED_KINDS
+    grey = NOTES | UNJUDGED | {Kind.ASSUMED}
+    assert {kind for kind, colour in told.items() if colour is Colour.GREY} == grey
+
+
+def test_a_strict_run_makes_notes_red_and_nothing_else():
+    strict = {kind for kind in Kind if replace(verdicts(kind)[0], strict=True).colour is Colour.RED}
+    assert strict == RED_KINDS | NOTES
+
+
+def test_nothing_is_judged_where_another_run_may_tell():
+    assert {kind for kind in Kind if not verdicts(kind)[0].is_judged} == UNJUDGED
 
 
 @pytest.mark.parametrize(("patch", "told"), [(None, "stack.h200.2.11.0.unpatched"), ("mine", "stack.h200.2.11.0.mine")])

@@ -44,7 +44,7 @@ def test_it_is_said_what_was_kept_from_an_earlier_run():
         ([], "nothing red, 0 green"),
         ([Kind.STALE], "1 cause, 1 red verdict, 0 green"),
         ([Kind.PASS, Kind.STALE, Kind.STALE], "1 cause, 2 red verdicts, 1 green"),
-        ([Kind.PASS, Kind.NEW, Kind.ESTIMATE, Kind.INFRA], "nothing red, 1 green, 1 not judged, 2 grey notes"),
+        ([Kind.PASS, Kind.NEW, Kind.WARNING, Kind.INFRA], "nothing red, 1 green, 1 not judged, 2 grey notes"),
         ([Kind.PASS, Kind.INFRA], "nothing red, 1 green, 1 not judged"),
     ],
 )

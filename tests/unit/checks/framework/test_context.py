@@ -323,7 +323,7 @@ mine.toml:2: no workload `stak`
 def test_facts_are_judged_by_the_check_that_they_belong_to(made):
     context, _ = made()
     judged = {name: fact_verdicts(context, name, CASE, partial(judge_facts, name)) for name in ("kernels", "graph")}
-    assert [verdict.code for verdict in judged["kernels"]] == ["PG301"]
+    assert [verdict.code for verdict in judged["kernels"]] == ["PG303"]
     assert list(judged["graph"]) == []
     with pytest.raises(NothingToJudge, match="judged by the kernels check"):
         ask_graph(context, Instance(case=CASE))

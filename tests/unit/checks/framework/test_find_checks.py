@@ -17,7 +17,8 @@ from patchgate.lint import rules
 from patchgate.model.records import Case, Code, Command, Kind, read_codes
 
 METRICS = (Kind.OVER, Kind.UNDER, Kind.AMBIGUOUS)
-KINDS = [kind for kind in Kind if kind not in (Kind.NOTE, Kind.ESTIMATE, Kind.ASSUMED, Kind.STOPPED, *METRICS)]
+OTHERS = (Kind.NOTE, Kind.WARNING, Kind.ASSUMED, Kind.STOPPED)
+KINDS = [kind for kind in Kind if kind not in (*OTHERS, *METRICS)]
 CASE = Case(torch="2.11.0", device="cpu", workload="stack", patch="mine")
 # Family -> the digits with which its codes begin.
 DIGITS = {
@@ -32,7 +33,6 @@ DIGITS = {
     "parity": {"PG5"},
     "compile": {"PG60"},
     "latency": {"PG61"},
-    "modelled": {"PG62"},
     "cache": {"PG7"},
     "reach": {"PG80", "PG82"},
     "together": {"PG81"},
@@ -84,7 +84,7 @@ def test_every_kind_of_the_comparison_has_a_code_in_each_family_of_facts(kind, f
 def test_different_kinds_have_different_codes():
     codes = {kind: code_of("kernels", kind) for kind in KINDS}
     assert codes.pop(Kind.CHANGED) == codes[Kind.REGRESSED]
-    assert codes.pop(Kind.UNRECORDED) == codes[Kind.NEW]
+    assert codes.pop(Kind.FIRST) == codes[Kind.NEW]
     assert len(set(codes.values())) == len(codes)
 
 

@@ -122,10 +122,6 @@ def test_numbers_are_taken_on_the_cpu_and_on_real_devices_only():
     assert ids("ranks", rows=ONE, devices=devices) == ["2.11.0-cpu-two ranks", "2.11.0-cuda-two ranks"]
 
 
-def test_time_is_modelled_where_a_profile_has_figures_of_speed():
-    assert {at.case.device for at in instances("modelled_time", devices=("h200", "cpu"))} == {"h200"}
-
-
 def test_time_is_taken_at_every_size_and_on_a_real_device_only():
     devices = ("h200", "cpu", "cuda")
     found = ids("latency", known=TIMED, rows=ONE, devices=devices)
