@@ -13,6 +13,7 @@ from patchgate.checks.framework.context import CheckContext
 from patchgate.checks.framework.find_checks import verdict_of
 from patchgate.checks.machine import judge_undeviced
 from patchgate.model.facts import (
+    COMPILES,
     COSTS,
     check_of,
     cost_of,
@@ -31,6 +32,7 @@ from patchgate.model.records import (
     FactValue,
     Kind,
     Observation,
+    Unmeasured,
     Verdict,
     read_codes,
 )
@@ -99,6 +101,12 @@ def judge_facts(check: str, compared: Compared) -> Iterator[Verdict]:
     """
     unpatched, patched, recorded = compared.unpatched, compared.patched, compared.recorded
     before, after = Side(failure=unpatched.failure), Side(failure=patched.failure)
+    compiles = [side.facts.get(COMPILES) for side in (unpatched, patched)]
+    needed = [value.reason for value in compiles if isinstance(value, Unmeasured)]
+    if needed:
+        if check != "graph":
+            yield replace(judge_undeviced(check, patched.case, needed[0]), kind=Kind.ASSUMED)
+        return
     if patched.failure or compare(Recorded(), before, after) is Kind.INFRA:
         if check != "graph":
             yield _failed(check, compare(Recorded(known_failure=recorded.known_failure), before, after), compared)

@@ -101,6 +101,18 @@ def known_device(profile: Profile) -> Iterator[None]:
         yield
 
 
+# Triton asks its driver for these where it loads, launches or times a kernel.
+_RUNS_KERNELS = {
+    "assemble_tensormap_to_arg",
+    "clear_cache",
+    "get_current_stream",
+    "get_empty_cache_for_benchmark",
+    "launcher_cls",
+    "set_current_device",
+    "utils",
+}
+
+
 class _TritonDriver:
     """What Triton calls of its active driver while it compiles for a target."""
 
@@ -125,8 +137,19 @@ class _TritonDriver:
     def get_device_interface(self) -> Any:
         return torch.cuda
 
+    def get_benchmarker(self) -> Any:
+        """As the driver of a real device: an autotuner asks for it before it knows that it has one candidate."""
+        from triton.testing import do_bench
+
+        return do_bench
+
     def is_active(self) -> bool:
         return True
+
+    def __getattr__(self, name: str) -> Any:
+        if name in _RUNS_KERNELS:
+            raise NeedsDevice(f"a kernel is run on it (Triton's `{name}`)")
+        raise AttributeError(name)
 
 
 class _ConstructorsOnCpu(TorchDispatchMode):

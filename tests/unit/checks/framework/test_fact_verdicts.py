@@ -295,6 +295,16 @@ def test_what_was_not_asked_for_is_not_missed():
     assert verdict.code == "PG303"
 
 
+@pytest.mark.parametrize("check", ["kernels", "graph"])
+def test_a_patch_that_runs_a_kernel_needs_a_device_and_is_not_blamed(check):
+    missing: Facts = {"compiles": Unmeasured(reason="needs a real device: a kernel is run on it")}
+    sides = observation({"loads": (1,)}), observation(missing, patch="mine")
+    told = list(judge_facts(check, compared(*sides, {"loads": (1,)}, {"loads": (1,)})))
+    assert [(verdict.code, verdict.colour, verdict.is_judged) for verdict in told] == (
+        [("PG906", Colour.GREY, True)] if check == "kernels" else []
+    )
+
+
 def test_whose_record_it_is_is_reported_where_it_is_another_torchs():
     (drifted,) = judge(held=(6, 6), now=(7, 7), release="2.15.0")
     assert (drifted.kind, drifted.torch) == (Kind.DRIFTED, "2.11.0")
