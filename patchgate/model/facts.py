@@ -50,6 +50,7 @@ COSTS = {
     "peak_memory": Cost(facts=("memory.peak",), noun="bytes of memory at the peak", limit=0.02),
     "loads": Cost(facts=("loads",), noun="loads in kernels", limit=0.1),
     "spills": Cost(facts=("resources.spilled",), noun="bytes of spilled registers", limit=0.0),
+    "options_left": Cost(facts=("left.",), noun="options of torch that a compile leaves changed", limit=0.0),
     "graph_breaks": Cost(facts=("dynamo.graph_breaks", "shapes.breaks."), noun="graph breaks", limit=0.0),
     "recompiles": Cost(facts=("shapes.compiled.", "shapes.eager.", "shapes.limit."), noun="compiles", limit=0.0),
 }
@@ -85,7 +86,7 @@ def growth(before: FactValue | None, after: FactValue | None) -> float:
 def _amount(value: FactValue | None) -> int:
     if isinstance(value, tuple):
         return sum(value)
-    return value if isinstance(value, int) else 0
+    return value if isinstance(value, int) else int(isinstance(value, str))
 
 
 def format_value(value: FactValue) -> str:

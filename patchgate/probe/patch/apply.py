@@ -32,6 +32,7 @@ from patchgate.probe.patch.snapshot import (
     Snapshot,
     changes,
     defined_operators,
+    identity,
     reaches,
     saved_after_replacing,
     take_snapshot,
@@ -254,13 +255,23 @@ def _changes_by(request: ApplyEach) -> Changes:
     return _changes(request, before, after, changes(before, after), recorder)
 
 
+def _with_importers(names: Collection[str], changed: Mapping[str, tuple[Any, Any]]) -> list[str]:
+    """The names, and those under which other modules have imported the same original and got the same replacement."""
+    pairs = {tuple(map(identity, changed[name])) for name in names if changed[name][0] is not None}
+    return [name for name, pair in changed.items() if name in names or tuple(map(identity, pair)) in pairs]
+
+
 def _changes(
-    request: Apply | ApplyEach, before: Snapshot, after: Snapshot, changed: Collection[str], recorder: effects.Recorder
+    request: Apply | ApplyEach,
+    before: Snapshot,
+    after: Snapshot,
+    changed: Mapping[str, tuple[Any, Any]],
+    recorder: effects.Recorder,
 ) -> Changes:
     """What running the patch changed, in torch and elsewhere."""
     return {
         "changed": sorted(changed),
-        "claimed": {target: covered_names(target, changed) for target in request["targets"]},
+        "claimed": {target: _with_importers(covered_names(target, changed), changed) for target in request["targets"]},
         "defined": defined_operators(before, after),
         "effects": recorder.effects(),
         "stubbed": uses(),

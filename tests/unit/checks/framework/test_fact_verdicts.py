@@ -219,13 +219,16 @@ def test_a_worse_cost_is_red_before_anything_is_accepted_and_identity_is_a_note(
         ("loads", (2, 8), (5, 8), {}, True),
         ("resources.spilled", (0,), (8,), {}, True),
         ("memory.peak", 0, 1, {}, True),
+        ("left.torch._inductor.config.debug", None, "False -> True", {}, True),
+        ("left.torch._inductor.config.debug", "False -> True", None, {}, False),
         ("wrapper.lines", 10, 90, {}, False),
         ("aten.op.to", 0, 5, {}, False),
     ],
 )
 def test_a_first_judgement_is_red_for_costs_beyond_their_limit(fact, before, after, budgets, red):
-    sides = observation({fact: before}), observation({fact: after}, patch="mine")
-    both = compared(*sides, {fact: before}, {fact: before}, accepted=False, budgets=budgets)
+    facts: list[Facts] = [{} if value is None else {fact: value} for value in (before, after)]
+    sides = observation(facts[0]), observation(facts[1], patch="mine")
+    both = compared(*sides, facts[0], facts[0], accepted=False, budgets=budgets)
     (verdict,) = judge_facts("kernels", both)
     assert (verdict.colour is Colour.RED, verdict.code) == (red, "PG301" if red else "PG303")
 
