@@ -32,13 +32,19 @@ from patchgate.runner.cache_keys import (
     patch_digest,
     stands_alone,
 )
-from patchgate.runner.costs import note_cost, note_kept
+from patchgate.runner.costs import COSTS, note_cost, note_kept
+from patchgate.runner.locks import Locks
 from patchgate.runner.modelled_time import METRIC, roofline_time
 from patchgate.runner.observations import ResultStore
 from patchgate.runner.run_settings import Run
-from patchgate.runner.start_server import Connect
+from patchgate.runner.start_server import Connect, Servers
 
+# Seconds in which a server imports torch, before it answers the first question.
 WARM_UP_SECONDS = 180
+# A question is asked once more where the machine, and not the patch, kept it from being answered.
+_TRIES = 2
+# Characters of a server's log that a failure shows.
+_LOG_CHARACTERS = 2000
 # Bytes of memory for each byte of a file of outputs that is compared: both are held, some of it as float64.
 _COMPARED = 4
 # What compiles several times has the time of as many cases.
@@ -90,6 +96,17 @@ def _is_own_signal(answer: Answer) -> bool:
     return is_machine and re.fullmatch(r"killed by SIG\w+", failure["signature"]) is not None
 
 
+def runner_of(run: Run, servers: Servers) -> Runner:
+    """A runner that asks these servers, and notes in the run's folder what each question costs."""
+    return Runner(
+        run=run,
+        connect=servers.connect,
+        logs=servers.logs,
+        identities=dict(servers.identities),
+        costs=Path(run.folder) / COSTS,
+    )
+
+
 @dataclass(frozen=True, kw_only=True)
 class Runner:
     """Asks the servers of a run. `logs` and the `identities` of environments are by torch release."""
@@ -99,6 +116,8 @@ class Runner:
     logs: dict[str, str]
     identities: dict[str, str] = field(default_factory=dict)
     costs: Path | None = None  #: where each request is noted with its CPU seconds, as JSON lines
+    #: A case is measured once, whichever threads want it; copies of a runner share the locks.
+    measuring: Locks = field(default_factory=Locks)
 
     @property
     def store(self) -> ResultStore:
@@ -123,7 +142,7 @@ class Runner:
             request["import_path"] = self.run.project.import_path
         message = json.dumps({"do": do, "limits": limits, **request}).encode() + b"\n"
         with self._device() if request.get("fresh") and do != "time" else contextlib.nullcontext():
-            for _ in range(2):
+            for _ in range(_TRIES):
                 at = time.time()
                 answer = self._exchange(torch, do, message, limits["seconds"])
                 self._note_cost(torch, do, request, answer, at)
@@ -184,7 +203,7 @@ class Runner:
 
     def _no_server(self, torch: str) -> Failure:
         try:
-            log = Path(self.logs[torch]).read_text(encoding="utf-8", errors="replace")[-2000:]
+            log = Path(self.logs[torch]).read_text(encoding="utf-8", errors="replace")[-_LOG_CHARACTERS:]
         except OSError:
             log = ""
         lines = log.strip().splitlines()
@@ -203,7 +222,7 @@ class Runner:
 
         With `cover` also the lines of the patch that ran, which takes as long again.
         """
-        with self.store.locked(case):
+        with self.measuring(case.id):
             return self.store.load(case) or self._observed(case, workload, patch, cover=cover)
 
     def _observed(self, case: Case, workload: Workload, patch: Patch | None, *, cover: bool) -> Observation:
