@@ -149,11 +149,14 @@ def gate(
         chosen[:] = chosen or [chosen_environments(project, rows, problems, torches)]
         return [_run_of(path, patch, settings, *chosen[0], alone=len(loaded) == 1) for path, patch in loaded.items()]
 
-    place = Path(folder)
-    judge = partial(_judge_all, folder=place, workers=workers, cells=verbose, form=form)
-    # First of all: whatever ends this run, it never shows what an earlier one has left.
-    with results_folder(place, "--folder"), temporary_files_below():
-        sys.exit((judge_after_edits if watch else _judge_once)(plan, judge, partial(_show, folder=place, form=form)))
+    judge = partial(_judge_all, folder=Path(folder), workers=workers, cells=verbose, form=form)
+    sys.exit(_carry_out(plan, judge, partial(_show, folder=Path(folder), form=form), Path(folder), watch=watch))
+
+
+def _carry_out(plan: Plan, judge: Judge, show: Show, folder: Path, *, watch: bool) -> int:
+    """The exit code. Whatever ends this run, it never shows what an earlier one has left in its folder."""
+    with results_folder(folder, "--folder"), temporary_files_below():
+        return (judge_after_edits if watch else _judge_once)(plan, judge, show)
 
 
 def _judge_once(plan: Plan, judge: Judge, show: Show) -> int:
