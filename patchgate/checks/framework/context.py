@@ -21,9 +21,9 @@ from patchgate.model.facts import not_requested, value_in
 from patchgate.model.paths import WORKLOADS, user_cache
 from patchgate.model.records import Case, Expectation, Observation, Workload
 from patchgate.model.serialization import Answer, fact_from, failure_of
-from patchgate.runner.cache_keys import answer_key, is_foreign, patch_digest
-from patchgate.runner.client import Runner, cache_of, request_for
-from patchgate.runner.costs import note_cost, note_kept
+from patchgate.runner.cache_keys import is_foreign, patch_digest
+from patchgate.runner.client import Runner, request_for
+from patchgate.runner.costs import note_cost
 from patchgate.runner.locks import Locks
 from patchgate.runner.run_settings import Run
 
@@ -163,21 +163,8 @@ class CheckContext:
         **more: Any,
     ) -> Answer:
         """What `ask` gives; kept, where runs share a cache, by the content of all that the other arguments name."""
-        profile = self.run.profile(device)
-        cache, digest = cache_of(self.run, patch)
-        if not cache or profile["kind"] == "real" or question == "time":
-            return ask()
-        request = {"do": question, **request_for(workload, profile, patch), **more}
-        key = answer_key(request, f"{self.runner.identities[torch]} {digest}")
-        outputs = Path(more["outputs"]) if "outputs" in more else None
-        known = cache.load(key, outputs) if key else None
-        if known is not None:
-            note_kept(self.costs, torch, question, patch.path if patch else None)
-            return known
-        answer = ask()
-        if key and "failure" not in answer:
-            cache.save(key, answer, outputs)
-        return answer
+        request = request_for(workload, self.run.profile(device), patch)
+        return self.runner.keep(ask, torch, patch, {"do": question, **request, **more})
 
     def ask_building(self, torch: str, question: str, device: str, *, patch: Patch | None, **more: Any) -> Answer:
         """As `ask_once`, where the probe builds C++: it is found again by its own source text.

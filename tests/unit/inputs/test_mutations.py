@@ -96,7 +96,7 @@ def read_golden_file(folder: Path, data: bytes) -> None:
 
 def read_entry(folder: Path, data: bytes) -> None:
     written(folder / "ab" / "abc.json", data)
-    Cache(folder).load_observation("abc", folder / "code.py")
+    Cache(folder).load("abc", folder / "outputs")
 
 
 def read_observation(folder: Path, data: bytes) -> None:
@@ -138,7 +138,7 @@ def history_bytes(folder: Path) -> bytes:
 
 
 def entry_bytes(folder: Path) -> bytes:
-    Cache(folder).save_observation("abc", Observation(case=CASE, facts={"loads": (1, 2)}), folder / "code.py")
+    Cache(folder).save("abc", {"facts": {"loads": [1, 2]}})
     return (folder / "ab" / "abc.json").read_bytes()
 
 

@@ -32,11 +32,9 @@ def judge_patch(run, patch, *, workers):
         key = f"{torch}{workload}"
         time.sleep(0.002)
         case = Case(torch=torch, device="h200", workload=workload)
-        found = shared_cache.load_observation(key, module.Path("unused")) or Observation(
-            case=case, facts={"loads.max": len(key)}
-        )
-        shared_cache.save_observation(key, found, module.Path("unused"))
-        run.store.save(found)
+        found = shared_cache.load(key) or {"loads.max": len(key)}
+        shared_cache.save(key, found)
+        run.store.save(Observation(case=case, facts=found))
         told = {"check": "kernels", "case": case, "item": case.name, "fact": "loads.max"}
         verdicts.append(Verdict(code="PG301", kind=Kind.REGRESSED, actual=module.Path(run.patch).name, **told))
     save_verdicts(module.Path(run.folder), verdicts)

@@ -28,6 +28,7 @@ from patchgate.model.errors import UsageError
 from patchgate.model.facts import UNPATCHED
 from patchgate.model.records import Case, Facts, Observation, Workload
 from patchgate.model.versions import parse_range
+from patchgate.runner.client import Runner
 from patchgate.runner.costs import COSTS, load_costs
 from patchgate.runner.run_settings import Run
 
@@ -55,6 +56,9 @@ class Asked(list[SimpleNamespace]):
         self.append(SimpleNamespace(case=case, patch=patch, cover=cover))
         facts = {"loads.max": 4 if patch else 6}
         return Observation(case=case, facts=facts, ran=(1, 2) if cover else ())
+
+    def keep(self, ask: Callable[[], dict[str, Any]], *_: object) -> dict[str, Any]:
+        return ask()
 
 
 Make = Callable[..., tuple[CheckContext, Asked]]
@@ -196,10 +200,11 @@ def test_judgements_of_one_watch_ask_again_what_another_text_of_the_patch_may_an
     Outside of a watch what is kept is of the same manifest.
     """
     first, asked = made({"counts": {}}, manifest='title = "Mine"\n')
-    asked.identities = {"2.11.0": "torch"}  # type: ignore[attr-defined]
 
     def ask(patch: Patch, question: str = "recompiles", watch: str = "watch-1") -> int:
         run = replace(first.run, patched_cache=str(folder / (watch or "patched")), watch=watch)
+        keeping = Runner(run=run, connect=None, logs={}, identities={"2.11.0": "torch"})  # type: ignore[arg-type]
+        asked.keep = keeping.keep  # type: ignore[method-assign]
         context = CheckContext(run, patch, {}, asked)  # type: ignore[arg-type]
         before = len(asked)
         context.ask_building("2.11.0", question, "cpu", patch=patch, workload=OWN)
