@@ -1,4 +1,4 @@
-"""Judges the cases of the corpus: pytest-xdist spreads them over workers, which share one fork server a torch.
+"""Judges the cases of the corpus: several at once, on one fork server a torch.
 
 A check that raises is a fault of ours: the case is shown with it, never as green.
 """
@@ -30,12 +30,11 @@ from patchgate.model.errors import UsageError
 from patchgate.model.paths import ROOT, display_path
 from patchgate.model.records import Case, Colour, Kind, Verdict
 from patchgate.model.results import Example
-from patchgate.model.serialization import from_dict, to_dict
 from patchgate.report.view import verdict_text
-from patchgate.runner.client import Runner
+from patchgate.runner.client import Runner, runner_of
 from patchgate.runner.run_settings import Run
-from patchgate.runner.start_server import connect_through, shared_servers
-from patchgate.runs.xdist_pool import Work, carry_out
+from patchgate.runner.start_server import running_servers
+from patchgate.runs.pool import Ended, carry_out
 
 # code -> the places that its red verdicts name
 Places = dict[str, set[str]]
@@ -154,23 +153,20 @@ def _add_places(red: Places, verdicts: list[Verdict]) -> None:
 
 @contextmanager
 def started_servers(rows: dict[str, str]) -> Iterator[dict[str, Any]]:
-    """Settings of `work_on`: the servers that run meanwhile, and the folder of their results, which ends with them."""
+    """Settings of `open_session`: the servers that run meanwhile, and the folder of their results, which ends too."""
     with ExitStack() as stack:
+        servers = stack.enter_context(running_servers(rows))
         # A run keeps compiled C++ beside its folder; here it is to end with the run.
         folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="patchgate-"))
-        yield {"rows": rows, "folder": folder, **stack.enter_context(shared_servers(rows))}
+        yield {"rows": rows, "folder": folder, "servers": servers}
 
 
 def open_session(settings: dict[str, Any]) -> CorpusSession:
     """A session on servers that run. What torch does without a patch is measured once for all cases."""
     folder = Path(settings["folder"])
     shared_cache = str(folder / "unpatched")
-    runner = Runner(
-        run=Run(folder=str(folder / "gate"), patch="", rows=settings["rows"], shared_cache=shared_cache),
-        connect=connect_through(settings["broker"]),
-        logs=settings["logs"],
-        identities=settings["identities"],
-    )
+    run = Run(folder=str(folder / "gate"), patch="", rows=settings["rows"], shared_cache=shared_cache)
+    runner = replace(runner_of(run, settings["servers"]), costs=None)
     return CorpusSession(settings["rows"], runner, [load(version) for version in releases()])
 
 
@@ -181,28 +177,16 @@ def judge_cases(
 
     Those with most cells first, so that none is left to run alone at the end.
     """
-    by_folder = {case.folder: case for case in cases}
-    scores: dict[str, Score] = {}
+    session, scores = open_session(settings), dict[str, Score]()
 
-    def keep(folder: str, result: Any) -> None:
-        scores[folder] = score(by_folder[folder], from_dict(CaseResult, result, where=folder), settings["rows"])
-        done(scores[folder])
+    def keep(ended: Ended[CorpusCase, CaseResult]) -> None:
+        case = ended.item
+        if ended.result is not None:
+            scores[case.folder] = score(case, ended.result, settings["rows"])
+        else:
+            scores[case.folder] = lost(case, f"{type(ended.error).__name__}: {ended.error}")
+        done(scores[case.folder])
 
-    def lose(folder: str, reason: str) -> None:
-        scores[folder] = lost(by_folder[folder], reason)
-        done(scores[folder])
-
-    ordered = sorted(by_folder, key=lambda folder: -len(by_folder[folder].cells))
-    plain = {folder: to_dict(case) for folder, case in by_folder.items()}
-    carry_out(__name__, settings | {"cases": plain}, ordered, workers=workers, done=keep, lost=lose)
+    ordered = sorted(cases, key=lambda case: -len(case.cells))
+    carry_out(ordered, session.judge, workers=workers, ended=keep)
     return [scores[case.folder] for case in cases]
-
-
-def work_on(settings: dict[str, Any]) -> Work:
-    """In a worker: judges the case in a folder."""
-    session = open_session(settings)
-
-    def judge(folder: str) -> Any:
-        return to_dict(session.judge(from_dict(CorpusCase, settings["cases"][folder], where=folder)))
-
-    return judge

@@ -30,7 +30,7 @@ PG903 the sentinel case has its known facts
     Why: The facts of this release can be trusted.
     Fix: Nothing to do.
 PG904 patchgate itself failed
-    A cell ended without a verdict: a defect in patchgate or in the pytest around it.
+    A cell ended without a verdict: a defect in patchgate.
     Why: Nothing was judged there, and no answer is not green.
     Fix: Please report it with the output above and run.json of the results' folder.
 PG905 the machine failed, not the patch

@@ -35,6 +35,7 @@ from patchgate.model.results import Fidelity
 from patchgate.report.fidelity import show_fidelity
 from patchgate.report.terminal import to_stdout
 from patchgate.runner.run_settings import Limits, Run
+from patchgate.runs.fidelity import compare_devices
 
 
 @click.command()
@@ -79,8 +80,6 @@ def fidelity(
         nightly=True,
         limits=Limits(seconds=time_limit),
     )
-    from patchgate.runs.fidelity import compare_devices  # which imports pytest
-
     results = [Fidelity(torch=torch, workload="-", patch=None, failed=reason) for torch, reason in broken.items()]
     results += compare_devices(run, workloads or list(known), patches, workers)
     to_stdout(lambda console: show_fidelity(console, results))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import shutil
 import signal
 import sys
 from collections.abc import Iterator, Sequence
@@ -32,7 +31,7 @@ from patchgate.cli.options import (
     with_models,
     workers_option,
 )
-from patchgate.cli.watch import Judge, Plan, Servers, Show, judge_after_edits
+from patchgate.cli.watch import Judge, Plan, PlannedRun, Show, judge_after_edits
 from patchgate.cli.write_html import REPORT, SWEEP_HISTORY, write_html
 from patchgate.inputs.devices import device_names, load_profile
 from patchgate.inputs.manifest import Patch
@@ -43,7 +42,7 @@ from patchgate.inputs.toml import tables_below
 from patchgate.inputs.workloads import workloads_with
 from patchgate.model.errors import UsageError
 from patchgate.model.exit_code import MACHINE, exit_code
-from patchgate.model.files import make_folder, make_results_folder
+from patchgate.model.files import HELD, make_folder
 from patchgate.model.paths import display_path
 from patchgate.model.records import Verdict
 from patchgate.report.formats import FORMATS, JudgedPatch, write_files
@@ -51,18 +50,10 @@ from patchgate.report.next_commands import gate_command, is_through_nox
 from patchgate.report.progress import RunProgress
 from patchgate.report.terminal import stdout_console
 from patchgate.runner.cache import prune
-from patchgate.runner.resume_journal import Journal
-from patchgate.runner.run_settings import (
-    NAME,
-    VERDICTS,
-    Limits,
-    Run,
-    load_times,
-    load_verdicts,
-    runs_in,
-)
-from patchgate.runner.start_server import are_serving, shared_servers
-from patchgate.runner.supervise import temporary_files_below
+from patchgate.runner.leftovers import temporary_files_below
+from patchgate.runner.results_folder import Journal, delete, put_aside, results_folder, times_before
+from patchgate.runner.run_settings import VERDICTS, Limits, Run, load_verdicts, runs_in
+from patchgate.runner.start_server import Servers, running_servers
 from patchgate.runs.gate import ended_by, judge_patch, leave_partial
 from patchgate.runs.read_results import results_of
 
@@ -70,6 +61,8 @@ from patchgate.runs.read_results import results_of
 _KEPT = Path(".patchgate")
 # Of each sort; beyond that what was used longest ago goes.
 _KEPT_BYTES = 2 << 30
+#: (interpreters, why there is none) by torch release.
+Environments = tuple[dict[str, str], dict[str, str]]
 _form_option = click.option(
     "--format",
     "form",
@@ -108,7 +101,6 @@ _form_option = click.option(
 @click.option("-v", "--verbose", is_flag=True, help="Print a line for each cell (a check of a workload).")
 @_form_option
 @folder_option
-@temporary_files_below()
 def gate(
     patches: tuple[Path, ...],
     torches: tuple[str, ...],
@@ -135,9 +127,9 @@ def gate(
     Without PATCH: every patch of the table [tool.patchgate], on its releases or --torch, which are installed once.
     Exit codes: 0 nothing red, 1 red, 2 usage, 3 nothing judged, 4 only trouble with the machine (try again).
     """
-    chosen: list[tuple[dict[str, str], dict[str, str]]] = []  # once: their servers stay
+    chosen: list[Environments] = []  # once: their servers stay
 
-    def plan() -> list[Run]:
+    def plan() -> list[PlannedRun]:
         (project, names), loaded = _load_patches(patches, workloads)
         settings = Run(
             folder=folder,
@@ -158,21 +150,27 @@ def gate(
         return [_run_of(path, patch, settings, *chosen[0], alone=len(loaded) == 1) for path, patch in loaded.items()]
 
     judge = partial(_judge_all, folder=Path(folder), workers=workers, cells=verbose, form=form)
-    sys.exit((judge_after_edits if watch else _judge_once)(plan, judge, partial(_show, folder=Path(folder), form=form)))
+    sys.exit(_carry_out(plan, judge, partial(_show, folder=Path(folder), form=form), Path(folder), watch=watch))
+
+
+def _carry_out(plan: Plan, judge: Judge, show: Show, folder: Path, *, watch: bool) -> int:
+    """The exit code. Whatever ends this run, it never shows what an earlier one has left in its folder."""
+    with results_folder(folder, "--folder"), temporary_files_below():
+        return (judge_after_edits if watch else _judge_once)(plan, judge, show)
 
 
 def _judge_once(plan: Plan, judge: Judge, show: Show) -> int:
     runs = plan()
     # They run no patch themselves: to start torch once is enough for several.
-    with shared_servers(runs[0].rows) if len(runs) > 1 else contextlib.nullcontext() as servers:
+    with running_servers(runs[0].run.rows) if len(runs) > 1 else contextlib.nullcontext() as servers:
         judged = judge(runs, servers)
     return show(judged)
 
 
 def _run_of(
     path: Path, patch: Patch, settings: Run, rows: dict[str, str], problems: dict[str, str], *, alone: bool
-) -> Run:
-    return replace(
+) -> PlannedRun:
+    run = replace(
         settings,
         folder=str(Path(settings.folder, "." if alone else patch.id).resolve()),
         patch=str(path.resolve()),
@@ -182,27 +180,30 @@ def _run_of(
         patched_cache=str(_KEPT.resolve() / "patched"),
         binaries=str(_KEPT.resolve() / "cpp"),
     )
+    return PlannedRun(run, patch)
 
 
 def _judge_all(
-    runs: Sequence[Run], servers: Servers, *, folder: Path, workers: int, cells: bool, form: str
+    runs: Sequence[PlannedRun], servers: Servers | None, *, folder: Path, workers: int, cells: bool, form: str
 ) -> list[JudgedPatch]:
     """The verdicts of each run; once one is ended by a signal, or by a fault, the others are not begun."""
     _empty(folder, runs)
     judged: list[JudgedPatch] = []
     file = None if form == "text" else sys.stderr
-    for run in runs:
+    for run, patch in runs:
         try:
-            judged.append(JudgedPatch(run=run, verdicts=_judge(run, servers, workers, cells=cells, file=file)))
+            verdicts = _judge(run, patch, servers, workers, cells=cells, file=file)
+            judged.append(JudgedPatch(run=run, patch=patch, verdicts=verdicts))
         except UsageError:
             raise
         except (KeyboardInterrupt, Exception) as error:
             show_failure(error)
             if not (Path(run.folder) / VERDICTS).is_file():  # it could not be written either
                 sys.exit(MACHINE)
-            judged.append(JudgedPatch(run=run, verdicts=load_verdicts(Path(run.folder))))
-            for rest in runs[len(judged) :]:
-                judged.append(JudgedPatch(run=rest, verdicts=leave_partial(rest, ended_by(error))))
+            judged.append(JudgedPatch(run=run, patch=patch, verdicts=load_verdicts(Path(run.folder))))
+            for rest, its_patch in runs[len(judged) :]:
+                verdicts = leave_partial(rest, its_patch, ended_by(error))
+                judged.append(JudgedPatch(run=rest, patch=its_patch, verdicts=verdicts))
             break
     for name, pattern in (("unpatched", "*/*"), ("patched", "*/*"), ("cpp", "*/*-*")):
         prune(_KEPT / name, pattern, _KEPT_BYTES)
@@ -215,27 +216,26 @@ def _installable(patch: str) -> str:
     return str(Path(patch).resolve())
 
 
-def _judge(run: Run, servers: Servers, workers: int, *, cells: bool, file: TextIO | None) -> list[Verdict]:
+def _judge(
+    run: Run, patch: Patch, servers: Servers | None, workers: int, *, cells: bool, file: TextIO | None
+) -> list[Verdict]:
     """Judge, and show how far it is."""
     torches = ", ".join(run.torches)
-    patch = load_patch(Path(run.patch)).id
-    click.echo(f"patchgate {__version__}: {patch} on torch {torches}; devices {', '.join(run.devices)}", file=file)
-    before, waits = load_times(Path(run.folder)), f"starting torch {torches}"
-    if servers and not are_serving(servers):  # a patch before has ended one
+    click.echo(f"patchgate {__version__}: {patch.id} on torch {torches}; devices {', '.join(run.devices)}", file=file)
+    if servers and not servers.are_serving():  # a patch before has ended one
         servers = None
+    put_aside(Path(run.folder))  # a judgement of `--watch` has left results
+    before, waits = times_before(Path(run.folder)), f"starting torch {torches}"
     with RunProgress(stdout_console(file), before, workers=workers, cells=cells, waits=waits) as progress:
-        return judge_patch(run, workers=workers, progress=progress, servers=servers)
+        return judge_patch(run, patch, workers=workers, progress=progress, servers=servers)
 
 
-def _empty(folder: Path, runs: Sequence[Run]) -> None:
+def _empty(folder: Path, runs: Sequence[PlannedRun]) -> None:
     """Remove what an earlier run of other patches has left; each run empties its own folder itself."""
-    make_results_folder(folder, "--folder", mark=NAME)
-    own = {Path(run.folder) for run in runs}
+    own = {Path(planned.run.folder) for planned in runs}
     for path in () if folder.resolve() in own else set(folder.resolve().iterdir()) - own:
-        if path.is_dir():
-            shutil.rmtree(path, ignore_errors=True)
-        else:
-            path.unlink()
+        if path.name != HELD:
+            delete(path)
 
 
 def _load_patches(
@@ -278,15 +278,18 @@ def _load_patches(
 @folder_option
 def report(html: Path | None, form: str, folder: str) -> NoReturn:
     """Show the last run again, and write its reports again."""
-    judged = [JudgedPatch(run=run, verdicts=_verdicts_of(run)) for run in runs_in(Path(folder))]
+    judged = [_judged_before(run) for run in runs_in(Path(folder))]
     sys.exit(_show(judged, Path(folder), form, html))
 
 
-def _verdicts_of(run: Run) -> list[Verdict]:
+def _judged_before(run: Run) -> JudgedPatch:
     """What is left of a run; of one whose process was killed, what it had judged."""
-    if Journal(run).cells() and not (Path(run.folder) / VERDICTS).is_file():
-        return leave_partial(run, "the process of the run was killed")
-    return load_verdicts(Path(run.folder))
+    folder, patch = Path(run.folder), load_patch(Path(run.patch))
+    if Journal(folder).cells() and not (folder / VERDICTS).is_file():
+        verdicts = leave_partial(run, patch, "the process of the run was killed")
+    else:
+        verdicts = load_verdicts(folder)
+    return JudgedPatch(run=run, patch=patch, verdicts=verdicts)
 
 
 def _show(judged: Sequence[JudgedPatch], folder: Path, form: str, html: Path | None = None) -> int:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from datetime import datetime, timezone
 from functools import partial
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import NoReturn
 
 import click
 
@@ -37,6 +37,7 @@ from patchgate.report.html.models_page import impact_html
 from patchgate.report.models import impact_markdown, show_impact
 from patchgate.report.terminal import to_stdout
 from patchgate.runner.run_settings import Limits, Run
+from patchgate.runs.observe import observe_all
 
 Side = tuple[str, str | None]  #: torch release, patch
 
@@ -94,17 +95,15 @@ def models(
         limits=Limits(seconds=time_limit, bytes=memory_limit << 20),
         shared_cache=str(Path(".patchgate").resolve() / "unpatched"),
     )
-    impacts = impact_on_models(run, workers, lambda case, _: click.echo(case, err=True))
+    impacts = impact_on_models(run, workers, lambda case: click.echo(case, err=True))
     sys.exit(_show(impacts, folder))
 
 
-def impact_on_models(run: Run, workers: int, done: Callable[[str, Any], None] | None = None) -> dict[str, Impact]:
+def impact_on_models(run: Run, workers: int, done: Callable[[str], None] = lambda case: None) -> dict[str, Impact]:
     """What the models of a run's project gain and lose on its first device, by the title of the comparison.
 
     With the run's patch and without, on each of its releases; without a patch, on its first release and its last.
     """
-    from patchgate.runs.observe import observe_all  # which imports pytest
-
     patches = {load_patch(Path(run.patch)).id: Path(run.patch)} if run.patch else {}
     releases = list(run.rows)
     pairs: dict[str, tuple[Side, Side]] = {

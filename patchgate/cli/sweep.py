@@ -41,8 +41,9 @@ from patchgate.model.records import Command, Verdict
 from patchgate.model.results import Regressions
 from patchgate.report.history import render_regressions, render_series
 from patchgate.runner.cache_keys import read_environment
+from patchgate.runner.leftovers import temporary_files_below
+from patchgate.runner.results_folder import held
 from patchgate.runner.run_settings import VERDICTS, Run, save_verdicts
-from patchgate.runner.supervise import temporary_files_below
 from patchgate.runner.torch_environments import Environments
 from patchgate.runs.gate import ended_by
 from patchgate.runs.history.regressions import regressions_in
@@ -118,7 +119,7 @@ def sweep(
             template=template,
             workers=workers,
         )
-        with temporary_files_below():
+        with held(folder), temporary_files_below():
             verdicts = _judge(swept, jobs, cluster, run, at)
         save_verdicts(folder, verdicts)
         regressions = regressions_in(history.recent(_RUNS))

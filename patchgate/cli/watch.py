@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import NamedTuple
 
 import click
 
@@ -24,17 +24,25 @@ from patchgate.report.formats import JudgedPatch
 from patchgate.report.view import changes_of_red
 from patchgate.runner.cache_keys import patch_files
 from patchgate.runner.run_settings import Run
-from patchgate.runner.start_server import shared_servers
+from patchgate.runner.start_server import Servers, running_servers
 from patchgate.runs.content_key import files_of_project
 
 # Between two looks at the files of a run that is watched.
 _LOOK_SECONDS = 0.2
 #: Inode, bytes, and nanoseconds of the last change.
 FileState = tuple[int, int, int]
-#: As `shared_servers` gives it; None where each run starts its own.
-Servers = Mapping[str, Any] | None
-Plan = Callable[[], list[Run]]
-Judge = Callable[[list[Run], Servers], list[JudgedPatch]]
+
+
+class PlannedRun(NamedTuple):
+    """A run that is to be carried out, and its patch."""
+
+    run: Run
+    patch: Patch
+
+
+Plan = Callable[[], list[PlannedRun]]
+#: The servers are None where each run starts its own.
+Judge = Callable[[list[PlannedRun], Servers | None], list[JudgedPatch]]
 Show = Callable[[list[JudgedPatch]], int]
 
 
@@ -45,12 +53,13 @@ def judge_after_edits(plan: Plan, judge: Judge, show: Show) -> int:
     measured of the same code: an edit of a manifest or of golden measures nothing again.
     """
     runs, before = plan(), None
-    with _session(runs) as session, shared_servers(runs[0].rows) as servers:
+    with _session(runs) as session, running_servers(runs[0].run.rows) as servers:
         while True:
-            paths = dict.fromkeys([*(run.patch for run in runs), *runs[0].others])
-            project, patches = runs[0].project, [load_patch(Path(path)) for path in paths]
+            first = runs[0].run
+            others = [load_patch(Path(path)) for path in first.others]
+            project, patches = first.project, [*(planned.patch for planned in runs), *others]
             files = edited_files(project, patches)
-            judged = judge([replace(run, patched_cache=session, watch=Path(session).name) for run in runs], servers)
+            judged = judge([planned._replace(run=_watched(planned.run, session)) for planned in runs], servers)
             code = show(judged)
             verdicts = [verdict for each in judged for verdict in each.verdicts]
             if is_partial(verdicts):
@@ -63,14 +72,18 @@ def judge_after_edits(plan: Plan, judge: Judge, show: Show) -> int:
                 return code
 
 
+def _watched(run: Run, session: str) -> Run:
+    return replace(run, patched_cache=session, watch=Path(session).name)
+
+
 @contextlib.contextmanager
-def _session(runs: Sequence[Run]) -> Iterator[str]:
+def _session(runs: Sequence[PlannedRun]) -> Iterator[str]:
     """A folder for what the judgements share, removed at the end with the C++ that is named for it."""
     with tempfile.TemporaryDirectory(prefix="watch-") as folder:
         try:
             yield folder
         finally:
-            for place in {run.binaries or folder for run in runs}:
+            for place in {planned.run.binaries or folder for planned in runs}:
                 for built in Path(place).glob(f"*/{Path(folder).name}-*"):
                     shutil.rmtree(built, ignore_errors=True)
 
@@ -80,7 +93,9 @@ def _say(before: Sequence[Verdict] | None, verdicts: Sequence[Verdict], files: i
     click.echo(f"{changes}waiting for an edit of {files} files; Ctrl-C ends, with exit code {code}", err=True)
 
 
-def _edited_runs(plan: Plan, project: Project, patches: Sequence[Patch], files: Mapping[str, FileState]) -> list[Run]:
+def _edited_runs(
+    plan: Plan, project: Project, patches: Sequence[Patch], files: Mapping[str, FileState]
+) -> list[PlannedRun]:
     """The runs after the next edit with which there are any: half a manifest is a message."""
     while True:
         files = wait_for_edit(project, patches, files)

@@ -49,6 +49,8 @@ def _fill(file: BinaryIO, data: bytes, lasting: bool) -> None:
         os.fsync(file.fileno())
 
 
+#: In a folder of results: the file that the run locks which writes there, and what an earlier run left.
+HELD, PUT_ASIDE = ".held", ".earlier"
 # What is reserved in a run's folder, and how many bytes.
 _RESERVED, _RESERVED_BYTES = ".reserved", 16 << 20
 
@@ -157,7 +159,7 @@ def make_results_folder(path: Path, where: str, mark: str) -> None:
     """
     refuse_tracked(path)
     make_folder(path, where)
-    found = sorted(each.name for each in path.iterdir())
+    found = sorted(each.name for each in path.iterdir() if each.name not in (HELD, PUT_ASIDE, _RESERVED))
     if found and mark not in found and not any(path.glob(f"*/{mark}")):
         got = f"{path} holds {', '.join(found[:3])}{', ...' if len(found) > 3 else ''}"
         raise UsageError("not results of a run, and would be deleted", where=where, got=got, next=f"another {where}")

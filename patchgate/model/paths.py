@@ -1,4 +1,4 @@
-"""Where the suite, the fixtures and golden are: a checkout, or the copy that an installed wheel carries."""
+"""Where the fixtures and golden are: a checkout, or the copy that an installed wheel carries."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ PACKAGE = Path(__file__).resolve().parents[1]
 _SHIPPED = PACKAGE / "_shipped"
 ROOT = _SHIPPED if _SHIPPED.is_dir() else PACKAGE.parent
 
-SUITE = ROOT / "tests" / "suite"
 WORKLOADS = ROOT / "fixtures" / "workloads"
 MODELS = ROOT / "fixtures" / "models"
 DEVICES = ROOT / "fixtures" / "devices"

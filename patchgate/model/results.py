@@ -19,14 +19,12 @@ Item = TypeVar("Item")
 
 
 @dataclass(frozen=True, kw_only=True)
-class CellEvent:
-    """Something that happened in a run while it goes on."""
+class JudgedCell:
+    """A check of one case, once it is judged."""
 
-    planned: tuple[str, ...] = ()  #: the cells that there are, once they are known
-    started: str = ""  #: a cell that is judged from now on: `kernels-2.11.0-h200-pointwise`
-    ended: str = ""  #: a cell that was judged
+    name: str  #: `kernels-2.11.0-h200-pointwise`
     seconds: float = 0.0  #: how long that took
-    verdicts: tuple[Verdict, ...] = ()  #: those that it gave
+    verdicts: tuple[Verdict, ...] = ()
 
     @property
     def red(self) -> tuple[Verdict, ...]:

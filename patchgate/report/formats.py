@@ -9,7 +9,6 @@ from functools import cached_property, partial
 from pathlib import Path
 
 from patchgate.inputs.manifest import Patch
-from patchgate.inputs.patch import load_patch
 from patchgate.inputs.workloads import workloads_with
 from patchgate.model.exit_code import exit_code
 from patchgate.model.files import write_atomically
@@ -31,11 +30,8 @@ class JudgedPatch:
     """A run of the gate and what came out."""
 
     run: Run
+    patch: Patch
     verdicts: Sequence[Verdict]
-
-    @cached_property
-    def patch(self) -> Patch:
-        return load_patch(Path(self.run.patch))
 
     @cached_property
     def view(self) -> RunView:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 
 from rich.console import Console
@@ -10,7 +10,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from rich.text import Text
 
 from patchgate.model.records import Verdict
-from patchgate.model.results import CellEvent
+from patchgate.model.results import JudgedCell
 from patchgate.model.text import time_text
 from patchgate.report.causes import cause_of
 from patchgate.report.terminal import labelled, print_line
@@ -21,7 +21,7 @@ _LINES = 10
 
 
 class RunProgress:
-    """Shows the events of one run; `before` are the seconds of each cell in the last one."""
+    """Shows how far one run is; `before` are the seconds of each cell in the last one."""
 
     def __init__(self, console: Console, before: Mapping[str, float], *, workers: int, cells: bool, waits: str) -> None:
         self.console, self.before, self.workers, self.cells = console, before, workers, cells
@@ -46,14 +46,20 @@ class RunProgress:
         if self._bar:
             self._bar.stop()
 
-    def __call__(self, event: CellEvent) -> None:
-        if event.planned and not self.total:
-            self.waiting, self.total = dict.fromkeys(event.planned), len(event.planned)
-        if event.started:
-            self._running[event.started] = None
-        if event.ended:
-            self._end(event)
-        self._show(ended=bool(event.ended))
+    def planned(self, cells: Collection[str]) -> None:
+        """Take the cells that are to be judged."""
+        self.waiting, self.total = dict.fromkeys(cells), len(cells)
+        self._show(ended=False)
+
+    def started(self, cell: str) -> None:
+        """Show a cell that is judged from now on."""
+        self._running[cell] = None
+        self._show(ended=False)
+
+    def ended(self, cell: JudgedCell) -> None:
+        """Show what a cell gave: each cause that is new, and how much is left."""
+        self._end(cell)
+        self._show(ended=True)
 
     def left(self) -> float | None:
         """The seconds that are left, from the last run and from the cells so far; None where neither says anything."""
@@ -64,15 +70,15 @@ class RunProgress:
         mean = sum(times) / len(times)
         return sum(self.before.get(cell, mean) for cell in self.waiting) / self.workers
 
-    def _end(self, event: CellEvent) -> None:
-        self.waiting.pop(event.ended, None)
-        self._running.pop(event.ended, None)
-        self._seconds.append(event.seconds)
+    def _end(self, cell: JudgedCell) -> None:
+        self.waiting.pop(cell.name, None)
+        self._running.pop(cell.name, None)
+        self._seconds.append(cell.seconds)
         if self.cells:
-            green = len(event.verdicts) - len(event.red)
-            counts = f"{len(event.red)} red, {green} others" if event.red else f"{green} verdicts"
-            print_line(self.console, f"{event.seconds:6.1f} s  {event.ended}: {counts}")
-        for verdict in event.red:
+            green = len(cell.verdicts) - len(cell.red)
+            counts = f"{len(cell.red)} red, {green} others" if cell.red else f"{green} verdicts"
+            print_line(self.console, f"{cell.seconds:6.1f} s  {cell.name}: {counts}")
+        for verdict in cell.red:
             self._show_cause(verdict)
 
     def _show_cause(self, verdict: Verdict) -> None:

@@ -1,6 +1,6 @@
-"""What was measured once, kept between runs by content key (`patchgate.runner.cache_keys`).
+"""What the probe answered once, kept between runs by content key (`patchgate.runner.cache_keys`).
 
-An entry is a JSON file, and beside it at most one file that belongs to it: generated code, or the tensors of an answer.
+An entry is a JSON file, and beside it at most one file that belongs to it: the tensors of an answer.
 Both are checked by digest. What is damaged counts as not there, and is measured again.
 """
 
@@ -11,15 +11,12 @@ import hashlib
 import json
 import os
 import shutil
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from patchgate.model.errors import UsageError
 from patchgate.model.files import read_regular, write_atomically
-from patchgate.model.paths import display_path
-from patchgate.model.records import Observation
-from patchgate.model.serialization import from_dict, parse_json, to_dict
+from patchgate.model.serialization import parse_json
 
 # Of an entry; the largest files are the outputs of a whole model.
 _ENTRY_BYTES, _FILE_BYTES = 16 << 20, 1 << 30
@@ -57,24 +54,6 @@ class Cache:
         # Last: whoever sees the entry finds its file.
         kept = {"digest": _digest(key, content), "file": _file_digest(data), "content": content}
         write_atomically(entry, json.dumps(kept) + "\n", lasting=False)  # half an entry is none
-
-    def load_observation(self, key: str, code: Path) -> Observation | None:
-        """The observation, or None. Its generated code is put at `code`."""
-        content = self.load(key, code)
-        if content is None:
-            return None
-        try:
-            observation = from_dict(Observation, content, where=str(self.folder))
-        except UsageError:  # an entry of another patchgate
-            return None
-        return replace(observation, artifacts={"code": display_path(code)}) if observation.artifacts else observation
-
-    def save_observation(self, key: str, observation: Observation, code: Path) -> None:
-        """Keep it and its code; a failure says nothing of the next time, when what was missing may be there."""
-        if observation.failure:
-            return
-        artifacts = {"code": ""} if "code" in observation.artifacts else {}
-        self.save(key, to_dict(replace(observation, artifacts=artifacts)), code if artifacts else None)
 
     def _paths(self, key: str) -> tuple[Path, Path]:
         folder = self.folder / key[:2]

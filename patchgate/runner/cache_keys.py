@@ -12,7 +12,6 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -20,7 +19,6 @@ from typing import Any
 from patchgate.inputs.manifest import Patch
 from patchgate.model.errors import UsageError
 from patchgate.model.paths import MODELS, PACKAGE, WORKLOADS, leaves_project
-from patchgate.model.records import Case, Workload
 
 # Runs in the torch environment, finds torch without importing it, and reads the compiler's sources:
 # whoever builds torch, or edits it in place, keeps its version.
@@ -79,39 +77,27 @@ def environment_digest(python: str) -> str:
     return _digest({name: value for name, value in read_environment(python).items() if name != "home"})
 
 
-def observation_key(case: Case, profile: dict[str, Any], workload: Workload, identity: str) -> str | None:
-    """The content key of an observation; None where none covers it: a real device, code of a project's own.
-
-    `identity` is of the environment, the patch, and what else is asked.
-    """
-    files = [Path(path) for path in (workload.path, profile.get("plugin")) if path]
-    if profile["kind"] == "real" or not all(map(stands_alone, files)):
-        return None
-    return _digest(
-        {
-            "case": case.id,
-            "environment": identity,
-            "probe": _probe_digest(),
-            "profile": profile,
-            "files": [*map(_file, files)],
-            "workload": repr(replace(workload, path="")),
-        }
-    )
+# What is generated for a profile is the same on every processor; nothing of it is run.
+_GENERATED = ("observe", "options", "shapes", "code")
+# Where an answer goes and where C++ is found again is no part of a question; of a workload its content counts.
+_PLACES = ("env", "libraries", "outputs", "workload_path")
 
 
 def answer_key(request: Mapping[str, Any], identity: str) -> str | None:
-    """The content key of what torch answers unpatched on this CPU; None where no digest covers it."""
-    files = [Path(path) for path in (request.get("workload_path"), request.get("profile", {}).get("plugin")) if path]
-    if not all(map(stands_alone, files)):
+    """The content key of an answer; None where none covers it: a real device, a time, code of a project's own.
+
+    `identity` is of the environment and the patch.
+    """
+    profile = request.get("profile", {})
+    files = [Path(path) for path in (request.get("workload_path"), profile.get("plugin")) if path]
+    if profile.get("kind") == "real" or request["do"] == "time" or not all(map(stands_alone, files)):
         return None
     try:
-        cpu = _cpu()
+        processor = [] if request["do"] in _GENERATED else _cpu()
     except OSError:
         return None
-    question = {
-        name: value for name, value in request.items() if name not in ("env", "libraries", "outputs", "workload_path")
-    }
-    return _digest([question, identity, _probe_digest(), cpu, [*map(_file, files)]])
+    question = {name: value for name, value in request.items() if name not in _PLACES}
+    return _digest([question, identity, _probe_digest(), processor, [*map(_file, files)]])
 
 
 @cache

@@ -11,7 +11,7 @@ import json
 import os
 import re
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -28,17 +28,22 @@ from patchgate.runner.cache_keys import (
     answer_key,
     is_foreign,
     loaded_digest,
-    observation_key,
     patch_digest,
     stands_alone,
 )
-from patchgate.runner.costs import note_cost, note_kept
+from patchgate.runner.costs import COSTS, note_cost, note_kept
+from patchgate.runner.locks import Locks
 from patchgate.runner.modelled_time import METRIC, roofline_time
 from patchgate.runner.observations import ResultStore
 from patchgate.runner.run_settings import Run
-from patchgate.runner.start_server import Connect
+from patchgate.runner.start_server import Connect, Servers
 
+# Seconds in which a server imports torch, before it answers the first question.
 WARM_UP_SECONDS = 180
+# A question is asked once more where the machine, and not the patch, kept it from being answered.
+_TRIES = 2
+# Characters of a server's log that a failure shows.
+_LOG_CHARACTERS = 2000
 # Bytes of memory for each byte of a file of outputs that is compared: both are held, some of it as float64.
 _COMPARED = 4
 # What compiles several times has the time of as many cases.
@@ -90,6 +95,17 @@ def _is_own_signal(answer: Answer) -> bool:
     return is_machine and re.fullmatch(r"killed by SIG\w+", failure["signature"]) is not None
 
 
+def runner_of(run: Run, servers: Servers) -> Runner:
+    """A runner that asks these servers, and notes in the run's folder what each question costs."""
+    return Runner(
+        run=run,
+        connect=servers.connect,
+        logs=servers.logs,
+        identities=dict(servers.identities),
+        costs=Path(run.folder) / COSTS,
+    )
+
+
 @dataclass(frozen=True, kw_only=True)
 class Runner:
     """Asks the servers of a run. `logs` and the `identities` of environments are by torch release."""
@@ -99,6 +115,8 @@ class Runner:
     logs: dict[str, str]
     identities: dict[str, str] = field(default_factory=dict)
     costs: Path | None = None  #: where each request is noted with its CPU seconds, as JSON lines
+    #: A case is measured once, whichever threads want it; copies of a runner share the locks.
+    measuring: Locks = field(default_factory=Locks)
 
     @property
     def store(self) -> ResultStore:
@@ -123,7 +141,7 @@ class Runner:
             request["import_path"] = self.run.project.import_path
         message = json.dumps({"do": do, "limits": limits, **request}).encode() + b"\n"
         with self._device() if request.get("fresh") and do != "time" else contextlib.nullcontext():
-            for _ in range(2):
+            for _ in range(_TRIES):
                 at = time.time()
                 answer = self._exchange(torch, do, message, limits["seconds"])
                 self._note_cost(torch, do, request, answer, at)
@@ -136,18 +154,37 @@ class Runner:
             return self._with_code_read(torch, answer, request["profile"]["backend"])
         return answer
 
+    def keep(
+        self,
+        ask: Callable[[], Answer],
+        torch: str,
+        patch: Patch | None,
+        question: Mapping[str, Any],
+        *alike: Mapping[str, Any],
+    ) -> Answer:
+        """What `ask` gives; where runs share a cache it is kept, by the content of all that the question names.
+
+        A kept answer to a question that is `alike` says all that this one's does.
+        """
+        cache, digest = cache_of(self.run, patch)
+        if not cache or torch not in self.identities:
+            return ask()
+        keys = [answer_key(each, f"{self.identities[torch]} {digest}") for each in (question, *alike)]
+        outputs = Path(question["outputs"]) if "outputs" in question else None
+        for key in filter(None, keys):
+            known = cache.load(key, outputs)
+            if known is not None:
+                note_kept(self.costs, torch, question["do"], patch.path if patch else None)
+                return known
+        answer = ask()
+        if keys[0] and "failure" not in answer:
+            cache.save(keys[0], answer, outputs)
+        return answer
+
     def _with_code_read(self, torch: str, answer: Answer, backend: str) -> Answer:
         """The answer with what its code says, which a process reads in which no patch ever ran; equal code once."""
         request = {"code": answer["code"], "backend": backend}
-        cache, _ = cache_of(self.run, None)
-        key = answer_key({"do": "code", **request}, self.identities.get(torch, "")) if cache else None
-        read = cache.load(key) if cache and key else None
-        if read is not None:
-            note_kept(self.costs, torch, "code", None)
-        else:
-            read = self.ask(torch, "code", **request)
-            if cache and key and "failure" not in read:
-                cache.save(key, read)
+        read = self.keep(partial(self.ask, torch, "code", **request), torch, None, {"do": "code", **request})
         return read if "failure" in read else {**answer, "facts": {**answer["facts"], **read["facts"]}}
 
     def _note_cost(self, torch: str, do: str, request: dict[str, Any], answer: Answer, at: float) -> None:
@@ -184,7 +221,7 @@ class Runner:
 
     def _no_server(self, torch: str) -> Failure:
         try:
-            log = Path(self.logs[torch]).read_text(encoding="utf-8", errors="replace")[-2000:]
+            log = Path(self.logs[torch]).read_text(encoding="utf-8", errors="replace")[-_LOG_CHARACTERS:]
         except OSError:
             log = ""
         lines = log.strip().splitlines()
@@ -203,27 +240,13 @@ class Runner:
 
         With `cover` also the lines of the patch that ran, which takes as long again.
         """
-        with self.store.locked(case):
-            return self.store.load(case) or self._observed(case, workload, patch, cover=cover)
-
-    def _observed(self, case: Case, workload: Workload, patch: Patch | None, *, cover: bool) -> Observation:
-        """As `observe`, of a case that the run has not measured."""
-        cache, digest = cache_of(self.run, patch)
-        how = f"{self.identities.get(case.torch)} {digest} {'nightly' if self.run.nightly else 'premerge'}"
-        key_of = partial(observation_key, case, self.run.profile(case.device), workload)
-        # One whose lines were traced says all that another does.
-        keys = [key_of(f"{how} {covered}") for covered in (cover, True)] if cache else []
-        for key in keys:
-            cached = cache.load_observation(key, self._code(case)) if cache and key else None
-            if cached:
-                self.store.save(cached)
-                note_kept(self.costs, case.torch, workload.asks, patch.path if patch else None)
-                return cached
-        observation = self._measure(case, workload, patch, cover)
-        self.store.save(observation)
-        if cache and keys[0]:
-            cache.save_observation(keys[0], observation, self._code(case))
-        return observation
+        with self.measuring(case.id):
+            known = self.store.load(case)
+            if known:
+                return known
+            observation = self._measure(case, workload, patch, cover)
+            self.store.save(observation)
+            return observation
 
     def _code(self, case: Case) -> Path:
         return Path(self.run.folder, "code", f"{case.id}.py")
@@ -232,7 +255,11 @@ class Runner:
         profile = self.run.profile(case.device)
         request = request_for(workload, profile, patch) | {"resources": self.run.nightly, "cover": cover}
         seconds = self.run.limits.seconds * COMPILES.get(workload.asks, 1)
-        answer = self.ask(case.torch, workload.asks, seconds, **request)
+        # Of a patch its content counts, wherever it lies: no fact names a place.
+        question = {"do": workload.asks, **request, "patch": bool(patch), "paths": ()}
+        ask = partial(self.ask, case.torch, workload.asks, seconds, **request)
+        # One whose lines were traced says all that another does.
+        answer = self.keep(ask, case.torch, patch, question, question | {"cover": True})
         observation = self._observation(case, answer)
         if observation.failure and observation.failure.stage == "compile":
             return self._placed(observation, request)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import fcntl
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -34,14 +32,6 @@ class ResultStore:
     def save(self, observation: Observation) -> None:
         text = json.dumps(to_dict(observation), indent=1, sort_keys=True)
         write_atomically(self._path(observation.case), text + "\n")
-
-    @contextlib.contextmanager
-    def locked(self, case: Case) -> Iterator[None]:
-        """Within it no other process measures the case: who comes second finds it stored."""
-        self.folder.mkdir(parents=True, exist_ok=True)
-        with open(self._path(case).with_suffix(".lock"), "w", encoding="utf-8") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)
-            yield
 
     def remove(self, case: Case) -> None:
         self._path(case).unlink(missing_ok=True)

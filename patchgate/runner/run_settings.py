@@ -1,6 +1,6 @@
 """One run of the gate: which patch, which releases and devices, which limits, and where its results go.
 
-It is what the command, pytest's workers and the reports hand to each other as files in the run's folder.
+It is what the commands hand to each other as files in the run's folder.
 """
 
 from __future__ import annotations
@@ -9,8 +9,9 @@ import importlib.metadata
 import json
 import shlex
 import sys
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,7 @@ from patchgate.runner.observations import ResultStore
 FOLDER = ".patchgate/gate"
 NAME = "run.json"
 VERDICTS = "verdicts.json"
+OBSERVATIONS = "observations"
 TIMES = "times.json"
 
 
@@ -63,7 +65,6 @@ class Run:
     require_sandbox: bool = False  #: a patch is run in a complete sandbox, or not at all
     is_job: bool = False  #: a job of a sweep or a search: nobody names its folder, and it has one cache for both sides
     watch: str = ""  #: name of the `--watch` of which this is a judgement
-    sooner: tuple[str, ...] = ()  #: cells that were red in the last run of the folder: judged first
     by_release: bool = False  #: the environments are found by their releases: by nox, or in the user's cache
     #: What a real device decided of matrix products that it timed, in place of what the simulated one's profile says.
     padding: dict[str, str] = field(default_factory=dict)
@@ -90,7 +91,7 @@ class Run:
 
     @property
     def store(self) -> ResultStore:
-        return ResultStore(Path(self.folder) / "observations")
+        return ResultStore(Path(self.folder) / OBSERVATIONS)
 
     def profile(self, device: str) -> dict[str, Any]:
         """The profile of a device: the project's, or one that comes with patchgate."""
@@ -147,7 +148,7 @@ def runs_in(folder: Path) -> list[Run]:
 
     Raises UsageError where there is none, with the command that makes one.
     """
-    found = [] if (folder / NAME).is_file() else sorted(folder.glob(f"*/{NAME}"))
+    found = [] if (folder / NAME).is_file() else sorted(folder.glob(f"[!.]*/{NAME}"))
     return [load_run(path) for path in found or [folder / NAME]]
 
 
@@ -188,13 +189,25 @@ def load_times(folder: Path) -> dict[str, float]:
         return {}
 
 
-def save_verdicts(folder: Path, verdicts: list[Verdict]) -> None:
-    # Whoever accepts must take what this run observed.
-    elsewhere = tuple(_elsewhere(folder))
-    verdicts = [replace(v, commands=tuple(_accepting(c, elsewhere) for c in v.commands)) for v in verdicts]
-    ordered = sorted(verdicts, key=lambda v: (v.check, v.subject, v.torch, v.code))
-    lines = ",\n".join(json.dumps(to_dict(verdict)) for verdict in ordered)  # an indent would take five times as long
+def save_verdicts(folder: Path, verdicts: Iterable[Verdict]) -> list[Verdict]:
+    """Write them in their order, which is returned; whoever accepts must take what this run observed."""
+    located = (accepting_from(folder, verdict) for verdict in verdicts)
+    ordered = sorted(located, key=lambda v: (v.check, v.subject, v.torch, v.code))
+    lines = ",\n".join(map(verdict_json, ordered))  # an indent would take five times as long
     write_atomically(folder / VERDICTS, f'{{"schema": 2, "verdicts": [\n{lines}\n]}}\n')
+    return ordered
+
+
+@lru_cache(maxsize=4096)
+def verdict_json(verdict: Verdict) -> str:
+    """A verdict as it is kept: in the journal of a run, and among its verdicts."""
+    return json.dumps(to_dict(verdict))
+
+
+def accepting_from(folder: Path, verdict: Verdict) -> Verdict:
+    """A verdict whose commands accept what the run of this folder observed."""
+    elsewhere = tuple(_elsewhere(folder))
+    return replace(verdict, commands=tuple(_accepting(command, elsewhere) for command in verdict.commands))
 
 
 def load_verdicts(folder: Path) -> list[Verdict]:

@@ -6,26 +6,24 @@ They end with the process that started them.
 from __future__ import annotations
 
 import contextlib
-import hmac
 import os
 import secrets
 import socket
 import subprocess
 import tempfile
-import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from patchgate.model.paths import PACKAGE
 from patchgate.probe.protocol import WITHOUT_TORCH
 from patchgate.runner.cache_keys import environment_digest
+from patchgate.runner.leftovers import temporary_files_below
 
 # What a torch process needs to run; secrets of the caller's environment do not travel to a patch.
 _PASSED_ON = ("PATH", "HOME", "LANG", "LC_ALL", "TMPDIR", "LD_LIBRARY_PATH", "CUDA_HOME")
-# Seconds in which a worker says who it is.
-_PATIENCE = 10
+# Seconds in which a server ends by itself.
+_PATIENCE = 5
 #: Torch release, question -> a new channel to its server for that. Raises OSError where the server has ended.
 Connect = Callable[[str, str], socket.socket]
 
@@ -56,7 +54,7 @@ class Server:
         self.control.close()
         self.without_torch.close()
         try:
-            self.process.wait(timeout=5)
+            self.process.wait(timeout=_PATIENCE)
         except subprocess.TimeoutExpired:
             self.process.kill()
             self.process.wait()
@@ -106,84 +104,39 @@ def _copy_probe(package: Path) -> None:
         copy.write_text(file.read_text(encoding="utf-8").replace(PACKAGE.name, package.name), encoding="utf-8")
 
 
-class Broker:
-    """Gives the workers of a run channels to its servers, which they have not started themselves.
+@dataclass(frozen=True)
+class Servers:
+    """The running servers of some environments, by torch release. Threads may ask them at the same time."""
 
-    They ask over a socket without a place in any file system, and with a key that no server and no child of one has.
-    """
+    by_torch: Mapping[str, Server]
+    identities: Mapping[str, str]  #: digests of the environments
 
-    def __init__(self, servers: Iterable[Server]) -> None:
-        self._servers = {server.torch: server for server in servers}
-        self._key, name = secrets.token_hex(16), secrets.token_hex(16)
-        self.address = {"name": name, "key": self._key}
-        self._listener = socket.socket(socket.AF_UNIX)
-        self._listener.bind(f"\0{name}")
-        self._listener.listen(64)
-        threading.Thread(target=self._serve, daemon=True).start()
+    @property
+    def logs(self) -> dict[str, str]:
+        return {torch: server.log for torch, server in self.by_torch.items()}
 
-    def _serve(self) -> None:
-        with contextlib.suppress(OSError):  # closed
-            while True:
-                connection, _ = self._listener.accept()
-                threading.Thread(target=self._introduce, args=[connection], daemon=True).start()
+    def connect(self, torch: str, do: str) -> socket.socket:
+        """A new channel to the server of a torch, for one question. Raises OSError where none is serving."""
+        if torch not in self.by_torch:
+            raise OSError(f"no server of torch {torch}")
+        return self.by_torch[torch].connect(torch, do)
 
-    def _introduce(self, connection: socket.socket) -> None:
-        """Hand over channels for as long as who asks has the key and asks on."""
-        with contextlib.suppress(OSError, KeyError), connection, connection.makefile("rb") as requests:
-            connection.settimeout(_PATIENCE)
-            if not hmac.compare_digest(requests.readline(64).strip(), self._key.encode()):
-                return
-            connection.settimeout(None)
-            while torch := requests.readline(64).decode().strip():
-                with self._servers[torch].connect(torch, requests.readline(64).decode().strip()) as channel:
-                    socket.send_fds(connection, [b"."], [channel.fileno()])
-
-    def close(self) -> None:
-        self._listener.close()
+    def are_serving(self) -> bool:
+        """Whether each of the servers takes channels."""
+        with contextlib.suppress(OSError):
+            for torch in self.by_torch:
+                self.connect(torch, "").close()
+            return True
+        return False
 
 
 @contextlib.contextmanager
-def shared_servers(rows: Mapping[str, str]) -> Iterator[dict[str, Any]]:
-    """Servers of these environments, and what a worker needs to ask them: "broker", "logs" and "identities"."""
+def running_servers(rows: Mapping[str, str]) -> Iterator[Servers]:
+    """Servers of these environments, which end with the context, or with this process."""
     with contextlib.ExitStack() as stack:
-        servers = []
+        stack.enter_context(temporary_files_below())
+        by_torch = {}
         for torch, python in rows.items():
-            servers.append(start_server(torch, python))
-            stack.callback(servers[-1].stop)
-        broker = Broker(servers)
-        stack.callback(broker.close)
-        yield {
-            "broker": broker.address,
-            "logs": {server.torch: server.log for server in servers},
-            "identities": {torch: environment_digest(python) for torch, python in rows.items()},
-        }
-
-
-def are_serving(shared: Mapping[str, Any]) -> bool:
-    """Whether each of the servers takes channels."""
-    connect = connect_through(shared["broker"])
-    with contextlib.suppress(OSError):
-        for torch in shared["logs"]:
-            connect(torch, "").close()
-        return True
-    return False
-
-
-def connect_through(address: Mapping[str, str]) -> Connect:
-    """In a worker: channels by the broker of this address."""
-    broker: list[socket.socket] = []
-    one_by_one = threading.Lock()
-
-    def connect(torch: str, do: str) -> socket.socket:
-        with one_by_one:
-            if not broker:
-                broker.append(socket.socket(socket.AF_UNIX))
-                broker[0].connect(f"\0{address['name']}")
-                broker[0].sendall(f"{address['key']}\n".encode())
-            broker[0].sendall(f"{torch}\n{do}\n".encode())
-            _, channels, _, _ = socket.recv_fds(broker[0], 1, 1)
-        if not channels:
-            raise OSError(f"no server of torch {torch}")
-        return socket.socket(fileno=channels[0])
-
-    return connect
+            by_torch[torch] = start_server(torch, python)
+            stack.callback(by_torch[torch].stop)
+        yield Servers(by_torch, {torch: environment_digest(python) for torch, python in rows.items()})

@@ -12,7 +12,7 @@ from patchgate.inputs.manifest import Patch
 from patchgate.inputs.patch import load_patch
 from patchgate.inputs.project import Project
 from patchgate.inputs.workloads import workload_files
-from patchgate.model.paths import DEVICES, GOLDEN, PACKAGE, SUITE, WORKLOADS, display_path
+from patchgate.model.paths import DEVICES, GOLDEN, PACKAGE, WORKLOADS, display_path
 from patchgate.model.serialization import to_dict
 from patchgate.runner.cache_keys import files_digest, patch_digest
 from patchgate.runner.run_settings import Run
@@ -33,7 +33,7 @@ def content_key(run: Run, patch: Patch, environments: Mapping[str, str]) -> str:
 
 def input_digests() -> list[str]:
     """Digests of patchgate itself and of all that it judges with."""
-    return [files_digest(folder) for folder in (PACKAGE, SUITE, WORKLOADS, DEVICES, GOLDEN)]
+    return [files_digest(folder) for folder in (PACKAGE, WORKLOADS, DEVICES, GOLDEN)]
 
 
 def project_files(project: Project) -> dict[str, bytes]:

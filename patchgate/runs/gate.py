@@ -1,144 +1,205 @@
-"""Carries out one run: pytest over every check, in a process of its own, with the verdicts left in the run's folder."""
+"""Judges one patch: every check of each of its cases, several at once, with the verdicts left in the run's folder."""
 
 from __future__ import annotations
 
-import json
+import contextlib
+import errno
 import os
-import sys
-import tempfile
-import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Collection, Iterable
 from contextlib import nullcontext
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import NamedTuple, Protocol
 
 from patchgate.checks.framework.context import CheckContext
-from patchgate.checks.framework.find_checks import all_checks
-from patchgate.checks.framework.instances import cell_name, instances_of, stopped_verdicts
-from patchgate.checks.machine import judge_broken, judge_environment
-from patchgate.inputs.patch import load_patch
+from patchgate.checks.framework.find_checks import Check, Instance, NothingToJudge, all_checks
+from patchgate.checks.framework.instances import cell_name, instances_of, verdicts_of
+from patchgate.checks.machine import judge_broken, judge_environment, judge_stopped
+from patchgate.inputs.manifest import Patch
 from patchgate.inputs.workloads import workloads_with
 from patchgate.model.errors import UsageError
 from patchgate.model.files import reserve_space
-from patchgate.model.paths import SUITE
+from patchgate.model.paths import display_path
 from patchgate.model.records import Verdict
-from patchgate.model.results import CellEvent
-from patchgate.model.serialization import from_dict
-from patchgate.runner.client import Runner
-from patchgate.runner.resume_journal import Journal, save_results
-from patchgate.runner.run_settings import VERDICTS, Run, load_verdicts, save_run, save_verdicts
-from patchgate.runner.start_server import connect_through, shared_servers
-from patchgate.runner.supervise import supervisor
+from patchgate.model.results import JudgedCell
+from patchgate.runner.client import Runner, runner_of
+from patchgate.runner.results_folder import Journal, held, put_aside, red_before, save_results
+from patchgate.runner.run_settings import Run, accepting_from, save_run
+from patchgate.runner.start_server import Servers, running_servers
+from patchgate.runs.content_key import content_key
+from patchgate.runs.pool import Ended, carry_out
 
-# Of pytest: all passed, some failed (a red verdict fails its test), nothing was collected.
-_JUDGED = (0, 1, 5)
-# Ours alone: neither the caller's pytest options nor the settings of the project they stand in.
-_INI = "[pytest]\naddopts = --import-mode=importlib -p no:terminal -p no:cacheprovider -p no:benchmark\n"
+# Of an error: characters that a verdict repeats.
+_SHOWN = 200
+
+
+class Progress(Protocol):
+    """Is told how far a run is, in the thread that carries it out."""
+
+    def planned(self, cells: Collection[str]) -> None:
+        """Of the cells that are to be judged."""
+
+    def started(self, cell: str) -> None:
+        """Of a cell that is judged from now on."""
+
+    def ended(self, cell: JudgedCell) -> None:
+        """Of a cell that is judged."""
+
+
+class Silent:
+    """Progress that nobody watches."""
+
+    def planned(self, cells: Collection[str]) -> None: ...
+
+    def started(self, cell: str) -> None: ...
+
+    def ended(self, cell: JudgedCell) -> None: ...
+
+
+class Cell(NamedTuple):
+    """One instance of a check."""
+
+    check: Check
+    at: Instance
+
+    @property
+    def name(self) -> str:
+        return cell_name(self.check, self.at)
+
+    def stopped(self, reason: str) -> Verdict:
+        """The verdict where it was not judged."""
+        return judge_stopped(self.check.family, self.at, self.check.name, reason)
 
 
 def judge_patch(
     run: Run,
+    patch: Patch,
     *,
     workers: int,
-    progress: Callable[[CellEvent], None] = lambda event: None,
-    servers: Mapping[str, Any] | None = None,
+    progress: Progress | None = None,
+    servers: Servers | None = None,
 ) -> list[Verdict]:
-    """The verdicts of every check; a pytest that broke becomes a verdict too. `progress` is called in a thread.
+    """The verdicts of every check; so many `workers` cells are judged at once.
 
     Whatever ends it early, what was judged is left in the run's folder, with a verdict for each cell that was not.
-    `servers` is what `shared_servers` of the run's environments gives, where they outlast the run.
+    `servers` are those of the run's environments, where they outlast the run.
     """
-    try:
-        # They start first, since to import torch takes longest.
-        with nullcontext(servers) if servers else shared_servers(run.rows) as shared:
-            command = plan(run, workers)
-            with tempfile.TemporaryFile() as output:
-                status = _carry_out(command, output.fileno(), progress, shared)
-                output.seek(0)
-                return verdicts_left(run, status, output.read().decode(errors="replace").strip())
-    except UsageError:
-        raise
-    except BaseException as error:
-        leave_partial(run, ended_by(error))
-        raise
-
-
-def plan(run: Run, workers: int) -> list[str]:
-    """Empty the run's folder, write what the run is into it, and return the command that carries it out."""
-    journal = Journal(run)
-    red = tuple(sorted(cell.ended for cell in journal.cells() if cell.red))
-    journal.put_aside()
-    folder, path = Path(run.folder), save_run(replace(run, sooner=red))
-    reserve_space(folder)
-    settings = folder / "pytest.ini"
-    settings.write_text(_INI, encoding="utf-8")
-    command = [sys.executable, "-m", "pytest", str(SUITE), "-c", str(settings), "--rootdir", str(SUITE)]
-    # Every worker would load the plugins that happen to be installed, and compile our own modules for their asserts.
-    command += ["--assert=plain", "-p", "xdist.plugin", "-p", "patchgate.runs.plugin"]
-    command += ["--patchgate-run", str(path), "-n", str(workers), "--dist", "load", "--maxschedchunk", "1"]
-    # Where one is killed, pytest-xdist would give its cells to another, and wait for ever for what it loses count of.
-    command += ["--max-worker-restart", "0"]
-    return command
-
-
-def _carry_out(
-    command: list[str], output: int, progress: Callable[[CellEvent], None], servers: Mapping[str, Any]
-) -> int:
-    """The status of pytest, which reads from one pipe how to ask the servers, and writes events to another."""
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
-    environment["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
-    source, events = os.pipe()
-    asked, ask = os.pipe()
-    with os.fdopen(ask, "w", encoding="utf-8") as pipe:
-        json.dump(servers, pipe)
-    reader = threading.Thread(target=_read_events, args=(source, progress), daemon=True)
-    reader.start()
-    try:
-        return supervisor().run([*command, "--patchgate-pipes"], environment, output, [asked, events])
-    finally:
-        os.close(asked)
-        os.close(events)  # the last one, so that its end is seen
-        reader.join()
-
-
-def _read_events(source: int, progress: Callable[[CellEvent], None]) -> None:
-    with os.fdopen(source, encoding="utf-8") as lines:
-        for line in lines:
-            progress(from_dict(CellEvent, json.loads(line), where="the events of pytest"))
-
-
-def verdicts_left(run: Run, status: int, output: str) -> list[Verdict]:
-    """What pytest left in the run's folder, with one verdict more where it broke."""
     folder = Path(run.folder)
-    if status in _JUDGED and (folder / VERDICTS).is_file():
-        return load_verdicts(folder)
-    last = output.splitlines()[-1] if output else "it printed nothing"
-    actual = f"it ended with status {status}: {last}"
-    if not (folder / VERDICTS).is_file():
-        leave_partial(run, f"pytest {actual.removeprefix('it ')}")
-    verdicts = load_verdicts(folder)
-    verdicts.append(judge_broken("pytest", "pytest to end with a verdict for each check", actual))
-    save_verdicts(folder, verdicts)
-    return verdicts
+    with held(folder):
+        put_aside(folder)
+        try:
+            # They start first, since to import torch takes longest.
+            with nullcontext(servers) if servers else running_servers(run.rows) as asked:
+                save_run(run)
+                reserve_space(folder)
+                context = _context(run, patch, runner_of(run, asked))
+                cells = in_turn(cells_of(context), red_before(folder))
+                journal = Journal(folder)
+                before = journal.begin(_key(run, patch, asked))
+                judged = [*before, *_judge_all(cells, before, context, journal, workers, progress or Silent())]
+            return save_results(run, judged, _without_environment(run))
+        except UsageError:
+            raise
+        except BaseException as error:
+            leave_partial(run, patch, ended_by(error))
+            raise
 
 
-def leave_partial(run: Run, reason: str) -> list[Verdict]:
-    """The verdicts of a run that did not end: those of the cells that it judged, and one for each other cell."""
-    cells = Journal(run).cells()
-    patch = load_patch(Path(run.patch))
-    runner = Runner(run=run, connect=connect_through({}), logs={})  # of no server
+def _context(run: Run, patch: Patch, runner: Runner) -> CheckContext:
     context = CheckContext(run, patch, workloads_with(Path(run.patch), run.project), runner)
-    planned = {cell_name(check, at) for check in all_checks().values() for at in instances_of(check, context)}
-    stopped = stopped_verdicts(context, planned.difference(cell.ended for cell in cells), reason)
-    missing = [judge_environment(torch, problem) for torch, problem in run.problems.items()]
-    save_results(run, cells, [*stopped, *missing])
-    return load_verdicts(Path(run.folder))
+    context.costs = runner.costs
+    return context
+
+
+def cells_of(context: CheckContext) -> list[Cell]:
+    """Every cell of a run."""
+    return [Cell(check, at) for check in all_checks().values() for at in instances_of(check, context)]
+
+
+def planned_cells(run: Run, patch: Patch) -> list[Cell]:
+    """The same, of a run whose servers nobody needs."""
+    return cells_of(_context(run, patch, Runner(run=run, connect=Servers({}, {}).connect, logs={})))
+
+
+def in_turn(cells: Iterable[Cell], sooner: Collection[str]) -> list[Cell]:
+    """The cells `sooner`, then the longest first, so that short ones fill the gaps at the end.
+
+    What is timed comes last: it waits for the device.
+    """
+    return sorted(cells, key=lambda cell: (cell.check.name == "latency", cell.name not in sooner, -cell.check.seconds))
+
+
+def _key(run: Run, patch: Patch, servers: Servers) -> str:
+    """Where runs share nothing, no other run has the key."""
+    return content_key(run, patch, servers.identities) if run.shared_cache else os.urandom(8).hex()
+
+
+def _judge_all(
+    cells: list[Cell],
+    before: Collection[JudgedCell],
+    context: CheckContext,
+    journal: Journal,
+    workers: int,
+    progress: Progress,
+) -> list[JudgedCell]:
+    """The cells that were not judged `before`, each in the journal as soon as it is judged."""
+    known, judged = {cell.name for cell in before}, list[JudgedCell]()
+    cells = [cell for cell in cells if cell.name not in known]
+    progress.planned([cell.name for cell in cells])
+
+    def keep(ended: Ended[Cell, list[Verdict]]) -> None:
+        verdicts = ended.result if ended.result is not None else [_unjudged(ended.item, ended.error)]
+        own = tuple(_for_reader(verdict, context) for verdict in verdicts)
+        judged.append(JudgedCell(name=ended.item.name, seconds=round(ended.seconds, 3), verdicts=own))
+        with contextlib.suppress(OSError):  # a full disk, and nothing is left of what was reserved
+            journal.append(judged[-1])
+        progress.ended(judged[-1])
+
+    work = partial(_judge, context=context)
+    carry_out(cells, work, workers=workers, started=lambda cell: progress.started(cell.name), ended=keep)
+    return judged
+
+
+def _judge(cell: Cell, *, context: CheckContext) -> list[Verdict]:
+    """The verdicts of a cell; none where another check says all that there is to say."""
+    try:
+        verdicts = verdicts_of(cell.check, cell.at, context)
+    except NothingToJudge:
+        return []
+    return verdicts or [judge_broken(cell.name, "a verdict", "a check that says nothing has judged nothing")]
+
+
+def _unjudged(cell: Cell, error: BaseException | None) -> Verdict:
+    """The verdict of a cell that ended with an error: the machine's trouble, or a defect of ours."""
+    if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return cell.stopped(f"the machine failed: {error}")
+    return judge_broken(cell.name, "a verdict", f"{type(error).__name__}: {' '.join(str(error).split())[:_SHOWN]}")
+
+
+def _for_reader(verdict: Verdict, context: CheckContext) -> Verdict:
+    """Whoever wrote a diff has never seen the Python file that stands for it."""
+    patch = context.patch
+    if patch.diff and (verdict.where or "").startswith(display_path(patch.path)):
+        verdict = replace(verdict, where=display_path(patch.diff))
+    return accepting_from(Path(context.run.folder), verdict)
+
+
+def _without_environment(run: Run) -> list[Verdict]:
+    return [judge_environment(torch, problem) for torch, problem in run.problems.items()]
+
+
+def leave_partial(run: Run, patch: Patch, reason: str) -> list[Verdict]:
+    """The verdicts of a run that did not end: those of the cells that it judged, and one for each other cell."""
+    judged = Journal(Path(run.folder)).cells()
+    known = {cell.name for cell in judged}
+    stopped = [cell.stopped(reason) for cell in planned_cells(run, patch) if cell.name not in known]
+    return save_results(run, judged, [*stopped, *_without_environment(run)])
 
 
 def ended_by(error: BaseException) -> str:
     """The reason, for a report: a signal, or what went wrong."""
-    what = " ".join(str(error).split())[:200]
+    what = " ".join(str(error).split())[:_SHOWN]
     if isinstance(error, KeyboardInterrupt):
         return f"the run was ended by {what or 'SIGINT'}"
     if isinstance(error, OSError):

@@ -1,6 +1,6 @@
 """Judges every patch on every torch, each once for the same content.
 
-A job that is done is a file that was written atomically: a sweep that is killed loses only the job in hand, and goes on
+The journal of a job names the content that it judged: a sweep that is killed loses only the job in hand, and goes on
 from there when it is started again.
 """
 
@@ -19,10 +19,10 @@ from patchgate.inputs.manifest import Patch
 from patchgate.inputs.patch import load_patch
 from patchgate.model.errors import UsageError
 from patchgate.model.exit_code import is_partial
-from patchgate.model.files import write_atomically
 from patchgate.model.records import Case, Colour, Observation, Verdict
 from patchgate.model.text import time_text
 from patchgate.runner.cache_keys import environment_digest
+from patchgate.runner.results_folder import Journal
 from patchgate.runner.run_results import RunResults
 from patchgate.runner.run_settings import NAME, VERDICTS, Run, load_run, load_verdicts
 from patchgate.runner.torch_environments import Environments, NotInstallable
@@ -30,8 +30,6 @@ from patchgate.runs.content_key import content_key
 from patchgate.runs.gate import judge_patch
 from patchgate.runs.history.store import History
 from patchgate.runs.read_results import results_of
-
-DONE = ".done"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,15 +54,14 @@ class JobResult:
 class Sweep:
     """How jobs are judged, and where their results are kept."""
 
-    folder: (
-        Path  #: holds what runs share (`shared_cache`), and each job's results with the mark that it is done (`jobs`)
-    )
+    folder: Path  #: holds what runs share (`shared_cache`), and each job's results (`jobs`)
     environments: Environments
     history: History
     progress: Callable[[str], None]  #: gets a line for each job that is done
     template: Run  #: what the runs of all jobs have alike; each gets its own folder, patch and torch
     workers: int = 2  #: cases run at the same time
     done: list[JobResult] = field(default_factory=list)  #: in the order of their end
+    _begun: Job | None = field(default=None, init=False)  # the last one of which there may be results
     _load: Callable[[Path], Patch] = field(default_factory=lambda: cache(load_patch), init=False)
 
     def judge_all(self, jobs: Sequence[Job], run: str, at: str) -> list[Verdict]:
@@ -114,10 +111,8 @@ class Sweep:
         before = self._known(job, key)
         if before is not None:
             return before
-        verdicts = judge_patch(self._run(job), workers=self.workers)
-        if all(verdict.is_judged for verdict in verdicts):
-            # What the machine kept from being judged is tried again next time.
-            write_atomically(self._mark(job), key)
+        self._begun = job
+        verdicts = judge_patch(self._run(job), self._load(job.patch), workers=self.workers)
         return JobResult(job=job, verdicts=verdicts, seconds=time.monotonic() - began)
 
     def stop(self, jobs: Iterable[Job], reason: str) -> list[Verdict]:
@@ -131,17 +126,20 @@ class Sweep:
     def _left(self, job: Job, reason: str) -> JobResult:
         with contextlib.suppress(NotInstallable, UsageError):
             before = self.judged_before(job)
-            verdicts = [] if before else load_verdicts(self.folder_of(job))
-            if before or is_partial(verdicts):
-                return before or JobResult(job=job, verdicts=verdicts)
+            if before:
+                return before
+            verdicts = load_verdicts(self.folder_of(job)) if job == self._begun else []
+            if is_partial(verdicts):
+                return JobResult(job=job, verdicts=verdicts)
         stopped = judge_unstarted(Case(torch=job.torch, patch=self._load(job.patch).id), reason)
         return JobResult(job=job, verdicts=[stopped], has_results=False)
 
     def _known(self, job: Job, key: str) -> JobResult | None:
-        folder, mark = self.folder_of(job), self._mark(job)
-        if mark.is_file() and mark.read_text(encoding="utf-8") == key and (folder / VERDICTS).is_file():
-            return JobResult(job=job, verdicts=load_verdicts(folder))
-        return None
+        """The result in a job's folder; what the machine kept from being judged is tried again."""
+        folder = self.folder_of(job)
+        verdicts = load_verdicts(folder) if Journal(folder).key == key and (folder / VERDICTS).is_file() else []
+        is_known = bool(verdicts) and all(verdict.is_judged for verdict in verdicts)
+        return JobResult(job=job, verdicts=verdicts) if is_known else None
 
     def _key(self, job: Job) -> str:
         run = self._run(job)
@@ -162,11 +160,6 @@ class Sweep:
     def folder_of(self, job: Job) -> Path:
         """Where the results of a job are."""
         return self.folder / "jobs" / f"{self._load(job.patch).id}.{job.torch}"
-
-    def _mark(self, job: Job) -> Path:
-        """Beside the results; not `with_suffix`, because the end of a release looks like one."""
-        folder = self.folder_of(job)
-        return folder.with_name(folder.name + DONE)
 
     def _observations(self, job: Job) -> list[Observation]:
         return list(Run(folder=str(self.folder_of(job)), patch=str(job.patch), rows={}).store)

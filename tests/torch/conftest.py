@@ -1,14 +1,16 @@
 """Tests that need a real torch: before a merge each on one of the rows that `nox -s tests` names, at night on all."""
 
+import contextlib
 import os
 import subprocess
 from zlib import crc32
 
 import pytest
+from shared_channels import connect_through, shared_channels
 
 from patchgate.runner.client import Runner
 from patchgate.runner.run_settings import Run
-from patchgate.runner.start_server import Broker, connect_through, start_server
+from patchgate.runner.start_server import running_servers
 
 _PREFIX = "PATCHGATE_ROW_"
 ROWS = {
@@ -35,28 +37,27 @@ def pytest_collection_modifyitems(items):
                 item.add_marker(pytest.mark.nightly)
 
 
-_SERVERS, _SHARED = pytest.StashKey(), pytest.StashKey()
+_STARTED, _ADDRESS = pytest.StashKey(), pytest.StashKey()
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_configure_node(node):
-    """All workers share one server a row, as those of a gate do: it imports torch once."""
+    """All workers share one server a row: it imports torch once."""
     node.workerinput["servers"] = shared_servers(node.config)
 
 
 def shared_servers(config):
-    """What a worker needs to ask the servers of this session; they are started when first asked for."""
-    if _SHARED not in config.stash:
-        servers = [start_server(torch, python) for torch, python in ROWS.items()]
-        broker = Broker(servers)
-        config.stash[_SERVERS] = [broker.close, *(server.stop for server in servers)]
-        config.stash[_SHARED] = {"broker": broker.address, "logs": {server.torch: server.log for server in servers}}
-    return config.stash[_SHARED]
+    """Where a worker asks for channels to the servers of this session; they are started when first asked for."""
+    if _ADDRESS not in config.stash:
+        config.stash[_STARTED] = stack = contextlib.ExitStack()
+        servers = stack.enter_context(running_servers(ROWS))
+        config.stash[_ADDRESS] = stack.enter_context(shared_channels(servers)), dict(servers.logs)
+    return config.stash[_ADDRESS]
 
 
 def pytest_unconfigure(config):
-    for stop in config.stash.get(_SERVERS, []):
-        stop()
+    if _STARTED in config.stash:
+        config.stash[_STARTED].close()
 
 
 @pytest.fixture(scope="session")
@@ -64,8 +65,8 @@ def servers(request):
     """How to reach them, and where their logs are."""
     # None where the folder above was named: then the process that starts the workers has not read this file.
     given = getattr(request.config, "workerinput", {}).get("servers")
-    shared = given or shared_servers(request.config)
-    return connect_through(shared["broker"]), shared["logs"]
+    address, logs = given or shared_servers(request.config)
+    return connect_through(address), logs
 
 
 @pytest.fixture(scope="session")

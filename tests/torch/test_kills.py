@@ -95,7 +95,7 @@ def keys(folder: Path) -> set[tuple[str, str, str]]:
 def judged_cells(folder: Path) -> set[str]:
     """The cells in the journals of runs that did not end."""
     lines = [line for path in folder.rglob("judged*.jsonl") for line in path.read_text().splitlines()[1:]]
-    return {json.loads(line)["ended"] for line in lines if line.endswith("}")}
+    return {json.loads(line)["name"] for line in lines if line.endswith("}")}
 
 
 @pytest.fixture

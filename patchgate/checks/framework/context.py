@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
-import json
 import re
-import threading
-from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
@@ -22,13 +18,13 @@ from patchgate.inputs.patch import claim_location
 from patchgate.inputs.workloads import OPTIONS
 from patchgate.model.errors import UsageError
 from patchgate.model.facts import not_requested, value_in
-from patchgate.model.files import write_atomically
 from patchgate.model.paths import WORKLOADS, user_cache
 from patchgate.model.records import Case, Expectation, Observation, Workload
 from patchgate.model.serialization import Answer, fact_from, failure_of
-from patchgate.runner.cache_keys import answer_key, is_foreign, patch_digest
-from patchgate.runner.client import Runner, cache_of, request_for
-from patchgate.runner.costs import note_cost, note_kept
+from patchgate.runner.cache_keys import is_foreign, patch_digest
+from patchgate.runner.client import Runner, request_for
+from patchgate.runner.costs import note_cost
+from patchgate.runner.locks import Locks
 from patchgate.runner.run_settings import Run
 
 # A patch is imported on a simulated GPU, so that none is needed and none is touched.
@@ -59,19 +55,17 @@ class Functions:
 
 
 class CheckContext:
-    """One patch in one run. Answers that several checks need are asked once in a process."""
+    """One patch in one run, for all threads that judge it. Answers that several checks need are asked once."""
 
     def __init__(self, run: Run, patch: Patch, workloads: dict[str, Workload], runner: Runner) -> None:
         self.run, self.patch, self.workloads, self.runner = run, patch, workloads, runner
         self.golden = cache(partial(load_golden, folder=run.project.golden_folder))
         self._accepted = load_accepted(run.project.golden_folder)
         self.only: tuple[Case, ...] = ()  # in place of every case of facts that the run asks for
-        self.answers: Path | None = None  # where the workers of a run share the answers that each of them needs
         self.costs: Path | None = None  # where it is noted what was not asked, and why
         self._shared: dict[str, Answer] = {}
-        self._asking: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)
-        self._functions: dict[str, Functions] = {}
-        self._ran: dict[str, set[int | tuple[int, str]]] = defaultdict(set)
+        self._asking = Locks()
+        self._ran: dict[str, set[int | tuple[int, str]]] = {}  # by torch
         self._compiled_once: set[Case] = set()
         self._built_before = frozenset(self._binaries_folder().glob("*/*"))  # by earlier runs
 
@@ -120,10 +114,10 @@ class CheckContext:
         return {each: self.apply_under(torch, [each], patch)[each] for each in versions}
 
     def _once_a_run(self, name: str, ask: Callable[[], Answer]) -> Answer:
-        """An answer that every worker of the run needs: the first one asks, the others wait and read it."""
-        with self._asking[name]:
+        """An answer that several checks need: the first one asks, the others wait for it."""
+        with self._asking(name):
             if name not in self._shared:
-                self._shared[name] = _ask_or_read(self.answers, name, ask) if self.answers else ask()
+                self._shared[name] = ask()
             return self._shared[name]
 
     def ask(
@@ -169,21 +163,8 @@ class CheckContext:
         **more: Any,
     ) -> Answer:
         """What `ask` gives; kept, where runs share a cache, by the content of all that the other arguments name."""
-        profile = self.run.profile(device)
-        cache, digest = cache_of(self.run, patch)
-        if not cache or profile["kind"] == "real" or question == "time":
-            return ask()
-        request = {"do": question, **request_for(workload, profile, patch), **more}
-        key = answer_key(request, f"{self.runner.identities[torch]} {digest}")
-        outputs = Path(more["outputs"]) if "outputs" in more else None
-        known = cache.load(key, outputs) if key else None
-        if known is not None:
-            note_kept(self.costs, torch, question, patch.path if patch else None)
-            return known
-        answer = ask()
-        if key and "failure" not in answer:
-            cache.save(key, answer, outputs)
-        return answer
+        request = request_for(workload, self.run.profile(device), patch)
+        return self.runner.keep(ask, torch, patch, {"do": question, **request, **more})
 
     def ask_building(self, torch: str, question: str, device: str, *, patch: Patch | None, **more: Any) -> Answer:
         """As `ask_once`, where the probe builds C++: it is found again by its own source text.
@@ -245,17 +226,16 @@ class CheckContext:
 
     def functions(self, torch: str) -> Functions:
         """The functions of the patch, their lines and branches."""
-        if torch not in self._functions:
-            answer = self.runner.ask(torch, "functions", patch=self.patch.path)
-            outcomes = {name: [(at, word) for at, word in ends] for name, ends in answer.get("outcomes", {}).items()}
-            self._functions[torch] = Functions(lines=answer.get("functions", {}), outcomes=outcomes)
-        return self._functions[torch]
+        ask = partial(self.runner.ask, torch, "functions", patch=self.patch.path)
+        answer = self._once_a_run(f"functions {torch}", ask)
+        outcomes = {name: [(at, word) for at, word in ends] for name, ends in answer.get("outcomes", {}).items()}
+        return Functions(lines=answer.get("functions", {}), outcomes=outcomes)
 
     def has_more_to_cover(self, torch: str) -> bool:
         """Whether anything of the patch is left that never ran; nothing matters where it replaces nothing."""
         if not self.apply(torch).get("replacements"):
             return False
-        return bool(self.functions(torch).everything() - self._ran[torch])
+        return bool(self.functions(torch).everything() - self._ran.setdefault(torch, set()))
 
     def is_inert(self, torch: str) -> bool:
         """Whether running the patch on a release provably does nothing: nothing needs to be compiled twice there.
@@ -282,7 +262,7 @@ class CheckContext:
         workload = self.workload(case.workload)
         cover = self.has_more_to_cover(case.torch)
         patched = self.runner.observe(case, workload, self.patch, cover=cover)
-        self._ran[case.torch].update((*patched.ran, *patched.took))
+        self._ran.setdefault(case.torch, set()).update((*patched.ran, *patched.took))
         if measured or not self._is_as_recorded(patched):
             return self.observe_unpatched(case), patched
         self._note_unasked(case, _AS_RECORDED)
@@ -361,14 +341,3 @@ class CheckContext:
         if symptom:
             pairs.append((symptom.workload, symptom.device))
         return [Case(torch=torch, device=device, workload=name, patch=self.patch.id) for name, device in pairs]
-
-
-def _ask_or_read(folder: Path, name: str, ask: Callable[[], Answer]) -> Answer:
-    folder.mkdir(parents=True, exist_ok=True)
-    path = folder / f"{name.replace('/', '-')}.json"
-    with open(path.with_suffix(".lock"), "w", encoding="utf-8") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if not path.is_file():
-            write_atomically(path, json.dumps(ask()), lasting=False)
-    answer: Answer = json.loads(path.read_text(encoding="utf-8"))
-    return answer

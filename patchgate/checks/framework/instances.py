@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
 
 from patchgate.checks.framework.context import INERT, CheckContext
-from patchgate.checks.framework.find_checks import Check, Instance, all_checks, verdict_of
-from patchgate.checks.machine import judge_stopped, preconditions
+from patchgate.checks.framework.find_checks import Check, Instance, verdict_of
+from patchgate.checks.machine import preconditions
 from patchgate.model.records import Case, Kind, Verdict
 from patchgate.runner.costs import note_cost
 
@@ -32,16 +32,6 @@ def instances_of(check: Check, context: CheckContext) -> list[Instance]:
 def cell_name(check: Check, at: Instance) -> str:
     """`kernels-2.11.0-h200-pointwise`: an instance, as progress and the journal of a run call it."""
     return f"{check.name}-{at.id}"
-
-
-def stopped_verdicts(context: CheckContext, cells: Collection[str] | None, reason: str) -> list[Verdict]:
-    """One for each of these cells, which were not judged; for each cell of the run where none are named."""
-    pairs = [(check, at) for check in all_checks().values() for at in instances_of(check, context)]
-    return [
-        judge_stopped(check.family, at, check.name, reason)
-        for check, at in pairs
-        if cells is None or cell_name(check, at) in cells
-    ]
 
 
 def _cases(check: Check, context: CheckContext, torch: str) -> Iterator[Case]:

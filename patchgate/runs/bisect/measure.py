@@ -63,24 +63,24 @@ class Instrument:
             python = _python_or_skip(self.environments, torch)
             loaded = _patch_or_skip(patch) if patch else None
             if question.kind is QuestionKind.CODE:
-                return self._read_verdicts(question, torch, python, patch)
+                assert patch and loaded, "the command asks for a verdict of a patch only"
+                return self._read_verdicts(question, {torch: python}, patch, loaded)
             return self._read_case(question, torch, python, loaded)
         except Skip as reason:
             return inconclusive(reason)
 
-    def _read_verdicts(self, question: Question, torch: str, python: str, patch: Path | None) -> Reading:
-        assert patch is not None, "the command asks for a verdict of a patch only"
+    def _read_verdicts(self, question: Question, rows: dict[str, str], path: Path, patch: Patch) -> Reading:
         with tempfile.TemporaryDirectory(prefix="patchgate-ask-") as folder:
             run = Run(
                 folder=f"{folder}/gate",
-                patch=str(patch.resolve()),
-                project=project_around(patch),
-                rows={torch: python},
+                patch=str(path.resolve()),
+                project=project_around(path),
+                rows=rows,
                 workloads=self.workloads,
                 shared_cache=str(self.folder),
                 is_job=True,
             )
-            return read_verdicts(question, judge_patch(run, workers=1))
+            return read_verdicts(question, judge_patch(run, patch, workers=1))
 
     def _read_case(self, question: Question, torch: str, python: str, patch: Patch | None) -> Reading:
         with self._context(torch, python, patch) as context:

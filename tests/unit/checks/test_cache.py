@@ -30,6 +30,7 @@ from patchgate.checks.framework.find_checks import Instance
 from patchgate.inputs.manifest import Claims, Patch
 from patchgate.model.records import Case, Cause, Colour, Kind, Verdict, Workload
 from patchgate.model.serialization import Answer
+from patchgate.runner.client import Runner
 from patchgate.runner.run_settings import Run
 
 CASE = Case(torch="2.11.0", device="cpu", workload="chain", patch="mine")
@@ -75,15 +76,14 @@ def test_what_processes_of_one_folder_answered_is_kept_for_the_same_patch(
     folder: Path, answer: Answer, patches: list[str], questions: list[int]
 ) -> None:
     asked: list[str] = []
-    runner: Any = SimpleNamespace(
-        ask=lambda torch, do, *_, **more: asked.append(do) or answer, identities={CASE.torch: "a"}
-    )
     workload = Workload(name="chain", path=str(folder / "chain.py"), dtype="float32")
     (folder / "chain.py").write_text("import torch\n")
     for number, text in enumerate(patches):
         (folder / "mine.py").write_text(text)
         patch = Patch(id="mine", path=str(folder / "mine.py"), source=text, claims=Claims(title="Mine"))
         run = Run(folder=str(folder / str(number)), patch=patch.path, rows={}, patched_cache=str(folder / "kept"))
+        keeping: Any = Runner(run=run, connect=None, logs={}, identities={CASE.torch: "a"})  # type: ignore[arg-type]
+        runner: Any = SimpleNamespace(ask=lambda torch, do, *_, **more: asked.append(do) or answer, keep=keeping.keep)
         context = CheckContext(run, patch, {"chain": workload}, runner)
         codes = [verdict.code for verdict in ask_cache(context, Instance(case=CASE))]
         assert codes == ["PG709" if answer is FAILURE else "PG705"]

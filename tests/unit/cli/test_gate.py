@@ -1,18 +1,19 @@
 """`patchgate gate` and `report` as they are typed: exit codes, reports, and bad usage."""
 
 import json
-import shutil
 import subprocess
 import sys
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from expecttest import assert_expected_inline
 
 from patchgate.cli import gate
 from patchgate.model.records import Case, Kind, Verdict
+from patchgate.runner.results_folder import Journal, put_aside
 from patchgate.runner.run_settings import NAME, Run, save_run, save_verdicts
 from patchgate.runner.torch_environments import NotInstallable
 
@@ -118,8 +119,10 @@ def test_bad_usage_ends_with_2_before_anything_is_run(command, folder, arguments
 @pytest.mark.parametrize("where", [".patchgate/gate", "results", "/tmp/patchgate-no-such/results"])
 def test_what_later_runs_find_again_lies_below_build_wherever_the_results_go(command, folder, monkeypatch, where):
     launched = []
-    monkeypatch.setattr(gate, "make_results_folder", lambda path, option, mark: None)
-    monkeypatch.setattr(gate, "judge_patch", lambda run, **options: launched.append(run) or [])
+    monkeypatch.setattr(gate, "results_folder", lambda path, option: nullcontext())
+    monkeypatch.setattr(gate, "put_aside", lambda path: None)
+    monkeypatch.setattr(gate, "_empty", lambda path, runs: None)
+    monkeypatch.setattr(gate, "judge_patch", lambda run, patch, **options: launched.append(run) or [])
     monkeypatch.setattr(gate, "_show", lambda judged, folder, form: sys.exit(0))
     assert command("gate", "mine.py", "--problem", "2.11.0=no", "--folder", where)[0] == 0
     (run,) = launched
@@ -129,7 +132,7 @@ def test_what_later_runs_find_again_lies_below_build_wherever_the_results_go(com
 
 
 def test_a_folder_of_somebody_is_not_emptied_for_results(command, folder, monkeypatch):
-    monkeypatch.setattr(gate, "judge_patch", lambda run, **options: sys.exit(7))
+    monkeypatch.setattr(gate, "judge_patch", lambda run, patch, **options: sys.exit(7))
     status, _, wrong = command("gate", "mine.py", "--problem", "2.11.0=no", "--folder", ".")
     assert (status, wrong.splitlines()[0]) == (2, "error: --folder: not results of a run, and would be deleted")
     for earlier in (False, True):
@@ -164,7 +167,7 @@ def test_without_rows_the_releases_of_pre_merge_are_made_and_one_that_cannot_be_
             raise NotInstallable("no wheel for this machine")
         return f"{torch}/bin/python"
 
-    def judge(run, **_):
+    def judge(run, patch, **_):
         runs.append(run)
         save_verdicts(Path(run.folder), [])
         return []
@@ -190,9 +193,10 @@ def project(folder, monkeypatch):
     """A repository with two patches and a table; the runs that are judged there."""
     runs = []
 
-    def judge(run, **_):
+    def judge(run, patch, **_):
         runs.append(run)
-        shutil.rmtree(run.folder, ignore_errors=True)  # as a run does
+        put_aside(Path(run.folder))  # as a run does
+        Journal(Path(run.folder)).begin("key")
         save_run(run)
         case = Case(torch="2.11.0", device="h200", workload="stack", patch=Path(run.patch).stem)
         kind = Kind.REGRESSED if run.patch.endswith("two.py") else Kind.PASS
@@ -240,15 +244,15 @@ def test_several_patches_share_their_servers_until_one_has_ended(command, projec
     servers, alive = [], [True, False]
     judge = vars(gate)["judge_patch"]
 
-    def remember(run, **more):
+    def remember(run, patch, **more):
         servers.append(more["servers"])
-        return judge(run)
+        return judge(run, patch)
 
-    monkeypatch.setattr("patchgate.cli.gate.shared_servers", lambda rows: nullcontext({"broker": {}}))
-    monkeypatch.setattr("patchgate.cli.gate.are_serving", lambda shared: alive.pop(0))
+    started = SimpleNamespace(are_serving=lambda: alive.pop(0))
+    monkeypatch.setattr("patchgate.cli.gate.running_servers", lambda rows: nullcontext(started))
     monkeypatch.setattr("patchgate.cli.gate.judge_patch", remember)
     assert command("gate", "--problem", "2.9.1=no")[0] == 1
-    assert servers == [{"broker": {}}, None]
+    assert servers == [started, None]
     assert command("gate", "engine/one.py", "--problem", "2.9.1=no")[0] == 0
     assert servers[2:] == [None]
 
@@ -275,13 +279,14 @@ def test_an_edited_patch_is_judged_again_until_the_user_ends_it(command, folder,
     servers, sessions = [], []
     judge = vars(gate)["judge_patch"]
 
-    def remember(run, **more):
+    def remember(run, patch, **more):
         servers.append(more["servers"])
         sessions.append(Path(run.patched_cache))
         (Path(run.binaries) / "2.9.0" / f"{sessions[-1].name}-patched").mkdir(parents=True, exist_ok=True)
         (Path(run.binaries) / "2.9.0" / "unpatched").mkdir(exist_ok=True)
         assert sessions[-1].is_dir()
-        return judge(replace(run, patch=f"{folder}/two.py") if "red" in Path(run.patch).read_text() else run)
+        run = replace(run, patch=f"{folder}/two.py") if "red" in Path(run.patch).read_text() else run
+        return judge(run, patch)
 
     monkeypatch.setattr("patchgate.cli.gate.judge_patch", remember)
     edits += [("engine/one.py", "red = 1\n"), ("engine/one.py", "x = 2\n")]
@@ -305,7 +310,7 @@ def test_an_edit_that_is_no_input_is_a_message_and_the_next_one_is_judged(comman
 
 
 def test_a_judgement_that_is_interrupted_ends_the_watch(command, folder, project, edits, monkeypatch):
-    def judge(run, **_):
+    def judge(run, patch, **_):
         case = Case(torch="2.9.1", patch="one")
         save_verdicts(
             Path(run.folder), [Verdict(code="PG907", kind=Kind.STOPPED, check="kernels", case=case, item="x")]
@@ -319,7 +324,7 @@ def test_a_judgement_that_is_interrupted_ends_the_watch(command, folder, project
 
 
 def test_a_disk_that_is_full_at_once_is_the_machine_s_trouble(command, project, monkeypatch):
-    def judge(run, **_):
+    def judge(run, patch, **_):
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr("patchgate.cli.gate.judge_patch", judge)

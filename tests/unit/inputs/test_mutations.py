@@ -22,7 +22,7 @@ from patchgate.model.errors import UsageError
 from patchgate.model.paths import DEVICES, GOLDEN, MODELS, ROOT
 from patchgate.model.public_model_figures import Part, impact_of
 from patchgate.model.records import Case, Facts, Kind, Observation, Verdict
-from patchgate.model.results import CellEvent
+from patchgate.model.results import JudgedCell
 from patchgate.probe.process.reply_schema import reply_fault
 from patchgate.probe.protocol import Launch
 from patchgate.report.html.models_page import impact_html
@@ -30,7 +30,7 @@ from patchgate.report.models import impact_markdown
 from patchgate.runner.cache import Cache
 from patchgate.runner.costs import load_costs
 from patchgate.runner.observations import ResultStore
-from patchgate.runner.resume_journal import Journal
+from patchgate.runner.results_folder import Journal, put_aside, red_before
 from patchgate.runner.run_settings import Run, load_run, load_times, load_verdicts, save_run, save_verdicts
 from patchgate.runs.history.store import History
 
@@ -96,7 +96,7 @@ def read_golden_file(folder: Path, data: bytes) -> None:
 
 def read_entry(folder: Path, data: bytes) -> None:
     written(folder / "ab" / "abc.json", data)
-    Cache(folder).load_observation("abc", folder / "code.py")
+    Cache(folder).load("abc", folder / "outputs")
 
 
 def read_observation(folder: Path, data: bytes) -> None:
@@ -138,7 +138,7 @@ def history_bytes(folder: Path) -> bytes:
 
 
 def entry_bytes(folder: Path) -> bytes:
-    Cache(folder).save_observation("abc", Observation(case=CASE, facts={"loads": (1, 2)}), folder / "code.py")
+    Cache(folder).save("abc", {"facts": {"loads": [1, 2]}})
     return (folder / "ab" / "abc.json").read_bytes()
 
 
@@ -186,9 +186,10 @@ def read_profile(folder: Path, data: bytes) -> None:
 
 def read_journal(folder: Path, data: bytes) -> None:
     written(folder / "judged.jsonl", data)
-    journal = Journal(Run(folder=str(folder), patch="", rows={}))
+    journal = Journal(folder)
     journal.cells()
-    journal.put_aside()
+    put_aside(folder)
+    red_before(folder)
     journal.begin("key")
 
 
@@ -220,9 +221,9 @@ def read_impact(folder: Path, data: bytes) -> None:
 
 def journal_bytes(folder: Path) -> bytes:
     verdict = Verdict(code="PG300", kind=Kind.PASS, check="k", case=CASE, item="i", fact="loads")
-    journal = Journal(Run(folder=str(folder), patch="", rows={}))
+    journal = Journal(folder)
     journal.begin("key")
-    journal.append(CellEvent(ended="k[i]", seconds=1.0, verdicts=(verdict,)))
+    journal.append(JudgedCell(name="k[i]", seconds=1.0, verdicts=(verdict,)))
     assert journal.cells()
     return (folder / "judged.jsonl").read_bytes()
 

@@ -9,7 +9,7 @@ from rich.console import Console
 from samples import verdict
 
 from patchgate.model.records import Kind, Verdict
-from patchgate.model.results import CellEvent
+from patchgate.model.results import JudgedCell
 from patchgate.model.text import time_text
 from patchgate.report.progress import RunProgress
 
@@ -25,14 +25,14 @@ def made(
 
 
 def end(progress: RunProgress, cell: str, *red: Verdict, seconds: float = 2.0) -> None:
-    progress(CellEvent(started=cell))
+    progress.started(cell)
     green = verdict(Kind.PASS, "PG300")
-    progress(CellEvent(ended=cell, seconds=seconds, verdicts=(*red, *[green] * (3 - len(red)))))
+    progress.ended(JudgedCell(name=cell, seconds=seconds, verdicts=(*red, *[green] * (3 - len(red)))))
 
 
 def test_without_a_terminal_every_tenth_of_the_cells_is_a_line():
     progress, file = made()
-    progress(CellEvent(planned=CELLS))
+    progress.planned(CELLS)
     for cell in CELLS:
         end(progress, cell)
     lines = file.getvalue().splitlines()
@@ -43,7 +43,7 @@ def test_without_a_terminal_every_tenth_of_the_cells_is_a_line():
 def test_what_is_left_is_estimated_from_the_last_run_and_from_the_cells_so_far():
     progress, _ = made({CELLS[0]: 10.0, CELLS[1]: 30.0})
     assert progress.left() is None
-    progress(CellEvent(planned=CELLS[:3]))
+    progress.planned(CELLS[:3])
     assert progress.left() == (10 + 30 + 20) / 2  # a cell that the last run did not have counts as the mean
     end(progress, CELLS[0], seconds=4.0)
     assert progress.left() == (30 + 4) / 2
@@ -51,7 +51,7 @@ def test_what_is_left_is_estimated_from_the_last_run_and_from_the_cells_so_far()
 
 def test_a_cause_is_shown_once_and_as_soon_as_it_is_found():
     progress, file = made()
-    progress(CellEvent(planned=CELLS))
+    progress.planned(CELLS)
     red = [verdict(Kind.REGRESSED, code, "parity", actual="x " * 80) for code in ("PG501", "PG510")]
     end(progress, CELLS[0], red[0])
     end(progress, CELLS[1], red[1])
@@ -72,7 +72,7 @@ def test_what_a_patch_says_can_neither_recolour_nor_move_the_terminal():
 @pytest.mark.parametrize(("cells", "count"), [(True, 1), (False, 0)])
 def test_cells_are_lines_on_request(cells, count):
     progress, file = made(cells=cells)
-    progress(CellEvent(planned=CELLS))
+    progress.planned(CELLS)
     end(progress, CELLS[0])
     assert file.getvalue().splitlines().count(f"   2.0 s  {CELLS[0]}: 3 verdicts") == count
 
@@ -80,8 +80,8 @@ def test_cells_are_lines_on_request(cells, count):
 def test_in_a_terminal_a_bar_shows_what_runs_and_is_gone_at_the_end():
     progress, file = made(terminal=True)
     with progress:
-        progress(CellEvent(planned=CELLS))
-        progress(CellEvent(started=CELLS[3]))
+        progress.planned(CELLS)
+        progress.started(CELLS[3])
         end(progress, CELLS[0])
     shown = file.getvalue()
     assert "1/20" in shown

@@ -5,10 +5,7 @@ import os
 
 import pytest
 
-from patchgate.model.records import Case, Cause, Failure, Observation
 from patchgate.runner.cache import Cache, prune
-
-CASE = Case(torch="2.11.0", device="h200", workload="pointwise", patch="mine")
 
 
 def test_outputs_are_put_where_they_are_wanted(tmp_path):
@@ -20,31 +17,6 @@ def test_outputs_are_put_where_they_are_wanted(tmp_path):
     assert wanted.read_bytes() == b"tensors"
     cache.save("abd", {"calls": {"torch": 1}}, None)
     assert cache.load("abd", None) == {"calls": {"torch": 1}}
-
-
-def test_the_cache_gives_the_generated_code_back(tmp_path):
-    cache, here, there = Cache(tmp_path / "cache"), tmp_path / "here.py", tmp_path / "there.py"
-    here.write_text("kernel")
-    cache.save_observation("abc", Observation(case=CASE, facts={"loads": 1}, artifacts={"code": str(here)}), here)
-    found = cache.load_observation("abc", there)
-    assert found.artifacts["code"].endswith("there.py")
-    assert there.read_text() == "kernel"
-
-
-@pytest.mark.parametrize(("cause", "kept"), [(None, True), (Cause.RAISED, False), (Cause.MACHINE, False)])
-def test_no_failure_is_kept_because_what_was_missing_may_be_there_next_time(tmp_path, cause, kept):
-    failure = Failure(cause=cause, stage="compile", signature="it failed") if cause else None
-    observation = Observation(case=CASE, failure=failure, facts={} if cause else {"loads": (1, 2)})
-    cache = Cache(tmp_path)
-    cache.save_observation("abc", observation, tmp_path / "code.py")
-    assert cache.load_observation("abc", tmp_path / "code.py") == (observation if kept else None)
-    assert cache.load_observation("abd", tmp_path / "code.py") is None
-
-
-def test_an_entry_without_code_has_no_code(tmp_path):
-    cache, here = Cache(tmp_path / "cache"), tmp_path / "here.py"
-    cache.save_observation("abc", Observation(case=CASE, artifacts={"trace": "there"}), here)
-    assert (cache.load_observation("abc", here).artifacts, here.exists()) == ({}, False)
 
 
 def test_what_was_used_longest_ago_goes_first(tmp_path):

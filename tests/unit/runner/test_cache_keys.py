@@ -9,18 +9,22 @@ from patchgate.inputs.devices import load_profile
 from patchgate.inputs.patch import load_patch
 from patchgate.inputs.workloads import load_workloads
 from patchgate.model.errors import UsageError
-from patchgate.model.records import Case, Numerics
+from patchgate.model.records import Numerics
 from patchgate.runner.cache_keys import (
     answer_key,
     files_digest,
     loaded_digest,
-    observation_key,
     patch_digest,
     read_environment,
 )
+from patchgate.runner.client import request_for
 
 H200 = load_profile("h200")
-CASE = Case(torch="2.11.0", device="h200", workload="pointwise", patch="mine")
+
+
+def key_of(workload, identity, profile=H200):
+    """The key of the facts of a workload."""
+    return answer_key({"do": "observe", **request_for(workload, profile, None)}, identity)
 
 
 @pytest.fixture
@@ -32,15 +36,15 @@ def patch(folder):
 
 def test_a_key_is_of_the_content(patch, folder):
     workload, digest = load_workloads()["pointwise"], patch_digest(patch)
-    key = observation_key(CASE, H200, workload, digest)
-    assert key == observation_key(CASE, H200, workload, patch_digest(load_patch(folder / "mine")))
+    key = key_of(workload, digest)
+    assert key == key_of(workload, patch_digest(load_patch(folder / "mine")))
     others = [
-        observation_key(replace(CASE, device="cpu"), load_profile("cpu"), workload, digest),
-        observation_key(CASE, H200, load_workloads()["conv_stem"], digest),
-        observation_key(CASE, H200, workload, "here"),
+        key_of(workload, digest, load_profile("cpu")),
+        key_of(load_workloads()["conv_stem"], digest),
+        key_of(workload, "here"),
     ]
     (folder / "mine" / "table.json").write_text("{}")  # a patch may read what lies beside it
-    others.append(observation_key(CASE, H200, workload, patch_digest(patch)))
+    others.append(key_of(workload, patch_digest(patch)))
     assert len({key, *others}) == 5
 
 
@@ -98,7 +102,7 @@ def test_a_patch_is_also_what_it_names_in_the_folders_of_its_project(folder, pat
 
 
 def test_a_real_device_has_no_key(patch):
-    assert observation_key(CASE, load_profile("cuda"), load_workloads()["pointwise"], "here") is None
+    assert key_of(load_workloads()["pointwise"], "here", load_profile("cuda")) is None
 
 
 @pytest.mark.parametrize(
@@ -112,7 +116,7 @@ def test_a_real_device_has_no_key(patch):
 def test_a_workload_that_imports_code_of_its_project_has_no_key(folder, imports, has_key):
     (folder / "own.py").write_text(f"{imports}\n")
     workload = replace(load_workloads()["pointwise"], path=str(folder / "own.py"))
-    assert (observation_key(CASE, H200, workload, "here") is not None) is has_key
+    assert (key_of(workload, "here") is not None) is has_key
     assert (answer_key({"do": "run", "workload_path": workload.path}, "here") is not None) is has_key
 
 
@@ -122,7 +126,7 @@ def test_the_file_that_makes_a_device_known_is_part_of_the_keys(folder):
 
     def keys():
         asked = {"do": "sentinel", "profile": profile}
-        return observation_key(CASE, profile, workload, "here"), answer_key(asked, "here")
+        return key_of(workload, "here", profile), answer_key(asked, "here")
 
     plugin.write_text("import torch\n\n\ndef register(): ...\n")
     first = keys()

@@ -62,7 +62,7 @@ def server():
 @pytest.fixture
 def runner(folder, server):
     run = Run(folder=str(folder), patch="", rows={}, limits=Limits(seconds=5, bytes=1000))
-    return Runner(run=run, connect=server.connect, logs={"2.11.0": "log"})
+    return Runner(run=run, connect=server.connect, logs={"2.11.0": "log"}, identities={"2.11.0": "torch"})
 
 
 def test_a_child_and_not_the_server_is_given_the_projects_folders(server, runner):

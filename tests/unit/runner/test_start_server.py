@@ -1,4 +1,4 @@
-"""Channels to a server: by whoever has started it, and by workers that know the key."""
+"""Channels to the servers of a run: each question has its own."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 
 from patchgate.probe.protocol import WITHOUT_TORCH
 from patchgate.runner import start_server
-from patchgate.runner.start_server import Broker, Server, connect_through
+from patchgate.runner.start_server import Server, Servers
 
 
 @pytest.fixture
@@ -41,23 +41,10 @@ def test_a_channel_leads_to_the_server_for_its_question(server, do, end):
         assert channel.recv(9) == b"hello"
 
 
-@pytest.mark.parametrize(("do", "end"), [("observe", 0), (WITHOUT_TORCH, 1)])
-def test_a_worker_with_the_key_has_channels_too(server, do, end):
-    made, *ends = server
-    broker = Broker([made])
-    connect = connect_through(broker.address)
-    for _ in range(2):
-        with connect("2.11.0", do) as channel:
-            answer(ends[end])
-            assert channel.recv(9) == b"hello"
-    broker.close()
-
-
-def test_threads_of_a_worker_have_their_own_channels(server):
+def test_threads_have_their_own_channels(server):
     """A check asks two servers at once: the first one answers a channel that came second."""
     made, theirs, other = server
-    broker = Broker([made])
-    connect = connect_through(broker.address)
+    connect = Servers({"2.11.0": made}, {}).connect
     with ThreadPoolExecutor(8) as pool:
         asked = [pool.submit(connect, "2.11.0", do) for do in ("observe", WITHOUT_TORCH) * 20]
         for _ in range(20):
@@ -66,34 +53,25 @@ def test_threads_of_a_worker_have_their_own_channels(server):
         for place, future in enumerate(asked):
             with future.result() as channel:
                 assert channel.recv(9) == (b"other" if place % 2 else b"hello")
-    broker.close()
 
 
-@pytest.mark.parametrize(("torch", "key"), [("2.11.0", "0" * 32), ("2.11.0", ""), ("9.9.9", None)])
-def test_nobody_else_has_one(server, torch, key):
-    made, theirs, _ = server
-    broker = Broker([made])
-    address = broker.address if key is None else broker.address | {"key": key}
-    with pytest.raises(OSError):
-        connect_through(address)(torch, "observe")
-    theirs.setblocking(False)
-    with pytest.raises(BlockingIOError):
-        theirs.recv(1)
-    broker.close()
+def test_a_torch_without_a_server_has_no_channel():
+    with pytest.raises(OSError, match="no server of torch 9"):
+        Servers({}, {}).connect("9.9.9", "observe")
 
 
-def test_what_workers_need_is_there_until_the_servers_end(server, monkeypatch):
+def test_servers_can_be_asked_until_they_end(server, monkeypatch):
     made, theirs, _ = server
     monkeypatch.setattr(start_server, "start_server", lambda torch, python: made)
     monkeypatch.setattr(start_server, "environment_digest", lambda python: f"digest of {python}")
-    with start_server.shared_servers({"2.11.0": "python"}) as shared:
-        assert (shared["logs"], shared["identities"]) == ({"2.11.0": made.log}, {"2.11.0": "digest of python"})
-        with start_server.connect_through(shared["broker"])("2.11.0", "observe") as channel:
+    with start_server.running_servers({"2.11.0": "python"}) as servers:
+        assert (servers.logs, servers.identities) == ({"2.11.0": made.log}, {"2.11.0": "digest of python"})
+        with servers.connect("2.11.0", "observe") as channel:
             answer(theirs)
             assert channel.recv(9) == b"hello"
-        assert start_server.are_serving(shared)
+        assert servers.are_serving()
         theirs.close()
-        assert not start_server.are_serving(shared)
+        assert not servers.are_serving()
     assert made.control.fileno() == -1
     with pytest.raises(OSError):
-        start_server.connect_through(shared["broker"])("2.11.0", "observe")
+        servers.connect("2.11.0", "observe")

@@ -1,100 +1,230 @@
-"""How a run is carried out: what pytest is told, and what its end means."""
+"""How a run is carried out: what each cell gives, what an early end leaves, and what the next run takes over."""
 
 from __future__ import annotations
 
 import errno
 import os
+import subprocess
 import sys
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Collection, Iterable
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 from unittest.mock import Mock
 
 import pytest
 
+from patchgate.checks.framework.context import CheckContext
+from patchgate.checks.framework.find_checks import Instance, NothingToJudge, all_checks
+from patchgate.inputs.patch import load_patch
+from patchgate.model.errors import UsageError
 from patchgate.model.exit_code import exit_code
+from patchgate.model.files import HELD, PUT_ASIDE
+from patchgate.model.paths import display_path
 from patchgate.model.records import Case, Cause, Failure, Kind, Observation, Verdict
-from patchgate.model.results import CellEvent
-from patchgate.runner.resume_journal import Journal
-from patchgate.runner.run_settings import NAME, VERDICTS, Run, load_run, load_verdicts, save_verdicts
+from patchgate.model.results import JudgedCell
+from patchgate.runner.results_folder import Journal, held, put_aside, red_before, results_folder
+from patchgate.runner.run_settings import NAME, TIMES, VERDICTS, Run, load_verdicts, save_run, save_verdicts
+from patchgate.runner.start_server import Servers
 from patchgate.runs import gate
-from patchgate.runs.gate import judge_patch, plan
+from patchgate.runs.gate import Cell, in_turn, judge_patch
 
 CASE = Case(torch="2.11.0", device="h200", workload="stack")
 GREEN = Verdict(code="PG300", kind=Kind.PASS, check="kernels", case=CASE, item=CASE.name, fact="loads")
+ROWS = {"2.11.0": "python"}
+Ask = Callable[[CheckContext, Instance], Iterable[Verdict]]
+Judge = Callable[..., list[Verdict]]
+
+
+def verdict(kind: Kind, **more: Any) -> Verdict:
+    case = Case(torch="2.11.0", patch="mine")
+    given = {"code": "PG301", "check": "kernels", "item": kind.value, "actual": "6"} | more
+    return Verdict(kind=kind, case=case, **given)
+
+
+def says(*kinds: Kind) -> Ask:
+    """A check that says this of every instance."""
+    return lambda context, at: [verdict(kind) for kind in kinds]
+
+
+def raises(error: BaseException) -> Ask:
+    def ask(context: CheckContext, at: Instance) -> list[Verdict]:
+        raise error
+
+    return ask
 
 
 @pytest.fixture
 def run(tmp_path: Path) -> Run:
     (tmp_path / "mine.py").write_text("")
-    return Run(folder=str(tmp_path / "out"), patch=str(tmp_path / "mine.py"), rows={}, problems={"2.11.0": "no wheel"})
+    return Run(folder=str(tmp_path / "out"), patch=str(tmp_path / "mine.py"), rows=ROWS)
 
 
 @pytest.fixture
-def pytest_ends(monkeypatch: pytest.MonkeyPatch, run: Run, tmp_path: Path) -> Callable[..., list[Any]]:
-    """In place of pytest: leave verdicts (or none) and end with a status; returns what it was started with."""
+def judge(run: Run, monkeypatch: pytest.MonkeyPatch) -> Judge:
+    """Judges with one check, which believes without a sentinel, and starts no torch."""
+    monkeypatch.setattr(gate, "running_servers", lambda rows: nullcontext(Servers({}, dict(rows))))
+    monkeypatch.setattr(gate, "content_key", lambda run, patch, environments: "key")
 
-    def arrange(status: int | BaseException, verdicts: list[Verdict] | None, output: str = "") -> list[Any]:
-        started: list[Any] = []
+    def judge(ask: Ask, patch: tuple[str, str] = ("mine.py", ""), **given: Any) -> list[Verdict]:
+        check = replace(all_checks()["kernels"], ask=ask, axes=("torch",), first=True)
+        monkeypatch.setattr(gate, "all_checks", lambda: {"kernels": check})
+        path = Path(run.patch).with_name(patch[0])
+        path.write_text(patch[1])
+        options = {name: given.pop(name) for name in ("progress", "workers", "servers") if name in given}
+        made = replace(run, patch=str(path), **given)
+        verdicts = judge_patch(made, load_patch(path), **{"workers": 2, **options})
+        assert verdicts == load_verdicts(Path(run.folder))
+        return verdicts
 
-        def carry_out(command: list[str], environment: dict[str, str], file: int, passed: tuple[int, ...] = ()) -> int:
-            started.append((command, environment))
-            os.write(file, output.encode())
-            if verdicts is not None:
-                save_verdicts(tmp_path / "out", verdicts)
-            if isinstance(status, BaseException):
-                raise status
-            return status
-
-        monkeypatch.setattr(gate, "supervisor", lambda: SimpleNamespace(run=carry_out))
-        monkeypatch.setattr(gate, "shared_servers", lambda rows: nullcontext({}))
-        return started
-
-    return arrange
+    return judge
 
 
-@pytest.mark.parametrize("status", [0, 1, 5])
-def test_a_pytest_that_judged_leaves_its_verdicts(run, pytest_ends, status):
-    pytest_ends(status, [GREEN])
-    assert judge_patch(run, workers=1) == [GREEN]
+# -- what a cell gives
+
+
+def test_the_verdicts_of_each_cell_are_left_with_its_time(judge: Judge, run: Run) -> None:
+    assert [found.kind for found in judge(says(Kind.PASS, Kind.REGRESSED))] == [Kind.PASS, Kind.REGRESSED]
+    assert '"kernels-2.11.0"' in Path(run.folder, TIMES).read_text()
+    assert {path.name for path in Path(run.folder).iterdir()} == {NAME, VERDICTS, TIMES, "judged.jsonl"}
 
 
 @pytest.mark.parametrize(
-    ("status", "verdicts", "codes"),
+    ("ask", "told"),
     [
-        (2, [GREEN], ["PG300", "PG904"]),
-        (3, None, ["PG901", "PG904"]),
-        (0, None, ["PG901", "PG904"]),
-        (-9, [], ["PG904"]),
+        (says(), "a check that says nothing has judged nothing"),
+        (raises(OSError("no disk")), "OSError: no disk"),
+        (raises(SystemExit(3)), "SystemExit: 3"),
     ],
 )
-def test_a_pytest_that_broke_is_a_verdict_too(run, pytest_ends, tmp_path, status, verdicts, codes):
-    pytest_ends(status, verdicts, "a line\nthe last line\n")
-    told = judge_patch(run, workers=1)
-    assert [verdict.code for verdict in told] == codes
-    assert told[-1].kind is Kind.INFRA
-    assert told[-1].actual == f"it ended with status {status}: the last line"
-    assert {verdict.code for verdict in load_verdicts(tmp_path / "out")} == set(codes)
+def test_a_cell_that_ends_without_a_verdict_is_never_green(judge: Judge, ask: Ask, told: str) -> None:
+    (judged,) = judge(ask)
+    assert (judged.code, judged.kind, judged.subject) == ("PG904", Kind.INFRA, "kernels-2.11.0")
+    assert judged.actual == told
 
 
-def test_what_the_real_pytest_tells_on_the_way_reaches_whoever_asked(run, tmp_path):
-    (tmp_path / "mine.py").write_text("")
-    told: list[CellEvent] = []
-    judge_patch(run, workers=1, progress=told.append)
-    # Without an environment there is one instance, of no arguments, and it is skipped.
-    assert [len(event.planned) for event in told if event.planned] == [1]
-    assert [event.ended for event in told if event.ended] == []
+def test_a_cell_on_a_full_disk_is_the_machine_s_trouble(judge: Judge) -> None:
+    (judged,) = judge(raises(OSError(errno.ENOSPC, "No space left on device")))
+    assert (judged.code, judged.kind) == ("PG907", Kind.STOPPED)
 
 
-def journal_of(run: Run, *cells: str) -> None:
-    """As a run leaves it that was ended after these cells."""
-    journal = Journal(run)
-    journal.begin("key")
-    for cell in cells:
-        journal.append(CellEvent(ended=cell, seconds=1.0, verdicts=(GREEN,)))
+def test_what_another_check_tells_leaves_no_verdict(judge: Judge) -> None:
+    assert judge(raises(NothingToJudge("judged by the kernels check"))) == []
+
+
+def test_a_verdict_that_two_cells_give_is_reported_once(judge: Judge) -> None:
+    same = [replace(verdict(Kind.STALE), case=Case(torch="2.11.0"))]
+    assert judge(lambda context, at: same, rows=ROWS | {"2.12.1": "python"}) == same
+
+
+def test_a_release_without_an_environment_is_a_verdict(judge: Judge) -> None:
+    (judged,) = judge(says(Kind.PASS), rows={}, problems={"2.11.0": "no wheel"})
+    assert (judged.code, judged.torch, judged.actual) == ("PG901", "2.11.0", "no wheel")
+
+
+DIFF = """\
+--- a/torch/_inductor/ir.py
++++ b/torch/_inductor/ir.py
+@@ -1,1 +1,1 @@
+-x = 1
++x = 2
+"""
+
+
+@pytest.mark.parametrize(
+    ("patch", "place", "told"),
+    [
+        (("mine.py", ""), "{}:3", "mine.py:3"),
+        (("mine.diff", DIFF), "{}:3", "mine.diff"),
+        (("mine.diff", DIFF), "mine.toml:2", "mine.toml:2"),
+        (("mine.diff", DIFF), None, None),
+    ],
+)
+def test_a_place_in_what_stands_for_a_diff_is_reported_as_the_diff(
+    judge: Judge, patch: tuple[str, str], place: str | None, told: str | None
+) -> None:
+    def ask(context: CheckContext, at: Instance) -> list[Verdict]:
+        return [verdict(Kind.PASS, where=place and display_path(place.format(context.patch.path)))]
+
+    (judged,) = judge(ask, patch=patch)
+    assert judged.where == told if told is None else str(judged.where).endswith(told)
+
+
+class Told:
+    """Progress that remembers."""
+
+    def __init__(self) -> None:
+        self.events: list[tuple[str, Any]] = []
+
+    def planned(self, cells: Collection[str]) -> None:
+        self.events.append(("planned", list(cells)))
+
+    def started(self, cell: str) -> None:
+        self.events.append(("started", cell))
+
+    def ended(self, cell: JudgedCell) -> None:
+        self.events.append((cell.name, [verdict.kind for verdict in cell.red]))
+
+
+def test_what_happens_is_told_as_it_happens_with_the_red_verdicts_of_each_cell(judge: Judge) -> None:
+    def ask(context: CheckContext, at: Instance) -> list[Verdict]:
+        return [verdict(Kind.PASS)] if at.case.torch == "2.12.1" else [verdict(Kind.PASS), verdict(Kind.STALE)]
+
+    told = Told()
+    judge(ask, rows=ROWS | {"2.12.1": "python"}, progress=told, workers=1)
+    first, second = "kernels-2.11.0", "kernels-2.12.1"
+    assert told.events == [
+        ("planned", [first, second]), ("started", first), (first, [Kind.STALE]), ("started", second), (second, [])
+    ]  # fmt: skip
+
+
+def test_a_cell_that_waits_does_not_block_the_others(judge: Judge) -> None:
+    others = threading.Event()
+
+    def ask(context: CheckContext, at: Instance) -> list[Verdict]:
+        if at.case.torch == "2.11.0":
+            assert others.wait(60)
+        else:
+            others.set()
+        return [verdict(Kind.PASS, item=at.case.torch)]
+
+    assert len(judge(ask, rows=ROWS | {"2.12.1": "python"})) == 2
+
+
+def test_the_longest_come_first_and_what_is_timed_last() -> None:
+    seconds = {"facts": 1, "script": 25, "latency": 30, "parity": 15}
+    kernels, at = all_checks()["kernels"], Instance(case=Case(torch="2.11.0"))
+    cells = [Cell(replace(kernels, name=name, seconds=n), at) for name, n in seconds.items()]
+
+    def order(sooner: Collection[str]) -> list[str]:
+        return [cell.check.name for cell in in_turn(cells, sooner)]
+
+    assert order([]) == ["script", "parity", "facts", "latency"]
+    assert order(["facts-2.11.0"]) == ["facts", "script", "parity", "latency"]
+
+
+def test_servers_that_outlast_the_run_are_asked_and_go_on(judge: Judge, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gate, "running_servers", None)  # none is started
+    assert [found.kind for found in judge(says(Kind.PASS), servers=Servers({}, {}))] == [Kind.PASS]
+
+
+# -- a run that ends early
+
+
+def interrupted_at(torch: str, error: BaseException) -> Told:
+    """Progress that is interrupted when the cell of a release begins, as by a signal."""
+
+    class Interrupted(Told):
+        def started(self, cell: str) -> None:
+            if torch in cell:
+                raise error
+
+    return Interrupted()
+
+
+TWO = ROWS | {"2.12.1": "python"}
 
 
 @pytest.mark.parametrize(
@@ -106,131 +236,160 @@ def journal_of(run: Run, *cells: str) -> None:
     ],
 )
 def test_a_run_that_is_ended_keeps_what_it_judged_and_says_what_it_did_not(
-    run, pytest_ends, monkeypatch, tmp_path, error, reason
-):
-    run = replace(run, rows={"2.11.0": "python"}, problems={}, workloads=("pointwise",), devices=("h200",))
-    pytest_ends(error, None)
-    monkeypatch.setattr(gate, "plan", lambda run, workers: journal_of(run, "machine-2.11.0-h200") or [])
+    judge: Judge, run: Run, error: BaseException, reason: str
+) -> None:
     with pytest.raises(type(error)):
-        judge_patch(run, workers=1)
-    verdicts = load_verdicts(tmp_path / "out")
-    stopped = [verdict for verdict in verdicts if verdict.kind is Kind.STOPPED]
-    assert [verdict for verdict in verdicts if verdict not in stopped] == [GREEN]
-    assert {(verdict.code, verdict.actual) for verdict in stopped} == {("PG907", f"not judged: {reason}")}
-    assert {"kernels", "gate", "parity"} <= {verdict.check for verdict in stopped}
+        judge(says(Kind.PASS), rows=TWO, workers=1, progress=interrupted_at("2.12.1", error))
+    verdicts = sorted(load_verdicts(Path(run.folder)), key=lambda v: v.torch)
+    assert [(v.torch, v.kind) for v in verdicts] == [("2.11.0", Kind.PASS), ("2.12.1", Kind.STOPPED)]
+    assert (verdicts[1].code, verdicts[1].actual) == ("PG907", f"not judged: {reason}")
     assert exit_code(verdicts) == 4
 
 
-def test_the_next_run_of_the_same_content_takes_over_the_cells_and_another_one_does_not(run, tmp_path):
-    journal_of(run, "one", "two")
-    run.store.save(Observation(case=CASE))
-    (tmp_path / "out" / "report.html").write_text("of the part")
-    for key, cells in (("key", ["one", "two"]), ("another", [])):
-        plan(run, 2)
-        assert [cell.ended for cell in Journal(run).begin(key)] == cells
-        assert bool(list(run.store)) == bool(cells)
-    assert not (tmp_path / "out" / "report.html").exists()
+def test_the_next_run_of_the_same_content_goes_on_and_another_one_begins_anew(
+    judge: Judge, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str] = []
+
+    def ask(context: CheckContext, at: Instance) -> list[Verdict]:
+        asked.append(at.case.torch)
+        context.run.store.save(Observation(case=at.case))
+        return [verdict(Kind.PASS, item=at.case.torch)]
+
+    for key, judged in (("key", ["2.11.0"]), ("key", []), ("other", ["2.11.0"])):
+        monkeypatch.setattr(gate, "content_key", lambda run, patch, environments, key=key: key)
+        with pytest.raises(KeyboardInterrupt):
+            stop = interrupted_at("2.12.1", KeyboardInterrupt("SIGINT"))
+            judge(ask, rows=TWO, workers=1, progress=stop, shared_cache="kept")
+        assert [torch for torch in asked if torch == "2.11.0"] == judged
+        asked.clear()
+        Path(run.folder, "report.html").write_text("of the part")
+    assert [found.kind for found in judge(ask, rows=TWO, shared_cache="kept")] == [Kind.PASS] * 2
+    assert {path.name for path in Path(run.folder).iterdir()} == {
+        NAME, VERDICTS, TIMES, "judged.jsonl", "observations"
+    }  # fmt: skip
 
 
-def test_what_the_machine_kept_from_being_judged_is_judged_by_the_next_run(run):
-    journal = Journal(run)
+def test_what_the_machine_kept_from_being_judged_is_judged_by_the_next_run(run: Run) -> None:
+    folder = Path(run.folder)
+    journal = Journal(folder)
     journal.begin("key")
     for kind in (Kind.INFRA, Kind.STOPPED, Kind.UNMEASURED, Kind.PASS):
-        journal.append(CellEvent(ended=kind.value, verdicts=(replace(GREEN, kind=kind),)))
+        journal.append(JudgedCell(name=kind.value, verdicts=(replace(GREEN, kind=kind),)))
     failed = Failure(cause=Cause.MACHINE, stage="server", signature="killed")
     run.store.save(Observation(case=CASE, failure=failed))
-    plan(run, 2)
-    assert [cell.ended for cell in Journal(run).begin("key")] == ["pass"]
-    assert list(run.store) == []
+    run.store.save(Observation(case=replace(CASE, torch="2.12.1")))
+    put_aside(folder)
+    assert [cell.name for cell in Journal(folder).begin("key")] == ["pass"]
+    assert [found.case.torch for found in run.store] == ["2.12.1"]
 
 
-def test_a_journal_whose_writer_was_killed_within_a_line_has_the_lines_before(run, tmp_path):
-    journal_of(run, "one", "two")
-    (file,) = (tmp_path / "out").glob("judged*")
+def journal_of(folder: Path, *cells: str) -> None:
+    """As a run leaves it that was ended after these cells."""
+    journal = Journal(folder)
+    journal.begin("key")
+    for cell in cells:
+        journal.append(JudgedCell(name=cell, seconds=1.0, verdicts=(replace(GREEN, kind=Kind.REGRESSED),)))
+
+
+def test_a_journal_whose_writer_was_killed_within_a_line_has_the_lines_before(tmp_path: Path) -> None:
+    journal_of(tmp_path, "one", "two")
+    (file,) = tmp_path.glob("judged*")
     file.write_bytes(file.read_bytes()[:-20])
-    assert [cell.ended for cell in Journal(run).cells()] == ["one"]
+    assert [cell.name for cell in Journal(tmp_path).cells()] == ["one"]
 
 
-def test_a_run_that_ended_is_judged_anew(run, pytest_ends):
-    journal_of(run, "one")
-    save_verdicts(Path(run.folder), [GREEN])
-    plan(run, 2)
-    assert Journal(run).begin("key") == []
+def test_a_run_that_ended_is_judged_anew_and_what_was_red_comes_first(tmp_path: Path) -> None:
+    journal_of(tmp_path, "one")
+    save_verdicts(tmp_path, [GREEN])
+    put_aside(tmp_path)
+    assert (red_before(tmp_path), Journal(tmp_path).begin("key")) == ({"one"}, [])
 
 
-_KILLED = """
-import os, pathlib, pytest
+# -- what an earlier run left
 
-@pytest.mark.parametrize("n", range(4))
-def test_cell(n):
-    if n == 1:
-        os.kill(os.getpid(), 9)
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt("SIGTERM"), OSError(errno.ENOSPC, "No space left on device")])
+def test_a_run_that_ends_before_its_first_cell_never_shows_what_an_earlier_one_found(
+    judge: Judge, run: Run, monkeypatch: pytest.MonkeyPatch, error: BaseException
+) -> None:
+    judge(says(Kind.PASS))
+    monkeypatch.setattr(gate, "running_servers", Mock(side_effect=error))
+    with pytest.raises(type(error)):
+        judge(says(Kind.PASS))
+    verdicts = load_verdicts(Path(run.folder))
+    assert ({found.kind for found in verdicts}, exit_code(verdicts)) == ({Kind.STOPPED}, 4)
+
+
+def test_an_interrupted_run_is_taken_over_after_one_that_did_not_begin(tmp_path: Path) -> None:
+    journal_of(tmp_path, "one")
+    for _ in range(2):
+        put_aside(tmp_path)
+        save_verdicts(tmp_path, [])  # as `leave_partial` does
+    put_aside(tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == [PUT_ASIDE]
+    assert [cell.name for cell in Journal(tmp_path).begin("key")] == ["one"]
+
+
+def test_what_cannot_be_put_aside_is_deleted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    save_verdicts(tmp_path, [GREEN])
+    monkeypatch.setattr(Path, "mkdir", Mock(side_effect=OSError(errno.ENOSPC, "full")))
+    put_aside(tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("below", [".", "one"])
+def test_results_are_put_back_where_the_next_command_is_bad_usage(tmp_path: Path, below: str) -> None:
+    place = tmp_path / "out" / below
+    save_run(Run(folder=str(place), patch="mine.py", rows={}))
+    save_verdicts(place, [GREEN])
+    (tmp_path / "out" / "report.html").write_text("")
+    before = {path.relative_to(tmp_path) for path in tmp_path.rglob("*")}
+    with pytest.raises(UsageError), results_folder(tmp_path / "out", "--folder"):
+        assert [path for path in (tmp_path / "out").rglob(VERDICTS) if PUT_ASIDE not in path.parts] == []
+        raise UsageError("bad", where="--check", got="x", next="y")
+    assert {path.relative_to(tmp_path) for path in tmp_path.rglob("*")} == before
+
+
+def test_a_folder_that_is_made_goes_where_the_command_is_bad_usage(tmp_path: Path) -> None:
+    with pytest.raises(UsageError), results_folder(tmp_path / "deep" / "out", "--folder"):
+        raise UsageError("bad", where="--check", got="x", next="y")
+    assert list(tmp_path.iterdir()) == []
+
+
+_HOLDS = """
+import sys
+from pathlib import Path
+from patchgate.runner.results_folder import held
+with held(Path(sys.argv[1])):
+    print("held", flush=True)
+    sys.stdin.read()
 """
 
 
-def test_a_killed_worker_ends_the_run_and_no_cell_is_waited_for(run, monkeypatch, tmp_path):
-    suite = tmp_path / "suite"
-    suite.mkdir()
-    (suite / "test_suite.py").write_text(_KILLED)
-    monkeypatch.setattr(gate, "SUITE", suite)
-    events: list[CellEvent] = []
-    verdicts = judge_patch(run, workers=2, progress=events.append)
-    assert {verdict.code for verdict in verdicts} >= {"PG901", "PG904"}  # no check of ours has such cells
-    assert "1" in {event.ended for event in events}
-
-
-def test_results_of_an_earlier_run_are_never_taken_for_those_of_this_one(run, pytest_ends, tmp_path):
-    save_verdicts(tmp_path / "out", [GREEN])
-    pytest_ends(0, None)
-    assert [verdict.code for verdict in judge_patch(run, workers=1)] == ["PG901", "PG904"]
-
-
-def test_pytest_is_told_the_run_and_nothing_of_the_callers_own_options(run, pytest_ends, monkeypatch, tmp_path):
-    monkeypatch.setenv("PYTEST_ADDOPTS", "--collect-only")
-    monkeypatch.setenv("KEPT", "1")
-    started = pytest_ends(0, [])
-    judge_patch(run, workers=3)
-    ((command, environment),) = started
-    assert command[:3] == [sys.executable, "-m", "pytest"]
-    assert command[command.index("--patchgate-run") + 1] == str(tmp_path / "out" / NAME)
-    assert command[command.index("-n") + 1] == "3"
-    assert ("PYTEST_ADDOPTS" in environment, environment["KEPT"]) == (False, "1")
-
-
-def test_a_run_is_planned_in_an_emptied_folder(run, tmp_path):
-    (tmp_path / "out").mkdir()
-    (tmp_path / "out" / "earlier").write_text("")
-    command = plan(run, 2)
-    assert {path.name for path in (tmp_path / "out").iterdir()} == {NAME, "pytest.ini", ".reserved"}
-    assert load_run(Path(command[command.index("--patchgate-run") + 1])) == run
+def test_two_runs_never_write_into_one_folder(tmp_path: Path) -> None:
+    with subprocess.Popen(
+        [sys.executable, "-c", _HOLDS, str(tmp_path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as other:
+        assert other.stdout and other.stdout.readline() == "held\n"
+        with pytest.raises(UsageError, match=f"got:  process {other.pid}, since "), held(tmp_path):
+            raise AssertionError
+        other.kill()
+    with held(tmp_path), held(tmp_path):  # a step of a command that holds it
+        assert (tmp_path / HELD).read_text().startswith(f"process {os.getpid()},")
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize(("number", "ends"), [(errno.ENOSPC, True), (errno.EDQUOT, True), (errno.EOPNOTSUPP, False)])
-def test_a_run_for_whose_report_there_is_no_space_does_not_begin(run, number, ends, monkeypatch, tmp_path):
+def test_a_run_for_whose_report_there_is_no_space_does_not_begin(
+    judge: Judge, run: Run, number: int, ends: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(os, "posix_fallocate", Mock(side_effect=OSError(number, os.strerror(number))))
     with pytest.raises(OSError, match="a run needs 16 MiB below") if ends else nullcontext():
-        plan(run, 2)
-    assert not (tmp_path / "out" / ".reserved").exists()
+        judge(says(Kind.PASS))
+    assert not Path(run.folder, ".reserved").exists()
 
 
-def test_the_cells_that_were_red_are_planned_to_be_judged_first(run):
-    journal = Journal(run)
-    journal.begin("key")
-    for kind in (Kind.PASS, Kind.REGRESSED):
-        journal.append(CellEvent(ended=kind.value, verdicts=(replace(GREEN, kind=kind),)))
-    save_verdicts(Path(run.folder), [GREEN])
-    plan(run, 2)
-    assert load_run(Path(run.folder, NAME)).sooner == (Kind.REGRESSED.value,)
-
-
-def test_servers_that_outlast_the_run_are_asked_and_go_on(run, pytest_ends, monkeypatch):
-    pytest_ends(0, [GREEN])
-    monkeypatch.setattr(gate, "shared_servers", None)  # none is started
-    assert judge_patch(run, workers=1, servers={"broker": {}}) == [GREEN]
-
-
-def test_a_release_without_an_environment_is_reported_by_the_real_pytest(run, tmp_path):
-    (tmp_path / "mine.py").write_text("")
-    (verdict,) = judge_patch(run, workers=0)
-    assert (verdict.code, verdict.torch, verdict.actual) == ("PG901", "2.11.0", "no wheel")
-    assert {NAME, VERDICTS, "pytest.ini"} <= {path.name for path in (tmp_path / "out").iterdir()}
+def test_cells_of_every_check_are_planned(run: Run) -> None:
+    names = {cell.check.name for cell in gate.planned_cells(run, load_patch(Path(run.patch)))}
+    assert {"kernels", "parity"} <= names

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar
@@ -12,8 +13,7 @@ from patchgate.inputs.devices import REAL
 from patchgate.inputs.manifest import Patch
 from patchgate.model.paths import ROOT
 from patchgate.model.records import Case, Observation, Workload
-from patchgate.model.serialization import to_dict
-from patchgate.runner.run_settings import Run, save_run
+from patchgate.runner.run_settings import Run
 from patchgate.runs import observe
 
 PRODUCT = "mm:bfloat16[1500,64|64,1]:bfloat16[64,64|64,1]:FF"
@@ -26,7 +26,7 @@ class Decides:
     run: Run
     connect: Any
     logs: dict[str, str]
-    identities: dict[str, str]
+    costs: Path | None = None
     seen: ClassVar[list[tuple[str, str, str]]] = []
 
     def observe(self, case: Case, workload: Workload, patch: Patch | None) -> Observation:
@@ -39,17 +39,16 @@ def test_a_simulated_device_is_given_the_decisions_of_the_real_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run = Run(folder=str(tmp_path), patch="", rows={"2.11.0": "python"}, devices=(REAL, "h200"))
-    patch = str(ROOT / "fixtures" / "patches" / "vllm-42686")
+    patches = {"vllm-42686": ROOT / "fixtures" / "patches" / "vllm-42686"}
     first = Case(torch="2.11.0", device=REAL, workload="pointwise")
     sides = [first, replace(first, patch="vllm-42686")]
-    items = {case.id: [to_dict(case), to_dict(replace(case, device="h200"))] for case in sides}
-    shared = {"broker": "", "logs": {}, "identities": {}}
-    settings = {"run": str(save_run(run)), "shared": shared, "cases": items, "patches": {"vllm-42686": patch}}
-    monkeypatch.setattr(observe, "Runner", Decides)
+    cases = [each for case in sides for each in (case, replace(case, device="h200"))]
+    monkeypatch.setattr(observe, "runner_of", lambda run, servers: Decides(run, None, {}))
+    monkeypatch.setattr(observe, "running_servers", lambda rows: nullcontext())
     monkeypatch.setattr(Decides, "seen", [])
-    work = observe.work_on(settings)
-    for name in items:
-        work(name)
+    done: list[str] = []
+    observe.observe_all(run, cases, patches, workers=1, done=done.append)
+    assert done == [case.id for case in sides]
     assert Decides.seen == [
         (REAL, "None", "unknown"),
         ("h200", "None", "kept"),

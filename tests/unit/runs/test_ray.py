@@ -12,6 +12,7 @@ import pytest
 
 from patchgate.model.errors import UsageError
 from patchgate.model.records import Case, Kind, Observation, Verdict
+from patchgate.runner.results_folder import Journal
 from patchgate.runner.run_settings import Run, load_verdicts, save_run, save_verdicts
 from patchgate.runner.torch_environments import Environments
 from patchgate.runs import content_key, ray
@@ -36,16 +37,17 @@ def patches(folder):
 
 @pytest.fixture
 def judged(folder, monkeypatch):
-    """What was launched, instead of a pytest; each verdict names the patch's file and the results' folder."""
+    """What was launched, instead of the gate; each verdict names the patch's file and the results' folder."""
     launched = []
     monkeypatch.setattr(module, "environment_digest", lambda python: python)
     monkeypatch.setattr(content_key, "input_digests", lambda: ["digest"])
     monkeypatch.setattr(ray, "input_digests", lambda: ["digest"])
 
-    def judge_patch(run, *, workers):
+    def judge_patch(run, patch, *, workers):
         (torch,) = run.rows
         launched.append((run.patch, run.rows[torch]))
         save_run(run)
+        Journal(Path(run.folder)).begin(content_key.content_key(run, patch, run.rows))
         case = Case(torch=torch, device="h200", workload="stack")
         run.store.save(Observation(case=case, facts={"loads.max": 2}))
         told = {"code": "PG300", "kind": Kind.PASS, "check": "kernels", "case": case, "item": case.name}

@@ -1,12 +1,14 @@
 """A sweep judges each row and patch once for the same content, and what it could not judge again."""
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from patchgate.inputs.project import find_project
 from patchgate.model.errors import UsageError
 from patchgate.model.records import Case, Kind, Observation, Verdict
+from patchgate.runner.results_folder import Journal, put_aside
 from patchgate.runner.run_settings import NAME, Run, load_run, save_run, save_verdicts
 from patchgate.runner.torch_environments import Environments
 from patchgate.runs import content_key
@@ -20,17 +22,19 @@ TEMPLATE = Run(folder="", patch="", rows={}, devices=("h200",))
 
 @pytest.fixture
 def made(folder, monkeypatch):
-    """Makes a sweep whose jobs are judged by `answer` instead of a pytest; it tells what was launched."""
+    """Makes a sweep whose jobs are judged by `answer` instead of the gate; it tells what was launched."""
     launched, told = [], []
     (folder / "mine.py").write_text("x = 1\n")
     monkeypatch.setattr(module, "environment_digest", lambda python: python)
     monkeypatch.setattr(content_key, "files_digest", lambda path: "material")
 
     def make(answer=lambda torch: Kind.PASS):
-        def judge_patch(run, *, workers):
+        def judge_patch(run, patch, *, workers):
             (torch,) = run.rows
             launched.append(torch)
+            put_aside(Path(run.folder))
             save_run(run)
+            Journal(Path(run.folder)).begin(content_key.content_key(run, patch, run.rows))
             case = Case(torch=torch, device="h200", workload="stack")
             run.store.save(Observation(case=case, facts={"loads.max": 2}))
             verdict = Verdict(code="PG300", kind=answer(torch), check="kernels", case=case, item=case.name)

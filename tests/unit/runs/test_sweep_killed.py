@@ -9,31 +9,32 @@ import pytest
 
 from patchgate.model.records import Case, Kind, Observation, Verdict
 from patchgate.runner.cache import Cache
-from patchgate.runner.run_settings import Run, load_verdicts, save_run, save_verdicts
+from patchgate.runner.results_folder import Journal, put_aside
+from patchgate.runner.run_settings import VERDICTS, Run, load_verdicts, save_run, save_verdicts
 from patchgate.runner.torch_environments import Environments
 from patchgate.runs import content_key
 from patchgate.runs import sweep as module
 from patchgate.runs.history.store import History
-from patchgate.runs.sweep import DONE, Job, Sweep
+from patchgate.runs.sweep import Job, Sweep
 
 TORCHES = ("2.12.0", "2.12.1", "2.13.0")
 TEMPLATE = Run(folder="", patch="", rows={}, devices=("h200",))
 
 
-def judge_patch(run, *, workers):
-    """Measures two workloads, one after the other, as a pytest would: what is cached is not measured again."""
+def judge_patch(run, patch, *, workers):
+    """Measures two workloads, one after the other, as the gate would: what is cached is not measured again."""
     (torch,) = run.rows
+    put_aside(module.Path(run.folder))
     save_run(run)
+    Journal(module.Path(run.folder)).begin(content_key.content_key(run, patch, run.rows))
     shared_cache, verdicts = Cache(module.Path(run.shared_cache)), []
     for workload in ("stack", "chain"):
         key = f"{torch}{workload}"
         time.sleep(0.002)
         case = Case(torch=torch, device="h200", workload=workload)
-        found = shared_cache.load_observation(key, module.Path("unused")) or Observation(
-            case=case, facts={"loads.max": len(key)}
-        )
-        shared_cache.save_observation(key, found, module.Path("unused"))
-        run.store.save(found)
+        found = shared_cache.load(key) or {"loads.max": len(key)}
+        shared_cache.save(key, found)
+        run.store.save(Observation(case=case, facts=found))
         told = {"check": "kernels", "case": case, "item": case.name, "fact": "loads.max"}
         verdicts.append(Verdict(code="PG301", kind=Kind.REGRESSED, actual=module.Path(run.patch).name, **told))
     save_verdicts(module.Path(run.folder), verdicts)
@@ -80,7 +81,7 @@ def test_killed_at_twenty_moments_it_says_the_same_and_keeps_nothing_twice(folde
         time.sleep(moments.uniform(0, took / 4))
         os.kill(pid, signal.SIGKILL)
         os.waitpid(pid, 0)
-        done.append(len(list((folder / "killed" / "jobs").glob(f"*{DONE}"))))
+        done.append(len(list((folder / "killed" / "jobs").glob(f"*/{VERDICTS}"))))
     assert done == sorted(done)
     assert judge_all(folder / "killed", jobs) == whole
     assert judge_all(folder / "killed", jobs) == whole

@@ -160,6 +160,9 @@ class Answering:
         self.asked.append((do, request["profile"]["backend"]))
         return self.answers[do]
 
+    def keep(self, ask: Any, *_: object) -> Any:
+        return ask()
+
 
 GREEN = Verdict(code="PG300", kind=Kind.PASS, check="kernels", case=Case(torch="2.11.0"), item="stack.cpu")
 UNCOUNTED = {"sentinel": {"facts": {}, "expected": {"kernels.defined": 1}}}

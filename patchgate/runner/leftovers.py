@@ -1,0 +1,136 @@
+"""Keeps the temporary files of a command in one folder, which is removed however the command ends.
+
+A process waits for the end of the command, also by SIGKILL. Then it kills each process whose environment names the
+folder, and removes the folder. It runs this file by itself.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+# Seconds after which a process that cannot be killed (it waits for a disk) is left alone.
+_PATIENCE = 10.0
+# Between two looks at the processes that are being killed.
+_LOOK_SECONDS = 0.005
+# The variable that names the folder to all that the command starts.
+_FOLDER = "TMPDIR"
+# The one folder of this process, while it has one.
+_folders: list[Path] = []
+
+
+@contextlib.contextmanager
+def temporary_files_below() -> Iterator[None]:
+    """Within it this process, and what it starts, has its temporary files where they are removed for certain.
+
+    Raises OSError where there is no space for them.
+    """
+    if _folders:
+        yield
+        return
+    # Without our name: a patch must not see that it is judged.
+    folder = Path(tempfile.gettempdir(), f"run-{os.urandom(8).hex()}")
+    # It is there before the folder is: whatever ends us between the two leaves nothing.
+    process = _start_cleaner(folder)
+    try:
+        os.mkdir(folder, 0o700)
+        _folders.append(folder)
+        with _temporary_folder(folder):
+            yield
+    finally:
+        _folders.clear()
+        _clean_now(process, folder)
+
+
+def _start_cleaner(folder: Path) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(
+        [sys.executable, "-I", "-S", __file__, str(folder)],
+        stdin=subprocess.PIPE,  # closes with us
+        stdout=subprocess.DEVNULL,
+        # Ctrl-C in a terminal is for us.
+        start_new_session=True,
+    )
+
+
+@contextlib.contextmanager
+def _temporary_folder(folder: Path) -> Iterator[None]:
+    before = os.environ.get(_FOLDER), tempfile.tempdir
+    os.environ[_FOLDER] = tempfile.tempdir = str(folder)
+    try:
+        yield
+    finally:
+        os.environ.pop(_FOLDER)
+        if before[0] is not None:
+            os.environ[_FOLDER] = before[0]
+        tempfile.tempdir = before[1]
+
+
+def _clean_now(process: subprocess.Popen[bytes], folder: Path) -> None:
+    """Have the process clean up, and do it here where somebody has killed it."""
+    assert process.stdin is not None
+    process.stdin.close()
+    try:
+        process.wait(2 * _PATIENCE)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+    if folder.exists():
+        _clean(str(folder))
+
+
+def _clean(folder: str) -> None:
+    _kill_processes(folder)
+    _remove(folder)
+
+
+def _kill_processes(folder: str) -> None:
+    """Kill each process whose environment names the folder."""
+    until = time.monotonic() + _PATIENCE
+    while time.monotonic() < until:
+        members = list(_members(folder.encode()))
+        if not members:
+            return
+        for pid in members:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.kill(pid, signal.SIGKILL)
+        time.sleep(_LOOK_SECONDS)
+
+
+def _members(folder: bytes) -> Iterator[int]:
+    own = os.getpid()
+    for name in os.listdir("/proc"):
+        if name.isdigit() and int(name) != own:
+            with contextlib.suppress(OSError):  # it has ended, or is not ours
+                if folder in Path("/proc", name, "environ").read_bytes():
+                    yield int(name)
+
+
+def _remove(folder: str) -> None:
+    """Remove a folder, also where a patch has taken rights away."""
+    for place, folders, _ in os.walk(folder):
+        for each in folders:
+            path = os.path.join(place, each)
+            if not os.path.islink(path):
+                with contextlib.suppress(OSError):
+                    os.chmod(path, 0o700)
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def main(folder: str) -> None:
+    """In the process that waits: clean up once standard input closes."""
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, lambda *_: None)  # the command decides
+    sys.stdin.buffer.read()
+    _clean(folder)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

@@ -1,0 +1,271 @@
+"""The folder of a run's results: one run holds it, what an earlier one left is put aside, and each cell is kept.
+
+An interrupted run leaves the cells that it judged as lines of a journal, which begins with the key of all that decides
+a verdict. The next run of that key takes them over; no other run reads them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import shutil
+import time
+from collections.abc import Collection, Iterable, Iterator
+from pathlib import Path
+from typing import TextIO
+
+from patchgate.model.errors import UsageError
+from patchgate.model.files import HELD, PUT_ASIDE, make_results_folder, release_space, write_atomically
+from patchgate.model.records import Kind, Verdict
+from patchgate.model.results import JudgedCell
+from patchgate.model.serialization import from_dict, parse_json
+from patchgate.runner.observations import ResultStore
+from patchgate.runner.run_settings import (
+    NAME,
+    OBSERVATIONS,
+    TIMES,
+    VERDICTS,
+    Run,
+    is_complete,
+    load_times,
+    save_verdicts,
+    verdict_json,
+)
+
+_JUDGED = "judged.jsonl"
+# The folders of what the cells of a run measured.
+_MEASURED = (OBSERVATIONS, "code", "times")
+# What the machine kept from being judged is tried again; a compiler that could not write shows as not measured.
+_AGAIN = {Kind.INFRA, Kind.STOPPED, Kind.UNMEASURED}
+# The folders that this process holds.
+_held: set[Path] = set()
+
+
+# -- one run at a time
+
+
+@contextlib.contextmanager
+def held(folder: Path) -> Iterator[None]:
+    """Within it no other process writes results there. Raises UsageError that says which one does."""
+    folder = folder.resolve()
+    if folder in _held:
+        yield
+        return
+    folder.mkdir(parents=True, exist_ok=True)
+    with _locked(folder / HELD):
+        _held.add(folder)
+        try:
+            yield
+        finally:
+            _held.discard(folder)
+            (folder / HELD).unlink(missing_ok=True)
+
+
+def _locked(path: Path) -> TextIO:
+    """The file, open and locked, with the name of this process in it."""
+    lock = open(path, "a+", encoding="utf-8")  # noqa: SIM115  its lock ends with it
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        lock.seek(0)
+        holder = lock.read().strip() or "another process"
+        advice = "wait until it has ended, or another --folder"
+        raise UsageError("results of a run that goes on", where=str(path.parent), got=holder, next=advice) from None
+    if not path.exists() or not os.path.samestat(os.fstat(lock.fileno()), path.stat()):
+        lock.close()
+        return _locked(path)  # that of a run that has just ended
+    lock.truncate(0)
+    with contextlib.suppress(OSError):  # a full disk: it is held all the same
+        lock.write(f"process {os.getpid()}, since {time.strftime('%H:%M:%S')}\n")
+        lock.flush()
+    return lock
+
+
+@contextlib.contextmanager
+def results_folder(folder: Path, option: str) -> Iterator[None]:
+    """A command's folder, held, with all results of earlier runs put aside; they are put back on a UsageError.
+
+    Raises UsageError for a folder of something else, or one that another process holds.
+    """
+    made = [place for place in (folder, *folder.parents) if not place.exists()]
+    make_results_folder(folder, option, mark=NAME)
+    try:
+        with held(folder), _put_aside_below(folder):
+            yield
+    except UsageError:
+        with contextlib.suppress(OSError):  # it holds something by now
+            for place in made:
+                place.rmdir()
+        raise
+
+
+@contextlib.contextmanager
+def _put_aside_below(folder: Path) -> Iterator[None]:
+    """Of several patches each has results of its own below the folder."""
+    below = [mark.parent for mark in folder.glob(f"[!.]*/{NAME}")]
+    for place in below:
+        put_aside(place)
+    put_aside(folder, but=below)
+    try:
+        yield
+    except UsageError:
+        for place in below:
+            _put_back(place)
+        _put_back(folder, but=below)
+        raise
+
+
+# -- what an earlier run left
+
+
+def put_aside(folder: Path, but: Collection[Path] = ()) -> None:
+    """Have nothing in a run's folder, `but` these, that could be taken for what the next run finds.
+
+    What is aside already, and no run has read, stays. Where nothing can be put aside, it is deleted.
+    """
+    aside = folder / PUT_ASIDE
+    entries = list(_entries(folder, but))
+    if aside.is_dir() and not (folder / _JUDGED).is_file():
+        _delete(entries)  # of a run that ended before its first cell
+        return
+    _delete([aside])
+    try:
+        if entries:
+            aside.mkdir()
+        # The journal last: whoever finds it here puts the rest aside.
+        for entry in sorted(entries, key=lambda path: (path.name == _JUDGED, path.name != VERDICTS)):
+            entry.rename(aside / entry.name)
+    except OSError:
+        _delete([*_entries(folder, but), aside])
+
+
+def _put_back(folder: Path, but: Collection[Path] = ()) -> None:
+    aside = folder / PUT_ASIDE
+    if aside.is_dir():
+        _delete(_entries(folder, but))
+        for entry in list(aside.iterdir()):
+            entry.rename(folder / entry.name)
+        delete(aside)
+
+
+def _entries(folder: Path, but: Collection[Path]) -> Iterator[Path]:
+    for path in folder.iterdir() if folder.is_dir() else ():
+        if path.name not in (HELD, PUT_ASIDE) and path not in but:
+            yield path
+
+
+def delete(path: Path) -> None:
+    """Remove a file, or a folder with all below it; of a link the link alone."""
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        path.unlink(missing_ok=True)
+
+
+def _delete(paths: Iterable[Path]) -> None:
+    for path in list(paths):
+        delete(path)
+
+
+def red_before(folder: Path) -> frozenset[str]:
+    """The cells that were red in the run that was put aside."""
+    return frozenset(cell.name for cell in _read(folder / PUT_ASIDE / _JUDGED)[1] if cell.red)
+
+
+def times_before(folder: Path) -> dict[str, float]:
+    """The seconds that each cell took in the run that was put aside."""
+    return load_times(folder / PUT_ASIDE)
+
+
+# -- the cells of this run
+
+
+class Journal:
+    """The judged cells of a run, a line each, written by one thread."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder, self._path = folder, folder / _JUDGED
+
+    def begin(self, key: str) -> list[JudgedCell]:
+        """Start the journal of a key; the cells that an earlier run of it has judged, which are in it already."""
+        aside = self._folder / PUT_ASIDE
+        found, cells = _read(aside / _JUDGED)
+        if found != key or is_complete(aside):
+            cells = []
+        if cells:
+            for name in _MEASURED:
+                if (aside / name).is_dir():
+                    (aside / name).rename(self._folder / name)
+            _forget_failures(ResultStore(self._folder / OBSERVATIONS))
+        cells = [cell for cell in cells if not any(verdict.kind in _AGAIN for verdict in cell.verdicts)]
+        write_atomically(self._path, "".join(f"{line}\n" for line in (json.dumps({"key": key}), *map(_line, cells))))
+        _delete([aside])
+        return cells
+
+    def append(self, cell: JudgedCell) -> None:
+        """Keep a cell; on a full disk in the space that was reserved. Raises OSError where that does not do either."""
+        text = f"{_line(cell)}\n".encode()
+        try:
+            _append(self._path, text)
+        except OSError:
+            release_space(self._folder)
+            _append(self._path, text)
+
+    def cells(self) -> list[JudgedCell]:
+        """Those that this run has judged, and those that it took over."""
+        return _read(self._path)[1]
+
+    @property
+    def key(self) -> str:
+        """Of the run that wrote it; empty where there is none."""
+        return _read(self._path)[0]
+
+
+def _forget_failures(store: ResultStore) -> None:
+    """Perhaps they are of what was killed."""
+    for observation in store:
+        if observation.failure:
+            store.remove(observation.case)
+
+
+def save_results(run: Run, cells: Iterable[JudgedCell], more: Iterable[Verdict] = ()) -> list[Verdict]:
+    """Write the verdicts of a run, those of its cells and `more`, and how long each cell took; return the verdicts."""
+    folder, cells = Path(run.folder), list(cells)
+    release_space(folder)
+    verdicts = list(dict.fromkeys([*(verdict for cell in cells for verdict in cell.verdicts), *more]))
+    verdicts = save_verdicts(folder, verdicts)
+    times = {cell.name: cell.seconds for cell in cells}
+    write_atomically(folder / TIMES, json.dumps(times, indent=1) + "\n")
+    return verdicts
+
+
+def _line(cell: JudgedCell) -> str:
+    verdicts = ", ".join(map(verdict_json, cell.verdicts))
+    return f'{{"name": {json.dumps(cell.name)}, "seconds": {cell.seconds}, "verdicts": [{verdicts}]}}'
+
+
+def _append(path: Path, text: bytes) -> None:
+    with open(path, "ab", buffering=0) as file:
+        size = file.tell()
+        if file.write(text) != len(text):
+            file.truncate(size)
+            raise OSError(f"{path}: only a part could be written")
+
+
+def _read(path: Path) -> tuple[str, list[JudgedCell]]:
+    """(key, cells) of a journal; of one whose writer was killed without its last line."""
+    try:
+        first, *rest = path.read_text(encoding="utf-8").splitlines(keepends=True)
+        return str(parse_json(first)["key"]), list(_cells(rest, path))
+    except (OSError, ValueError, KeyError, TypeError):
+        return "", []
+
+
+def _cells(lines: list[str], path: Path) -> Iterator[JudgedCell]:
+    for line in lines:
+        try:
+            yield from_dict(JudgedCell, parse_json(line), where=str(path))
+        except (ValueError, UsageError):
+            return

@@ -1,0 +1,73 @@
+"""A pool of threads that judge: each waits for the child of a server, which does the work."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from queue import SimpleQueue
+from typing import Generic, TypeVar
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ended(Generic[Item, Result]):
+    """An item once its work has ended, with a result or an error."""
+
+    item: Item
+    seconds: float
+    result: Result | None = None
+    error: BaseException | None = None
+
+
+def carry_out(
+    items: Sequence[Item],
+    work: Callable[[Item], Result],
+    *,
+    workers: int,
+    started: Callable[[Item], None] = lambda item: None,
+    ended: Callable[[Ended[Item, Result]], None],
+) -> None:
+    """Do the work of all items, so many at once, in their order; one that raises keeps no other from being done.
+
+    `started` and `ended` are called in the thread of the caller. What is raised there, as by Ctrl-C, is raised at once:
+    no item is begun any more, and nobody waits for those that go on until their servers end.
+    """
+    waiting, stopped = deque(items), threading.Event()
+    events: SimpleQueue[Item | Ended[Item, Result]] = SimpleQueue()
+
+    def work_on_items() -> None:
+        while not stopped.is_set():
+            try:
+                item = waiting.popleft()
+            except IndexError:
+                return
+            events.put(item)
+            events.put(_done(item, work))
+
+    try:
+        for _ in range(min(max(workers, 1), len(items))):
+            threading.Thread(target=work_on_items, daemon=True).start()
+        left = len(items)
+        while left:
+            event = events.get()
+            if isinstance(event, Ended):
+                left -= 1
+                ended(event)
+            else:
+                started(event)
+    finally:
+        stopped.set()
+
+
+def _done(item: Item, work: Callable[[Item], Result]) -> Ended[Item, Result]:
+    began = time.monotonic()
+    try:
+        result = work(item)
+    except BaseException as error:
+        return Ended(item=item, seconds=time.monotonic() - began, error=error)
+    return Ended(item=item, seconds=time.monotonic() - began, result=result)
