@@ -12,8 +12,7 @@ from patchgate.checks.framework.blame import Fault, fault_of
 from patchgate.checks.framework.context import CheckContext
 from patchgate.checks.framework.find_checks import Check, Instance, verdict_of
 from patchgate.inputs.manifest import Patch
-from patchgate.model.budgets import judge_change, show_budget
-from patchgate.model.facts import COSTS
+from patchgate.model.budgets import COSTS, judge_change, show_budget
 from patchgate.model.files import write_atomically
 from patchgate.model.records import Budget, Case, Failure, Kind, Verdict, read_codes
 from patchgate.model.serialization import Answer, failure_of, from_dict, to_dict

@@ -63,7 +63,7 @@ class Claims:
     stubs: tuple[str, ...] = ()  #: modules that a stub stands for; probe/patch/stubs.py, checks/stubs.py
     effects: tuple[str, ...] = ()  #: what importing it does besides: "compile", "config NAME"; checks/effects.py
     part_of: str = ""  #: file of which it is a part: it is imported in its place; probe/patch/load.py
-    #: By metric; checks/compile_cost.py, latency.py, framework/fact_verdicts.py.
+    #: By metric; checks/compile_cost.py, latency.py, kernels.py.
     budgets: dict[str, Budget] = field(default_factory=dict)
 
 

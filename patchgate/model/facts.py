@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from patchgate.model.records import Cause, Facts, FactValue, Observation, Unmeasured
 
@@ -32,28 +30,6 @@ HISTOGRAMS = (
     "shapes.guard.",
     "shapes.reason.",
 )
-
-
-@dataclass(frozen=True, kw_only=True)
-class Cost:
-    """A figure of which less is better: the facts that tell it, and how far it may grow."""
-
-    facts: tuple[str, ...]  #: names, or prefixes that end with a dot; of a list the sum counts
-    noun: str  #: as a reader knows it
-    limit: float  #: the largest growth that is no finding, as a share; a manifest or a project may state another
-
-
-#: By the name of its budget, the most telling first. Every other fact tells what code is, and not what it costs.
-COSTS = {
-    "kernels": Cost(facts=("kernels.called",), noun="kernels called", limit=0.0),
-    "bytes": Cost(facts=("bytes.total",), noun="bytes moved", limit=0.02),
-    "peak_memory": Cost(facts=("memory.peak",), noun="bytes of memory at the peak", limit=0.02),
-    "loads": Cost(facts=("loads",), noun="loads in kernels", limit=0.1),
-    "spills": Cost(facts=("resources.spilled",), noun="bytes of spilled registers", limit=0.0),
-    "options_left": Cost(facts=("left.",), noun="options of torch that a compile leaves changed", limit=0.0),
-    "graph_breaks": Cost(facts=("dynamo.graph_breaks", "shapes.breaks."), noun="graph breaks", limit=0.0),
-    "recompiles": Cost(facts=("shapes.compiled.", "shapes.eager.", "shapes.limit."), noun="compiles", limit=0.0),
-}
 #: Prefix of the facts of a nightly run: compiling every kernel takes longer than all other facts together.
 ON_REQUEST = "resources."
 
@@ -64,29 +40,6 @@ def check_of(fact: str) -> str:
     if stage in ("shapes", "options"):
         return stage
     return "graph" if fact.startswith(("dynamo.", "fx.")) else "kernels"
-
-
-def cost_of(fact: str) -> str:
-    """The name of the cost that a fact tells; empty for a fact that tells none."""
-    return next((name for name, cost in COSTS.items() if _tells(cost, fact)), "")
-
-
-def _tells(cost: Cost, fact: str) -> bool:
-    return any(fact == name or (name.endswith(".") and fact.startswith(name)) for name in cost.facts)
-
-
-def growth(before: FactValue | None, after: FactValue | None) -> float:
-    """How much more a cost is, as a share: 0.5 for 2 -> 3, infinite for 0 -> 1, 0 where it is no more."""
-    old, new = _amount(before), _amount(after)
-    if new <= old:
-        return 0.0
-    return new / old - 1 if old else math.inf
-
-
-def _amount(value: FactValue | None) -> int:
-    if isinstance(value, tuple):
-        return sum(value)
-    return value if isinstance(value, int) else int(isinstance(value, str))
 
 
 def format_value(value: FactValue) -> str:

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from patchgate.checks.framework.find_checks import title_of
-from patchgate.model.facts import COSTS
+from patchgate.model.budgets import COSTS
 from patchgate.model.records import Colour, Kind, Verdict
 
 # Facts that sum up what a patch does to a kernel, the best evidence among facts, and what they are called in short.

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from patchgate.inputs.devices import load_profile
-from patchgate.inputs.golden import format_golden, read_golden
+from patchgate.inputs.golden import accepted_path, format_golden, load_accepted, read_golden
 from patchgate.inputs.matrix import load_matrix
 from patchgate.inputs.models import model_names, model_workloads
 from patchgate.inputs.patch import load_patch
@@ -18,7 +18,8 @@ ROOT = Path(__file__).resolve().parents[2]
 PATCHES = sorted(path for path in (ROOT / "fixtures" / "patches").iterdir() if path.is_dir())
 PROFILES = sorted(path.stem for path in (ROOT / "fixtures" / "devices").glob("*.toml"))
 # golden/surface is the API index; its own tests look after it.
-GOLDEN = sorted([*(ROOT / "golden").glob("*.txt"), *(ROOT / "golden" / "recorded").glob("*.txt")])
+FACTS = [*(ROOT / "golden").glob("*.txt"), *(ROOT / "golden" / "recorded").glob("*.txt")]
+GOLDEN = sorted(path for path in FACTS if path != accepted_path(ROOT / "golden"))
 WORKLOADS = load_workloads()
 MODELS = model_workloads(model_names())
 # What the probe reads of a profile, by its kind.
@@ -97,6 +98,12 @@ def test_a_golden_file_is_canonical_and_about_what_there_is(path):
     assert format_golden(golden) == path.read_text("utf-8")
     assert (workload in {*WORKLOADS, *MODELS, OPTIONS.name}, device in PROFILES) == (True, True)
     assert golden.sections.keys() <= {UNPATCHED, *(folder.name for folder in PATCHES)}
+
+
+def test_accepted_patches_are_canonical_and_there():
+    accepted = load_accepted(ROOT / "golden")
+    assert format_golden(accepted) == accepted_path(ROOT / "golden").read_text("utf-8")
+    assert {*accepted.sections} <= {folder.name for folder in PATCHES}
 
 
 def test_the_matrix_has_rows_to_judge_before_a_merge():

@@ -12,13 +12,11 @@ from patchgate.checks.framework.compare import Recorded, Side, compare
 from patchgate.checks.framework.context import CheckContext
 from patchgate.checks.framework.find_checks import verdict_of
 from patchgate.checks.machine import judge_undeviced
+from patchgate.model.budgets import COSTS, cost_of, growth
 from patchgate.model.facts import (
     COMPILES,
-    COSTS,
     check_of,
-    cost_of,
     format_value,
-    growth,
     not_requested,
     value_in,
 )
@@ -93,67 +91,74 @@ def fact_verdicts(context: CheckContext, check: str, case: Case, judge: Judge) -
 
 
 def judge_facts(check: str, compared: Compared) -> Iterator[Verdict]:
-    """One verdict for each fact that belongs to `check`; one for all that are equal and not recorded; one for all that
-    the patch changes for the first time without a cost that is worse.
+    """One verdict for each fact of `check` that is recorded, or a cost that is worse beyond its limit.
 
-    A case of which a side failed, so that no fact can be compared, gets a single verdict; where the kernels and the
-    graph check share the case, the kernels check gives it.
+    All other facts that the patch changes share one note, and so do all that are equal and not recorded. A case of
+    which a side failed gets a single verdict.
     """
+    whole = _whole_case(check, compared)
+    if whole:
+        # The kernels check gives it where both share the case.
+        yield from [whole] if check != "graph" else []
+        return
+    recorded = {*compared.recorded.facts, *compared.recorded_unpatched.facts}
+    names = {*compared.unpatched.facts, *compared.patched.facts, *recorded}
+    names -= not_requested(names, compared.patched.facts)
+    judged = {fact: _compared_fact(compared, fact) for fact in sorted(names) if check_of(fact) == check}
+    for fact, (kind, held) in judged.items():
+        if kind not in (Kind.NEW, Kind.FIRST):
+            yield _fact_verdict(check, kind, compared, fact, held)
+    first = [fact for fact, (kind, _) in judged.items() if kind is Kind.FIRST]
+    if first:
+        yield _first(check, compared, first)
+    new = sum(kind is Kind.NEW for kind, _ in judged.values())
+    if new:
+        actual = f"{new} fact{'s' * (new > 1)}, the same with and without the patch: accept to record"
+        yield _verdict(check, Kind.NEW, compared, "", f"a record for torch {compared.release}", actual)
+
+
+def _whole_case(check: str, compared: Compared) -> Verdict | None:
+    """The one verdict on a case of which no fact can be compared."""
     unpatched, patched, recorded = compared.unpatched, compared.patched, compared.recorded
-    before, after = Side(failure=unpatched.failure), Side(failure=patched.failure)
     compiles = [side.facts.get(COMPILES) for side in (unpatched, patched)]
     needed = [value.reason for value in compiles if isinstance(value, Unmeasured)]
     if needed:
-        if check != "graph":
-            yield replace(judge_undeviced(check, patched.case, needed[0]), kind=Kind.ASSUMED)
-        return
+        return replace(judge_undeviced(check, patched.case, needed[0]), kind=Kind.ASSUMED)
+    before, after = Side(failure=unpatched.failure), Side(failure=patched.failure)
     if patched.failure or compare(Recorded(), before, after) is Kind.INFRA:
-        if check != "graph":
-            yield _failed(check, compare(Recorded(known_failure=recorded.known_failure), before, after), compared)
-        return
+        kind = compare(Recorded(known_failure=recorded.known_failure), before, after)
+        return _failed(check, kind, compared)
     if unpatched.failure and not (recorded.recorded or compared.recorded_unpatched.recorded):
-        if check != "graph":
-            expected = f"fails as it does without the patch: {unpatched.failure.text}"
-            yield _verdict(check, Kind.FIRST, compared, "compiles", expected, "compiles")
-        return
-    names = {*unpatched.facts, *patched.facts, *recorded.facts, *compared.recorded_unpatched.facts}
-    names -= not_requested(names, patched.facts)
-    unrecorded = 0
-    first: list[str] = []
-    for fact in sorted(name for name in names if check_of(name) == check):
-        held = Recorded(
-            unpatched=value_in(compared.recorded_unpatched.facts, fact),
-            patched=value_in(recorded.facts, fact),
-            known_failure=recorded.known_failure,
-            accepted=compared.accepted,
-        )
-        old, new = value_in(unpatched.facts, fact), value_in(patched.facts, fact)
-        worse = is_worse(fact, old, new, compared.budgets)
-        kind = compare(held, Side(value=old, failure=unpatched.failure), Side(value=new), worse=worse)
-        if kind is Kind.NEW:
-            unrecorded += 1
-            continue
-        if kind is Kind.FIRST:
-            first.append(fact)
-            continue
-        expected = _expected(kind, held, old, fact, compared.budgets)
-        if compared.release != patched.case.torch:
-            expected += f" (by the record of {compared.release})"
-        before_text, after_text, recorded_text = (
-            None if value is None else format_value(value) for value in (old, new, held.patched)
-        )
-        yield replace(
-            _verdict(check, kind, compared, fact, expected, _text(new)),
-            before=before_text,
-            after=after_text,
-            recorded=recorded_text,
-        )
-    if first:
-        yield _first(check, compared, first)
-    if unrecorded:
-        facts = f"{unrecorded} fact{'s' * (unrecorded > 1)}"
-        actual = f"{facts}, the same with and without the patch: accept to record"
-        yield _verdict(check, Kind.NEW, compared, "", f"a record for torch {compared.release}", actual)
+        expected = f"fails as it does without the patch: {unpatched.failure.text}"
+        return _verdict(check, Kind.FIRST, compared, "compiles", expected, "compiles")
+    return None
+
+
+def _compared_fact(compared: Compared, fact: str) -> tuple[Kind, Recorded]:
+    held = Recorded(
+        unpatched=value_in(compared.recorded_unpatched.facts, fact),
+        patched=value_in(compared.recorded.facts, fact),
+        known_failure=compared.recorded.known_failure,
+        accepted=compared.accepted,
+    )
+    old, new = _values(compared, fact)
+    worse = is_worse(fact, old, new, compared.budgets)
+    before = Side(value=old, failure=compared.unpatched.failure)
+    return compare(held, before, Side(value=new), worse=worse), held
+
+
+def _values(compared: Compared, fact: str) -> tuple[FactValue | None, FactValue | None]:
+    return value_in(compared.unpatched.facts, fact), value_in(compared.patched.facts, fact)
+
+
+def _fact_verdict(check: str, kind: Kind, compared: Compared, fact: str, held: Recorded) -> Verdict:
+    old, new = _values(compared, fact)
+    expected = _expected(kind, held, old, fact, compared.budgets)
+    if compared.release != compared.patched.case.torch:
+        expected += f" (by the record of {compared.release})"
+    texts = [None if value is None else format_value(value) for value in (old, new, held.patched)]
+    made = _verdict(check, kind, compared, fact, expected, _text(new))
+    return replace(made, before=texts[0], after=texts[1], recorded=texts[2])
 
 
 def is_worse(fact: str, before: FactValue | None, after: FactValue | None, budgets: Mapping[str, Budget]) -> bool:
