@@ -20,7 +20,7 @@ from patchgate.model.serialization import failure_of, ran_of
 FAMILY = "reach"
 _WORKLOAD = (
     "Add a workload that runs them: a file `workloads/NAME.py` beside the patch (for every patch of the project in"
-    ' `workloads` of its table) with `DTYPE = "float32"`, `CHECKS = ("kernels",)`, `PREMERGE = ("static",)` and'
+    ' `workloads` of its table) with `DTYPE = "float32"`, `CHECKS = ("kernels",)` and'
     " `build(device, dtype, scale)`, which returns a module and its inputs. The condition in the patch shows which"
     " inputs it needs: a large tensor, an integer dtype, a device, a release. Then run the gate again, and accept the"
     " facts. Or remove the code."

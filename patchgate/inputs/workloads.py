@@ -98,13 +98,13 @@ def workloads_with(patch: Path, project: Project) -> dict[str, Workload]:
 def own_workloads(patch: Path, project: Project) -> dict[str, Workload]:
     """Those of the project's table, and those that a patch brings along: `workloads` in its folder, or beside it.
 
-    A file of the table that says nothing of PREMERGE is judged before a merge in its plain variant.
+    A file that says nothing of PREMERGE is judged before a merge in its plain variant.
     """
     patch, _ = split_entry(patch)
-    places = [file for place in project.own_workloads() for file in workload_files(place)]
-    found = load_workloads((patch if patch.is_dir() else patch.parent) / "workloads")
-    for file in places:
-        own = load_workloads(file)
+    next_to_it = (patch if patch.is_dir() else patch.parent) / "workloads"
+    found: dict[str, Workload] = {}
+    for file in [file for place in (next_to_it, *project.own_workloads()) for file in workload_files(place)]:
+        own = {workload.name: workload for workload in _variants(file)}
         silent = not any(each.premerge for each in own.values())
         found |= {
             name: replace(each, premerge=each.premerge or (silent and name == file.stem)) for name, each in own.items()

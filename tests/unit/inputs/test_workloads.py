@@ -44,6 +44,18 @@ def test_a_patch_may_bring_workloads_of_its_own(folder):
         assert workloads_with(patch, Project()).keys() - load_workloads().keys() == {"own"}
 
 
+@pytest.mark.parametrize(
+    ("constants", "judged"),
+    [("", ["own"]), ('PREMERGE = ("training",)\n', ["own_training"])],
+)
+def test_a_workload_next_to_a_patch_is_judged_before_a_merge(folder, constants, judged):
+    (folder / "workloads").mkdir()
+    text = f'DTYPE = "float32"\nCHECKS = ("kernels",)\nVARIANTS = ("static", "training")\n{constants}{BUILD}'
+    (folder / "workloads" / "own.py").write_text(text)
+    found = workloads_with(folder, Project())
+    assert [name for name, one in found.items() if one.premerge and name.startswith("own")] == judged
+
+
 def test_a_module_that_is_no_workload_is_refused(folder):
     write(folder, "stack.py", 'DTYPE = "float32"\nCHECKS = ("kernals",)\n')
     assert_expected_inline(
