@@ -62,6 +62,8 @@ class Expected:
     torch: str | None = None  #: the releases on which it must be, as a range; all when None
     #: file:line that the verdict must name; anywhere when None. The file has the text of that line.
     place: str | None = None
+    #: What the verdict must be about, as a part of `check item fact`: `parity decoder.cpu greedy tokens`.
+    about: str | None = None
 
     def covers(self, torch: str) -> bool:
         return self.torch is None or torch in parse_range(self.torch)
@@ -201,5 +203,6 @@ declare_keys(
     Expected,
     codes=Key(name="code", read=_read_codes, example=_FORM),
     torch=Key(read=_read_range),
+    about=Key(example='about = "graph prenorm_mlp.cpu dynamo.graph_breaks"'),
     place=Key(name="at"),
 )

@@ -17,7 +17,7 @@ import click
 
 from benchmarks.corpus.cases import CorpusCase, load_cases, with_gpu, with_sandbox
 from benchmarks.corpus.integrity import Integrity
-from benchmarks.corpus.render import as_markdown, as_text, line_of_score
+from benchmarks.corpus.render import as_markdown, as_text, json_of_score, line_of_score
 from benchmarks.corpus.score import LOST, Score
 from benchmarks.corpus.session import judge_cases, open_session, started_servers
 from patchgate.cli.options import AT_LEAST_1, cases_at_once, rows_of
@@ -35,6 +35,8 @@ from patchgate.model.serialization import to_dict
 @click.option("--write", type=click.Path(dir_okay=False, path_type=Path), help="Also write the table as Markdown.")
 @click.option("--examples", type=click.Path(dir_okay=False, path_type=Path), help="Also write what each code printed.")
 @click.option("--gpu", is_flag=True, help="Also judge what needs a GPU: this machine has one.")
+@click.option("--whole", is_flag=True, help="Judge by the whole gate, as a user types it, not by chosen cells.")
+@click.option("--lines", type=click.Path(dir_okay=False, path_type=Path), help="Append each score as a line of JSON.")
 @click.option("--every-byte", is_flag=True, help="Afterwards hash all of torch, not only what was touched.")
 @click.option(
     "-n",
@@ -51,10 +53,12 @@ def corpus(
     write: Path | None,
     examples: Path | None,
     gpu: bool,
+    whole: bool,
+    lines: Path | None,
     every_byte: bool,
     workers: int,
 ) -> None:
-    """Judge every case and compare with what it expects.
+    """Judge every case and compare with what it expects, in its chosen cells or by the whole gate (--whole).
 
     Without a FOLDER those of the checkout: the seen set, which the checks were made with. With one, the cases below it,
     each a folder with patch.py and corpus.toml, written by anybody: a fresh set.
@@ -76,7 +80,8 @@ def corpus(
         parts = session.sandbox_parts()
         click.echo(f"a patch is confined by: {', '.join(sorted(parts)) or 'nothing'}")
         cases = [with_sandbox(case, parts) for case in cases]
-        scores, stopped = _judged(settings, cases, workers)
+        scores, stopped = _judged(settings, cases, workers, whole=whole, lines=lines)
+    name += " set, by the whole gate" if whole else " set, in chosen cells"
     if stopped:
         name = f"{name} ({len(scores)} of {len(cases)} cases, then the run was stopped)"
     click.echo(as_text(scores, list(pythons), time.monotonic() - started, name))
@@ -94,16 +99,21 @@ def corpus(
     raise SystemExit(4 if stopped or is_lost else int(bool(changes) or any(not score.settled for score in scores)))
 
 
-def _judged(settings: dict[str, Any], cases: list[CorpusCase], workers: int) -> tuple[list[Score], bool]:
+def _judged(
+    settings: dict[str, Any], cases: list[CorpusCase], workers: int, *, whole: bool, lines: Path | None
+) -> tuple[list[Score], bool]:
     """The score of each case, and whether the run was stopped before there was one of all: what there is counts."""
     scores: dict[str, Score] = {}
 
     def keep(score: Score) -> None:
         scores[score.case.folder] = score
         click.echo(line_of_score(score))
+        if lines:
+            with lines.open("a", encoding="utf-8") as file:
+                file.write(json.dumps(json_of_score(score), ensure_ascii=False) + "\n")
 
     try:
-        judge_cases(settings, cases, workers=workers, done=keep)
+        judge_cases(settings, cases, workers=workers, done=keep, whole=whole)
         stopped = False
     except KeyboardInterrupt:
         stopped = True

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import date
 
-from benchmarks.corpus.score import ClassShares, Score, by_class, shares
+from benchmarks.corpus.score import ClassShares, Score, by_class, by_code, shares
 
 
 def line_of_score(score: Score) -> str:
@@ -18,11 +18,33 @@ def line_of_score(score: Score) -> str:
     return "\n".join([line, *(f"    {fault}" for fault in score.faults)])
 
 
+def json_of_score(score: Score) -> dict[str, object]:
+    """One case for a program: its outcome, codes and faults."""
+    return {
+        "case": score.case.id,
+        "class": score.case.kind,
+        "expected": score.expected,
+        "found": score.found,
+        "notes": score.notes,
+        "outcome": score.outcome,
+        "faults": score.faults,
+        "seconds": round(score.seconds, 1),
+    }
+
+
+_CODES = ("code", "red as expected", "red in other broken ones", "false alarms", "notes on sound ones")
+
+
+def _code_rows(scores: Sequence[Score]) -> list[tuple[str, ...]]:
+    return [(each.code, *map(str, (each.expected, each.others, each.sound, each.notes))) for each in by_code(scores)]
+
+
 def as_text(scores: Sequence[Score], torches: Sequence[str], seconds: float, name: str) -> str:
     """What stands below the list of cases; `name` is that of the set."""
     rows = [_HEADER, *map(_cells, by_class(scores))]
     widths = [max(len(row[column]) for row in rows) for column in range(len(_HEADER))]
-    lines = ["", f"{name} set", *("  ".join(map(str.ljust, row, widths)).rstrip() for row in rows)]
+    lines = ["", name, *("  ".join(map(str.ljust, row, widths)).rstrip() for row in rows), ""]
+    lines += ["  ".join(row) for row in (_CODES, *_code_rows(scores))]
     lines += [f"{what}: {share}" for what, share in shares(scores).items() if share.total]
     unjudged = [score for score in scores if score.outcome.startswith("needs ")]
     if unjudged:
@@ -64,7 +86,7 @@ def as_markdown(scores: Sequence[Score], torches: Sequence[str], name: str, day:
             "`nox -s corpus -- --write docs/corpus.md` writes this file, with `--all` from every row.",
             "[fixtures/patches](../fixtures/patches/README.md) lists what of the public record is not here.",
             "",
-            f"The {name} set, judged on {day:%d %B %Y} on torch {', '.join(torches)}, {device}.",
+            f"The {name}, judged on {day:%d %B %Y} on torch {', '.join(torches)}, {device}.",
             "*caught*: the expected codes were red, on the expected releases, at the expected line; *and more*: others",
             "were red too. *quiet*: nothing was red.",
             "Each share has its 95 % interval. A false alarm is counted in the class of the patch that was corrected.",
@@ -72,6 +94,10 @@ def as_markdown(scores: Sequence[Score], torches: Sequence[str], name: str, day:
             *(f"| {' | '.join(cells)} |" for cells in (_HEADER, ("---",) * len(_HEADER), *classes)),
             "",
             *(f"* {what}: {share}" for what, share in shares(scores).items()),
+            "",
+            "By code of the gate, in how many cases:",
+            "",
+            *(f"| {' | '.join(row)} |" for row in (_CODES, ("---",) * len(_CODES), *_code_rows(scores))),
             "",
             "| case | class | expected | found | |",
             "| --- | --- | --- | --- | --- |",

@@ -5,7 +5,7 @@ And the shares, of lint and of the gate, by class, with how certain each is: Wil
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from benchmarks.corpus.cases import FAULT, GATE, HOSTILE, SOUND, UNCHANGED, CorpusCase, Expected, tool_of
@@ -19,6 +19,9 @@ class CaseResult:
     """What a case got."""
 
     red: Mapping[str, Mapping[str, tuple[str, ...]]]  #: release -> red code -> the places that its verdicts name
+    #: release -> red code -> `check item fact` of its verdicts
+    about: Mapping[str, Mapping[str, tuple[str, ...]]] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()  #: codes of the notes
     grey: tuple[str, ...] = ()  #: why a cell could not be judged
     seconds: float = 0.0  #: how long it took
     judged: int = 0  #: how many cells gave a verdict
@@ -38,8 +41,9 @@ class Score:
     seconds: float = 0.0  #: as in `CaseResult`
     judged: int = 0
     examples: tuple[Example, ...] = ()  #: as in `CaseResult`, of the codes that it must get
-    #: "caught", "caught, and more", "quiet", "MISSED", "FALSE ALARM", "LOST", "not all judged", "not on these rows" or
-    #: "needs ..."
+    notes: tuple[str, ...] = ()  #: as in `CaseResult`
+    #: "caught", "caught, and more", "quiet", "ANOTHER REASON", "MISSED", "FALSE ALARM", "LOST", "not all judged",
+    #: "not on these rows" or "needs ..."
     outcome: str = ""
 
     @property
@@ -65,7 +69,7 @@ def score(case: CorpusCase, result: CaseResult, rows: Iterable[str]) -> Score:
     for torch, red in result.red.items():
         wanted = [e for e in case.expected if e.covers(torch) and (torch in ran or e.tool == LINT)]
         for expected in wanted:
-            fault = _fault(expected, red)
+            fault = _fault(expected, red, result.about.get(torch, {}))
             met[expected.tool] = met.get(expected.tool, True) and not fault
             faults += [f"{torch}: {fault}"] if fault else []
         for code in sorted(red.keys() - {code for expected in wanted for code in expected.codes}):
@@ -80,7 +84,8 @@ def score(case: CorpusCase, result: CaseResult, rows: Iterable[str]) -> Score:
         seconds=result.seconds,
         judged=result.judged,
         examples=tuple(example for example in result.examples if example.code in _codes(case)),
-        outcome=_outcome(case, met, bool(faults), any(result.red.values())),
+        notes=result.notes,
+        outcome=_outcome(case, met, bool(faults), {code for red in result.red.values() for code in red}),
     )
 
 
@@ -90,14 +95,16 @@ def lost(case: CorpusCase, reason: str) -> Score:
     return Score(case=case, expected=_codes(case), found=(), faults=(reason.rpartition("\n")[2],), outcome=LOST)
 
 
-def _fault(expected: Expected, red: Mapping[str, tuple[str, ...]]) -> str:
-    """Why what a release got is not what is expected there; empty when it is."""
+def _fault(expected: Expected, red: Mapping[str, tuple[str, ...]], about: Mapping[str, tuple[str, ...]]) -> str:
+    """The difference between the red verdicts of a release and what is expected there; empty when there is none."""
     places = {code: red[code] for code in expected.codes if code in red}
     if not places:
         return f"{' or '.join(expected.codes)} missing"
     if expected.place and not any(expected.place in at for at in places.values()):
         at = ", ".join(sorted({place for at in places.values() for place in at}))
         return f"{', '.join(places)} at {at}, not {expected.place}"
+    if expected.about and not any(expected.about in subject for code in places for subject in about.get(code, ())):
+        return f"{', '.join(places)} not about {expected.about}"
     return ""
 
 
@@ -105,15 +112,15 @@ def _codes(case: CorpusCase) -> tuple[str, ...]:
     return tuple(sorted({code for expected in case.expected for code in expected.codes}))
 
 
-def _outcome(case: CorpusCase, met: Mapping[str, bool], faulty: bool, red: bool) -> str:
+def _outcome(case: CorpusCase, met: Mapping[str, bool], faulty: bool, red: Collection[str]) -> str:
     if case.sound and faulty:
         return "FALSE ALARM" if red else "not all judged"
     if case.sound:
         return "quiet"
     if met and all(met.values()):
         return "caught, and more" if faulty else "caught"
-    if faulty:
-        return "MISSED"
+    if met and faulty:
+        return "ANOTHER REASON" if any(tool_of(code) == GATE for code in red) else "MISSED"
     return "quiet" if case.kind == HOSTILE and not case.expected else "not on these rows"
 
 
@@ -156,7 +163,7 @@ def by_class(scores: Iterable[Score]) -> list[ClassShares]:
 
 
 LOST = "LOST"
-_COUNTED = ("caught", "caught, and more", "MISSED", "quiet", "FALSE ALARM")
+_COUNTED = ("caught", "caught, and more", "ANOTHER REASON", "MISSED", "quiet", "FALSE ALARM")
 _APART = (SOUND, HOSTILE, FAULT, UNCHANGED)
 
 
@@ -175,6 +182,33 @@ def _class_shares(kind: str, scores: list[Score]) -> ClassShares:
 
 def _judges(case: CorpusCase) -> set[str]:
     return {LINT if cell == LINT else GATE for cell in case.cells}
+
+
+@dataclass(frozen=True, kw_only=True)
+class CodeCounts:
+    """In how many cases a code of the gate was red, or a note."""
+
+    code: str
+    expected: int = 0  #: broken ones that name it as theirs
+    others: int = 0  #: broken ones that name another
+    sound: int = 0  #: false alarms
+    notes: int = 0  #: sound ones that it is a note on
+
+
+def by_code(scores: Iterable[Score]) -> list[CodeCounts]:
+    """A line for each code of the gate that any public patch got."""
+    counted = [score for score in scores if score.outcome in _COUNTED and score.case.kind not in (HOSTILE, FAULT)]
+    codes = sorted({code for score in counted for code in (*score.found, *score.notes) if tool_of(code) == GATE})
+    return [
+        CodeCounts(
+            code=code,
+            expected=sum(code in score.found and code in score.expected for score in counted),
+            others=sum(code in s.found and code not in s.expected for s in counted if not s.case.sound),
+            sound=sum(code in score.found for score in counted if score.case.sound),
+            notes=sum(code in score.notes for score in counted if score.case.sound),
+        )
+        for code in codes
+    ]
 
 
 def shares(scores: Iterable[Score]) -> dict[str, Share]:

@@ -28,23 +28,24 @@ from patchgate.lint.index.release import Release, load, releases
 from patchgate.lint.run import lint
 from patchgate.model.errors import UsageError
 from patchgate.model.paths import ROOT, display_path
-from patchgate.model.records import Case, Colour, Kind, Verdict
+from patchgate.model.records import POLICY, Case, Colour, Kind, Meaning, Verdict
 from patchgate.model.results import Example
 from patchgate.report.view import verdict_text
 from patchgate.runner.client import Runner, runner_of
 from patchgate.runner.run_settings import Run
-from patchgate.runner.start_server import running_servers
+from patchgate.runner.start_server import Servers, running_servers
+from patchgate.runs.gate import judge_patch
 from patchgate.runs.pool import Ended, carry_out
 
-# code -> the places that its red verdicts name
+# code -> the places that its red verdicts name, or what they are about
 Places = dict[str, set[str]]
 
 
 class CorpusSession:
     """What judges one case after the other: the servers of the torches, and the index that lint judges by."""
 
-    def __init__(self, rows: dict[str, str], runner: Runner, index: list[Release]) -> None:
-        self.rows, self.runner, self.index = rows, runner, index
+    def __init__(self, rows: dict[str, str], runner: Runner, index: list[Release], servers: Servers) -> None:
+        self.rows, self.runner, self.index, self.servers = rows, runner, index, servers
 
     def sentinel_faults(self) -> list[str]:
         """Why nothing may be believed here; empty when the counters of every torch count."""
@@ -100,10 +101,45 @@ class CorpusSession:
         # One release may be judged for all of them, or be the only one on which the patch runs.
         grey += [reason for reasons in idle.values() if len(reasons) == len(self.rows) for reason in reasons]
         return CaseResult(
-            red={torch: {code: tuple(sorted(at)) for code, at in places.items()} for torch, places in red.items()},
+            red=_sorted(red),
             grey=tuple(grey),
             seconds=time.monotonic() - started,
             judged=judged,
+            examples=tuple(examples.values()),
+        )
+
+    def judge_whole(self, case: CorpusCase) -> CaseResult:
+        """The verdicts of the whole gate, as `patchgate gate FOLDER` gives them, and those of lint."""
+        if case.needs:
+            return CaseResult(red={})
+        started = time.monotonic()
+        examples: dict[str, Example] = {}
+        red: dict[str, Places] = self._lint(case, examples) if _expects(case, LINT) else {}
+        red |= {torch: red.get(torch, {}) for torch in self.rows}
+        about: dict[str, Places] = {torch: {} for torch in self.rows}
+        path = Path(case.folder)
+        run = replace(
+            self.runner.run,
+            patch=case.folder,
+            project=project_around(path),
+            others=case.others,
+            folder=str(Path(self.runner.run.folder).parent / "whole" / case.id),
+        )
+        # One cell at a time: the cases are what is judged next to each other.
+        verdicts = judge_patch(run, load_patch(path), workers=1, servers=self.servers)
+        for verdict in verdicts:
+            if verdict.colour is Colour.RED:
+                _add_places(red.setdefault(verdict.torch, {}), [verdict])
+                subject = f"{verdict.check} {verdict.subject}"
+                about.setdefault(verdict.torch, {}).setdefault(verdict.code, set()).add(subject)
+                examples.setdefault(verdict.code, _example(case, verdict))
+        return CaseResult(
+            red=_sorted(red),
+            about=_sorted(about),
+            grey=tuple(f"{v.torch}: {v.code} {v.actual}" for v in verdicts if not v.is_judged),
+            notes=tuple(sorted({v.code for v in verdicts if POLICY[v.kind] is Meaning.NOTE})),
+            seconds=time.monotonic() - started,
+            judged=len(verdicts),
             examples=tuple(examples.values()),
         )
 
@@ -131,6 +167,14 @@ class CorpusSession:
                 for release in finding.releases or report.releases:
                     red[release].setdefault(finding.code, set()).update(at)
         return red
+
+
+def _expects(case: CorpusCase, tool: str) -> bool:
+    return any(expected.tool == tool for expected in case.expected)
+
+
+def _sorted(found: dict[str, Places]) -> dict[str, dict[str, tuple[str, ...]]]:
+    return {torch: {code: tuple(sorted(at)) for code, at in places.items()} for torch, places in found.items()}
 
 
 def _example(case: CorpusCase, verdict: Verdict) -> Example:
@@ -167,15 +211,21 @@ def open_session(settings: dict[str, Any]) -> CorpusSession:
     shared_cache = str(folder / "unpatched")
     run = Run(folder=str(folder / "gate"), patch="", rows=settings["rows"], shared_cache=shared_cache)
     runner = replace(runner_of(run, settings["servers"]), costs=None)
-    return CorpusSession(settings["rows"], runner, [load(version) for version in releases()])
+    index = [load(version) for version in releases()]
+    return CorpusSession(settings["rows"], runner, index, settings["servers"])
 
 
 def judge_cases(
-    settings: dict[str, Any], cases: list[CorpusCase], *, workers: int, done: Callable[[Score], None]
+    settings: dict[str, Any],
+    cases: list[CorpusCase],
+    *,
+    workers: int,
+    done: Callable[[Score], None],
+    whole: bool = False,
 ) -> list[Score]:
     """The score of every case; `done` gets each as soon as it is there. One that was lost has the outcome LOST.
 
-    Those with most cells first, so that none is left to run alone at the end.
+    Those with most cells first, so that none is left to run alone at the end. `whole`: by the whole gate.
     """
     session, scores = open_session(settings), dict[str, Score]()
 
@@ -188,5 +238,5 @@ def judge_cases(
         done(scores[case.folder])
 
     ordered = sorted(cases, key=lambda case: -len(case.cells))
-    carry_out(ordered, session.judge, workers=workers, ended=keep)
+    carry_out(ordered, session.judge_whole if whole else session.judge, workers=workers, ended=keep)
     return [scores[case.folder] for case in cases]

@@ -20,14 +20,18 @@ def _case(name: str) -> CorpusCase:
 
 @pytest.mark.parametrize(
     ("end", "code", "told"),
-    [("stopped", 4, "1 of 2 cases"), ("lost", 4, "| second | sound | - | - | LOST |"), ("", 0, "The seen set, judged")],
+    [
+        ("stopped", 4, "1 of 2 cases"),
+        ("lost", 4, "| second | sound | - | - | LOST |"),
+        ("", 0, "The seen set, in chosen cells, judged"),
+    ],
 )
 def test_what_a_stopped_run_writes(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, end: str, code: int, told: str
 ) -> None:
     cases = [_case("first"), _case("second")]
 
-    def judge_cases(settings, asked, *, workers, done):
+    def judge_cases(settings, asked, *, workers, done, whole):
         first, second = asked
         done(score(first, CaseResult(red={"2.11.0": {}}), ["2.11.0"]))
         if end == "stopped":

@@ -6,7 +6,7 @@ import pytest
 
 from benchmarks.corpus.cases import CorpusCase, Expected
 from benchmarks.corpus.render import as_markdown, as_text
-from benchmarks.corpus.score import CaseResult, Share, by_class, lost, score, shares
+from benchmarks.corpus.score import CaseResult, Share, by_class, by_code, lost, score, shares
 from patchgate.model.results import Example
 
 ROWS = ("2.11.0", "2.13.0")
@@ -29,15 +29,37 @@ def test_the_expected_code_at_its_place_on_its_releases_only_is_a_catch():
 
 
 @pytest.mark.parametrize(
-    ("red", "fault"),
+    ("red", "fault", "outcome"),
     [
-        ({}, "2.13.0: PG201 missing"),
-        ({"2.13.0": {"PG201": {"patch.py:9"}}}, "2.13.0: PG201 at patch.py:9, not patch.py:3"),
+        ({}, "2.13.0: PG201 missing", "MISSED"),
+        ({"2.13.0": {"PG201": {"patch.py:9"}}}, "2.13.0: PG201 at patch.py:9, not patch.py:3", "ANOTHER REASON"),
     ],
 )
-def test_a_verdict_that_is_not_there_or_elsewhere_is_a_miss_and_says_why(red, fault):
+def test_a_verdict_that_is_not_there_or_elsewhere_is_no_catch(red, fault, outcome):
     result = told(red, LATE)
-    assert (result.outcome, result.faults, result.met) == ("MISSED", (fault,), {"gate": False})
+    assert (result.outcome, result.faults, result.met) == (outcome, (fault,), {"gate": False})
+
+
+@pytest.mark.parametrize(
+    ("subject", "outcome"),
+    [("graph mlp.cpu dynamo.graph_breaks", "caught"), ("graph mlp.cpu fx.ops", "ANOTHER REASON")],
+)
+def test_an_expectation_may_name_what_the_verdict_is_about(subject, outcome):
+    breaks = Expected(codes=("PG401",), about="dynamo.graph_breaks")
+    red = {"2.13.0": {"PG401": ("x",)}}
+    result = CaseResult(red=red, about={"2.13.0": {"PG401": (subject,)}})
+    assert score(case(breaks), result, ROWS).outcome == outcome
+
+
+def test_the_table_by_code_counts_cases():
+    scores = [
+        told({"2.13.0": {"PG201": {"patch.py:3"}, "PG301": {"x"}}}, LATE),
+        told({}, LATE),
+        told({"2.13.0": {"PG301": {"x"}}}, kind="sound"),
+        score(case(kind="sound"), CaseResult(red={"2.13.0": {}}, notes=("PG803",)), ROWS),
+    ]
+    rows = [(each.code, each.expected, each.others, each.sound, each.notes) for each in by_code(scores)]
+    assert rows == [("PG201", 1, 0, 0, 0), ("PG301", 0, 1, 1, 0), ("PG803", 0, 0, 0, 1)]
 
 
 @pytest.mark.parametrize(
@@ -147,7 +169,8 @@ def test_a_share_says_how_certain_it_is():
 
 def test_the_page_names_its_set_and_what_is_known_to_be_wrong():
     scores = [told({}, LATE, known="nobody looks there")]
-    text, page = as_text(scores, ROWS, 1.0, "fresh"), as_markdown(scores, ROWS, "fresh", date(2026, 11, 22), gpu=False)
+    name, day = "fresh set", date(2026, 11, 22)
+    text, page = as_text(scores, ROWS, 1.0, name), as_markdown(scores, ROWS, name, day, gpu=False)
     assert "fresh set" in text
     assert "known to be wrong: mine: nobody looks there" in text
     assert "The fresh set, judged on 22 November 2026 on torch" in page

@@ -11,6 +11,7 @@ from benchmarks.corpus.cases import CorpusCase
 from patchgate.checks.framework.find_checks import NothingToJudge
 from patchgate.checks.holders import verdict
 from patchgate.model.records import Case, Kind
+from patchgate.runner.start_server import Servers
 
 
 @pytest.mark.parametrize("silent", [set(), {"2.12.1"}, {"2.11.0", "2.12.1"}])
@@ -24,7 +25,7 @@ def test_a_cell_that_one_release_is_judged_for_all_in_is_judged(
 
     monkeypatch.setattr(session, "judge_cell", judge_cell)
     rows = dict.fromkeys(["2.11.0", "2.12.1"], "python")
-    judged = session.CorpusSession(rows, SimpleNamespace(), [])
+    judged = session.CorpusSession(rows, SimpleNamespace(), [], Servers({}, {}))
     monkeypatch.setattr(judged, "_context", lambda case: None)
     result = judged.judge(CorpusCase(kind="sound", cells=("holders",)))
     assert result.judged == 2 - len(silent)
