@@ -21,6 +21,8 @@ from patchgate.model.exit_code import exit_code
 from patchgate.model.paths import display_path
 from patchgate.model.records import Case, Kind, Observation, Verdict
 from patchgate.model.results import JudgedCell
+from patchgate.model.serialization import to_dict
+from patchgate.runner import run_settings
 from patchgate.runner.results_folder import put_aside
 from patchgate.runner.run_settings import NAME, TIMES, VERDICTS, Run, load_verdicts, runs_in
 from patchgate.runner.start_server import Servers
@@ -85,6 +87,14 @@ def test_the_verdicts_of_each_cell_are_left_with_its_time(judge: Judge, run: Run
     assert [found.kind for found in judge(says(Kind.PASS, Kind.REGRESSED))] == [Kind.PASS, Kind.REGRESSED]
     assert '"kernels-2.11.0"' in Path(run.folder, TIMES).read_text()
     assert {path.name for path in Path(run.folder).iterdir()} == {NAME, VERDICTS, TIMES, "judged.jsonl"}
+
+
+def test_each_verdict_is_made_json_once(judge: Judge, monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[object] = []
+    monkeypatch.setattr(run_settings, "to_dict", lambda record: made.append(record) or to_dict(record))
+    run_settings.verdict_json.cache_clear()
+    verdicts = judge(says(Kind.PASS, Kind.REGRESSED))
+    assert [record for record in made if isinstance(record, Verdict)] == verdicts
 
 
 @pytest.mark.parametrize(
