@@ -90,7 +90,7 @@ def score(case: CorpusCase, result: CaseResult, rows: Iterable[str]) -> Score:
 
 
 def lost(case: CorpusCase, reason: str) -> Score:
-    """The line of a case that ended without a result: a fault of ours, or a worker that died. It counts nowhere."""
+    """The line of a case that ended without a result: a fault of ours. It counts nowhere."""
     # The last line of a traceback says what was raised.
     return Score(case=case, expected=_codes(case), found=(), faults=(reason.rpartition("\n")[2],), outcome=LOST)
 

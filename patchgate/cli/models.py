@@ -39,6 +39,8 @@ from patchgate.report.terminal import to_stdout
 from patchgate.runner.run_settings import Limits, Run
 from patchgate.runs.observe import observe_all
 
+# A whole model of the larger ones takes so much beside torch.
+_MIB = 6144
 Side = tuple[str, str | None]  #: torch release, patch
 
 
@@ -51,7 +53,7 @@ Side = tuple[str, str | None]  #: torch release, patch
 @click.option("--to", "last", metavar="RELEASE", help="... with this one.")
 @click.option("--device", default="h200", show_default=True, metavar="NAME", help="Device profile.")
 @click.option("--time-limit", default=240.0, show_default=True, type=ABOVE_0, help="Seconds that one case may take.")
-@click.option("--memory-limit", default=6144, show_default=True, type=AT_LEAST_1, help="MiB a case may add to torch.")
+@click.option("--memory-limit", default=_MIB, show_default=True, type=AT_LEAST_1, help="MiB a case may add to torch.")
 @workers_option(memory=6)
 @own_folder_option(".patchgate/models", "the observations and the pages are left")
 def models(

@@ -48,13 +48,17 @@ print(json.dumps({"torch": version("torch"), "triton": version("triton"), "pytho
     "machine": platform.machine(), "sources": sources.hexdigest(), "home": str(home.parent),
     "installed": hashlib.sha256(json.dumps(installed).encode()).hexdigest()}))
 """
+# A disk that is busy with an install is slow to start Python.
+_ASK_SECONDS = 120
 
 
 @cache
 def read_environment(python: str) -> dict[str, str]:
     """Versions of a torch environment, a digest of its compiler's sources, and where it is installed ("home")."""
     try:
-        ended = subprocess.run([python, "-c", _ASK], capture_output=True, text=True, errors="replace", timeout=120)
+        ended = subprocess.run(
+            [python, "-c", _ASK], capture_output=True, text=True, errors="replace", timeout=_ASK_SECONDS
+        )
     except (OSError, subprocess.TimeoutExpired) as error:
         raise _no_torch("no interpreter that can be started", f"{python}: {error}") from None
     try:

@@ -195,7 +195,7 @@ class Runner:
 
     @contextlib.contextmanager
     def _device(self) -> Iterator[None]:
-        """The machine's GPU, shared with the other workers of the run; what is timed waits until none uses it."""
+        """The machine's GPU, shared with the other threads of the run; what is timed waits until none uses it."""
         with open(self.device_lock, "rb") as lock:
             fcntl.flock(lock, fcntl.LOCK_SH)
             yield

@@ -25,7 +25,7 @@ from patchgate.model.records import Verdict
 from patchgate.model.results import JudgedCell
 from patchgate.runner.client import Runner, runner_of
 from patchgate.runner.results_folder import Journal, held, put_aside, red_before, save_results
-from patchgate.runner.run_settings import Run, accepting_from, save_run
+from patchgate.runner.run_settings import NAME, Run, accepting_from, save_run
 from patchgate.runner.start_server import Servers, running_servers
 from patchgate.runs.content_key import content_key
 from patchgate.runs.pool import Ended, carry_out
@@ -89,9 +89,9 @@ def judge_patch(
     with held(folder):
         put_aside(folder)
         try:
+            save_run(run)
             # They start first, since to import torch takes longest.
             with nullcontext(servers) if servers else running_servers(run.rows) as asked:
-                save_run(run)
                 reserve_space(folder)
                 context = _context(run, patch, runner_of(run, asked))
                 cells = in_turn(cells_of(context), red_before(folder))
@@ -191,6 +191,9 @@ def _without_environment(run: Run) -> list[Verdict]:
 
 def leave_partial(run: Run, patch: Patch, reason: str) -> list[Verdict]:
     """The verdicts of a run that did not end: those of the cells that it judged, and one for each other cell."""
+    if not Path(run.folder, NAME).is_file():  # it did not begin
+        with contextlib.suppress(OSError):  # a full disk
+            save_run(run)
     judged = Journal(Path(run.folder)).cells()
     known = {cell.name for cell in judged}
     stopped = [cell.stopped(reason) for cell in planned_cells(run, patch) if cell.name not in known]

@@ -111,7 +111,12 @@ class CellItem(pytest.Item):
         self.cell, self.judgement = cell, judgement
 
     def runtest(self) -> None:
-        judged = self.judgement.cells.get(self.cell)
+        from patchgate.model.errors import UsageError
+
+        try:
+            judged = self.judgement.cells.get(self.cell)
+        except UsageError as error:
+            pytest.fail(str(error), pytrace=False)
         if judged is None or not judged.verdicts:
             pytest.skip("judged by another check")
         if judged.red:

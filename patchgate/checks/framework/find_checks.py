@@ -1,6 +1,6 @@
 """Finds the checks: each module of `patchgate/checks` that decorates a function with a `Check` adds one by being there.
 
-The catalogue of codes, the order in reports and what pytest runs are all made from what is found.
+The catalogue of codes, the order in reports and the cells of a run are all made from what is found.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Instance:
 
     @property
     def id(self) -> str:
-        """As pytest shows it."""
+        """As progress and the journal of a run show it."""
         return "-".join(filter(None, (self.case.torch, self.case.device, self.case.workload, self.size)))
 
 
@@ -66,7 +66,7 @@ class Check:
     cases: Callable[[Patch, str], list[Case]] | None = None  #: on one release, in place of the product of the axes
     seconds: int = 1  #: how long an instance takes on a slow core, about: the longest are asked first
     unchanged: str = ""  #: the code where the patch provably does nothing on the release; empty: asked as anywhere
-    name: str = ""  #: that of its module, as pytest shows it
+    name: str = ""  #: that of its module
     family: str = ""  #: as reports list its verdicts
     question: str = ""  #: the first line of its module
     ask: Ask = lambda context, at: ()

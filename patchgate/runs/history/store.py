@@ -39,6 +39,8 @@ CREATE TABLE IF NOT EXISTS cost (
 """
 _NAMES = ("run", "content", "judged", "observed", "cost")
 _FORMAT = 2
+# Seconds that another process may write for.
+_PATIENCE = 60
 # Of one content, unpacked.
 _CONTENT_BYTES = 256 << 20
 # (patch, torch, check)
@@ -53,7 +55,7 @@ class History:
         self._path = path
         if path.exists() and not path.is_file():
             raise UsageError("not a history", where=str(path), got="no regular file", next="another --folder")
-        self._file = sqlite3.connect(path, timeout=60)
+        self._file = sqlite3.connect(path, timeout=_PATIENCE)
         # Contents that were read: most runs say of most what the run before said.
         self._facts_read: dict[bytes, dict[str, str]] = {}
         self._verdicts_read: dict[tuple[_Check, frozenset[bytes]], RunVerdicts] = {}

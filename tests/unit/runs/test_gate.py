@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import errno
 import os
-import subprocess
-import sys
 import threading
 from collections.abc import Callable, Collection, Iterable
 from contextlib import nullcontext
@@ -19,17 +17,17 @@ import pytest
 from patchgate.checks.framework.context import CheckContext
 from patchgate.checks.framework.find_checks import Instance, NothingToJudge, all_checks
 from patchgate.inputs.patch import load_patch
-from patchgate.model.errors import UsageError
 from patchgate.model.exit_code import exit_code
-from patchgate.model.files import HELD, PUT_ASIDE
 from patchgate.model.paths import display_path
-from patchgate.model.records import Case, Cause, Failure, Kind, Observation, Verdict
+from patchgate.model.records import Case, Kind, Observation, Verdict
 from patchgate.model.results import JudgedCell
-from patchgate.runner.results_folder import Journal, held, put_aside, red_before, results_folder
-from patchgate.runner.run_settings import NAME, TIMES, VERDICTS, Run, load_verdicts, save_run, save_verdicts
+from patchgate.model.serialization import to_dict
+from patchgate.runner import run_settings
+from patchgate.runner.results_folder import put_aside
+from patchgate.runner.run_settings import NAME, TIMES, VERDICTS, Run, load_verdicts, runs_in
 from patchgate.runner.start_server import Servers
 from patchgate.runs import gate
-from patchgate.runs.gate import Cell, in_turn, judge_patch
+from patchgate.runs.gate import Cell, in_turn, judge_patch, leave_partial
 
 CASE = Case(torch="2.11.0", device="h200", workload="stack")
 GREEN = Verdict(code="PG300", kind=Kind.PASS, check="kernels", case=CASE, item=CASE.name, fact="loads")
@@ -89,6 +87,14 @@ def test_the_verdicts_of_each_cell_are_left_with_its_time(judge: Judge, run: Run
     assert [found.kind for found in judge(says(Kind.PASS, Kind.REGRESSED))] == [Kind.PASS, Kind.REGRESSED]
     assert '"kernels-2.11.0"' in Path(run.folder, TIMES).read_text()
     assert {path.name for path in Path(run.folder).iterdir()} == {NAME, VERDICTS, TIMES, "judged.jsonl"}
+
+
+def test_each_verdict_is_made_json_once(judge: Judge, monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[object] = []
+    monkeypatch.setattr(run_settings, "to_dict", lambda record: made.append(record) or to_dict(record))
+    run_settings.verdict_json.cache_clear()
+    verdicts = judge(says(Kind.PASS, Kind.REGRESSED))
+    assert [record for record in made if isinstance(record, Verdict)] == verdicts
 
 
 @pytest.mark.parametrize(
@@ -270,42 +276,6 @@ def test_the_next_run_of_the_same_content_goes_on_and_another_one_begins_anew(
     }  # fmt: skip
 
 
-def test_what_the_machine_kept_from_being_judged_is_judged_by_the_next_run(run: Run) -> None:
-    folder = Path(run.folder)
-    journal = Journal(folder)
-    journal.begin("key")
-    for kind in (Kind.INFRA, Kind.STOPPED, Kind.UNMEASURED, Kind.PASS):
-        journal.append(JudgedCell(name=kind.value, verdicts=(replace(GREEN, kind=kind),)))
-    failed = Failure(cause=Cause.MACHINE, stage="server", signature="killed")
-    run.store.save(Observation(case=CASE, failure=failed))
-    run.store.save(Observation(case=replace(CASE, torch="2.12.1")))
-    put_aside(folder)
-    assert [cell.name for cell in Journal(folder).begin("key")] == ["pass"]
-    assert [found.case.torch for found in run.store] == ["2.12.1"]
-
-
-def journal_of(folder: Path, *cells: str) -> None:
-    """As a run leaves it that was ended after these cells."""
-    journal = Journal(folder)
-    journal.begin("key")
-    for cell in cells:
-        journal.append(JudgedCell(name=cell, seconds=1.0, verdicts=(replace(GREEN, kind=Kind.REGRESSED),)))
-
-
-def test_a_journal_whose_writer_was_killed_within_a_line_has_the_lines_before(tmp_path: Path) -> None:
-    journal_of(tmp_path, "one", "two")
-    (file,) = tmp_path.glob("judged*")
-    file.write_bytes(file.read_bytes()[:-20])
-    assert [cell.name for cell in Journal(tmp_path).cells()] == ["one"]
-
-
-def test_a_run_that_ended_is_judged_anew_and_what_was_red_comes_first(tmp_path: Path) -> None:
-    journal_of(tmp_path, "one")
-    save_verdicts(tmp_path, [GREEN])
-    put_aside(tmp_path)
-    assert (red_before(tmp_path), Journal(tmp_path).begin("key")) == ({"one"}, [])
-
-
 # -- what an earlier run left
 
 
@@ -319,65 +289,15 @@ def test_a_run_that_ends_before_its_first_cell_never_shows_what_an_earlier_one_f
         judge(says(Kind.PASS))
     verdicts = load_verdicts(Path(run.folder))
     assert ({found.kind for found in verdicts}, exit_code(verdicts)) == ({Kind.STOPPED}, 4)
+    assert Path(run.folder, NAME).is_file()
 
 
-def test_an_interrupted_run_is_taken_over_after_one_that_did_not_begin(tmp_path: Path) -> None:
-    journal_of(tmp_path, "one")
-    for _ in range(2):
-        put_aside(tmp_path)
-        save_verdicts(tmp_path, [])  # as `leave_partial` does
-    put_aside(tmp_path)
-    assert [path.name for path in tmp_path.iterdir()] == [PUT_ASIDE]
-    assert [cell.name for cell in Journal(tmp_path).begin("key")] == ["one"]
-
-
-def test_what_cannot_be_put_aside_is_deleted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    save_verdicts(tmp_path, [GREEN])
-    monkeypatch.setattr(Path, "mkdir", Mock(side_effect=OSError(errno.ENOSPC, "full")))
-    put_aside(tmp_path)
-    assert list(tmp_path.iterdir()) == []
-
-
-@pytest.mark.parametrize("below", [".", "one"])
-def test_results_are_put_back_where_the_next_command_is_bad_usage(tmp_path: Path, below: str) -> None:
-    place = tmp_path / "out" / below
-    save_run(Run(folder=str(place), patch="mine.py", rows={}))
-    save_verdicts(place, [GREEN])
-    (tmp_path / "out" / "report.html").write_text("")
-    before = {path.relative_to(tmp_path) for path in tmp_path.rglob("*")}
-    with pytest.raises(UsageError), results_folder(tmp_path / "out", "--folder"):
-        assert [path for path in (tmp_path / "out").rglob(VERDICTS) if PUT_ASIDE not in path.parts] == []
-        raise UsageError("bad", where="--check", got="x", next="y")
-    assert {path.relative_to(tmp_path) for path in tmp_path.rglob("*")} == before
-
-
-def test_a_folder_that_is_made_goes_where_the_command_is_bad_usage(tmp_path: Path) -> None:
-    with pytest.raises(UsageError), results_folder(tmp_path / "deep" / "out", "--folder"):
-        raise UsageError("bad", where="--check", got="x", next="y")
-    assert list(tmp_path.iterdir()) == []
-
-
-_HOLDS = """
-import sys
-from pathlib import Path
-from patchgate.runner.results_folder import held
-with held(Path(sys.argv[1])):
-    print("held", flush=True)
-    sys.stdin.read()
-"""
-
-
-def test_two_runs_never_write_into_one_folder(tmp_path: Path) -> None:
-    with subprocess.Popen(
-        [sys.executable, "-c", _HOLDS, str(tmp_path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    ) as other:
-        assert other.stdout and other.stdout.readline() == "held\n"
-        with pytest.raises(UsageError, match=f"got:  process {other.pid}, since "), held(tmp_path):
-            raise AssertionError
-        other.kill()
-    with held(tmp_path), held(tmp_path):  # a step of a command that holds it
-        assert (tmp_path / HELD).read_text().startswith(f"process {os.getpid()},")
-    assert list(tmp_path.iterdir()) == []
+def test_a_run_that_was_not_begun_says_so_whatever_an_earlier_one_found(judge: Judge, run: Run) -> None:
+    judge(says(Kind.PASS))
+    put_aside(Path(run.folder))
+    verdicts = leave_partial(run, load_patch(Path(run.patch)), "the run was ended by SIGTERM")
+    assert ({found.kind for found in verdicts}, exit_code(verdicts)) == ({Kind.STOPPED}, 4)
+    assert runs_in(Path(run.folder)) == [run]
 
 
 @pytest.mark.parametrize(("number", "ends"), [(errno.ENOSPC, True), (errno.EDQUOT, True), (errno.EOPNOTSUPP, False)])
