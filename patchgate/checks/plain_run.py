@@ -12,9 +12,10 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from patchgate.checks.framework.blame import Fault, failure_text, fault_of
 from patchgate.checks.framework.context import SIMULATED, CheckContext
 from patchgate.checks.framework.find_checks import Check, Instance, NothingToJudge, verdict_of
-from patchgate.checks.parity import SEEDS, outputs_of
+from patchgate.checks.parity import SEEDS, comparison_failure, outputs_of
 from patchgate.inputs.manifest import Patch
 from patchgate.model.paths import display_path
 from patchgate.model.records import Case, Kind, Verdict, read_codes
@@ -104,7 +105,8 @@ def _sides(context: CheckContext, case: Case, patch: Patch | None, seed: int, fo
         return judged, plain
     # The script must not see the other file, so it is another process that compares them.
     compared = context.differences(case.torch, "differ runs", *files)
-    return judged, compared if failure_of(compared) else plain | compared["metrics"]
+    failure = comparison_failure(compared)
+    return judged, {"failure": vars(failure)} if failure else plain | compared["metrics"]
 
 
 def _is_unpatched(
@@ -115,7 +117,7 @@ def _is_unpatched(
         return False
     script, unpatched = _files(folder / "patched")[0], _files(folder / "unpatched")[1]
     compared = context.differences(torch, "differ runs", script, unpatched)
-    return not failure_of(compared) and compared["metrics"]["differing"] == 0
+    return not comparison_failure(compared) and compared["metrics"]["differing"] == 0
 
 
 def differences(judged: Answer, plain: Answer) -> list[str]:
@@ -160,6 +162,9 @@ def judge_plain_run(
     `unpatched`: the script has the results of torch without the patch, so only the order of imports matters (PG227).
     """
     expected = f"the same code and outputs of {workload} as inside the gate"
+    for failure in map(failure_of, patched):
+        if fault_of(None, failure) is Fault.MACHINE:
+            return verdict("PG226", Kind.INFRA, case, "", expected, failure_text(None, failure))
     failure = failure_of(patched[0])
     if failure:
         actual = f"with the patch {workload} does not compile or run: {failure.signature}"

@@ -13,6 +13,10 @@ from typing import Any, TypedDict
 PATIENCE = 3.0
 #: The question for the server that has nothing of torch loaded; the other server answers all others.
 WITHOUT_TORCH = "plain run"
+#: Questions that our own code answers from finished outputs and texts: nothing of a patch runs.
+OWN_STEPS = frozenset(
+    ("differ", "differ runs", "differ forms", "differ traces", "differ tokens", "code", "functions"),
+)
 
 #: A device as a file of `fixtures/devices` describes it: always `name`, `kind` ("simulated", "codegen", "plugin" or
 #: "real") and `backend` (torch's name for it); `properties`, `speed`, `isa`, `threads` and others where a kind has any.
@@ -262,6 +266,7 @@ class RanPlainly(TypedDict):
 
 class Compared(TypedDict):
     metrics: dict[str, Any]  #: As documented by the functions of `patchgate.probe.numerics` that compare.
+    unreadable: str  #: Why the patched file cannot be compared, where it cannot; the unpatched one can.
 
 
 class Times(Completed):
