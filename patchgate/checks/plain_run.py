@@ -43,6 +43,8 @@ PG227 depends on the order of imports
     Fix: Import in the patch what it changes, and let it set only what it means to set.
 """)
 verdict = partial(verdict_of, FAMILY, item="plain run")
+# As the probe says it.
+_NEEDS_DEVICE = "needs a real device"
 # So many workloads are looked at for one that the patch changes. Other checks have use for the same observations.
 _LOOKED_AT = 4
 # Seeds that no patch can know.
@@ -170,6 +172,10 @@ def judge_plain_run(
         actual = f"with the patch {workload} does not compile or run: {failure.signature}"
         advice = "Correct that failure first; then this is compared."
         return verdict("PG226", Kind.UNMEASURED, case, "", expected, actual, failure.where, advice=advice)
+    failure = failure_of(patched[1])
+    if failure and _NEEDS_DEVICE in failure.signature:
+        actual = f"the script has no GPU, and the patch asks for one: {failure.signature}"
+        return verdict("PG226", Kind.ASSUMED, case, "", expected, actual, failure.where)
     found = differences(*patched)
     if not found:
         settings = _unseen_settings(applied, patched[1])

@@ -13,6 +13,16 @@ from typing import Any, TypedDict
 PATIENCE = 3.0
 #: The question for the server that has nothing of torch loaded; the other server answers all others.
 WITHOUT_TORCH = "plain run"
+#: How an error begins that says that only a real device could answer.
+NEEDS_DEVICE = "needs a real device"
+#: Parts of the messages where torch's C++ or Triton looks for the device itself.
+NO_DEVICE = (
+    "Found no NVIDIA driver",
+    "No CUDA GPUs are available",
+    "CUDA driver initialization failed",
+    "from the 'CUDA' backend",
+    "0 active drivers",
+)
 #: Questions that our own code answers from finished outputs and texts: nothing of a patch runs.
 OWN_STEPS = frozenset(
     ("differ", "differ runs", "differ forms", "differ traces", "differ tokens", "code", "functions"),

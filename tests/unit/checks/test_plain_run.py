@@ -148,3 +148,9 @@ def test_a_machine_that_fails_is_no_difference_of_a_script(side: int) -> None:
     sides = (late, SAME) if side == 0 else (JUDGED, late)
     verdict = judge_plain_run(CASE, PATCH, "chain", APPLIED, sides)
     assert (verdict.code, verdict.kind) == ("PG226", Kind.INFRA)
+
+
+def test_a_script_without_a_gpu_says_nothing_of_a_patch_that_asks_for_one() -> None:
+    alone = {"failure": {"cause": "raised", "stage": "", "signature": "RuntimeError: needs a real device: 0 active"}}
+    verdict = judge_plain_run(CASE, PATCH, "chain", APPLIED, (JUDGED, alone))
+    assert (verdict.code, verdict.kind) == ("PG226", Kind.ASSUMED)
