@@ -95,6 +95,17 @@ def attacks(session: nox.Session) -> None:
             _run(session, "python", "benchmarks/corpus/machine_without.py", *without, "--", *corpus)
 
 
+@nox.session(requires=requires(PREMERGE))
+def repeat(session: nox.Session) -> None:
+    """The same verdicts every time: again, fresh, in other orders, with -n 1 and 8, beside a load, from copied answers.
+
+    `nox -s repeat -- --patch harmless -- --workload residual_chain`
+    """
+    arguments, torches = _torches(session.posargs)
+    _install(session, "-e", ".")
+    _run(session, "python", "-m", "benchmarks.repeat", *_rows(session, torches or PREMERGE), *arguments)
+
+
 @nox.session(requires=requires(list(ROWS)))
 def sweep(session: nox.Session) -> None:
     """Every patch on every row, with history: nox -s sweep -- [PATCH ...] [--torch 2.11.0] [--torch nightly]"""

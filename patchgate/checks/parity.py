@@ -13,7 +13,7 @@ from patchgate.checks.framework.context import CheckContext
 from patchgate.checks.framework.find_checks import Check, Instance, code_of_others, judge_failed, verdict_of
 from patchgate.inputs.manifest import Patch
 from patchgate.inputs.patch import claim_location, claimed_numerics
-from patchgate.model.records import Case, Failure, Kind, Numerics, Verdict, read_codes
+from patchgate.model.records import Case, Cause, Failure, Kind, Numerics, Verdict, read_codes
 from patchgate.model.serialization import Answer, failure_of
 from patchgate.runner.run_settings import Run
 
@@ -102,9 +102,15 @@ def compared_sides(
         failure_of(ask(patch, path)) for patch, path in zip((None, context.patch), files, strict=True)
     )
     answer = {} if unpatched or patched else context.differences(case.torch, question, *files)
-    # Outputs that cannot be compared are the patch's doing: the unpatched ones were written by us.
-    patched = patched or failure_of(answer)
-    return judge_side(case, unpatched, patched) or dict(answer["metrics"])
+    return judge_side(case, unpatched, patched or comparison_failure(answer)) or dict(answer["metrics"])
+
+
+def comparison_failure(answer: Answer) -> Failure | None:
+    """Why two files were not compared: a step of ours that failed, or outputs of the patched side that are none."""
+    if answer.get("unreadable"):
+        what = f"outputs that cannot be compared: {answer['unreadable']}"
+        return Failure(cause=Cause.TAMPERED, stage="differ", signature=what)
+    return failure_of(answer)
 
 
 def outputs_of(

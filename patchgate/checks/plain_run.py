@@ -12,9 +12,10 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from patchgate.checks.framework.blame import Fault, failure_text, fault_of
 from patchgate.checks.framework.context import SIMULATED, CheckContext
 from patchgate.checks.framework.find_checks import Check, Instance, NothingToJudge, verdict_of
-from patchgate.checks.parity import SEEDS, outputs_of
+from patchgate.checks.parity import SEEDS, comparison_failure, outputs_of
 from patchgate.inputs.manifest import Patch
 from patchgate.model.paths import display_path
 from patchgate.model.records import Case, Kind, Verdict, read_codes
@@ -42,6 +43,8 @@ PG227 depends on the order of imports
     Fix: Import in the patch what it changes, and let it set only what it means to set.
 """)
 verdict = partial(verdict_of, FAMILY, item="plain run")
+# As the probe says it.
+_NEEDS_DEVICE = "needs a real device"
 # So many workloads are looked at for one that the patch changes. Other checks have use for the same observations.
 _LOOKED_AT = 4
 # Seeds that no patch can know.
@@ -104,7 +107,8 @@ def _sides(context: CheckContext, case: Case, patch: Patch | None, seed: int, fo
         return judged, plain
     # The script must not see the other file, so it is another process that compares them.
     compared = context.differences(case.torch, "differ runs", *files)
-    return judged, compared if failure_of(compared) else plain | compared["metrics"]
+    failure = comparison_failure(compared)
+    return judged, {"failure": vars(failure)} if failure else plain | compared["metrics"]
 
 
 def _is_unpatched(
@@ -115,7 +119,7 @@ def _is_unpatched(
         return False
     script, unpatched = _files(folder / "patched")[0], _files(folder / "unpatched")[1]
     compared = context.differences(torch, "differ runs", script, unpatched)
-    return not failure_of(compared) and compared["metrics"]["differing"] == 0
+    return not comparison_failure(compared) and compared["metrics"]["differing"] == 0
 
 
 def differences(judged: Answer, plain: Answer) -> list[str]:
@@ -160,11 +164,18 @@ def judge_plain_run(
     `unpatched`: the script has the results of torch without the patch, so only the order of imports matters (PG227).
     """
     expected = f"the same code and outputs of {workload} as inside the gate"
+    for failure in map(failure_of, patched):
+        if fault_of(None, failure) is Fault.MACHINE:
+            return verdict("PG226", Kind.INFRA, case, "", expected, failure_text(None, failure))
     failure = failure_of(patched[0])
     if failure:
         actual = f"with the patch {workload} does not compile or run: {failure.signature}"
         advice = "Correct that failure first; then this is compared."
         return verdict("PG226", Kind.UNMEASURED, case, "", expected, actual, failure.where, advice=advice)
+    failure = failure_of(patched[1])
+    if failure and _NEEDS_DEVICE in failure.signature:
+        actual = f"the script has no GPU, and the patch asks for one: {failure.signature}"
+        return verdict("PG226", Kind.ASSUMED, case, "", expected, actual, failure.where)
     found = differences(*patched)
     if not found:
         settings = _unseen_settings(applied, patched[1])

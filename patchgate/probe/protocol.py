@@ -13,6 +13,20 @@ from typing import Any, TypedDict
 PATIENCE = 3.0
 #: The question for the server that has nothing of torch loaded; the other server answers all others.
 WITHOUT_TORCH = "plain run"
+#: How an error begins that says that only a real device could answer.
+NEEDS_DEVICE = "needs a real device"
+#: Parts of the messages where torch's C++ or Triton looks for the device itself.
+NO_DEVICE = (
+    "Found no NVIDIA driver",
+    "No CUDA GPUs are available",
+    "CUDA driver initialization failed",
+    "from the 'CUDA' backend",
+    "0 active drivers",
+)
+#: Questions that our own code answers from finished outputs and texts: nothing of a patch runs.
+OWN_STEPS = frozenset(
+    ("differ", "differ runs", "differ forms", "differ traces", "differ tokens", "code", "functions"),
+)
 
 #: A device as a file of `fixtures/devices` describes it: always `name`, `kind` ("simulated", "codegen", "plugin" or
 #: "real") and `backend` (torch's name for it); `properties`, `speed`, `isa`, `threads` and others where a kind has any.
@@ -262,6 +276,7 @@ class RanPlainly(TypedDict):
 
 class Compared(TypedDict):
     metrics: dict[str, Any]  #: As documented by the functions of `patchgate.probe.numerics` that compare.
+    unreadable: str  #: Why the patched file cannot be compared, where it cannot; the unpatched one can.
 
 
 class Times(Completed):

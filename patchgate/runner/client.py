@@ -15,14 +15,14 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from patchgate.inputs.manifest import Patch
 from patchgate.model.files import write_atomically
 from patchgate.model.paths import display_path
 from patchgate.model.records import Case, Cause, Observation, Workload
 from patchgate.model.serialization import Answer, fact_from, failure_of, ran_of
-from patchgate.probe.protocol import PATIENCE, Failure
+from patchgate.probe.protocol import OWN_STEPS, PATIENCE, Failure
 from patchgate.runner.cache import Cache
 from patchgate.runner.cache_keys import (
     answer_key,
@@ -44,6 +44,8 @@ WARM_UP_SECONDS = 180
 _TRIES = 2
 # Characters of a server's log that a failure shows.
 _LOG_CHARACTERS = 2000
+# What a step of ours may take: it has nothing to do with the limits of a case. Bytes of outputs a second.
+_OWN_SECONDS, _OWN_SPEED = 60.0, 1 << 20
 # Bytes of memory for each byte of a file of outputs that is compared: both are held, some of it as float64.
 _COMPARED = 4
 # What compiles several times has the time of as many cases.
@@ -106,6 +108,15 @@ def runner_of(run: Run, servers: Servers) -> Runner:
     )
 
 
+def _never_held_against_a_patch(do: str, answer: Answer) -> Answer:
+    """The answer of a step of ours: nothing of a patch runs in it, so however it fails the machine is tried again."""
+    failure = answer.get("failure")
+    if not failure or failure["cause"] == Cause.MACHINE.value:
+        return answer
+    said = f"patchgate's own step `{do}`: {failure['signature']}"
+    return {**answer, "failure": {**failure, "cause": Cause.MACHINE.value, "signature": said}}
+
+
 @dataclass(frozen=True, kw_only=True)
 class Runner:
     """Asks the servers of a run. `logs` and the `identities` of environments are by torch release."""
@@ -130,7 +141,10 @@ class Runner:
         """
         limits = {"seconds": seconds or self.run.limits.seconds, "bytes": self.run.limits.bytes}
         sides = [request[side] for side in ("unpatched", "patched") if os.path.isfile(request.get(side, ""))]
-        limits["bytes"] += _COMPARED * sum(map(os.path.getsize, sides))
+        compared = sum(map(os.path.getsize, sides))
+        limits["bytes"] += _COMPARED * compared
+        if do in OWN_STEPS:
+            limits["seconds"] = max(limits["seconds"], _OWN_SECONDS) + compared / _OWN_SPEED
         if request.get("profile", {}).get("kind") == "real":
             limits["bytes"] = 0  # CUDA maps far more than it uses
             request["fresh"] = True
@@ -140,13 +154,19 @@ class Runner:
         if self.run.project.path:
             request["import_path"] = self.run.project.import_path
         message = json.dumps({"do": do, "limits": limits, **request}).encode() + b"\n"
-        with self._device() if request.get("fresh") and do != "time" else contextlib.nullcontext():
-            for _ in range(_TRIES):
-                at = time.time()
+        uses_device, is_own = request.get("fresh") and do != "time", do in OWN_STEPS
+        for number in range(_TRIES):
+            at = time.time()
+            # In this order: a case that is timed waits for the device, and nobody who holds that waits for the case.
+            with (
+                self._beside_others(alone=bool(number) and is_own),
+                self._device() if uses_device else contextlib.nullcontext(),
+            ):
                 answer = self._exchange(torch, do, message, limits["seconds"])
-                self._note_cost(torch, do, request, answer, at)
-                if answer.get("failure", {}).get("cause") != Cause.MACHINE.value:
-                    break
+            self._note_cost(torch, do, request, answer, at)
+            answer = _never_held_against_a_patch(do, answer) if is_own else answer
+            if answer.get("failure", {}).get("cause") != Cause.MACHINE.value:
+                break
         if request.get("patch") and _is_own_signal(answer):
             # Once may be an operator; twice, with memory to spare, is the patch.
             answer["failure"] |= {"cause": Cause.CRASHED.value}
@@ -194,6 +214,16 @@ class Runner:
         note_cost(self.costs, torch=torch, do=do, device=device, at=at, wall=time.time() - at, **known)
 
     @contextlib.contextmanager
+    def _beside_others(self, *, alone: bool) -> Iterator[None]:
+        """One question among those of all workers; `alone` once the others have ended, and before new ones begin."""
+        how = fcntl.LOCK_EX if alone else fcntl.LOCK_SH
+        with self._lock("asking") as asking:
+            with self._lock("next") as turn:
+                fcntl.flock(turn, how)
+                fcntl.flock(asking, how)
+            yield
+
+    @contextlib.contextmanager
     def _device(self) -> Iterator[None]:
         """The machine's GPU, shared with the other threads of the run; what is timed waits until none uses it."""
         with open(self.device_lock, "rb") as lock:
@@ -203,10 +233,13 @@ class Runner:
     @property
     def device_lock(self) -> Path:
         """The file that is locked by whoever uses the GPU: shared, or alone while something is timed."""
-        path = Path(self.run.folder, "code", "device.lock")
+        with self._lock("device") as lock:
+            return Path(lock.name)
+
+    def _lock(self, name: str) -> BinaryIO:
+        path = Path(self.run.folder, "code", f"{name}.lock")
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.touch()
-        return path
+        return open(path, "ab")
 
     def _exchange(self, torch: str, do: str, message: bytes, seconds: float) -> Answer:
         try:

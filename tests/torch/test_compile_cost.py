@@ -49,3 +49,31 @@ def test_a_patch_that_does_not_run_has_no_count(calls, tmp_path, source, signatu
     patch.write_text(source)
     counted = calls("pointwise", patch=str(patch))
     assert counted["failure"]["signature"].startswith(signature)
+
+
+# Functions made from one text are equal as code, as the methods of dataclasses are.
+_TWINS = """
+from torch._inductor.graph import GraphLowering
+
+def twin():
+    made = {}
+    exec("def made(): pass", made)
+    return made["made"]
+
+twins, codegen = [twin() for _ in range(20)], GraphLowering.codegen
+
+def call_twins(self):
+    for each in twins:
+        for _ in range(100):
+            each()
+    return codegen(self)
+
+GraphLowering.codegen = call_twins
+"""
+
+
+def test_each_of_several_functions_of_equal_code_is_counted(calls, tmp_path):
+    patch = tmp_path / "patch.py"
+    patch.write_text(_TWINS)
+    more = calls("pointwise", patch=str(patch))["calls"]["generated"] - calls("pointwise")["calls"]["generated"]
+    assert 2_000 <= more < 2_100, "20 functions, 100 calls of each"

@@ -7,7 +7,11 @@ import subprocess
 from math import inf
 from pathlib import Path
 
+from patchgate.inputs.devices import load_profile
+from patchgate.inputs.workloads import load_workloads
 from patchgate.model.paths import PACKAGE
+from patchgate.model.serialization import Answer
+from patchgate.runner.client import Runner, request_for
 from patchgate.runner.run_settings import Run
 
 
@@ -24,3 +28,22 @@ def test_what_is_not_finite_on_both_sides_is_equal(torch: str, run: Run) -> None
     assert (figures["NaN in eager"]["error_eager"], figures["NaN in eager"]["worst_eager"]) == (0, 0)
     assert figures["NaN in eager"]["error_patched"] > 0.5
     assert [figures[name] for name in ("new NaN", "lost NaN", "other infinity")] == [[inf] * 4] * 3
+
+
+def test_only_a_file_of_the_patched_side_that_cannot_be_compared_is_that_sides_fault(
+    torch: str, runner: Runner, tmp_path: Path
+) -> None:
+    files = {side: str(tmp_path / side) for side in ("unpatched", "patched")}
+    cpu = load_profile("cpu")
+    request = request_for(load_workloads()["residual_chain"], cpu, None)
+    for path in files.values():
+        runner.ask(torch, "run", seeds=[0], small=False, outputs=path, **request)
+
+    def differ() -> Answer:
+        return runner.ask(torch, "differ", profile=cpu, **files)
+
+    assert (differ()["unreadable"], differ()["metrics"]["differing"]) == ("", 0)
+    (tmp_path / "patched").write_bytes(b"none")
+    assert differ()["unreadable"].startswith("UnpicklingError")
+    (tmp_path / "unpatched").write_bytes(b"none")
+    assert differ()["failure"]["cause"] == "machine"

@@ -43,7 +43,7 @@ from patchgate.probe.protocol import (
     Stage,
 )
 from patchgate.probe.simulate.device_context import device_context, device_name, generates_triton
-from patchgate.probe.simulate.fake_device import missing_answer
+from patchgate.probe.simulate.needs_device import missing_answer
 
 # Inductor options that decide what is fused and stored; shown with every figure.
 _SHOWN_OPTIONS = (

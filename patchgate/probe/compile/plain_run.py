@@ -22,7 +22,7 @@ from typing import Any
 
 from patchgate.probe.compile.generated_code import digest_of_code
 from patchgate.probe.patch.module_name import place_in_package
-from patchgate.probe.protocol import RanPlainly, Run, Stage, variables_of
+from patchgate.probe.protocol import NEEDS_DEVICE, NO_DEVICE, RanPlainly, Run, Stage, variables_of
 
 # What a script of a user's has of the environment; the rest names folders of ours, or is set by few.
 _PASSED_ON = ("PATH", "HOME", "LANG", "LC_ALL", "TMPDIR", "LD_LIBRARY_PATH", "TORCHINDUCTOR_CACHE_DIR")
@@ -63,7 +63,8 @@ def run_plainly(request: Run, stage: Stage) -> RanPlainly:
             stderr=subprocess.STDOUT,
         )
         if ended.returncode:
-            raise RuntimeError(_end_of(ended))
+            said = _end_of(ended)
+            raise RuntimeError(f"{NEEDS_DEVICE}: {said}" if any(text in said for text in NO_DEVICE) else said)
         changed = json.loads(_read(home / settings["report"]))["changed"]
         Path(request["outputs"]).write_bytes(_read(home / settings["outputs"]))
     texts = (_read(path).decode() for path in sorted(cache.rglob("*.py")))

@@ -55,26 +55,34 @@ from patchgate.probe.protocol import (
     Loading,
     OtherPatch,
     Patched,
+    Profile,
     Request,
     Stage,
     Undone,
 )
 from patchgate.probe.simulate.fake_device import fake_device
+from patchgate.probe.simulate.triton_driver import BESIDE_THE_CPU, triton_driver
 
 
 def apply_patch(request: Request, stage: Stage) -> None:
     """Run the patch of a `Patched` request, when it has one, after the patches named by `after`.
 
-    It meets a fake device wherever one is simulated: on a GPU machine it would see the real one.
+    It meets a fake device wherever one is simulated, and wherever code is generated for a CPU Triton's driver of one:
+    what is here is the machine's, and none of the case's.
     """
     if request.get("patch"):
         stage("patch")
-        simulated = request["profile"]["kind"] == "simulated"
-        with fake_device(request["profile"]) if simulated else contextlib.nullcontext():
+        with _device_of(request["profile"]):
             _run_first(request.get("after", ()))
             patched = run_patch(request["patch"], cast(Loading, request))
             if request.get("left"):
                 patched.leave()
+
+
+def _device_of(profile: Profile) -> contextlib.AbstractContextManager[None]:
+    if profile["kind"] == "simulated":
+        return fake_device(profile)
+    return triton_driver(BESIDE_THE_CPU) if profile["kind"] == "codegen" else contextlib.nullcontext()
 
 
 def _run_first(patches: Iterable[OtherPatch]) -> None:

@@ -333,7 +333,7 @@ def _check_imports(source: str) -> Iterator[Finding]:
         if id(node) not in guarded and isinstance(node, (ast.Import, ast.ImportFrom)):
             for dotted, local, line in _imported(node):
                 try:
-                    bound[local] = (dotted, resolve(dotted))
+                    bound[local] = (dotted, resolve(dotted) if isinstance(node, ast.Import) else _taken_from(dotted))
                     yield _finding("PG105", f"import {dotted}", line, "importable", "importable")
                 except LookupError as missing:
                     yield _finding("PG104", f"import {dotted}", line, "importable", f"no {missing.args[0]}")
@@ -347,6 +347,16 @@ def _check_imports(source: str) -> Iterator[Finding]:
             seen.add(".".join(chain))
             dotted, value = bound[chain[0]]
             yield from _follow(dotted, value, chain[1:], node.end_lineno or node.lineno)
+
+
+def _taken_from(dotted: str) -> Any:
+    """What `from owner import name` binds: a module only where no attribute of the owner has its name."""
+    owner, _, name = dotted.rpartition(".")
+    with contextlib.suppress(ImportError):
+        held = vars(importlib.import_module(owner))
+        if name in held:
+            return held[name]
+    return resolve(dotted)
 
 
 def _imported(node: ast.Import | ast.ImportFrom) -> Iterator[tuple[str, str, int]]:

@@ -21,7 +21,9 @@ from patchgate.probe.patch.torch_imports import torch_imports_added_to
 from patchgate.probe.patch.unread_env_vars import why_without_effect
 from patchgate.probe.protocol import Effect, RunAnew, RunAnewResult, Stage
 from patchgate.probe.simulate.cpu_build import as_built_for_cuda, is_cpu_only
-from patchgate.probe.simulate.fake_device import cuda_functions, missing_answer
+from patchgate.probe.simulate.fake_device import cuda_functions
+from patchgate.probe.simulate.needs_device import missing_answer
+from patchgate.probe.simulate.triton_driver import triton_driver
 
 # Where torch's own code is, and Triton's.
 _OWN_CODE = tuple(str(Path(torch.__file__).parents[1] / name) + os.sep for name in ("torch", "triton"))
@@ -37,6 +39,7 @@ def run_in_new_interpreter(request: RunAnew, stage: Stage) -> RunAnewResult:
             stack.enter_context(mock.patch.object(torch.cuda, name, function))
         if is_cpu_only():
             stack.enter_context(as_built_for_cuda())
+        stack.enter_context(triton_driver(request["profile"]))
         stack.enter_context(faked_version(request["version"]))
         stack.enter_context(torch_imports_added_to(before))
         environment = dict(os.environ)

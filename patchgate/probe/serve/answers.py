@@ -30,6 +30,7 @@ from patchgate.probe.patch.apply import applies, apply, apply_patch, prove_inert
 from patchgate.probe.patch.line_events import LinesRun
 from patchgate.probe.patch.live_api import inspect_surface
 from patchgate.probe.patch.new_interpreter import run_in_new_interpreter
+from patchgate.probe.process.reply import exception_failure
 from patchgate.probe.protocol import Request, Stage
 from patchgate.probe.questions import Questions
 from patchgate.probe.simulate.device_context import device_context, device_name
@@ -165,7 +166,14 @@ def _comparing(
 
     def answer(request: protocol.Compare, stage: Stage) -> protocol.Compared:
         stage("differ")
-        return {"metrics": compare(request["unpatched"], request["patched"])}
+        try:
+            return {"metrics": compare(request["unpatched"], request["patched"]), "unreadable": ""}
+        except Exception as error:
+            if exception_failure(error, None)["cause"] != "raised":
+                raise
+            # Untrusted code wrote the patched file. Where the other one can be compared with itself, that is why.
+            compare(request["unpatched"], request["unpatched"])
+            return {"metrics": {}, "unreadable": f"{type(error).__name__}: {error}".partition("\n")[0][:200]}
 
     return answer
 

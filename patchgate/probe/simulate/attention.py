@@ -16,7 +16,7 @@ import torch
 from torch._C import DispatchKey
 
 from patchgate.probe.protocol import Profile
-from patchgate.probe.simulate.fake_device import NeedsDevice
+from patchgate.probe.simulate.needs_device import NeedsDevice
 
 _OP = torch.ops.aten.scaled_dot_product_attention.default
 # The version from which cuDNN's attention comes first on data-centre Hopper and Blackwell (aten's sdp_utils.cpp).

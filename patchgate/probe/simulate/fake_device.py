@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import re
 import types
 from collections.abc import Callable, Iterator
-from typing import Any, Protocol
+from typing import Any
 from unittest import mock
 
 import torch
@@ -20,39 +19,9 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from patchgate.probe.protocol import Profile
 from patchgate.probe.simulate.cpu_build import as_built_for_cuda, is_cpu_only
+from patchgate.probe.simulate.triton_driver import CallLog, triton_driver
 
 _CACHED = (types.FunctionType, type(functools.lru_cache(lambda: None)))
-_NEEDED = "needs a real device"
-# Parts of the messages where torch's C++ or Triton looks for the device itself.
-_NO_DEVICE = (
-    "Found no NVIDIA driver",
-    "No CUDA GPUs are available",
-    "CUDA driver initialization failed",
-    "from the 'CUDA' backend",
-    "0 active drivers",
-)
-
-
-class CallLog(Protocol):
-    """Receives the names of calls that would have initialised a real device; a list is one."""
-
-    def append(self, call: str, /) -> None: ...
-
-
-class NeedsDevice(Exception):
-    """What only a real device can answer; it is not guessed."""
-
-    def __init__(self, what: str) -> None:
-        super().__init__(f"{_NEEDED}: {what}")
-
-
-def missing_answer(error: BaseException) -> str | None:
-    """What a simulation could not answer, when that is why `error` was raised."""
-    # Dynamo keeps the text of an error that it wraps, not always the error.
-    match = re.search(f"{_NEEDED}: [^'\"\n]*", str(error))
-    if match:
-        return match.group()
-    return f"{_NEEDED}: something is run on it" if any(text in str(error) for text in _NO_DEVICE) else None
 
 
 # These create no context on a real device. All others do: an import that makes one of them is a side effect.
@@ -99,57 +68,6 @@ def known_device(profile: Profile) -> Iterator[None]:
         mock.patch.object(torch._C, "_conv_determine_backend_memory_format", cudnn_layout),
     ):
         yield
-
-
-# Triton asks its driver for these where it loads, launches or times a kernel.
-_RUNS_KERNELS = {
-    "assemble_tensormap_to_arg",
-    "clear_cache",
-    "get_current_stream",
-    "get_empty_cache_for_benchmark",
-    "launcher_cls",
-    "set_current_device",
-    "utils",
-}
-
-
-class _TritonDriver:
-    """What Triton calls of its active driver while it compiles for a target."""
-
-    def __init__(self, profile: Profile, log: CallLog | None) -> None:
-        from triton.backends.compiler import GPUTarget
-
-        properties = profile["properties"]
-        self._log, self._backend = log, profile["backend"]
-        self._target = GPUTarget(self._backend, properties["major"] * 10 + properties["minor"], properties["warp_size"])
-
-    def get_current_target(self) -> Any:
-        if self._log is not None:
-            self._log.append("triton.runtime.driver.active.get_current_target")
-        return self._target
-
-    def get_active_torch_device(self) -> torch.device:
-        return torch.device(self._backend, 0)
-
-    def get_current_device(self) -> int:
-        return 0
-
-    def get_device_interface(self) -> Any:
-        return torch.cuda
-
-    def get_benchmarker(self) -> Any:
-        """As the driver of a real device: an autotuner asks for it before it knows that it has one candidate."""
-        from triton.testing import do_bench
-
-        return do_bench
-
-    def is_active(self) -> bool:
-        return True
-
-    def __getattr__(self, name: str) -> Any:
-        if name in _RUNS_KERNELS:
-            raise NeedsDevice(f"a kernel is run on it (Triton's `{name}`)")
-        raise AttributeError(name)
 
 
 class _ConstructorsOnCpu(TorchDispatchMode):
@@ -212,7 +130,6 @@ def fake_device(profile: Profile, log: CallLog | None = None) -> Iterator[None]:
         log: receives the name of every call that would have initialised a real device.
     """
     import torch._dynamo.device_interface as interface
-    import triton
     from torch._inductor.fx_passes import joint_graph
     from torch._inductor.runtime import triton_helpers
     from torch._subclasses import fake_tensor
@@ -236,8 +153,7 @@ def fake_device(profile: Profile, log: CallLog | None = None) -> Iterator[None]:
         )
         # The server has initialised the patterns on the CPU; here they would be traced on the device.
         stack.enter_context(mock.patch.object(joint_graph, "lazy_init", lambda *args, **kwargs: None))
-        # Not set_active: its counterpart would look for a real driver on the way out.
-        stack.enter_context(mock.patch.object(triton.runtime.driver, "_active", _TritonDriver(profile, log)))
+        stack.enter_context(triton_driver(profile, log))
         _clear_device_caches()
         stack.callback(_clear_device_caches)
         yield

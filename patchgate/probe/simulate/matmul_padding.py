@@ -13,7 +13,7 @@ from unittest import mock
 from torch._inductor.fx_passes import pad_mm
 
 from patchgate.probe.protocol import Profile
-from patchgate.probe.simulate.fake_device import NeedsDevice
+from patchgate.probe.simulate.needs_device import NeedsDevice
 
 _DECISION = {True: "padded", False: "kept"}
 

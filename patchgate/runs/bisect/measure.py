@@ -15,7 +15,7 @@ from pathlib import Path
 
 from patchgate.checks.framework.context import CheckContext
 from patchgate.checks.machine import sentinel_verdict
-from patchgate.checks.parity import outputs_of
+from patchgate.checks.parity import comparison_failure, outputs_of
 from patchgate.inputs.manifest import Claims, Patch
 from patchgate.inputs.patch import load_patch
 from patchgate.inputs.project import project_around
@@ -145,7 +145,7 @@ def _read_parity(question: Question, context: CheckContext, torch: str, patch: P
     for side, path in zip((None, patch), files, strict=True):
         _skip_failed(failure_of(outputs_of(context, case, "run", side, path)), f"{path.name}: ")
     answer = context.differences(torch, "differ", *files)
-    _skip_failed(failure_of(answer))
+    _skip_failed(comparison_failure(answer))
     return read_metrics(question, answer["metrics"])
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from patchgate.checks.parity import judge_numbers, judge_side
+from patchgate.checks.parity import comparison_failure, judge_numbers, judge_side
 from patchgate.inputs.manifest import Claims, Patch
 from patchgate.model.records import Case, Cause, Colour, Failure, Kind, Numerics, Verdict
 
@@ -155,6 +155,18 @@ def test_a_side_that_did_not_run_is_the_patchs_fault_only_when_the_other_did(
     failures = [c and Failure(cause=c, stage="run", signature=signature) for c in (unpatched, patched)]
     verdict = judge_side(CASE, *failures)
     assert (verdict.code, verdict.colour, verdict.subject) == (code, colour, "w.cpu")
+
+
+@pytest.mark.parametrize(
+    ("answer", "code", "colour"),
+    [
+        ({"metrics": {}, "unreadable": "KeyError: 'outputs'"}, "PG504", Colour.RED),
+        ({"failure": {"cause": "machine", "stage": "differ", "signature": "own step"}}, "PG509", Colour.GREY),
+    ],
+)
+def test_outputs_that_are_none_are_the_patchs_fault_and_a_comparison_that_fails_is_not(answer, code, colour):
+    verdict = judge_side(CASE, None, comparison_failure(answer))
+    assert (verdict.code, verdict.colour) == (code, colour)
 
 
 def test_no_verdict_of_numbers_is_a_kind_that_hides_red():

@@ -14,7 +14,7 @@ from patchgate.checks import plain_run
 from patchgate.checks.framework.find_checks import Instance
 from patchgate.checks.plain_run import ask_plain_run, differences, judge_plain_run
 from patchgate.inputs.manifest import Claims, Patch
-from patchgate.model.records import Case, Colour, Verdict
+from patchgate.model.records import Case, Colour, Kind, Verdict
 from patchgate.model.serialization import Answer
 
 CASE = Case(torch="2.11.0", patch="mine")
@@ -140,3 +140,17 @@ def test_a_script_waits_for_the_gates_own_run_only_where_that_builds_what_it_nee
     )
     (verdict,) = plain_run.ask_plain_run(context, Instance(case=CASE))
     assert verdict.code == "PG211"
+
+
+@pytest.mark.parametrize("side", [0, 1])
+def test_a_machine_that_fails_is_no_difference_of_a_script(side: int) -> None:
+    late = {"failure": {"cause": "machine", "stage": "differ", "signature": "own step"}}
+    sides = (late, SAME) if side == 0 else (JUDGED, late)
+    verdict = judge_plain_run(CASE, PATCH, "chain", APPLIED, sides)
+    assert (verdict.code, verdict.kind) == ("PG226", Kind.INFRA)
+
+
+def test_a_script_without_a_gpu_says_nothing_of_a_patch_that_asks_for_one() -> None:
+    alone = {"failure": {"cause": "raised", "stage": "", "signature": "RuntimeError: needs a real device: 0 active"}}
+    verdict = judge_plain_run(CASE, PATCH, "chain", APPLIED, (JUDGED, alone))
+    assert (verdict.code, verdict.kind) == ("PG226", Kind.ASSUMED)

@@ -144,5 +144,6 @@ def test_a_reply_without_a_type_of_its_own_is_not_nested_without_end():
     deep: object = 1
     for _ in range(20):
         deep = [deep]
-    assert "nested too deep" in reply_fault("differ", {"metrics": {"ulps": deep}})
-    assert reply_fault("differ", {"metrics": {"ulps": [[1.0]], "repeats": {"patched": True}}}) is None
+    assert "nested too deep" in reply_fault("differ", {"metrics": {"ulps": deep}, "unreadable": ""})
+    flat = {"metrics": {"ulps": [[1.0]], "repeats": {"patched": True}}, "unreadable": ""}
+    assert reply_fault("differ", flat) is None

@@ -14,7 +14,7 @@ from patchgate.inputs.patch import load_patch
 from patchgate.inputs.project import Project
 from patchgate.model.records import Case, Cause, Unmeasured, Workload
 from patchgate.probe.process.request_schema import refusal
-from patchgate.probe.protocol import Question
+from patchgate.probe.protocol import OWN_STEPS, Question
 from patchgate.runner.client import Runner
 from patchgate.runner.costs import COSTS, load_costs
 from patchgate.runner.run_settings import Limits, Run
@@ -180,6 +180,53 @@ def test_a_failure_of_the_patch_is_not_tried_again(runner, server):
     assert (runner.ask("2.11.0", "apply"), len(asked)) == (RAISED, 1)
 
 
+LATE = {"failure": {"cause": "hung", "stage": "differ", "signature": "did not end in time"}}
+
+
+@pytest.mark.parametrize("do", sorted(OWN_STEPS))
+@pytest.mark.parametrize("failure", [LATE, RAISED])
+def test_a_step_of_ours_is_tried_once_more_and_never_held_against_a_patch(runner, server, do, failure):
+    asked = server(failure, {"metrics": {}}, failure, failure, failure)
+    assert runner.ask("2.11.0", do) == {"metrics": {}}
+    failed = runner.ask("2.11.0", do)["failure"]
+    assert (failed["cause"], len(asked)) == ("machine", 4)
+    assert failed["signature"] == f"patchgate's own step `{do}`: {failure['failure']['signature']}"
+    assert runner.ask("2.11.0", "run", patch="patch.py") == failure, "the patch's own step is"
+
+
+def test_a_step_of_ours_has_time_by_the_size_of_its_work_whatever_a_case_has(runner, server, folder):
+    asked = server(*[{"metrics": {}}] * 2, {"changed": []})
+    (folder / "outputs").write_bytes(bytes(3 << 20))
+    sides = dict.fromkeys(("unpatched", "patched"), str(folder / "outputs"))
+    runner.ask("2.11.0", "differ", **sides)
+    replace(runner, run=replace(runner.run, limits=Limits(seconds=500))).ask("2.11.0", "differ", **sides)
+    runner.ask("2.11.0", "apply")
+    assert [question["limits"]["seconds"] for question in asked] == [66, 506, 5]
+
+
+def test_what_is_tried_alone_waits_for_the_others_and_they_for_it(runner):
+    began, ended = threading.Event(), threading.Event()
+
+    def ask_alone():
+        with runner._beside_others(alone=True):
+            began.set()
+            ended.wait(10)
+
+    alone = threading.Thread(target=ask_alone, daemon=True)
+    with runner._beside_others(alone=False), runner._beside_others(alone=False):
+        alone.start()
+        assert not began.wait(0.3)
+    assert began.wait(10)
+    other = threading.Thread(target=lambda: runner._beside_others(alone=False).__enter__(), daemon=True)
+    other.start()
+    other.join(0.3)
+    assert other.is_alive()
+    ended.set()
+    alone.join(10)
+    other.join(10)
+    assert not other.is_alive()
+
+
 KILLED = {"failure": {"cause": "machine", "stage": "patch", "signature": "killed by SIGKILL"}}
 SHORT = {"failure": {"cause": "machine", "stage": "patch", "signature": "killed by SIGKILL, as memory was short"}}
 
@@ -253,16 +300,13 @@ def test_generated_code_is_kept_beside_the_facts(runner, server, folder):
         ({"code": ["x = 1"]}, ["observe", "code", "observe"]),
         ({"code": ["x = 2"]}, ["observe", "code", "observe", "code"]),
         ({"torch": "b"}, ["observe", "code", "observe", "code"]),
-        ({"failure": True}, ["observe", "code", "observe", "code"]),
     ],
 )
 def test_the_same_code_is_read_once(
     runner: Runner, server: FakeServer, folder: Path, second: dict[str, Any], questions: list[str]
 ) -> None:
     compiled, read = FACTS | {"code": ["x = 1"]}, {"facts": {"kernels": 1}}
-    asked = server(
-        compiled, RAISED if "failure" in second else read, compiled | {"code": second.get("code", ["x = 1"])}, read
-    )
+    asked = server(compiled, read, compiled | {"code": second.get("code", ["x = 1"])}, read)
     for torch in ("a", second.get("torch", "a")):
         run = replace(runner.run, shared_cache=str(folder / "kept"))
         one = replace(runner, run=run, identities={"2.11.0": torch})
