@@ -31,22 +31,23 @@ CODES = read_codes("""
 PG101 target does not exist
     The manifest names a target that this torch does not have. The patch does not add it either, or it adds a function
     by a name that other releases have, or that is spelled nearly like one that torch has.
-    Why: Assigning it creates a new attribute that nothing in torch ever calls.
+    Why: Users get torch without the patch: assigning the target creates a new attribute that nothing in torch
+    calls.
     Fix: Correct the dotted name, or narrow `applies_to` to the releases that have it.
 PG102 replacement cannot take the calls that the original takes
     A parameter of the original is missing or required in the replacement, or has another name there, though torch
     passes it by name.
-    Why: A caller inside torch that passes it raises TypeError in the middle of a compile.
+    Why: Users get a TypeError in the middle of a compile, from a caller inside torch that passes the parameter.
     Fix: Give the replacement the original's parameters; `*args, **kwargs` also covers later ones.
 PG103 attribute used by the patch is missing
     The patch reads an attribute that its owner does not have in this torch, or replaces one that only other releases
     have.
-    Why: The replacement raises AttributeError as soon as that line runs; a replacement under a name that torch does not
-    have is never called.
+    Why: Users get an AttributeError as soon as that line runs; a replacement under a name that torch does not have
+    is never called, and they get torch without it.
     Fix: Use the name that this release has, guard the access, or narrow `applies_to`.
 PG104 module or name imported by the patch is missing
     The patch imports a module or name of torch that this release does not have.
-    Why: The patch fails on import, or, inside a function, in the middle of a compile.
+    Why: Users of this release cannot import the patch; where the import is in a function, their compile fails.
     Fix: Import it from where this release has it, or narrow `applies_to`.
 PG105 names exist and fit
     Every target, import and attribute that the patch uses exists and fits in this torch.

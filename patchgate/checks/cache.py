@@ -40,8 +40,8 @@ PG702 the patch switches the cache off
 PG703 the cache key does not follow the patch's text
     After an edit in its functions, or with another value of an environment variable that it reads, the patch gets the
     code that it left in the cache before.
-    Why: The next version of the patch, or another rank, will run the kernels of this one: a constant uuid or tag does
-    not distinguish them.
+    Why: Users of the next version of the patch, or another rank, run the kernels of this one: a constant uuid or
+    tag does not distinguish them.
     Fix: Make the key a digest of the source (`torch._inductor.custom_graph_pass.get_hash_for_files` for a uuid) and of
     every setting that changes the code. {_REMEDY}
 PG704 the patch misses its own code in the cache
@@ -55,7 +55,7 @@ PG705 the cache distinguishes both sides
     Fix: Nothing to do.
 PG706 does not compile with the caches on
     With the caches on, the workload compiles without the patch and fails with it.
-    Why: The caches are on by default.
+    Why: Users get this failure by default: the caches are on.
     Fix: Read the failure. Everything that a patch adds to a graph or a config must be picklable.
 """),
     code_of_others(code="PG709"),

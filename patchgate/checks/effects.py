@@ -21,28 +21,28 @@ PG206 applied twice when run twice
     When the patch ran a second time, the replacement wrapped itself, or the function that `apply` names raised. It is
     red where the project does run the patch twice: by `apply`, a reload or an import under two names, or where one run
     installs the same wrapper twice. Elsewhere it is a grey note.
-    Why: The effect doubles, or the replacement calls itself endlessly.
+    Why: Users who import or reload it twice get the effect twice, or a replacement that calls itself endlessly.
     Fix: Mark the replacement (an attribute on the function) and return early when it is there.
 PG207 touches something outside its targets
     Running the patch changed an attribute of a torch module, class or registry that `targets` does not name. For a new
     name that nothing in torch looks up it is a grey note.
-    Why: A change that is not claimed is not reviewed. Without a manifest, the patch claims to change nothing else.
+    Why: Users get a change that no reviewer has seen. Without a manifest, the patch claims to change nothing else.
     Fix: Add it to `targets`, or do not change it.
 PG208 import has side effects
     Importing the patch initialised a device, or changed environment variables, torch's config, a global state of torch
     (the precision of float32 products, deterministic algorithms, the default dtype, the number of threads), the working
     directory or the umask, and neither `targets` nor `effects` names it.
-    Why: An initialised CUDA breaks forked workers, though `torch.cuda.is_initialized()` may stay False. A global
-    setting also changes unrelated code and child processes.
+    Why: Users of forked workers lose CUDA, though `torch.cuda.is_initialized()` may stay False; a global setting or
+    seed also changes the unrelated code of everyone in the process.
     Fix: Move it out of import time, or scope it with `config.patch` around the compile. A config option that must be
     set for the whole process is claimed by its name in `targets`, anything else in `effects` ("environment NAME").
 PG209 claimed target was not replaced
     The patch applies on this torch but does not replace one of its `targets`.
-    Why: The manifest claims more than the code does, and readers rely on the manifest.
+    Why: Readers rely on the manifest, and users believe that the target is patched.
     Fix: Replace it, or remove it from `targets`.
 PG224 the original was saved after it was replaced
     The function that the replacement calls as the original is the replacement itself.
-    Why: The first call of it never ends: RecursionError in the middle of a compile.
+    Why: Users get a RecursionError in the middle of a compile: the first call never ends.
     Fix: Save the original before the assignment that replaces it, and only once.
 PG213 overwrites a setting of the user
     With the variable, option or state of torch set to another value before the import, the import replaced it.
@@ -50,8 +50,8 @@ PG213 overwrites a setting of the user
     Fix: `os.environ.setdefault(...)`; do not change an option or state that differs from its default.
 PG214 the setting does not reach other threads
     A config option that the patch sets at import has its old value in a new thread.
-    Why: From torch 2.12 on, a direct assignment holds for the context that made it; autograd's workers and compile
-    threads use the default.
+    Why: Users whose compile or backward runs in another thread get the default: from torch 2.12 on, a direct
+    assignment holds for the context that made it only.
     Fix: Set it where the compile runs (`config.patch`), or by its environment variable before torch is imported. If
     only the importing thread is meant, claim it: `effects = ["thread-local NAME"]`.
 PG216 import starts threads, processes or connections
@@ -65,7 +65,7 @@ PG217 torch.compile is called at import
     Fix: Compile at first use, or declare it: `effects = ["compile"]`.
 PG218 import writes files
     Running the module wrote, moved or deleted files outside its temporary folder.
-    Why: An import that changes files changes other processes, and fails where the disk is read-only.
+    Why: Users with a read-only disk cannot import it, and other processes find changed files.
     Fix: Write when the user asks for it, to a folder of the patch's own.
 """)
 verdict = partial(verdict_of, FAMILY, item="effects")

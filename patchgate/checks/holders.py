@@ -18,11 +18,11 @@ FAMILY = "reach"
 CODES = read_codes("""
 PG801 the original is still referenced elsewhere
     With the patch applied, other modules, classes or registries of torch still refer to the original.
-    Why: Code that gets it from there runs unpatched: the patch covers only some of its callers.
+    Why: Users run torch's own code wherever it is called from there: the patch covers only some of its callers.
     Fix: Also assign the replacement in the places that are named, or patch where the callers look it up.
 PG802 the target can never be called
     The replaced method is abstract, and every concrete class overrides it.
-    Why: The patch is installed and does nothing.
+    Why: Users believe that they have the patch, and it does nothing.
     Fix: Patch the classes that implement it.
 PG806 the replacements are called
     Everything that referred to the originals refers to the replacements, and they are called.

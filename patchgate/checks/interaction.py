@@ -21,11 +21,11 @@ FAMILY = "together"
 CODES = read_codes("""
 PG811 one patch undoes another
     With both applied, nothing refers any more to what the first one installed.
-    Why: Each is right alone; together, one of them is not in effect.
+    Why: Users who install both have only one of them in effect.
     Fix: Call what you replace, or install only one of them.
 PG812 the order of patches matters
     A workload's facts with both patches depend on which was applied first.
-    Why: The order of imports is decided elsewhere and can change.
+    Why: Users get one compiler or another by the order of imports, which is decided elsewhere and can change.
     Fix: Make them independent, or install them from one place in one order.
 PG813 two patches do not work together
     Each works alone; with both applied, the patch or a compile fails.

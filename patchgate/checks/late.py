@@ -18,8 +18,8 @@ CODES = read_codes("""
 PG821 no full effect after an earlier compile
     The workload was compiled once without the patch, then the patch was run, and the workload compiled again: its facts
     differ from those of a process that runs the patch first.
-    Why: The compiler keeps tables, patterns and functions from its first compile. A process that imports the patch
-    later gets a compiler that differs from the judged one, or the unpatched one.
+    Why: Users who import the patch after their first compile get a compiler that differs from the judged one, or
+    the unpatched one: it keeps tables, patterns and functions.
     Fix: Also replace what the compiler has kept: clear the cached function that copied a table
     (`torch._inductor.decomposition.fast_random_decomps.cache_clear()`), or patch where it is looked up.
 """)

@@ -41,7 +41,7 @@ PG611 over budget on the device
 PG612 a gain on the device
     The whole interval of the ratio lies below the budget `latency`, on the CPU `cpu_latency`; or peak memory is below
     `peak_memory`. It is a note where no manifest gives a budget, and red where one does: its claim is wrong.
-    Why: A gain that is not recorded can be lost again unnoticed.
+    Why: The gain can be lost again, and no user of the project would notice.
     Fix: Record it in patch.toml: [budgets] latency = "-7 % .. 0.5 %".
 PG613 within budget on the device
     The whole interval of the ratio lies within the budget.

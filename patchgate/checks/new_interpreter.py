@@ -22,19 +22,20 @@ CODES = read_codes("""
 PG215 the environment variable has no effect
     The patch sets or claims a variable that nothing in this torch, Triton or the patch's own package reads, or that was
     read before it was set.
-    Why: The patch seems to switch something, but does not.
+    Why: Users believe that they have switched something, and have not.
     Fix: Use the variable or option that this release reads, before what reads it is imported.
 PG222 does not run in a new interpreter
     In a new interpreter, where only `import torch` has run and `CI` is set as in a pipeline, the patch failed. Where
     the whole compiler is loaded and `CI` is not set, it runs.
-    Why: The patch depends on modules that other code has imported, on the order of imports, or on what torch only warns
-    of outside of a pipeline (`make_fallback` of an operator that it can decompose).
+    Why: Users who import the patch first get this failure: it depends on modules that other code has imported, on
+    the order of imports, or on what torch only warns of outside of a pipeline (`make_fallback` of an operator that
+    it can decompose).
     Fix: Import every module that the patch reads: `import torch._inductor.lowering`, not `torch._inductor.lowering`
     through `import torch`. `make_fallback(op, override_decomp=True)`.
 PG223 replaces less in a new interpreter
     In a new interpreter, where only `import torch` has run, the patch does not replace a name that it replaces where
     the whole compiler is loaded.
-    Why: Whether it works depends on what was imported first.
+    Why: Users who import the patch first have less of it than those who import it last.
     Fix: Import the module whose names the patch replaces; do not look for it in `sys.modules`.
 """)
 verdict = partial(verdict_of, FAMILY, item="new interpreter")

@@ -30,7 +30,7 @@ PG501 not bit-identical
 PG502 less accurate than eager and unpatched
     The error against a float64 reference is larger than `error_factor` times the larger of eager's and unpatched's:
     over all elements, or by far for one element.
-    Why: Rounding differently is fine; rounding worse is a defect.
+    Why: Users get worse numbers: rounding differently is fine, rounding worse is a defect.
     Fix: Look for a lost upcast or a changed order of reduction; or claim `numerics = "changes"`.
 PG503 numerics as claimed
     The outputs stay in the class that the patch claims.
@@ -43,12 +43,14 @@ PG504 the patched workload does not run
 PG505 more than rounding
     The patch claims `numerics = "rounding"`, and an output moves by more than `largest_ulps` ({_ULPS:g}) units in
     the last place of its dtype.
-    Why: Rounding an intermediate moves an output by a few ulps; more is another computation.
+    Why: Users get other results than the manifest promises: rounding an intermediate moves an output by a few ulps,
+    more is another computation.
     Fix: Find the first intermediate at which both sides differ; or claim the ulps that are meant: `largest_ulps = 16`.
 PG506 different results for special inputs
     For inputs with NaN, infinities, very large or denormal values, or with one row or none, an element of the output is
     NaN, infinite or finite where it is not without the patch and not in eager mode; or an error appears or disappears.
-    Why: A lost NaN hides a broken training run; a new NaN breaks a good one.
+    Why: Users do not see that a training run is broken where a NaN is lost, and break a good one where a NaN is
+    new.
     Fix: Look for a comparison that NaN fails, or for an intermediate in a type that overflows earlier.
 PG508 parity could not be measured
     The compiled workload could not be run on this machine.

@@ -22,23 +22,23 @@ PG410 compiled no more often
 PG411 compiled again
     With the patch, another call, another instance or another size compiles a graph that is not compiled without the
     patch.
-    Why: Each layer of a model is then compiled separately until the recompile limit is reached; the layers after it run
+    Why: Users wait for a compile of each layer until the recompile limit is reached, and run the layers after it
     uncompiled.
     Fix: TORCH_LOGS=recompiles names the guard that failed. Keep what differs from instance to instance (a name, a
     number, an id) out of what is traced.
 PG412 sizes became symbolic
     With the patch, a graph was compiled for symbolic sizes; without it, the sizes are constants.
-    Why: If instances share compiled code, a size in which two of them differ becomes symbolic. Code for symbolic sizes
-    is different, can be slower, and may not compile at all.
+    Why: Users whose layers differ in a size get code for symbolic sizes, which can be slower and may not compile at
+    all.
     Fix: Compile each instance by itself, or pin the sizes: `torch.compile(..., dynamic=False)`.
 PG413 does not run when called again
     With the patch, a workload failed when it was called several times; without it, it runs.
-    Why: A model calls its layers more than once.
+    Why: Users get this failure in any model that calls a layer more than once.
     Fix: Read the failure.
 PG414 not compiled again in another state
     With the patch a workload that is called with another default dtype runs what was compiled before; unpatched, it is
     compiled again.
-    Why: The state of the process decides about dtypes: code of another state computes something else.
+    Why: Users who change the default dtype get the results of code that was compiled for another one.
     Fix: Keep the guard on the state of the process, or change what it asks only where no result depends on it.
 PG419 recompiles could not be counted
     The workload failed without the patch, so torch itself has changed; or the machine failed.

@@ -17,7 +17,7 @@ CODES = read_codes("""
 PG219 changes torch outside its scope
     Importing the patch changed torch, or the patch left a change behind when its `scope` ended: a name, or a workload
     whose facts differ afterwards.
-    Why: An unrelated compile in the same process runs with a changed compiler.
+    Why: Users who never asked for the patch compile with a changed compiler, in the same process.
     Fix: Replace on entry and restore on exit, also after an exception (`mock.patch.object`).
 """)
 verdict = partial(verdict_of, FAMILY, item="outside")

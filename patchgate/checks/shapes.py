@@ -20,13 +20,14 @@ PG421 compiles more often as sizes change
     and similar functions, which add no guard.
 PG422 breaks the graph as sizes change
     Called with the same script of sizes, the patched workload has more graph breaks than the unpatched.
-    Why: Nothing is fused across a break, and each piece has guards and launches of its own.
+    Why: Users pay for each piece: nothing is fused across a break, and each piece has guards and launches of its
+    own.
     Fix: Read the reason and the line of the workload; avoid the construct that Dynamo cannot trace, or register the
     function as a custom operator.
 PG423 stops compiling as sizes change
     Called with the same script of sizes, the patched workload reaches the recompile limit, or runs eagerly where the
     unpatched one runs compiled code.
-    Why: From then on the function runs uncompiled, and only a log line says so.
+    Why: Users run the function uncompiled from then on, and only a log line says so.
     Fix: Find why each size is compiled separately: a size that becomes a constant, a frame that is skipped.
 """)
 # The first that grew wins: a broken graph compiles more often, and whoever gives up has compiled before.

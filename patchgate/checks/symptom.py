@@ -29,11 +29,12 @@ PG203 version check too narrow: the symptom is present where the patch does not 
     symptom.
 PG204 not needed: the symptom is absent without the patch
     The patch applies on this torch, but the defect that it cures is absent.
-    Why: Torch does not need the patch any more; the patch only adds risk.
+    Why: Users of that release carry the risk of a patch that torch does not need any more.
     Fix: Narrow `applies_to` to the releases that show the symptom, or drop the patch.
 PG205 the patch does not cure its symptom
     The patch applies, and its symptom is still present.
-    Why: Either the patch does nothing here, or the symptom is not the defect that it cures.
+    Why: Users still have the defect: either the patch does nothing here, or the symptom is not the defect that it
+    fixes.
     Fix: Compare the facts of the symptom's workload with and without the patch.
 PG212 the symptom could not be measured
     The fact that the symptom names was not reported for the unpatched workload.

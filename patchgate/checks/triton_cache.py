@@ -19,8 +19,8 @@ CODES = read_codes("""
 PG707 Triton's cache hides the patch
     The patch changes the machine code of a kernel, but not its source. With a Triton cache that was warmed without the
     patch, the patched process ran the unpatched machine code; or the other way round.
-    Why: Triton's key contains the source of a kernel, its options, the target and Triton's own files, but not what was
-    replaced in memory.
+    Why: Users who share a cache run the machine code of the other side: Triton's key contains the source of a
+    kernel, its options, the target and Triton's own files, but not what was replaced in memory.
     Fix: Add a digest of the patch's text to Triton's key: wrap `hash` of the backend
     (`triton.backends.nvidia.compiler.CUDABackend.hash`), as fixtures/verdicts/PG708-own-key.py does; or give the patch
     a TRITON_CACHE_DIR of its own, if it ran its own machine code here.

@@ -25,7 +25,7 @@ CODES = read_codes("""
 PG201 applies where it is not claimed
     With `torch.__version__` set to a version outside `applies_to`, running the patch still replaced a name of torch,
     or, if it replaces none, changed a setting.
-    Why: A patch that was written for one release changes a compiler on which it was never tested.
+    Why: Users of that release get a changed compiler on which the patch was never tested.
     Fix: Tighten the version check in the patch, or widen `applies_to`, so that the gate judges the patch there.
 PG202 does not apply where it is claimed
     With `torch.__version__` set to a version inside `applies_to`, running the patch replaced no name of torch, and, if
@@ -40,7 +40,7 @@ PG211 claims hold
 PG220 applies on no supported release
     `applies_to` holds no release of torch that the project supports: those of `torch_range` in its table or of its own
     requirements; where it states neither, those of ci/matrix.toml.
-    Why: Code that never runs is never judged, and a defect in it is not noticed.
+    Why: No user ever runs the code, so that nobody notices a defect in it.
     Fix: Drop the patch. If the project still supports such a release, say so: `torch_range = ">=2.6"` in
     `[tool.patchgate]`, and judge the patch there: `--torch RELEASE`.
 """)

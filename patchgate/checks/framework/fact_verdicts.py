@@ -265,7 +265,7 @@ PG{digits}1 {noun} facts changed
     own limits: `[tool.patchgate.budgets] kernels = "0 % .. 10 %"`.
 PG{digits}2 torch itself changed
     Without the patch, one of the {noun} facts no longer equals the golden file; or both sides fail.
-    Why: The patch cannot be compared with a record that torch itself no longer matches.
+    Why: Users of this release get code that nobody has compared: torch itself no longer matches the record.
     Fix: Find the release that changed it (`patchgate bisect`), then record the new value.
 PG{digits}3 nothing accepted yet
     The golden file has no {noun} facts of this case for this torch release; or it has those of torch, and nothing of
@@ -274,15 +274,15 @@ PG{digits}3 nothing accepted yet
     Fix: Read what the patch changes, and accept it.
 PG{digits}4 torch does the same without the patch
     The golden file records a difference, but torch without the patch now gives the patched value.
-    Why: The patch is no longer needed on this release.
+    Why: Users of this release carry a patch that they do not need any more.
     Fix: Narrow `applies_to`, or drop the patch.
 PG{digits}5 the patch does nothing
     The golden file records a difference, but patched and unpatched are the same.
-    Why: The patch no longer reaches the code that it is meant to change.
+    Why: Users believe that they have the patch: it no longer reaches the code that it is meant to change.
     Fix: Check the gate and whether the target is still called.
 PG{digits}6 known failure no longer fails
     The golden file lists this case as failing, but it runs.
-    Why: A stale entry would hide the next real failure.
+    Why: The next real failure of the project would be hidden by a stale entry.
     Fix: Remove the entry.
 PG{digits}7 fails as recorded
     The golden file lists this case as failing, and it fails.

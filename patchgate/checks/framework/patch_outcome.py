@@ -21,7 +21,7 @@ FAMILY = "gate"
 CODES = read_codes("""
 PG210 the patch does not run
     Running the patch's module raised, exited, hung, crashed or ran out of memory.
-    Why: Everything that imports the patch fails or hangs in the same way.
+    Why: Everyone who imports the patch has the same failure.
     Fix: Read the line that it points to. Time and memory limits: `--time-limit`, `--memory-limit`.
 """)
 verdict = partial(verdict_of, FAMILY)

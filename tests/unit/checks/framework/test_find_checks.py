@@ -159,3 +159,17 @@ PG999 another
     assert (second.code, second.fix) == ("PG999", "fix it: so.")
     with pytest.raises(ValueError, match="unpack"):
         read_codes("PG999 a title\n    What.\n    Fix: fix it.")
+
+
+# Codes of passes, notes and of what could not be judged: nobody is hurt.
+NEVER_RED = re.compile(
+    r"PG(105|21[12]|22[67]|23[01]|[34][03][03789]|41[09]|50[389]|511|60[389]|61[349]|619|70[589]|80[356790]|81[4]|90.)"
+)
+PEOPLE = re.compile(
+    r"\b(users?|author|reviewers?|readers?|project|everyone|job|model in service|every process|a server)\b", re.IGNORECASE
+)
+
+
+@pytest.mark.parametrize("code", [code for code in find_checks.catalogue() if not NEVER_RED.fullmatch(code)])
+def test_a_code_that_can_be_red_says_who_is_hurt(code):
+    assert PEOPLE.search(find_checks.catalogue()[code].why)
