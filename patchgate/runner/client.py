@@ -11,7 +11,7 @@ import json
 import os
 import re
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -29,6 +29,7 @@ from patchgate.runner.cache_keys import (
     is_foreign,
     loaded_digest,
     patch_digest,
+    patch_files,
     stands_alone,
 )
 from patchgate.runner.costs import COSTS, note_cost, note_kept
@@ -108,6 +109,21 @@ def runner_of(run: Run, servers: Servers) -> Runner:
     )
 
 
+def _forget_named_files(answer: Answer, request: Mapping[str, Any]) -> None:
+    """Leave in "opened" what a child read beside the files that its request names, and nothing where that is all."""
+    places = (request.get(name) for name in ("patch", "part_of", "workload_path"))
+    named = {os.path.realpath(path) for path in (*places, request.get("profile", {}).get("plugin")) if path}
+    others = [path for path in answer.pop("opened", ()) if os.path.realpath(path) not in named]
+    if others:
+        answer["opened"] = others
+
+
+def _reads_others(opened: Iterable[str], patch: Patch | None) -> bool:
+    """Whether a child read what no key covers: then another edit would not be seen, and the answer is not kept."""
+    covered = {os.path.realpath(path) for path in patch_files(patch)} if patch and opened else set()
+    return any(os.path.realpath(path) not in covered for path in opened)
+
+
 def _never_held_against_a_patch(do: str, answer: Answer) -> Answer:
     """The answer of a step of ours: nothing of a patch runs in it, so however it fails the machine is tried again."""
     failure = answer.get("failure")
@@ -165,6 +181,7 @@ class Runner:
                 answer = self._exchange(torch, do, message, limits["seconds"])
             self._note_cost(torch, do, request, answer, at)
             answer = _never_held_against_a_patch(do, answer) if is_own else answer
+            _forget_named_files(answer, request)
             if answer.get("failure", {}).get("cause") != Cause.MACHINE.value:
                 break
         if request.get("patch") and _is_own_signal(answer):
@@ -197,7 +214,8 @@ class Runner:
                 note_kept(self.costs, torch, question["do"], patch.path if patch else None)
                 return known
         answer = ask()
-        if keys[0] and "failure" not in answer:
+        others = answer.pop("opened", ())
+        if keys[0] and "failure" not in answer and not _reads_others(others, patch):
             cache.save(keys[0], answer, outputs)
         return answer
 

@@ -337,3 +337,40 @@ def test_snapshots_that_share_what_has_not_changed_say_the_same(torch, run):
 def test_what_acts_when_it_is_collected_acts_while_the_patch_is_looked_at(apply, left, changed):
     source = "import torch._inductor.ir as ir\nclass Late:\n    def __del__(self): ir.mine = 1\n"
     assert apply(f"{source}held = [Late()]\nheld += [held]\n{left}\n")["changed"] == changed
+
+
+_LOADING = """
+import os
+from importlib.machinery import SourceFileLoader
+
+name = "".join(("hel", "per"))
+SourceFileLoader(name, os.path.join(os.path.dirname(__file__), name + ".py")).load_module()
+"""
+
+
+@pytest.mark.parametrize(
+    ("source", "opened"),
+    [
+        ("x = 1", None),
+        ("import torch._inductor.kernel.mm, json\nopen('written', 'w').write('x')\nopen('written').read()", None),
+        (_LOADING, "helper.py"),
+        ("import os\nos.close(os.open(os.path.dirname(__file__) + '/helper.py', os.O_RDONLY))", "helper.py"),
+        ("import subprocess\nsubprocess.run(['true'])", "?"),
+        ("import ctypes\nctypes.CDLL('libc.so.6')", "?"),
+    ],
+    ids=["nothing", "its own and torch's", "by a loader", "by the system", "a process", "a library"],
+)
+def test_what_a_patch_reads_beside_itself_and_its_environment_is_seen(apply, tmp_path, source, opened):
+    (tmp_path / "helper.py").write_text("y = 1\n")
+    answer = apply(source)
+    assert "failure" not in answer
+    seen = answer.get("opened", [])
+    assert seen == [] if opened is None else opened in [path.removeprefix(f"{tmp_path}/") for path in seen]
+
+
+def test_what_a_fork_of_a_child_reads_is_seen_too(torch, runner, tmp_path):
+    (tmp_path / "helper.py").write_text("y = 1\n")
+    (tmp_path / "patch.py").write_text(_LOADING)
+    about = {"versions": [torch], "targets": [], "profile": load_profile("h200")}
+    answer = runner.ask(torch, "applies", patch=str(tmp_path / "patch.py"), **about)
+    assert str(tmp_path / "helper.py") in answer["opened"]

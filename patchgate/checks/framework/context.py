@@ -189,6 +189,10 @@ class CheckContext:
         if patch or (workload and is_foreign(workload.path)):
             # Versions of a patch that is edited find what the earlier ones have built.
             whose = self.run.watch or patch_digest(self.patch)
+            if workload and is_foreign(workload.path):
+                # What was built of an edited or deleted workload is found by none of another text.
+                text = Path(workload.path)
+                whose += f"-{hashlib.sha256(text.read_bytes() if text.is_file() else b'').hexdigest()[:12]}"
             side = f"{whose}-{'patched' if patch else 'unpatched'}"
         return self._binaries_folder() / torch / side
 

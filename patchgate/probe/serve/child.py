@@ -19,8 +19,16 @@ from pathlib import Path
 from typing import Any, NamedTuple, NoReturn, cast
 
 from patchgate.probe.process.namespaces import enter
+from patchgate.probe.process.opened_files import note_opened_files
 from patchgate.probe.process.reply import exception_failure, write_reply
-from patchgate.probe.process.sandbox import Sandbox, confine_child, is_trusted, limit_resources, private_bytes
+from patchgate.probe.process.sandbox import (
+    CACHES,
+    Sandbox,
+    confine_child,
+    is_trusted,
+    limit_resources,
+    private_bytes,
+)
 from patchgate.probe.protocol import WITHOUT_TORCH, Request, Stage, variables_of
 
 # From linux/prctl.h.
@@ -40,6 +48,7 @@ class Ends(NamedTuple):
     trace: int  #: what faulthandler writes
     output: int  #: what the child prints
     ended: int  #: the status of the patch's process, as its init process got it
+    opened: int  #: the files that it reads beside its environment
 
 
 def answer(request: Request, folder: str, ends: Ends, sandbox: Sandbox, server: int = 0) -> NoReturn:
@@ -55,6 +64,9 @@ def answer(request: Request, folder: str, ends: Ends, sandbox: Sandbox, server: 
         os.close(ends.ended)
         _write_tracebacks(ends.trace)
         headers = confine_child(request, folder, sandbox)
+        if not is_trusted(request):
+            caches = filter(None, (headers, *map(os.environ.get, CACHES), request.get("libraries")))
+            note_opened_files(ends.opened, (os.path.dirname(folder), *caches))
     except Exception as error:  # nothing of the patch has run
         failure = exception_failure(error, None)
         failure |= {"cause": "machine", "signature": f"no sandbox: {failure['signature']}"}

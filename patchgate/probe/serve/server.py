@@ -21,6 +21,7 @@ from typing import Any, NoReturn
 
 from patchgate.probe.process.child_cleanup import NAMED, hand_over, kill_children, remove_folder
 from patchgate.probe.process.cpu_wait_clock import CpuWaitClock
+from patchgate.probe.process.opened_files import opened_files
 from patchgate.probe.process.reply import exit_failure, line_in_patch
 from patchgate.probe.process.reply_schema import REPLY_BYTES, reply_fault
 from patchgate.probe.process.request_schema import refusal
@@ -50,6 +51,7 @@ class _Files:
     trace: int
     output: int
     ended: int
+    opened: int
 
 
 @dataclass
@@ -152,14 +154,14 @@ class Server:
         made = {name: f"{folder}/{name}" for name in NAMED if name in request}
         if "trace" in made:
             os.mkdir(made["trace"])
-        files = _Files(*(_unnamed_file(folder) for _ in range(4)))
+        files = _Files(*(_unnamed_file(folder) for _ in range(5)))
         sandbox = self._sandbox(request)
         if self._has_torch:
             from patchgate.probe.serve.known_headers import make_header
 
             self._helpers.add(make_header(request, headers_of(request, sandbox)))
         reading, writing = os.pipe()
-        ends = Ends(writing, files.stage, files.trace, files.output, files.ended)
+        ends = Ends(writing, files.stage, files.trace, files.output, files.ended, files.opened)
         killed_for_memory = _killed_for_memory()
         is_fork = not request.get("fresh") and request["do"] != IN_NEW_INTERPRETER
         if not is_fork:
@@ -233,7 +235,7 @@ class Server:
         self._removing = [process for process in self._removing if process.poll() is None]
         kept = {each.pid for each in self._children.values()} | {each.pid for each in self._removing}
         kill_children(kept.union(filter(None, self._helpers)))
-        is_its_word = bool(child.reply)
+        is_its_word, opened = bool(child.reply), opened_files(child.files.opened)
         try:
             reply = _reply(child, status)
             if "expected" in reply:
@@ -248,7 +250,7 @@ class Server:
             reply["failure"]["cause"] = "raised"
         cpu = {"child": used.ru_utime + used.ru_stime, "below": child.below}
         warm_up = {"warm_up": self._warm_up} if self._has_torch else {}
-        _send(child.connection, {**reply, "cpu": cpu | warm_up})
+        _send(child.connection, {**reply, "cpu": cpu | warm_up, "opened": opened})
 
     def _is_unfit(self, sandbox: Sandbox) -> bool:
         """Whether the machine has failed, as a child says: the disk is full, or there is no sandbox any more.

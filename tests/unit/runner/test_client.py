@@ -126,6 +126,27 @@ def test_a_file_that_a_folder_patch_opens_is_part_of_what_is_kept(folder, runner
     assert len(asked) == 2
 
 
+@pytest.mark.parametrize(
+    ("opened", "questions"),
+    [([], 1), (["mine.py"], 1), (["stack.py"], 1), (["helper.py"], 2), (["mine.py", "?"], 2)],
+    ids=str,
+)
+@pytest.mark.parametrize("side", ["patched", "unpatched"])
+def test_what_read_a_file_that_no_key_covers_is_not_kept(folder, runner, server, opened, questions, side):
+    asked = server(*[FACTS | {"opened": [str(folder / name) if name != "?" else name for name in opened]}] * 2)
+    for name in ("mine.py", "stack.py", "helper.py"):
+        (folder / name).write_text("import torch\n")
+    patch = replace(PATCH, path=str(folder / "mine.py")) if side == "patched" else None
+    workload = replace(WORKLOAD, path=str(folder / "stack.py"))
+    for number in range(2):
+        kept = {"patched_cache": str(folder / "kept"), "shared_cache": str(folder / "shared")}
+        one = replace(
+            runner, run=replace(runner.run, folder=str(folder / str(number)), **kept), identities={"2.11.0": "a"}
+        )
+        assert one.observe(replace(CASE, patch=patch and patch.id), workload, patch).facts
+    assert len(asked) == (questions if patch or "mine.py" not in opened else 2)
+
+
 def test_lines_of_the_same_patch_are_traced_once(folder, runner, server):
     """A case that was measured with them needs no other measurement; one that was not does."""
     asked = server(FACTS, FACTS | {"ran": [3]})

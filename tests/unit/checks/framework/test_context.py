@@ -373,6 +373,17 @@ def test_what_this_run_builds_is_none_that_an_earlier_one_has_built(made, folder
     assert not later.was_built(ON_CPU, None)
 
 
+def test_a_foreign_workload_of_another_text_finds_nothing_that_was_built(made, folder):
+    context, _ = made({})
+    places = []
+    for text in ("x = 1\n", "x = 2\n", "x = 1\n"):
+        (folder / "own.py").write_text(text)
+        workload = replace(WORKLOADS["stack"], path=str(folder / "own.py"))
+        places.append([context._binaries("2.11.0", side, workload) for side in (None, context.patch)])
+    assert places[0] == places[2]
+    assert len({place for both in places for place in both}) == 4
+
+
 @pytest.mark.parametrize("name", ["re po", "it's", "b\\s"])
 def test_cpp_is_built_where_a_command_line_can_name_the_folder(made, folder, monkeypatch, name):
     monkeypatch.setenv("XDG_CACHE_HOME", str(folder / "home"))

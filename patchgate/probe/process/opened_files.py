@@ -1,0 +1,65 @@
+"""Notes the files that a child reads beside its environment: an answer that is kept depends on them too.
+
+Python says of each file that it opens. What C code opens, and what another process does, it does not see: where the
+patch itself starts a process or loads a library, that is noted as a file without a name.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterable
+from types import FrameType
+from typing import Any
+
+#: In place of a path: something was done of which nobody knows what it reads.
+UNSEEN = "?"
+# Bytes of all paths that are read.
+_BYTES = 1 << 16
+_OUT_OF_SIGHT = {"ctypes.dlopen", "os.exec", "os.posix_spawn", "os.system", "subprocess.Popen"}
+_STANDARD_LIBRARY = os.path.dirname(os.__file__)
+# What says something of the machine, and is no file of anybody's.
+_KERNEL = ("/proc", "/sys", "/dev")
+# A patch may replace anything once it runs.
+_getframe, _write, _fsdecode, _fsencode = sys._getframe, os.write, os.fsdecode, os.fsencode
+_abspath = os.path.abspath
+
+
+def note_opened_files(file: int, own: Iterable[str]) -> None:
+    """From now on note in `file` each other file that this process, or a fork of it, opens to read.
+
+    `own` are folders of the child, beside which those of the interpreter and its packages are left out.
+    """
+    prefixes = (sys.prefix, sys.base_prefix, *_KERNEL, *own)
+    covered = tuple({f"{place}{os.sep}" for one in prefixes for place in (one, os.path.realpath(one))})
+    noted: set[str] = set()
+
+    def note(event: str, arguments: tuple[Any, ...]) -> None:
+        if event == "open":
+            path, _, flags = arguments
+            if isinstance(path, int) or (isinstance(flags, int) and flags & os.O_ACCMODE == os.O_WRONLY):
+                return
+            name = _abspath(_fsdecode(path))
+        elif event in _OUT_OF_SIGHT and not _caller(_getframe(1)).startswith(covered):
+            name = UNSEEN
+        else:
+            return
+        if name not in noted and not name.startswith(covered):
+            noted.add(name)
+            _write(file, _fsencode(name) + b"\0")
+
+    sys.addaudithook(note)
+
+
+def _caller(frame: FrameType | None) -> str:
+    """The file of the innermost code that is none of Python's own."""
+    while frame is not None and frame.f_code.co_filename.startswith((_STANDARD_LIBRARY, "<frozen ")):
+        frame = frame.f_back
+    return frame.f_code.co_filename if frame else ""
+
+
+def opened_files(file: int) -> list[str]:
+    """What was noted, in the server: paths as a child gave them, which may be anything."""
+    data = os.pread(file, _BYTES + 1, 0)
+    names = sorted({os.fsdecode(name) for name in data.split(b"\0") if name})
+    return names if len(data) <= _BYTES else [UNSEEN]
