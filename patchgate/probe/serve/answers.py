@@ -21,6 +21,7 @@ from patchgate.probe.numerics import (
     first_divergence,
     metamorphic,
     numeric_metrics,
+    operator_samples,
     outputs,
     ranks,
     tensor_parallel,
@@ -149,6 +150,25 @@ def _sample(request: protocol.Sample, stage: Stage) -> protocol.Completed:
     return {"environment": environment()}
 
 
+def _run_operators(request: protocol.RunOperators, stage: Stage) -> protocol.Operators:
+    """Results of samples of operators, written to a file; without a patch the samples are made too."""
+    answer: protocol.Operators = {"operators": {}, "unmeasured": "", "environment": environment()}
+    if "unpatched" not in request:
+        stage("samples")
+        try:
+            operator_samples.op_db()
+        except ImportError as error:
+            return {**answer, "unmeasured": str(error)}
+        stage("run")
+        names, profile = request["names"], request["profile"]
+        return {**answer, "operators": operator_samples.write_samples(names, profile, request["outputs"])}
+    samples = operator_samples.read_samples(request["unpatched"])
+    apply_patch(request, stage)
+    stage("run")
+    operator_samples.run_samples(samples, request["profile"], request["outputs"])
+    return answer
+
+
 def _run_ranks(request: protocol.Sample, stage: Stage) -> protocol.Ranks:
     """Outputs of the stack of two ranks, written to a file."""
     missing = ranks.missing(request["profile"])
@@ -209,11 +229,13 @@ ANSWERS: Questions = {
     "forms": _run_forms,
     "trace": _trace,
     "sample": _sample,
+    "operators": _run_operators,
     "ranks": _run_ranks,
     "differ": _comparing(numeric_metrics.differ),
     "differ runs": _comparing(numeric_metrics.differ_runs),
     "differ forms": _comparing(metamorphic.differ_variants),
     "differ traces": _comparing(first_divergence.diverging_operation),
+    "differ samples": _comparing(operator_samples.differ_samples),
     "differ tokens": _comparing(decoder.differ),
     "apply": apply,
     "applies": applies,
