@@ -29,6 +29,8 @@ _PLAIN, _GRADIENT, _STRIDED, _OTHER_DTYPE, _AROUND = 14, 6, 4, 3, 4
 _OPERATORS = 4
 # In one compiled graph; what raises is found by halves.
 _TOGETHER = 24
+# At most, with those that find the samples that raise.
+_COMPILES = 14
 _ELEMENTS = 20_000
 _OTHER_DTYPES = (torch.bfloat16, torch.int64, torch.bool)
 _SEED = 20261123
@@ -127,7 +129,9 @@ def samples_of(op: Any) -> list[Sample]:
     samples = plain[:_PLAIN]
     samples += _made(op, name, torch.float32, True)[:_GRADIENT] if op.supports_autograd else []
     samples += [
-        Sample(name, *pytree.tree_map(_strided, (s.args, s.kwargs)), "strided") for s in plain if _has_matrix(s)
+        Sample(name, pytree.tree_map(_strided, s.args), pytree.tree_map(_strided, s.kwargs), "strided")
+        for s in plain
+        if _has_matrix(s)
     ][:_STRIDED]
     for dtype in _OTHER_DTYPES:
         samples += _made(op, name, dtype, False)[:_OTHER_DTYPE]
@@ -197,6 +201,7 @@ def _strided(value: Any) -> Any:
 
 def _call(sample: Sample) -> Callable[..., Any]:
     """The function as it is now, with its neighbours where there are any."""
+    function: Callable[..., Any]
     if sample.function.startswith("op_db:"):
         name, _, variant = sample.function.removeprefix("op_db:").partition("/")
         function = next(op.op for op in op_db() if (op.name, op.variant_test_name) == (name, variant))
@@ -216,13 +221,13 @@ def _surrounded(function: Callable[..., Any], seed: int) -> Callable[..., Any]:
         result = function(before, *rest, **kwargs)
         if not torch.is_tensor(result) or not result.is_floating_point() or result.dim() == 0:
             return result, before
-        after = (
-            lambda x: (torch.tanh(x) + x, x),
-            lambda x: (x - x.mean(-1, keepdim=True), x.sum()),
-            lambda x: (x.transpose(0, -1).contiguous() * 2, x.flatten()),
-            lambda x: (torch.cat([x, x * 3], -1), before),
-        )[seed % 4]
-        return after(result)
+        after: tuple[Callable[[], Any], ...] = (
+            lambda: (torch.tanh(result) + result, result),
+            lambda: (result - result.mean(-1, keepdim=True), result.sum()),
+            lambda: (result.transpose(0, -1).contiguous() * 2, result.flatten()),
+            lambda: (torch.cat([result, result * 3], -1), before),
+        )
+        return after[seed % len(after)]()
 
     return neighbours
 
@@ -268,7 +273,7 @@ def _raised(error: Exception) -> str:
 
 
 def _results(samples: Sequence[Sample], run: Callable[..., list[Any]]) -> list[Results]:
-    """Of each sample the outputs, the gradients along one direction, and the tensors that were passed, by these names."""
+    """Of each sample the outputs, the gradients along one direction, and the tensors that were passed."""
     calls = [pytree.tree_map(_leaf_copy, (sample.args, sample.kwargs)) for sample in samples]
     given = [pytree.tree_map(lambda x: x, call) for call in calls]
     functions = [_call(sample) for sample in samples]
@@ -324,7 +329,7 @@ def differ_samples(unpatched: str, patched: str) -> dict[str, Any]:
     ours, theirs = torch.load(unpatched, weights_only=False), torch.load(patched, weights_only=True)
     samples, judged, rounded, differing = read_samples(unpatched), 0, 0, []
     for sample, eager, before, after in zip(samples, ours["eager"], ours["compiled"], theirs["compiled"], strict=True):
-        if _departure(before, eager)["excess"] > 1:
+        if before is None or after is None or _departure(before, eager)["excess"] > 1:
             continue
         judged += 1
         found = min((_departure(after, before), _departure(after, eager)), key=lambda each: float(each["excess"]))
@@ -376,20 +381,23 @@ def _is_repeated(one: Any, other: Any) -> bool:
 
 
 def _compiled(samples: Sequence[Sample]) -> list[Any]:
-    """Of each sample the results of a compile of many together, or what it raises alone."""
-    outcomes: list[Any] = []
-    for start in range(0, len(samples), _TOGETHER):
-        outcomes += _compiled_together(samples[start : start + _TOGETHER])
+    """Of each sample the results of a compile of many together, what it raises alone, or None where it was not run."""
+    outcomes: list[Any] = [None] * len(samples)
+    groups = [range(start, min(start + _TOGETHER, len(samples))) for start in range(0, len(samples), _TOGETHER)]
+    for _ in range(_COMPILES):
+        if not groups:
+            break
+        group = groups.pop(0)
+        torch._dynamo.reset()
+        try:
+            results: list[Any] = _results([samples[i] for i in group], torch.compile(_call_all, dynamic=False))
+        except Exception as error:
+            if len(group) > 1:
+                # Halves of what failed come first: one sample that fails alone is found in a few compiles.
+                middle = len(group) // 2
+                groups = [group[:middle], group[middle:], *groups]
+                continue
+            results = [_raised(error)]
+        for i, result in zip(group, results, strict=True):
+            outcomes[i] = result
     return outcomes
-
-
-def _compiled_together(samples: Sequence[Sample]) -> list[Any]:
-    torch._dynamo.reset()
-    compiled = torch.compile(_call_all, dynamic=False)
-    try:
-        return _results(samples, compiled)
-    except Exception as error:
-        if len(samples) == 1:
-            return [_raised(error)]
-    half = len(samples) // 2
-    return _compiled_together(samples[:half]) + _compiled_together(samples[half:])

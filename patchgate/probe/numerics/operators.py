@@ -74,7 +74,9 @@ def operator_in(name: str) -> str:
 def _by_name(word: str, by_word: dict[str, list[Any]]) -> list[Any]:
     for candidate in (word, word.removesuffix("_"), _stem(word)):
         if candidate in by_word:
-            return list({id(op): op for op in by_word[candidate]}.values())
+            found = list({id(op): op for op in by_word[candidate]}.values())
+            exact = [op for op in found if op.name.removeprefix("nn.functional.") == candidate]
+            return exact or [op for op in found if not op.name.startswith("masked.")] or found
     return []
 
 
