@@ -8,20 +8,22 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import importlib.util
 import sys
 import types
 import unittest
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from importlib.machinery import ModuleSpec
 from typing import Any
 
 import torch
 from torch.utils import _pytree as pytree
 
-from patchgate.probe.numerics.numeric_metrics import differences
 from patchgate.probe.numerics.operators import operators_of
 from patchgate.probe.numerics.outputs import reproducible
+from patchgate.probe.numerics.sample_differences import departure, shown_tensor
 from patchgate.probe.protocol import Profile
 
 # Samples of one operator, by how they are made: chosen for what fits into some seconds of CPU.
@@ -34,11 +36,6 @@ _COMPILES = 14
 _ELEMENTS = 20_000
 _OTHER_DTYPES = (torch.bfloat16, torch.int64, torch.bool)
 _SEED = 20261123
-# What rounding explains of an element: absolutely, and relative to its size.
-_ATOL = 1e-5
-_RTOL = {torch.float32: 1e-5, torch.bfloat16: 1.6e-2, torch.float16: 2e-3}
-#: An exception, another shape or dtype, another integer.
-INFINITE = 1e30
 #: Part ("output", "gradient", "input") -> its tensors.
 Results = dict[str, list[torch.Tensor]]
 
@@ -65,8 +62,7 @@ class Sample:
 def _shown(value: Any) -> str:
     if not isinstance(value, torch.Tensor):
         return repr(pytree.tree_map(lambda leaf: _Shown(_shown(leaf)) if torch.is_tensor(leaf) else leaf, value))
-    text = f"{str(value.dtype).removeprefix('torch.')}{list(value.shape)}"
-    return f"{text} with gradient" if value.requires_grad else text
+    return shown_tensor(value)
 
 
 class _Shown(str):
@@ -75,13 +71,11 @@ class _Shown(str):
 
 def op_db() -> list[Any]:
     """Every OpInfo of this torch. Its module asks for `expecttest`, of which samples use nothing."""
-    if "expecttest" not in sys.modules:
-        try:
-            import expecttest  # noqa: F401
-        except ModuleNotFoundError:
-            stand_in: Any = types.ModuleType("expecttest")
-            stand_in.TestCase = unittest.TestCase
-            sys.modules["expecttest"] = stand_in
+    if importlib.util.find_spec("expecttest") is None:
+        stand_in: Any = types.ModuleType("expecttest")
+        stand_in.TestCase = unittest.TestCase
+        stand_in.__spec__ = ModuleSpec("expecttest", None)
+        sys.modules["expecttest"] = stand_in
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         from torch.testing._internal.common_methods_invocations import op_db
@@ -103,7 +97,8 @@ def write_samples(names: list[str], profile: Profile, path: str) -> dict[str, li
         samples, eager = [samples[i] for i in steady], [eager[i] for i in steady]
         compiled = _compiled(samples)
     written = [(s.function, s.args, s.kwargs, s.how) for s in samples]
-    torch.save({"samples": written, "eager": eager, "compiled": compiled}, path)
+    texts = [sample.text for sample in samples]
+    torch.save({"samples": written, "texts": texts, "eager": eager, "compiled": compiled}, path)
     return {name: [_title(op) for op in ops[:_OPERATORS]] for name, ops in found.items()}
 
 
@@ -320,64 +315,9 @@ def _gradients(calls: Sequence[Any], outputs: Sequence[Sequence[Any]]) -> list[l
     return [[torch.zeros(0) if (g := next(taken)) is None else g for _ in tensors] for tensors in wanted]
 
 
-def differ_samples(unpatched: str, patched: str) -> dict[str, Any]:
-    """Compare a file of `write_samples` with one of `run_samples`: how many samples were judged, and which differ.
-
-    A sample on which torch's own compiled code raises, or differs from eager mode, is set aside. `excess` is the
-    difference from unpatched, or from eager where that is nearer, in multiples of what rounding explains.
-    """
-    ours, theirs = torch.load(unpatched, weights_only=False), torch.load(patched, weights_only=True)
-    samples, judged, rounded, differing = read_samples(unpatched), 0, 0, []
-    for sample, eager, before, after in zip(samples, ours["eager"], ours["compiled"], theirs["compiled"], strict=True):
-        if before is None or after is None or _departure(before, eager)["excess"] > 1:
-            continue
-        judged += 1
-        found = min((_departure(after, before), _departure(after, eager)), key=lambda each: float(each["excess"]))
-        if found["excess"] > 1:
-            differing.append({"sample": sample.text, **found})
-        rounded += 0 < found["excess"] <= 1
-    differing.sort(key=lambda each: len(each["sample"]))
-    return {"samples": len(samples), "judged": judged, "rounded": rounded, "differing": differing}
-
-
-def _departure(after: Any, before: Any) -> dict[str, Any]:
-    """How far results are from others, in multiples of what rounding explains, and what of them is farthest."""
-    if isinstance(after, str) or isinstance(before, str):
-        raised = after if isinstance(after, str) else f"not {before}"
-        return {"excess": 0.0 if after == before else INFINITE, "what": f"raises {raised}", "raises": True}
-    farthest: dict[str, Any] = {"excess": 0.0, "what": "", "raises": False}
-    for part, expected in before.items():
-        got = after.get(part, [])
-        if [(t.shape, t.dtype) for t in got] != [(t.shape, t.dtype) for t in expected]:
-            what = f"{part}: {', '.join(map(_shown, got))}, not {', '.join(map(_shown, expected))}"
-            return {"excess": INFINITE, "what": what, "raises": True}
-        for a, b in zip(got, expected, strict=True):
-            excess, at = _excess(a, b)
-            if excess > farthest["excess"]:
-                what = f"{part}: {a.flatten()[at].item():.6g}, not {b.flatten()[at].item():.6g}"
-                farthest = {"excess": excess, "what": what, "raises": False}
-    return farthest
-
-
-def _excess(after: torch.Tensor, before: torch.Tensor) -> tuple[float, int]:
-    """The largest difference of an element, in multiples of what rounding explains, and where; integers are exact."""
-    if not after.numel():
-        return 0.0, 0
-    away = differences(after, before)
-    if not before.is_floating_point():
-        at = int(away.flatten().argmax())
-        return (INFINITE if away.flatten()[at] > 0 else 0.0), at
-    truth = before.double().nan_to_num(nan=0.0, posinf=0.0, neginf=0.0)
-    # As `torch.testing.assert_close`; a sum that cancels is as exact as its terms are large.
-    size = truth.abs().clamp_min(float(truth.square().mean().sqrt()))
-    excess = (away / (_ATOL + _RTOL.get(before.dtype, 1e-7) * size)).flatten()
-    at = int(excess.argmax())
-    return min(float(excess[at]), INFINITE), at
-
-
 def _is_repeated(one: Any, other: Any) -> bool:
     """Whether both are results, and equal but for the last digits."""
-    return not isinstance(one, str) and _departure(other, one)["excess"] <= 1
+    return not isinstance(one, str) and departure(other, one)["excess"] <= 1
 
 
 def _compiled(samples: Sequence[Sample]) -> list[Any]:

@@ -125,6 +125,6 @@ def _calling(words: set[str], known: Sequence[Any]) -> dict[str, list[Any]]:
 
 def _family(name: str, by_word: dict[str, list[Any]]) -> list[Any]:
     """Operators of the family that the name has a word of."""
-    words = re.findall(r"[a-z]+", name.rpartition(".")[2].lower())
+    words = re.findall(r"[a-z]+", operator_in(name).lower())
     families = [_FAMILIES[word] for word in words if word in _FAMILIES]
     return [by_word[op][0] for family in families[:1] for op in family if op in by_word]

@@ -24,6 +24,7 @@ from patchgate.probe.numerics import (
     operator_samples,
     outputs,
     ranks,
+    sample_differences,
     tensor_parallel,
 )
 from patchgate.probe.patch import branch_coverage, line_coverage
@@ -235,7 +236,7 @@ ANSWERS: Questions = {
     "differ runs": _comparing(numeric_metrics.differ_runs),
     "differ forms": _comparing(metamorphic.differ_variants),
     "differ traces": _comparing(first_divergence.diverging_operation),
-    "differ samples": _comparing(operator_samples.differ_samples),
+    "differ samples": _comparing(sample_differences.differ_samples),
     "differ tokens": _comparing(decoder.differ),
     "apply": apply,
     "applies": applies,
