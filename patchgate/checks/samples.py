@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -13,6 +14,8 @@ from patchgate.checks.framework.context import SIMULATED, CheckContext
 from patchgate.checks.framework.find_checks import Check, Instance, NothingToJudge, judge_failed, verdict_of
 from patchgate.checks.holders import assignment_place
 from patchgate.inputs.manifest import Patch
+from patchgate.model.files import write_atomically
+from patchgate.model.paths import display_path
 from patchgate.model.records import Case, Kind, Numerics, Verdict, read_codes
 from patchgate.model.serialization import Answer, failure_of
 
@@ -77,7 +80,30 @@ def ask_samples(context: CheckContext, at: Instance) -> Iterable[Verdict]:
         )
         if failed:
             return [failed]
-    return judge_samples(at.case, context.patch, unpatched["operators"], differences["metrics"])
+    metrics = differences["metrics"]
+    program = _write_program(context, torch, metrics["differing"])
+    return judge_samples(at.case, context.patch, unpatched["operators"], metrics, program)
+
+
+def _write_program(context: CheckContext, torch: str, differing: Sequence[Mapping[str, Any]]) -> str:
+    """The file with the shortest program that differs, which needs torch and the patch alone; empty where none is."""
+    body = next((each["script"] for each in differing if each.get("script")), "")
+    if not body:
+        return ""
+    patch = context.patch
+    installs = "".join(f"; patch.{call}{'' if '(' in call else '()'}" for call in patch.claims.apply if ":" not in call)
+    path = Path(context.run.folder, "samples", f"{patch.id.replace('/', '-')}-{torch}.py")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    load = f"importlib.util.spec_from_file_location('patch', {os.path.abspath(patch.path)!r})"
+    program = f"""# Run it with torch {torch}: eager mode without the patch, then compiled with it.
+import importlib.util, torch
+{body}print(call(given()))
+patch = importlib.util.module_from_spec({load})
+patch.__spec__.loader.exec_module(patch){installs}
+print(torch.compile(call)(given()))
+"""
+    write_atomically(path, program)
+    return display_path(path)
 
 
 def replaced_operators(applied: Answer) -> list[str]:
@@ -97,7 +123,7 @@ def _not_judged(unpatched: Answer) -> str:
 
 
 def judge_samples(
-    case: Case, patch: Patch, operators: Mapping[str, list[str]], metrics: Mapping[str, Any]
+    case: Case, patch: Patch, operators: Mapping[str, list[str]], metrics: Mapping[str, Any], program: str = ""
 ) -> list[Verdict]:
     """PG512 and PG513 for samples that differ, or PG514; a patch that claims to change numbers may do so."""
     ran = ", ".join(sorted({operator for known in operators.values() for operator in known}))
@@ -106,7 +132,8 @@ def judge_samples(
     wrong = [each for each in metrics["differing"] if not each["raises"]]
     if patch.claims.numerics is Numerics.CHANGES:
         wrong = []
-    verdicts = [*_red("PG512", case, ran, wrong, metrics, place), *_red("PG513", case, ran, failing, metrics, place)]
+    red = partial(_red, case=case, ran=ran, judged=metrics["judged"], place=place, program=program)
+    verdicts = [*red("PG512", wrong), *red("PG513", failing)]
     if verdicts:
         return verdicts
     actual = f"as unpatched or eager in {metrics['judged']} of {metrics['samples']} samples; torch's own code differs"
@@ -116,9 +143,11 @@ def judge_samples(
 
 
 def _red(
-    code: str, case: Case, ran: str, found: list[Mapping[str, Any]], metrics: Mapping[str, Any], place: str
+    code: str, found: list[Mapping[str, Any]], *, case: Case, ran: str, judged: int, place: str, program: str
 ) -> Iterator[Verdict]:
     if found:
         shown = "; ".join(f"{each['sample']} -> {each['what']}" for each in found[:_SHOWN])
-        actual = f"{len(found)} of {metrics['judged']} samples differ: {shown}"
+        actual = f"{len(found)} of {judged} samples differ: {shown}"
+        if program:
+            actual += f"; the shortest as a program: {program}"
         yield verdict(code, Kind.REGRESSED, case, f"of {ran}", "as without the patch or in eager mode", actual, place)

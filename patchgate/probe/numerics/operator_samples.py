@@ -17,6 +17,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib.machinery import ModuleSpec
 from typing import Any
+from unittest import mock
 
 import torch
 from torch.utils import _pytree as pytree
@@ -34,6 +35,8 @@ _TOGETHER = 24
 # At most, with those that find the samples that raise.
 _COMPILES = 14
 _ELEMENTS = 20_000
+# Elements of the tensors of a program that is written down.
+_WRITTEN_OUT = 200
 _OTHER_DTYPES = (torch.bfloat16, torch.int64, torch.bool)
 _SEED = 20261123
 #: Part ("output", "gradient", "input") -> its tensors.
@@ -97,8 +100,8 @@ def write_samples(names: list[str], profile: Profile, path: str) -> dict[str, li
         samples, eager = [samples[i] for i in steady], [eager[i] for i in steady]
         compiled = _compiled(samples)
     written = [(s.function, s.args, s.kwargs, s.how) for s in samples]
-    texts = [sample.text for sample in samples]
-    torch.save({"samples": written, "texts": texts, "eager": eager, "compiled": compiled}, path)
+    texts, scripts = [sample.text for sample in samples], [program_of(sample) for sample in samples]
+    torch.save({"samples": written, "texts": texts, "scripts": scripts, "eager": eager, "compiled": compiled}, path)
     return {name: [_title(op) for op in ops[:_OPERATORS]] for name, ops in found.items()}
 
 
@@ -239,15 +242,41 @@ def _is_dense(value: torch.Tensor) -> bool:
     return 0 not in value.stride() or value.numel() == 0
 
 
+def program_of(sample: Sample) -> str:
+    """A few lines that call it with these values, as `call(given())`; empty where they would be long."""
+    name = sample.function.removeprefix("op_db:").partition("/")[0]
+    owner = "torch" if callable(_named(name)) else "torch.Tensor"
+    tensors = _tensors((sample.args, sample.kwargs))
+    is_known = owner == "torch" or hasattr(torch.Tensor, name)
+    if sample.how or not is_known or sum(tensor.numel() for tensor in tensors) > _WRITTEN_OUT:
+        return ""
+    args, kwargs = (repr(pytree.tree_map(_literal, value)) for value in (sample.args, sample.kwargs))
+    return f"""def given():
+    return {args}, {kwargs}
+def call(given):
+    result = {owner}.{name}(*given[0], **given[1])
+    wanted = [x for x in (*given[0], *given[1].values()) if torch.is_tensor(x) and x.requires_grad]
+    return result, torch.autograd.grad(result.sum(), wanted) if wanted else ()
+"""
+
+
+def _literal(value: Any) -> Any:
+    if not isinstance(value, torch.Tensor):
+        return value
+    made = f"torch.tensor({value.tolist()}, dtype={value.dtype}).reshape({list(value.shape)})"
+    return _Shown(f"{made}.requires_grad_()" if value.requires_grad else made)
+
+
 def _call_all(functions: Sequence[Callable[..., Any]], calls: Sequence[tuple[Any, Any]]) -> list[Any]:
     return [function(*args, **kwargs) for function, (args, kwargs) in zip(functions, calls, strict=True)]
 
 
 def _filled(functions: Sequence[Callable[..., Any]], calls: Sequence[tuple[Any, Any]]) -> list[Any]:
-    """The same with memory that is filled before it is written."""
+    """The same with memory that is filled before it is written, and with other random numbers for the same seed."""
+    seed = torch.manual_seed
     torch.use_deterministic_algorithms(True, warn_only=True)
     try:
-        with warnings.catch_warnings():
+        with warnings.catch_warnings(), mock.patch.object(torch, "manual_seed", lambda given: seed(given + 1)):
             warnings.simplefilter("ignore")
             return _call_all(functions, calls)
     finally:

@@ -13,6 +13,7 @@ _ATOL = 1e-5
 _RTOL = {torch.float32: 1e-5, torch.bfloat16: 1.6e-2, torch.float16: 2e-3}
 #: An exception, another shape or dtype, another integer.
 INFINITE = 1e30
+_LONGEST = 1 << 20
 
 
 def differ_samples(unpatched: str, patched: str) -> dict[str, Any]:
@@ -23,17 +24,19 @@ def differ_samples(unpatched: str, patched: str) -> dict[str, Any]:
     """
     ours, theirs = torch.load(unpatched, weights_only=False), torch.load(patched, weights_only=True)
     judged, rounded, differing = 0, 0, []
-    for text, eager, before, after in zip(
-        ours["texts"], ours["eager"], ours["compiled"], theirs["compiled"], strict=True
-    ):
+    columns = (ours["texts"], ours["scripts"], ours["eager"], ours["compiled"], theirs["compiled"])
+    for text, script, eager, before, after in zip(*columns, strict=True):
         if before is None or after is None or departure(before, eager)["excess"] > 1:
             continue
         judged += 1
         found = min((departure(after, before), departure(after, eager)), key=lambda each: float(each["excess"]))
         if found["excess"] > 1:
-            differing.append({"sample": text, **found})
+            differing.append({"sample": text, "script": script, **found})
         rounded += 0 < found["excess"] <= 1
-    differing.sort(key=lambda each: len(each["sample"]))
+    # The shortest program first; one that cannot be written down comes last.
+    differing.sort(key=lambda each: len(each["script"]) or _LONGEST)
+    for each in differing[1:]:
+        del each["script"]  # a reply has a limit
     return {"samples": len(ours["texts"]), "judged": judged, "rounded": rounded, "differing": differing}
 
 
