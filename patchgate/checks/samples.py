@@ -60,29 +60,41 @@ _SHOWN = 3
 @Check(believes=SIMULATED, seconds=15, unchanged="PG514")
 def ask_samples(context: CheckContext, at: Instance) -> Iterable[Verdict]:
     torch = at.case.torch
-    names = replaced_operators(context.apply(torch))
-    if not names:
+    if not replaced_operators(context.apply(torch)):
         raise NothingToJudge("the patch replaces no operator")
+    answers = sampled(context, torch)
+    unpatched = answers["unpatched"]
+    reason = _not_judged(unpatched)
+    if reason:
+        return [verdict("PG515", Kind.ASSUMED, at.case, "", "samples of what the patch replaces", reason)]
+    failures = failure_of(unpatched), failure_of(answers["patched"]) or failure_of(answers["compared"])
+    failed = judge_failed(FAMILY, ("PG513", "PG515"), at.case, failures, "runs as it does unpatched", item="samples")
+    if failed:
+        return [failed]
+    metrics = answers["compared"]["metrics"]
+    program = _write_program(context, torch, metrics["differing"])
+    return judge_samples(at.case, context.patch, unpatched["operators"], metrics, program)
+
+
+def sampled(context: CheckContext, torch: str) -> Answer:
+    """What the samples of the replaced operators gave, asked once: `unpatched`, `patched`, and `compared`."""
+    return context.once_a_run(f"samples {torch}", partial(_run_samples, context, torch))
+
+
+def _run_samples(context: CheckContext, torch: str) -> Answer:
+    """The three answers; those are empty for which the one before gives no reason."""
+    names = replaced_operators(context.apply(torch))
+    answers: Answer = {"unpatched": {}, "patched": {}, "compared": {}}
     with TemporaryDirectory() as folder:
         files = Path(folder, "unpatched"), Path(folder, "patched")
         ask = partial(context.ask_building, torch, "operators", "cpu", compiles=_COMPILES)
-        unpatched = ask(patch=None, names=names, outputs=str(files[0]))
-        reason = _not_judged(unpatched)
-        if reason:
-            return [verdict("PG515", Kind.ASSUMED, at.case, "", "samples of what the patch replaces", reason)]
-        patched = ask(patch=context.patch, unpatched=str(files[0]), outputs=str(files[1]))
-        failures = failure_of(unpatched), failure_of(patched)
-        if not any(failures):
-            differences = context.differences(torch, "differ samples", *files)
-            failures = None, failure_of(differences)
-        failed = judge_failed(
-            FAMILY, ("PG513", "PG515"), at.case, failures, "runs as it does unpatched", item="samples"
-        )
-        if failed:
-            return [failed]
-    metrics = differences["metrics"]
-    program = _write_program(context, torch, metrics["differing"])
-    return judge_samples(at.case, context.patch, unpatched["operators"], metrics, program)
+        answers["unpatched"] = ask(patch=None, names=names, outputs=str(files[0]))
+        if "failure" in answers["unpatched"] or _not_judged(answers["unpatched"]):
+            return answers
+        answers["patched"] = ask(patch=context.patch, unpatched=str(files[0]), outputs=str(files[1]))
+        if "failure" not in answers["patched"]:
+            answers["compared"] = context.differences(torch, "differ samples", *files)
+    return answers
 
 
 def _write_program(context: CheckContext, torch: str, differing: Sequence[Mapping[str, Any]]) -> str:

@@ -265,7 +265,7 @@ class RanPlainly(TypedDict):
     changed: list[str]  #: Settings that the import has changed, as a manifest claims them.
 
 
-class Operators(Completed):
+class Operators(Completed, Coverage):
     operators: dict[str, list[str]]  #: Changed name -> operators of which samples were run; none where none is known.
     unmeasured: str  #: Why there are no samples; empty where there are.
 

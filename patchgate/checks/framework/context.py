@@ -92,7 +92,7 @@ class CheckContext:
     def sentinel(self, torch: str, device: str) -> Answer:
         """The facts of a tiny case, and those that it must have."""
         profile = self.run.profile(device)
-        return self._once_a_run(
+        return self.once_a_run(
             f"sentinel {torch} {device}", lambda: self.runner.ask(torch, "sentinel", profile=profile)
         )
 
@@ -104,7 +104,7 @@ class CheckContext:
         """Run the patch: what it changed, its side effects, and who still holds what it replaced."""
         seconds, targets = min(self.run.limits.seconds, IMPORT_SECONDS), list(self.patch.claims.targets or ())
         ask = partial(self.ask_once, torch, "apply", SIMULATED, patch=self.patch, seconds=seconds, targets=targets)
-        return self._once_a_run(f"apply {torch}", partial(ask, version=torch))
+        return self.once_a_run(f"apply {torch}", partial(ask, version=torch))
 
     def apply_under(self, torch: str, versions: Sequence[str], patch: Patch) -> dict[str, Answer]:
         """What running the patch changes under each of these faked versions."""
@@ -119,7 +119,7 @@ class CheckContext:
         # It hangs under one of them, and is at fault only there.
         return {each: self.apply_under(torch, [each], patch)[each] for each in versions}
 
-    def _once_a_run(self, name: str, ask: Callable[[], Answer]) -> Answer:
+    def once_a_run(self, name: str, ask: Callable[[], Answer]) -> Answer:
         """An answer that every worker of the run needs: the first one asks, the others wait and read it."""
         with self._asking[name]:
             if name not in self._shared:
@@ -266,7 +266,7 @@ class CheckContext:
         if any(applied.get(what, True) for what in ("changed", "defined", "effects")):
             return False
         ask = partial(self.ask, torch, "inert", SIMULATED, patch=self.patch, seconds=IMPORT_SECONDS)
-        return not self._once_a_run(f"inert {torch}", ask).get("doubt", True)
+        return not self.once_a_run(f"inert {torch}", ask).get("doubt", True)
 
     def observations(self, case: Case, *, measured: bool = False) -> tuple[Observation, Observation]:
         """The facts of a workload (unpatched, patched).

@@ -153,7 +153,13 @@ def _sample(request: protocol.Sample, stage: Stage) -> protocol.Completed:
 
 def _run_operators(request: protocol.RunOperators, stage: Stage) -> protocol.Operators:
     """Results of samples of operators, written to a file; without a patch the samples are made too."""
-    answer: protocol.Operators = {"operators": {}, "unmeasured": "", "environment": environment()}
+    answer: protocol.Operators = {
+        "operators": {},
+        "unmeasured": "",
+        "environment": environment(),
+        "ran": [],
+        "took": [],
+    }
     if "unpatched" not in request:
         stage("samples")
         try:
@@ -166,8 +172,10 @@ def _run_operators(request: protocol.RunOperators, stage: Stage) -> protocol.Ope
     samples = operator_samples.read_samples(request["unpatched"])
     apply_patch(request, stage)
     stage("run")
-    operator_samples.run_samples(samples, request["profile"], request["outputs"])
-    return answer
+    patch, ran = request.get("patch"), LinesRun()
+    with line_coverage.tracing(patch, ran):
+        operator_samples.run_samples(samples, request["profile"], request["outputs"])
+    return cast(protocol.Operators, {**answer, **ran.coverage(patch)})
 
 
 def _run_ranks(request: protocol.Sample, stage: Stage) -> protocol.Ranks:
