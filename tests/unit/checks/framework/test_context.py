@@ -366,7 +366,7 @@ def test_a_workload_that_trains_has_the_time_of_two_graphs(made):
 
 def test_what_this_run_builds_is_none_that_an_earlier_one_has_built(made, folder):
     context, _ = made({})
-    (folder / context._binaries("2.11.0", context.patch)).mkdir(parents=True)
+    context._binaries("2.11.0", context.patch, context.workload("stack")).mkdir(parents=True)
     assert not context.was_built(ON_CPU, context.patch)
     later, _ = made({})
     assert later.was_built(ON_CPU, later.patch)
