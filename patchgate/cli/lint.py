@@ -5,6 +5,7 @@ Imports wait until they are needed: half of the second that it takes is Python's
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -38,8 +39,15 @@ _TORCH = click.option(
     help="A site-packages with torch in it, for bodies, lines of calls and hunks of diffs; may be repeated.",
 )
 @click.option("--fetch", is_flag=True, help="Read the sources of other releases from their wheels; kept in a cache.")
+@click.option("-n", "--jobs", type=click.IntRange(1), help="Processes for large folders: one a core, at most four.")
 def lint(
-    paths: tuple[Path, ...], form: str, spec: str | None, details: bool, sources: tuple[Path, ...], fetch: bool
+    paths: tuple[Path, ...],
+    form: str,
+    spec: str | None,
+    details: bool,
+    sources: tuple[Path, ...],
+    fetch: bool,
+    jobs: int | None,
 ) -> None:
     """Check a patch or a package without running it; needs no torch.
 
@@ -56,7 +64,8 @@ def lint(
         available = _sources(sources, fetch)
         rows = read_toml(MATRIX).get("row", []) if MATRIX.is_file() else []
         in_matrix = frozenset(row.get("torch") for row in rows)
-        report = lint_patches(paths, _releases(spec, available), available, in_matrix, whole=spec is not None)
+        wanted, processes = _releases(spec, available), jobs or min(4, os.cpu_count() or 1)
+        report = lint_patches(paths, wanted, available, in_matrix, whole=spec is not None, jobs=processes)
     except UsageError as error:
         click.echo(f"error: {error}", err=True)
         raise SystemExit(2) from None

@@ -19,7 +19,7 @@ from patchgate.lint.index.records import SCOPE
 from patchgate.lint.index.release import Release
 from patchgate.lint.interpret.project_files import OwnFiles
 from patchgate.lint.interpret.version_gates import HELPERS
-from patchgate.model.paths import display_path
+from patchgate.model.paths import display_path, leaves_project
 from patchgate.model.versions import in_order
 
 _BELOW = {
@@ -91,11 +91,11 @@ def walk(paths: Iterable[Path], releases: Sequence[Release], *, whole: bool = Fa
     """
     result = Walk()
     for path in paths:
+        files, own = patch_files(path), OwnFiles()
         allowed = TorchRange() if whole else torch_range(path)
         judged = allowed.of([each.version for each in releases], {each.version: each.triton for each in releases})
         if str(allowed) not in ("", *result.ranges):
             result.ranges.append(str(allowed))
-        files, own = patch_files(path), OwnFiles()
         result.files += len(files)
         walked = path.is_dir() and files[:1] != _patches_in(path)[:1]
         for file in _touching(files) if walked else files:
@@ -131,8 +131,10 @@ def _files_below(folder: Path) -> Iterator[Path]:
             for each in folders
             if not each.startswith(".") and each not in _SKIPPED and not (here / each / "pyvenv.cfg").exists()
         ]
-        # No pipe, and no link to nowhere, as some editors leave beside a file that is open.
-        yield from (path for name in names if name.endswith((".py", *DIFFS)) and (path := here / name).is_file())
+        for path in (here / name for name in names if name.endswith((".py", *DIFFS))):
+            # No pipe, no link to nowhere, as some editors leave beside a file that is open, and none to a stranger's.
+            if path.is_file() and not (path.is_symlink() and leaves_project(path, folder)):
+                yield path
 
 
 def _touching(files: Sequence[Path]) -> list[Path]:

@@ -6,8 +6,10 @@ A file that cannot be read is a finding of its own. Diffs are judged hunk by hun
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -27,7 +29,10 @@ from patchgate.lint.rules import RULES
 from patchgate.lint.rules.dead_gate import DEAD_GATE
 from patchgate.lint.rules.misplaced_hunk import NOT_PLACED, lint_diff
 from patchgate.lint.rules.not_python import NOT_PYTHON, not_python
+from patchgate.lint.rules.out_of_time import OUT_OF_TIME, out_of_time
 from patchgate.lint.rules.unused_ignore import apply_ignores
+from patchgate.lint.time_limit import SECONDS, OutOfTime, check_time, time_limit
+from patchgate.lint.workers import rare_collections, shared_out
 from patchgate.model.versions import show_releases
 
 if TYPE_CHECKING:
@@ -37,6 +42,9 @@ if TYPE_CHECKING:
 # Releases that may be asked for and are older than every index; how many that are not out yet may be asked for.
 _BEFORE_THE_INDEX = ("2.5.1", "2.4.1", "2.3.1", "2.2.2", "2.1.2", "2.0.1", "1.13.1", "1.10.2", "1.7.1", "1.4.0")
 _AFTER_THE_INDEX = 4
+# Numbers of more bits are not written in decimal digits.
+_BITS = 14_000
+_LONG_NUMBER = re.compile(r"0[xXoObB][0-9a-fA-F_]{3500}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,7 +65,7 @@ class Report:
         """0 nothing red, 1 red, 3 nothing that could be judged."""
         if any(each.severity is Severity.RED for each in self.findings):
             return 1
-        not_judged = {each.path for each in self.findings if each.code == NOT_PLACED.code}
+        not_judged = {each.path for each in self.findings if each.code in (NOT_PLACED.code, OUT_OF_TIME.code)}
         judged = set(self.files) - not_judged if self.files else self.walked
         return 0 if judged and (self.releases or not self.files) else 3
 
@@ -69,14 +77,18 @@ def lint(
     matrix: Collection[str] = (),
     *,
     whole: bool = False,
+    jobs: int = 1,
 ) -> Report:
     """Findings for every patch at `paths`; `matrix` has the releases of a project that states no range.
 
     A patch is judged on the releases that its project supports and its manifest claims, on all where `whole`.
+    Large folders are shared out to as many processes as `jobs` says.
     Raises UsageError for a path that is not there.
     """
     found = walk(paths, releases, whole=whole)
-    findings = [each for place in found.places for each in _lint_place(place, sources or Sources(), matrix)]
+    judge = partial(_lint_place, sources=sources or Sources(), matrix=matrix)
+    with rare_collections():
+        findings = [each for of_place in shared_out(judge, found.places, jobs) for each in of_place]
     return Report(
         files=tuple(place.name for place in found.places),
         releases=tuple(found.versions),
@@ -95,10 +107,13 @@ def _lint_place(place: Place, sources: Sources, matrix: Collection[str]) -> list
     try:
         source = read_source(place.file)
         rows = () if place.stated else matrix
-        findings, _ = lint_source(source, name, place.releases, claimed=place.claimed, matrix=rows, place=place)
+        with time_limit(SECONDS):
+            findings, _ = lint_source(source, name, place.releases, claimed=place.claimed, matrix=rows, place=place)
+            findings = _left_over_as_notes(findings, place)
     except Unreadable as error:
         findings = [not_python(error.line, error.reason, name, read_lossy(place.file))]
-    findings = _left_over_as_notes(findings, place)
+    except OutOfTime:
+        findings = [out_of_time(SECONDS, name, source)]
     if place.walked:  # a template, or an example of what does not parse
         findings = [
             replace(each, severity=Severity.NOTE) if each.code == NOT_PYTHON.code else each for each in findings
@@ -151,7 +166,7 @@ def lint_source(
     """
     try:
         views = views_of(source, releases, claimed, matrix, place)
-        by_release = [finding for rule in RULES for finding in rule(views)]
+        by_release = [finding for rule in RULES for finding in _in_time(rule(views))]
     except Unreadable as error:
         return [not_python(error.line, error.reason, path, source)], []
     except (RecursionError, MemoryError):
@@ -162,6 +177,12 @@ def lint_source(
     beyond = merged((each for each in by_release if each.releases[0] in outside), path, known, source)
     findings += _beyond_the_claims([each for each in beyond if each.severity is Severity.RED], known)
     return folded(apply_ignores(findings, source, path), source), views
+
+
+def _in_time(findings: Iterator[Finding]) -> Iterator[Finding]:
+    for each in findings:
+        check_time()
+        yield each
 
 
 def _beyond_the_claims(red: Sequence[Finding], known: Sequence[str]) -> list[Finding]:
@@ -186,6 +207,8 @@ def views_of(
     tree = parse(source)
     if place is None and "torch" not in source and "triton" not in source:
         return []
+    if _LONG_NUMBER.search(source):
+        _shorten_numbers(tree)
     usages = dict(_readings(tree, releases, place))
     return [
         View(
@@ -196,6 +219,13 @@ def views_of(
         )
         for release in releases
     ]
+
+
+def _shorten_numbers(tree: ast.Module) -> None:
+    """Python reads a number of any length in hexadecimal digits, and refuses to write it in decimal ones."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, int) and node.value.bit_length() > _BITS:
+            node.value = 1 << _BITS
 
 
 def _readings(

@@ -11,7 +11,6 @@ from dataclasses import replace
 from typing import Any
 
 from patchgate.lint.index.read_function import last_name
-from patchgate.lint.index.records import Function
 from patchgate.lint.index.release import Release
 from patchgate.lint.interpret.bindings import (
     FORMS,
@@ -26,9 +25,9 @@ from patchgate.lint.interpret.bindings import (
 from patchgate.lint.interpret.inlining import inline, value_of_own_call
 from patchgate.lint.interpret.option_tables import changed_table, note_passed_options, note_patched_options
 from patchgate.lint.interpret.project_values import own_value
-from patchgate.lint.interpret.references import Call, Comparison, Presence, Reachability, Span
+from patchgate.lint.interpret.references import Call, Comparison, Passed, Presence, Reachability, Span
 from patchgate.lint.interpret.state import State, read
-from patchgate.lint.interpret.torch_names import callable_behind, covered, has_module, look_up, returned
+from patchgate.lint.interpret.torch_names import callable_behind, class_made_by, covered, has_module, look_up, returned
 from patchgate.lint.interpret.values import (
     PRESENCE,
     UNKNOWN,
@@ -43,6 +42,7 @@ from patchgate.lint.interpret.values import (
     Symbol,
     Unknown,
     Value,
+    chain,
     constant,
     unknown,
 )
@@ -77,6 +77,10 @@ _ASKING = frozenset({"callable", "dir", "getattr", "hasattr", "vars"})
 
 @read.register(ast.Call)
 def read_call(node: ast.Call, state: State) -> Value:
+    if _is_operator(node.func, state):
+        for each in (*node.args, *node.keywords):
+            read(each, state)
+        return UNKNOWN
     callee = _callee(node.func, state)
     define_by_call(node, state)
     if last_name(node.func) == "is_fbcode" and not isinstance(callee, (LocalFunction, OwnFunction)):
@@ -116,6 +120,14 @@ def read_call(node: ast.Call, state: State) -> Value:
     # What is computed from the version, or from what torch has, is no more known than they are.
     computed = value == UNKNOWN and not isinstance(callee, Symbol)
     return unknown(callee, *arguments, *keywords.values()) if computed else value
+
+
+def _is_operator(callee: ast.expr, state: State) -> bool:
+    """Whether it is `torch.ops.a.b`, which no index knows; a generated file has thousands of such calls."""
+    if not isinstance(callee, ast.Attribute) or not chain(callee).startswith("torch.ops."):
+        return False
+    torch = state.scope.lookup("torch")
+    return isinstance(torch, Symbol) and torch.dotted == "torch"
 
 
 def _callee(node: ast.expr, state: State) -> Value:
@@ -169,7 +181,7 @@ def _special(dotted: str, node: ast.Call, state: State) -> Value | None:
 
 def _parameter_names(function: Value, state: State) -> Value:
     """What `inspect.signature` tells of a function of torch: the names of its parameters."""
-    known = state.release.ask(callable_behind, function.dotted)[1] if isinstance(function, Symbol) else None
+    known = state.release.ask(callable_behind, function.dotted) if isinstance(function, Symbol) else None
     if known is None:
         return Unknown(PRESENCE)
     names = ParameterNames(ParameterName(parameter.name) for parameter in known.parameters)
@@ -346,30 +358,31 @@ def _call_local(
 
 
 def _call_torch(node: ast.Call, callee: Symbol, state: State) -> Value:
-    origin, function, is_class = state.release.ask(callable_behind, callee.dotted)
-    if function is not None:
-        _note_call(node, callee.dotted, function, state, bound=is_class or callee.bound)
-    if is_class:
-        return Instance(classes=(origin,))
-    return state.release.ask(returned, origin, function, callee.receiver) if function is not None else UNKNOWN
+    made = state.release.ask(class_made_by, callee.dotted)
+    _note_call(node, callee.dotted, state, bound=bool(made) or callee.bound)
+    return Instance(classes=(made,)) if made else state.release.ask(returned, callee.dotted, callee.receiver)
 
 
-def _note_call(node: ast.Call, dotted: str, function: Function, state: State, *, bound: bool) -> None:
+def _note_call(node: ast.Call, dotted: str, state: State, *, bound: bool) -> None:
     positional = sum(not isinstance(each, ast.Starred) for each in node.args)
-    call = Call(
-        span=Span.of(node.func),
-        dotted=dotted,
-        function=function,
+    passed = Passed(
         bound=bound,
         positional=positional,
         keywords=tuple(each.arg for each in node.keywords if each.arg),
         starred=positional < len(node.args) or any(each.arg is None for each in node.keywords),
-        reachability=state.reachability,
     )
-    if state.attempt is not None and state.attempt.any_call and state.reachable and call.misfit(function):
+    problem = state.release.ask(_problem, dotted, passed)
+    call = Call(span=Span.of(node.func), dotted=dotted, passed=passed, problem=problem, reachability=state.reachability)
+    if state.attempt is not None and state.attempt.any_call and state.reachable and problem:
         state.attempt.failed = True
         call = replace(call, reachability=Reachability.GUARDED)
     state.usage.calls.append(call)
+
+
+def _problem(release: Release, dotted: str, passed: Passed) -> str | None:
+    """Why the function does not take the arguments: of its signature a reading depends on no more."""
+    function = callable_behind(release, dotted)
+    return passed.misfit(function) if function is not None else None
 
 
 def _keyword(node: ast.Call, *names: str) -> ast.expr | None:

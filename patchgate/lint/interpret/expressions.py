@@ -75,7 +75,11 @@ def read_name(node: ast.Name, state: State) -> Value:
 
 @read.register(ast.Attribute)
 def read_attribute(node: ast.Attribute, state: State) -> Value:
-    key, owner = chain(node), read_owner(node, state)
+    owner = read_owner(node, state)
+    if owner is UNKNOWN and not state.scope.narrowed:
+        return UNKNOWN
+    scope = state.scope
+    key = chain(node) if scope.narrowed or scope.guarded else ""
     if isinstance(owner, LocalObject):
         return state.scope.narrowed.get(key) or member_of_own(owner, node.attr, state)
     value = attribute(owner, node.attr, Span.of_attribute(node), state, guarded=key in state.scope.guarded)

@@ -91,6 +91,8 @@ def _own_call(
             return None, callee, UNKNOWN
         arguments = [value for _, value, _ in given[:positional]]
         value = inline(callee.function, arguments, {key: each for key, each, _ in given[positional:]}, state)
+        if not isinstance(value, Known):  # nothing else of it is asked, and releases compare what they answer
+            value = unknown(value)
         outside = replace(state, scope=callee.function.scope)
         return callee.function.node, value, promised_by(getattr(callee.function.node, "returns", None), outside)
 

@@ -12,12 +12,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from itertools import pairwise
+from os.path import exists, isdir, isfile, islink  # a name too long for a file is no fault: pathlib raises
 from pathlib import Path
 from typing import Any
 
 from patchgate.inputs.patch_source import Unreadable, parse, read_source
 from patchgate.lint.interpret.values import OwnName, Value
 from patchgate.model.errors import UsageError
+from patchgate.model.paths import leaves_project
 
 # A file without these words knows nothing of torch and its version.
 _MATTERS = re.compile(r"torch|triton|[Vv]ersion")
@@ -92,7 +94,7 @@ def _absolute(folder: Path, module: str) -> Path | None:
     first = module.partition(".")[0]
     for above in (folder, *folder.parents)[:_DEPTH]:
         # A folder on Python's path is no package itself.
-        if not (above / "__init__.py").exists() and ((above / first).is_dir() or (above / f"{first}.py").is_file()):
+        if not exists(above / "__init__.py") and (isdir(above / first) or isfile(above / f"{first}.py")):
             return _module_below(above, module)
     return None
 
@@ -101,7 +103,7 @@ def _absolute(folder: Path, module: str) -> Path | None:
 def _module_below(folder: Path, module: str) -> Path | None:
     path = folder.joinpath(*module.split(".")) if module else folder
     for file in (path / "__init__.py", path.with_name(f"{path.name}.py")):
-        if file.is_file():
+        if isfile(file) and not (islink(file) and leaves_project(file, file.parent)):
             return file
     return None
 

@@ -164,10 +164,18 @@ class Hook(Use):
 
 @dataclass(frozen=True, kw_only=True)
 class Call(Use):
-    """A call of a function of torch from the patch; `bound` calls leave out the first parameter."""
+    """A call of a function of torch from the patch."""
 
     dotted: str
-    function: Function
+    passed: Passed
+    #: Why the function does not take the arguments; None where it does.
+    problem: str | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Passed:
+    """The arguments of a call; `bound` calls leave out the first parameter."""
+
     bound: bool
     positional: int
     keywords: tuple[str, ...]
@@ -175,7 +183,7 @@ class Call(Use):
     starred: bool
 
     def misfit(self, function: Function) -> str | None:
-        """Why the function does not take the arguments; None where it does."""
+        """Why the function does not take them; None where it does."""
         parameters = function.parameters[1:] if self.bound else function.parameters
         return misfit(parameters, self.positional, self.keywords, starred=self.starred)
 

@@ -25,6 +25,7 @@ from patchgate.lint.interpret.values import (
     because_of,
     unknown,
 )
+from patchgate.lint.time_limit import check_time
 
 Result = TypeVar("Result")
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -187,6 +188,7 @@ def execute_block(statements: Sequence[ast.stmt], state: State) -> End | None:
     """Walk statements one after the other; tells what ended them first."""
     ended, here = None, state
     for statement in statements:
+        check_time()
         end = execute(statement, here)
         if end is not None and ended is None:
             ended = end

@@ -20,7 +20,6 @@ from patchgate.lint.interpret.inlining import end_of_call, kept_by
 from patchgate.lint.interpret.loaded_modules import loads_from
 from patchgate.lint.interpret.narrowing import narrow
 from patchgate.lint.interpret.project_files import OwnFiles, file_of
-from patchgate.lint.interpret.project_values import names_in
 from patchgate.lint.interpret.references import Import, Presence, Reachability, Span, Usage
 from patchgate.lint.interpret.state import Attempt, End, PendingFunction, State, execute, execute_block, read
 from patchgate.lint.interpret.torch_names import covered, has_module, look_up
@@ -44,6 +43,7 @@ from patchgate.lint.interpret.values import (
 
 # The packages of which the index knows the names, each with a part by which a fork of it is known.
 _GENERATORS = "torch._inductor.codegen."
+_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 _TORCH = {"torch": "torch._dynamo", "triton": "triton.language"}
 
 
@@ -65,7 +65,7 @@ def interpret(
     alone = file is not None and not file.with_name("__init__.py").exists()
     state.usage.loads_from = loads_from(tree) if alone else 0
     execute_block(tree.body, state)
-    _execute_functions(state, lines)
+    _execute_functions(tree, state, lines)
     return state.usage
 
 
@@ -73,7 +73,7 @@ def _postpones(node: ast.stmt) -> bool:
     return isinstance(node, ast.ImportFrom) and node.module == "__future__" and node.names[0].name == "annotations"
 
 
-@lru_cache(maxsize=64)
+@lru_cache(maxsize=1)
 def _has_own_backend(tree: ast.Module) -> bool:
     """Whether a class of the file derives from one of torch's code generators: such a backend registers its own."""
     imports = [node for node in tree.body if isinstance(node, ast.ImportFrom) and node.module]
@@ -87,9 +87,9 @@ def _has_own_backend(tree: ast.Module) -> bool:
     return any(ast.unparse(base) in names or ast.unparse(base).startswith(_GENERATORS) for base in bases)
 
 
-def _execute_functions(state: State, lines: Collection[int] | None) -> None:
+def _execute_functions(tree: ast.Module, state: State, lines: Collection[int] | None) -> None:
     """Walk every body: first what is referred to, then what nobody refers to, as if it ran."""
-    mentions = _mentions(state) if lines is None else Counter[str]()
+    mentions = _mentions(tree, state) if lines is None else Counter[str]()
     count = 0
     while state.pending:
         first = _first(state, mentions)
@@ -134,20 +134,46 @@ def _turn(pending: PendingFunction, mentions: Counter[str]) -> int:
     return {Reachability.REACHABLE: 0, Reachability.GUARDED: 4}.get(pending.runs, 2)
 
 
-def _mentions(state: State) -> Counter[str]:
+def _mentions(tree: ast.Module, state: State) -> Counter[str]:
     """In how many other functions each name stands."""
     counts: Counter[str] = Counter()
+    words = _words_by_function(tree)
     for node in state.pending:
-        counts.update((names_in(node) | _private_in(node)) - {getattr(node, "name", "")})
+        counts.update(words[node] - {getattr(node, "name", "")})
     return counts
 
 
-@lru_cache(maxsize=4096)
-def _private_in(node: ast.AST) -> frozenset[str]:
-    """The private names that are looked up in a piece of a patch."""
-    return frozenset(
-        each.attr for each in ast.walk(node) if isinstance(each, ast.Attribute) and each.attr.startswith("_")
-    )
+@lru_cache(maxsize=1)
+def _words_by_function(tree: ast.Module) -> dict[ast.AST, set[str]]:
+    """Each function of a file -> the names in it, and the private names that are looked up there."""
+    found: dict[ast.AST, set[str]] = {}
+    _gather_words(tree, found)
+    return found
+
+
+def _gather_words(top: ast.AST, found: dict[ast.AST, set[str]]) -> set[str]:
+    words: set[str] = set()
+    todo = [top]
+    while todo:
+        node = todo.pop()
+        if isinstance(node, ast.Name):
+            words.add(node.id)
+            continue
+        if isinstance(node, ast.Constant):
+            continue
+        if node is not top and isinstance(node, _FUNCTIONS):
+            words |= _gather_words(node, found)
+            continue
+        if isinstance(node, ast.Attribute) and node.attr.startswith("_"):
+            words.add(node.attr)
+        for field in node._fields:
+            value = getattr(node, field, None)
+            if isinstance(value, list):
+                todo += [each for each in value if isinstance(each, ast.AST)]
+            elif isinstance(value, ast.AST) and field != "ctx":
+                todo.append(value)
+    found[top] = words
+    return words
 
 
 def _assign_parameters(function: LocalFunction, state: State) -> None:

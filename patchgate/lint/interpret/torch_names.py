@@ -95,22 +95,26 @@ def definition_of(release: Release, owner: Symbol, name: str) -> tuple[str | Non
     return found.origin, found.symbol if isinstance(found.symbol, Function) else None
 
 
-def callable_behind(release: Release, dotted: str) -> tuple[str, Function | None, bool]:
-    """What a call of `dotted` runs: where it is defined, its function or `__init__`, and whether it is a class.
+def callable_behind(release: Release, dotted: str) -> Function | None:
+    """The function or `__init__` that a call of `dotted` runs, without what a call does not depend on: its body.
 
-    A call does not depend on the body, so that is left out. No function where decorators take other arguments.
+    None where decorators take other arguments.
     """
     found = release.resolve(dotted)
     symbol = found.symbol if found is not None else None
-    if found is None or not isinstance(symbol, (Function, Class)):
-        return "", None, False
-    if isinstance(symbol, Function):
-        if _TAKES_OTHERS.match(found.origin):
-            return found.origin, None, False
-        out = (_OUT,) if found.origin.startswith(_WITH_OUT) else ()
-        return found.origin, replace(symbol, body="", parameters=(*symbol.parameters, *out)), False
-    own = symbol.functions.get("__init__") if "__new__" not in symbol.functions else None
-    return found.origin, replace(own, body="") if own is not None else None, True
+    if found is None or _TAKES_OTHERS.match(found.origin):
+        return None
+    if isinstance(symbol, Class):
+        symbol = symbol.functions.get("__init__") if "__new__" not in symbol.functions else None
+    elif isinstance(symbol, Function) and found.origin.startswith(_WITH_OUT):
+        symbol = replace(symbol, parameters=(*symbol.parameters, _OUT))
+    return replace(symbol, body="") if isinstance(symbol, Function) else None
+
+
+def class_made_by(release: Release, dotted: str) -> str:
+    """Where the class is defined of which a call makes an object; empty for what is no class."""
+    found = release.resolve(dotted)
+    return found.origin if found is not None and isinstance(found.symbol, Class) else ""
 
 
 def look_up(release: Release, owner: Value, name: str) -> tuple[Presence, Value, str]:
@@ -210,7 +214,7 @@ def from_found(release: Release, found: Found, receiver: Symbol, *, bound: bool)
         return Symbol(dotted=found.origin, kind="class")
     if isinstance(found.symbol, Function):
         if found.symbol.form in ("property", "cached-property"):
-            return returned(release, found.origin, found.symbol, receiver) if bound else UNKNOWN
+            return _result(release, found.origin, found.symbol, receiver) if bound else UNKNOWN
         is_bound = bound if found.symbol.form == "method" else found.symbol.form == "class"
         return Symbol(dotted=found.origin, kind="function", bound=is_bound, receiver=receiver)
     if found.kind == "attribute":
@@ -218,8 +222,15 @@ def from_found(release: Release, found: Found, receiver: Symbol, *, bound: bool)
     return UNKNOWN
 
 
-def returned(release: Release, origin: str, function: Function, receiver: Value) -> Value:
+def returned(release: Release, dotted: str, receiver: Value) -> Value:
     """What calling a function of torch gives, by its return annotation."""
+    found = release.resolve(dotted)
+    if found is None or not isinstance(found.symbol, Function) or _TAKES_OTHERS.match(found.origin):
+        return UNKNOWN
+    return _result(release, found.origin, found.symbol, receiver)
+
+
+def _result(release: Release, origin: str, function: Function, receiver: Value) -> Value:
     text = function.returns
     if text is None or function.is_async:
         return UNKNOWN

@@ -317,10 +317,10 @@ def _dropped(pair: _Pair) -> Iterator[Finding]:
     }
     for call in pair.view.usage.calls:
         inside = pair.function.lineno <= call.span.line <= (pair.function.end_lineno or 0)
-        if not inside or call.starred or call.dotted != pair.rebinding.origin or not call.reachable:
+        if not inside or call.passed.starred or call.dotted != pair.rebinding.origin or not call.reachable:
             continue
-        reached = {p.name for p in pair.original.parameters[: call.positional + call.bound]}
-        for name in sorted(taken & passed - reached - set(call.keywords)):
+        reached = {p.name for p in pair.original.parameters[: call.passed.positional + call.passed.bound]}
+        for name in sorted(taken & passed - reached - set(call.passed.keywords)):
             message = f"{pair.text} takes `{name}`, which torch passes, but calls the original without it"
             fix = f"pass `{name}={name}` on"
             yield pair.view.finding(SIGNATURE_DRIFT, call.span, message, severity=Severity.NOTE, fix=fix)
