@@ -31,6 +31,7 @@ _TORCH = click.option(
 @_PATHS
 @click.option("--format", "form", type=click.Choice(["text", "json", "github", "sarif"]), default="text")
 @_TORCH
+@click.option("--from", "since", metavar="RELEASE", help="This release, as 2.12, and newer ones; it looks upward only.")
 @click.option("--details", is_flag=True, help="Three-way views, full lists of holders and of names.")
 @click.option(
     "--sources",
@@ -48,6 +49,7 @@ def lint(
     sources: tuple[Path, ...],
     fetch: bool,
     jobs: int | None,
+    since: str | None,
 ) -> None:
     """Check a patch or a package without running it; needs no torch.
 
@@ -65,7 +67,16 @@ def lint(
         rows = read_toml(MATRIX).get("row", []) if MATRIX.is_file() else []
         in_matrix = frozenset(row.get("torch") for row in rows)
         wanted, processes = _releases(spec, available), jobs or min(4, os.cpu_count() or 1)
-        report = lint_patches(paths, wanted, available, in_matrix, whole=spec is not None, jobs=processes)
+        report = lint_patches(
+            paths,
+            wanted,
+            available,
+            in_matrix,
+            whole=spec is not None,
+            jobs=processes,
+            since=_release(since),
+            installed=_installed(),
+        )
     except UsageError as error:
         click.echo(f"error: {error}", err=True)
         raise SystemExit(2) from None
@@ -107,6 +118,25 @@ def usage(paths: tuple[Path, ...], form: str, spec: str | None) -> None:
     if not report.walked:
         click.echo(f"error: {_nothing_at(paths, 'nothing to read')}", err=True)
         raise SystemExit(3)
+
+
+def _release(text: str | None) -> str:
+    from packaging.version import InvalidVersion, Version
+
+    try:
+        return str(Version(text)) if text else ""
+    except InvalidVersion:
+        raise UsageError("not a release", where="--from", got=str(text), next="--from 2.12") from None
+
+
+def _installed() -> str:
+    """The torch beside patchgate, without what names a build of it; empty for none."""
+    from importlib.metadata import PackageNotFoundError, version
+
+    try:
+        return version("torch").partition("+")[0]
+    except PackageNotFoundError:
+        return ""
 
 
 def _nothing_at(paths: tuple[Path, ...], what: str) -> UsageError:

@@ -12,9 +12,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from packaging.specifiers import SpecifierSet
+from packaging.version import Version
 
 from patchgate.inputs.patch_source import DIFFS, read_lossy, source_and_manifest
 from patchgate.inputs.torch_range import TorchRange, torch_range
+from patchgate.lint.forecast import newer
 from patchgate.lint.index.records import SCOPE
 from patchgate.lint.index.release import Release
 from patchgate.lint.interpret.project_files import OwnFiles
@@ -60,6 +62,8 @@ class Place:
     stated: bool = False
     #: Known releases that its project does not support.
     others: Sequence[Release] = ()
+    #: Of these the newer ones, where nobody has asked for certain releases.
+    ahead: Sequence[Release] = ()
     #: The specifier of its manifest.
     claimed: SpecifierSet | None = None
     #: It was come upon in a folder, and not asked for by itself.
@@ -84,16 +88,19 @@ class Walk:
         return in_order(release.version for place in self.places for release in place.releases)
 
 
-def walk(paths: Iterable[Path], releases: Sequence[Release], *, whole: bool = False) -> Walk:
+def walk(paths: Iterable[Path], releases: Sequence[Release], *, whole: bool = False, since: str = "") -> Walk:
     """Every patch at `paths`, to be judged on the releases that its project supports; on all of them where `whole`.
 
-    Raises UsageError for a path that is not there.
+    Where `since` is given, no older ones. Raises UsageError for a path that is not there.
     """
     result = Walk()
+    known = [each.version for each in releases]
     for path in paths:
         files, own = patch_files(path), OwnFiles()
         allowed = TorchRange() if whole else torch_range(path)
-        judged = allowed.of([each.version for each in releases], {each.version: each.triton for each in releases})
+        judged = allowed.of(known, {each.version: each.triton for each in releases})
+        judged = [each for each in judged if not since or Version(each) >= Version(since)]
+        later = [] if whole else newer(known, judged)
         if str(allowed) not in ("", *result.ranges):
             result.ranges.append(str(allowed))
         result.files += len(files)
@@ -103,6 +110,7 @@ def walk(paths: Iterable[Path], releases: Sequence[Release], *, whole: bool = Fa
                 file=file,
                 releases=[each for each in releases if each.version in judged],
                 others=[each for each in releases if each.version not in judged],
+                ahead=[each for each in releases if each.version in later],
                 stated=whole or bool(allowed.specifiers),
                 own=own,
                 claimed=None if whole else _claimed(file, walked),

@@ -18,6 +18,7 @@ from packaging.version import Version
 from patchgate.inputs.patch_source import DIFFS, Unreadable, parse, read_lossy, read_source
 from patchgate.lint.find_patches import Place, walk
 from patchgate.lint.findings import Finding, Severity, View, folded, merged
+from patchgate.lint.forecast import When, when
 from patchgate.lint.index.release import Question, Release, renamed
 from patchgate.lint.index.sources import Sources
 from patchgate.lint.interpret.project_files import OwnFiles
@@ -33,7 +34,7 @@ from patchgate.lint.rules.out_of_time import OUT_OF_TIME, out_of_time
 from patchgate.lint.rules.unused_ignore import apply_ignores
 from patchgate.lint.time_limit import SECONDS, OutOfTime, check_time, time_limit
 from patchgate.lint.workers import rare_collections, shared_out
-from patchgate.model.versions import show_releases
+from patchgate.model.versions import in_order, show_releases
 
 if TYPE_CHECKING:
     from packaging.specifiers import SpecifierSet
@@ -51,7 +52,8 @@ _LONG_NUMBER = re.compile(r"0[xXoObB][0-9a-fA-F_]{3500}")
 class Report:
     """What lint has to say: the files and releases that it read, findings in the order of the files.
 
-    `walked` counts the files that were looked at, where a folder was given; `ranges` are what projects require.
+    `walked` counts the files that were looked at, where a folder was given; `ranges` are what projects require;
+    `ahead` are the releases after those, which were looked at too.
     """
 
     files: tuple[str, ...]
@@ -59,6 +61,7 @@ class Report:
     findings: tuple[Finding, ...]
     walked: int = 0
     ranges: tuple[str, ...] = ()
+    ahead: tuple[str, ...] = ()
 
     @property
     def exit_code(self) -> int:
@@ -78,15 +81,18 @@ def lint(
     *,
     whole: bool = False,
     jobs: int = 1,
+    since: str = "",
+    installed: str = "",
 ) -> Report:
     """Findings for every patch at `paths`; `matrix` has the releases of a project that states no range.
 
     A patch is judged on the releases that its project supports and its manifest claims, on all where `whole`.
-    Large folders are shared out to as many processes as `jobs` says.
+    Large folders are shared out to as many processes as `jobs` says. No release is judged that is older than `since`;
+    what breaks on the `installed` one is broken now.
     Raises UsageError for a path that is not there.
     """
-    found = walk(paths, releases, whole=whole)
-    judge = partial(_lint_place, sources=sources or Sources(), matrix=matrix)
+    found = walk(paths, releases, whole=whole, since=since)
+    judge = partial(_lint_place, sources=sources or Sources(), matrix=matrix, installed=installed)
     with rare_collections():
         findings = [each for of_place in shared_out(judge, found.places, jobs) for each in of_place]
     return Report(
@@ -95,10 +101,11 @@ def lint(
         findings=tuple(findings),
         walked=found.files if any(place.walked for place in found.places) or not found.places else 0,
         ranges=tuple(found.ranges),
+        ahead=tuple(in_order(each.version for place in found.places for each in place.ahead)),
     )
 
 
-def _lint_place(place: Place, sources: Sources, matrix: Collection[str]) -> list[Finding]:
+def _lint_place(place: Place, sources: Sources, matrix: Collection[str], installed: str = "") -> list[Finding]:
     name, known = place.name, [release.version for release in place.releases]
     if not known:
         return []
@@ -109,7 +116,7 @@ def _lint_place(place: Place, sources: Sources, matrix: Collection[str]) -> list
         rows = () if place.stated else matrix
         with time_limit(SECONDS):
             findings, _ = lint_source(source, name, place.releases, claimed=place.claimed, matrix=rows, place=place)
-            findings = _left_over_as_notes(findings, place)
+            findings = _left_over_as_notes(findings, place) + _breaking_next(source, place)
     except Unreadable as error:
         findings = [not_python(error.line, error.reason, name, read_lossy(place.file))]
     except OutOfTime:
@@ -118,7 +125,25 @@ def _lint_place(place: Place, sources: Sources, matrix: Collection[str]) -> list
         findings = [
             replace(each, severity=Severity.NOTE) if each.code == NOT_PYTHON.code else each for each in findings
         ]
-    return findings
+    return [
+        replace(each, when=when(each.releases, known, installed)) if each.severity is Severity.RED else each
+        for each in findings
+    ]
+
+
+def _breaking_next(source: str, place: Place) -> list[Finding]:
+    """Notes of what is red on the first newer release that breaks anything, and not on the newest one supported."""
+    if not place.ahead or place.claimed is not None:
+        return []
+    newest, known = place.releases[-1].version, [each.version for each in place.ahead]
+    later, _ = lint_source(source, place.name, [place.releases[-1], *place.ahead], place=place)
+    breaking = [each for each in later if each.severity is Severity.RED and newest not in each.releases]
+    first = next((version for version in known if any(version in each.releases for each in breaking)), "")
+    return [
+        replace(each, severity=Severity.NOTE, when=When.NEXT, shown_releases=f"from {first}")
+        for each in breaking
+        if first in each.releases
+    ]
 
 
 def _left_over_as_notes(findings: list[Finding], place: Place) -> list[Finding]:

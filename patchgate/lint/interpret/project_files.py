@@ -27,6 +27,8 @@ _MATTERS = re.compile(r"torch|triton|[Vv]ersion")
 _DEPTH = 8
 # Files whose texts and statements are kept.
 _FILES = 8192
+# Characters of a statement that may have a function of so many lines: none that is read for its value is as long.
+_LONG, _LINES = 20_000, 200
 # Comments and texts, of which only those between three quotes reach over lines.
 _OPAQUE = re.compile(
     r'#[^\n]*|"""(?:[^"\\]+|\\.|"(?!""))*"""|\'\'\'(?:[^\'\\]+|\\.|\'(?!\'\'))*\'\'\''
@@ -117,12 +119,21 @@ class _Chunk:
 
     @cached_property
     def body(self) -> list[ast.stmt]:
-        return parse(self.text).body
+        statements = parse(self.text).body
+        if len(self.text) > _LONG:  # of a long function nothing is read: what was generated would fill the memory
+            for node in (each for statement in statements for each in _and_members(statement)):
+                if isinstance(node, ast.FunctionDef) and (node.end_lineno or 0) - node.lineno > _LINES:
+                    node.body = [ast.copy_location(ast.Pass(), node)]
+        return statements
 
     @cached_property
     def names(self) -> frozenset[str]:
         """What it binds, and the tables that it fills."""
         return frozenset(name for statement in self.body for name in _bound(statement))
+
+
+def _and_members(statement: ast.stmt) -> list[ast.stmt]:
+    return [statement, *statement.body] if isinstance(statement, ast.ClassDef) else [statement]
 
 
 class _Top:
