@@ -8,7 +8,7 @@ other release.
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from patchgate.lint.findings import Finding, Severity, View
@@ -155,7 +155,8 @@ class _Pair:
 
 
 def check(views: Sequence[View]) -> Iterator[Finding]:
-    overrides: dict[Span, list[list[Finding]]] = {}
+    overrides: dict[Span, list[tuple[_Pair, list[Finding]]]] = {}
+    judged = {view.version for view in views}
     for view in views:
         for rebinding in (*view.usage.rebindings, *view.usage.overrides):
             if not rebinding.reachable or rebinding.original is None or rebinding.function is None:
@@ -165,14 +166,28 @@ def check(views: Sequence[View]) -> Iterator[Finding]:
             pair = _pair(view, rebinding, rebinding.original, rebinding.function)
             findings = [*_form(pair), *_signature(pair), *_dropped(pair)]
             if rebinding.inherited:
-                overrides.setdefault(rebinding.span, []).append(findings)
+                overrides.setdefault(rebinding.span, []).append((pair, findings))
             else:
                 yield from findings
         yield from _hooks(view)
     for by_release in overrides.values():
-        if all(by_release):
+        # One that fits no release at all was never meant for these callers.
+        if all(findings for _, findings in by_release) and not _fits_another(by_release[0][0], judged):
             continue
-        yield from (finding for findings in by_release for finding in findings)
+        yield from (finding for _, findings in by_release for finding in findings)
+
+
+def _fits_another(pair: _Pair, judged: Collection[str]) -> bool:
+    """Whether an override fits what it overrides in a release that is not judged."""
+    owner, _, name = pair.rebinding.target.rpartition(".")
+    for release in pair.view.release.others():
+        found = release.member(owner, name) if release.version not in judged else None
+        if found is not None and isinstance(found.symbol, Function):
+            there = replace(pair.rebinding, origin=found.origin, original=found.symbol)
+            other = _pair(replace(pair.view, release=release), there, found.symbol, pair.function)
+            if not [*_form(other), *_signature(other)]:
+                return True
+    return False
 
 
 def _hooks(view: View) -> Iterator[Finding]:

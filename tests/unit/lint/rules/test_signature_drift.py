@@ -370,3 +370,17 @@ def test_an_override_of_a_class_of_fx_is_called_by_fx(caller: str, red: bool) ->
     torches = toy_releases({"2.10.0": {"torch.fx.a": old}, "2.11.0": {"torch.fx.a": METHOD, **late}})
     findings = found("from torch.fx.a import A\nclass Mine(A):\n    def run(self, x): ...\n", torches)
     assert any(" PG113 red " in f" {each}" for each in findings) is red
+
+
+OVERRIDE = "from torch._inductor.ir import Box\nclass Mine(Box):\n    def should_realize(self, users{}): return 1\n"
+
+
+@pytest.mark.parametrize("judged", [TORCHES[2:], TORCHES[1:], TORCHES])
+def test_an_override_is_as_red_on_one_release_as_on_several(judged: Sequence[Release]) -> None:
+    assert [each.partition(" of ")[0] for each in found(OVERRIDE.format(""), judged)] == ["3: PG113 red override"]
+    assert found(OVERRIDE.format(", *, graph_reuse=True"), judged) == []
+    assert found(OVERRIDE.format(""), TORCHES[:1]) == []
+
+
+def test_an_override_that_never_fitted_any_release_is_meant_so() -> None:
+    assert not [each for each in found(OVERRIDE.format("").replace("users", ""), TORCHES[2:]) if " red " in each]
