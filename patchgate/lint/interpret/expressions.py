@@ -81,7 +81,9 @@ def read_attribute(node: ast.Attribute, state: State) -> Value:
     scope = state.scope
     key = chain(node) if scope.narrowed or scope.guarded else ""
     if isinstance(owner, LocalObject):
-        return state.scope.narrowed.get(key) or member_of_own(owner, node.attr, state)
+        guarded = key in scope.guarded
+        known = scope.narrowed.get(key)
+        return known or member_of_own(owner, node.attr, Span.of_attribute(node), state, guarded=guarded)
     value = attribute(owner, node.attr, Span.of_attribute(node), state, guarded=key in state.scope.guarded)
     return state.scope.narrowed.get(key, value) if key else value
 

@@ -10,10 +10,10 @@ from itertools import islice
 
 from patchgate.lint.index.read_function import last_name
 from patchgate.lint.index.release import Release
-from patchgate.lint.interpret.bindings import promised_by
+from patchgate.lint.interpret.bindings import inherited, promised_by
 from patchgate.lint.interpret.project_files import OwnFiles
 from patchgate.lint.interpret.project_values import apart, may_tell, own_value
-from patchgate.lint.interpret.references import Reachability, Usage
+from patchgate.lint.interpret.references import Reachability, Span, Usage
 from patchgate.lint.interpret.state import End, State, execute_block, read
 from patchgate.lint.interpret.values import (
     UNKNOWN,
@@ -172,12 +172,14 @@ def kept_by(decorator: ast.expr, value: Value, state: State) -> Reachability:
     return state.undecided() if asks or (because and (call is None or _CHOOSES.search(name))) else state.reachability
 
 
-def member_of_own(owner: LocalObject, name: str, state: State) -> Value:
-    """`self.name` in a class of the patch: of what it assigns there, what the version of torch decides."""
+def member_of_own(owner: LocalObject, name: str, span: Span, state: State, *, guarded: bool = False) -> Value:
+    """`self.name` in a class of the patch: what a base in torch has; of its own, what the version of torch decides."""
     member = owner.of.members.get(name)
     value = owner.of.fields.get(name, member)
     if not isinstance(member, LocalFunction):
-        return value if value is not None and because_of(value) else UNKNOWN
+        if value is None:
+            return inherited(owner.of, name, span, state, guarded=guarded)
+        return value if because_of(value) else UNKNOWN
     decorators = [ast.unparse(each) for each in getattr(member.node, "decorator_list", ())]
     if name.startswith("_") and not name.startswith("__"):
         state.use(member, called=True)

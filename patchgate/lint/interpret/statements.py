@@ -310,7 +310,7 @@ def execute_class(node: ast.ClassDef, state: State) -> None:
     bases = [read(base, state) for base in node.bases]
     scope = Scope(parent=state.scope, is_class=True, base=bases[0] if len(bases) == 1 else UNKNOWN)
     execute_block(node.body, replace(state, scope=scope))
-    local = LocalClass(members=scope.names)
+    local = LocalClass(members=scope.names, bases=bases, assigned=_assigned(node))
     state.scope.assign(node.name, local)
     for name, member in scope.names.items():
         # An object of this class may stand wherever torch names one of its bases.
@@ -321,6 +321,13 @@ def execute_class(node: ast.ClassDef, state: State) -> None:
             override(bases, name, member, state)
     if node.decorator_list or node.bases or not state.reachable:
         state.use(local)
+
+
+@lru_cache(maxsize=1024)
+def _assigned(node: ast.ClassDef) -> frozenset[str]:
+    """The attributes that the body of a class assigns or deletes, on whatever object."""
+    attributes = (each for each in ast.walk(node) if isinstance(each, ast.Attribute))
+    return frozenset(each.attr for each in attributes if not isinstance(each.ctx, ast.Load))
 
 
 @execute.register(ast.Expr)

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import lru_cache
 
 from patchgate.lint.index.records import ALONE, OPEN, SCOPE, Class, Function, Module, Parameter
 from patchgate.lint.index.release import Release
-from patchgate.lint.index.resolve import Found, module_of
+from patchgate.lint.index.resolve import Found, member_names, module_of
 from patchgate.lint.interpret.references import Presence
 from patchgate.lint.interpret.values import UNKNOWN, Container, Instance, Symbol, Value, either
 
@@ -196,6 +196,50 @@ def _on_instance(release: Release, owner: Instance, name: str) -> tuple[Presence
 def _defines(release: Release, class_dotted: str, name: str) -> bool:
     symbol = class_symbol(release, class_dotted)
     return symbol is not None and (name in symbol.functions or name in symbol.attributes or symbol.has_getattr)
+
+
+def ever_had(release: Release, owners: tuple[str, ...], name: str) -> bool:
+    """Whether any indexed release has the name on one of these modules, classes, or classes derived from them."""
+    return any(each.ask(_has, owner, name) for each in release.others() for owner in owners)
+
+
+def _has(release: Release, owner: str, name: str) -> bool:
+    found = release.resolve(owner)
+    if found is None:
+        return False
+    if isinstance(found.symbol, Class):
+        return name in release.ask(_names_of_family, owner)
+    return release.resolve(f"{owner}.{name}") is not None or name in options_of(release, owner)
+
+
+def presence_in_heir(release: Release, bases: tuple[str, ...], name: str) -> Presence:
+    """Whether an object of a class outside torch, which derives from these alone, has a name that the class lacks.
+
+    It is missing where these classes have it in another release, and no class of torch that derives from them has it
+    in this one: a mixin reads names of what it is mixed with.
+    """
+    found = [each for each in (release.member(base, name) for base in bases) if each is not None]
+    if any(each.kind != "maybe" for each in found):
+        return Presence.PRESENT
+    had = any(name in each.ask(member_names, base) for each in release.others() for base in bases)
+    brought = any(name in release.ask(_names_of_family, base) for base in bases)
+    return Presence.MISSING if had and not found and not brought else Presence.MAYBE
+
+
+def _names_of_family(release: Release, owner: str) -> frozenset[str]:
+    """What a class, its bases, or one derived from it has."""
+    return frozenset().union(*(member_names(release, each) for each in (owner, *release.subclasses(owner))))
+
+
+def options_of(release: Release, owner: str) -> Iterator[str]:
+    """The options of a config module, or of the group of that name in it."""
+    module = innermost_module(release, owner)
+    here = release.module(module)
+    group = owner[len(module) + 1 :]
+    for option in here.config if here is not None else ():
+        before, _, name = option.rpartition(".")
+        if before == group:
+            yield name
 
 
 def class_symbol(release: Release, dotted: str) -> Class | None:

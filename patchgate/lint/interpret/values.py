@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
@@ -132,6 +132,27 @@ class LocalClass:
 
     members: dict[str, Value]
     fields: dict[str, Value] = field(default_factory=dict)
+    bases: Sequence[Value] = ()
+    #: Attributes that something in its body assigns or deletes, on whatever object.
+    assigned: frozenset[str] = frozenset()
+
+    def torch_bases(self) -> tuple[str, ...]:
+        """The classes of torch that it derives from; none where it derives from anything else too."""
+        found: dict[str, None] = {}
+        for base in self.bases:
+            if isinstance(base, Symbol) and base.kind == "class":
+                found[base.dotted] = None
+            elif isinstance(base, LocalClass) and (below := base.torch_bases()):
+                found.update(dict.fromkeys(below))
+            else:
+                return ()
+        return tuple(found)
+
+    def defines(self, name: str) -> bool:
+        """Whether the patch gives its objects that name, or may give them any."""
+        above = [each for each in self.bases if isinstance(each, LocalClass)]
+        own = name in self.members or name in self.assigned or "__getattr__" in self.members
+        return own or any(each.defines(name) for each in above)
 
 
 @dataclass(frozen=True, eq=False)

@@ -14,10 +14,9 @@ from functools import lru_cache
 from patchgate.lint.findings import Finding, Severity, View
 from patchgate.lint.index.records import Class, Module
 from patchgate.lint.index.release import Release
-from patchgate.lint.index.resolve import member_names
 from patchgate.lint.interpret.loaded_modules import unloaded_references
 from patchgate.lint.interpret.references import Definition, Presence, Reachability, Reference
-from patchgate.lint.interpret.torch_names import innermost_module
+from patchgate.lint.interpret.torch_names import ever_had, options_of
 from patchgate.model.records import read_codes
 
 MODULE_MISSING, NAME_MISSING, NAME_MOVED, OPTION_MISSING = read_codes("""
@@ -88,21 +87,7 @@ def added_elsewhere(view: View, reference: Reference) -> bool:
 
 def in_some_release(view: View, owner: str, name: str) -> bool:
     """Whether any indexed release has the name: on that module, or on that class, its bases or one derived from it."""
-    return any(release.ask(_has, owner, name) for release in view.release.others())
-
-
-def _has(release: Release, owner: str, name: str) -> bool:
-    found = release.resolve(owner)
-    if found is None:
-        return False
-    if isinstance(found.symbol, Class):
-        return name in release.ask(_names_of_family, owner)
-    return release.resolve(f"{owner}.{name}") is not None or name in _options(release, owner)
-
-
-def _names_of_family(release: Release, owner: str) -> frozenset[str]:
-    """What a class, its bases, or one derived from it has."""
-    return frozenset().union(*(member_names(release, each) for each in (owner, *release.subclasses(owner))))
+    return view.release.ask(ever_had, (owner,), name)
 
 
 def near_name(release: Release, owner: str, name: str) -> str:
@@ -118,21 +103,10 @@ def _nearest(name: str, names: frozenset[str]) -> str:
 def _own_names(release: Release, owner: str) -> frozenset[str]:
     found = release.resolve(owner)
     symbol = found.symbol if found is not None else None
-    names = set(_options(release, owner))
+    names = set(options_of(release, owner))
     if isinstance(symbol, (Class, Module)):
         names |= {*symbol.functions, *symbol.attributes}
     return frozenset(names)
-
-
-def _options(release: Release, owner: str) -> Iterator[str]:
-    """The options of a config module, or of the group of that name in it."""
-    module = innermost_module(release, owner)
-    here = release.module(module)
-    group = owner[len(module) + 1 :]
-    for option in here.config if here is not None else ():
-        before, _, name = option.rpartition(".")
-        if before == group:
-            yield name
 
 
 def missing_references(views: Sequence[View]) -> Iterator[tuple[View, Reference]]:
