@@ -24,7 +24,7 @@ from patchgate.lint.interpret.references import (
     Usage,
 )
 from patchgate.lint.interpret.state import State, read
-from patchgate.lint.interpret.torch_names import definition_of, has_options, look_up, presence_in_heir, promised
+from patchgate.lint.interpret.torch_names import definition_of, has_options, look_up, promised
 from patchgate.lint.interpret.values import (
     PRESENCE,
     UNKNOWN,
@@ -125,22 +125,6 @@ def attribute(owner: Value, name: str, span: Span, state: State, *, guarded: boo
         note_reference(kind, holder, name, presence, span, state, guarded=guarded)
     replaced = state.own_backend and isinstance(owner, Instance) and name in ("wrapper_code", "scheduler")
     return UNKNOWN if replaced else value
-
-
-def inherited(owner: LocalClass, name: str, span: Span, state: State, *, guarded: bool) -> Value:
-    """`self.name` where the class of the patch derives from torch's alone, and does not define the name itself.
-
-    A name that no release has in those classes is the project's: something that we do not see puts it there.
-    """
-    bases = owner.torch_bases()
-    if not bases or owner.defines(name) or state.inlined:
-        return UNKNOWN
-    presence = state.release.ask(presence_in_heir, bases, name)
-    if presence is Presence.PRESENT:
-        return attribute(Instance(classes=bases), name, span, state, guarded=guarded)
-    if presence is Presence.MISSING:
-        note_reference("attribute", bases[0], name, presence, span, state, guarded=guarded)
-    return UNKNOWN
 
 
 @lru_cache(maxsize=4096)

@@ -40,10 +40,10 @@ from patchgate.lint.interpret.values import (
     truth_of,
     unknown,
 )
+from patchgate.lint.interpret.words import words_by_function
 
 # The packages of which the index knows the names, each with a part by which a fork of it is known.
 _GENERATORS = "torch._inductor.codegen."
-_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 _TORCH = {"torch": "torch._dynamo", "triton": "triton.language"}
 
 
@@ -137,43 +137,10 @@ def _turn(pending: PendingFunction, mentions: Counter[str]) -> int:
 def _mentions(tree: ast.Module, state: State) -> Counter[str]:
     """In how many other functions each name stands."""
     counts: Counter[str] = Counter()
-    words = _words_by_function(tree)
+    words = words_by_function(tree)
     for node in state.pending:
         counts.update(words[node] - {getattr(node, "name", "")})
     return counts
-
-
-@lru_cache(maxsize=1)
-def _words_by_function(tree: ast.Module) -> dict[ast.AST, set[str]]:
-    """Each function of a file -> the names in it, and the private names that are looked up there."""
-    found: dict[ast.AST, set[str]] = {}
-    _gather_words(tree, found)
-    return found
-
-
-def _gather_words(top: ast.AST, found: dict[ast.AST, set[str]]) -> set[str]:
-    words: set[str] = set()
-    todo = [top]
-    while todo:
-        node = todo.pop()
-        if isinstance(node, ast.Name):
-            words.add(node.id)
-            continue
-        if isinstance(node, ast.Constant):
-            continue
-        if node is not top and isinstance(node, _FUNCTIONS):
-            words |= _gather_words(node, found)
-            continue
-        if isinstance(node, ast.Attribute) and node.attr.startswith("_"):
-            words.add(node.attr)
-        for field in node._fields:
-            value = getattr(node, field, None)
-            if isinstance(value, list):
-                todo += [each for each in value if isinstance(each, ast.AST)]
-            elif isinstance(value, ast.AST) and field != "ctx":
-                todo.append(value)
-    found[top] = words
-    return words
 
 
 def _assign_parameters(function: LocalFunction, state: State) -> None:
