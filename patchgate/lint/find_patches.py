@@ -43,6 +43,8 @@ _FROM_TORCH = re.compile(
 )
 _FROM = re.compile(r"^\s*from ([\w.]+) import (\([^)]*\)|[^\n]*)", re.M)
 _NAME = re.compile(r"[A-Za-z_]\w*")
+# `Owner.name = ...` and `setattr(Owner, "name", ...)`, wherever they stand.
+_SET = re.compile(r"""\b(\w+)\.(\w+)\s*=(?!=)|\bsetattr\(\s*(?:\w+\.)*(\w+),\s*["'](\w+)["']""")
 _DIFF_OF_TORCH = re.compile(r"^\+\+\+ (?:b/)?(?:torch|triton)/", re.M)
 _SKIPPED = frozenset({"__pycache__", "node_modules"})
 
@@ -105,6 +107,8 @@ def walk(paths: Iterable[Path], releases: Sequence[Release], *, whole: bool = Fa
             result.ranges.append(str(allowed))
         result.files += len(files)
         walked = path.is_dir() and files[:1] != _patches_in(path)[:1]
+        if walked:
+            own.set_in = _set_in(files)
         for file in _touching(files) if walked else files:
             place = Place(
                 file=file,
@@ -143,6 +147,16 @@ def _files_below(folder: Path) -> Iterator[Path]:
             # No pipe, no link to nowhere, as some editors leave beside a file that is open, and none to a stranger's.
             if path.is_file() and not (path.is_symlink() and leaves_project(path, folder)):
                 yield path
+
+
+def _set_in(files: Sequence[Path]) -> dict[str, set[Path]]:
+    """`Owner.name` that a file of the project sets -> the files that do."""
+    found: dict[str, set[Path]] = {}
+    for file in files:
+        for owner, name, holder, text in _SET.findall(read_lossy(file)) if file.suffix == ".py" else ():
+            if owner not in ("self", "cls"):
+                found.setdefault(f"{owner or holder}.{name or text}", set()).add(file.resolve())
+    return found
 
 
 def _touching(files: Sequence[Path]) -> list[Path]:

@@ -27,7 +27,7 @@ from patchgate.lint.interpret.references import Usage
 from patchgate.lint.interpret.statements import interpret
 from patchgate.lint.interpret.values import OwnName
 from patchgate.lint.rules import RULES
-from patchgate.lint.rules.dead_gate import DEAD_GATE
+from patchgate.lint.rules.dead_gate import ALWAYS_LEFT, DEAD_GATE
 from patchgate.lint.rules.misplaced_hunk import NOT_PLACED, lint_diff
 from patchgate.lint.rules.not_python import NOT_PYTHON, not_python
 from patchgate.lint.rules.out_of_time import OUT_OF_TIME, out_of_time
@@ -147,22 +147,24 @@ def _breaking_next(source: str, place: Place) -> list[Finding]:
 
 
 def _left_over_as_notes(findings: list[Finding], place: Place) -> list[Finding]:
-    """A dead gate that holds on a release which is not judged by it is no mistake: a note is left of it."""
-    dead = {each.span.line for each in findings if each.code == DEAD_GATE.code and each.severity is Severity.RED}
-    holding = _holding(dead, place)
-    return [
-        replace(each, severity=Severity.NOTE)
-        if each.code == DEAD_GATE.code and each.severity is Severity.RED and each.span.line in holding
-        else each
-        for each in findings
-    ]
+    """A check that comes out otherwise on a release which is not judged by it is no mistake: a note is left of it."""
+    for code, holds in ((DEAD_GATE.code, False), (ALWAYS_LEFT.code, True)):
+        lines = {each.span.line for each in findings if each.code == code and each.severity is Severity.RED}
+        otherwise = _otherwise(lines, place, holds)
+        findings = [
+            replace(each, severity=Severity.NOTE, message=f"{each.message}; it is otherwise on others, not judged")
+            if each.code == code and each.severity is Severity.RED and each.span.line in otherwise
+            else each
+            for each in findings
+        ]
+    return findings
 
 
-def _holding(lines: set[int], place: Place) -> set[int]:
-    """The lines with a gate that may hold on any release, of those older than the index too."""
+def _otherwise(lines: set[int], place: Place, holds: bool) -> set[int]:
+    """The lines with a gate that may come out otherwise on any release, of those older than the index too."""
     if not lines:
         return set()
-    holding: set[int] = set()
+    otherwise: set[int] = set()
     by_age = sorted((*place.releases, *place.others), key=lambda each: Version(each.version))
     oldest, newest = by_age[0], by_age[-1]
     major, minor = Version(newest.version).release[:2]
@@ -171,10 +173,10 @@ def _holding(lines: set[int], place: Place) -> set[int]:
     tree = parse(read_source(place.file))
     for _, usage in _readings(tree, [*reversed(place.others), *reversed(place.releases), *newer, *older], place, lines):
         # A test that depends on more than the version there is no gate, and may hold.
-        holding |= lines - {gate.span.line for gate in usage.gates if gate.holds is False}
-        if lines <= holding:
+        otherwise |= lines - {gate.span.line for gate in usage.gates if gate.holds is holds}
+        if lines <= otherwise:
             break
-    return lines & holding
+    return lines & otherwise
 
 
 def lint_source(

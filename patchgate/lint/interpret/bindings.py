@@ -311,6 +311,7 @@ def rebind(owner: Value, name: str, value: Value, span: Span, state: State) -> N
             form=form,
             gates=state.gates,
             wrapped=isinstance(value, LocalFunction) and _is_wrapped(value),
+            left_by=state.left_by,
         )
     )
 

@@ -144,12 +144,12 @@ def read_and_or(node: ast.BoolOp, state: State) -> Value:
         narrow(operand, not stops, state)
     state.scope.restore(saved)
     deciding = [value for value in known if value.truth is stops]
-    if deciding:
-        return Known(values=deciding[0].values, because=_because(deciding))
     if len(known) == len(node.values):
         combine = any if stops else all
         rows = zip(*(value.values for value in known), strict=True)
-        return Known(values=tuple(combine(map(bool, row)) for row in rows), because=_because(known))
+        return Known(values=tuple(combine(map(bool, row)) for row in rows), because=_because(deciding or known))
+    if deciding:
+        return Known(values=deciding[0].values, because=_because(deciding))
     # Of what is known no part decides: the rest does. Who writes `or VERSION` means these releases first of all.
     because = VERSION if stops and any(each.because >= VERSION for each in known) else frozenset[str]()
     return unknown(*(value for value in values if not isinstance(value, Known) or value.truth is None), because=because)

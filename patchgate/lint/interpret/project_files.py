@@ -57,6 +57,8 @@ class OwnFiles:
     With each value are the questions of the release on which it depends.
     """
 
+    #: `Owner.name` that files of the project set -> these files.
+    set_in: dict[str, set[Path]] = field(default_factory=dict)
     #: By file, name and release; "" where it is the same in each.
     values: dict[tuple[Path, str, str], tuple[Value, frozenset[Any]]] = field(default_factory=dict)
     #: By file and name: releases with what was read there, to be shared with those that answer alike.

@@ -137,6 +137,8 @@ class Rebinding(Use):
     inherited: bool = False
     #: A decorator stands above it that may take other arguments than it does.
     wrapped: bool = False
+    #: The version check of an early return above, which is taken in this release.
+    left_by: Span | None = None
 
     @property
     def name(self) -> str:
@@ -219,6 +221,8 @@ class Gate(Use):
     holds: bool | None
     #: It holds in some spelling of the release: with a local part, as a nightly, as a candidate.
     holds_somewhere: bool
+    #: It holds in each of them.
+    holds_everywhere: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -243,8 +247,13 @@ class Usage:
     #: Missing names for which the patch asks with `hasattr`.
     tested: set[str] = field(default_factory=set)
     imports: list[Import] = field(default_factory=list)
+    #: `Owner.name` that other files of the project set: torch need not have it, or have it so.
+    set_elsewhere: frozenset[str] = frozenset()
     #: From this line on, as the file is imported, something may have loaded modules of torch that it does not name.
     loads_from: int = 0
+
+    def is_set_elsewhere(self, dotted: str) -> bool:
+        return ".".join(dotted.split(".")[-2:]) in self.set_elsewhere
 
     def define(self, owner: str, name: str, path: tuple[int, ...]) -> None:
         self.definitions.append(Definition(owner=owner, name=name, after=len(self.references), path=path))

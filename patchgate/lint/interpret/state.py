@@ -76,6 +76,8 @@ class State:
     reachability: Reachability = Reachability.REACHABLE
     #: Version gates around this point, outermost first.
     gates: tuple[Span, ...] = ()
+    #: The version check of an early return above, which is taken.
+    left_by: Span | None = None
     #: The innermost `try` around this point.
     attempt: Attempt | None = None
     #: As Reference has it.
@@ -140,9 +142,13 @@ class State:
 
 @dataclass(frozen=True)
 class End:
-    """Nothing after this statement runs; `rest` is what becomes of what follows it."""
+    """Nothing after this statement runs; `rest` is what becomes of what follows it.
+
+    `test`: the version check that decides so, where one does.
+    """
 
     rest: Reachability
+    test: Span | None = None
 
     @property
     def open(self) -> bool:
@@ -193,4 +199,6 @@ def execute_block(statements: Sequence[ast.stmt], state: State) -> End | None:
         if end is not None and ended is None:
             ended = end
             here = state.at(end.rest if state.reachable else state.reachability)
+            if end.test is not None and state.reachable:
+                here = here.having(left_by=end.test)
     return ended

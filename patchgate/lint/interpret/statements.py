@@ -63,6 +63,8 @@ def interpret(
     state = replace(state, postponed=postponed, own_backend=_has_own_backend(tree))
     # A package runs its `__init__` before.
     alone = file is not None and not file.with_name("__init__.py").exists()
+    if own is not None and file is not None:
+        state.usage.set_elsewhere = frozenset(name for name, files in own.set_in.items() if files - {file})
     state.usage.loads_from = loads_from(tree) if alone else 0
     execute_block(tree.body, state)
     _execute_functions(tree, state, lines)

@@ -181,7 +181,8 @@ def _on_instance(release: Release, owner: Instance, name: str) -> tuple[Presence
     for dotted in owner.classes:
         found = release.member(dotted, name)
         if found is None:
-            if any(_defines(release, sub, name) for sub in release.subclasses(dotted)):
+            heirs = release.subclasses(dotted)
+            if name in release.ask(_names_of_family, dotted) or any(_answers(release, each) for each in heirs):
                 return Presence.MAYBE, UNKNOWN, dotted
             continue
         if presence is Presence.MISSING:
@@ -193,9 +194,10 @@ def _on_instance(release: Release, owner: Instance, name: str) -> tuple[Presence
     return presence, values[0] if len(values) == 1 else either(values), shown
 
 
-def _defines(release: Release, class_dotted: str, name: str) -> bool:
+def _answers(release: Release, class_dotted: str) -> bool:
+    """Whether a class answers names that it does not spell out."""
     symbol = class_symbol(release, class_dotted)
-    return symbol is not None and (name in symbol.functions or name in symbol.attributes or symbol.has_getattr)
+    return symbol is not None and symbol.has_getattr
 
 
 def ever_had(release: Release, owners: tuple[str, ...], name: str) -> bool:

@@ -27,7 +27,7 @@ def check(views: Sequence[View]) -> Iterator[Finding]:
         replaced |= {each.name for each in view.usage.definitions if each.owner == "*"}
         for call in (each for each in view.usage.calls if each.problem is not None):
             name = "__init__" if class_made_by(view.release, call.dotted) else call.dotted.rpartition(".")[2]
-            if not call.reachable or name in replaced:
+            if not call.reachable or name in replaced or view.usage.is_set_elsewhere(call.dotted):
                 continue
             if not any(call.passed.misfit(other) is None for other in _derived(view, call)):
                 name = ".".join(call.dotted.split(".")[-2:])

@@ -119,7 +119,8 @@ def missing_references(views: Sequence[View]) -> Iterator[tuple[View, Reference]
             if reference.presence is not Presence.MISSING or reference.reachability is Reachability.GUARDED:
                 continue
             own = (*definitions.get(reference.name, ()), *definitions.get("*", ()))
-            if not any(_defined_by_then(view, reference, at, each) for each in own):
+            elsewhere = reference.kind in ("attribute", "name") and view.usage.is_set_elsewhere(reference.dotted)
+            if not elsewhere and not any(_defined_by_then(view, reference, at, each) for each in own):
                 yield view, reference
 
 
