@@ -144,7 +144,7 @@ def _required(stated: Iterable[tuple[Iterable[object], Path]], wanted: re.Patter
 
 
 def _advised(folder: Path, *, bounds_only: bool) -> TorchRange:
-    """What the nearest README around a folder tells to install, for a project whose files state no bound."""
+    """The range that the nearest README tells to install, for a project whose files state no bound."""
     for here in (folder, *folder.parents):
         for file in sorted(here.glob("README*")):
             found = _ADVICE.findall(_text(file))

@@ -1,4 +1,4 @@
-"""What a package had when it began to use lint: a file of findings that are known, and are not red again.
+"""A file of the findings that a package had when it began to use lint: they are not red again.
 
 An entry is known by what it says and by the text of its line, never by the number of the line. It comes back where it
 hurts sooner than it did, or in more places.
@@ -46,7 +46,7 @@ def write_baseline(file: Path, findings: Iterable[Finding]) -> int:
 
 
 def without_known(file: Path, findings: Sequence[Finding], files: Iterable[str]) -> tuple[list[Finding], list[Known]]:
-    """What is left of findings, and the stale entries: of the files that were judged, those that nothing says now.
+    """The findings that are left, and the stale entries: of the files that were judged, those that nothing says now.
 
     Raises UsageError for a file that is no baseline.
     """

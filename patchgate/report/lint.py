@@ -99,7 +99,7 @@ def _outlook(report: Report) -> Iterator[str]:
 
 
 def _newest_first(low: Sequence[Finding]) -> list[Finding]:
-    """What needs the newest release first."""
+    """Findings that need the newest release first."""
     return sorted(low, key=lambda each: -len(each.releases))
 
 

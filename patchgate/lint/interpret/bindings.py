@@ -265,7 +265,7 @@ def read_owner(node: ast.Attribute, state: State) -> Value:
     return function if isinstance(function, LocalFunction) else read(node.value, state)
 
 
-def rebind(owner: Value, name: str, value: Value, span: Span, state: State) -> None:
+def rebind(owner: Value, name: str, value: Value, span: Span, state: State, *, mocked: bool = False) -> None:
     """Note `owner.name = value` when `owner` is a class or module of torch. An option that is set is a reference."""
     if isinstance(owner, Instance):
         # The patch's own mark on an object of torch: reading it back is no missing name.
@@ -312,6 +312,7 @@ def rebind(owner: Value, name: str, value: Value, span: Span, state: State) -> N
             gates=state.gates,
             wrapped=isinstance(value, LocalFunction) and _is_wrapped(value),
             left_by=state.left_by,
+            mocked=mocked,
         )
     )
 

@@ -6,6 +6,7 @@ What `hasattr`, `setattr`, `mock.patch`, `config.patch` and version helpers mean
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -67,6 +68,8 @@ from patchgate.lint.interpret.version_gates import (
 
 _PATCHERS = frozenset({"unittest.mock.patch", "mock.patch"})
 _OBJECT_PATCHERS = frozenset({"unittest.mock.patch.object", "mock.patch.object"})
+# Files of tests, by their names and by their folders.
+_OF_TESTS, _TESTS = re.compile(r"^(test_.*|.*_test|conftest)\.py$"), frozenset({"test", "tests"})
 _TRANSPARENT = frozenset({"staticmethod", "classmethod", "property", "functools.cache", "functools.cached_property"})
 _SIGNATURES = frozenset({"inspect.signature", "inspect.getfullargspec", "inspect.getargspec"})
 # Methods of a config module that tell which options it has.
@@ -123,7 +126,7 @@ def read_call(node: ast.Call, state: State) -> Value:
 
 
 def _is_operator(callee: ast.expr, state: State) -> bool:
-    """Whether it is `torch.ops.a.b`, which no index knows; a generated file has thousands of such calls."""
+    """True for `torch.ops.a.b`, which no index knows; a generated file has thousands of such calls."""
     if not isinstance(callee, ast.Attribute) or not chain(callee).startswith("torch.ops."):
         return False
     torch = state.scope.lookup("torch")
@@ -160,7 +163,7 @@ def _special(dotted: str, node: ast.Call, state: State) -> Value | None:
     if (dotted in _OBJECT_PATCHERS or name == "setattr") and second is not None:
         owner = read(node.args[0], state)
         _needed_by_mock(dotted, node, owner, second, Span.of(node.args[1]), state)
-        return _set_by_name(node, owner, second, state)
+        return _set_by_name(node, owner, second, state, mocked=_is_mock(dotted, state))
     if (dotted in _PATCHERS or name == "setattr") and first is not None:
         return _patch_path(dotted, node, first, state)
     if dotted == "super" and not node.args:
@@ -213,10 +216,17 @@ def _by_name(function: str, node: ast.Call, name: str, state: State) -> Value:
     return constant(presence is Presence.PRESENT, PRESENCE)
 
 
-def _set_by_name(node: ast.Call, owner: Value, name: str, state: State) -> Value:
+def _is_mock(dotted: str, state: State) -> bool:
+    """True where a test replaces a name: by pytest's fixture, or by `mock.patch` in a file of tests."""
+    file = state.scope.home()
+    in_tests = file is not None and (_OF_TESTS.search(file.name) is not None or bool(_TESTS & {*file.parts}))
+    return dotted == "monkeypatch.setattr" or (in_tests and dotted in _PATCHERS | _OBJECT_PATCHERS)
+
+
+def _set_by_name(node: ast.Call, owner: Value, name: str, state: State, *, mocked: bool = False) -> Value:
     new = node.args[2] if len(node.args) > 2 else _keyword(node, "new", "side_effect")
     _accept_missing(node, owner, name, state)
-    rebind(owner, name, read(new, state), Span.of(node.args[1]), state)
+    rebind(owner, name, read(new, state), Span.of(node.args[1]), state, mocked=mocked)
     return UNKNOWN
 
 
@@ -236,7 +246,7 @@ def _patch_path(dotted: str, node: ast.Call, path: str, state: State) -> Value:
     if isinstance(owner, Symbol):
         _needed_by_mock(dotted, node, owner, name, span, state)
         _accept_missing(node, owner, name, state)
-        rebind(owner, name, replacement, span, state)
+        rebind(owner, name, replacement, span, state, mocked=_is_mock(dotted, state))
     return UNKNOWN
 
 

@@ -139,6 +139,8 @@ class Rebinding(Use):
     wrapped: bool = False
     #: The version check of an early return above, which is taken in this release.
     left_by: Span | None = None
+    #: A test does it, for as long as it runs: for the code that it tests, and not for all callers.
+    mocked: bool = False
 
     @property
     def name(self) -> str:

@@ -112,7 +112,7 @@ def callable_behind(release: Release, dotted: str) -> Function | None:
 
 
 def class_made_by(release: Release, dotted: str) -> str:
-    """Where the class is defined of which a call makes an object; empty for what is no class."""
+    """The class of which a call makes an object, by where it is defined; empty for what is no class."""
     found = release.resolve(dotted)
     return found.origin if found is not None and isinstance(found.symbol, Class) else ""
 
@@ -195,13 +195,13 @@ def _on_instance(release: Release, owner: Instance, name: str) -> tuple[Presence
 
 
 def _answers(release: Release, class_dotted: str) -> bool:
-    """Whether a class answers names that it does not spell out."""
+    """True for a class that answers names which it does not spell out."""
     symbol = class_symbol(release, class_dotted)
     return symbol is not None and symbol.has_getattr
 
 
 def ever_had(release: Release, owners: tuple[str, ...], name: str) -> bool:
-    """Whether any indexed release has the name on one of these modules, classes, or classes derived from them."""
+    """True where an indexed release has the name on one of these modules, classes, or classes derived from them."""
     return any(each.ask(_has, owner, name) for each in release.others() for owner in owners)
 
 
@@ -215,7 +215,7 @@ def _has(release: Release, owner: str, name: str) -> bool:
 
 
 def presence_in_heir(release: Release, bases: tuple[str, ...], name: str) -> Presence:
-    """Whether an object of a class outside torch, which derives from these alone, has a name that the class lacks.
+    """Says if an object of a class outside torch, which derives from these alone, has a name that the class lacks.
 
     It is missing where these classes have it in another release, and no class of torch that derives from them has it
     in this one: a mixin reads names of what it is mixed with.
@@ -229,7 +229,7 @@ def presence_in_heir(release: Release, bases: tuple[str, ...], name: str) -> Pre
 
 
 def _names_of_family(release: Release, owner: str) -> frozenset[str]:
-    """What a class, its bases, or one derived from it has."""
+    """The names that a class, its bases, or one derived from it has."""
     return frozenset().union(*(member_names(release, each) for each in (owner, *release.subclasses(owner))))
 
 

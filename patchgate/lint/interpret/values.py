@@ -149,7 +149,7 @@ class LocalClass:
         return tuple(found)
 
     def defines(self, name: str) -> bool:
-        """Whether the patch gives its objects that name, or may give them any."""
+        """True where the patch gives its objects that name, or may give them any."""
         above = [each for each in self.bases if isinstance(each, LocalClass)]
         own = name in self.members or name in self.assigned or "__getattr__" in self.members
         return own or any(each.defines(name) for each in above)

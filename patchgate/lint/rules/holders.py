@@ -60,7 +60,7 @@ def check(views: Sequence[View]) -> Iterator[Finding]:
                     rebinding.span,
                     f"the original is still referenced by {_listed(loaded or holders)}"
                     + ("" if loaded else ", if loaded before the patch"),
-                    severity=Severity.NOTE if maybe or not loaded else Severity.RED,
+                    severity=Severity.NOTE if maybe or not loaded or rebinding.mocked else Severity.RED,
                     fix="also assign the replacement there",
                     detail="\n".join(holders),
                     of=rebinding,

@@ -165,23 +165,25 @@ def check(views: Sequence[View]) -> Iterator[Finding]:
                 continue
             pair = _pair(view, rebinding, rebinding.original, rebinding.function)
             findings = [*_form(pair), *_signature(pair), *_dropped(pair)]
-            if rebinding.inherited:
+            if rebinding.inherited or rebinding.mocked:
                 overrides.setdefault(rebinding.span, []).append((pair, findings))
             else:
                 yield from findings
         yield from _hooks(view)
     for by_release in overrides.values():
-        # One that fits no release at all was never meant for these callers.
+        # One that fits no release at all was never meant for these callers: an override, or what a test puts there.
         if all(findings for _, findings in by_release) and not _fits_another(by_release[0][0], judged):
             continue
         yield from (finding for _, findings in by_release for finding in findings)
 
 
 def _fits_another(pair: _Pair, judged: Collection[str]) -> bool:
-    """Whether an override fits what it overrides in a release that is not judged."""
+    """True where an override fits what it overrides in a release that is not judged."""
     owner, _, name = pair.rebinding.target.rpartition(".")
     for release in pair.view.release.others():
-        found = release.member(owner, name) if release.version not in judged else None
+        if release.version in judged:
+            continue
+        found = release.member(owner, name) if pair.rebinding.on_class else release.resolve(pair.rebinding.target)
         if found is not None and isinstance(found.symbol, Function):
             there = replace(pair.rebinding, origin=found.origin, original=found.symbol)
             other = _pair(replace(pair.view, release=release), there, found.symbol, pair.function)

@@ -1,4 +1,4 @@
-"""What several processes find is what one finds, in the same order; a process that dies loses nothing."""
+"""Several processes find what one finds, in the same order; a process that dies loses nothing."""
 
 from __future__ import annotations
 
