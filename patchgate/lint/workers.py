@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from functools import partial
 from multiprocessing import get_all_start_methods, get_context
 from multiprocessing.connection import Connection
 from typing import TypeVar
@@ -32,6 +33,7 @@ def rare_collections() -> Iterator[None]:
 def shared_out(judge: Callable[[Place], Answer], places: Sequence[Place], jobs: int) -> list[Answer]:
     """`judge(place)` of each place, in their order, by as many processes as are asked for and worth it."""
     sizes = [each.file.stat().st_size for each in places]
+    judge = partial(_judged_tidily, judge)
     jobs = min(jobs, 1 + sum(sizes) // _WORTH, len(places))
     if jobs < 2 or "fork" not in get_all_start_methods():
         return [judge(each) for each in places]
@@ -42,6 +44,14 @@ def shared_out(judge: Callable[[Place], Answer], places: Sequence[Place], jobs: 
         shares[least].append(at)
         loads[least] += sizes[at] + _WORTH // 20
     return _judged(judge, places, shares)
+
+
+def _judged_tidily(judge: Callable[[Place], Answer], place: Place) -> Answer:
+    """The answer; all that was made of a large file is dropped before the next one is read."""
+    answer = judge(place)
+    if place.file.stat().st_size > _WORTH:
+        gc.collect()
+    return answer
 
 
 def _judged(judge: Callable[[Place], Answer], places: Sequence[Place], shares: Sequence[list[int]]) -> list[Answer]:
