@@ -19,7 +19,7 @@ from patchgate.inputs.torch_range import TorchRange, torch_range
 from patchgate.lint.forecast import newer
 from patchgate.lint.index.records import SCOPE
 from patchgate.lint.index.release import Release
-from patchgate.lint.interpret.project_files import OwnFiles
+from patchgate.lint.interpret.project_files import OwnFiles, is_of_tests
 from patchgate.lint.interpret.version_gates import HELPERS
 from patchgate.model.paths import display_path, leaves_project
 from patchgate.model.versions import in_order
@@ -150,9 +150,9 @@ def _files_below(folder: Path) -> Iterator[Path]:
 
 
 def _set_in(files: Sequence[Path]) -> dict[str, set[Path]]:
-    """`Owner.name` that a file of the project sets -> the files that do."""
+    """`Owner.name` that a file of the project sets -> the files that do; a test puts it back."""
     found: dict[str, set[Path]] = {}
-    for file in files:
+    for file in (each for each in files if not is_of_tests(each)):
         for owner, name, holder, text in _SET.findall(read_lossy(file)) if file.suffix == ".py" else ():
             if owner not in ("self", "cls"):
                 found.setdefault(f"{owner or holder}.{name or text}", set()).add(file.resolve())

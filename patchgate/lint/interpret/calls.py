@@ -6,7 +6,6 @@ What `hasattr`, `setattr`, `mock.patch`, `config.patch` and version helpers mean
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -25,6 +24,7 @@ from patchgate.lint.interpret.bindings import (
 )
 from patchgate.lint.interpret.inlining import inline, value_of_own_call
 from patchgate.lint.interpret.option_tables import changed_table, note_passed_options, note_patched_options
+from patchgate.lint.interpret.project_files import is_of_tests
 from patchgate.lint.interpret.project_values import own_value
 from patchgate.lint.interpret.references import Call, Comparison, Passed, Presence, Reachability, Span
 from patchgate.lint.interpret.state import State, read
@@ -68,8 +68,6 @@ from patchgate.lint.interpret.version_gates import (
 
 _PATCHERS = frozenset({"unittest.mock.patch", "mock.patch"})
 _OBJECT_PATCHERS = frozenset({"unittest.mock.patch.object", "mock.patch.object"})
-# Files of tests, by their names and by their folders.
-_OF_TESTS, _TESTS = re.compile(r"^(test_.*|.*_test|conftest)\.py$"), frozenset({"test", "tests"})
 _TRANSPARENT = frozenset({"staticmethod", "classmethod", "property", "functools.cache", "functools.cached_property"})
 _SIGNATURES = frozenset({"inspect.signature", "inspect.getfullargspec", "inspect.getargspec"})
 # Methods of a config module that tell which options it has.
@@ -219,7 +217,7 @@ def _by_name(function: str, node: ast.Call, name: str, state: State) -> Value:
 def _is_mock(dotted: str, state: State) -> bool:
     """True where a test replaces a name: by pytest's fixture, or by `mock.patch` in a file of tests."""
     file = state.scope.home()
-    in_tests = file is not None and (_OF_TESTS.search(file.name) is not None or bool(_TESTS & {*file.parts}))
+    in_tests = file is not None and is_of_tests(file)
     return dotted == "monkeypatch.setattr" or (in_tests and dotted in _PATCHERS | _OBJECT_PATCHERS)
 
 

@@ -38,6 +38,8 @@ _OPAQUE = re.compile(
 # The first line of a statement at the top; a decorator is the first line of what it decorates.
 _START = re.compile(r"^(?!(?:else|elif|except|finally)\b)[^\s#)\]}]", re.M)
 _DEFINED = re.compile(r"^(?:class|def|async +def)\s+(\w+)", re.M)
+# Files of tests, by their names and by the folders just above them.
+_OF_TESTS, _TESTS, _ABOVE = re.compile(r"(test_.*|.*_test|conftest)\.py"), frozenset({"test", "tests"}), 5
 _Definition = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 
 
@@ -67,6 +69,10 @@ class OwnFiles:
     followed: set[OwnName] = field(default_factory=set)
     #: Names that are being read, the outermost first: what they came to is not to be relied on meanwhile.
     unfinished: list[tuple[Path, str]] = field(default_factory=list)
+
+
+def is_of_tests(file: Path) -> bool:
+    return _OF_TESTS.fullmatch(file.name) is not None or bool(_TESTS & {*file.parts[-_ABOVE:]})
 
 
 def submodule(file: Path, name: str) -> Path | None:
