@@ -62,6 +62,8 @@ class Place:
     own: OwnFiles
     #: Somebody says which releases these are: the project, or whoever asks.
     stated: bool = False
+    #: Whoever asks says so.
+    asked: bool = False
     #: Known releases that its project does not support.
     others: Sequence[Release] = ()
     #: Of these the newer ones, where nobody has asked for certain releases.
@@ -116,6 +118,7 @@ def walk(paths: Iterable[Path], releases: Sequence[Release], *, whole: bool = Fa
                 others=[each for each in releases if each.version not in judged],
                 ahead=[each for each in releases if each.version in later],
                 stated=whole or bool(allowed.specifiers),
+                asked=whole,
                 own=own,
                 claimed=None if whole else _claimed(file, walked),
                 walked=walked,

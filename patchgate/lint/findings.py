@@ -63,12 +63,16 @@ class Finding:
 
 @dataclass(frozen=True, kw_only=True)
 class View:
-    """One release, what the file does in it, whether the manifest claims it and the matrix runs it."""
+    """One release, what the file does in it, whether the manifest claims it and the matrix runs it.
+
+    `asked`: whoever runs lint names the releases, and not the project.
+    """
 
     release: Release
     usage: Usage
     claimed: bool = True
     in_matrix: bool = False
+    asked: bool = False
 
     @property
     def version(self) -> str:

@@ -243,6 +243,7 @@ def views_of(
             usage=usages[release.version],
             claimed=claimed is None or claimed.contains(release.version, prereleases=True),
             in_matrix=release.version in matrix,
+            asked=place is not None and place.asked,
         )
         for release in releases
     ]
