@@ -74,7 +74,8 @@ def lint(
             available,
             _in_matrix(),
             whole=spec is not None,
-            jobs=jobs or min(4, os.cpu_count() or 1),
+            # Sources are fetched, and what is wrong with them is told, in one process.
+            jobs=1 if available is not None else jobs or min(4, os.cpu_count() or 1),
             since=_release(since),
             installed=_installed(),
         )

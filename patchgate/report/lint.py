@@ -218,6 +218,7 @@ def _json(report: Report) -> dict[str, object]:
             for finding in report.findings
         ],
         "ranges": list(report.ranges),
+        "ahead": list(report.ahead),
     }
 
 
