@@ -29,7 +29,10 @@ from patchgate.probe.protocol import Profile
 
 # Samples of one operator, by how they are made: chosen for what fits into some seconds of CPU.
 _PLAIN, _GRADIENT, _STRIDED, _OTHER_DTYPE, _AROUND = 14, 6, 4, 3, 4
+_VARIED, _VARIED_SAMPLES = 12, 3
 _OPERATORS = 4
+# What takes the place of an argument of a type: values at which code often branches.
+_NEIGHBOURS: dict[type, tuple[Any, ...]] = {int: (-1, 0, 1, 2), bool: (True, False), float: (0.0, -1.5)}
 # In one compiled graph; what raises is found by halves.
 _TOGETHER = 24
 # At most, with those that find the samples that raise.
@@ -97,11 +100,19 @@ def write_samples(names: list[str], profile: Profile, path: str) -> dict[str, li
         eager = [_outcome([sample], _call_all) for sample in samples]
         again = [_outcome([sample], _filled) for sample in samples]
         steady = [i for i, (a, b) in enumerate(zip(eager, again, strict=True)) if _is_repeated(a, b)]
-        samples, eager = [samples[i] for i in steady], [eager[i] for i in steady]
-        compiled = _compiled(samples)
-    written = [(s.function, s.args, s.kwargs, s.how) for s in samples]
-    texts, scripts = [sample.text for sample in samples], [program_of(sample) for sample in samples]
-    torch.save({"samples": written, "texts": texts, "scripts": scripts, "eager": eager, "compiled": compiled}, path)
+        compiled = dict(zip(steady, _compiled([samples[i] for i in steady]), strict=True))
+    # Nor is what torch's own compiled code gets wrong.
+    kept = [i for i in steady if compiled[i] is not None and _is_repeated(eager[i], compiled[i])]
+    samples = [samples[i] for i in kept]
+    written = {
+        "samples": [(s.function, s.args, s.kwargs, s.how) for s in samples],
+        "texts": [sample.text for sample in samples],
+        "programs": [program_of(sample) for sample in samples],
+        "eager": [eager[i] for i in kept],
+        "compiled": [compiled[i] for i in kept],
+        "tried": len(steady),
+    }
+    torch.save(written, path)
     return {name: [_title(op) for op in ops[:_OPERATORS]] for name, ops in found.items()}
 
 
@@ -135,7 +146,20 @@ def samples_of(op: Any) -> list[Sample]:
         samples += _made(op, name, dtype, False)[:_OTHER_DTYPE]
     around = [s for s in plain if any(torch.is_tensor(a) and a.is_floating_point() for a in s.args)]
     samples += [Sample(name, s.args, s.kwargs, f"around {seed}") for seed, s in enumerate(around[:_AROUND])]
-    return samples
+    return samples + [varied for sample in plain[:_VARIED_SAMPLES] for varied in _varied(sample)][:_VARIED]
+
+
+def _varied(sample: Sample) -> list[Sample]:
+    """The call with one argument that is no tensor changed: eager mode tells which of them are calls at all."""
+    leaves, spec = pytree.tree_flatten((sample.args, sample.kwargs))
+    found = []
+    for at, leaf in enumerate(leaves):
+        for value in _NEIGHBOURS.get(type(leaf), ()):
+            if value != leaf:
+                changed = [*leaves[:at], value, *leaves[at + 1 :]]
+                args, kwargs = pytree.tree_unflatten(changed, spec)
+                found.append(Sample(sample.function, args, kwargs, sample.how))
+    return found
 
 
 def _function_of(op: Any) -> str:

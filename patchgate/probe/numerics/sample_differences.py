@@ -19,25 +19,25 @@ _LONGEST = 1 << 20
 def differ_samples(unpatched: str, patched: str) -> dict[str, Any]:
     """Compare a file of `write_samples` with one of `run_samples`: how many samples were judged, and which differ.
 
-    A sample on which torch's own compiled code raises, or differs from eager mode, is set aside. `excess` is the
-    difference from unpatched, or from eager where that is nearer, in multiples of what rounding explains.
+    `excess` is the difference from unpatched, or from eager where that is nearer, in multiples of what rounding
+    explains. Samples that differ without the patch are in no file.
     """
     ours, theirs = torch.load(unpatched, weights_only=False), torch.load(patched, weights_only=True)
     judged, rounded, differing = 0, 0, []
-    columns = (ours["texts"], ours["scripts"], ours["eager"], ours["compiled"], theirs["compiled"])
-    for text, script, eager, before, after in zip(*columns, strict=True):
-        if before is None or after is None or departure(before, eager)["excess"] > 1:
+    columns = (ours["texts"], ours["programs"], ours["eager"], ours["compiled"], theirs["compiled"])
+    for text, program, eager, before, after in zip(*columns, strict=True):
+        if after is None:
             continue
         judged += 1
         found = min((departure(after, before), departure(after, eager)), key=lambda each: float(each["excess"]))
         if found["excess"] > 1:
-            differing.append({"sample": text, "script": script, **found})
+            differing.append({"sample": text, "program": program, **found})
         rounded += 0 < found["excess"] <= 1
     # The shortest program first; one that cannot be written down comes last.
-    differing.sort(key=lambda each: len(each["script"]) or _LONGEST)
+    differing.sort(key=lambda each: len(each["program"]) or _LONGEST)
     for each in differing[1:]:
-        del each["script"]  # a reply has a limit
-    return {"samples": len(ours["texts"]), "judged": judged, "rounded": rounded, "differing": differing}
+        del each["program"]  # a reply has a limit
+    return {"samples": ours["tried"], "judged": judged, "rounded": rounded, "differing": differing}
 
 
 def departure(after: Any, before: Any) -> dict[str, Any]:
