@@ -70,8 +70,8 @@ class Expected:
 
     @property
     def tool(self) -> str:
-        """Who must see it."""
-        return tool_of(self.codes[0])
+        """Who must see it: the gate, where one of the codes is its own."""
+        return GATE if any(tool_of(code) == GATE for code in self.codes) else LINT
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -179,8 +179,6 @@ def _read_codes(value: Any) -> tuple[str, ...]:
     for code in codes:
         if code not in every_code():
             raise Invalid(f"no such code `{code}`", next="patchgate explain   (lists all)")
-    if len({tool_of(code) for code in codes}) != 1:
-        raise Invalid("one code, or several of one tool", got=str(value), next="one [[expect]] for each")
     return codes
 
 

@@ -13,7 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from benchmarks.corpus.cases import CorpusCase
+from benchmarks.corpus.cases import CorpusCase, tool_of
 from benchmarks.corpus.checks import LINT, judge_cell
 from benchmarks.corpus.score import CaseResult, Score, lost, score
 from patchgate.checks.framework.context import CheckContext
@@ -170,7 +170,7 @@ class CorpusSession:
 
 
 def _expects(case: CorpusCase, tool: str) -> bool:
-    return any(expected.tool == tool for expected in case.expected)
+    return any(tool_of(code) == tool for expected in case.expected for code in expected.codes)
 
 
 def _sorted(found: dict[str, Places]) -> dict[str, dict[str, tuple[str, ...]]]:

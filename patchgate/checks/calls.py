@@ -12,6 +12,7 @@ from patchgate.checks.cache import compile_cached
 from patchgate.checks.framework.context import SIMULATED, CheckContext, Functions
 from patchgate.checks.framework.find_checks import Check, Instance, NothingToJudge, verdict_of
 from patchgate.checks.holders import assignment_place
+from patchgate.checks.samples import replaced_operators, sampled
 from patchgate.inputs.manifest import Patch
 from patchgate.model.paths import display_path
 from patchgate.model.records import Case, Kind, Observation, Verdict, read_codes
@@ -64,6 +65,8 @@ def called(context: CheckContext, torch: str, cases: Sequence[Case]) -> list[Ver
     ran = {line for observation in observed for line in observation.ran}
     if applied["replacements"] and any(ran.isdisjoint(lines) for lines in functions.lines.values() if lines):
         observed += [_with_caches(context, case) for case in cases[:1]]
+        if replaced_operators(applied) and (answer := sampled(context, torch)["patched"]):
+            observed += [Observation(case=context.case(torch), failure=failure_of(answer), **ran_of(answer))]
     return list(judge_called(context.case(torch), context.patch, applied, functions, observed, context.run.narrowed))
 
 

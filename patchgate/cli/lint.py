@@ -5,6 +5,8 @@ Imports wait until they are needed: half of the second that it takes is Python's
 
 from __future__ import annotations
 
+import os
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,6 +17,7 @@ from patchgate.model.errors import UsageError
 if TYPE_CHECKING:
     from patchgate.lint.index.release import Release
     from patchgate.lint.index.sources import Sources
+    from patchgate.lint.run import Report
 
 
 _PATHS = click.argument("paths", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="PATH...")
@@ -30,6 +33,7 @@ _TORCH = click.option(
 @_PATHS
 @click.option("--format", "form", type=click.Choice(["text", "json", "github", "sarif"]), default="text")
 @_TORCH
+@click.option("--from", "since", metavar="RELEASE", help="This release, as 2.12, and newer ones; it looks upward only.")
 @click.option("--details", is_flag=True, help="Three-way views, full lists of holders and of names.")
 @click.option(
     "--sources",
@@ -38,8 +42,20 @@ _TORCH = click.option(
     help="A site-packages with torch in it, for bodies, lines of calls and hunks of diffs; may be repeated.",
 )
 @click.option("--fetch", is_flag=True, help="Read the sources of other releases from their wheels; kept in a cache.")
+@click.option("--baseline", type=click.Path(path_type=Path), help="Findings that are known; stale ones are named.")
+@click.option("--write-baseline", type=click.Path(path_type=Path), help="Write what is red now to this file.")
+@click.option("-n", "--jobs", type=click.IntRange(1), help="Processes for large folders: one a core, at most four.")
 def lint(
-    paths: tuple[Path, ...], form: str, spec: str | None, details: bool, sources: tuple[Path, ...], fetch: bool
+    paths: tuple[Path, ...],
+    form: str,
+    spec: str | None,
+    details: bool,
+    sources: tuple[Path, ...],
+    fetch: bool,
+    jobs: int | None,
+    since: str | None,
+    baseline: Path | None,
+    write_baseline: Path | None,
 ) -> None:
     """Check a patch or a package without running it; needs no torch.
 
@@ -47,30 +63,33 @@ def lint(
 
     Exit codes: 0 nothing red, 1 red, 2 usage, 3 nothing to lint.
     """
-    from patchgate.inputs.toml import read_toml
     from patchgate.lint.run import lint as lint_patches
-    from patchgate.model.paths import MATRIX
     from patchgate.report.lint import render_findings
 
     try:
         available = _sources(sources, fetch)
-        rows = read_toml(MATRIX).get("row", []) if MATRIX.is_file() else []
-        in_matrix = frozenset(row.get("torch") for row in rows)
-        report = lint_patches(paths, _releases(spec, available), available, in_matrix, whole=spec is not None)
+        report = lint_patches(
+            paths,
+            _releases(spec, available),
+            available,
+            _in_matrix(),
+            whole=spec is not None,
+            # Sources are fetched, and what is wrong with them is told, in one process.
+            jobs=1 if available is not None else jobs or min(4, os.cpu_count() or 1),
+            since=_release(since),
+            installed=_installed(),
+        )
+        if write_baseline is not None:
+            _write_baseline(write_baseline, report)
+            raise SystemExit(0)
+        if baseline is not None:
+            report = _without_known(baseline, report)
     except UsageError as error:
         click.echo(f"error: {error}", err=True)
         raise SystemExit(2) from None
     if available is not None and available.trouble:
         click.echo(f"no sources, bodies are compared by fingerprint: {available.trouble}", err=True)
-    if not report.files and not report.walked:
-        click.echo(f"error: {_nothing_at(paths, 'nothing to lint')}", err=True)
-    if report.files and not report.releases:
-        got, advice = (
-            "; ".join(report.ranges),
-            'patchgate lint --torch ">=2.6" ...   (patchgate index list shows the indexed releases)',
-        )
-        trouble = UsageError("no indexed release in the project's range", got=got, next=advice)
-        click.echo(f"error: {trouble}", err=True)
+    _say_what_was_not_judged(paths, report)
     if report.files or report.walked or form != "text":
         click.echo(render_findings(report, form, details=details), nl=False)
     raise SystemExit(report.exit_code)
@@ -98,6 +117,66 @@ def usage(paths: tuple[Path, ...], form: str, spec: str | None) -> None:
     if not report.walked:
         click.echo(f"error: {_nothing_at(paths, 'nothing to read')}", err=True)
         raise SystemExit(3)
+
+
+def _write_baseline(file: Path, report: Report) -> None:
+    from patchgate.lint.baseline import write_baseline
+    from patchgate.model.text import counted
+
+    written = counted(write_baseline(file, report.findings), "known finding")
+    click.echo(f"{written} in {file}; next: patchgate lint --baseline {file} ...")
+
+
+def _without_known(baseline: Path, report: Report) -> Report:
+    from patchgate.lint.baseline import without_known
+
+    left, stale = without_known(baseline, report.findings, report.files)
+    for each in stale:
+        click.echo(f"stale in {baseline}: {each.path}: {each.code} {each.about}: nothing says it now", err=True)
+    hidden = len(report.findings) - len(left)
+    if hidden:
+        click.echo(f"{hidden} known by {baseline}", err=True)
+    return replace(report, findings=tuple(left))
+
+
+def _in_matrix() -> frozenset[str]:
+    """The releases of our own matrix; none where patchgate is installed without it."""
+    from patchgate.inputs.toml import read_toml
+    from patchgate.model.paths import MATRIX
+
+    rows = read_toml(MATRIX).get("row", []) if MATRIX.is_file() else []
+    return frozenset(row.get("torch") for row in rows)
+
+
+def _release(text: str | None) -> str:
+    from packaging.version import InvalidVersion, Version
+
+    try:
+        return str(Version(text)) if text else ""
+    except InvalidVersion:
+        raise UsageError("not a release", where="--from", got=str(text), next="--from 2.12") from None
+
+
+def _installed() -> str:
+    """The torch beside patchgate, without what names a build of it; empty for none."""
+    from importlib.metadata import PackageNotFoundError, version
+
+    try:
+        return version("torch").partition("+")[0]
+    except PackageNotFoundError:
+        return ""
+
+
+def _say_what_was_not_judged(paths: tuple[Path, ...], report: Report) -> None:
+    if not report.files and not report.walked:
+        click.echo(f"error: {_nothing_at(paths, 'nothing to lint')}", err=True)
+    if report.files and not report.releases:
+        got, advice = (
+            "; ".join(report.ranges),
+            'patchgate lint --torch ">=2.6" ...   (patchgate index list shows the indexed releases)',
+        )
+        trouble = UsageError("no indexed release in the project's range", got=got, next=advice)
+        click.echo(f"error: {trouble}", err=True)
 
 
 def _nothing_at(paths: tuple[Path, ...], what: str) -> UsageError:

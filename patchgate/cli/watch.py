@@ -64,9 +64,9 @@ def judge_after_edits(plan: Plan, judge: Judge, show: Show) -> int:
             verdicts = [verdict for each in judged for verdict in each.verdicts]
             if is_partial(verdicts):
                 return code
-            _say(before, verdicts, len(files), code)
-            before = verdicts
             try:
+                _say(before, verdicts, len(files), code)
+                before = verdicts
                 runs = _edited_runs(plan, project, patches, files)
             except KeyboardInterrupt:
                 return code

@@ -44,8 +44,13 @@ _ENVIRONMENTS = ("environment*.y*ml", "conda*.y*ml")
 _IN_ENVIRONMENT = re.compile(r"^\s*-\s*[\"']?(?:[\w-]+::)?(?:py)?torch\s*([=<>~]=?)\s*(\d[\d.]*)", re.M)
 # What a README tells to install.
 _ADVICE = re.compile(
-    r"\b(?:[Pp]y)?[Tt]orch\s*(==|>=|~=)?\s*v?(\d+\.\d+(?:\.\d+)?)(\+| or (?:later|newer|higher|above))?"
+    r"\b(?:[Pp]y)?[Tt]orch(?:\](?:\([^()\n]*\))?|\*\*)?\s*(==|>=|~=|≥)?\s*v?(\d+\.\d+(?:\.\d+)?)"
+    r"(\+(?!\w)| or (?:later|newer|higher|above))?"
 )
+# A file of requirements that is not of the package itself.
+_OF_DOCUMENTATION = re.compile(r"(?i)doc|sphinx|rtd")
+# A pin to a build before a release: a nightly or a candidate stands for its minor version.
+_PRERELEASE = re.compile(r"(===?)\s*v?(\d+\.\d+)(?:\.\d+)*\.?(?:dev|a|b|rc)\d*(?:\+[\w.]+)?")
 
 # Requirements of torch, and the file that has them.
 Stated = Iterator[tuple[Iterable[object], Path]]
@@ -99,7 +104,11 @@ def torch_range(path: Path) -> TorchRange:
             return TorchRange(specifiers=(project.torch_range,), where=project.where("torch_range").rpartition(":")[0])
     folder = place if place.is_dir() else place.parent
     required = _around(folder, "")
-    return required if required.where else _advised(folder)
+    if required.specifiers:
+        return required
+    # Beside a bare `torch` a README has a say where it states a lower bound: a pin may be an example.
+    advised = _advised(folder, bounds_only=bool(required.where))
+    return advised if advised.specifiers else required
 
 
 def _around(folder: Path, package: str, named: str = "") -> TorchRange:
@@ -134,12 +143,14 @@ def _required(stated: Iterable[tuple[Iterable[object], Path]], wanted: re.Patter
     return [(each, file) for requirements, file in stated for each in _specifiers(requirements, wanted)]
 
 
-def _advised(folder: Path) -> TorchRange:
-    """What the nearest README around a folder tells to install, for a project whose files name no torch."""
+def _advised(folder: Path, *, bounds_only: bool) -> TorchRange:
+    """The range that the nearest README tells to install, for a project whose files state no bound."""
     for here in (folder, *folder.parents):
         for file in sorted(here.glob("README*")):
-            found = ((sign or ">=", version) for sign, version, more in _ADVICE.findall(_text(file)) if sign or more)
-            bounds = tuple(dict.fromkeys(f"{sign}{version}" for sign, version in found))
+            found = _ADVICE.findall(_text(file))
+            stated = ((sign.replace("≥", ">=") or ">=", version) for sign, version, more in found if sign or more)
+            wanted = ((sign, version) for sign, version in stated if sign == ">=" or not bounds_only)
+            bounds = tuple(dict.fromkeys(f"{sign}{version}" for sign, version in wanted))
             if bounds:
                 return TorchRange(specifiers=bounds, where=display_path(file))
         if (here / ".git").exists():
@@ -155,7 +166,7 @@ def _specifiers(requirements: Iterable[object], wanted: re.Pattern[str]) -> Iter
             wheel = _WHEEL.match(required[0])
             try:
                 specifier = f"=={wheel[1]}" if wheel else required[1] or required[2] or ""
-                yield re.sub(r"\+[\w.]+", "", str(SpecifierSet(specifier)))
+                yield re.sub(r"\+[\w.]+", "", str(SpecifierSet(_PRERELEASE.sub(r"==\2.*", specifier))))
             except InvalidSpecifier:
                 continue
 
@@ -240,7 +251,8 @@ def _demanded(tree: ast.Module) -> Iterator[str]:
 
 
 def _requirements(folder: Path) -> Stated:
-    for file in sorted(each for pattern in _REQUIREMENTS for each in folder.glob(pattern)):
+    files = sorted(each for pattern in _REQUIREMENTS for each in folder.glob(pattern))
+    for file in (each for each in files if not _OF_DOCUMENTATION.search(each.name)):
         yield [_COMMENT.sub("", line).strip() for line in _text(file).splitlines()], file
     for file in sorted(each for pattern in _ENVIRONMENTS for each in folder.glob(pattern)):
         found = _IN_ENVIRONMENT.findall(_text(file))

@@ -12,14 +12,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from packaging.specifiers import SpecifierSet
+from packaging.version import Version
 
 from patchgate.inputs.patch_source import DIFFS, read_lossy, source_and_manifest
 from patchgate.inputs.torch_range import TorchRange, torch_range
+from patchgate.lint.forecast import newer
 from patchgate.lint.index.records import SCOPE
 from patchgate.lint.index.release import Release
-from patchgate.lint.interpret.project_files import OwnFiles
+from patchgate.lint.interpret.project_files import OwnFiles, is_of_tests
 from patchgate.lint.interpret.version_gates import HELPERS
-from patchgate.model.paths import display_path
+from patchgate.model.paths import display_path, leaves_project
 from patchgate.model.versions import in_order
 
 _BELOW = {
@@ -41,6 +43,8 @@ _FROM_TORCH = re.compile(
 )
 _FROM = re.compile(r"^\s*from ([\w.]+) import (\([^)]*\)|[^\n]*)", re.M)
 _NAME = re.compile(r"[A-Za-z_]\w*")
+# `Owner.name = ...` and `setattr(Owner, "name", ...)`, wherever they stand.
+_SET = re.compile(r"""\b(\w+)\.(\w+)\s*=(?!=)|\bsetattr\(\s*(?:\w+\.)*(\w+),\s*["'](\w+)["']""")
 _DIFF_OF_TORCH = re.compile(r"^\+\+\+ (?:b/)?(?:torch|triton)/", re.M)
 _SKIPPED = frozenset({"__pycache__", "node_modules"})
 
@@ -58,8 +62,12 @@ class Place:
     own: OwnFiles
     #: Somebody says which releases these are: the project, or whoever asks.
     stated: bool = False
+    #: Whoever asks says so.
+    asked: bool = False
     #: Known releases that its project does not support.
     others: Sequence[Release] = ()
+    #: Of these the newer ones, where nobody has asked for certain releases.
+    ahead: Sequence[Release] = ()
     #: The specifier of its manifest.
     claimed: SpecifierSet | None = None
     #: It was come upon in a folder, and not asked for by itself.
@@ -84,26 +92,33 @@ class Walk:
         return in_order(release.version for place in self.places for release in place.releases)
 
 
-def walk(paths: Iterable[Path], releases: Sequence[Release], *, whole: bool = False) -> Walk:
+def walk(paths: Iterable[Path], releases: Sequence[Release], *, whole: bool = False, since: str = "") -> Walk:
     """Every patch at `paths`, to be judged on the releases that its project supports; on all of them where `whole`.
 
-    Raises UsageError for a path that is not there.
+    Where `since` is given, no older ones. Raises UsageError for a path that is not there.
     """
     result = Walk()
+    known = [each.version for each in releases]
     for path in paths:
+        files, own = patch_files(path), OwnFiles()
         allowed = TorchRange() if whole else torch_range(path)
-        judged = allowed.of([each.version for each in releases], {each.version: each.triton for each in releases})
+        judged = allowed.of(known, {each.version: each.triton for each in releases})
+        judged = [each for each in judged if not since or Version(each) >= Version(since)]
+        later = [] if whole else newer(known, judged)
         if str(allowed) not in ("", *result.ranges):
             result.ranges.append(str(allowed))
-        files, own = patch_files(path), OwnFiles()
         result.files += len(files)
         walked = path.is_dir() and files[:1] != _patches_in(path)[:1]
+        if walked:
+            own.set_in = _set_in(files)
         for file in _touching(files) if walked else files:
             place = Place(
                 file=file,
                 releases=[each for each in releases if each.version in judged],
                 others=[each for each in releases if each.version not in judged],
+                ahead=[each for each in releases if each.version in later],
                 stated=whole or bool(allowed.specifiers),
+                asked=whole,
                 own=own,
                 claimed=None if whole else _claimed(file, walked),
                 walked=walked,
@@ -131,8 +146,20 @@ def _files_below(folder: Path) -> Iterator[Path]:
             for each in folders
             if not each.startswith(".") and each not in _SKIPPED and not (here / each / "pyvenv.cfg").exists()
         ]
-        # No pipe, and no link to nowhere, as some editors leave beside a file that is open.
-        yield from (path for name in names if name.endswith((".py", *DIFFS)) and (path := here / name).is_file())
+        for path in (here / name for name in names if name.endswith((".py", *DIFFS))):
+            # No pipe, no link to nowhere, as some editors leave beside a file that is open, and none to a stranger's.
+            if path.is_file() and not (path.is_symlink() and leaves_project(path, folder)):
+                yield path
+
+
+def _set_in(files: Sequence[Path]) -> dict[str, set[Path]]:
+    """`Owner.name` that a file of the project sets -> the files that do; a test puts it back."""
+    found: dict[str, set[Path]] = {}
+    for file in (each for each in files if not is_of_tests(each)):
+        for owner, name, holder, text in _SET.findall(read_lossy(file)) if file.suffix == ".py" else ():
+            if owner not in ("self", "cls"):
+                found.setdefault(f"{owner or holder}.{name or text}", set()).add(file.resolve())
+    return found
 
 
 def _touching(files: Sequence[Path]) -> list[Path]:

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 
+from patchgate.lint.forecast import When
 from patchgate.lint.index.release import Release
 from patchgate.lint.interpret.references import Call, Hook, Rebinding, Reference, Span, Usage
 from patchgate.model.records import Code
@@ -56,16 +57,22 @@ class Finding:
     outside: bool = False
     #: Other places in the file of which the same holds.
     also: tuple[Span, ...] = ()
+    #: When it hurts, of what is red, or will be with the next release.
+    when: When | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
 class View:
-    """One release, what the file does in it, whether the manifest claims it and the matrix runs it."""
+    """One release, what the file does in it, whether the manifest claims it and the matrix runs it.
+
+    `asked`: whoever runs lint names the releases, and not the project.
+    """
 
     release: Release
     usage: Usage
     claimed: bool = True
     in_matrix: bool = False
+    asked: bool = False
 
     @property
     def version(self) -> str:

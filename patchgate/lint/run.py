@@ -6,8 +6,10 @@ A file that cannot be read is a finding of its own. Diffs are judged hunk by hun
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,6 +18,7 @@ from packaging.version import Version
 from patchgate.inputs.patch_source import DIFFS, Unreadable, parse, read_lossy, read_source
 from patchgate.lint.find_patches import Place, walk
 from patchgate.lint.findings import Finding, Severity, View, folded, merged
+from patchgate.lint.forecast import When, when
 from patchgate.lint.index.release import Question, Release, renamed
 from patchgate.lint.index.sources import Sources
 from patchgate.lint.interpret.project_files import OwnFiles
@@ -24,11 +27,14 @@ from patchgate.lint.interpret.references import Usage
 from patchgate.lint.interpret.statements import interpret
 from patchgate.lint.interpret.values import OwnName
 from patchgate.lint.rules import RULES
-from patchgate.lint.rules.dead_gate import DEAD_GATE
+from patchgate.lint.rules.dead_gate import ALWAYS_LEFT, DEAD_GATE
 from patchgate.lint.rules.misplaced_hunk import NOT_PLACED, lint_diff
 from patchgate.lint.rules.not_python import NOT_PYTHON, not_python
+from patchgate.lint.rules.out_of_time import OUT_OF_TIME, out_of_time
 from patchgate.lint.rules.unused_ignore import apply_ignores
-from patchgate.model.versions import show_releases
+from patchgate.lint.time_limit import SECONDS, OutOfTime, check_time, time_limit
+from patchgate.lint.workers import rare_collections, shared_out
+from patchgate.model.versions import in_order, show_releases
 
 if TYPE_CHECKING:
     from packaging.specifiers import SpecifierSet
@@ -37,13 +43,17 @@ if TYPE_CHECKING:
 # Releases that may be asked for and are older than every index; how many that are not out yet may be asked for.
 _BEFORE_THE_INDEX = ("2.5.1", "2.4.1", "2.3.1", "2.2.2", "2.1.2", "2.0.1", "1.13.1", "1.10.2", "1.7.1", "1.4.0")
 _AFTER_THE_INDEX = 4
+# Numbers of more bits are not written in decimal digits.
+_BITS = 14_000
+_LONG_NUMBER = re.compile(r"0[xXoObB][0-9a-fA-F_]{3500}")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Report:
     """What lint has to say: the files and releases that it read, findings in the order of the files.
 
-    `walked` counts the files that were looked at, where a folder was given; `ranges` are what projects require.
+    `walked` counts the files that were looked at, where a folder was given; `ranges` are what projects require;
+    `ahead` are the releases after those, which were looked at too.
     """
 
     files: tuple[str, ...]
@@ -51,13 +61,14 @@ class Report:
     findings: tuple[Finding, ...]
     walked: int = 0
     ranges: tuple[str, ...] = ()
+    ahead: tuple[str, ...] = ()
 
     @property
     def exit_code(self) -> int:
         """0 nothing red, 1 red, 3 nothing that could be judged."""
         if any(each.severity is Severity.RED for each in self.findings):
             return 1
-        not_judged = {each.path for each in self.findings if each.code == NOT_PLACED.code}
+        not_judged = {each.path for each in self.findings if each.code in (NOT_PLACED.code, OUT_OF_TIME.code)}
         judged = set(self.files) - not_judged if self.files else self.walked
         return 0 if judged and (self.releases or not self.files) else 3
 
@@ -69,24 +80,32 @@ def lint(
     matrix: Collection[str] = (),
     *,
     whole: bool = False,
+    jobs: int = 1,
+    since: str = "",
+    installed: str = "",
 ) -> Report:
     """Findings for every patch at `paths`; `matrix` has the releases of a project that states no range.
 
     A patch is judged on the releases that its project supports and its manifest claims, on all where `whole`.
+    Large folders are shared out to as many processes as `jobs` says. No release is judged that is older than `since`;
+    what breaks on the `installed` one is broken now.
     Raises UsageError for a path that is not there.
     """
-    found = walk(paths, releases, whole=whole)
-    findings = [each for place in found.places for each in _lint_place(place, sources or Sources(), matrix)]
+    found = walk(paths, releases, whole=whole, since=since)
+    judge = partial(_lint_place, sources=sources or Sources(), matrix=matrix, installed=installed)
+    with rare_collections():
+        findings = [each for of_place in shared_out(judge, found.places, jobs) for each in of_place]
     return Report(
         files=tuple(place.name for place in found.places),
         releases=tuple(found.versions),
         findings=tuple(findings),
         walked=found.files if any(place.walked for place in found.places) or not found.places else 0,
         ranges=tuple(found.ranges),
+        ahead=tuple(in_order(each.version for place in found.places for each in place.ahead)),
     )
 
 
-def _lint_place(place: Place, sources: Sources, matrix: Collection[str]) -> list[Finding]:
+def _lint_place(place: Place, sources: Sources, matrix: Collection[str], installed: str = "") -> list[Finding]:
     name, known = place.name, [release.version for release in place.releases]
     if not known:
         return []
@@ -95,34 +114,57 @@ def _lint_place(place: Place, sources: Sources, matrix: Collection[str]) -> list
     try:
         source = read_source(place.file)
         rows = () if place.stated else matrix
-        findings, _ = lint_source(source, name, place.releases, claimed=place.claimed, matrix=rows, place=place)
+        with time_limit(SECONDS):
+            findings, _ = lint_source(source, name, place.releases, claimed=place.claimed, matrix=rows, place=place)
+            findings = _left_over_as_notes(findings, place) + _breaking_next(source, place)
     except Unreadable as error:
         findings = [not_python(error.line, error.reason, name, read_lossy(place.file))]
-    findings = _left_over_as_notes(findings, place)
+    except OutOfTime:
+        findings = [out_of_time(SECONDS, name, source)]
     if place.walked:  # a template, or an example of what does not parse
         findings = [
             replace(each, severity=Severity.NOTE) if each.code == NOT_PYTHON.code else each for each in findings
         ]
-    return findings
-
-
-def _left_over_as_notes(findings: list[Finding], place: Place) -> list[Finding]:
-    """A dead gate that holds on a release which is not judged by it is no mistake: a note is left of it."""
-    dead = {each.span.line for each in findings if each.code == DEAD_GATE.code and each.severity is Severity.RED}
-    holding = _holding(dead, place)
     return [
-        replace(each, severity=Severity.NOTE)
-        if each.code == DEAD_GATE.code and each.severity is Severity.RED and each.span.line in holding
-        else each
+        replace(each, when=when(each.releases, known, installed)) if each.severity is Severity.RED else each
         for each in findings
     ]
 
 
-def _holding(lines: set[int], place: Place) -> set[int]:
-    """The lines with a gate that may hold on any release, of those older than the index too."""
+def _breaking_next(source: str, place: Place) -> list[Finding]:
+    """Notes of what is red on the first newer release that breaks anything, and not on the newest one supported."""
+    if not place.ahead or place.claimed is not None:
+        return []
+    newest, known = place.releases[-1].version, [each.version for each in place.ahead]
+    later, _ = lint_source(source, place.name, [place.releases[-1], *place.ahead], place=place)
+    breaking = [each for each in later if each.severity is Severity.RED and newest not in each.releases]
+    first = next((version for version in known if any(version in each.releases for each in breaking)), "")
+    return [
+        replace(each, severity=Severity.NOTE, when=When.NEXT, shown_releases=f"from {first}")
+        for each in breaking
+        if first in each.releases
+    ]
+
+
+def _left_over_as_notes(findings: list[Finding], place: Place) -> list[Finding]:
+    """A check that comes out otherwise on a release which is not judged by it is no mistake: a note is left of it."""
+    for code, holds in ((DEAD_GATE.code, False), (ALWAYS_LEFT.code, True)):
+        lines = {each.span.line for each in findings if each.code == code and each.severity is Severity.RED}
+        otherwise = _otherwise(lines, place, holds)
+        findings = [
+            replace(each, severity=Severity.NOTE, message=f"{each.message}; it is otherwise on others, not judged")
+            if each.code == code and each.severity is Severity.RED and each.span.line in otherwise
+            else each
+            for each in findings
+        ]
+    return findings
+
+
+def _otherwise(lines: set[int], place: Place, holds: bool) -> set[int]:
+    """The lines with a gate that may come out otherwise on any release, of those older than the index too."""
     if not lines:
         return set()
-    holding: set[int] = set()
+    otherwise: set[int] = set()
     by_age = sorted((*place.releases, *place.others), key=lambda each: Version(each.version))
     oldest, newest = by_age[0], by_age[-1]
     major, minor = Version(newest.version).release[:2]
@@ -131,10 +173,10 @@ def _holding(lines: set[int], place: Place) -> set[int]:
     tree = parse(read_source(place.file))
     for _, usage in _readings(tree, [*reversed(place.others), *reversed(place.releases), *newer, *older], place, lines):
         # A test that depends on more than the version there is no gate, and may hold.
-        holding |= lines - {gate.span.line for gate in usage.gates if gate.holds is False}
-        if lines <= holding:
+        otherwise |= lines - {gate.span.line for gate in usage.gates if gate.holds is holds}
+        if lines <= otherwise:
             break
-    return lines & holding
+    return lines & otherwise
 
 
 def lint_source(
@@ -151,7 +193,7 @@ def lint_source(
     """
     try:
         views = views_of(source, releases, claimed, matrix, place)
-        by_release = [finding for rule in RULES for finding in rule(views)]
+        by_release = [finding for rule in RULES for finding in _in_time(rule(views))]
     except Unreadable as error:
         return [not_python(error.line, error.reason, path, source)], []
     except (RecursionError, MemoryError):
@@ -162,6 +204,12 @@ def lint_source(
     beyond = merged((each for each in by_release if each.releases[0] in outside), path, known, source)
     findings += _beyond_the_claims([each for each in beyond if each.severity is Severity.RED], known)
     return folded(apply_ignores(findings, source, path), source), views
+
+
+def _in_time(findings: Iterator[Finding]) -> Iterator[Finding]:
+    for each in findings:
+        check_time()
+        yield each
 
 
 def _beyond_the_claims(red: Sequence[Finding], known: Sequence[str]) -> list[Finding]:
@@ -186,6 +234,8 @@ def views_of(
     tree = parse(source)
     if place is None and "torch" not in source and "triton" not in source:
         return []
+    if _LONG_NUMBER.search(source):
+        _shorten_numbers(tree)
     usages = dict(_readings(tree, releases, place))
     return [
         View(
@@ -193,9 +243,17 @@ def views_of(
             usage=usages[release.version],
             claimed=claimed is None or claimed.contains(release.version, prereleases=True),
             in_matrix=release.version in matrix,
+            asked=place is not None and place.asked,
         )
         for release in releases
     ]
+
+
+def _shorten_numbers(tree: ast.Module) -> None:
+    """Python reads a number of any length in hexadecimal digits, and refuses to write it in decimal ones."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, int) and node.value.bit_length() > _BITS:
+            node.value = 1 << _BITS
 
 
 def _readings(

@@ -139,6 +139,11 @@ class Run(Compile):
     small: bool  #: Inputs of one row and of none too.
 
 
+class RunOperators(Sample, total=False):
+    names: list[str]  #: Changed names, as in `Changes`, for whose operators samples are made.
+    unpatched: str  #: In place of `names`: the file that was written for them without the patch.
+
+
 class Compare(OnDevice):
     unpatched: str  #: A file that the same question wrote without the patch.
     patched: str  #: The file that it wrote with the patch.
@@ -272,6 +277,11 @@ class Ran(Completed):
 class RanPlainly(TypedDict):
     code: list[str]  #: As in `Ran`.
     changed: list[str]  #: Settings that the import has changed, as a manifest claims them.
+
+
+class Operators(Completed, Coverage):
+    operators: dict[str, list[str]]  #: Changed name -> operators of which samples were run; none where none is known.
+    unmeasured: str  #: Why there are no samples; empty where there are.
 
 
 class Compared(TypedDict):

@@ -114,13 +114,13 @@ def _cost_text(costs: Mapping[str, tuple[int, int]]) -> str:
 _TABLE = """
 does not run: PG210
     Importing the patch fails, so nothing else can be judged.
-does not compile: PG301 PG504 PG706 PG413 PG808 PG401 PG431
+does not compile: PG301 PG504 PG513 PG706 PG413 PG808 PG401 PG431
     With the patch, a workload no longer compiles or runs: users of such models get this error.
 does not fit: PG101 PG104 PG103 PG102
     The patch uses private names that this torch does not have, or that take other arguments.
 changes nothing: PG221 inert
     The patch does nothing: its users still have the defect.
-numbers: PG510 PG502 PG505 PG506 PG501 PG507
+numbers: PG510 PG512 PG502 PG505 PG506 PG501 PG507
     The outputs change more than the manifest claims: jobs that compare text exactly can fail.
 version check too narrow: PG203
     The version check is too narrow: users of other releases still have the defect.

@@ -8,14 +8,16 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, replace
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from patchgate.lint.findings import Finding, Severity
+from patchgate.lint.forecast import When, first_after
 from patchgate.lint.interpret.references import Span
 from patchgate.lint.rules import CODES
 from patchgate.lint.run import Report
 from patchgate.model.text import counted, escape_control
-from patchgate.model.versions import show_releases
+from patchgate.model.versions import in_order, show_releases
 from patchgate.report.github import among_commands, annotation
 from patchgate.report.sarif import Place, SarifResult, render_sarif
 
@@ -26,6 +28,8 @@ if TYPE_CHECKING:
 _JSON_SCHEMA = 1
 # Characters of a long source line that are shown on either side of a finding.
 _AROUND = 100
+# Places that one line names.
+_FIRST = 3
 
 
 def render_findings(report: Report, form: str, *, details: bool = False) -> str:
@@ -47,16 +51,60 @@ def _message(finding: Finding) -> str:
 
 def _text(report: Report, details: bool) -> str:
     """One line a finding, then the source line with a caret below; of a folder a table of what breaks; a summary."""
-    lines = [line for finding in report.findings for line in _finding_lines(finding, details)]
     red = [finding for finding in report.findings if finding.severity is Severity.RED]
-    if report.walked and red:
-        lines += ["", *_table(["file", "name", "breaks on"], _breaks(red))]
+    if report.walked and report.files:
+        lines = _by_hurt(report, details)
+        if soon := [finding for finding in red if details or finding.when is not When.LOWER_BOUND]:
+            lines += ["", *_table(["file", "name", "breaks on"], _breaks(soon))]
+    else:
+        lines = [line for finding in report.findings for line in _finding_lines(finding, details)]
     lines += [f"releases: {each}; --torch SPEC judges others" for each in report.ranges]
     notes = len(report.findings) - len(red)
     files = _of_files(len(report.files), report.walked)
     counts = f"{len(red)} red, {counted(notes, 'note')}"
     lines.append(f"{files} linted against {_releases(report.releases)}: {counts}")
     return escape_control("\n".join(lines)) + "\n"
+
+
+def _by_hurt(report: Report, details: bool) -> list[str]:
+    """Three answers, then what is found in the order in which it hurts; what only old releases lack with `details`."""
+    lines = list(_outlook(report))
+    for group in (When.NOW, When.NEXT, When.OLDER, When.LOWER_BOUND, None):
+        found = [each for each in report.findings if each.when is group]
+        if found and (details or group is not When.LOWER_BOUND):
+            lines += ["", f"{group.value}:" if group else "notes:"]
+            lines += [line for each in found for line in _finding_lines(each, details)]
+    return lines
+
+
+def _outlook(report: Report) -> Iterator[str]:
+    """Does the newest torch work, which release breaks next, is the lower bound true."""
+    groups = {group: [each for each in report.findings if each.when is group] for group in When}
+    now, later, low = groups[When.NOW], groups[When.NEXT], groups[When.LOWER_BOUND]
+    newest = report.releases[-1] if report.releases else "none"
+    yield f"newest torch that is supported ({newest}): {_places_of(now) + ' broken now' if now else 'nothing red'}"
+    if later:
+        first = in_order(each.shown_releases.removeprefix("from ") for each in later)[0]
+        yield f"next torch that breaks: {first}, {_places_of(later)}"
+    else:
+        none = f"none up to {report.ahead[-1]}" if report.ahead else "no newer one is indexed"
+        yield f"next torch that breaks: {none}"
+    if low:
+        needed = in_order(first_after(each.releases, report.releases) for each in low)[-1]
+        first_places = (f"{each.path}:{each.span.line} `{each.name or each.message}`" for each in _newest_first(low))
+        shown = ", ".join(islice(first_places, _FIRST))
+        yield f"lower bound too low: the code needs torch >= {needed}, {_places_of(low)} (--details); {shown}"
+    elif report.releases:
+        yield f"lower bound: nothing red on {report.releases[0]} alone"
+
+
+def _newest_first(low: Sequence[Finding]) -> list[Finding]:
+    """Findings that need the newest release first."""
+    return sorted(low, key=lambda each: -len(each.releases))
+
+
+def _places_of(findings: Sequence[Finding]) -> str:
+    return counted(sum(1 + len(each.also) for each in findings), "place")
 
 
 def _breaks(red: Sequence[Finding]) -> list[list[str]]:
@@ -157,6 +205,7 @@ def _json(report: Report) -> dict[str, object]:
                 "severity": finding.severity.value,
                 "path": finding.path,
                 "name": finding.name,
+                "when": finding.when.value if finding.when else "",
                 **asdict(finding.span),
                 "also": [asdict(span) for span in finding.also],
                 "releases": list(finding.releases),
@@ -169,6 +218,7 @@ def _json(report: Report) -> dict[str, object]:
             for finding in report.findings
         ],
         "ranges": list(report.ranges),
+        "ahead": list(report.ahead),
     }
 
 

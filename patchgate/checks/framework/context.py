@@ -86,7 +86,7 @@ class CheckContext:
     def sentinel(self, torch: str, device: str) -> Answer:
         """The facts of a tiny case, and those that it must have."""
         profile = self.run.profile(device)
-        return self._once_a_run(
+        return self.once_a_run(
             f"sentinel {torch} {device}", lambda: self.runner.ask(torch, "sentinel", profile=profile)
         )
 
@@ -98,7 +98,7 @@ class CheckContext:
         """Run the patch: what it changed, its side effects, and who still holds what it replaced."""
         seconds, targets = min(self.run.limits.seconds, IMPORT_SECONDS), list(self.patch.claims.targets or ())
         ask = partial(self.ask_once, torch, "apply", SIMULATED, patch=self.patch, seconds=seconds, targets=targets)
-        return self._once_a_run(f"apply {torch}", partial(ask, version=torch))
+        return self.once_a_run(f"apply {torch}", partial(ask, version=torch))
 
     def apply_under(self, torch: str, versions: Sequence[str], patch: Patch) -> dict[str, Answer]:
         """What running the patch changes under each of these faked versions."""
@@ -113,7 +113,7 @@ class CheckContext:
         # It hangs under one of them, and is at fault only there.
         return {each: self.apply_under(torch, [each], patch)[each] for each in versions}
 
-    def _once_a_run(self, name: str, ask: Callable[[], Answer]) -> Answer:
+    def once_a_run(self, name: str, ask: Callable[[], Answer]) -> Answer:
         """An answer that several checks need: the first one asks, the others wait for it."""
         with self._asking(name):
             if name not in self._shared:
@@ -231,7 +231,7 @@ class CheckContext:
     def functions(self, torch: str) -> Functions:
         """The functions of the patch, their lines and branches."""
         ask = partial(self.runner.ask, torch, "functions", patch=self.patch.path)
-        answer = self._once_a_run(f"functions {torch}", ask)
+        answer = self.once_a_run(f"functions {torch}", ask)
         outcomes = {name: [(at, word) for at, word in ends] for name, ends in answer.get("outcomes", {}).items()}
         return Functions(lines=answer.get("functions", {}), outcomes=outcomes)
 
@@ -250,7 +250,7 @@ class CheckContext:
         if any(applied.get(what, True) for what in ("changed", "defined", "effects")):
             return False
         ask = partial(self.ask, torch, "inert", SIMULATED, patch=self.patch, seconds=IMPORT_SECONDS)
-        return not self._once_a_run(f"inert {torch}", ask).get("doubt", True)
+        return not self.once_a_run(f"inert {torch}", ask).get("doubt", True)
 
     def observations(self, case: Case, *, measured: bool = False) -> tuple[Observation, Observation]:
         """The facts of a workload (unpatched, patched).

@@ -10,6 +10,7 @@ from functools import cache, cached_property
 from pathlib import Path
 from typing import TypeVar
 
+from patchgate.lint.index.digests import CheckedFiles
 from patchgate.lint.index.read_function import read_parameters
 from patchgate.lint.index.records import CallSite, Class, Function, Module, Parameter
 from patchgate.lint.index.resolve import module_of
@@ -24,12 +25,14 @@ class IndexFiles:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
+        self._files = CheckedFiles(folder)
         lines = [line.split(" ") for line in self._text("releases.txt").splitlines()]
         #: Release -> the triton that it requires, or nothing; oldest first.
         self.triton = {version: (rest or [""])[0] for version, *rest in lines}
         self.sets = ReleaseSets(list(self.triton))
         self.module_file = cache(self._module_file)
         self._api = cache(lambda module: self._text(f"api/{module}.txt"))
+        self.definers = cache(self._definers)
         self.imports_of = cache(self._imports_of)
         self.modules_imported_by = cache(self._modules_imported_by)
         self.bindings = cache(self._bindings)
@@ -38,14 +41,13 @@ class IndexFiles:
         self.calls_in = cache(lambda module: list(self._calls_in(module)))
 
     def _text(self, path: str) -> str:
-        file = self.folder / path
-        return file.read_text(encoding="utf-8") if file.is_file() else ""
+        return self._files.text(path)
 
-    def _blocks(self, files: str) -> dict[str, str]:
+    def _blocks(self, files: list[str]) -> dict[str, str]:
         """Module -> its lines, of the files that hold several modules."""
         blocks = {}
-        for file in sorted(self.folder.glob(files)):
-            for block in file.read_text(encoding="utf-8").removeprefix("module: ").split("\nmodule: "):
+        for file in files:
+            for block in self._text(file).removeprefix("module: ").split("\nmodule: "):
                 name, _, blocks[name] = block.partition("\n")
         return blocks
 
@@ -69,22 +71,22 @@ class IndexFiles:
     def _module_file(self, name: str) -> ModuleFile:
         return ModuleFile(self._api(name), self.sets)
 
-    def definers(self, name: str) -> list[str]:
+    def _definers(self, name: str) -> list[str]:
         """Modules that had a function, a method or a class of that name in some release."""
         defined = re.compile(rf"^(?:class |(?:\w+ )*def ){re.escape(name)}(?!\w)", re.M)
         return [module for module in self.modules if name in self._api(module) and defined.search(self._api(module))]
 
     @cached_property
     def _imports(self) -> dict[str, str]:
-        return self._blocks("imports/*.txt")
+        return self._blocks(self._files.below("imports"))
 
     @cached_property
     def _calls(self) -> dict[str, str]:
-        return self._blocks("calls/*.txt")
+        return self._blocks(self._files.below("calls"))
 
     @cached_property
     def _classes(self) -> dict[str, str]:
-        return self._blocks("classes.txt")
+        return self._blocks(["classes.txt"])
 
     def _imports_of(self, module: str) -> list[tuple[int, str, str, str]]:
         """(releases, `from`, `lazy` or `held`, local name or registry, origin) for each import of a module."""

@@ -146,6 +146,29 @@ def member(release: Modules, class_dotted: str, name: str) -> Found | None:
     return maybe
 
 
+def member_names(release: Modules, class_dotted: str) -> frozenset[str]:
+    """The names that a class and its bases spell out."""
+    names: set[str] = set()
+    todo, seen = [class_dotted], {"builtins.object"}
+    while todo:
+        dotted = todo.pop()
+        if dotted in seen:
+            continue
+        seen.add(dotted)
+        names |= _PLAIN.get(dotted, frozenset())
+        if dotted.startswith("builtins."):
+            names.update(dir(getattr(builtins, dotted[9:], object)))
+        found = release.resolve(dotted)
+        if found is not None and isinstance(found.symbol, Class):
+            symbol = found.symbol
+            module = release.module(module_of(found.origin, release.modules()))
+            prefix = f"{symbol.name}."
+            inner = (each[len(prefix) :] for each in (module.classes if module else ()) if each.startswith(prefix))
+            names |= {*symbol.functions, *symbol.attributes, *(each.partition(".")[0] for each in inner)}
+            todo += symbol.bases
+    return frozenset(names)
+
+
 def _nested(release: Modules, class_dotted: str, name: str) -> Found | None:
     """A class defined in the body of a class."""
     module = module_of(class_dotted, release.modules())

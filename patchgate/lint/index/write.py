@@ -10,6 +10,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
+from patchgate.lint.index.digests import DIGESTS, digest
 from patchgate.lint.index.records import CallSite, Class, Function, Module, Parameter, ReleaseRecords
 from patchgate.model.files import write_atomically
 from patchgate.model.versions import ReleaseSets
@@ -52,6 +53,7 @@ def texts(releases: list[ReleaseRecords]) -> dict[str, str]:
         bases = list(_bases(records, sets))
         shared["classes.txt"] += [f"module: {name}\n", *bases] if bases else []
     files.update((path, "".join(lines)) for path, lines in shared.items())
+    files[DIGESTS] = "".join(f"{digest(files[path].encode())} {path}\n" for path in sorted(files))
     return files
 
 

@@ -116,6 +116,8 @@ def attribute(owner: Value, name: str, span: Span, state: State, *, guarded: boo
         return Unknown(PRESENCE)
     if isinstance(owner, Symbol) and f"{owner.dotted}.{name}" in VERSION_SOURCES:
         return _external(f"{owner.dotted}.{name}", state)
+    if isinstance(owner, Symbol) and (owner.dotted == "torch.ops" or owner.dotted.startswith("torch.ops.")):
+        return _operator(f"{owner.dotted}.{name}")
     presence, value, holder = state.release.ask(look_up, owner, name)
     if isinstance(owner, Instance) or owner.kind in ("module", "class"):
         late = isinstance(owner, Instance) or owner.kind == "class"
@@ -123,6 +125,12 @@ def attribute(owner: Value, name: str, span: Span, state: State, *, guarded: boo
         note_reference(kind, holder, name, presence, span, state, guarded=guarded)
     replaced = state.own_backend and isinstance(owner, Instance) and name in ("wrapper_code", "scheduler")
     return UNKNOWN if replaced else value
+
+
+@lru_cache(maxsize=4096)
+def _operator(dotted: str) -> Symbol:
+    """A name below `torch.ops`, which is no name of torch's API: files that were generated have thousands."""
+    return Symbol(dotted=dotted, kind="module")
 
 
 def dotted_value(path: str, span: Span, state: State) -> Value:
@@ -257,7 +265,7 @@ def read_owner(node: ast.Attribute, state: State) -> Value:
     return function if isinstance(function, LocalFunction) else read(node.value, state)
 
 
-def rebind(owner: Value, name: str, value: Value, span: Span, state: State) -> None:
+def rebind(owner: Value, name: str, value: Value, span: Span, state: State, *, mocked: bool = False) -> None:
     """Note `owner.name = value` when `owner` is a class or module of torch. An option that is set is a reference."""
     if isinstance(owner, Instance):
         # The patch's own mark on an object of torch: reading it back is no missing name.
@@ -303,6 +311,8 @@ def rebind(owner: Value, name: str, value: Value, span: Span, state: State) -> N
             form=form,
             gates=state.gates,
             wrapped=isinstance(value, LocalFunction) and _is_wrapped(value),
+            left_by=state.left_by,
+            mocked=mocked,
         )
     )
 

@@ -39,7 +39,14 @@ def execute_if(node: ast.If, state: State) -> End | None:
     if is_gate and isinstance(test, Known):
         span, text = Span.of(node.test), ast.unparse(node.test)
         somewhere = any(map(bool, test.values))
-        gate = Gate(span=span, text=text, holds=truth, holds_somewhere=somewhere, reachability=state.reachability)
+        gate = Gate(
+            span=span,
+            text=text,
+            holds=truth,
+            holds_somewhere=somewhere,
+            holds_everywhere=all(map(bool, test.values)),
+            reachability=state.reachability,
+        )
         state.usage.gates.append(gate)
     if any(last_name(each) == "TYPE_CHECKING" for each in ast.walk(node.test)):
         negated = isinstance(node.test, ast.UnaryOp)
@@ -63,16 +70,16 @@ def execute_if(node: ast.If, state: State) -> End | None:
         narrow(node.test, way, here)
         end = execute_block(branch, here)
         outcomes.append((end, state.scope.snapshot()))
-    return _after_if(test, truth, outcomes, state)
+    return _after_if(test, truth, outcomes, state, Span.of(node.test) if is_gate else None)
 
 
 def _after_if(
-    test: Value, truth: bool | None, outcomes: Sequence[tuple[End | None, Snapshot]], state: State
+    test: Value, truth: bool | None, outcomes: Sequence[tuple[End | None, Snapshot]], state: State, gate: Span | None
 ) -> End | None:
     if truth is not None:
         end, scope = outcomes[0 if truth else 1]
         state.scope.restore(scope)
-        return end if end is None or end.open else End(state.excluded_by(test))
+        return end if end is None or end.open else End(state.excluded_by(test), gate if truth else None)
     going_on = [scope for end, scope in outcomes if end is None or end.open]
     if not going_on:
         state.scope.restore(outcomes[1][1])

@@ -11,7 +11,6 @@ from dataclasses import replace
 from typing import Any
 
 from patchgate.lint.index.read_function import last_name
-from patchgate.lint.index.records import Function
 from patchgate.lint.index.release import Release
 from patchgate.lint.interpret.bindings import (
     FORMS,
@@ -25,10 +24,11 @@ from patchgate.lint.interpret.bindings import (
 )
 from patchgate.lint.interpret.inlining import inline, value_of_own_call
 from patchgate.lint.interpret.option_tables import changed_table, note_passed_options, note_patched_options
+from patchgate.lint.interpret.project_files import is_of_tests
 from patchgate.lint.interpret.project_values import own_value
-from patchgate.lint.interpret.references import Call, Comparison, Presence, Reachability, Span
+from patchgate.lint.interpret.references import Call, Comparison, Passed, Presence, Reachability, Span
 from patchgate.lint.interpret.state import State, read
-from patchgate.lint.interpret.torch_names import callable_behind, covered, has_module, look_up, returned
+from patchgate.lint.interpret.torch_names import callable_behind, class_made_by, covered, has_module, look_up, returned
 from patchgate.lint.interpret.values import (
     PRESENCE,
     UNKNOWN,
@@ -43,6 +43,7 @@ from patchgate.lint.interpret.values import (
     Symbol,
     Unknown,
     Value,
+    chain,
     constant,
     unknown,
 )
@@ -77,6 +78,10 @@ _ASKING = frozenset({"callable", "dir", "getattr", "hasattr", "vars"})
 
 @read.register(ast.Call)
 def read_call(node: ast.Call, state: State) -> Value:
+    if _is_operator(node.func, state):
+        for each in (*node.args, *node.keywords):
+            read(each, state)
+        return UNKNOWN
     callee = _callee(node.func, state)
     define_by_call(node, state)
     if last_name(node.func) == "is_fbcode" and not isinstance(callee, (LocalFunction, OwnFunction)):
@@ -118,6 +123,14 @@ def read_call(node: ast.Call, state: State) -> Value:
     return unknown(callee, *arguments, *keywords.values()) if computed else value
 
 
+def _is_operator(callee: ast.expr, state: State) -> bool:
+    """True for `torch.ops.a.b`, which no index knows; a generated file has thousands of such calls."""
+    if not isinstance(callee, ast.Attribute) or not chain(callee).startswith("torch.ops."):
+        return False
+    torch = state.scope.lookup("torch")
+    return isinstance(torch, Symbol) and torch.dotted == "torch"
+
+
 def _callee(node: ast.expr, state: State) -> Value:
     """What is called. A function of the patch that is called in a `try` fails there, and nowhere else."""
     value = state.scope.lookup(node.id) if isinstance(node, ast.Name) and node.id not in state.scope.narrowed else None
@@ -148,7 +161,7 @@ def _special(dotted: str, node: ast.Call, state: State) -> Value | None:
     if (dotted in _OBJECT_PATCHERS or name == "setattr") and second is not None:
         owner = read(node.args[0], state)
         _needed_by_mock(dotted, node, owner, second, Span.of(node.args[1]), state)
-        return _set_by_name(node, owner, second, state)
+        return _set_by_name(node, owner, second, state, mocked=_is_mock(dotted, state))
     if (dotted in _PATCHERS or name == "setattr") and first is not None:
         return _patch_path(dotted, node, first, state)
     if dotted == "super" and not node.args:
@@ -169,7 +182,7 @@ def _special(dotted: str, node: ast.Call, state: State) -> Value | None:
 
 def _parameter_names(function: Value, state: State) -> Value:
     """What `inspect.signature` tells of a function of torch: the names of its parameters."""
-    known = state.release.ask(callable_behind, function.dotted)[1] if isinstance(function, Symbol) else None
+    known = state.release.ask(callable_behind, function.dotted) if isinstance(function, Symbol) else None
     if known is None:
         return Unknown(PRESENCE)
     names = ParameterNames(ParameterName(parameter.name) for parameter in known.parameters)
@@ -201,10 +214,17 @@ def _by_name(function: str, node: ast.Call, name: str, state: State) -> Value:
     return constant(presence is Presence.PRESENT, PRESENCE)
 
 
-def _set_by_name(node: ast.Call, owner: Value, name: str, state: State) -> Value:
+def _is_mock(dotted: str, state: State) -> bool:
+    """True where a test replaces a name: by pytest's fixture, or by `mock.patch` in a file of tests."""
+    file = state.scope.home()
+    in_tests = file is not None and is_of_tests(file)
+    return dotted == "monkeypatch.setattr" or (in_tests and dotted in _PATCHERS | _OBJECT_PATCHERS)
+
+
+def _set_by_name(node: ast.Call, owner: Value, name: str, state: State, *, mocked: bool = False) -> Value:
     new = node.args[2] if len(node.args) > 2 else _keyword(node, "new", "side_effect")
     _accept_missing(node, owner, name, state)
-    rebind(owner, name, read(new, state), Span.of(node.args[1]), state)
+    rebind(owner, name, read(new, state), Span.of(node.args[1]), state, mocked=mocked)
     return UNKNOWN
 
 
@@ -224,7 +244,7 @@ def _patch_path(dotted: str, node: ast.Call, path: str, state: State) -> Value:
     if isinstance(owner, Symbol):
         _needed_by_mock(dotted, node, owner, name, span, state)
         _accept_missing(node, owner, name, state)
-        rebind(owner, name, replacement, span, state)
+        rebind(owner, name, replacement, span, state, mocked=_is_mock(dotted, state))
     return UNKNOWN
 
 
@@ -346,30 +366,31 @@ def _call_local(
 
 
 def _call_torch(node: ast.Call, callee: Symbol, state: State) -> Value:
-    origin, function, is_class = state.release.ask(callable_behind, callee.dotted)
-    if function is not None:
-        _note_call(node, callee.dotted, function, state, bound=is_class or callee.bound)
-    if is_class:
-        return Instance(classes=(origin,))
-    return state.release.ask(returned, origin, function, callee.receiver) if function is not None else UNKNOWN
+    made = state.release.ask(class_made_by, callee.dotted)
+    _note_call(node, callee.dotted, state, bound=bool(made) or callee.bound)
+    return Instance(classes=(made,)) if made else state.release.ask(returned, callee.dotted, callee.receiver)
 
 
-def _note_call(node: ast.Call, dotted: str, function: Function, state: State, *, bound: bool) -> None:
+def _note_call(node: ast.Call, dotted: str, state: State, *, bound: bool) -> None:
     positional = sum(not isinstance(each, ast.Starred) for each in node.args)
-    call = Call(
-        span=Span.of(node.func),
-        dotted=dotted,
-        function=function,
+    passed = Passed(
         bound=bound,
         positional=positional,
         keywords=tuple(each.arg for each in node.keywords if each.arg),
         starred=positional < len(node.args) or any(each.arg is None for each in node.keywords),
-        reachability=state.reachability,
     )
-    if state.attempt is not None and state.attempt.any_call and state.reachable and call.misfit(function):
+    problem = state.release.ask(_problem, dotted, passed)
+    call = Call(span=Span.of(node.func), dotted=dotted, passed=passed, problem=problem, reachability=state.reachability)
+    if state.attempt is not None and state.attempt.any_call and state.reachable and problem:
         state.attempt.failed = True
         call = replace(call, reachability=Reachability.GUARDED)
     state.usage.calls.append(call)
+
+
+def _problem(release: Release, dotted: str, passed: Passed) -> str | None:
+    """Why the function does not take the arguments: of its signature a reading depends on no more."""
+    function = callable_behind(release, dotted)
+    return passed.misfit(function) if function is not None else None
 
 
 def _keyword(node: ast.Call, *names: str) -> ast.expr | None:

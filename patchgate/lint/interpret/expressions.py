@@ -75,9 +75,15 @@ def read_name(node: ast.Name, state: State) -> Value:
 
 @read.register(ast.Attribute)
 def read_attribute(node: ast.Attribute, state: State) -> Value:
-    key, owner = chain(node), read_owner(node, state)
+    owner = read_owner(node, state)
+    if owner is UNKNOWN and not state.scope.narrowed:
+        return UNKNOWN
+    scope = state.scope
+    key = chain(node) if scope.narrowed or scope.guarded else ""
     if isinstance(owner, LocalObject):
-        return state.scope.narrowed.get(key) or member_of_own(owner, node.attr, state)
+        guarded = key in scope.guarded
+        known = scope.narrowed.get(key)
+        return known or member_of_own(owner, node.attr, Span.of_attribute(node), state, guarded=guarded)
     value = attribute(owner, node.attr, Span.of_attribute(node), state, guarded=key in state.scope.guarded)
     return state.scope.narrowed.get(key, value) if key else value
 
@@ -138,12 +144,12 @@ def read_and_or(node: ast.BoolOp, state: State) -> Value:
         narrow(operand, not stops, state)
     state.scope.restore(saved)
     deciding = [value for value in known if value.truth is stops]
-    if deciding:
-        return Known(values=deciding[0].values, because=_because(deciding))
     if len(known) == len(node.values):
         combine = any if stops else all
         rows = zip(*(value.values for value in known), strict=True)
-        return Known(values=tuple(combine(map(bool, row)) for row in rows), because=_because(known))
+        return Known(values=tuple(combine(map(bool, row)) for row in rows), because=_because(deciding or known))
+    if deciding:
+        return Known(values=deciding[0].values, because=_because(deciding))
     # Of what is known no part decides: the rest does. Who writes `or VERSION` means these releases first of all.
     because = VERSION if stops and any(each.because >= VERSION for each in known) else frozenset[str]()
     return unknown(*(value for value in values if not isinstance(value, Known) or value.truth is None), because=because)

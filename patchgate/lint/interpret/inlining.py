@@ -10,17 +10,19 @@ from itertools import islice
 
 from patchgate.lint.index.read_function import last_name
 from patchgate.lint.index.release import Release
-from patchgate.lint.interpret.bindings import promised_by
+from patchgate.lint.interpret.bindings import attribute, note_reference, promised_by
 from patchgate.lint.interpret.project_files import OwnFiles
 from patchgate.lint.interpret.project_values import apart, may_tell, own_value
-from patchgate.lint.interpret.references import Reachability, Usage
+from patchgate.lint.interpret.references import Presence, Reachability, Span, Usage
 from patchgate.lint.interpret.state import End, State, execute_block, read
+from patchgate.lint.interpret.torch_names import presence_in_heir
 from patchgate.lint.interpret.values import (
     UNKNOWN,
     VERSION,
     External,
     Instance,
     Known,
+    LocalClass,
     LocalFunction,
     LocalObject,
     OwnFunction,
@@ -91,6 +93,8 @@ def _own_call(
             return None, callee, UNKNOWN
         arguments = [value for _, value, _ in given[:positional]]
         value = inline(callee.function, arguments, {key: each for key, each, _ in given[positional:]}, state)
+        if not isinstance(value, Known):  # nothing else of it is asked, and releases compare what they answer
+            value = unknown(value)
         outside = replace(state, scope=callee.function.scope)
         return callee.function.node, value, promised_by(getattr(callee.function.node, "returns", None), outside)
 
@@ -170,17 +174,35 @@ def kept_by(decorator: ast.expr, value: Value, state: State) -> Reachability:
     return state.undecided() if asks or (because and (call is None or _CHOOSES.search(name))) else state.reachability
 
 
-def member_of_own(owner: LocalObject, name: str, state: State) -> Value:
-    """`self.name` in a class of the patch: of what it assigns there, what the version of torch decides."""
+def member_of_own(owner: LocalObject, name: str, span: Span, state: State, *, guarded: bool = False) -> Value:
+    """`self.name` in a class of the patch: what a base in torch has; of its own, what the version of torch decides."""
     member = owner.of.members.get(name)
     value = owner.of.fields.get(name, member)
     if not isinstance(member, LocalFunction):
-        return value if value is not None and because_of(value) else UNKNOWN
+        if value is None:
+            return _inherited(owner.of, name, span, state, guarded=guarded)
+        return value if because_of(value) else UNKNOWN
     decorators = [ast.unparse(each) for each in getattr(member.node, "decorator_list", ())]
     if name.startswith("_") and not name.startswith("__"):
         state.use(member, called=True)
     answer = inline(member, [] if "staticmethod" in decorators else [owner], {}, state)
     return answer if "property" in decorators else unknown(answer)
+
+
+def _inherited(owner: LocalClass, name: str, span: Span, state: State, *, guarded: bool) -> Value:
+    """`self.name` where the class of the patch derives from torch's alone, and does not define the name itself.
+
+    A name that no release has in those classes is the project's: something that we do not see puts it there.
+    """
+    bases = owner.torch_bases()
+    if not bases or owner.defines(name) or state.inlined:
+        return UNKNOWN
+    presence = state.release.ask(presence_in_heir, bases, name)
+    if presence is Presence.PRESENT:
+        return attribute(Instance(classes=bases), name, span, state, guarded=guarded)
+    if presence is Presence.MISSING:
+        note_reference("attribute", bases[0], name, presence, span, state, guarded=guarded)
+    return UNKNOWN
 
 
 def _assign_arguments(

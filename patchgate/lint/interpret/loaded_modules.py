@@ -26,7 +26,7 @@ PACKAGES = (
 COMPUTED = ("torch._dynamo.polyfills.", "torch._inductor.custom_graph_pass", "torch._inductor.test_operators")
 
 
-@lru_cache(maxsize=64)
+@lru_cache(maxsize=1)
 def loads_from(tree: ast.Module) -> int:
     """The first line that imports another package or calls what is not Python's own: these may load anything."""
     apart = set(dir(builtins)) - _LOADERS

@@ -49,7 +49,7 @@ def note_passed_options(callee: Symbol, keywords: dict[str | None, Value], state
         _note_options("torch._inductor.config", Table(keys=own), state)
         for key, (at, put_in) in options.keys.items():
             if getter := _OWN_KEYS.get(key):
-                _, function, _ = state.release.ask(callable_behind, getter)
+                function = state.release.ask(callable_behind, getter)
                 known = function is None or any(each.name == key for each in function.parameters)
                 presence = Presence.PRESENT if known else Presence.MISSING
                 there = put_in if state.reachable else state

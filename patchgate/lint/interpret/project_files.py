@@ -12,12 +12,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from itertools import pairwise
+from os.path import exists, isdir, isfile, islink  # a name too long for a file is no fault: pathlib raises
 from pathlib import Path
 from typing import Any
 
 from patchgate.inputs.patch_source import Unreadable, parse, read_source
 from patchgate.lint.interpret.values import OwnName, Value
 from patchgate.model.errors import UsageError
+from patchgate.model.paths import leaves_project
 
 # A file without these words knows nothing of torch and its version.
 _MATTERS = re.compile(r"torch|triton|[Vv]ersion")
@@ -25,6 +27,8 @@ _MATTERS = re.compile(r"torch|triton|[Vv]ersion")
 _DEPTH = 8
 # Files whose texts and statements are kept.
 _FILES = 8192
+# Characters of a statement that may have a function of so many lines: none that is read for its value is as long.
+_LONG, _LINES = 20_000, 200
 # Comments and texts, of which only those between three quotes reach over lines.
 _OPAQUE = re.compile(
     r'#[^\n]*|"""(?:[^"\\]+|\\.|"(?!""))*"""|\'\'\'(?:[^\'\\]+|\\.|\'(?!\'\'))*\'\'\''
@@ -34,6 +38,8 @@ _OPAQUE = re.compile(
 # The first line of a statement at the top; a decorator is the first line of what it decorates.
 _START = re.compile(r"^(?!(?:else|elif|except|finally)\b)[^\s#)\]}]", re.M)
 _DEFINED = re.compile(r"^(?:class|def|async +def)\s+(\w+)", re.M)
+# Files of tests, by their names and by the folders just above them.
+_OF_TESTS, _TESTS, _ABOVE = re.compile(r"(test_.*|.*_test|conftest)\.py"), frozenset({"test", "tests"}), 5
 _Definition = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 
 
@@ -53,6 +59,8 @@ class OwnFiles:
     With each value are the questions of the release on which it depends.
     """
 
+    #: `Owner.name` that files of the project set -> these files.
+    set_in: dict[str, set[Path]] = field(default_factory=dict)
     #: By file, name and release; "" where it is the same in each.
     values: dict[tuple[Path, str, str], tuple[Value, frozenset[Any]]] = field(default_factory=dict)
     #: By file and name: releases with what was read there, to be shared with those that answer alike.
@@ -61,6 +69,10 @@ class OwnFiles:
     followed: set[OwnName] = field(default_factory=set)
     #: Names that are being read, the outermost first: what they came to is not to be relied on meanwhile.
     unfinished: list[tuple[Path, str]] = field(default_factory=list)
+
+
+def is_of_tests(file: Path) -> bool:
+    return _OF_TESTS.fullmatch(file.name) is not None or bool(_TESTS & {*file.parts[-_ABOVE:]})
 
 
 def submodule(file: Path, name: str) -> Path | None:
@@ -92,7 +104,7 @@ def _absolute(folder: Path, module: str) -> Path | None:
     first = module.partition(".")[0]
     for above in (folder, *folder.parents)[:_DEPTH]:
         # A folder on Python's path is no package itself.
-        if not (above / "__init__.py").exists() and ((above / first).is_dir() or (above / f"{first}.py").is_file()):
+        if not exists(above / "__init__.py") and (isdir(above / first) or isfile(above / f"{first}.py")):
             return _module_below(above, module)
     return None
 
@@ -101,7 +113,7 @@ def _absolute(folder: Path, module: str) -> Path | None:
 def _module_below(folder: Path, module: str) -> Path | None:
     path = folder.joinpath(*module.split(".")) if module else folder
     for file in (path / "__init__.py", path.with_name(f"{path.name}.py")):
-        if file.is_file():
+        if isfile(file) and not (islink(file) and leaves_project(file, file.parent)):
             return file
     return None
 
@@ -115,12 +127,21 @@ class _Chunk:
 
     @cached_property
     def body(self) -> list[ast.stmt]:
-        return parse(self.text).body
+        statements = parse(self.text).body
+        if len(self.text) > _LONG:  # of a long function nothing is read: what was generated would fill the memory
+            for node in (each for statement in statements for each in _and_members(statement)):
+                if isinstance(node, ast.FunctionDef) and (node.end_lineno or 0) - node.lineno > _LINES:
+                    node.body = [ast.copy_location(ast.Pass(), node)]
+        return statements
 
     @cached_property
     def names(self) -> frozenset[str]:
         """What it binds, and the tables that it fills."""
         return frozenset(name for statement in self.body for name in _bound(statement))
+
+
+def _and_members(statement: ast.stmt) -> list[ast.stmt]:
+    return [statement, *statement.body] if isinstance(statement, ast.ClassDef) else [statement]
 
 
 class _Top:

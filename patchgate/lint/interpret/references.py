@@ -137,6 +137,10 @@ class Rebinding(Use):
     inherited: bool = False
     #: A decorator stands above it that may take other arguments than it does.
     wrapped: bool = False
+    #: The version check of an early return above, which is taken in this release.
+    left_by: Span | None = None
+    #: A test does it, for as long as it runs: for the code that it tests, and not for all callers.
+    mocked: bool = False
 
     @property
     def name(self) -> str:
@@ -164,10 +168,18 @@ class Hook(Use):
 
 @dataclass(frozen=True, kw_only=True)
 class Call(Use):
-    """A call of a function of torch from the patch; `bound` calls leave out the first parameter."""
+    """A call of a function of torch from the patch."""
 
     dotted: str
-    function: Function
+    passed: Passed
+    #: Why the function does not take the arguments; None where it does.
+    problem: str | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Passed:
+    """The arguments of a call; `bound` calls leave out the first parameter."""
+
     bound: bool
     positional: int
     keywords: tuple[str, ...]
@@ -175,7 +187,7 @@ class Call(Use):
     starred: bool
 
     def misfit(self, function: Function) -> str | None:
-        """Why the function does not take the arguments; None where it does."""
+        """Why the function does not take them; None where it does."""
         parameters = function.parameters[1:] if self.bound else function.parameters
         return misfit(parameters, self.positional, self.keywords, starred=self.starred)
 
@@ -211,6 +223,8 @@ class Gate(Use):
     holds: bool | None
     #: It holds in some spelling of the release: with a local part, as a nightly, as a candidate.
     holds_somewhere: bool
+    #: It holds in each of them.
+    holds_everywhere: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -235,8 +249,13 @@ class Usage:
     #: Missing names for which the patch asks with `hasattr`.
     tested: set[str] = field(default_factory=set)
     imports: list[Import] = field(default_factory=list)
+    #: `Owner.name` that other files of the project set: torch need not have it, or have it so.
+    set_elsewhere: frozenset[str] = frozenset()
     #: From this line on, as the file is imported, something may have loaded modules of torch that it does not name.
     loads_from: int = 0
+
+    def is_set_elsewhere(self, dotted: str) -> bool:
+        return ".".join(dotted.split(".")[-2:]) in self.set_elsewhere
 
     def define(self, owner: str, name: str, path: tuple[int, ...]) -> None:
         self.definitions.append(Definition(owner=owner, name=name, after=len(self.references), path=path))

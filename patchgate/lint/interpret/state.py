@@ -25,6 +25,7 @@ from patchgate.lint.interpret.values import (
     because_of,
     unknown,
 )
+from patchgate.lint.time_limit import check_time
 
 Result = TypeVar("Result")
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -75,6 +76,8 @@ class State:
     reachability: Reachability = Reachability.REACHABLE
     #: Version gates around this point, outermost first.
     gates: tuple[Span, ...] = ()
+    #: The version check of an early return above, which is taken.
+    left_by: Span | None = None
     #: The innermost `try` around this point.
     attempt: Attempt | None = None
     #: As Reference has it.
@@ -139,9 +142,13 @@ class State:
 
 @dataclass(frozen=True)
 class End:
-    """Nothing after this statement runs; `rest` is what becomes of what follows it."""
+    """Nothing after this statement runs; `rest` is what becomes of what follows it.
+
+    `test`: the version check that decides so, where one does.
+    """
 
     rest: Reachability
+    test: Span | None = None
 
     @property
     def open(self) -> bool:
@@ -187,8 +194,11 @@ def execute_block(statements: Sequence[ast.stmt], state: State) -> End | None:
     """Walk statements one after the other; tells what ended them first."""
     ended, here = None, state
     for statement in statements:
+        check_time()
         end = execute(statement, here)
         if end is not None and ended is None:
             ended = end
             here = state.at(end.rest if state.reachable else state.reachability)
+            if end.test is not None and state.reachable:
+                here = here.having(left_by=end.test)
     return ended

@@ -20,7 +20,6 @@ from patchgate.lint.interpret.inlining import end_of_call, kept_by
 from patchgate.lint.interpret.loaded_modules import loads_from
 from patchgate.lint.interpret.narrowing import narrow
 from patchgate.lint.interpret.project_files import OwnFiles, file_of
-from patchgate.lint.interpret.project_values import names_in
 from patchgate.lint.interpret.references import Import, Presence, Reachability, Span, Usage
 from patchgate.lint.interpret.state import Attempt, End, PendingFunction, State, execute, execute_block, read
 from patchgate.lint.interpret.torch_names import covered, has_module, look_up
@@ -41,6 +40,7 @@ from patchgate.lint.interpret.values import (
     truth_of,
     unknown,
 )
+from patchgate.lint.interpret.words import words_by_function
 
 # The packages of which the index knows the names, each with a part by which a fork of it is known.
 _GENERATORS = "torch._inductor.codegen."
@@ -63,9 +63,11 @@ def interpret(
     state = replace(state, postponed=postponed, own_backend=_has_own_backend(tree))
     # A package runs its `__init__` before.
     alone = file is not None and not file.with_name("__init__.py").exists()
+    if own is not None and file is not None:
+        state.usage.set_elsewhere = frozenset(name for name, files in own.set_in.items() if files - {file})
     state.usage.loads_from = loads_from(tree) if alone else 0
     execute_block(tree.body, state)
-    _execute_functions(state, lines)
+    _execute_functions(tree, state, lines)
     return state.usage
 
 
@@ -73,7 +75,7 @@ def _postpones(node: ast.stmt) -> bool:
     return isinstance(node, ast.ImportFrom) and node.module == "__future__" and node.names[0].name == "annotations"
 
 
-@lru_cache(maxsize=64)
+@lru_cache(maxsize=1)
 def _has_own_backend(tree: ast.Module) -> bool:
     """Whether a class of the file derives from one of torch's code generators: such a backend registers its own."""
     imports = [node for node in tree.body if isinstance(node, ast.ImportFrom) and node.module]
@@ -87,9 +89,9 @@ def _has_own_backend(tree: ast.Module) -> bool:
     return any(ast.unparse(base) in names or ast.unparse(base).startswith(_GENERATORS) for base in bases)
 
 
-def _execute_functions(state: State, lines: Collection[int] | None) -> None:
+def _execute_functions(tree: ast.Module, state: State, lines: Collection[int] | None) -> None:
     """Walk every body: first what is referred to, then what nobody refers to, as if it ran."""
-    mentions = _mentions(state) if lines is None else Counter[str]()
+    mentions = _mentions(tree, state) if lines is None else Counter[str]()
     count = 0
     while state.pending:
         first = _first(state, mentions)
@@ -134,20 +136,13 @@ def _turn(pending: PendingFunction, mentions: Counter[str]) -> int:
     return {Reachability.REACHABLE: 0, Reachability.GUARDED: 4}.get(pending.runs, 2)
 
 
-def _mentions(state: State) -> Counter[str]:
+def _mentions(tree: ast.Module, state: State) -> Counter[str]:
     """In how many other functions each name stands."""
     counts: Counter[str] = Counter()
+    words = words_by_function(tree)
     for node in state.pending:
-        counts.update((names_in(node) | _private_in(node)) - {getattr(node, "name", "")})
+        counts.update(words[node] - {getattr(node, "name", "")})
     return counts
-
-
-@lru_cache(maxsize=4096)
-def _private_in(node: ast.AST) -> frozenset[str]:
-    """The private names that are looked up in a piece of a patch."""
-    return frozenset(
-        each.attr for each in ast.walk(node) if isinstance(each, ast.Attribute) and each.attr.startswith("_")
-    )
 
 
 def _assign_parameters(function: LocalFunction, state: State) -> None:
@@ -284,7 +279,7 @@ def execute_class(node: ast.ClassDef, state: State) -> None:
     bases = [read(base, state) for base in node.bases]
     scope = Scope(parent=state.scope, is_class=True, base=bases[0] if len(bases) == 1 else UNKNOWN)
     execute_block(node.body, replace(state, scope=scope))
-    local = LocalClass(members=scope.names)
+    local = LocalClass(members=scope.names, bases=bases, assigned=_assigned(node))
     state.scope.assign(node.name, local)
     for name, member in scope.names.items():
         # An object of this class may stand wherever torch names one of its bases.
@@ -295,6 +290,13 @@ def execute_class(node: ast.ClassDef, state: State) -> None:
             override(bases, name, member, state)
     if node.decorator_list or node.bases or not state.reachable:
         state.use(local)
+
+
+@lru_cache(maxsize=1024)
+def _assigned(node: ast.ClassDef) -> frozenset[str]:
+    """The attributes that the body of a class assigns or deletes, on whatever object."""
+    attributes = (each for each in ast.walk(node) if isinstance(each, ast.Attribute))
+    return frozenset(each.attr for each in attributes if not isinstance(each.ctx, ast.Load))
 
 
 @execute.register(ast.Expr)

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import lru_cache
 
 from patchgate.lint.index.records import ALONE, OPEN, SCOPE, Class, Function, Module, Parameter
 from patchgate.lint.index.release import Release
-from patchgate.lint.index.resolve import Found, module_of
+from patchgate.lint.index.resolve import Found, member_names, module_of
 from patchgate.lint.interpret.references import Presence
 from patchgate.lint.interpret.values import UNKNOWN, Container, Instance, Symbol, Value, either
 
@@ -95,22 +95,26 @@ def definition_of(release: Release, owner: Symbol, name: str) -> tuple[str | Non
     return found.origin, found.symbol if isinstance(found.symbol, Function) else None
 
 
-def callable_behind(release: Release, dotted: str) -> tuple[str, Function | None, bool]:
-    """What a call of `dotted` runs: where it is defined, its function or `__init__`, and whether it is a class.
+def callable_behind(release: Release, dotted: str) -> Function | None:
+    """The function or `__init__` that a call of `dotted` runs, without what a call does not depend on: its body.
 
-    A call does not depend on the body, so that is left out. No function where decorators take other arguments.
+    None where decorators take other arguments.
     """
     found = release.resolve(dotted)
     symbol = found.symbol if found is not None else None
-    if found is None or not isinstance(symbol, (Function, Class)):
-        return "", None, False
-    if isinstance(symbol, Function):
-        if _TAKES_OTHERS.match(found.origin):
-            return found.origin, None, False
-        out = (_OUT,) if found.origin.startswith(_WITH_OUT) else ()
-        return found.origin, replace(symbol, body="", parameters=(*symbol.parameters, *out)), False
-    own = symbol.functions.get("__init__") if "__new__" not in symbol.functions else None
-    return found.origin, replace(own, body="") if own is not None else None, True
+    if found is None or _TAKES_OTHERS.match(found.origin):
+        return None
+    if isinstance(symbol, Class):
+        symbol = symbol.functions.get("__init__") if "__new__" not in symbol.functions else None
+    elif isinstance(symbol, Function) and found.origin.startswith(_WITH_OUT):
+        symbol = replace(symbol, parameters=(*symbol.parameters, _OUT))
+    return replace(symbol, body="") if isinstance(symbol, Function) else None
+
+
+def class_made_by(release: Release, dotted: str) -> str:
+    """The class of which a call makes an object, by where it is defined; empty for what is no class."""
+    found = release.resolve(dotted)
+    return found.origin if found is not None and isinstance(found.symbol, Class) else ""
 
 
 def look_up(release: Release, owner: Value, name: str) -> tuple[Presence, Value, str]:
@@ -177,7 +181,8 @@ def _on_instance(release: Release, owner: Instance, name: str) -> tuple[Presence
     for dotted in owner.classes:
         found = release.member(dotted, name)
         if found is None:
-            if any(_defines(release, sub, name) for sub in release.subclasses(dotted)):
+            heirs = release.subclasses(dotted)
+            if name in release.ask(_names_of_family, dotted) or any(_answers(release, each) for each in heirs):
                 return Presence.MAYBE, UNKNOWN, dotted
             continue
         if presence is Presence.MISSING:
@@ -189,9 +194,54 @@ def _on_instance(release: Release, owner: Instance, name: str) -> tuple[Presence
     return presence, values[0] if len(values) == 1 else either(values), shown
 
 
-def _defines(release: Release, class_dotted: str, name: str) -> bool:
+def _answers(release: Release, class_dotted: str) -> bool:
+    """True for a class that answers names which it does not spell out."""
     symbol = class_symbol(release, class_dotted)
-    return symbol is not None and (name in symbol.functions or name in symbol.attributes or symbol.has_getattr)
+    return symbol is not None and symbol.has_getattr
+
+
+def ever_had(release: Release, owners: tuple[str, ...], name: str) -> bool:
+    """True where an indexed release has the name on one of these modules, classes, or classes derived from them."""
+    return any(each.ask(_has, owner, name) for each in release.others() for owner in owners)
+
+
+def _has(release: Release, owner: str, name: str) -> bool:
+    found = release.resolve(owner)
+    if found is None:
+        return False
+    if isinstance(found.symbol, Class):
+        return name in release.ask(_names_of_family, owner)
+    return release.resolve(f"{owner}.{name}") is not None or name in options_of(release, owner)
+
+
+def presence_in_heir(release: Release, bases: tuple[str, ...], name: str) -> Presence:
+    """Says if an object of a class outside torch, which derives from these alone, has a name that the class lacks.
+
+    It is missing where these classes have it in another release, and no class of torch that derives from them has it
+    in this one: a mixin reads names of what it is mixed with.
+    """
+    found = [each for each in (release.member(base, name) for base in bases) if each is not None]
+    if any(each.kind != "maybe" for each in found):
+        return Presence.PRESENT
+    had = any(name in each.ask(member_names, base) for each in release.others() for base in bases)
+    brought = any(name in release.ask(_names_of_family, base) for base in bases)
+    return Presence.MISSING if had and not found and not brought else Presence.MAYBE
+
+
+def _names_of_family(release: Release, owner: str) -> frozenset[str]:
+    """The names that a class, its bases, or one derived from it has."""
+    return frozenset().union(*(member_names(release, each) for each in (owner, *release.subclasses(owner))))
+
+
+def options_of(release: Release, owner: str) -> Iterator[str]:
+    """The options of a config module, or of the group of that name in it."""
+    module = innermost_module(release, owner)
+    here = release.module(module)
+    group = owner[len(module) + 1 :]
+    for option in here.config if here is not None else ():
+        before, _, name = option.rpartition(".")
+        if before == group:
+            yield name
 
 
 def class_symbol(release: Release, dotted: str) -> Class | None:
@@ -210,7 +260,7 @@ def from_found(release: Release, found: Found, receiver: Symbol, *, bound: bool)
         return Symbol(dotted=found.origin, kind="class")
     if isinstance(found.symbol, Function):
         if found.symbol.form in ("property", "cached-property"):
-            return returned(release, found.origin, found.symbol, receiver) if bound else UNKNOWN
+            return _result(release, found.origin, found.symbol, receiver) if bound else UNKNOWN
         is_bound = bound if found.symbol.form == "method" else found.symbol.form == "class"
         return Symbol(dotted=found.origin, kind="function", bound=is_bound, receiver=receiver)
     if found.kind == "attribute":
@@ -218,8 +268,15 @@ def from_found(release: Release, found: Found, receiver: Symbol, *, bound: bool)
     return UNKNOWN
 
 
-def returned(release: Release, origin: str, function: Function, receiver: Value) -> Value:
+def returned(release: Release, dotted: str, receiver: Value) -> Value:
     """What calling a function of torch gives, by its return annotation."""
+    found = release.resolve(dotted)
+    if found is None or not isinstance(found.symbol, Function) or _TAKES_OTHERS.match(found.origin):
+        return UNKNOWN
+    return _result(release, found.origin, found.symbol, receiver)
+
+
+def _result(release: Release, origin: str, function: Function, receiver: Value) -> Value:
     text = function.returns
     if text is None or function.is_async:
         return UNKNOWN

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
@@ -132,6 +132,27 @@ class LocalClass:
 
     members: dict[str, Value]
     fields: dict[str, Value] = field(default_factory=dict)
+    bases: Sequence[Value] = ()
+    #: Attributes that something in its body assigns or deletes, on whatever object.
+    assigned: frozenset[str] = frozenset()
+
+    def torch_bases(self) -> tuple[str, ...]:
+        """The classes of torch that it derives from; none where it derives from anything else too."""
+        found: dict[str, None] = {}
+        for base in self.bases:
+            if isinstance(base, Symbol) and base.kind == "class":
+                found[base.dotted] = None
+            elif isinstance(base, LocalClass) and (below := base.torch_bases()):
+                found.update(dict.fromkeys(below))
+            else:
+                return ()
+        return tuple(found)
+
+    def defines(self, name: str) -> bool:
+        """True where the patch gives its objects that name, or may give them any."""
+        above = [each for each in self.bases if isinstance(each, LocalClass)]
+        own = name in self.members or name in self.assigned or "__getattr__" in self.members
+        return own or any(each.defines(name) for each in above)
 
 
 @dataclass(frozen=True, eq=False)
@@ -183,6 +204,7 @@ class Scope:
     file: Path | None = None
     #: Reads other names of a module of which only one is read.
     outside: Callable[[str], Value | None] | None = None
+    _below: dict[str, set[str]] | None = None
 
     def lookup(self, name: str) -> Value | None:
         scope: Scope | None = self
@@ -220,18 +242,30 @@ class Scope:
 
     def forget(self, expression: str) -> None:
         """Drop what tests have shown about `expression` and about what is reached through it."""
-        for key in [key for key in self.narrowed if key == expression or key.startswith(f"{expression}.")]:
-            del self.narrowed[key]
+        if self.narrowed:
+            self.narrowed.pop(expression, None)
+            for key in self._narrowed_below().pop(expression, ()):
+                self.narrowed.pop(key, None)
 
     def narrow(self, expression: str, value: Value) -> None:
         self.forget(expression)
         self.narrowed[expression] = value
+        if self._below is not None:
+            _put_below(expression, self._below)
+
+    def _narrowed_below(self) -> dict[str, set[str]]:
+        """Expression -> the longer ones of which something is known. It is made when it is needed."""
+        if self._below is None:
+            self._below = {}
+            for key in self.narrowed:
+                _put_below(key, self._below)
+        return self._below
 
     def snapshot(self) -> Snapshot:
         return dict(self.names), dict(self.narrowed), self.guarded
 
     def restore(self, saved: Snapshot) -> None:
-        self.names, self.narrowed, self.guarded = dict(saved[0]), dict(saved[1]), saved[2]
+        self.names, self.narrowed, self.guarded, self._below = dict(saved[0]), dict(saved[1]), saved[2], None
 
     def merge(self, other: Snapshot, because: frozenset[str] = frozenset()) -> None:
         """Keep what holds on both ways to this point; `because` is what decides between them."""
@@ -241,7 +275,16 @@ class Scope:
             if value is not other_value:
                 self.names[name] = joined(value, other_value, because)
         self.narrowed = {key: value for key, value in self.narrowed.items() if narrowed.get(key) == value}
+        self._below = None
         self.guarded &= guarded
+
+
+def _put_below(expression: str, below: dict[str, set[str]]) -> None:
+    """Add an expression to each that it reaches through: `a.b.c` to `a.b` and to `a`."""
+    above = expression.rpartition(".")[0]
+    while above:
+        below.setdefault(above, set()).add(expression)
+        above = above.rpartition(".")[0]
 
 
 def joined(first: Value | None, second: Value | None, because: frozenset[str] = frozenset()) -> Value:

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from patchgate.lint.findings import Finding, View
 from patchgate.lint.index.records import Function
 from patchgate.lint.interpret.references import Call
-from patchgate.lint.interpret.torch_names import class_symbol
+from patchgate.lint.interpret.torch_names import class_made_by, class_symbol
 from patchgate.model.records import read_codes
 
 (MISFIT,) = read_codes("""
@@ -25,19 +25,19 @@ def check(views: Sequence[View]) -> Iterator[Finding]:
     for view in views:
         replaced = {rebinding.name for rebinding in view.usage.rebindings}
         replaced |= {each.name for each in view.usage.definitions if each.owner == "*"}
-        for call in view.usage.calls:
-            problem = call.misfit(call.function)
-            if not call.reachable or problem is None or call.function.name in replaced:
+        for call in (each for each in view.usage.calls if each.problem is not None):
+            name = "__init__" if class_made_by(view.release, call.dotted) else call.dotted.rpartition(".")[2]
+            if not call.reachable or name in replaced or view.usage.is_set_elsewhere(call.dotted):
                 continue
-            if not any(call.misfit(other) is None for other in _derived(view, call)):
+            if not any(call.passed.misfit(other) is None for other in _derived(view, call)):
                 name = ".".join(call.dotted.split(".")[-2:])
-                yield view.finding(MISFIT, call.span, f"`{name}` {problem}", of=call)
+                yield view.finding(MISFIT, call.span, f"`{name}` {call.problem}", of=call)
 
 
 def _derived(view: View, call: Call) -> Iterator[Function]:
     """The methods of derived classes that a call on an object may meet instead: `super().__init__` meets none."""
     owner, _, name = call.dotted.rpartition(".")
-    for each in view.release.subclasses(owner) if call.bound and name != "__init__" else ():
+    for each in view.release.subclasses(owner) if call.passed.bound and name != "__init__" else ():
         symbol = class_symbol(view.release, each)
         if symbol is not None and name in symbol.functions:
             yield symbol.functions[name]

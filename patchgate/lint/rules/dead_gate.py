@@ -13,18 +13,24 @@ from patchgate.lint.findings import Finding, Severity, View
 from patchgate.lint.interpret.references import Gate, Span
 from patchgate.model.records import read_codes
 
-(DEAD_GATE,) = read_codes("""
+DEAD_GATE, ALWAYS_LEFT = read_codes("""
 PG120 version check is never true
     The version check is true on no torch release that the project supports: those of `torch_range` in its table or of
     its own requirements; where it states neither, those of ci/matrix.toml, else the indexed ones.
     Why: The guarded code never runs, so a defect in it is not noticed.
     Fix: Correct the check, or remove the code that it guards.
+PG131 early return is always taken
+    The version check of an early return is true on every torch release, so that a replacement below it is never
+    installed.
+    Why: The patch does nothing, and nobody is told.
+    Fix: Correct the check: of `not a or b` and `not a and b` one is what was meant.
 """)
 # What builds of a release call themselves that no index has: by device, by vendor, by commit.
 _BUILD = re.compile(r"['\"][^'\"]*(?:\+|\b(?:cpu|cu\d|cuda|xpu|npu|musa|amd|nv|fb|intel|ipex|post)|rocm|hip|git|\da0)")
 
 
 def check(views: Sequence[View]) -> Iterator[Finding]:
+    yield from _always_left(views)
     in_matrix = [view for view in views if view.in_matrix]
     judged, which = (in_matrix, "row of the matrix") if in_matrix else (views, "supported release")
     gates: dict[Span, list[tuple[View, Gate]]] = {}
@@ -43,6 +49,25 @@ def check(views: Sequence[View]) -> Iterator[Finding]:
         for view, gate in evaluated:
             message = f"`{gate.text}` is true on no {which} ({judged[0].version} to {judged[-1].version})"
             yield view.finding(DEAD_GATE, span, message, severity=severity)
+
+
+def _always_left(views: Sequence[View]) -> Iterator[Finding]:
+    """Early returns that are taken in every spelling of every release, above what is installed in none."""
+    left: dict[Span, set[Span]] = {}
+    installed: set[Span] = set()
+    for view in views:
+        for rebinding in view.usage.rebindings:
+            if rebinding.left_by is not None:
+                left.setdefault(rebinding.left_by, set()).add(rebinding.span)
+            if rebinding.reachable:
+                installed.add(rebinding.span)
+    for span, waiting in left.items():
+        gates = [(view, gate) for view in views for gate in view.usage.gates if gate.span == span]
+        if waiting & installed or not all(gate.holds_everywhere for _, gate in gates):
+            continue
+        for view, gate in gates:
+            message = f"`{gate.text}` is always true, so that nothing below this early return runs"
+            yield view.finding(ALWAYS_LEFT, span, message)
 
 
 def _blocking(views: Sequence[View]) -> set[Span]:

@@ -30,6 +30,8 @@ def check(views: Sequence[View]) -> Iterator[Finding]:
         anywhere = {each.name for each in view.usage.definitions if each.owner == "*"}
         # On what no text names: a module of a loop, or one that a function is given.
         somewhere = {each.name for each in view.usage.definitions if not each.owner}
+        imports = _imports(view)
+        holders_of: dict[str, list[str]] = {}
         for rebinding in view.usage.rebindings:
             if not rebinding.reachable or rebinding.on_class or rebinding.origin is None:
                 continue
@@ -45,9 +47,12 @@ def check(views: Sequence[View]) -> Iterator[Finding]:
                     fix="also register the replacement",
                     detail="\n".join(registries),
                 )
-            holders = [holder for holder in _holders(view, rebinding, rebinding.origin) if holder not in rebound]
+            if rebinding.target not in holders_of:
+                holders_of[rebinding.target] = _holders(view, rebinding, rebinding.origin)
+            holders = [holder for holder in holders_of[rebinding.target] if holder not in rebound]
             if holders:
-                there = _loaded(view, rebinding)
+                line = rebinding.span.line
+                there = view.release.loaded_with(frozenset(name for name, first in imports.items() if first <= line))
                 maybe = _for_users(rebinding) or bool({rebinding.name, "*"} & somewhere)
                 loaded = [holder for holder in holders if innermost_module(view.release, holder) in there]
                 yield view.finding(
@@ -55,17 +60,24 @@ def check(views: Sequence[View]) -> Iterator[Finding]:
                     rebinding.span,
                     f"the original is still referenced by {_listed(loaded or holders)}"
                     + ("" if loaded else ", if loaded before the patch"),
-                    severity=Severity.NOTE if maybe or not loaded else Severity.RED,
+                    severity=Severity.NOTE if maybe or not loaded or rebinding.mocked else Severity.RED,
                     fix="also assign the replacement there",
                     detail="\n".join(holders),
                     of=rebinding,
                 )
 
 
-def _loaded(view: View, rebinding: Rebinding) -> frozenset[str]:
-    """What `import torch` loads, and what the patch imports before this line, with all that these import."""
-    before = (each for each in view.usage.references if each.span.line <= rebinding.span.line and each.reachable)
-    return view.release.loaded_with(frozenset(innermost_module(view.release, f"{each.dotted}.") for each in before))
+def _imports(view: View) -> dict[str, int]:
+    """Module that the patch needs -> the first line that does: what it imports is loaded from there on."""
+    lines: dict[str, int] = {}
+    names: dict[str, int] = {}
+    for each in view.usage.references:
+        if each.reachable:
+            names[each.dotted] = min(each.span.line, names.get(each.dotted, each.span.line))
+    for dotted, line in names.items():
+        module = innermost_module(view.release, f"{dotted}.")
+        lines[module] = min(line, lines.get(module, line))
+    return lines
 
 
 def _listed(names: Sequence[str]) -> str:

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from difflib import get_close_matches
+from functools import lru_cache
 
 from patchgate.lint.findings import Finding, Severity, View
 from patchgate.lint.index.records import Class, Module
 from patchgate.lint.index.release import Release
 from patchgate.lint.interpret.loaded_modules import unloaded_references
 from patchgate.lint.interpret.references import Definition, Presence, Reachability, Reference
-from patchgate.lint.interpret.torch_names import innermost_module
+from patchgate.lint.interpret.torch_names import ever_had, options_of
 from patchgate.model.records import read_codes
 
 MODULE_MISSING, NAME_MISSING, NAME_MOVED, OPTION_MISSING = read_codes("""
@@ -86,47 +87,40 @@ def added_elsewhere(view: View, reference: Reference) -> bool:
 
 def in_some_release(view: View, owner: str, name: str) -> bool:
     """Whether any indexed release has the name: on that module, or on that class, its bases or one derived from it."""
-    for release in view.release.others():
-        found = release.resolve(owner)
-        if found is None:
-            continue
-        if isinstance(found.symbol, Class):
-            members = (release.member(each, name) for each in (owner, *release.subclasses(owner)))
-            if any(member is not None and member.kind != "maybe" for member in members):
-                return True
-        elif release.resolve(f"{owner}.{name}") is not None or name in _options(release, owner):
-            return True
-    return False
+    return view.release.ask(ever_had, (owner,), name)
 
 
 def near_name(release: Release, owner: str, name: str) -> str:
     """The name of that module or class that is spelled most like it; empty for none."""
-    found = release.resolve(owner)
-    symbol = found.symbol if found is not None else None
-    names = set(_options(release, owner))
-    if isinstance(symbol, (Class, Module)):
-        names |= {*symbol.functions, *symbol.attributes}
+    return _nearest(name, release.ask(_own_names, owner))
+
+
+@lru_cache(maxsize=1 << 14)
+def _nearest(name: str, names: frozenset[str]) -> str:
     return next(iter(get_close_matches(name, sorted(names), n=1, cutoff=_NEAR)), "")
 
 
-def _options(release: Release, owner: str) -> Iterator[str]:
-    """The options of a config module, or of the group of that name in it."""
-    module = innermost_module(release, owner)
-    here = release.module(module)
-    group = owner[len(module) + 1 :]
-    for option in here.config if here is not None else ():
-        before, _, name = option.rpartition(".")
-        if before == group:
-            yield name
+def _own_names(release: Release, owner: str) -> frozenset[str]:
+    found = release.resolve(owner)
+    symbol = found.symbol if found is not None else None
+    names = set(options_of(release, owner))
+    if isinstance(symbol, (Class, Module)):
+        names |= {*symbol.functions, *symbol.attributes}
+    return frozenset(names)
 
 
 def missing_references(views: Sequence[View]) -> Iterator[tuple[View, Reference]]:
     """Each (view, reference) of a missing name that the patch has not put there itself by then."""
     for view in views:
+        definitions: dict[str, list[Definition]] = {}
+        for definition in view.usage.definitions:
+            definitions.setdefault(definition.name, []).append(definition)
         for at, reference in enumerate(view.usage.references):
             if reference.presence is not Presence.MISSING or reference.reachability is Reachability.GUARDED:
                 continue
-            if not any(_defined_by_then(view, reference, at, name) for name in view.usage.definitions):
+            own = (*definitions.get(reference.name, ()), *definitions.get("*", ()))
+            elsewhere = reference.kind in ("attribute", "name") and view.usage.is_set_elsewhere(reference.dotted)
+            if not elsewhere and not any(_defined_by_then(view, reference, at, each) for each in own):
                 yield view, reference
 
 
@@ -154,11 +148,14 @@ def _homes(views: Sequence[View]) -> dict[tuple[str, str], set[str]]:
     """Where releases that have a name define it: the first places to look in those that do not."""
     homes: dict[tuple[str, str], set[str]] = {}
     for view in views:
+        here: dict[str, tuple[str, str]] = {}
         for reference in view.usage.references:
             if reference.kind == "name" and reference.presence is Presence.PRESENT:
-                answer = view.release.resolve(reference.dotted)
-                if answer is not None:
-                    homes.setdefault((reference.owner, reference.name), set()).add(answer.origin)
+                here.setdefault(reference.dotted, (reference.owner, reference.name))
+        for dotted, key in here.items():
+            answer = view.release.resolve(dotted)
+            if answer is not None:
+                homes.setdefault(key, set()).add(answer.origin)
     return homes
 
 

@@ -8,7 +8,7 @@ other release.
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from patchgate.lint.findings import Finding, Severity, View
@@ -155,7 +155,8 @@ class _Pair:
 
 
 def check(views: Sequence[View]) -> Iterator[Finding]:
-    overrides: dict[Span, list[list[Finding]]] = {}
+    overrides: dict[Span, list[tuple[_Pair, list[Finding]]]] = {}
+    judged = {view.version for view in views}
     for view in views:
         for rebinding in (*view.usage.rebindings, *view.usage.overrides):
             if not rebinding.reachable or rebinding.original is None or rebinding.function is None:
@@ -164,15 +165,33 @@ def check(views: Sequence[View]) -> Iterator[Finding]:
                 continue
             pair = _pair(view, rebinding, rebinding.original, rebinding.function)
             findings = [*_form(pair), *_signature(pair), *_dropped(pair)]
-            if rebinding.inherited:
-                overrides.setdefault(rebinding.span, []).append(findings)
+            if rebinding.inherited or rebinding.mocked:
+                overrides.setdefault(rebinding.span, []).append((pair, findings))
             else:
                 yield from findings
         yield from _hooks(view)
     for by_release in overrides.values():
-        if all(by_release):
+        # What fits none of a project's releases is not meant for these callers: an override, or what a test puts there.
+        # One release alone, or those that somebody asks for, show that only where no other release fits either.
+        few = len(judged) == 1 or views[0].asked
+        if all(findings for _, findings in by_release) and not (few and _fits_another(by_release[0][0], judged)):
             continue
-        yield from (finding for findings in by_release for finding in findings)
+        yield from (finding for _, findings in by_release for finding in findings)
+
+
+def _fits_another(pair: _Pair, judged: Collection[str]) -> bool:
+    """True where an override fits what it overrides in a release that is not judged."""
+    owner, _, name = pair.rebinding.target.rpartition(".")
+    for release in pair.view.release.others():
+        if release.version in judged:
+            continue
+        found = release.member(owner, name) if pair.rebinding.on_class else release.resolve(pair.rebinding.target)
+        if found is not None and isinstance(found.symbol, Function):
+            there = replace(pair.rebinding, origin=found.origin, original=found.symbol)
+            other = _pair(replace(pair.view, release=release), there, found.symbol, pair.function)
+            if not [*_form(other), *_signature(other)]:
+                return True
+    return False
 
 
 def _hooks(view: View) -> Iterator[Finding]:
@@ -317,10 +336,10 @@ def _dropped(pair: _Pair) -> Iterator[Finding]:
     }
     for call in pair.view.usage.calls:
         inside = pair.function.lineno <= call.span.line <= (pair.function.end_lineno or 0)
-        if not inside or call.starred or call.dotted != pair.rebinding.origin or not call.reachable:
+        if not inside or call.passed.starred or call.dotted != pair.rebinding.origin or not call.reachable:
             continue
-        reached = {p.name for p in pair.original.parameters[: call.positional + call.bound]}
-        for name in sorted(taken & passed - reached - set(call.keywords)):
+        reached = {p.name for p in pair.original.parameters[: call.passed.positional + call.passed.bound]}
+        for name in sorted(taken & passed - reached - set(call.passed.keywords)):
             message = f"{pair.text} takes `{name}`, which torch passes, but calls the original without it"
             fix = f"pass `{name}={name}` on"
             yield pair.view.finding(SIGNATURE_DRIFT, call.span, message, severity=Severity.NOTE, fix=fix)

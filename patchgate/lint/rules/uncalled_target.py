@@ -39,7 +39,8 @@ def check(views: Sequence[View]) -> Iterator[Finding]:
             if release.uses(rebinding.name) or release.holders(rebinding.target):
                 continue
             called = any(site.receiver != "=" for _, site in release.index.calls_of(rebinding.name))
-            severity = Severity.RED if called and not _called_from_outside(view, rebinding) else Severity.NOTE
+            proof = called and not rebinding.mocked and not _called_from_outside(view, rebinding)
+            severity = Severity.RED if proof else Severity.NOTE
             message = f"nothing in torch calls `{rebinding.short_target}`"
             yield view.finding(UNCALLED_TARGET, rebinding.span, message, severity=severity, of=rebinding)
 

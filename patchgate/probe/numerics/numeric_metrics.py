@@ -46,7 +46,7 @@ def _compare(ours: dict[str, Outputs], theirs: dict[str, Outputs]) -> dict[str, 
     reference, eager, unpatched = ours["reference"], ours["eager"], ours["compiled"]
     # Where eager mode or the unpatched code errs without bound, that would admit any error elsewhere.
     bounded = [
-        torch.isfinite(_differences(a, exact) + _differences(b, exact))
+        torch.isfinite(differences(a, exact) + differences(b, exact))
         for a, b, exact in zip(eager, unpatched, reference, strict=True)
     ]
     truth = _only(reference, bounded)
@@ -92,10 +92,10 @@ def _largest(left: Outputs, right: Outputs) -> float:
     if not _same_layout(left, right):
         return float("inf")
     pairs = [(a, b) for a, b in zip(left, right, strict=True) if a.numel()]
-    return max((float(_differences(a, b).max()) for a, b in pairs), default=0.0)
+    return max((float(differences(a, b).max()) for a, b in pairs), default=0.0)
 
 
-def _differences(left: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
+def differences(left: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
     """The absolute difference of each element: none where both are NaN, or the same infinity; infinite where one is."""
     a, b = left.double(), right.double()
     same = (a == b) | (a.isnan() & b.isnan())
@@ -118,7 +118,7 @@ def distance(outputs: Outputs, reference: Outputs) -> float:
     pairs = [(a.flatten(), b.flatten()) for a, b in zip(outputs, reference, strict=True)]
     if not pairs:
         return 0.0
-    difference = torch.cat([_differences(a, b) for a, b in pairs]).norm()
+    difference = torch.cat([differences(a, b) for a, b in pairs]).norm()
     return float(difference / torch.cat([_finite(b) for _, b in pairs]).norm().clamp_min(1e-300))
 
 
@@ -136,7 +136,7 @@ def ulps(outputs: Outputs, reference: Outputs) -> float:
             truth = _finite(b)
             scale = truth.abs().clamp_min(float(truth.square().mean().sqrt())).clamp_min(1e-300)
             unit = torch.finfo(a.dtype).eps * torch.exp2(torch.floor(torch.log2(scale)))
-            worst = max(worst, float((_differences(a, b) / unit).max()))
+            worst = max(worst, float((differences(a, b) / unit).max()))
     return worst
 
 

@@ -21,8 +21,10 @@ from patchgate.probe.numerics import (
     first_divergence,
     metamorphic,
     numeric_metrics,
+    operator_samples,
     outputs,
     ranks,
+    sample_differences,
     tensor_parallel,
 )
 from patchgate.probe.patch import branch_coverage, line_coverage
@@ -150,6 +152,33 @@ def _sample(request: protocol.Sample, stage: Stage) -> protocol.Completed:
     return {"environment": environment()}
 
 
+def _run_operators(request: protocol.RunOperators, stage: Stage) -> protocol.Operators:
+    """Results of samples of operators, written to a file; without a patch the samples are made too."""
+    answer: protocol.Operators = {
+        "operators": {},
+        "unmeasured": "",
+        "environment": environment(),
+        "ran": [],
+        "took": [],
+    }
+    if "unpatched" not in request:
+        stage("samples")
+        try:
+            operator_samples.op_db()
+        except ImportError as error:
+            return {**answer, "unmeasured": str(error)}
+        stage("run")
+        names, profile = request["names"], request["profile"]
+        return {**answer, "operators": operator_samples.write_samples(names, profile, request["outputs"])}
+    samples = operator_samples.read_samples(request["unpatched"])
+    apply_patch(request, stage)
+    stage("run")
+    patch, ran = request.get("patch"), LinesRun()
+    with line_coverage.tracing(patch, ran):
+        operator_samples.run_samples(samples, request["profile"], request["outputs"])
+    return cast(protocol.Operators, {**answer, **ran.coverage(patch)})
+
+
 def _run_ranks(request: protocol.Sample, stage: Stage) -> protocol.Ranks:
     """Outputs of the stack of two ranks, written to a file."""
     missing = ranks.missing(request["profile"])
@@ -217,11 +246,13 @@ ANSWERS: Questions = {
     "forms": _run_forms,
     "trace": _trace,
     "sample": _sample,
+    "operators": _run_operators,
     "ranks": _run_ranks,
     "differ": _comparing(numeric_metrics.differ),
     "differ runs": _comparing(numeric_metrics.differ_runs),
     "differ forms": _comparing(metamorphic.differ_variants),
     "differ traces": _comparing(first_divergence.diverging_operation),
+    "differ samples": _comparing(sample_differences.differ_samples),
     "differ tokens": _comparing(decoder.differ),
     "apply": apply,
     "applies": applies,

@@ -38,7 +38,6 @@ def test_a_folder_with_a_corpus_toml_is_a_case_and_needs_no_code(folder, tmp_pat
         ('class = "gate"\ncolour = 1', "`colour`: unknown key"),
         ('class = "gate"\ncells = ["lynt"]', "no cell `lynt`"),
         ('class = "gate"\n[[expect]]\ncode = "PG999"', "no such code"),
-        ('class = "gate"\n[[expect]]\ncode = ["PG113", "PG102"]', "several of one tool"),
         ('class = "gate"\n[[expect]]\ncode = "PG113"\ntorch = "new"', "not a range"),
         ('class = "gate"\n[[expect]]\ncode = "PG113"\nat = "nowhere"', "exactly one line"),
         ('class = "gate"\ncells = ["kernels"]', "without a workload"),

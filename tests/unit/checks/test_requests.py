@@ -81,6 +81,8 @@ ANSWERS: dict[str, dict[str, Any]] = {
     "differ forms": {"metrics": {"forms": {"a and b": {"unpatched": SAME, "patched": SAME}}, "error": 0.0}},
     "differ traces": {"metrics": {"parted": "add_3"}},
     "differ tokens": {"metrics": {}},
+    "operators": {"unmeasured": "", "operators": {"torch.a": ["a"]}},
+    "differ samples": {"metrics": {"differing": [], "judged": 1, "samples": 1}},
 }
 TYPES: dict[str, Any] = {do: handler.__args__[0] for do, handler in Questions.__annotations__.items()}
 ABOUT_A_WORKLOAD = {do for do, request in TYPES.items() if "workload" in request.__required_keys__}

@@ -111,8 +111,11 @@ def test_the_project_says_which_releases_are_judged(run: Run, tmp_path: Path) ->
     result = run("p.py")
     assert result.exit_code == 0
     assert result.output.splitlines() == [
+        "p.py:1:8: PG110 note: module `torch._inductor.old` missing [from 2.11.0]",
+        "    import torch._inductor.old",
+        "           ^^^^^^^^^^^^^^^^^^^",
         "releases: torch<2.11 in pyproject.toml; --torch SPEC judges others",
-        "1 file linted against torch 2.10.0: 0 red, 0 notes",
+        "1 file linted against torch 2.10.0: 0 red, 1 note",
     ]
     assert run("p.py", "--torch", ">=2.10").exit_code == 1
     (tmp_path / "pyproject.toml").write_text('[project]\ndependencies = ["torch>=2.12"]\n')
@@ -148,6 +151,49 @@ def test_a_folder_ends_in_one_table(run: Run, tmp_path: Path) -> None:
         0,
         "0 of 1 file linted against no release: 0 red, 0 notes\n",
     )
+
+
+def _forecast(tmp_path: Path, requirement: str, **files: str) -> None:
+    (tmp_path / "pkg").mkdir()
+    (tmp_path / "pkg" / "pyproject.toml").write_text(f'[project]\ndependencies = ["torch{requirement}"]\n')
+    for name, text in files.items():
+        (tmp_path / "pkg" / f"{name}.py").write_text(text)
+
+
+def test_the_first_lines_say_what_breaks_now_and_next_and_whether_the_lower_bound_holds(
+    run: Run, tmp_path: Path
+) -> None:
+    gone = "from torch._inductor.sizevars import SizeVarAllocator\nSizeVarAllocator.size_hint\n"
+    _forecast(tmp_path, "<2.12", now="import torch._inductor.old\n", low="import torch._inductor.new\n", new=gone)
+    first, second, third, *rest = run("pkg").output.splitlines()
+    assert first == "newest torch that is supported (2.11.0): 2 places broken now"
+    assert second == "next torch that breaks: none up to 2.13.0"
+    assert third == (
+        "lower bound too low: the code needs torch >= 2.11.0, 1 place (--details); pkg/low.py:1 `torch._inductor.new`"
+    )
+    assert rest[1] == "broken now:" and "pkg/low.py" not in "\n".join(rest)
+    assert "pkg/low.py:1:8: PG110 " in run("pkg", "--details").output
+    above = run("pkg", "--from", "2.11").output
+    assert "lower bound: nothing red on 2.11.0 alone\n" in above and "low.py" not in above
+
+
+def test_what_breaks_next_is_told_as_a_note(run: Run, tmp_path: Path) -> None:
+    _forecast(tmp_path, "<2.11", a="import torch._inductor.old\n", b="import torch._inductor.config\n")
+    result = run("pkg")
+    assert result.exit_code == 0
+    assert result.output.splitlines()[:3] == [
+        "newest torch that is supported (2.10.0): nothing red",
+        "next torch that breaks: 2.11.0, 1 place",
+        "lower bound: nothing red on 2.10.0 alone",
+    ]
+    assert "breaks next:\npkg/a.py:1:8: PG110 note: module `torch._inductor.old` missing [from 2.11.0]" in result.output
+    whole = json.loads(run("pkg", "--torch", "<2.11", "--format", "json").output)
+    assert whole["findings"] == []  # who names releases asks for no others
+
+
+def test_from_wants_a_release(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "p.py").write_text(RED)
+    assert run("p.py", "--from", "soon").exit_code == 2
 
 
 def test_usage_lists_private_names_with_the_releases_that_have_them(run: Run, tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from toytorch import TORCHES, codes, found
 
 from patchgate.lint.findings import Severity
@@ -92,3 +93,42 @@ def test_a_gate_for_an_indexed_release_that_is_no_row_is_left_over(tmp_path: Pat
 
     assert severities("torch.__version__ < (2, 11) and somewhere()") == [Severity.NOTE]
     assert severities("torch.__version__ < (2, 11) and torch.__version__ > (2, 12)") == [Severity.RED]
+
+
+EARLY = """
+import torch
+from torch._inductor.ir import Box
+from packaging.version import Version
+V = Version(torch.__version__)
+def install():
+    if {}:
+        return
+    Box.should_realize = lambda self, users, **more: 1
+install()
+"""
+
+
+@pytest.mark.parametrize(
+    ("test", "red"),
+    [
+        ("not V >= Version('2.11') or V >= Version('2.11')", True),
+        ("V < Version('2.12') or V >= Version('2.11')", True),
+        ("not V >= Version('2.11') or V >= Version('2.12')", False),
+        ("V >= Version('2.11')", False),
+        ("V >= Version('2.11') and here()", False),
+    ],
+)
+def test_an_early_return_that_is_always_taken(test: str, red: bool) -> None:
+    assert [each.split(" `")[0] for each in found(EARLY.format(test)) if "PG131" in each] == ["6: PG131 red"] * red
+
+
+def test_an_early_return_for_newer_releases_is_no_mistake_where_these_alone_are_judged(tmp_path: Path) -> None:
+    patch = tmp_path / "patch.py"
+    for test, severity in (
+        ("V.release >= (2, 11)", ["note"]),
+        ("V.release < (2, 12) or V.release >= (2, 11)", ["red"]),
+    ):
+        patch.write_text(EARLY.format(test).lstrip())
+        (tmp_path / "requirements.txt").write_text("torch>=2.11\n")
+        findings = lint([patch], TORCHES).findings
+        assert [each.severity.value for each in findings if each.code == "PG131"] == severity

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 
 import pytest
 from toyindex import toy_release, toy_releases
-from toytorch import TORCHES, codes, found
+from toytorch import TORCHES, codes, found, toy_sources
 
 from patchgate.lint.index.release import Release
-from patchgate.lint.run import lint_source
+from patchgate.lint.run import lint, lint_source
 
 BOX = "from torch._inductor.ir import Box\nimport torch\n"
 
@@ -370,3 +371,32 @@ def test_an_override_of_a_class_of_fx_is_called_by_fx(caller: str, red: bool) ->
     torches = toy_releases({"2.10.0": {"torch.fx.a": old}, "2.11.0": {"torch.fx.a": METHOD, **late}})
     findings = found("from torch.fx.a import A\nclass Mine(A):\n    def run(self, x): ...\n", torches)
     assert any(" PG113 red " in f" {each}" for each in findings) is red
+
+
+OVERRIDE = "from torch._inductor.ir import Box\nclass Mine(Box):\n    def should_realize(self, users{}): return 1\n"
+
+
+@pytest.mark.parametrize("judged", [TORCHES[2:], TORCHES[1:], TORCHES])
+def test_an_override_is_as_red_on_one_release_as_on_several(judged: Sequence[Release]) -> None:
+    assert [each.partition(" of ")[0] for each in found(OVERRIDE.format(""), judged)] == ["3: PG113 red override"]
+    assert found(OVERRIDE.format(", *, graph_reuse=True"), judged) == []
+    assert found(OVERRIDE.format(""), TORCHES[:1]) == []
+
+
+def test_an_override_that_never_fitted_any_release_is_meant_so() -> None:
+    assert not [each for each in found(OVERRIDE.format("").replace("users", ""), TORCHES[2:]) if " red " in each]
+
+
+def test_an_override_that_fits_none_of_several_releases_of_a_project_is_meant_so(tmp_path: Path) -> None:
+    """A backend that lives on these releases has its own callers; who asks for releases is told."""
+    new = toy_sources(extra=", *, graph_reuse=True", passed=", graph_reuse=False")
+    torches = toy_releases({"2.10.0": toy_sources(), "2.13.0": new, "2.14.0": new})
+    (tmp_path / "p.py").write_text(OVERRIDE.format(""))
+
+    def red(requirement: str, *, asked: bool = False) -> list[str]:
+        (tmp_path / "requirements.txt").write_text(f"torch{requirement}\n")
+        chosen = torches[1:] if asked else torches
+        return [each.code for each in lint([tmp_path / "p.py"], chosen, whole=asked).findings]
+
+    assert red(">=2.13") == []
+    assert red("==2.13.0") == red(">=2.10") == red(">=2.13", asked=True) == ["PG113"]

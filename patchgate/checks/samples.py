@@ -1,0 +1,166 @@
+"""Do torch's own samples of the replaced operators give what they give without the patch? Compiled, on the CPU."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from patchgate.checks.framework.context import SIMULATED, CheckContext
+from patchgate.checks.framework.find_checks import Check, Instance, NothingToJudge, judge_failed, verdict_of
+from patchgate.checks.holders import assignment_place
+from patchgate.inputs.manifest import Patch
+from patchgate.model.files import write_atomically
+from patchgate.model.paths import display_path
+from patchgate.model.records import Case, Kind, Numerics, Verdict, read_codes
+from patchgate.model.serialization import Answer, failure_of
+
+FAMILY = "parity"
+CODES = read_codes("""
+PG512 other results for samples of the operator
+    torch's own samples of an operator that the patch replaces were compiled with and without it: arguments, dtypes,
+    strides and gradients that no workload has. On some, outputs, gradients or changed inputs are neither what torch
+    computes without the patch nor what eager mode computes, by more than rounding explains.
+    Why: Users whose model calls the operator like this get wrong numbers, with no error message.
+    Fix: Call the operator with the arguments that are shown. An argument that the replacement does not use or pass on
+    is the most frequent reason.
+PG513 samples of the operator fail
+    Samples of an operator that the patch replaces raise, or give another shape or dtype, with the patch, and compile
+    and run without it.
+    Why: Users whose model calls the operator like this get an error where it worked.
+    Fix: Accept every argument that the replaced function accepts, and pass on to the original what is not handled.
+PG514 samples of the operator as without the patch
+    Every sample of the replaced operators gives what it gives without the patch, but for rounding.
+    Why: Samples reach arguments, dtypes and strides that workloads do not.
+    Fix: Nothing to do.
+PG515 samples of the operator were not judged
+    torch's samples could not be made or compiled here, or torch has none of what the patch replaces.
+    Why: A replacement that was not run with other arguments was judged by the workloads alone.
+    Fix: Read the reason. Samples need numpy beside torch (`pip install numpy`), and a C++ compiler.
+""")
+verdict = partial(verdict_of, FAMILY, item="samples")
+# Names of torch that are operators, or functions of Inductor that handle them.
+_OPERATOR = re.compile(
+    r"\[['\"]?(?:aten|prims)[./]\w"
+    r"|^torch\.(?:nn\.functional\.|special\.|linalg\.|fft\.|Tensor\.|_tensor\.Tensor\.|_refs\.|_decomp\.)?[a-z_]\w*$"
+    r"|^torch\._inductor\.(?:lowering|decomposition|kernel\.\w+)\.[a-z_]\w*$"
+    r"|^torch\.(?:_refs|_decomp)\.[\w.]+\.[a-z_]\w*$"
+)
+# Functions of torch itself that are no operators.
+_NO_OPERATOR = re.compile(r"^torch\.(?:compile|load|save|set_\w+|get_\w+|manual_seed|no_grad|is_\w+|_\w+|library|ops)$")
+# Groups of samples are compiled forward and backward, and halved where one raises.
+_COMPILES = 8
+_SHOWN = 3
+
+
+@Check(believes=SIMULATED, seconds=15, unchanged="PG514")
+def ask_samples(context: CheckContext, at: Instance) -> Iterable[Verdict]:
+    torch = at.case.torch
+    if not replaced_operators(context.apply(torch)):
+        raise NothingToJudge("the patch replaces no operator")
+    answers = sampled(context, torch)
+    unpatched = answers["unpatched"]
+    reason = _not_judged(unpatched)
+    if reason:
+        return [verdict("PG515", Kind.ASSUMED, at.case, "", "samples of what the patch replaces", reason)]
+    failures = failure_of(unpatched), failure_of(answers["patched"]) or failure_of(answers["compared"])
+    failed = judge_failed(FAMILY, ("PG513", "PG515"), at.case, failures, "runs as it does unpatched", item="samples")
+    if failed:
+        return [failed]
+    metrics = answers["compared"]["metrics"]
+    program = _write_program(context, torch, metrics["differing"])
+    return judge_samples(at.case, context.patch, unpatched["operators"], metrics, program)
+
+
+def sampled(context: CheckContext, torch: str) -> Answer:
+    """What the samples of the replaced operators gave, asked once: `unpatched`, `patched`, and `compared`."""
+    return context.once_a_run(f"samples {torch}", partial(_run_samples, context, torch))
+
+
+def _run_samples(context: CheckContext, torch: str) -> Answer:
+    """The three answers; those are empty for which the one before gives no reason."""
+    names = replaced_operators(context.apply(torch))
+    answers: Answer = {"unpatched": {}, "patched": {}, "compared": {}}
+    with TemporaryDirectory() as folder:
+        files = Path(folder, "unpatched"), Path(folder, "patched")
+        ask = partial(context.ask_building, torch, "operators", "cpu", compiles=_COMPILES)
+        answers["unpatched"] = ask(patch=None, names=names, outputs=str(files[0]))
+        if "failure" in answers["unpatched"] or _not_judged(answers["unpatched"]):
+            return answers
+        answers["patched"] = ask(patch=context.patch, unpatched=str(files[0]), outputs=str(files[1]))
+        if "failure" not in answers["patched"]:
+            answers["compared"] = context.differences(torch, "differ samples", *files)
+    return answers
+
+
+def _write_program(context: CheckContext, torch: str, differing: Sequence[Mapping[str, Any]]) -> str:
+    """The file with the shortest program that differs, which needs torch and the patch alone; empty where none is."""
+    body = next((each["program"] for each in differing if each.get("program")), "")
+    if not body:
+        return ""
+    patch = context.patch
+    installs = "".join(f"; patch.{call}{'' if '(' in call else '()'}" for call in patch.claims.apply if ":" not in call)
+    path = Path(context.run.folder, "samples", f"{patch.id.replace('/', '-')}-{torch}.py")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    load = f"importlib.util.spec_from_file_location('patch', {os.path.abspath(patch.path)!r})"
+    program = f"""# Run it with torch {torch}: eager mode without the patch, then compiled with it.
+import importlib.util, torch
+{body}print(call(given()))
+patch = importlib.util.module_from_spec({load})
+patch.__spec__.loader.exec_module(patch){installs}
+print(torch.compile(call)(given()))
+"""
+    write_atomically(path, program)
+    return display_path(path)
+
+
+def replaced_operators(applied: Answer) -> list[str]:
+    """The changed names that are operators, or functions that handle them."""
+    return [name for name in applied.get("changed", ()) if _OPERATOR.search(name) and not _NO_OPERATOR.match(name)]
+
+
+def _not_judged(unpatched: Answer) -> str:
+    """Why there are no samples; empty where there are, or where making them failed."""
+    if "failure" in unpatched:
+        return ""
+    if unpatched["unmeasured"]:
+        return f"{unpatched['unmeasured']}: `pip install numpy` in the environment of this torch"
+    if not any(unpatched["operators"].values()):
+        return f"torch has no samples of {', '.join(unpatched['operators'])}"
+    return ""
+
+
+def judge_samples(
+    case: Case, patch: Patch, operators: Mapping[str, list[str]], metrics: Mapping[str, Any], program: str = ""
+) -> list[Verdict]:
+    """PG512 and PG513 for samples that differ, or PG514; a patch that claims to change numbers may do so."""
+    ran = ", ".join(sorted({operator for known in operators.values() for operator in known}))
+    place = assignment_place(patch, next(name for name, known in operators.items() if known))
+    failing = [each for each in metrics["differing"] if each["raises"]]
+    wrong = [each for each in metrics["differing"] if not each["raises"]]
+    if patch.claims.numerics is Numerics.CHANGES:
+        wrong = []
+    red = partial(_red, case=case, ran=ran, judged=metrics["judged"], place=place, program=program)
+    verdicts = [*red("PG512", wrong), *red("PG513", failing)]
+    if verdicts:
+        return verdicts
+    actual = f"as unpatched or eager in {metrics['judged']} of {metrics['samples']} samples"
+    if metrics["judged"] < metrics["samples"]:
+        actual += "; torch's own code fails or differs from eager mode in the others"
+    kind = Kind.PASS if metrics["judged"] else Kind.ASSUMED
+    return [verdict("PG514" if metrics["judged"] else "PG515", kind, case, f"of {ran}", "as without the patch", actual)]
+
+
+def _red(
+    code: str, found: list[Mapping[str, Any]], *, case: Case, ran: str, judged: int, place: str, program: str
+) -> Iterator[Verdict]:
+    if found:
+        shown = "; ".join(f"{each['sample']} -> {each['what']}" for each in found[:_SHOWN])
+        actual = f"{len(found)} of {judged} samples differ: {shown}"
+        if program:
+            actual += f"; the shortest as a program: {program}"
+        yield verdict(code, Kind.REGRESSED, case, f"of {ran}", "as without the patch or in eager mode", actual, place)

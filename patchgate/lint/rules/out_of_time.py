@@ -1,0 +1,22 @@
+"""PG142: to read a file takes too long, so it is not judged."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from patchgate.lint.findings import Finding, Severity, finding_in_file
+from patchgate.lint.interpret.references import Span
+from patchgate.model.records import read_codes
+
+(OUT_OF_TIME,) = read_codes("""
+PG142 not judged in time
+    Lint gave the file up: to read it takes more processor time than one file is given.
+    Why: Nothing is known of the file. That nothing is red in it says nothing.
+    Fix: Split the file, or leave it out where it is generated.
+""")
+
+
+def out_of_time(seconds: float, path: str, source: str) -> Finding:
+    message = f"not judged: to read it takes more than {seconds:g} s"
+    found = finding_in_file(OUT_OF_TIME, path, Span(line=1, column=1), message, source)
+    return replace(found, severity=Severity.NOTE)

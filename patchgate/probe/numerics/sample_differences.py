@@ -1,0 +1,81 @@
+"""Compares what samples of operators gave with the patch to what they gave without it and eagerly."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from patchgate.probe.numerics.numeric_metrics import differences
+
+# What rounding explains of an element: absolutely, and relative to its size.
+_ATOL = 1e-5
+_RTOL = {torch.float32: 1e-5, torch.bfloat16: 1.6e-2, torch.float16: 2e-3}
+#: An exception, another shape or dtype, another integer.
+INFINITE = 1e30
+_LONGEST = 1 << 20
+
+
+def differ_samples(unpatched: str, patched: str) -> dict[str, Any]:
+    """Compare a file of `write_samples` with one of `run_samples`: how many samples were judged, and which differ.
+
+    `excess` is the difference from unpatched, or from eager where that is nearer, in multiples of what rounding
+    explains. Samples that differ without the patch are in no file.
+    """
+    ours, theirs = torch.load(unpatched, weights_only=False), torch.load(patched, weights_only=True)
+    judged, rounded, differing = 0, 0, []
+    columns = (ours["texts"], ours["programs"], ours["eager"], ours["compiled"], theirs["compiled"])
+    for text, program, eager, before, after in zip(*columns, strict=True):
+        if after is None:
+            continue
+        judged += 1
+        found = min((departure(after, before), departure(after, eager)), key=lambda each: float(each["excess"]))
+        if found["excess"] > 1:
+            differing.append({"sample": text, "program": program, **found})
+        rounded += 0 < found["excess"] <= 1
+    # The shortest program first; one that cannot be written down comes last.
+    differing.sort(key=lambda each: len(each["program"]) or _LONGEST)
+    for each in differing[1:]:
+        del each["program"]  # a reply has a limit
+    return {"samples": ours["tried"], "judged": judged, "rounded": rounded, "differing": differing}
+
+
+def departure(after: Any, before: Any) -> dict[str, Any]:
+    """How far results are from others, in multiples of what rounding explains, and what of them is farthest."""
+    if isinstance(after, str) or isinstance(before, str):
+        raised = after if isinstance(after, str) else f"not {before}"
+        return {"excess": 0.0 if after == before else INFINITE, "what": f"raises {raised}", "raises": True}
+    farthest: dict[str, Any] = {"excess": 0.0, "what": "", "raises": False}
+    for part, expected in before.items():
+        got = after.get(part, [])
+        if [(t.shape, t.dtype) for t in got] != [(t.shape, t.dtype) for t in expected]:
+            what = f"{part}: {', '.join(map(shown_tensor, got))}, not {', '.join(map(shown_tensor, expected))}"
+            return {"excess": INFINITE, "what": what, "raises": True}
+        for a, b in zip(got, expected, strict=True):
+            excess, at = _excess(a, b)
+            if excess > farthest["excess"]:
+                what = f"{part}: {a.flatten()[at].item():.6g}, not {b.flatten()[at].item():.6g}"
+                farthest = {"excess": excess, "what": what, "raises": False}
+    return farthest
+
+
+def _excess(after: torch.Tensor, before: torch.Tensor) -> tuple[float, int]:
+    """The largest difference of an element, in multiples of what rounding explains, and where; integers are exact."""
+    if not after.numel():
+        return 0.0, 0
+    away = differences(after, before)
+    if not before.is_floating_point():
+        at = int(away.flatten().argmax())
+        return (INFINITE if away.flatten()[at] > 0 else 0.0), at
+    truth = before.double().nan_to_num(nan=0.0, posinf=0.0, neginf=0.0)
+    # As `torch.testing.assert_close`; a sum that cancels is as exact as its terms are large.
+    size = truth.abs().clamp_min(float(truth.square().mean().sqrt()))
+    excess = (away / (_ATOL + _RTOL.get(before.dtype, 1e-7) * size)).flatten()
+    at = int(excess.argmax())
+    return min(float(excess[at]), INFINITE), at
+
+
+def shown_tensor(value: torch.Tensor) -> str:
+    """`float32[2, 3] with gradient`"""
+    text = f"{str(value.dtype).removeprefix('torch.')}{list(value.shape)}"
+    return f"{text} with gradient" if value.requires_grad else text

@@ -1,0 +1,66 @@
+"""Samples of operators -> PG512 to PG515, and which replaced names are operators."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from patchgate.checks.samples import judge_samples, replaced_operators
+from patchgate.inputs.manifest import Claims, Patch
+from patchgate.model.records import Case, Colour, Numerics
+
+CASE = Case(torch="2.11.0", patch="mine")
+WRONG = {"sample": "add(float32[5], alpha=2)", "what": "output: 1, not 2", "excess": 1e5, "raises": False}
+FAILS = {"sample": "add(bool[5])", "what": "raises TypeError: no bool", "excess": 1e30, "raises": True}
+
+
+def judge(differing: list[dict[str, Any]], numerics: Numerics = Numerics.ROUNDING, judged: int = 30) -> dict[str, Any]:
+    patch = Patch(id="mine", path="patch.py", source="", claims=Claims(title="Mine", numerics=numerics), manifest="")
+    metrics = {"samples": 34, "judged": judged, "rounded": 0, "differing": differing}
+    return {verdict.code: verdict for verdict in judge_samples(CASE, patch, {"lowering": ["add"]}, metrics)}
+
+
+@pytest.mark.parametrize(
+    ("differing", "numerics", "codes"),
+    [
+        ([], Numerics.BIT_IDENTICAL, ["PG514"]),
+        ([WRONG], Numerics.BIT_IDENTICAL, ["PG512"]),
+        ([WRONG], Numerics.CHANGES, ["PG514"]),
+        ([FAILS], Numerics.CHANGES, ["PG513"]),
+        ([WRONG, FAILS], Numerics.ROUNDING, ["PG512", "PG513"]),
+    ],
+)
+def test_wrong_numbers_and_failures_are_told_apart(differing, numerics, codes):
+    verdicts = judge(differing, numerics)
+    assert [*verdicts] == codes
+    assert all((verdict.colour is Colour.GREEN) == (code == "PG514") for code, verdict in verdicts.items())
+
+
+def test_a_sample_that_differs_is_shown():
+    assert judge([WRONG])["PG512"].actual == "1 of 30 samples differ: add(float32[5], alpha=2) -> output: 1, not 2"
+
+
+def test_where_torch_itself_differs_everywhere_nothing_is_judged():
+    assert judge([], judged=0)["PG515"].colour is Colour.GREY
+
+
+@pytest.mark.parametrize(
+    ("name", "holds"),
+    [
+        ("torch._inductor.lowering.lowerings[aten.add.Tensor]", True),
+        ("torch._inductor.decomposition.decompositions[aten.silu.default]", True),
+        ("torch.library._impls['aten/where.ScalarOther/CPU']", True),
+        ("torch.nn.functional.gelu", True),
+        ("torch.Tensor.add", True),
+        ("torch._inductor.lowering.make_reduction", True),
+        ("torch._inductor.ir.StorageBox.should_realize_on_reuse", False),
+        ("torch._inductor.scheduler.Scheduler.fuse_nodes", False),
+        ("torch._inductor.config.max_fusion_size", False),
+        ("torch.compile", False),
+        ("torch._dynamo.config", False),
+        ("torch.cuda.is_available", False),
+    ],
+)
+def test_operators_are_told_from_other_names(name, holds):
+    assert bool(replaced_operators({"changed": [name]})) is holds

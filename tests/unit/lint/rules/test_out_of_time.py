@@ -1,0 +1,31 @@
+"""PG142: a file that takes too long is told, and the others are judged."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from toytorch import TORCHES
+
+from patchgate.lint import run
+from patchgate.lint.run import lint
+
+
+def test_a_file_that_takes_too_long_is_a_note_and_the_next_is_judged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "a.py").write_text("import torch._inductor.old\n")
+    assert [each.code for each in lint([tmp_path], TORCHES).findings] == ["PG110"]
+    monkeypatch.setattr(run, "SECONDS", 0.0)
+    report = lint([tmp_path], TORCHES)
+    assert [(each.code, each.severity.value) for each in report.findings] == [("PG142", "note")]
+    assert "not judged: to read it takes more than 0 s" in report.findings[0].message
+    assert report.exit_code == 3  # nothing was judged
+
+
+def test_work_grows_with_the_file_and_not_with_its_square() -> None:
+    """Steps are counted and not timed: each is asked of the release once."""
+    source = "from torch._inductor import ir\n" + "".join(f"ir.absent_{at}()\n" for at in range(60))
+    TORCHES[0].index.definers.cache_clear()  # type: ignore[attr-defined]
+    run.lint_source(source, "p.py", TORCHES)
+    assert TORCHES[0].index.definers.cache_info().misses == 60  # type: ignore[attr-defined]

@@ -1,0 +1,48 @@
+"""A test puts something in the place of a name of torch for the code that it tests, and not for all callers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from toytorch import TORCHES
+
+from patchgate.lint.run import lint
+
+HELD = """
+from unittest import mock
+import torch._inductor.graph
+import torch._inductor.ir as ir
+def test_it(monkeypatch):
+    {}
+"""
+BY_PATH = "mock.patch('torch._inductor.ir.strides', lambda *a, **k: 1).start()"
+BY_OBJECT = "mock.patch.object(ir, 'strides', lambda *a, **k: 1).start()"
+BY_PYTEST = "monkeypatch.setattr(ir, 'strides', lambda *a, **k: 1)"
+
+
+def _red(tmp_path: Path, name: str, source: str) -> list[str]:
+    file = tmp_path / name
+    file.parent.mkdir(exist_ok=True)
+    file.write_text(source.lstrip())
+    return [each.code for each in lint([file], TORCHES).findings if each.severity.value == "red"]
+
+
+@pytest.mark.parametrize("how", [BY_PATH, BY_OBJECT, BY_PYTEST])
+def test_a_holder_that_a_test_leaves_alone_is_a_note(tmp_path: Path, how: str) -> None:
+    assert _red(tmp_path, "test_it.py", HELD.format(how)) == []
+    expected = [] if how is BY_PYTEST else ["PG118"]
+    assert _red(tmp_path, "install.py", HELD.format(how)) == expected
+    assert _red(tmp_path, "test_it.py", HELD.format("ir.strides = lambda *a, **k: 1")) == ["PG118"]
+
+
+CALLED = """
+from torch._inductor.ir import Box
+def test_it(monkeypatch):
+    monkeypatch.setattr(Box, "should_realize", lambda self{}: 1)
+"""
+
+
+def test_a_mock_that_fits_until_a_release_is_red_there_and_one_that_never_fits_is_not(tmp_path: Path) -> None:
+    assert _red(tmp_path, "test_it.py", CALLED.format(", users")) == ["PG113"]
+    assert _red(tmp_path, "test_it.py", CALLED.format("")) == []
