@@ -16,7 +16,8 @@ given=("$@"); for at in "${!given[@]}"; do [ "${given[at]}" != --folder ] || fol
 pwd >>"$NOTES.$(basename "$0")"
 case "$*" in *refused*) exit 2 ;; esac
 [ "$1" != gate ] || { mkdir -p "$folder/one" && echo "$*" >"$folder/one/verdicts.json"; }
-[ "$1" != sweep ] || { mkdir -p "$folder/job" && touch "$folder"/{history.sqlite,verdicts.json,report.html,job/x.json}; }
+[ "$1" != sweep ] || mkdir -p "$folder/job"
+[ "$1" != sweep ] || touch "$folder"/{history.sqlite,verdicts.json,report.html,job/x.json}
 case "$*" in *cruel*) ln -s /etc/passwd "$folder/leaked.txt" ;; esac
 case "$*" in *red*) exit 1 ;; *weary*) exit 4 ;; *uninstallable*) exit 3 ;; esac
 """
