@@ -20,7 +20,7 @@ CODES = read_codes(f"""
 PG232 the claim allows almost anything
     The manifest states a limit beyond which hardly any patch goes: `error_factor` above {_FACTOR:g}, `largest_ulps`
     above {_ULPS:g}, or a budget of more than {_GROWTH:.0%}.
-    Why: Green then says little: a wrong number, or a cost that doubles, is within the claim.
+    Why: Green then tells a reviewer little: a wrong number, or a cost that doubles, is within the claim.
     Fix: State what was measured, with some room: the verdicts of numbers and costs give the figures.
 """)
 verdict = partial(verdict_of, FAMILY)
