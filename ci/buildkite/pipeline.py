@@ -20,8 +20,17 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from plan import gpu_runner, plan
 
 MACHINE_TROUBLE, AGENT_LOST = 4, -1
+# Neither pip nor what it needs comes from the checkout, where a pull request may have a pip.py. `results` may be a
+# part of it too.
+SETUP = [
+    'CHECKOUT=$(cd "$PATCHGATE" && pwd) TOOLS=$(mktemp -d)',
+    'trap "rm -rf $TOOLS" EXIT',
+    '(cd / && python3 -I -m venv "$TOOLS" && "$TOOLS/bin/python" -I -m pip install --quiet "$CHECKOUT") || exit 4',
+    'PATH="$TOOLS/bin:$PATH"',
+    "rm -rf results",
+]
 COMMANDS = [
-    'python3 -m pip install --quiet "$PATCHGATE"',
+    *SETUP,
     'WORKSPACE="$PWD" RESULTS="$PWD/$RESULTS" bash "$PATCHGATE/ci/judge.sh"',
 ]
 TELL = {
@@ -59,7 +68,7 @@ def _steps(environment: Mapping[str, str]) -> Iterator[dict[str, Any]]:
     yield {
         "label": "results",
         "command": [
-            'python3 -m pip install --quiet "$PATCHGATE"',
+            *SETUP,
             "buildkite-agent artifact download 'results/*' .",
             f"{TELL[session]} | buildkite-agent annotate --context patchgate --style info",
         ],

@@ -7,10 +7,11 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
+from patchgate.checks.framework.blame import Fault, fault_of
 from patchgate.checks.framework.context import CheckContext
 from patchgate.checks.framework.find_checks import Check, Instance, verdict_of
 from patchgate.checks.framework.patch_outcome import does_not_run
-from patchgate.model.records import Case, Code, Command, Kind, Verdict, read_codes
+from patchgate.model.records import Case, Code, Command, Failure, Kind, Verdict, read_codes
 from patchgate.model.serialization import failure_of
 
 FAMILY = "machine"
@@ -19,10 +20,10 @@ CODES = (
 PG901 torch could not be installed or started
     There is no working environment for this torch release.
     Why: Nothing was measured there.
-    Fix: Type the same command again where the package index can be reached, or give an interpreter that has this torch:
-    `--row TORCH=PYTHON`.
+    Fix: Read the reason. Type the same command again where the package index can be reached, or give an interpreter
+    that has the whole of this torch: `--row TORCH=PYTHON`.
 PG902 the sentinel case has wrong facts
-    A tiny case with known, non-zero facts had other facts in this environment.
+    A tiny case with known, non-zero facts had other facts in this environment, or none.
     Why: With wrong counters every other verdict of this release is invalid.
     Fix: Compare the facts of the sentinel case: Inductor may have moved what the probe reads.
 PG903 the sentinel case has its known facts
@@ -34,7 +35,7 @@ PG904 patchgate itself failed
     Why: Nothing was judged there, and no answer is not green.
     Fix: Please report it with the output above and run.json of the results' folder.
 PG905 the machine failed, not the patch
-    The run of the patch was ended from outside (killed, disk full, no answer), also when tried again.
+    A run was ended from outside (killed, disk full, no memory, no answer), also when tried again.
     Why: Such a failure does not count against the patch.
     Fix: Run again. If it persists, check disk, memory and limits.
 PG907 the run ended before this cell
@@ -95,15 +96,24 @@ def preconditions(context: CheckContext, torch: str, device: str) -> list[Verdic
 
 
 def judge_sentinel(case: Case, answer: Mapping[str, Any]) -> Verdict:
-    """PG903 when every known fact came out exactly, PG902 otherwise."""
+    """PG903 when every known fact came out exactly, PG902 where others did; where there is none, whose fault it is."""
     failure = failure_of(answer)
     if failure:
-        return verdict("PG902", Kind.INFRA, case, "", "known facts", failure.text)
+        return verdict(_code_of(failure), Kind.INFRA, case, "", "known facts", failure.text)
     facts = answer["facts"]
     wrong = [f"{k} = {facts.get(k)}, not {v}" for k, v in answer["expected"].items() if facts.get(k) != v]
     if wrong:
         return verdict("PG902", Kind.INFRA, case, "", "known facts", "; ".join(wrong))
     return verdict("PG903", Kind.PASS, case, "", "known facts", f"{len(answer['expected'])} as known")
+
+
+def _code_of(failure: Failure) -> str:
+    """Of a failure without a patch: torch did not start, the machine is too small, or the probe did not understand."""
+    is_import = failure.signature.startswith(("ImportError", "ModuleNotFoundError"))
+    # A file of torch misses another one; where the probe misses it, torch may have moved it.
+    if failure.stage == "server" or (is_import and failure.raised_at):
+        return "PG901"
+    return "PG905" if fault_of(failure, None) is Fault.MACHINE else "PG902"
 
 
 def judge_sandbox(case: Case, answer: Mapping[str, Any], *, required: bool) -> list[Verdict]:

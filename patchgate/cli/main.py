@@ -10,14 +10,14 @@ import sys
 import traceback
 from importlib import import_module
 from pathlib import Path
-from typing import NoReturn
+from typing import NoReturn, TextIO
 
 import click
 
 from patchgate import __version__
 from patchgate.model.errors import UsageError
 from patchgate.model.exit_code import MACHINE
-from patchgate.model.files import refuse_tracked, write_atomically
+from patchgate.model.files import refuse_links, refuse_tracked, write_atomically
 from patchgate.model.paths import PACKAGE
 from patchgate.model.records import Command
 from patchgate.model.text import escape_control
@@ -25,8 +25,9 @@ from patchgate.report.github import commands_end, is_github
 from patchgate.report.next_commands import typed
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-# Where the traceback of a fault of ours goes.
-_FAULT = Path(".patchgate/fault.txt")
+# Where results lie, and what is kept; where the traceback of a fault of ours goes.
+_RESULTS = Path(".patchgate")
+_FAULT = _RESULTS / "fault.txt"
 
 
 def main() -> NoReturn:
@@ -46,15 +47,22 @@ def end_by_exit_code(command: click.Command, name: str) -> NoReturn:
     if is_github():
         click.echo(commands_end(True), err=True)
         atexit.register(click.echo, commands_end(False), err=True)
+    output = sys.stdout
     try:
-        refuse_tracked(Path(".patchgate"))
+        refuse_tracked(_RESULTS)
+        refuse_links(_RESULTS)
         command.main(prog_name=name, standalone_mode=False)
+        sys.stdout.flush()  # a reader that has gone away is noticed here, and not when Python ends
     except UsageError as error:
         show_usage_error(error)
         sys.exit(2)
     except click.ClickException as error:
         error.show()
         sys.exit(2)
+    except SystemExit as ended:
+        if _reader_has_gone(ended, output):
+            sys.exit(MACHINE)
+        raise
     except (click.Abort, KeyboardInterrupt):
         click.echo("interrupted: no result\n  next: run the same command again", err=True)
         sys.exit(MACHINE)
@@ -62,12 +70,25 @@ def end_by_exit_code(command: click.Command, name: str) -> NoReturn:
         if _is_of_a_database(error):
             click.echo(f"error: a damaged history: {error}\n  next: another --folder", err=True)
             sys.exit(2)
-        show_failure(error)
+        if not _reader_has_gone(error, output):
+            show_failure(error)
         sys.exit(MACHINE)
     finally:
         for number in _SIGNALS:  # all is said; what is left is to end what was started
             signal.signal(number, lambda *_: None)
     sys.exit(0)
+
+
+def _reader_has_gone(ended: BaseException, output: TextIO) -> bool:
+    """Whether a command ended because nothing reads its output any more, as with `| head -1`.
+
+    Click then puts something else in the place of standard output and exits with 1; Rich exits with 1 alone.
+    """
+    if sys.stdout is output and not any(isinstance(each, BrokenPipeError) for each in (ended, ended.__context__)):
+        return False
+    with open(os.devnull, "wb") as nowhere:
+        os.dup2(nowhere.fileno(), 1)  # Python writes what is left when it ends
+    return True
 
 
 def _distrust_working_folder() -> None:

@@ -26,7 +26,7 @@ from patchgate.inputs.matrix import load_matrix
 from patchgate.inputs.models import model_names, model_path, model_requires, model_workloads, models_of
 from patchgate.inputs.project import Project
 from patchgate.model.errors import UsageError
-from patchgate.model.files import make_results_folder
+from patchgate.model.files import make_results_folder, refuse_links
 from patchgate.model.paths import display_path
 from patchgate.model.text import nearest
 from patchgate.model.versions import full_release
@@ -279,5 +279,6 @@ def only_known(given: tuple[str, ...], known: Collection[str], what: str, where:
 def emptied_folder(folder: Path) -> str:
     """The folder, without what an earlier run has left there. Raises UsageError where it is somebody else's."""
     make_results_folder(folder, "--folder", mark=NAME)
+    refuse_links(folder.resolve())
     shutil.rmtree(folder, ignore_errors=True)
     return str(folder.resolve())

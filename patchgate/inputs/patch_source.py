@@ -90,6 +90,7 @@ def parse(source: str) -> ast.Module:
 
 
 def _bytes(path: Path) -> bytes:
+    refuse_outer_link(path)
     try:
         return read_regular(path, _BYTES)
     except OSError as error:

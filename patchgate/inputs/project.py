@@ -5,6 +5,7 @@ Each key has a default, so a folder without a table is a project too. docs/proje
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field, replace
 from glob import has_magic
 from pathlib import Path, PurePath
@@ -126,6 +127,9 @@ class Project:
                     "patches", "no such patch", entry, f"a path or a pattern below {display_path(self.root)}"
                 )
             found |= {self._inside("patches", str(path)): None for path in paths}
+        for path in found:
+            if "\n" in str(path):  # a pipeline hands them on one a line
+                raise self.fault("patches", "a line feed in a path", display_path(path), "call the file otherwise")
         return list(found)
 
 
@@ -179,6 +183,13 @@ def _read_path(value: Any) -> str:
     return path.as_posix()
 
 
+def _read_label(value: Any) -> str:
+    """One line: a pipeline writes it between others' lines."""
+    if not re.fullmatch(r"[\w.:/=-]+( [\w.:/=-]+)*|", read_string(value), re.ASCII):
+        raise Invalid("not a label of machines: letters, digits, blanks and . : / = _ - alone")
+    return str(value)
+
+
 declare_keys(
     Project,
     root=Key(name=None),
@@ -194,5 +205,5 @@ declare_keys(
     requires=Key(read=list_of(read_requirement), example='requires = ["transformers>=4.50"]'),
     install=Key(read=_read_path, example='install = "."'),
     path=Key(read=list_of(_read_path), example='path = ["src"]'),
-    gpu_runner=Key(example='gpu_runner = "gpu"'),
+    gpu_runner=Key(read=_read_label, example='gpu_runner = "gpu"'),
 )

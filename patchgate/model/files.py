@@ -152,6 +152,24 @@ def refuse_tracked(path: Path) -> None:
         raise UsageError("results that are part of the repository", where=str(path), got=found[0], next=advice)
 
 
+#: How far below a folder of ours others of ours may lie: .patchgate, gate, the patch, observations.
+_DEPTH = 3
+
+
+def refuse_links(folder: Path, depth: int = _DEPTH) -> None:
+    """Raises UsageError for a link in the place of a folder of ours, or in it: what it leads to would be deleted."""
+    places = [(folder, 0)]
+    while places:
+        place, level = places.pop()
+        if place.is_symlink():
+            advice = f"delete it: rm {display_path(place.parent)}/{place.name}"
+            raise UsageError("a link among results", where=str(place), got=f"a link to {place.readlink()}", next=advice)
+        if level < depth and place.is_dir():
+            with os.scandir(place) as entries:
+                found = [entry for entry in entries if entry.is_symlink() or entry.is_dir(follow_symlinks=False)]
+            places += [(Path(entry.path), level + 1) for entry in found]
+
+
 def make_results_folder(path: Path, where: str, mark: str) -> None:
     """Make a folder whose contents a run will replace. Raises UsageError where it holds something, and no `mark`.
 

@@ -61,9 +61,12 @@ class Cache:
 
 
 def prune(folder: Path, pattern: str, most: int) -> None:
-    """Remove what was used longest ago of what fits a pattern below a folder, beyond so many bytes."""
+    """Remove what was used longest ago of what fits a pattern below a folder, beyond so many bytes; never by a link."""
     found = []
-    for path in folder.glob(pattern):
+    real = folder.parent.resolve() / folder.name
+    for path in real.glob(pattern):
+        if path.is_symlink() or path.parent.resolve() != path.parent:  # of somebody else
+            continue
         with contextlib.suppress(OSError):  # another run may remove it too
             below = [each.stat().st_size for each in (path, *path.rglob("*"))]
             found.append((path.stat().st_mtime, sum(below), path))

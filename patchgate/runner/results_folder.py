@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TextIO
 
 from patchgate.model.errors import UsageError
-from patchgate.model.files import HELD, PUT_ASIDE, make_results_folder, release_space, write_atomically
+from patchgate.model.files import HELD, PUT_ASIDE, make_results_folder, refuse_links, release_space, write_atomically
 from patchgate.model.records import Kind, Verdict
 from patchgate.model.results import JudgedCell
 from patchgate.model.serialization import from_dict, parse_json
@@ -48,12 +48,13 @@ _held: set[Path] = set()
 
 @contextlib.contextmanager
 def held(folder: Path) -> Iterator[None]:
-    """Within it no other process writes results there. Raises UsageError that says which one does."""
+    """Within it no other process writes results there. Raises UsageError that says which one does, or for a link."""
     folder = folder.resolve()
     if folder in _held:
         yield
         return
     folder.mkdir(parents=True, exist_ok=True)
+    refuse_links(folder, 2)
     with _locked(folder / HELD):
         _held.add(folder)
         try:

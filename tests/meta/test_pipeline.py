@@ -5,6 +5,7 @@ Each rule is also seen failing on a made-up step.
 
 import importlib.util
 import json
+import os
 import re
 import subprocess
 import sys
@@ -110,13 +111,32 @@ def test_the_comment_takes_nothing_of_the_pull_request_but_its_artifact():
     assert used == ["$/ci/github/setup", "actions/download-artifact@v7"]
 
 
-def test_a_warm_cache_is_found_again():
-    keys = [step["with"] for step in steps(ROOT / "ci" / "github" / "action.yml") if "cache@" in step.get("uses", "")]
-    uv, build = keys
-    assert not re.search(r"github\.|steps\.", uv["key"])
-    (prefix,) = build["restore-keys"].split("\n")[:1]
-    assert build["key"].startswith(prefix)
-    assert not re.search(r"github\.", prefix)
+def test_a_warm_cache_is_found_again_and_no_pull_request_writes_it():
+    used = [step for step in steps(ROOT / "ci" / "github" / "action.yml") if "actions/cache" in step.get("uses", "")]
+    found, saved = used
+    assert found["uses"].startswith("actions/cache/restore@")
+    assert not re.search(r"github\.|steps\.", found["with"]["key"])
+    assert saved["uses"].startswith("actions/cache/save@")
+    assert saved["with"]["key"] == f"${{{{ steps.{found['id']}.outputs.cache-primary-key }}}}"
+    assert json.loads(re.search(r"'(.*)'", saved["if"])[1]) == ["schedule", "workflow_dispatch", "push"]
+    assert {step["with"]["path"] for step in used} == {"${{ runner.temp }}/uv"}  # nothing below .patchgate
+
+
+def unsafe_module(step):
+    """A program of Python that looks for its parts in the checkout, where a pull request may have a pip.py."""
+    return re.search(r"python\S* +-m +pip", step.get("run", ""))
+
+
+@pytest.mark.parametrize("path", ALL, ids=display_path)
+def test_no_installer_takes_modules_of_the_checkout(path):
+    assert not [step for step in steps(path) if unsafe_module(step)]
+    of_ours = [step for step in steps(path) if "-m pip" in step.get("run", "") and path in ACTIONS]
+    assert all(step["working-directory"] == "${{ runner.temp }}" for step in of_ours)
+
+
+def test_an_installer_that_is_not_isolated_is_seen():
+    assert unsafe_module({"run": "cd x && python3 -m pip install nox"})
+    assert not unsafe_module({"run": "python -I -m pip install nox"})
 
 
 def test_the_plan_is_every_row_with_the_tag_and_the_dear_ones_first(tmp_path):
@@ -164,6 +184,28 @@ def test_the_label_of_a_gpu_runner_is_a_line_of_the_table(tmp_path, monkeypatch)
     assert gpu["agents"] == {"queue": "big"}
     asked = [sys.executable, ROOT / "ci" / "plan.py", "--gpu-runner"]
     assert subprocess.run(asked, capture_output=True, text=True, check=True).stdout == "big\n"
+
+
+def test_buildkite_installs_outside_of_the_checkout_and_takes_no_results_from_it(tmp_path):
+    """Its commands are run up to the agent's own, in a checkout that has a pip.py, a venv.py and results."""
+    (tmp_path / "results").mkdir()
+    (tmp_path / "results" / "run.json").write_text("{}")
+    for name in ("pip", "venv", "ensurepip"):
+        (tmp_path / f"{name}.py").write_text("raise SystemExit('of the checkout')")
+    *_, told = buildkite(PATCHES="a")
+    (tmp_path / "python3").write_text(
+        f"""#!/bin/bash
+echo "$PWD $*" >>"{tmp_path}/calls"
+mkdir -p "${{@: -1}}/bin" && cp "$0" "${{@: -1}}/bin/python"
+"""
+    )
+    (tmp_path / "python3").chmod(0o755)
+    environment = {"PATH": f"{tmp_path}{os.pathsep}{os.environ['PATH']}", "PATCHGATE": ".", "TMPDIR": str(tmp_path)}
+    setup = "\n".join(told["command"][:-2])
+    subprocess.run(["bash", "-ec", setup], cwd=tmp_path, env=environment, check=True)
+    assert not (tmp_path / "results").exists()
+    calls = (tmp_path / "calls").read_text().splitlines()
+    assert [call.split()[:4] for call in calls] == [["/", "-I", "-m", "venv"], ["/", "-I", "-m", "pip"]]
 
 
 def test_buildkite_sweeps_every_row_in_one_run():

@@ -47,7 +47,7 @@ class Machine:
                 outputs = self._action(self.checkout / step["uses"][2:], told)
             elif step["uses"].startswith("actions/checkout@"):
                 assert told == {"persist-credentials": False}
-            elif step["uses"].startswith("actions/cache@"):
+            elif step["uses"].startswith("actions/cache/restore@"):
                 self.caches.append(told["key"])
             elif step["uses"].startswith("actions/upload-artifact@"):
                 self.kept[told["name"]] = Path(told["path"])
@@ -69,8 +69,9 @@ class Machine:
         environment |= {"GITHUB_OUTPUT": str(written), "GITHUB_ACTION_PATH": str(action), "CI": "true"}
         environment |= {"GITHUB_WORKSPACE": str(self.workspace), "GITHUB_ACTIONS": "true"}
         environment |= {name: str(filled(value, contexts)) for name, value in step.get("env", {}).items()}
+        place = filled(step.get("working-directory", str(self.workspace)), contexts)
         command = ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", step["run"]]
-        ended = subprocess.run(command, cwd=self.workspace, env=environment)
+        ended = subprocess.run(command, cwd=place, env=environment)
         self.status = self.status or ended.returncode
         return dict(line.split("=", 1) for line in written.read_text().splitlines())
 

@@ -24,7 +24,7 @@ SMALL = """\
 #!/bin/bash
 # What the runner has: python, where pip installs nothing, and patchgate, for which the row is there already.
 case "$(basename "$0") $*" in
-  "python -m pip "*) exit 0 ;;
+  "python -I -m pip "*) exit 0 ;;
   "patchgate gate "*"--torch {torch}"*)
     told=("$@"); for at in "${{!told[@]}}"; do
       [ "${{told[at]}}" = --torch ] && unset "told[at]" "told[at+1]"; done

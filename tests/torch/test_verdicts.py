@@ -36,7 +36,7 @@ WORKLOADS = {
     "scope": (CHAIN,),
     "triton_cache": (CHAIN,),
 }
-GREEN = ("PG105", "PG211", "PG226", "PG511", "PG514", "PG515", "PG705", "PG708", "PG806")
+GREEN = ("PG105", "PG211", "PG226", "PG232", "PG511", "PG514", "PG515", "PG705", "PG708", "PG806")
 # What a fixture needs to be seen on.
 ON = {
     "PG701-stores-what-is-reused": CHAIN,

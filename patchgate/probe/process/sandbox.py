@@ -13,6 +13,7 @@ import importlib.util
 import os
 import re
 import resource
+import shutil
 import struct
 import subprocess
 import sys
@@ -50,7 +51,9 @@ _ETC = (
     *("alternatives", "group", "host.conf", "hosts", "ld.so.cache", "ld.so.conf", "ld.so.conf.d", "ld.so.preload"),
     *("localtime", "nsswitch.conf", "os-release", "passwd", "resolv.conf", "ssl/openssl.cnf", "ssl/certs"),
 )
-_SYSTEM = ("/usr", "/lib", "/lib64", "/lib32", "/bin", "/sbin", "/opt", "/nix/store", "/gnu/store", "/proc", "/sys")
+_SYSTEM = ("/usr", "/lib", "/lib64", "/lib32", "/bin", "/sbin", "/nix/store", "/gnu/store", "/proc", "/sys")
+# What is installed by hand lies there, anybody's: of it only what is used is read.
+_INSTALLED = "/opt"
 # What lies beside a folder of programs, and is theirs.
 _PREFIX = ("lib", "lib64", "libexec", "include")
 # What a workload compiles with.
@@ -273,9 +276,9 @@ def _or_alone(folder: str, path: str) -> str:
 
 
 def _holds_everything(folder: str) -> bool:
-    """Whether what is not the patch's lies there too: a home, or what is shared."""
+    """Whether what is not the patch's lies there too: a home, what is shared, or what is installed by hand."""
     around = os.path.join(os.path.realpath(folder), "")
-    return any(f"{place}/".startswith(around) for place in (*SHARED, *_homes()))
+    return any(f"{place}/".startswith(around) for place in (*SHARED, *_homes(), _INSTALLED))
 
 
 def _homes() -> set[str]:
@@ -319,7 +322,7 @@ def _system() -> Iterable[str]:
     places = [place for place in sys.path if place not in ("", os.getcwd()) and os.path.isdir(place)]
     places += filter(None, (os.environ.get("CUDA_HOME"), *os.environ.get("LD_LIBRARY_PATH", "").split(os.pathsep)))
     yield from (place for place in places if not _holds_everything(place))
-    for programs in os.environ.get("PATH", "").split(os.pathsep):
+    for programs in (*os.environ.get("PATH", "").split(os.pathsep), *_folders_of_compilers()):
         if programs.startswith("/") and not _holds_everything(programs):
             prefix = os.path.dirname(os.path.realpath(programs))
             yield from (programs, *(f"{prefix}/{part}" for part in _PREFIX))
@@ -328,6 +331,14 @@ def _system() -> Iterable[str]:
     files += [spec.origin for name in ("torch", "triton") if (spec := importlib.util.find_spec(name))]
     modules = map(os.path.realpath, filter(None, files))
     yield from without_inner(_or_alone(os.path.dirname(file), file) for file in modules)
+
+
+def _folders_of_compilers() -> Iterable[str]:
+    """Where the compilers really are that torch may call; the path may have links to them."""
+    for name in (os.environ.get("CXX", "g++"), "gcc", "clang++", "cc", "c++"):
+        program = shutil.which(name)
+        if program:
+            yield os.path.dirname(os.path.realpath(program))
 
 
 def private_bytes() -> int:

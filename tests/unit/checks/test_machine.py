@@ -19,6 +19,9 @@ EXPECTED = {"kernels.defined": 1, "loads": [2]}
 FAILURE = {"cause": "machine", "stage": "server", "signature": "did not answer"}
 
 
+RAISED = {"cause": "raised", "stage": "compile", "signature": "AttributeError: no V.graph"}
+
+
 def sentinel(**answer: Any) -> Verdict:
     return judge_sentinel(Case(torch="2.11.0", device="h200", workload="sentinel"), {"expected": EXPECTED} | answer)
 
@@ -46,13 +49,31 @@ def test_counters_that_count_are_green_whatever_else_they_count():
         ({"facts": EXPECTED | {"loads": [0]}}, "loads = [0], not [2]"),
         ({"facts": {"loads": [2]}}, "kernels.defined = None, not 1"),
         ({"facts": {}}, "kernels.defined = None, not 1; loads = None, not [2]"),
-        ({"failure": FAILURE}, "machine: did not answer"),
+        ({"failure": RAISED}, "AttributeError: no V.graph, during `compile`"),
+        ({"failure": RAISED | {"signature": "ImportError: moved"}}, "ImportError: moved, during `compile`"),
     ],
 )
 def test_counters_that_do_not_count_void_the_row(answer, actual):
     verdict = sentinel(**answer)
     assert (verdict.code, verdict.colour, verdict.subject) == ("PG902", Colour.GREY, "sentinel.h200")
     assert verdict.actual == actual
+
+
+@pytest.mark.parametrize(
+    ("cause", "stage", "signature", "code"),
+    [
+        ("machine", "server", "the probe of torch 2.11.0 did not answer; its log ends: ImportError: libc10", "PG901"),
+        ("raised", "compile", "ModuleNotFoundError: No module named 'torch._inductor.ir'", "PG901"),
+        ("out-of-memory", "compile", "MemoryError", "PG905"),
+        ("hung", "compile", "no answer in 60 s", "PG905"),
+        ("crashed", "compile", "killed by SIGSEGV", "PG905"),
+        ("machine", "compile", "OSError: No space left on device", "PG905"),
+    ],
+)
+def test_a_machine_or_a_torch_that_fails_is_not_said_to_have_wrong_facts(cause, stage, signature, code):
+    failure = {"cause": cause, "stage": stage, "signature": signature, "raised_at": "torch/_inductor/graph.py:3"}
+    verdict = sentinel(failure=failure)
+    assert (verdict.code, verdict.colour, signature in verdict.actual) == (code, Colour.GREY, True)
 
 
 def test_what_no_simulation_can_tell_is_a_note_of_the_check_that_asked():

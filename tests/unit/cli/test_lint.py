@@ -298,3 +298,18 @@ def test_the_manifest_of_a_bare_file_is_read_too(run: Run, tmp_path: Path) -> No
         2,
         "error: mine.toml:1: `effects`: no kind of effect `confg`",
     )
+
+
+def test_a_link_out_of_the_project_is_not_read(run: Run, tmp_path: Path) -> None:
+    for name in ("out", "project/pkg", "project/.git"):
+        (tmp_path / name).mkdir(parents=True)
+    (tmp_path / "out" / "key.py").write_text("from torch._inductor.ir import Box\nBox.secret_of_mine\n")
+    (tmp_path / "project" / "own.py").write_text(RED)
+    (tmp_path / "project" / "pkg" / "inner.py").symlink_to("../own.py")
+    (tmp_path / "project" / "pkg" / "link.py").symlink_to(tmp_path / "out" / "key.py")
+    (tmp_path / "project" / "pkg" / "patch.py").symlink_to(tmp_path / "out" / "key.py")
+    printed = run("project", "--format", "json").output
+    assert json.loads(printed)["files"] == ["project/own.py"] * 2
+    assert "secret_of_mine" not in printed
+    refused = run("project/pkg")
+    assert (refused.exit_code, "a link out of the repository" in refused.output) == (2, True)

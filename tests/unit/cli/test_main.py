@@ -120,3 +120,33 @@ def test_what_asks_an_interpreter_takes_no_module_of_the_working_folder(tmp_path
     with contextlib.suppress(UsageError):  # it may have no torch
         read_environment.__wrapped__(sys.executable)
     assert not (tmp_path / "ran").exists()
+
+
+@pytest.mark.parametrize("arguments", [["explain", "--markdown"], ["explain", "PG501"], ["--version"]])
+def test_a_reader_that_goes_away_is_no_red_verdict(folder, arguments):
+    """As `| head -1` does: click ends with 1 then, and Python with 120."""
+    reading, writing = os.pipe()
+    os.close(reading)
+    command = [sys.executable, "-m", "patchgate", *arguments]
+    ended = subprocess.run(command, stdout=writing, stderr=subprocess.PIPE, text=True)
+    os.close(writing)
+    assert (ended.returncode, ended.stderr) == (4, "")
+
+
+@pytest.mark.parametrize("link", [".patchgate", ".patchgate/unpatched", ".patchgate/gate/mine/observations"])
+def test_a_link_among_results_is_refused_before_anything_is_written(command, folder, link):
+    (folder / "theirs").mkdir()
+    (folder / "theirs" / "kept.json").write_text("{}")
+    (folder / link).parent.mkdir(parents=True, exist_ok=True)
+    (folder / link).symlink_to(folder / "theirs")
+    status, _, wrong = command("gate", "mine.py")
+    assert (status, wrong.splitlines()[0]) == (2, f"error: {link}: a link among results")
+    assert [path.name for path in (folder / "theirs").iterdir()] == ["kept.json"]
+
+
+def test_a_file_of_a_patch_s_own_that_is_a_link_is_none_of_ours(command, folder):
+    deep = folder / ".patchgate" / "cpp" / "patched" / "a" / "b"
+    deep.mkdir(parents=True)
+    (deep / "lib.so").symlink_to(folder / "mine.py")
+    assert command("--version")[0] == 0
+    assert command("explain", "PG501")[0] == 0

@@ -106,6 +106,8 @@ def test_an_entry_that_names_no_patch_is_refused_at_its_line(repository, entry):
         (f"golden = '{'x' * 256}'", "longer than any path"),
         (f"golden = '{'x/' * 1100}'", "longer than any path"),
         ("requires = ['torch==2.9']", "torch itself"),
+        ('gpu_runner = "gpu\\nshares=[]"', "not a label"),
+        ('gpu_runner = "gpu\\n"', "not a label"),
         ("requires = ['a b']", "not a requirement"),
         ("install = true", "not a string"),
         ("budgets = '1 %'", "not a table"),
@@ -172,3 +174,12 @@ def test_what_is_no_pattern_of_patches_is_refused_with_its_line(folder):
     (folder / "patchgate.toml").write_text('patches = ["a/**py"]\n')
     with pytest.raises(UsageError, match=r"patchgate\.toml:1: not a pattern"):
         find_project(folder).patch_paths()
+
+
+def test_a_line_feed_in_the_path_of_a_patch_would_be_two_patches_of_a_pipeline(tmp_path):
+    (tmp_path / "patchgate.toml").write_text('patches = ["*.py"]\n')
+    (tmp_path / "one.py").touch()
+    assert len(find_project(tmp_path).patch_paths()) == 1
+    (tmp_path / "two\nthree.py").touch()
+    with pytest.raises(UsageError, match="line feed"):
+        find_project(tmp_path).patch_paths()

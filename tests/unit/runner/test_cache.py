@@ -97,3 +97,18 @@ def test_a_temporary_folder_on_another_file_system_is_no_hindrance(tmp_path, mon
 
     monkeypatch.setattr("os.link", refuse)
     assert cache.load("abc", tmp_path / "given") == {"environment": {}}
+
+
+@pytest.mark.parametrize("link", ["unpatched", "unpatched/ab"])
+def test_what_lies_behind_a_link_is_not_pruned(tmp_path, link):
+    theirs = tmp_path / "theirs"
+    for folder in (theirs / "ab", tmp_path / "kept" / "unpatched" / "cd"):
+        folder.mkdir(parents=True)
+        (folder / "one.json").write_text("{}")
+    place = tmp_path / "kept" / link
+    if place.is_dir():
+        place.rename(tmp_path / "before")
+    place.symlink_to(theirs if link == "unpatched" else theirs / "ab")
+    prune(tmp_path / "kept" / "unpatched", "*/*", 0)
+    assert (theirs / "ab" / "one.json").is_file()
+    assert not (tmp_path / "kept" / "unpatched" / "cd" / "one.json").exists()

@@ -111,6 +111,26 @@ def test_of_a_home_into_which_python_was_installed_only_python_is_read(home, mon
     assert f"{home}/keys/" in set(sandbox._system())
 
 
+def test_of_what_is_installed_by_hand_only_the_interpreter_and_the_compiler_are_read(home, monkeypatch, tmp_path):
+    opt = tmp_path / "opt"
+    for name in ("gcc/bin", "gcc/libexec", "python/lib", "secrets/lib", "bin", "lib"):
+        (opt / name).mkdir(parents=True)
+    (opt / "gcc" / "bin" / "g++-14").touch(mode=0o755)
+    (tmp_path / "usr").mkdir()
+    (tmp_path / "usr" / "g++").symlink_to(opt / "gcc" / "bin" / "g++-14")
+    monkeypatch.setattr(sandbox, "_INSTALLED", str(opt))
+    monkeypatch.setenv("PATH", str(tmp_path / "usr"))
+    monkeypatch.delenv("CXX", raising=False)
+    monkeypatch.setattr("sys.prefix", str(opt / "python"))
+    found = {path.rstrip("/") for path in sandbox._system()}
+    assert {f"{opt}/gcc/bin", f"{opt}/gcc/libexec", f"{opt}/python"} <= found
+    assert not found & {"/opt", str(opt), f"{opt}/gcc", f"{opt}/secrets", f"{opt}/secrets/lib"}
+    monkeypatch.setattr("sys.prefix", str(opt))  # Python lies in it directly
+    found = {path.rstrip("/") for path in sandbox._system()}
+    assert {f"{opt}/bin", f"{opt}/lib"} <= found
+    assert str(opt) not in found
+
+
 @pytest.mark.parametrize("server", [0, 1 << 40])
 def test_memory_is_limited_beyond_what_the_server_has(monkeypatch, server):
     """A process that is no fork of it has still to load torch."""
