@@ -24,8 +24,8 @@ PG206 applied twice when run twice
     Why: Users who import or reload it twice get the effect twice, or a replacement that calls itself endlessly.
     Fix: Mark the replacement (an attribute on the function) and return early when it is there.
 PG207 touches something outside its targets
-    Running the patch changed an attribute of a torch module, class or registry that `targets` does not name. For a new
-    name that nothing in torch looks up it is a grey note.
+    Running the patch changed an attribute of a torch module, class or registry that `targets` does not name. It is a
+    note for a new name that nothing in torch looks up, and for a new entry of a table, which replaces nothing.
     Why: Users get a change that no reviewer has seen. Without a manifest, the patch claims to change nothing else.
     Fix: Add it to `targets`, or do not change it.
 PG208 import has side effects
@@ -132,8 +132,12 @@ def _targets(case: Case, patch: Patch, answer: Mapping[str, Any], where: str) ->
     if touched:
         yield verdict("PG207", Kind.REGRESSED, case, "outside targets", expected, ", ".join(touched), where)
     added = [name for name in outside if name in answer["added"]]
-    if added:
-        yield verdict("PG207", Kind.NOTE, case, "names of its own", expected, ", ".join(added), where)
+    entries = [name for name in added if name.endswith("]")]
+    if entries:
+        yield verdict("PG207", Kind.WARNING, case, "entries of its own", expected, ", ".join(entries), where)
+    names = [name for name in added if name not in entries]
+    if names:
+        yield verdict("PG207", Kind.NOTE, case, "names of its own", expected, ", ".join(names), where)
     unreplaced = [name for name in targets or () if name not in changed and name not in meant]
     if changed and unreplaced and is_claimed(patch, case.torch):
         actual = f"not replaced: {', '.join(unreplaced)}"

@@ -17,11 +17,12 @@ from patchgate.model.records import Case, Kind, Verdict, read_codes
 FAMILY = "reach"
 CODES = read_codes("""
 PG801 the original is still referenced elsewhere
-    With the patch applied, other modules, classes or registries of torch still refer to the original.
+    With the patch applied, other modules, classes or registries of torch still refer to the original. It is a note
+    where an entry of one table was replaced and only other tables have the original.
     Why: Users run torch's own code wherever it is called from there: the patch covers only some of its callers.
     Fix: Also assign the replacement in the places that are named, or patch where the callers look it up.
 PG802 the target can never be called
-    The replaced method is abstract, and every concrete class overrides it.
+    The replaced method is abstract, and every concrete class overrides it. It is red for a claimed target.
     Why: Users believe that they have the patch, and it does nothing.
     Fix: Patch the classes that implement it.
 PG806 the replacements are called
@@ -48,10 +49,14 @@ def judge_holders(case: Case, patch: Patch, answer: Mapping[str, Any]) -> Iterat
     for name, holders in answer["holders"].items():
         more = f" and {len(holders) - _SHOWN} more" if len(holders) > _SHOWN else ""
         actual, place = f"{', '.join(holders[:_SHOWN])}{more}", assignment_place(patch, name)
-        yield say("PG801", Kind.REGRESSED, case, f"of {name}", "none hold the original", actual, place)
+        # Torch keeps a table for each of its users, and a patch chooses the one that it changes.
+        own_table = name.endswith("]") and all(holder.endswith("]") for holder in holders)
+        kind = Kind.WARNING if own_table else Kind.REGRESSED
+        yield say("PG801", kind, case, f"of {name}", "none hold the original", actual, place)
     for name in answer["unreachable"]:
         actual, place = "abstract, and overridden by every class that can be made", assignment_place(patch, name)
-        yield verdict("PG802", Kind.REGRESSED, case, "", "can be called", actual, place, item=name)
+        kind = Kind.REGRESSED if name in (patch.claims.targets or ()) else Kind.WARNING
+        yield verdict("PG802", kind, case, "", "can be called", actual, place, item=name)
     if not answer["holders"] and not answer["unreachable"]:
         actual = ", ".join(answer["changed"]) or "nothing replaced"
         yield say("PG806", Kind.PASS, case, "", "none hold the original", actual)

@@ -19,7 +19,8 @@ from patchgate.runner.run_settings import Run
 
 FAMILY = "parity"
 # What holds where a manifest states no `largest_ulps`, and no `error_factor`.
-_ULPS, _FACTOR = 8.0, 1.0
+# The error of a sound patch that rounds otherwise scatters: 1.12 times unpatched was seen, in float32.
+_ULPS, _FACTOR = 8.0, 1.2
 CODES = (
     *read_codes(f"""
 PG501 not bit-identical

@@ -13,7 +13,7 @@ from patchgate.checks.machine import judge_undeviced
 from patchgate.checks.parity import compared_sides, numeric_devices
 from patchgate.inputs.manifest import Patch
 from patchgate.model.records import Verdict
-from patchgate.model.serialization import Answer
+from patchgate.model.serialization import Answer, failure_of
 
 FAMILY = "parity"
 # Each mode is compiled once in each rank.
@@ -34,6 +34,10 @@ def ask_ranks(context: CheckContext, at: Instance) -> Iterable[Verdict]:
         )
         if "unmeasured" in answer:
             raise NoRanks(answer["unmeasured"])
+        failure = failure_of(answer)
+        if failure and failure.signature.endswith("SIGABRT"):
+            # The ranks are forks, and a patch that computes at import has threads by then; real ranks are no forks.
+            raise NoRanks(f"{failure.text}: the two ranks are forked after the import of the patch")
         return answer
 
     with TemporaryDirectory() as folder:

@@ -15,7 +15,7 @@ from patchgate.checks.framework.blame import Fault, fault_of
 from patchgate.checks.framework.find_checks import verdict_of
 from patchgate.inputs.manifest import Patch
 from patchgate.model.paths import display_path
-from patchgate.model.records import Case, Command, Failure, Kind, Verdict, read_codes
+from patchgate.model.records import Case, Cause, Command, Failure, Kind, Verdict, read_codes
 
 FAMILY = "gate"
 CODES = read_codes("""
@@ -44,7 +44,9 @@ def does_not_run(case: Case, failure: Failure, patch: Patch, again: Command) -> 
     """PG210, or PG905 when it was the machine that failed."""
     place = display_path(failure.where) if failure.where else display_path(patch.path)
     actual = failure.text
-    if fault_of(None, failure) is Fault.MACHINE:
+    # The patch has run by then: `compare` is our own step.
+    is_ours = failure.cause is Cause.HUNG and failure.stage == "compare"
+    if is_ours or fault_of(None, failure) is Fault.MACHINE:
         return verdict("PG905", Kind.INFRA, case, "", "the module runs", actual, place, item="run")
     return verdict(
         "PG210",

@@ -118,11 +118,14 @@ def apply(request: Apply, stage: Stage) -> Applied:
         with torch_imports_added_to(before):
             with recorder.recording(), naming_every_missing_module(path, request):
                 module = import_patch(path, request)
+            if scope:  # a setting that the scope makes ends with it
+                effects.Settings().note_changes(settings, recorder)
             patched = AppliedPatch(module, scope)
         stage("compare")
         after = take_snapshot()
         changed = changes(before, after)
-        effects.Settings().note_changes(settings, recorder)
+        if not scope:
+            effects.Settings().note_changes(settings, recorder)
         written = recorder.settings()
         twice = wrapped_twice(changed)
         answer: Applied = {

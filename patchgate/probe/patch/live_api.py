@@ -378,12 +378,20 @@ def _chain(node: ast.expr) -> list[str]:
     return [node.id, *names] if isinstance(node, ast.Name) and names else []
 
 
+def _has_operators(namespace: str) -> bool:
+    """Whether torch has operators in a namespace of `torch.ops`."""
+    names = torch._C._dispatch_get_all_op_names()
+    return any(name.startswith(f"{namespace}::") for name in names)
+
+
 def _follow(dotted: str, value: Any, names: list[str], line: int) -> Iterator[Finding]:
     """Follow a chain as far as it leads through modules, config and classes; the rest is known only at run time."""
     for name in names:
         if not isinstance(value, (types.ModuleType, ConfigModule, type)):
             return
         dotted = f"{dotted}.{name}"
+        if value is torch.ops and not _has_operators(name):
+            return  # the project's own operators, which it may define later
         try:
             value = getattr(value, name)
         except AttributeError:
