@@ -39,7 +39,7 @@ from patchgate.inputs.models import model_names
 from patchgate.inputs.patch import load_patch
 from patchgate.inputs.project import Project, find_project, project_around
 from patchgate.inputs.toml import tables_below
-from patchgate.inputs.workloads import workloads_with
+from patchgate.inputs.workloads import premerge_workloads, workloads_with
 from patchgate.model.errors import UsageError
 from patchgate.model.exit_code import MACHINE, exit_code
 from patchgate.model.files import HELD, make_folder
@@ -176,6 +176,7 @@ def _run_of(
         patch=str(path.resolve()),
         rows=rows,
         problems=problems,
+        premerge=premerge_workloads(workloads_with(path, settings.project), settings.project),
         shared_cache=str(_KEPT.resolve() / "unpatched"),
         patched_cache=str(_KEPT.resolve() / "patched"),
         binaries=str(_KEPT.resolve() / "cpp"),
@@ -301,7 +302,9 @@ def _show(judged: Sequence[JudgedPatch], folder: Path, form: str, html: Path | N
     with _uninterrupted():
         for each in judged:
             write_files(each)
-        results = [results_of(each.run, each.patch, each.verdicts) for each in judged]
+        results = [
+            replace(results_of(each.run, each.patch, each.verdicts), quick_look=each.quick_look) for each in judged
+        ]
         since, title = Path(judged[0].run.folder) / VERDICTS, ", ".join(each.patch.id for each in judged)
         write_html(html, title, results, since=since, code=code, history=SWEEP_HISTORY)
     FORMATS[form](judged, html)

@@ -16,12 +16,13 @@ from patchgate.model.paths import display_path
 from patchgate.model.records import Verdict
 from patchgate.report.github import among_commands, is_github, render_annotations
 from patchgate.report.junit import render_junit
-from patchgate.report.last_lines import answer_lines
+from patchgate.report.last_lines import answer_lines, quick_look_of
 from patchgate.report.markdown import render_markdown
 from patchgate.report.sarif import codes_of, render_sarif, verdict_results
 from patchgate.report.terminal import show_run, to_stdout
 from patchgate.report.view import RunView, view
 from patchgate.runner.costs import KEPT, load_costs
+from patchgate.runner.run_results import QuickLook
 from patchgate.runner.run_settings import Run
 
 
@@ -35,7 +36,11 @@ class JudgedPatch:
 
     @cached_property
     def view(self) -> RunView:
-        return view(self.verdicts, self.run.torches)
+        return view(self.verdicts, self.run.torches, self.quick_look)
+
+    @property
+    def quick_look(self) -> QuickLook | None:
+        return quick_look_of(self.run, self.verdicts)
 
     @property
     def title(self) -> str:
@@ -67,7 +72,7 @@ def _print_sarif(judged: Sequence[JudgedPatch], _: Path) -> None:
 
 # File -> its text. verdicts.json is the run's own record, and the HTML page needs the history too.
 FILES: Mapping[str, Callable[[JudgedPatch], str]] = {
-    "junit.xml": lambda judged: render_junit(judged.verdicts),
+    "junit.xml": lambda judged: render_junit(judged.verdicts, judged.view),
     "summary.md": lambda judged: render_markdown(judged.title, judged.view),
 }
 # `--format` -> what prints all patches; the path is that of the HTML page.

@@ -17,6 +17,7 @@ from patchgate.checks.framework.patch_outcome import NOT_APPLIED
 from patchgate.model.records import Colour, Command, Kind, Verdict
 from patchgate.report.causes import HEADLINES, CauseGroup, change_text, group_by_cause, is_change
 from patchgate.report.next_commands import next_step, typed
+from patchgate.runner.run_results import QuickLook
 
 # Characters of a text that is shown whole.
 LONG = 240
@@ -91,6 +92,7 @@ class RunView:
     counts: dict[Colour, int]  #: verdicts by colour
     unjudged: int  #: how many of the grey ones are no judgement
     stopped: int = 0  #: how many cells were not judged because the run ended before them
+    quick_look: QuickLook | None = None  #: where the run left out what is judged before a merge
 
     @property
     def colour(self) -> Colour:
@@ -125,7 +127,7 @@ class RunView:
         return tuple((heading, lines) for heading, lines in [("replaces", self.replaces), *changes, *how] if lines)
 
 
-def view(verdicts: Sequence[Verdict], torches: Sequence[str]) -> RunView:
+def view(verdicts: Sequence[Verdict], torches: Sequence[str], quick_look: QuickLook | None = None) -> RunView:
     """The view of a run over `torches`; verdicts may come in any order."""
     columns = tuple(sorted(torches, key=Version))
     causes = group_by_cause(verdicts)
@@ -147,6 +149,7 @@ def view(verdicts: Sequence[Verdict], torches: Sequence[str]) -> RunView:
         counts={colour: counts[colour] for colour in Colour},
         unjudged=sum(not v.is_judged for v in verdicts),
         stopped=sum(v.kind is Kind.STOPPED for v in verdicts),
+        quick_look=quick_look,
     )
 
 

@@ -53,6 +53,7 @@ class Run:
     problems: dict[str, str] = field(default_factory=dict)  #: torch release without an interpreter -> why
     devices: tuple[str, ...] = Project().judged_devices  #: names of profiles
     workloads: tuple[str, ...] = ()  #: only these; empty: all
+    premerge: tuple[str, ...] = ()  #: the workloads that are judged where no option leaves one out
     checks: tuple[str, ...] = ()  #: only these, by their name or that of their family; empty: all
     others: tuple[str, ...] = ()  #: patches that are installed beside this one
     strict: bool = False  #: notes are red
@@ -88,6 +89,12 @@ class Run:
     def torches_left_out(self) -> tuple[str, ...]:
         """Releases on which the project is judged by default, and which this run leaves out."""
         return tuple(torch for torch in default_releases(self.project) if torch not in self.torches)
+
+    @property
+    def is_narrowed(self) -> bool:
+        """Whether an option leaves out something that is judged before a merge. A job of a sweep is one part of it."""
+        by_name = {*self.premerge} - {*self.workloads} if self.workloads else ()
+        return not self.is_job and bool(self.checks or by_name or self.devices_left_out or self.torches_left_out)
 
     @property
     def store(self) -> ResultStore:
