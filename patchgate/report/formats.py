@@ -60,7 +60,7 @@ def _print_text(judged: Sequence[JudgedPatch], page: Path) -> None:
         notes = load_costs(Path(each.run.folder))
         kept = sum(note.get("unasked") == KEPT and bool(note.get("patch")) for note in notes)
         answer = answer_lines(each.run, each.verdicts, each.view, known, exit_code(each.verdicts), files, kept)
-        to_stdout(partial(show_run, title=each.title, view=each.view, answer=answer))
+        to_stdout(partial(show_run, title=each.title, view=each.view, ending=answer))
         if is_github():
             print(among_commands(render_annotations(each.view, each.checkout)))
 

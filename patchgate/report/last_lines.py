@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 from patchgate.checks.framework.find_checks import all_checks
 from patchgate.model.paths import display_path
@@ -16,6 +17,13 @@ from patchgate.runner.run_results import QuickLook
 from patchgate.runner.run_settings import Run
 
 
+class Ending(NamedTuple):
+    """The lines around the list of problems."""
+
+    scope: list[str]  #: what was judged, and what was not
+    last: list[str]  #: the files of results, the counts and the exit code
+
+
 def answer_lines(
     run: Run,
     verdicts: Sequence[Verdict],
@@ -24,7 +32,7 @@ def answer_lines(
     code: int,
     results: Sequence[str] = (),
     kept: int = 0,
-) -> list[str]:
+) -> Ending:
     """What was judged, what was not, the files of results, and the counts with the exit code.
 
     `kept` answers are those of an earlier run of the same patch.
@@ -33,15 +41,16 @@ def answer_lines(
     names = judged_names & {*workloads, *run.workloads}  # one that is named may be a check's own
     where = [f"results: {'; '.join(results)}"] if results else []
     if not verdicts:
-        return [*where, f"nothing was judged: no workload, device or release was selected; exit code {code}"]
+        nothing = f"nothing was judged: no workload, device or release was selected; exit code {code}"
+        return Ending([], [*where, nothing])
     on = ", ".join(f"{name} ({run.profile(name)['kind']})" for name in run.devices)
     judged = f"judged: {counted(len(names), 'workload')} on {on}; torch {', '.join(view.torches)}"
     missing = "; ".join(_not_judged(run, verdicts, names, workloads))
-    again = f"not measured again: {counted(kept, 'answer')} of the same patch, kept in .patchgate/patched"
-    lines = [judged, *([f"not judged: {missing}"] if missing else []), *([again] if kept else []), *where]
+    again = f"not measured again: {counted(kept, 'result')} of the same patch, kept in .patchgate/patched"
+    scope = [judged, *([f"not judged: {missing}"] if missing else []), *([again] if kept else [])]
     if view.quick_look and not view.causes:
-        return [*lines, f"exit code {code}", count_line(view)]
-    return [*lines, f"{count_line(view)}; exit code {code}"]
+        return Ending(scope, [*where, f"exit code {code}", count_line(view)])
+    return Ending(scope, [*where, f"{count_line(view)}; exit code {code}"])
 
 
 def quick_look_of(run: Run, verdicts: Iterable[Verdict]) -> QuickLook | None:

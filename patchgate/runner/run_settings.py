@@ -126,7 +126,7 @@ class Run:
         own = Path(self.folder)
         # Of several patches that were judged at once each has a folder of its own.
         words += [] if self.is_job or display_path(own.parent) == FOLDER else _elsewhere(own)
-        return Command(name="gate", arguments=tuple(words))
+        return Command(name="gate", arguments=tuple(words), is_again=True)
 
     @property
     def accept(self) -> Command:

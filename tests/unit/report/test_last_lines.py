@@ -23,7 +23,8 @@ WORKLOADS = {name: Workload(name=name, path="", dtype="float32") for name in ("s
 def answer(*kinds: Kind, code: int = 0, **given: Any) -> list[str]:
     verdicts = [verdict(kind, code="PG501" if kind is Kind.REGRESSED else "PG300") for kind in kinds]
     run = Run(folder="out", patch="mine.py", rows={"2.9.0": "python"}, **given)
-    return answer_lines(run, verdicts, view(verdicts, run.torches), WORKLOADS, code)
+    scope, last = answer_lines(run, verdicts, view(verdicts, run.torches), WORKLOADS, code)
+    return [*scope, *last]
 
 
 def test_a_green_run_says_what_was_judged_and_what_was_not():
@@ -37,8 +38,8 @@ def test_a_green_run_says_what_was_judged_and_what_was_not():
 def test_it_is_said_what_was_kept_from_an_earlier_run():
     verdicts, run = [verdict(Kind.PASS)], Run(folder="out", patch="mine.py", rows={"2.9.0": "python"})
     for kept, count in ((0, 0), (3, 1)):
-        lines = answer_lines(run, verdicts, view(verdicts, run.torches), WORKLOADS, 0, kept=kept)
-        assert lines.count("not measured again: 3 answers of the same patch, kept in .patchgate/patched") == count
+        lines = answer_lines(run, verdicts, view(verdicts, run.torches), WORKLOADS, 0, kept=kept).scope
+        assert lines.count("not measured again: 3 results of the same patch, kept in .patchgate/patched") == count
 
 
 @pytest.mark.parametrize(
@@ -122,7 +123,7 @@ def look_at(*kinds: Kind, **given: Any) -> tuple[Run, list[Verdict]]:
 def test_a_narrowed_run_never_says_that_nothing_is_red(option: str, folder: Path) -> None:
     run, verdicts = look_at(Kind.PASS, **NARROWED[option])
     shown = view(verdicts, run.torches, quick_look_of(run, verdicts))
-    last = answer_lines(run, verdicts, shown, WORKLOADS, 0)[-1]
+    last = answer_lines(run, verdicts, shown, WORKLOADS, 0).last[-1]
     for text in (last, render_markdown("mine", shown), render_junit(verdicts, shown)):
         assert "QUICK LOOK: no problem in 1 of " in text
         assert "Not a verdict; run: patchgate gate mine.py" in text
