@@ -12,6 +12,7 @@ import pytest
 from expecttest import assert_expected_inline
 
 from patchgate.cli import gate
+from patchgate.lint.index.release import releases
 from patchgate.model.records import Case, Kind, Verdict
 from patchgate.runner.results_folder import Journal, put_aside
 from patchgate.runner.run_settings import NAME, Run, save_run, save_verdicts
@@ -387,3 +388,9 @@ def test_patches_of_two_projects_are_judged_one_by_one(command, folder, project)
     status, _, wrong = command("gate", "engine/one.py", "other/three.py")
     assert (status, wrong.splitlines()[0]) == (2, "error: other/three.py: a patch of another project")
     assert "patchgate gate other/three.py" in wrong
+
+
+def test_a_release_that_there_is_not_ends_before_anything_is_installed(command):
+    status, printed, wrong = command("gate", "mine.py", "--torch", "2.99.0")
+    assert (status, printed, wrong.splitlines()[0]) == (2, "", "error: --torch: no such release of torch")
+    assert f"--torch {releases()[-1]}, the newest known" in wrong
