@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
 
@@ -23,7 +23,7 @@ from patchgate.report.terminal import show_run, to_stdout
 from patchgate.report.view import RunView, view
 from patchgate.runner.costs import KEPT, load_costs
 from patchgate.runner.run_results import QuickLook
-from patchgate.runner.run_settings import Run
+from patchgate.runner.run_settings import Run, load_times
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,7 +36,8 @@ class JudgedPatch:
 
     @cached_property
     def view(self) -> RunView:
-        return view(self.verdicts, self.run.torches, self.quick_look)
+        seen = view(self.verdicts, self.run.torches, self.quick_look)
+        return replace(seen, done=len(load_times(Path(self.run.folder))))
 
     @property
     def quick_look(self) -> QuickLook | None:

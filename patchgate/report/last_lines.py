@@ -48,7 +48,7 @@ def answer_lines(
     missing = "; ".join(_not_judged(run, verdicts, names, workloads))
     again = f"not measured again: {counted(kept, 'result')} of the same patch, kept in .patchgate/patched"
     scope = [judged, *([f"not judged: {missing}"] if missing else []), *([again] if kept else [])]
-    if view.quick_look and not view.causes:
+    if view.stopped or (view.quick_look and not view.causes):
         return Ending(scope, [*where, f"exit code {code}", count_line(view)])
     return Ending(scope, [*where, f"{count_line(view)}; exit code {code}"])
 
@@ -79,12 +79,19 @@ def count_line(view: RunView) -> str:
     """
     if view.quick_look and not view.causes and not view.stopped:
         return quick_look_text(view.quick_look, view.unjudged)
+    if view.stopped:
+        return _interrupted_text(view)
     red = f"{counted(len(view.causes), 'cause')}, {counted(view.counts[Colour.RED], 'red verdict')}"
     notes = view.counts[Colour.GREY] - view.unjudged
-    grey = ((view.unjudged - view.stopped, "not judged"), (notes, "grey note" + "s" * (notes > 1)))
-    partial = [f"PARTIAL RUN, {view.stopped} cells not judged"] if view.stopped else []
+    grey = ((view.unjudged, "not judged"), (notes, "grey note" + "s" * (notes > 1)))
     counts = [red if view.causes else "nothing red", f"{view.counts[Colour.GREEN]} green"]
-    return ", ".join([*partial, *counts, *(f"{count} {what}" for count, what in grey if count)])
+    return ", ".join([*counts, *(f"{count} {what}" for count, what in grey if count)])
+
+
+def _interrupted_text(view: RunView) -> str:
+    red = counted(len(view.causes), "problem") if view.causes else "nothing red"
+    when = f"after {view.done} of {view.done + view.stopped}" if view.done is not None else f"before {view.stopped}"
+    return f"Interrupted {when} checks ({red} so far). Run the same command to resume."
 
 
 def quick_look_text(look: QuickLook, unjudged: int = 0) -> str:
@@ -103,7 +110,7 @@ def _not_judged(
     stopped = [verdict for verdict in verdicts if verdict.kind is Kind.STOPPED]
     if stopped:
         reason = stopped[0].actual.removeprefix("not judged: ")
-        yield f"{len(stopped)} cells ({reason}; it goes on there with {typed(run.again)})"
+        yield f"{counted(len(stopped), 'check')} ({reason})"
     if not any(run.profile(name)["kind"] == "real" for name in run.devices):
         yield "time and memory on a GPU (`--device cuda`)"
     rest = len(workloads.keys() - names)

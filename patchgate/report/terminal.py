@@ -54,6 +54,8 @@ _SOURCE, _INLINE = 70, 90
 _SOURCES, _SOURCE_BYTES = (".py", ".toml", ".diff", ".patch"), 1 << 20
 # Columns of a label, and of a log: it is not 80 wide.
 _LABEL, _LOG = 7, 140
+# Grey kinds that have a line of their own.
+_ELSEWHERE = (Kind.NEW, Kind.STOPPED)
 # Columns of a title and of a place in the list of problems.
 _WHAT, _PLACE = 28, 20
 
@@ -84,7 +86,7 @@ def show_run(console: Console, title: str, view: RunView, ending: Ending | None 
     heading = "replaces: " if len(replaces) == 1 else "replaces:\n  "
     if replaces:
         console.print(Text(escape_control(heading + "\n  ".join(_cut(replaces, _NOTES)))))
-    grey = [block for block in view.blocks if block.colour is Colour.GREY and block.kind is not Kind.NEW]
+    grey = [block for block in view.blocks if block.colour is Colour.GREY and block.kind not in _ELSEWHERE]
     counts = ((sum(map(len, view.changes.values())), "accepted change"), (_notes(grey), "note"))
     noted = [counted(count, noun) for count, noun in counts if count]
     if noted:

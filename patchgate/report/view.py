@@ -92,6 +92,7 @@ class RunView:
     counts: dict[Colour, int]  #: verdicts by colour
     unjudged: int  #: how many of the grey ones are no judgement
     stopped: int = 0  #: how many cells were not judged because the run ended before them
+    done: int | None = None  #: how many cells were judged; None where nobody knows
     quick_look: QuickLook | None = None  #: where the run left out what is judged before a merge
 
     @property
@@ -176,7 +177,7 @@ def cell_of(verdicts: Sequence[Verdict]) -> MatrixCell:
     """What these verdicts of one cell say together; there is at least one."""
     worst = min((v.colour for v in verdicts), key=_WORST_FIRST.index)
     codes = [v.code for v in verdicts if v.colour is worst]
-    unjudged = not all(v.is_judged for v in verdicts)
+    unjudged = not all(v.is_judged or v.kind is Kind.STOPPED for v in verdicts)
     return MatrixCell(colour=worst, count=len(codes), codes=tuple(sorted({*codes})), unjudged=unjudged)
 
 

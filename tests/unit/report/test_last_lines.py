@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import io
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from rich.console import Console
 from samples import verdict
 
 from patchgate.checks.framework.find_checks import families
@@ -14,6 +17,7 @@ from patchgate.model.records import Kind, Verdict, Workload
 from patchgate.report.junit import render_junit
 from patchgate.report.last_lines import answer_lines, count_line, quick_look_of
 from patchgate.report.markdown import render_markdown
+from patchgate.report.terminal import show_run
 from patchgate.report.view import view
 from patchgate.runner.run_settings import Run
 
@@ -148,3 +152,18 @@ def test_a_whole_run_is_no_quick_look_and_a_red_one_shows_its_problems():
     shown = view(verdicts, run.torches, quick_look_of(run, verdicts))
     assert count_line(shown) == "1 cause, 1 red verdict, 0 green"
     assert "quick look" not in render_junit(verdicts, shown)
+
+
+@pytest.mark.parametrize(
+    ("kinds", "so_far"), [([], "nothing red"), ([Kind.STALE], "1 problem"), ([Kind.PASS], "nothing red")]
+)
+def test_an_interrupted_run_says_so_in_one_line(kinds, so_far):
+    stopped = [verdict(Kind.STOPPED, code="PG907", subject=f"w{n}.cpu runs") for n in range(166)]
+    run, verdicts = Run(folder="out", patch="mine.py", rows={"2.9.0": "python"}), [*map(verdict, kinds), *stopped]
+    shown = replace(view(verdicts, run.torches), done=14)
+    line = f"Interrupted after 14 of 180 checks ({so_far} so far). Run the same command to resume."
+    assert answer_lines(run, verdicts, shown, WORKLOADS, 4).last == ["exit code 4", line]
+    file = io.StringIO()
+    show_run(Console(file=file, width=100), "mine", shown, answer_lines(run, verdicts, shown, WORKLOADS, 4))
+    assert "PG907" not in file.getvalue()
+    assert len(file.getvalue().splitlines()) < 20
