@@ -394,3 +394,33 @@ def test_a_release_that_there_is_not_ends_before_anything_is_installed(command):
     status, printed, wrong = command("gate", "mine.py", "--torch", "2.99.0")
     assert (status, printed, wrong.splitlines()[0]) == (2, "", "error: --torch: no such release of torch")
     assert f"--torch {releases()[-1]}, the newest known" in wrong
+
+
+@pytest.mark.parametrize("given", [(), ("--row", f"2.11.0={sys.executable}")])
+def test_a_typo_ends_before_any_torch_is_installed_or_started(command, folder, monkeypatch, given):
+    def refuse(*_, **__):
+        raise AssertionError("started")
+
+    for name in ("chosen_environments", "judge_patch", "running_servers"):
+        monkeypatch.setattr(gate, name, refuse)
+    (folder / "mine.py").write_text("x = 1\ny = {\n")
+    status, printed, wrong = command("gate", "mine.py", *given)
+    assert (status, wrong) == (1, "")
+    assert "PG210" in printed
+    assert "mine.py:2" in printed
+    assert (folder / ".patchgate" / "gate" / "report.html").is_file()
+
+
+def test_what_another_python_can_read_is_no_typo(command, folder, monkeypatch):
+    judged = []
+
+    def judge(run, *_, **__):
+        judged.append(run.torches)
+        save_run(run)
+        return save_verdicts(Path(run.folder), [])
+
+    monkeypatch.setattr(gate, "chosen_environments", lambda *_: ({"2.11.0": "/bin/true"}, {}))
+    monkeypatch.setattr(gate, "judge_patch", judge)
+    (folder / "mine.py").write_text("y = {\n")
+    command("gate", "mine.py", "--row", "2.11.0=/bin/true")
+    assert judged == [("2.11.0",)]
