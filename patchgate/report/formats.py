@@ -73,7 +73,7 @@ def _print_sarif(judged: Sequence[JudgedPatch], _: Path) -> None:
 
 # File -> its text. verdicts.json is the run's own record, and the HTML page needs the history too.
 FILES: Mapping[str, Callable[[JudgedPatch], str]] = {
-    "junit.xml": lambda judged: render_junit(judged.verdicts, judged.view),
+    "junit.xml": lambda judged: render_junit(judged.verdicts, judged.view, judged.patch.id),
     "summary.md": lambda judged: render_markdown(judged.title, judged.view),
 }
 # `--format` -> what prints all patches; the path is that of the HTML page.

@@ -17,9 +17,9 @@ from patchgate.report.view import RunView
 _FORBIDDEN = re.compile("[^\\t\\n\\r\\x20-\\ud7ff\\ue000-\\ufffd\\U00010000-\\U0010ffff]")
 
 
-def render_junit(verdicts: Sequence[Verdict], view: RunView | None = None) -> str:
+def render_junit(verdicts: Sequence[Verdict], view: RunView | None = None, name: str = "") -> str:
     """A failure for each red verdict, a skip for each that could not be judged, and one for what a run left out."""
-    suite = TestSuite("patchgate")
+    suite = TestSuite(_clean(f"patchgate {name}".rstrip()))
     suite.add_testcases([_case(verdict) for verdict in verdicts])
     if view and view.quick_look and not view.causes:
         look = TestCase("quick look", classname="patchgate")
