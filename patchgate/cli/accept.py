@@ -35,8 +35,8 @@ from patchgate.model.errors import UsageError
 from patchgate.model.facts import format_value
 from patchgate.model.files import read_text, write_atomically
 from patchgate.model.paths import display_path
-from patchgate.model.records import Cause, Command, FactValue, Observation
-from patchgate.runner.run_settings import Run, runs_in
+from patchgate.model.records import Cause, Colour, Command, FactValue, Observation
+from patchgate.runner.run_settings import VERDICTS, Run, load_verdicts, runs_in
 
 HISTORY = "HISTORY.md"
 # An unpatched case that hangs or crashes says something about this machine, not about torch.
@@ -54,6 +54,8 @@ def accept(reason: str | None, yes: bool, folder: str) -> None:
     """
     refuse_unattended(os.environ)
     runs = runs_in(Path(folder))
+    for run in runs:
+        _refuse_failing(run)
     golden = _project_of(runs[0]).golden_folder
     observed = [observation for run in runs for observation in run.store]
     changes = plan_changes(observed, [row.torch for row in load_matrix()], golden)
@@ -70,6 +72,16 @@ def accept(reason: str | None, yes: bool, folder: str) -> None:
         click.confirm(f"write {count}?", abort=True)
     write_changes(changes, text, golden)
     click.echo(f"{count} written below {display_path(golden)}; commit them")
+
+
+def _refuse_failing(run: Run) -> None:
+    """Raises UsageError where the patch did not run: its failures are nothing to hold later runs to."""
+    verdicts = load_verdicts(Path(run.folder)) if Path(run.folder, VERDICTS).is_file() else ()
+    for verdict in verdicts:
+        if verdict.code == "PG210" and verdict.colour is Colour.RED:
+            where = verdict.where or display_path(Path(run.patch))
+            advice = "correct the patch, judge it again, then accept"
+            raise UsageError("the patch does not run: no facts to accept", where=where, got=verdict.actual, next=advice)
 
 
 def _project_of(run: Run) -> Project:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import signal
+import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -15,6 +16,7 @@ import click
 
 from patchgate import __version__
 from patchgate.checks.framework.find_checks import all_checks
+from patchgate.checks.framework.patch_outcome import does_not_run
 from patchgate.cli.main import show_failure
 from patchgate.cli.options import (
     ABOVE_0,
@@ -25,6 +27,7 @@ from patchgate.cli.options import (
     model_option,
     nightly_option,
     only_known,
+    pairs_of,
     problem_option,
     row_option,
     torch_option,
@@ -37,22 +40,23 @@ from patchgate.inputs.devices import device_names, load_profile
 from patchgate.inputs.manifest import Patch
 from patchgate.inputs.models import model_names
 from patchgate.inputs.patch import load_patch
+from patchgate.inputs.patch_source import Unreadable, parse, read_source
 from patchgate.inputs.project import Project, find_project, project_around
 from patchgate.inputs.toml import tables_below
-from patchgate.inputs.workloads import workloads_with
+from patchgate.inputs.workloads import premerge_workloads, workloads_with
 from patchgate.model.errors import UsageError
 from patchgate.model.exit_code import MACHINE, exit_code
 from patchgate.model.files import HELD, make_folder
 from patchgate.model.paths import display_path
-from patchgate.model.records import Verdict
+from patchgate.model.records import Case, Cause, Failure, Verdict
 from patchgate.report.formats import FORMATS, JudgedPatch, write_files
 from patchgate.report.next_commands import gate_command, is_through_nox
 from patchgate.report.progress import RunProgress
 from patchgate.report.terminal import stdout_console
 from patchgate.runner.cache import prune
 from patchgate.runner.leftovers import temporary_files_below
-from patchgate.runner.results_folder import Journal, delete, put_aside, results_folder, times_before
-from patchgate.runner.run_settings import VERDICTS, Limits, Run, load_verdicts, runs_in
+from patchgate.runner.results_folder import Journal, delete, put_aside, results_folder, save_results, times_before
+from patchgate.runner.run_settings import VERDICTS, Limits, Run, default_releases, load_verdicts, runs_in, save_run
 from patchgate.runner.start_server import Servers, running_servers
 from patchgate.runs.gate import ended_by, judge_patch, leave_partial
 from patchgate.runs.read_results import results_of
@@ -61,6 +65,8 @@ from patchgate.runs.read_results import results_of
 _KEPT = Path(".patchgate")
 # Of each sort; beyond that what was used longest ago goes.
 _KEPT_BYTES = 2 << 30
+# In another interpreter: only read, never run.
+_COMPILE = "import sys; compile(open(sys.argv[1], 'rb').read(), sys.argv[1], 'exec')"
 #: (interpreters, why there is none) by torch release.
 Environments = tuple[dict[str, str], dict[str, str]]
 _form_option = click.option(
@@ -146,6 +152,10 @@ def gate(
             limits=Limits(seconds=time_limit, bytes=memory_limit << 20),
             by_release=is_through_nox() or not (rows or problems),
         )
+        given = pairs_of(rows, "--row")
+        if not (watch or problems) and all(_syntax_failure(patch, given.values()) for patch in loaded.values()):
+            asked = given or dict.fromkeys(torches or default_releases(project), "")  # none of them is started
+            return [_run_of(path, patch, settings, asked, {}, alone=len(loaded) == 1) for path, patch in loaded.items()]
         chosen[:] = chosen or [chosen_environments(project, rows, problems, torches)]
         return [_run_of(path, patch, settings, *chosen[0], alone=len(loaded) == 1) for path, patch in loaded.items()]
 
@@ -162,7 +172,8 @@ def _carry_out(plan: Plan, judge: Judge, show: Show, folder: Path, *, watch: boo
 def _judge_once(plan: Plan, judge: Judge, show: Show) -> int:
     runs = plan()
     # They run no patch themselves: to start torch once is enough for several.
-    with running_servers(runs[0].run.rows) if len(runs) > 1 else contextlib.nullcontext() as servers:
+    shared = len(runs) > 1 and all(runs[0].run.rows.values())
+    with running_servers(runs[0].run.rows) if shared else contextlib.nullcontext() as servers:
         judged = judge(runs, servers)
     return show(judged)
 
@@ -176,6 +187,7 @@ def _run_of(
         patch=str(path.resolve()),
         rows=rows,
         problems=problems,
+        premerge=premerge_workloads(workloads_with(path, settings.project), settings.project),
         shared_cache=str(_KEPT.resolve() / "unpatched"),
         patched_cache=str(_KEPT.resolve() / "patched"),
         binaries=str(_KEPT.resolve() / "cpp"),
@@ -224,10 +236,32 @@ def _judge(
     click.echo(f"patchgate {__version__}: {patch.id} on torch {torches}; devices {', '.join(run.devices)}", file=file)
     if servers and not servers.are_serving():  # a patch before has ended one
         servers = None
+    failure = _syntax_failure(patch, run.rows.values())
+    if failure:
+        put_aside(Path(run.folder))
+        save_run(run)
+        cases = [Case(torch=torch, patch=patch.id) for torch in run.torches]
+        return save_results(run, [], [does_not_run(case, failure, patch, run.again) for case in cases])
     put_aside(Path(run.folder))  # a judgement of `--watch` has left results
     before, waits = times_before(Path(run.folder)), f"starting torch {torches}"
     with RunProgress(stdout_console(file), before, workers=workers, cells=cells, waits=waits) as progress:
         return judge_patch(run, patch, workers=workers, progress=progress, servers=servers)
+
+
+def _syntax_failure(patch: Patch, pythons: Iterable[str]) -> Failure | None:
+    """Why no Python that is asked for can read the patch; None of a diff, which is no Python."""
+    if patch.diff:
+        return None
+    try:
+        parse(read_source(Path(patch.path)))
+        return None
+    except Unreadable as error:
+        where, signature = f"{display_path(patch.path)}:{error.line}", f"SyntaxError: {error.reason}"
+    # Another Python than this one may know newer syntax.
+    commands = [[python, "-I", "-c", _COMPILE, patch.path] for python in pythons if python]
+    if any(subprocess.run(command, capture_output=True, check=False).returncode == 0 for command in commands):
+        return None
+    return Failure(cause=Cause.RAISED, stage="start", signature=signature, where=where)
 
 
 def _empty(folder: Path, runs: Sequence[PlannedRun]) -> None:
@@ -301,7 +335,9 @@ def _show(judged: Sequence[JudgedPatch], folder: Path, form: str, html: Path | N
     with _uninterrupted():
         for each in judged:
             write_files(each)
-        results = [results_of(each.run, each.patch, each.verdicts) for each in judged]
+        results = [
+            replace(results_of(each.run, each.patch, each.verdicts), quick_look=each.quick_look) for each in judged
+        ]
         since, title = Path(judged[0].run.folder) / VERDICTS, ", ".join(each.patch.id for each in judged)
         write_html(html, title, results, since=since, code=code, history=SWEEP_HISTORY)
     FORMATS[form](judged, html)

@@ -133,6 +133,10 @@ def workflows(patch: Path, source: Path, called: str) -> dict[Path, str]:
     if not re.fullmatch(r"[\w.-]+/[\w.-]+@[\w./-]+", called):
         advice = "--workflow OWNER/patchgate@COMMIT, a repository that holds patchgate and the commit to use"
         raise UsageError("not OWNER/REPO@COMMIT", where="--workflow", got=called, next=advice)
+    repository, _, commit = called.partition("@")
+    if repository == "OWNER/patchgate" or not re.fullmatch(r"[0-9a-f]{40}", commit):
+        advice = "the repository that holds patchgate, and the 40 hex digits that `git rev-parse HEAD` prints there"
+        raise UsageError("not a repository and a whole commit", where="--workflow", got=called, next=advice)
     path = patch.resolve()
     root = next((parent for parent in path.parents if (parent / ".git").exists()), None)
     if root is None:
@@ -142,7 +146,6 @@ def workflows(patch: Path, source: Path, called: str) -> dict[Path, str]:
     if not re.fullmatch(r"[\w.][\w./ -]*", name):
         advice = "letters, digits, blanks, and . / _ - only: GitHub reads other signs of `paths` as a pattern"
         raise UsageError("cannot be named in a workflow", where=display_path(patch), got=name, next=advice)
-    repository, _, commit = called.partition("@")
     values = {
         "PATCH/**": f"{name}/**" if patch.is_dir() else f"{name.removesuffix(source.suffix)}.*",
         "OWNER/patchgate": repository,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import contextlib
 import os
+import shlex
 import signal
 import sys
 import traceback
@@ -20,7 +21,7 @@ from patchgate.model.exit_code import MACHINE
 from patchgate.model.files import refuse_links, refuse_tracked, write_atomically
 from patchgate.model.paths import PACKAGE
 from patchgate.model.records import Command
-from patchgate.model.text import escape_control
+from patchgate.model.text import escape_control, nearest
 from patchgate.report.github import commands_end, is_github
 from patchgate.report.next_commands import typed
 
@@ -156,6 +157,17 @@ class _Commands(click.Group):
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return sorted(_COMMANDS)
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Raises UsageError for no command, with the one that was meant."""
+        name = args[0]
+        if name in _COMMANDS or name.startswith("-"):
+            return super().resolve_command(ctx, args)
+        is_patch = Path(name.partition("::")[0]).exists() or name.endswith((".py", ".diff", ".patch"))
+        advice = f"did you mean `patchgate gate {shlex.quote(name)}`?" if is_patch else nearest(name, sorted(_COMMANDS))
+        raise UsageError("no such command", where="patchgate", got=name, next=advice)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         module, _, function = _COMMANDS.get(cmd_name, "").partition(":")

@@ -46,6 +46,8 @@ print(json.dumps([version(name) for name in sys.argv[1:]]))
 """
 # Where a container says what it may use.
 _CONTAINER = Path("/sys/fs/cgroup")
+# Minor releases after the newest that is indexed, which may have been published since.
+_MINORS_AHEAD = 4
 AT_LEAST_1 = click.IntRange(1)
 ABOVE_0 = click.FloatRange(0, min_open=True)
 
@@ -164,6 +166,7 @@ def environments_of(torches: Sequence[str], project: Project) -> tuple[dict[str,
     for torch in torches:
         if _public(torch) is None:
             raise UsageError("not a release of torch", where="--torch", got=torch, next="--torch 2.12.1")
+        _refuse_unpublished(torch)
         if not SpecifierSet(pythons.get(torch, "")).contains(here):
             missing[torch] = f"torch {torch} runs on Python {pythons[torch]}, this is {here}"
             continue
@@ -176,6 +179,23 @@ def environments_of(torches: Sequence[str], project: Project) -> tuple[dict[str,
         except NotInstallable as error:
             missing[torch] = str(error)
     return environments, missing
+
+
+def _refuse_unpublished(torch: str) -> None:
+    """Raises UsageError for a version far beyond the newest known release.
+
+    Without a network nobody can tell more: the next few minor releases, and the next major one, may exist by now.
+    """
+    from patchgate.lint.index.release import releases  # a table of 2 MB
+
+    known = sorted({*releases(), *(row.torch for row in load_matrix())}, key=Version)
+    version, newest = Version(torch), Version(known[-1])
+    minors = version.minor - (newest.minor if version.major == newest.major else 0)
+    ahead = version.major > newest.major + 1 or (version.major >= newest.major and minors > _MINORS_AHEAD)
+    if ahead and not version.is_devrelease:
+        raise UsageError(
+            "no such release of torch", where="--torch", got=torch, next=f"--torch {newest}, the newest known"
+        )
 
 
 def with_models(project: Project, names: Iterable[str]) -> tuple[Project, tuple[str, ...]]:

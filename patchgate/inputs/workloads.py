@@ -95,6 +95,16 @@ def workloads_with(patch: Path, project: Project) -> dict[str, Workload]:
     return shipped | own
 
 
+def premerge_workloads(workloads: Mapping[str, Workload], project: Project) -> tuple[str, ...]:
+    """The names of those that the gate judges before a merge, where no option leaves one out."""
+    listed = project.chosen_workloads
+    return tuple(
+        name
+        for name, one in workloads.items()
+        if (name in listed or one.premerge) and (not listed or name in listed or Path(one.path).parent != WORKLOADS)
+    )
+
+
 def own_workloads(patch: Path, project: Project) -> dict[str, Workload]:
     """Those of the project's table, and those that a patch brings along: `workloads` in its folder, or beside it.
 

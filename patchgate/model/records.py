@@ -233,6 +233,7 @@ class Command:
     name: str  #: the subcommand: `gate`
     arguments: tuple[str, ...] = ()  #: as they are typed, quoted for a shell
     when: str = ""  #: what must hold for it to be the right one: `if the change is meant`
+    is_again: bool = False  #: it is the command that was typed
 
     def __str__(self) -> str:
         return " ".join(("patchgate", self.name, *self.arguments))

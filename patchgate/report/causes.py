@@ -20,7 +20,7 @@ HEADLINES = {"kernels.called": "kernels", "loads": "loads", "bytes.total": "byte
 _COSTS = {COSTS[name].facts[0]: COSTS[name].noun for name in ("kernels", "bytes", "peak_memory")}
 _EVIDENCE = tuple(dict.fromkeys((*HEADLINES, *_COSTS)))
 # Facts of one case that are shown.
-_FACTS = 24
+_FACTS = 4
 # The first percentage of a text, or what it changes to: how much it is.
 _SHARE = re.compile(r"(?:[\d.]+ ?% -> )?([\d.]+) ?%")
 
@@ -82,7 +82,7 @@ def is_change(verdict: Verdict) -> bool:
 def _changes(verdicts: Sequence[Verdict]) -> str:
     """`kernels.called 13 -> 12, loads [2 6] -> [2 4] (recorded [2 5])`: the strongest evidence first."""
     shown = ", ".join(map(change_text, verdicts[:_FACTS]))
-    return shown + (f" and {len(verdicts) - _FACTS} more facts" if len(verdicts) > _FACTS else "")
+    return shown + (f" and {len(verdicts) - _FACTS} more in the report" if len(verdicts) > _FACTS else "")
 
 
 def change_text(verdict: Verdict) -> str:

@@ -6,6 +6,7 @@ All of it is shown as text and nothing more: whoever wrote the patch may have wr
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from packaging.version import InvalidVersion, Version
@@ -13,9 +14,10 @@ from packaging.version import InvalidVersion, Version
 from patchgate.checks.framework.find_checks import catalogue
 from patchgate.model.errors import UsageError
 from patchgate.model.records import Verdict
+from patchgate.report.last_lines import quick_look_of
 from patchgate.report.markdown import render_markdown
 from patchgate.report.view import view
-from patchgate.runner.run_settings import NAME, load_run, load_verdicts
+from patchgate.runner.run_settings import NAME, Run, load_run, load_verdicts
 
 # By this the workflow finds its comment again.
 MARKER = "<!-- patchgate -->"
@@ -27,14 +29,19 @@ def render_comment(folders: Sequence[Path]) -> str:
     """One section a patch, with the torches of all folders side by side. Raises UsageError for what is no result."""
     verdicts: dict[str, list[Verdict]] = {}
     torches: dict[str, list[str]] = {}
+    runs: dict[str, Run] = {}
     for folder in folders:
         run, judged = load_run(folder / NAME), load_verdicts(folder)
         _refuse_foreign(folder, [*run.torches, *(v.torch or "0" for v in judged)], [v.code for v in judged])
         name = Path(run.patch).name
         verdicts.setdefault(name, []).extend(judged)
         torches.setdefault(name, []).extend(run.torches)
+        rows = {**runs[name].rows, **run.rows} if name in runs else run.rows
+        runs[name] = replace(run, rows=rows)
     sections = [
-        render_markdown(name, view(list(dict.fromkeys(judged)), sorted({*torches[name]})))
+        render_markdown(
+            name, view(list(dict.fromkeys(judged)), sorted({*torches[name]}), quick_look_of(runs[name], judged))
+        )
         for name, judged in sorted(verdicts.items())
     ]
     text = "\n".join([MARKER, *sections]) if sections else f"{MARKER}\nNothing was judged.\n"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
 
@@ -16,13 +16,14 @@ from patchgate.model.paths import display_path
 from patchgate.model.records import Verdict
 from patchgate.report.github import among_commands, is_github, render_annotations
 from patchgate.report.junit import render_junit
-from patchgate.report.last_lines import answer_lines
+from patchgate.report.last_lines import answer_lines, quick_look_of
 from patchgate.report.markdown import render_markdown
 from patchgate.report.sarif import codes_of, render_sarif, verdict_results
 from patchgate.report.terminal import show_run, to_stdout
 from patchgate.report.view import RunView, view
 from patchgate.runner.costs import KEPT, load_costs
-from patchgate.runner.run_settings import Run
+from patchgate.runner.run_results import QuickLook
+from patchgate.runner.run_settings import Run, load_times
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,7 +36,12 @@ class JudgedPatch:
 
     @cached_property
     def view(self) -> RunView:
-        return view(self.verdicts, self.run.torches)
+        seen = view(self.verdicts, self.run.torches, self.quick_look)
+        return replace(seen, done=len(load_times(Path(self.run.folder))))
+
+    @property
+    def quick_look(self) -> QuickLook | None:
+        return quick_look_of(self.run, self.verdicts)
 
     @property
     def title(self) -> str:
@@ -55,7 +61,7 @@ def _print_text(judged: Sequence[JudgedPatch], page: Path) -> None:
         notes = load_costs(Path(each.run.folder))
         kept = sum(note.get("unasked") == KEPT and bool(note.get("patch")) for note in notes)
         answer = answer_lines(each.run, each.verdicts, each.view, known, exit_code(each.verdicts), files, kept)
-        to_stdout(partial(show_run, title=each.title, view=each.view, answer=answer))
+        to_stdout(partial(show_run, title=each.title, view=each.view, ending=answer))
         if is_github():
             print(among_commands(render_annotations(each.view, each.checkout)))
 
@@ -67,7 +73,7 @@ def _print_sarif(judged: Sequence[JudgedPatch], _: Path) -> None:
 
 # File -> its text. verdicts.json is the run's own record, and the HTML page needs the history too.
 FILES: Mapping[str, Callable[[JudgedPatch], str]] = {
-    "junit.xml": lambda judged: render_junit(judged.verdicts),
+    "junit.xml": lambda judged: render_junit(judged.verdicts, judged.view, judged.patch.id),
     "summary.md": lambda judged: render_markdown(judged.title, judged.view),
 }
 # `--format` -> what prints all patches; the path is that of the HTML page.

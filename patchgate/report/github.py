@@ -45,7 +45,8 @@ def render_annotations(view: RunView, checkout: Path) -> Iterator[str]:
     for block in view.blocks:
         kind = "error" if block.colour is Colour.RED else "warning"
         place = place_in(checkout, block.places[0]) if block.places else {}
-        yield annotation(kind, block_text(block), **place, title=f"{block.code} {block.title}")
+        text = "\n".join((block_text(block), *(f"fix: {step}" for step in block.next[:1])))
+        yield annotation(kind, text, **place, title=f"{block.code} {block.title}")
 
 
 def block_text(block: Block) -> str:

@@ -2,14 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+import shlex
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
 
 from patchgate.checks.framework.find_checks import all_checks
-from patchgate.model.records import Colour, Kind, Verdict, Workload
+from patchgate.model.paths import display_path
+from patchgate.model.records import Colour, Command, Kind, Verdict, Workload
 from patchgate.model.text import counted
 from patchgate.report.next_commands import typed
 from patchgate.report.view import RunView
+from patchgate.runner.run_results import QuickLook
 from patchgate.runner.run_settings import Run
+
+
+class Ending(NamedTuple):
+    """The lines around the list of problems."""
+
+    scope: list[str]  #: what was judged, and what was not
+    last: list[str]  #: the files of results, the counts and the exit code
 
 
 def answer_lines(
@@ -20,7 +32,7 @@ def answer_lines(
     code: int,
     results: Sequence[str] = (),
     kept: int = 0,
-) -> list[str]:
+) -> Ending:
     """What was judged, what was not, the files of results, and the counts with the exit code.
 
     `kept` answers are those of an earlier run of the same patch.
@@ -29,23 +41,67 @@ def answer_lines(
     names = judged_names & {*workloads, *run.workloads}  # one that is named may be a check's own
     where = [f"results: {'; '.join(results)}"] if results else []
     if not verdicts:
-        return [*where, f"nothing was judged: no workload, device or release was selected; exit code {code}"]
+        nothing = f"nothing was judged: no workload, device or release was selected; exit code {code}"
+        return Ending([], [*where, nothing])
     on = ", ".join(f"{name} ({run.profile(name)['kind']})" for name in run.devices)
     judged = f"judged: {counted(len(names), 'workload')} on {on}; torch {', '.join(view.torches)}"
     missing = "; ".join(_not_judged(run, verdicts, names, workloads))
-    again = f"not measured again: {counted(kept, 'answer')} of the same patch, kept in .patchgate/patched"
-    lines = [judged, *([f"not judged: {missing}"] if missing else []), *([again] if kept else []), *where]
-    return [*lines, f"{count_line(view)}; exit code {code}"]
+    again = f"not measured again: {counted(kept, 'result')} of the same patch, kept in .patchgate/patched"
+    scope = [judged, *([f"not judged: {missing}"] if missing else []), *([again] if kept else [])]
+    if view.stopped or (view.quick_look and not view.causes):
+        return Ending(scope, [*where, f"exit code {code}", count_line(view)])
+    return Ending(scope, [*where, f"{count_line(view)}; exit code {code}"])
+
+
+def quick_look_of(run: Run, verdicts: Iterable[Verdict]) -> QuickLook | None:
+    """How much of a merge's judgement this run is; None where no option leaves anything out."""
+    if not run.is_narrowed:
+        return None
+    reached = {verdict.case.workload for verdict in verdicts if verdict.kind is not Kind.STOPPED}
+    checks = [check for check in all_checks().values() if not run.checks or {check.name, check.family} & {*run.checks}]
+    return QuickLook(
+        workloads=_share(reached & {*run.premerge, *run.workloads}, run.premerge),
+        torches=_share(run.rows, {*run.torches, *run.torches_left_out}),
+        devices=_share(run.devices, run.project.judged_devices),
+        checks=(len(checks), len(all_checks())),
+        command=Command(name="gate", arguments=(shlex.quote(display_path(Path(run.patch))),)),
+    )
+
+
+def _share(judged: Iterable[str], wanted: Iterable[str]) -> tuple[int, int]:
+    return len({*judged}), len({*judged, *wanted})
 
 
 def count_line(view: RunView) -> str:
-    """`4 causes, 10 red verdicts, 2539 green, 2 grey notes`; `nothing red` where there is no cause."""
+    """`4 causes, 10 red verdicts, 2539 green, 2 grey notes`; `nothing red` where there is no cause.
+
+    A narrowed run that found nothing says how much it judged, and how to judge all.
+    """
+    if view.quick_look and not view.causes and not view.stopped:
+        return quick_look_text(view.quick_look, view.unjudged)
+    if view.stopped:
+        return _interrupted_text(view)
     red = f"{counted(len(view.causes), 'cause')}, {counted(view.counts[Colour.RED], 'red verdict')}"
     notes = view.counts[Colour.GREY] - view.unjudged
-    grey = ((view.unjudged - view.stopped, "not judged"), (notes, "grey note" + "s" * (notes > 1)))
-    partial = [f"PARTIAL RUN, {view.stopped} cells not judged"] if view.stopped else []
+    grey = ((view.unjudged, "not judged"), (notes, "grey note" + "s" * (notes > 1)))
     counts = [red if view.causes else "nothing red", f"{view.counts[Colour.GREEN]} green"]
-    return ", ".join([*partial, *counts, *(f"{count} {what}" for count, what in grey if count)])
+    return ", ".join([*counts, *(f"{count} {what}" for count, what in grey if count)])
+
+
+def _interrupted_text(view: RunView) -> str:
+    red = counted(len(view.causes), "problem") if view.causes else "nothing red"
+    when = f"after {view.done} of {view.done + view.stopped}" if view.done is not None else f"before {view.stopped}"
+    return f"Interrupted {when} checks ({red} so far). Run the same command to resume."
+
+
+def quick_look_text(look: QuickLook, unjudged: int = 0) -> str:
+    """`QUICK LOOK: no problem in 1 of 13 workloads on 1 of 2 releases. Not a verdict; run: patchgate gate PATCH`."""
+    sorts = ((" by", look.checks, "checks"), (" on", look.devices, "devices"))
+    narrowed = [f"{word} {judged} of {wanted} {noun}" for word, (judged, wanted), noun in sorts if judged < wanted]
+    parts = [f" in {look.workloads[0]} of {look.workloads[1]} workloads", *narrowed]
+    where = "".join([*parts, f" on {look.torches[0]} of {look.torches[1]} releases"])
+    where += f", {unjudged} not judged" * bool(unjudged)
+    return f"QUICK LOOK: no problem{where}. Not a verdict; run: {typed(look.command)}"
 
 
 def _not_judged(
@@ -54,7 +110,7 @@ def _not_judged(
     stopped = [verdict for verdict in verdicts if verdict.kind is Kind.STOPPED]
     if stopped:
         reason = stopped[0].actual.removeprefix("not judged: ")
-        yield f"{len(stopped)} cells ({reason}; it goes on there with {typed(run.again)})"
+        yield f"{counted(len(stopped), 'check')} ({reason})"
     if not any(run.profile(name)["kind"] == "real" for name in run.devices):
         yield "time and memory on a GPU (`--device cuda`)"
     rest = len(workloads.keys() - names)

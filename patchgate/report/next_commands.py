@@ -36,5 +36,6 @@ def gate_command(patch: Path) -> str:
 
 def next_step(advice: str, commands: Sequence[Command]) -> str:
     """Advice and commands as one line."""
-    steps = [f"{command.when}: {typed(command)}" if command.when else typed(command) for command in commands]
+    words = ["run the same command again" if command.is_again else typed(command) for command in commands]
+    steps = [f"{command.when}: {text}" if command.when else text for command, text in zip(commands, words, strict=True)]
     return "; ".join(filter(None, [advice.removesuffix(".") if steps else advice, *steps]))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -9,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
+from patchgate import __version__
 from patchgate.model.records import Code, Colour
 from patchgate.report.github import block_text, place_in
 
@@ -36,6 +38,7 @@ class SarifResult:
     is_red: bool
     message: str
     place: Place
+    subject: str = ""  #: what it is about, whatever the figures; empty: the message says it
     also: tuple[Place, ...] = ()  #: where the same holds
 
 
@@ -46,11 +49,14 @@ def render_sarif(codes: Iterable[Code], results: Iterable[SarifResult]) -> str:
             "id": code.code,
             "shortDescription": {"text": code.title},
             "fullDescription": {"text": f"{code.what} {code.why}"},
-            "help": {"text": code.fix},
+            "help": {"text": code.fix, "markdown": f"{code.what}\n\n**Why:** {code.why}\n\n**Fix:** {code.fix}"},
         }
         for code in codes
     ]
-    run = {"tool": {"driver": {"name": "patchgate", "rules": rules}}, "results": [*map(_result, results)]}
+    run = {
+        "tool": {"driver": {"name": "patchgate", "version": __version__, "rules": rules}},
+        "results": [*map(_result, results)],
+    }
     return json.dumps({"version": "2.1.0", "$schema": _SCHEMA, "runs": [run]}, indent=1) + "\n"
 
 
@@ -59,9 +65,16 @@ def _result(result: SarifResult) -> dict[str, object]:
         "ruleId": result.code,
         "level": "error" if result.is_red else "note",
         "message": {"text": result.message.replace("](", "] (")},  # not a link: SARIF has those in text
+        "partialFingerprints": {"patchgate/v1": _fingerprint(result)},
         "locations": [_location(result.place)],
         "relatedLocations": [*map(_location, result.also)],
     }
+
+
+def _fingerprint(result: SarifResult) -> str:
+    """The same wherever the line is: an alert stays the same one when the file above it grows."""
+    what = result.subject or result.message
+    return hashlib.sha256("\0".join((result.code, result.place.path, what)).encode("utf-8", "replace")).hexdigest()[:32]
 
 
 def _location(place: Place) -> dict[str, object]:
@@ -80,6 +93,7 @@ def verdict_results(view: RunView, patch: Patch, checkout: Path) -> Iterator[Sar
             code=block.code,
             is_red=block.colour is Colour.RED,
             message=f"{block_text(block)}\n{'; '.join(block.next)}".strip(),
+            subject=f"{patch.id} {block.entries[0].subject}",
             place=Place(path=at["file"], line=at["line"]),
         )
 

@@ -11,6 +11,7 @@ import re
 import sys
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from textwrap import shorten
 from typing import IO
@@ -20,13 +21,14 @@ from rich.console import Console, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from patchgate.checks.framework.find_checks import title_of
 from patchgate.checks.framework.patch_outcome import NOT_APPLIED
 from patchgate.model.files import read_regular
 from patchgate.model.paths import leaves_project
 from patchgate.model.records import Colour, Kind, Verdict
-from patchgate.model.text import escape_control
+from patchgate.model.text import counted, escape_control
 from patchgate.report.causes import CauseGroup, is_change
-from patchgate.report.last_lines import count_line
+from patchgate.report.last_lines import Ending, count_line
 from patchgate.report.next_commands import typed
 from patchgate.report.view import (
     Block,
@@ -52,6 +54,10 @@ _SOURCE, _INLINE = 70, 90
 _SOURCES, _SOURCE_BYTES = (".py", ".toml", ".diff", ".patch"), 1 << 20
 # Columns of a label, and of a log: it is not 80 wide.
 _LABEL, _LOG = 7, 140
+# Grey kinds that have a line of their own.
+_ELSEWHERE = (Kind.NEW, Kind.STOPPED)
+# Columns of a title and of a place in the list of problems.
+_WHAT, _PLACE = 28, 20
 
 
 def to_stdout(show: Callable[[Console], None]) -> None:
@@ -70,22 +76,21 @@ def stdout_console(file: IO[str] | None = None) -> Console:
     return Console(file=file, width=None if "COLUMNS" in os.environ or sys.stdout.isatty() else _LOG)
 
 
-def show_run(console: Console, title: str, view: RunView, answer: Sequence[str] = ()) -> None:
-    """Print a run: title, matrix, notes, grey blocks, causes, and the lines of the answer."""
+def show_run(console: Console, title: str, view: RunView, ending: Ending | None = None) -> None:
+    """Print a run: title, matrix, causes, what was not judged, the list of problems, and the last lines."""
+    scope, last = ending or Ending([], [count_line(view)])
     console.print(Text(escape_control(title), style="bold"))
     console.print(_matrix(view))
-    for heading, notes in view.notes:
-        # The heading of its column says where it does not apply.
-        lines = [line for line in notes if len(view.torches) == 1 or not line.startswith(NOT_APPLIED)]
-        shown = list(_cut(lines, _NOTES))
-        for line in (
-            [f"{heading}: {shown[0]}"] if len(shown) == 1 else [f"{heading}:", *(f"  {line}" for line in shown)]
-        ):
-            console.print(Text(escape_control(line)))
-    grey = [block for block in view.blocks if block.colour is Colour.GREY and block.kind is not Kind.NEW]
-    for block in grey:
-        if not block.unjudged:
-            _show_grey(console, block)
+    # The heading of its column says where it does not apply.
+    replaces = [line for line in view.replaces if len(view.torches) == 1 or not line.startswith(NOT_APPLIED)]
+    heading = "replaces: " if len(replaces) == 1 else "replaces:\n  "
+    if replaces:
+        console.print(Text(escape_control(heading + "\n  ".join(_cut(replaces, _NOTES)))))
+    grey = [block for block in view.blocks if block.colour is Colour.GREY and block.kind not in _ELSEWHERE]
+    counts = ((sum(map(len, view.changes.values())), "accepted change"), (_notes(grey), "note"))
+    noted = [counted(count, noun) for count, noun in counts if count]
+    if noted:
+        console.print(Text(f"{', '.join(noted)}: in the report"))
     if view.unrecorded:
         console.print(Text(escape_control(view.unrecorded), style=_STYLES[Colour.GREY]))
     for number, group in enumerate(view.causes, 1):
@@ -95,9 +100,31 @@ def show_run(console: Console, title: str, view: RunView, answer: Sequence[str] 
     for block in grey:
         if block.unjudged:
             _show_grey(console, block)
-    for line in answer[:-1]:
+    for line in scope:
         console.print(Text(escape_control(line)))
-    console.print(Text(answer[-1] if answer else count_line(view), style=_STYLES[view.colour]))
+    if view.causes:
+        console.print(_problems(view))
+    for line in last[:-1]:
+        console.print(Text(escape_control(line)))
+    console.print(Text(escape_control(last[-1]), style=_STYLES[view.colour]))
+
+
+def _notes(grey: Sequence[Block]) -> int:
+    return sum(len(block.entries) for block in grey if not block.unjudged)
+
+
+def _problems(view: RunView) -> Table:
+    """A line for each cause: its code and what that says, the evidence, and the place."""
+    places = [(group.evidence.where or "").rpartition("/")[2] for group in view.causes]
+    table = Table.grid(padding=(0, 1), expand=True)
+    for width in (len(f"{len(places)}."), len("PG301"), _WHAT, None, min(_PLACE, max(map(len, places)))):
+        table.add_column(no_wrap=True, overflow="ellipsis", width=width, ratio=None if width else 1)
+    for number, (group, place) in enumerate(zip(view.causes, places, strict=True), 1):
+        first = group.evidence
+        anywhere = replace(first, case=replace(first.case, torch=""))  # a line has room for what happened
+        texts = (f"{number}.", first.code, title_of(first.code), first_clause(verdict_text(anywhere)), place)
+        table.add_row(*(Text(escape_control(" ".join(text.split())), style=_STYLES[Colour.RED]) for text in texts))
+    return table
 
 
 def print_line(console: Console, text: str) -> None:

@@ -17,6 +17,7 @@ from patchgate.checks.framework.patch_outcome import NOT_APPLIED
 from patchgate.model.records import Colour, Command, Kind, Verdict
 from patchgate.report.causes import HEADLINES, CauseGroup, change_text, group_by_cause, is_change
 from patchgate.report.next_commands import next_step, typed
+from patchgate.runner.run_results import QuickLook
 
 # Characters of a text that is shown whole.
 LONG = 240
@@ -91,6 +92,8 @@ class RunView:
     counts: dict[Colour, int]  #: verdicts by colour
     unjudged: int  #: how many of the grey ones are no judgement
     stopped: int = 0  #: how many cells were not judged because the run ended before them
+    done: int | None = None  #: how many cells were judged; None where nobody knows
+    quick_look: QuickLook | None = None  #: where the run left out what is judged before a merge
 
     @property
     def colour(self) -> Colour:
@@ -125,7 +128,7 @@ class RunView:
         return tuple((heading, lines) for heading, lines in [("replaces", self.replaces), *changes, *how] if lines)
 
 
-def view(verdicts: Sequence[Verdict], torches: Sequence[str]) -> RunView:
+def view(verdicts: Sequence[Verdict], torches: Sequence[str], quick_look: QuickLook | None = None) -> RunView:
     """The view of a run over `torches`; verdicts may come in any order."""
     columns = tuple(sorted(torches, key=Version))
     causes = group_by_cause(verdicts)
@@ -147,6 +150,7 @@ def view(verdicts: Sequence[Verdict], torches: Sequence[str]) -> RunView:
         counts={colour: counts[colour] for colour in Colour},
         unjudged=sum(not v.is_judged for v in verdicts),
         stopped=sum(v.kind is Kind.STOPPED for v in verdicts),
+        quick_look=quick_look,
     )
 
 
@@ -173,7 +177,7 @@ def cell_of(verdicts: Sequence[Verdict]) -> MatrixCell:
     """What these verdicts of one cell say together; there is at least one."""
     worst = min((v.colour for v in verdicts), key=_WORST_FIRST.index)
     codes = [v.code for v in verdicts if v.colour is worst]
-    unjudged = not all(v.is_judged for v in verdicts)
+    unjudged = not all(v.is_judged or v.kind is Kind.STOPPED for v in verdicts)
     return MatrixCell(colour=worst, count=len(codes), codes=tuple(sorted({*codes})), unjudged=unjudged)
 
 

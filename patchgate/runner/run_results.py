@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from patchgate.inputs.manifest import Patch
-from patchgate.model.records import Case, Expectation, Observation, Verdict
+from patchgate.model.records import Case, Command, Expectation, Observation, Verdict
 from patchgate.model.statistics import Interval
 
 
@@ -33,6 +33,17 @@ class TimeRatio:
 
 
 @dataclass(frozen=True, kw_only=True)
+class QuickLook:
+    """How much a narrowed run judged of what is judged before a merge: (judged, of all) of each sort."""
+
+    workloads: tuple[int, int]
+    torches: tuple[int, int]
+    devices: tuple[int, int]
+    checks: tuple[int, int]
+    command: Command  #: judges all of it
+
+
+@dataclass(frozen=True, kw_only=True)
 class RunResults:
     """One patch on some torches: its verdicts and their evidence."""
 
@@ -41,3 +52,4 @@ class RunResults:
     verdicts: tuple[Verdict, ...]
     compared: tuple[ComparedCase, ...] = ()
     times: tuple[TimeRatio, ...] = ()
+    quick_look: QuickLook | None = None  #: where the run was narrowed

@@ -53,6 +53,7 @@ class Run:
     problems: dict[str, str] = field(default_factory=dict)  #: torch release without an interpreter -> why
     devices: tuple[str, ...] = Project().judged_devices  #: names of profiles
     workloads: tuple[str, ...] = ()  #: only these; empty: all
+    premerge: tuple[str, ...] = ()  #: the workloads that are judged where no option leaves one out
     checks: tuple[str, ...] = ()  #: only these, by their name or that of their family; empty: all
     others: tuple[str, ...] = ()  #: patches that are installed beside this one
     strict: bool = False  #: notes are red
@@ -90,6 +91,12 @@ class Run:
         return tuple(torch for torch in default_releases(self.project) if torch not in self.torches)
 
     @property
+    def is_narrowed(self) -> bool:
+        """Whether an option leaves out something that is judged before a merge. A job of a sweep is one part of it."""
+        by_name = {*self.premerge} - {*self.workloads} if self.workloads else ()
+        return not self.is_job and bool(self.checks or by_name or self.devices_left_out or self.torches_left_out)
+
+    @property
     def store(self) -> ResultStore:
         return ResultStore(Path(self.folder) / OBSERVATIONS)
 
@@ -119,7 +126,7 @@ class Run:
         own = Path(self.folder)
         # Of several patches that were judged at once each has a folder of its own.
         words += [] if self.is_job or display_path(own.parent) == FOLDER else _elsewhere(own)
-        return Command(name="gate", arguments=tuple(words))
+        return Command(name="gate", arguments=tuple(words), is_again=True)
 
     @property
     def accept(self) -> Command:

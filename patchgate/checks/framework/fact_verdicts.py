@@ -84,7 +84,7 @@ def fact_verdicts(context: CheckContext, check: str, case: Case, judge: Judge) -
             advice=f"compare the generated code below {display_path(context.run.folder)}/code",
             commands=(
                 replace(context.run.accept, when="if the change is meant"),
-                replace(again, when="if not, correct the patch and type"),
+                replace(again, when="if not, correct the patch"),
             ),
         )
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -95,4 +96,4 @@ def _package_that_raises(failure: Failure, patch: Patch) -> str:
 
 def then(again: Command) -> Command:
     """The command that repeats a run, as the last step."""
-    return Command(name=again.name, arguments=again.arguments, when="then")
+    return replace(again, when="then")

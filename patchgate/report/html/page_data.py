@@ -22,7 +22,7 @@ from patchgate.model.versions import release_line
 from patchgate.report.html.code_diff import DiffLine, compare_code
 from patchgate.report.next_commands import typed
 from patchgate.report.view import RunView, cell_of, group_by_cell, reading_order, view
-from patchgate.runner.run_results import ComparedCase, RunResults, TimeRatio
+from patchgate.runner.run_results import ComparedCase, QuickLook, RunResults, TimeRatio
 
 
 class ShownColour(NamedTuple):
@@ -87,12 +87,14 @@ class Page:
         # patch -> (check, item) -> torch -> number of the cell
         self._lines: dict[str, dict[tuple[str, str], dict[str, int]]] = {}
         self._verdicts: dict[str, list[Verdict]] = {}
+        self._quick_looks: dict[str, QuickLook | None] = {}
 
     def add(self, results: RunResults) -> None:
         """Take in one patch on some releases; the same patch may come again with others."""
         patch = results.patch
         self._patches.setdefault(patch.id, patch)
         self._torches |= set(results.torches)
+        self._quick_looks[patch.id] = results.quick_look
         self._verdicts.setdefault(patch.id, []).extend(results.verdicts)
         facts = {(v.torch, v.case.name, v.fact): v for v in results.verdicts}
         cases = {(each.case.torch, each.case.name): self._case(each, facts) for each in results.compared}
@@ -108,7 +110,10 @@ class Page:
     @property
     def views(self) -> list[tuple[Patch, RunView]]:
         """What the page says of each patch in plain text."""
-        return [(patch, view(self._verdicts[patch.id], self.torches)) for patch in self._patches.values()]
+        return [
+            (patch, view(self._verdicts[name], self.torches, self._quick_looks[name]))
+            for name, patch in self._patches.items()
+        ]
 
     @property
     def data(self) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from patchgate.cli import main as cli
+from patchgate.inputs.project import Project
 from patchgate.model.records import Case, Kind, Verdict
 from patchgate.runner.run_settings import Run, save_run, save_verdicts
 
@@ -38,7 +39,9 @@ def results(folder: Path) -> Callable[..., None]:
     """Leaves the results of a run that found the given kinds."""
 
     def leave(*kinds: Kind) -> None:
-        save_run(Run(folder=str(folder / "out"), patch=str(folder / "mine.py"), rows={"2.11.0": "python"}))
+        project = Project(root=str(folder), releases=("2.11.0",))
+        patch = str(folder / "mine.py")
+        save_run(Run(folder=str(folder / "out"), patch=patch, rows={"2.11.0": "python"}, project=project))
         case = Case(torch="2.11.0", device="h200", workload="stack", patch="mine")
         verdicts = [
             Verdict(code="PG301", kind=kind, check="kernels", case=case, item=case.name, fact=kind.value)

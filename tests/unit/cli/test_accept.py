@@ -9,8 +9,8 @@ from expecttest import assert_expected_inline
 from patchgate.cli.main import cli
 from patchgate.inputs.project import Project
 from patchgate.model.errors import UsageError
-from patchgate.model.records import Case, Observation
-from patchgate.runner.run_settings import Run, save_run
+from patchgate.model.records import Case, Kind, Observation, Verdict
+from patchgate.runner.run_settings import Run, save_run, save_verdicts
 
 
 @pytest.fixture
@@ -94,3 +94,15 @@ def test_recording_wants_a_real_device_and_a_known_profile(observed, arguments, 
     result = CliRunner().invoke(cli, ["record", "--folder", "out", *arguments])
     assert isinstance(result.exception, UsageError)
     assert result.exception.where.endswith(where)
+
+
+@pytest.mark.parametrize(("kind", "refused"), [(Kind.REGRESSED, True), (Kind.PASS, False)])
+def test_a_patch_that_does_not_run_has_no_facts_to_accept(observed, kind, refused):
+    actual = "SyntaxError: '{' was never closed"
+    case = Case(torch="2.11.0", patch="mine")
+    verdict = Verdict(code="PG210", kind=kind, check="gate", case=case, item="run", actual=actual, where="mine.py:3")
+    save_verdicts(observed / "out", [verdict])
+    result = accept("--reason", "first", "--yes")
+    assert (observed / "golden").exists() is not refused
+    if refused:
+        assert (result.exception.where, result.exception.got) == ("mine.py:3", actual)

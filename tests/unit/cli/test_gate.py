@@ -12,6 +12,7 @@ import pytest
 from expecttest import assert_expected_inline
 
 from patchgate.cli import gate
+from patchgate.lint.index.release import releases
 from patchgate.model.records import Case, Kind, Verdict
 from patchgate.runner.results_folder import Journal, put_aside
 from patchgate.runner.run_settings import NAME, Run, save_run, save_verdicts
@@ -387,3 +388,39 @@ def test_patches_of_two_projects_are_judged_one_by_one(command, folder, project)
     status, _, wrong = command("gate", "engine/one.py", "other/three.py")
     assert (status, wrong.splitlines()[0]) == (2, "error: other/three.py: a patch of another project")
     assert "patchgate gate other/three.py" in wrong
+
+
+def test_a_release_that_there_is_not_ends_before_anything_is_installed(command):
+    status, printed, wrong = command("gate", "mine.py", "--torch", "2.99.0")
+    assert (status, printed, wrong.splitlines()[0]) == (2, "", "error: --torch: no such release of torch")
+    assert f"--torch {releases()[-1]}, the newest known" in wrong
+
+
+@pytest.mark.parametrize("given", [(), ("--row", f"2.11.0={sys.executable}")])
+def test_a_typo_ends_before_any_torch_is_installed_or_started(command, folder, monkeypatch, given):
+    def refuse(*_, **__):
+        raise AssertionError("started")
+
+    for name in ("chosen_environments", "judge_patch", "running_servers"):
+        monkeypatch.setattr(gate, name, refuse)
+    (folder / "mine.py").write_text("x = 1\ny = {\n")
+    status, printed, wrong = command("gate", "mine.py", *given)
+    assert (status, wrong) == (1, "")
+    assert "PG210" in printed
+    assert "mine.py:2" in printed
+    assert (folder / ".patchgate" / "gate" / "report.html").is_file()
+
+
+def test_what_another_python_can_read_is_no_typo(command, folder, monkeypatch):
+    judged = []
+
+    def judge(run, *_, **__):
+        judged.append(run.torches)
+        save_run(run)
+        return save_verdicts(Path(run.folder), [])
+
+    monkeypatch.setattr(gate, "chosen_environments", lambda *_: ({"2.11.0": "/bin/true"}, {}))
+    monkeypatch.setattr(gate, "judge_patch", judge)
+    (folder / "mine.py").write_text("y = {\n")
+    command("gate", "mine.py", "--row", "2.11.0=/bin/true")
+    assert judged == [("2.11.0",)]

@@ -18,6 +18,7 @@ from patchgate.lint.index.release import releases
 from patchgate.lint.infer_claims import Inferred, InferredClaims, manifest_text
 from patchgate.model.paths import ROOT
 
+OLD, NEW = "0123abcd" * 5, "4567def0" * 5
 PATCHES = sorted(path for path in (ROOT / "fixtures" / "patches").iterdir() if path.is_dir())
 # torch.nn.modules is not indexed, so that the class goes by the name under which the patch has it.
 ELSEWHERE = {
@@ -190,7 +191,7 @@ def repository(folder):
     ],
 )
 def test_the_workflows_call_ours_for_the_patch(command, repository, patch, watched):
-    status, printed, _ = command("init", patch, "--workflow", "them/gate@0123abc")
+    status, printed, _ = command("init", patch, "--workflow", f"them/gate@{OLD}")
     assert status == 0
     words = [line.partition(" ")[0] for line in printed.splitlines()]
     assert words == ["wrote", "wrote", "wrote", "patchgate.toml:", ".gitignore:", "next:"]
@@ -198,22 +199,22 @@ def test_the_workflows_call_ours_for_the_patch(command, repository, patch, watch
         yaml.safe_load((repository / ".github" / "workflows" / f"patchgate{name}.yml").read_text())
         for name in ("", "-comment")
     )
-    assert gate["jobs"]["gate"]["uses"] == "them/gate/.github/workflows/gate.yml@0123abc"
+    assert gate["jobs"]["gate"]["uses"] == f"them/gate/.github/workflows/gate.yml@{OLD}"
     assert gate["jobs"]["gate"]["with"] == {"patches": patch}
     assert gate[True]["pull_request"]["paths"] == [watched, ".github/workflows/patchgate.yml"]
-    assert comment["jobs"]["comment"]["uses"] == "them/gate/.github/workflows/comment.yml@0123abc"
+    assert comment["jobs"]["comment"]["uses"] == f"them/gate/.github/workflows/comment.yml@{OLD}"
     assert comment[True]["workflow_run"]["workflows"] == [gate["name"]]
 
 
 def test_workflows_are_written_beside_a_manifest_that_is_kept_even_by_force(command, repository):
     manifest = repository / "patches" / "mine" / "patch.toml"
     manifest.write_text('title = "read and mended"')
-    status, printed, _ = command("init", "patches/mine", "--workflow", "them/gate@0123abc")
+    status, printed, _ = command("init", "patches/mine", "--workflow", f"them/gate@{OLD}")
     assert (status, printed.splitlines()[:2]) == (
         0,
         ["kept patches/mine/patch.toml", "wrote .github/workflows/patchgate.yml"],
     )
-    status, printed, _ = command("init", "patches/mine", "--workflow", "them/gate@4567def", "--force")
+    status, printed, _ = command("init", "patches/mine", "--workflow", f"them/gate@{NEW}", "--force")
     assert (status, printed.splitlines()[1]) == (0, "replaced .github/workflows/patchgate.yml")
     assert manifest.read_text() == 'title = "read and mended"'
     assert command("init", "patches/mine", "--force")[0] == 0
@@ -223,7 +224,7 @@ def test_workflows_are_written_beside_a_manifest_that_is_kept_even_by_force(comm
 def test_nothing_is_written_where_one_file_is_there_already(command, repository):
     (repository / ".github" / "workflows").mkdir(parents=True)
     (repository / ".github" / "workflows" / "patchgate.yml").write_text("theirs")
-    status, _, wrong = command("init", "patches/mine", "--workflow", "them/gate@0123abc")
+    status, _, wrong = command("init", "patches/mine", "--workflow", f"them/gate@{OLD}")
     assert (status, wrong.splitlines()[0]) == (2, "error: .github/workflows/patchgate.yml: is there already")
     assert "add this patch to its `patches` and `paths`, and init it without --workflow" in wrong
     assert not (repository / "patches" / "mine" / "patch.toml").exists()
@@ -233,8 +234,11 @@ def test_nothing_is_written_where_one_file_is_there_already(command, repository)
     ("patch", "called", "told"),
     [
         ("patches/mine", "them/gate", "error: --workflow: not OWNER/REPO@COMMIT"),
+        ("patches/mine", "OWNER/patchgate@COMMIT", "error: --workflow: not a repository and a whole commit"),
+        ("patches/mine", f"OWNER/patchgate@{OLD}", "error: --workflow: not a repository and a whole commit"),
+        ("patches/mine", "them/gate@0123abc", "error: --workflow: not a repository and a whole commit"),
         ("patches/mine", "them/gate@a b", "error: --workflow: not OWNER/REPO@COMMIT"),
-        ("a+b", "them/gate@1", "error: a+b: cannot be named in a workflow"),
+        ("a+b", f"them/gate@{OLD}", "error: a+b: cannot be named in a workflow"),
     ],
 )
 def test_what_a_workflow_cannot_say_is_refused(command, repository, patch, called, told):
@@ -245,7 +249,7 @@ def test_what_a_workflow_cannot_say_is_refused(command, repository, patch, calle
 
 def test_a_workflow_needs_a_repository(command, folder):
     (folder / "mine.py").write_text("")
-    told = command("init", "mine.py", "--workflow", "them/gate@1")[2].splitlines()[0]
+    told = command("init", "mine.py", "--workflow", f"them/gate@{OLD}")[2].splitlines()[0]
     assert told == "error: mine.py: nowhere to put a workflow"
 
 

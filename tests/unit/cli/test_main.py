@@ -150,3 +150,18 @@ def test_a_file_of_a_patch_s_own_that_is_a_link_is_none_of_ours(command, folder)
     (deep / "lib.so").symlink_to(folder / "mine.py")
     assert command("--version")[0] == 0
     assert command("explain", "PG501")[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("typed", "meant"),
+    [
+        ("gat", "did you mean `gate`?"),
+        ("mine.py", "did you mean `patchgate gate mine.py`?"),
+        ("away/other.py", "did you mean `patchgate gate away/other.py`?"),
+        ("zzz", "one of: accept, ask,"),
+    ],
+)
+def test_what_is_no_command_gets_the_one_that_was_meant(command, typed, meant):
+    status, printed, wrong = command(typed)
+    assert (status, printed, wrong.splitlines()[0]) == (2, "", "error: patchgate: no such command")
+    assert meant in wrong

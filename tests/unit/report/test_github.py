@@ -19,7 +19,7 @@ def test_each_block_is_one_command_at_its_place(verdicts, folder):
     assert [line.partition("::")[2].partition(" ")[0] for line in lines] == ["error", "error", "warning"]
     assert lines[1] == (
         "::error file=patch.py,line=7,title=PG301 kernel facts changed::"
-        "stack.h200 loads on torch 2.9.0, 2.12.1: [2 6] (expected: [2 4])%0Aand 1 more like it"
+        "stack.h200 loads on torch 2.9.0, 2.12.1: [2 6] (expected: [2 4])%0Aand 1 more like it%0Afix: mend the patch"
     )
 
 

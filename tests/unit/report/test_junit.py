@@ -55,3 +55,8 @@ def test_the_text_of_a_patch_never_breaks_the_file(text, kind):
 
 def test_the_file_says_that_it_is_utf8():
     assert render_junit([]).startswith("<?xml version='1.0' encoding='utf-8'?>\n")
+
+
+def test_the_suite_is_named_after_the_patch():
+    (suite,) = ElementTree.fromstring(render_junit([], name="mine").encode("utf-8"))
+    assert suite.get("name") == "patchgate mine"

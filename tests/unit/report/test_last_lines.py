@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import io
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
+from rich.console import Console
 from samples import verdict
 
 from patchgate.checks.framework.find_checks import families
 from patchgate.inputs.project import Project
-from patchgate.model.records import Kind, Workload
-from patchgate.report.last_lines import answer_lines, count_line
+from patchgate.model.records import Kind, Verdict, Workload
+from patchgate.report.junit import render_junit
+from patchgate.report.last_lines import answer_lines, count_line, quick_look_of
+from patchgate.report.markdown import render_markdown
+from patchgate.report.terminal import show_run
 from patchgate.report.view import view
 from patchgate.runner.run_settings import Run
 
@@ -20,7 +27,8 @@ WORKLOADS = {name: Workload(name=name, path="", dtype="float32") for name in ("s
 def answer(*kinds: Kind, code: int = 0, **given: Any) -> list[str]:
     verdicts = [verdict(kind, code="PG501" if kind is Kind.REGRESSED else "PG300") for kind in kinds]
     run = Run(folder="out", patch="mine.py", rows={"2.9.0": "python"}, **given)
-    return answer_lines(run, verdicts, view(verdicts, run.torches), WORKLOADS, code)
+    scope, last = answer_lines(run, verdicts, view(verdicts, run.torches), WORKLOADS, code)
+    return [*scope, *last]
 
 
 def test_a_green_run_says_what_was_judged_and_what_was_not():
@@ -34,8 +42,8 @@ def test_a_green_run_says_what_was_judged_and_what_was_not():
 def test_it_is_said_what_was_kept_from_an_earlier_run():
     verdicts, run = [verdict(Kind.PASS)], Run(folder="out", patch="mine.py", rows={"2.9.0": "python"})
     for kept, count in ((0, 0), (3, 1)):
-        lines = answer_lines(run, verdicts, view(verdicts, run.torches), WORKLOADS, 0, kept=kept)
-        assert lines.count("not measured again: 3 answers of the same patch, kept in .patchgate/patched") == count
+        lines = answer_lines(run, verdicts, view(verdicts, run.torches), WORKLOADS, 0, kept=kept).scope
+        assert lines.count("not measured again: 3 results of the same patch, kept in .patchgate/patched") == count
 
 
 @pytest.mark.parametrize(
@@ -99,3 +107,63 @@ def test_where_everything_was_judged_nothing_is_said_to_be_missing():
 )
 def test_the_last_line_is_the_answer(kinds, code, last):
     assert answer(*kinds, code=code)[-1] == last
+
+
+NARROWED = {
+    "--workload": {"workloads": ("stack",), "premerge": ("stack", "chain", "mlp")},
+    "--check": {"checks": ("kernels",)},
+    "--device": {"devices": ("cpu",)},
+    "--torch": {"project": Project(releases=("2.9.0", "2.12.1"))},
+}
+WHOLE = Project(releases=("2.9.0",))
+
+
+def look_at(*kinds: Kind, **given: Any) -> tuple[Run, list[Verdict]]:
+    settings: dict[str, Any] = {"project": WHOLE, "premerge": ("stack",)} | given
+    return Run(folder="out", patch="mine.py", rows={"2.9.0": "python"}, **settings), [verdict(kind) for kind in kinds]
+
+
+@pytest.mark.parametrize("option", NARROWED)
+def test_a_narrowed_run_never_says_that_nothing_is_red(option: str, folder: Path) -> None:
+    run, verdicts = look_at(Kind.PASS, **NARROWED[option])
+    shown = view(verdicts, run.torches, quick_look_of(run, verdicts))
+    last = answer_lines(run, verdicts, shown, WORKLOADS, 0).last[-1]
+    for text in (last, render_markdown("mine", shown), render_junit(verdicts, shown)):
+        assert "QUICK LOOK: no problem in 1 of " in text
+        assert "Not a verdict; run: patchgate gate mine.py" in text
+        assert "nothing red" not in text
+
+
+def test_a_quick_look_says_of_how_much(folder):
+    run, verdicts = look_at(Kind.PASS, Kind.INFRA, **NARROWED["--workload"] | NARROWED["--torch"])
+    shown = view(verdicts, run.torches, quick_look_of(run, verdicts))
+    assert count_line(shown) == (
+        "QUICK LOOK: no problem in 1 of 3 workloads on 1 of 2 releases, 1 not judged."
+        " Not a verdict; run: patchgate gate mine.py"
+    )
+
+
+def test_a_whole_run_is_no_quick_look_and_a_red_one_shows_its_problems():
+    run, verdicts = look_at(Kind.PASS)
+    assert quick_look_of(run, verdicts) is None
+    named = look_at(Kind.PASS, workloads=("stack", "chain"))
+    assert quick_look_of(*named) is None
+    run, verdicts = look_at(Kind.REGRESSED, **NARROWED["--check"])
+    shown = view(verdicts, run.torches, quick_look_of(run, verdicts))
+    assert count_line(shown) == "1 cause, 1 red verdict, 0 green"
+    assert "quick look" not in render_junit(verdicts, shown)
+
+
+@pytest.mark.parametrize(
+    ("kinds", "so_far"), [([], "nothing red"), ([Kind.STALE], "1 problem"), ([Kind.PASS], "nothing red")]
+)
+def test_an_interrupted_run_says_so_in_one_line(kinds, so_far):
+    stopped = [verdict(Kind.STOPPED, code="PG907", subject=f"w{n}.cpu runs") for n in range(166)]
+    run, verdicts = Run(folder="out", patch="mine.py", rows={"2.9.0": "python"}), [*map(verdict, kinds), *stopped]
+    shown = replace(view(verdicts, run.torches), done=14)
+    line = f"Interrupted after 14 of 180 checks ({so_far} so far). Run the same command to resume."
+    assert answer_lines(run, verdicts, shown, WORKLOADS, 4).last == ["exit code 4", line]
+    file = io.StringIO()
+    show_run(Console(file=file, width=100), "mine", shown, answer_lines(run, verdicts, shown, WORKLOADS, 4))
+    assert "PG907" not in file.getvalue()
+    assert len(file.getvalue().splitlines()) < 20

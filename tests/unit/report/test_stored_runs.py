@@ -22,7 +22,9 @@ from patchgate.report.view import view
 from patchgate.runner.run_settings import Run
 
 
-def lines_of(name: str, *workloads: str, width: int = 100, color: bool = False) -> list[str]:
+def lines_of(
+    name: str, *workloads: str, width: int = 100, color: bool = False, results: tuple[str, ...] = ()
+) -> list[str]:
     """The lines that the run prints at its end."""
     stored = load_run(name)
     verdicts = stored.verdicts
@@ -31,7 +33,7 @@ def lines_of(name: str, *workloads: str, width: int = 100, color: bool = False) 
     file = io.StringIO()
     known = load_workloads() | {one: Workload(name=one, path="", dtype="bfloat16") for one in workloads}
     console = Console(file=file, width=width, color_system="standard" if color else None, force_terminal=color)
-    show_run(console, title_of(name), seen, answer_lines(run, verdicts, seen, known, code))
+    show_run(console, title_of(name), seen, answer_lines(run, verdicts, seen, known, code, results))
     # An expectation is ASCII: the rule of the table is dashes, and a line that was cut ends in a tilde.
     text = file.getvalue().replace("\N{BOX DRAWINGS LIGHT HORIZONTAL}", "-").replace("\N{HORIZONTAL ELLIPSIS}", "~")
     # How many workloads there are changes with every new one.
@@ -75,11 +77,7 @@ compile   residual_chain.h200                       PG601 1         ok 1
 cache     residual_chain.cpu                        PG701 2         ok 1
 others    machine, api, gate, kernels, graph, ...   1268 ok         1239 ok
 replaces: torch._inductor.ir.StorageBox.should_realize_on_reuse (on torch 2.11.0)
-changes on torch 2.11.0, already accepted:
-  moe_routing.cpu: bytes 42,614,880 -> 42,647,648
-  moe_routing.h200: loads [1 7 0 1] -> [1 3 7 0 1], kernels 4 -> 5, bytes 42,614,880 -> 42,647,648
-  residual_stack.h200: loads [2 1 3 4 5 6 4] -> [2 1 3 4 4 4], bytes 1,241,528,320 -> 1,216,362,496
-to accept another value, such as a new kernel count, type: nox -s accept -- --reason '...'
+3 accepted changes: in the report
 
 1. The outputs change more than the manifest claims: jobs that compare text exactly can fail.
   PG510 decoder.cpu sampled tokens on torch 2.11.0: 1.6% of 4096 change, 2 of 64 sequences (0.9% to
@@ -119,6 +117,10 @@ to accept another value, such as a new kernel count, type: nox -s accept -- --re
 
 judged: 13 workloads on h200 (simulated), cpu (codegen); torch 2.11.0, 2.12.1
 not judged: time and memory on a GPU (`--device cuda`); NN workloads that only `--nightly` judges
+1. PG510 sampled tokens change        decoder.cpu sampled tokens: 1.6% of 4096 change,~ patch.toml
+2. PG203 version check too narrow: t~ symptom residual_stack.h200 loads.max > 4: loads~ patch.toml:3
+3. PG701 stale cached code hides the~ residual_chain.cpu patched after unpatched: the ~ patch.py:42
+4. PG601 compiling costs more than i~ residual_chain.h200: 483,298 -> 562,800 Python c~ patch.toml
 4 causes, 10 red verdicts, 2519 green; exit code 1""",
     )
 
@@ -140,10 +142,8 @@ recorded yet; they are recorded together with the changes of cause 1, by its com
 
 1. The patch changes the graph or the generated code, and the change is not accepted.
   PG301 gated_sum.h200 on torch 2.11.0: memory.peak 21,028,864 -> 54,583,296, lowering.ir_nodes 11
-        -> 16, lowering.realized 11 -> 16, lowering.realized_by.mark_reuse 3 -> 1,
-        lowering.realized_by.realize_hint 0 -> 7,
-        scheduler.refused.intermediate_nodes_between_node_node 10 -> 33, wrapper.lines 22 -> 25,
-        wrapper.reused 0 -> 3 (none is recorded)
+        -> 16, lowering.realized 11 -> 16, lowering.realized_by.mark_reuse 3 -> 1 and 4 more in the
+        report (none is recorded)
    cost worse: bytes of memory at the peak 21,028,864 -> 54,583,296 (+159.6%) (gated_sum.h200 on
         torch 2.11.0)
   where .patchgate/gate/code/gated_sum.h200.2.11.0.fused_norm.py
@@ -154,6 +154,7 @@ recorded yet; they are recorded together with the changes of cause 1, by its com
 judged: 1 workload on h200 (simulated), cpu (codegen); torch 2.11.0
 not judged: time and memory on a GPU (`--device cuda`); NN other workloads (this run has
 `--workload`)
+1. PG301 kernel facts changed         gated_sum.h200: memory.peak 21,028,864 -~ gated_sum.h200.2.11~
 1 cause, 8 red verdicts, 32 green, 4 grey notes; exit code 1""",
     )
 
@@ -197,8 +198,16 @@ patch
 judged: 1 workload on h200 (simulated), cpu (codegen); torch 2.11.0
 not judged: time and memory on a GPU (`--device cuda`); NN other workloads (this run has
 `--workload`)
+1. PG103 attribute used by the patch~ attribute StorageBox.reads_per_user: no ~ PG103-missing-attri~
 1 cause, 4 red verdicts, 14 green, 2 not judged; exit code 1""",
     )
+
+
+def test_the_problems_are_the_end_of_the_output():
+    *last, files, answer = lines_of("vllm-42686", results=("out/report.html",))[-12:]
+    listed = [line.split()[1] for line in last[-4:]]
+    assert listed == ["PG510", "PG203", "PG701", "PG601"]
+    assert (files, answer) == ("results: out/report.html", "4 causes, 10 red verdicts, 2519 green; exit code 1")
 
 
 @pytest.mark.parametrize("width", [80, 100, 200])

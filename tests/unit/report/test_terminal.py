@@ -18,7 +18,8 @@ def printed(show, *arguments, width=100):
     file = io.StringIO()
     show(Console(file=file, width=width, color_system=None), *arguments)
     return "\n".join(
-        line.rstrip().replace("\N{BOX DRAWINGS LIGHT HORIZONTAL}", "-") for line in file.getvalue().splitlines()
+        line.rstrip().replace("\N{BOX DRAWINGS LIGHT HORIZONTAL}", "-").replace("\N{HORIZONTAL ELLIPSIS}", "~")
+        for line in file.getvalue().splitlines()
     )
 
 
@@ -48,6 +49,8 @@ others    machine, graph   2 ok      -
 
 not judged: PG508 parity could not be measured: stack.cpu on torch 2.9.0: no g++
   next: install g++
+1. PG201 applies where it is not cla~ versions: a|b <c>
+2. PG301 kernel facts changed         stack.h200 loads: [2 6]                               stack.py
 2 causes, 4 red verdicts, 3 green, 1 not judged""",
     )
 

@@ -18,7 +18,7 @@ from patchgate.model.records import (
 )
 from patchgate.report.html.page_data import Page, Tables
 from patchgate.report.last_lines import count_line
-from patchgate.runner.run_results import ComparedCase, RunResults
+from patchgate.runner.run_results import ComparedCase, QuickLook, RunResults
 
 COMMANDS = (Command(name="index", arguments=("drift", "torch.x"), when="then"),)
 SYMPTOM = Symptom(workload="stack", device="h200", fact="loads.max", predicate="> 4")
@@ -196,6 +196,12 @@ def test_history_is_reported_where_there_is_more_than_one_run():
 def test_a_patch_has_the_colour_of_its_worst_verdict(kinds, colour, summary):
     ((_, shown),) = page(one([fact(kind, subject=f"stack.h200 {kind.value}") for kind in kinds])).views
     assert (shown.colour.value, count_line(shown)) == (colour, summary)
+
+
+def test_the_page_of_a_narrowed_run_is_a_quick_look():
+    look = QuickLook(workloads=(1, 13), torches=(1, 2), devices=(2, 2), checks=(9, 9), command=Command(name="gate"))
+    ((_, shown),) = page(replace(one([fact(Kind.PASS)]), quick_look=look)).views
+    assert count_line(shown).startswith("QUICK LOOK: no problem in 1 of 13 workloads on 1 of 2 releases. Not a verdict")
 
 
 def test_only_codes_that_were_given_are_named():

@@ -1,0 +1,22 @@
+"""An alert of code scanning stays the same one while its line moves."""
+
+import json
+from dataclasses import replace
+
+from patchgate import __version__
+from patchgate.report.sarif import Place, SarifResult, render_sarif
+
+RESULT = SarifResult(code="PG301", is_red=True, message="6", place=Place(path="a.py", line=3), subject="mine loads")
+
+
+def prints(*results):
+    (run,) = json.loads(render_sarif([], results))["runs"]
+    assert run["tool"]["driver"]["version"] == __version__
+    return [result["partialFingerprints"]["patchgate/v1"] for result in run["results"]]
+
+
+def test_a_fingerprint_depends_on_the_subject_and_not_on_the_line_or_the_figures():
+    moved = replace(RESULT, place=Place(path="a.py", line=30), message="7")
+    other = replace(RESULT, subject="mine bytes")
+    first, second, third = prints(RESULT, moved, other)
+    assert first == second != third
