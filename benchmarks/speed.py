@@ -30,12 +30,13 @@ STEPS = {
     ),
     "numbers": (
         *("run", "plain run", "forms", "trace", "sample", "ranks"),
-        *("differ", "differ runs", "differ forms", "differ traces", "differ tokens"),
+        *("differ", "differ runs", "differ forms", "differ traces", "differ tokens", "differ samples"),
+        "operators",
     ),
     "latency": ("time",),
 }
 # Questions of which the processes that they start are compilers.
-BUILDING = ("run", "forms", "trace", "sample")
+BUILDING = ("run", "forms", "trace", "sample", "operators")
 Notes = Sequence[Mapping[str, Any]]
 
 

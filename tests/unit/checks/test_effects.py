@@ -173,3 +173,11 @@ def test_a_second_run_that_raises_is_a_note_and_red_where_the_project_installs_i
     assert (verdict.code, verdict.kind) == ("PG206", Kind.REGRESSED)
     (verdict,) = judged(again="RuntimeError: defined already")
     assert (verdict.code, verdict.kind, verdict.actual) == ("PG206", Kind.NOTE, "raises RuntimeError: defined already")
+
+
+def test_an_entry_that_a_patch_adds_to_a_table_is_a_note():
+    names = ["torch.a", "torch.registry[mine]"]
+    (verdict,) = judged(changed=names, added=["torch.registry[mine]"])
+    assert (verdict.code, verdict.kind, verdict.actual) == ("PG207", Kind.WARNING, "torch.registry[mine]")
+    (verdict,) = judged(changed=names)
+    assert (verdict.code, verdict.kind) == ("PG207", Kind.REGRESSED)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
+
+import pytest
 
 from patchgate.checks.holders import judge_holders
 from patchgate.inputs.manifest import Claims, Patch
@@ -32,3 +35,24 @@ def test_who_still_holds_the_original_is_named_at_the_line_that_replaced_it():
 def test_a_target_that_cannot_be_called_is_named():
     (verdict,) = holders(unreachable=["torch.b.f"])
     assert (verdict.code, verdict.subject) == ("PG802", "torch.b.f")
+
+
+@pytest.mark.parametrize(
+    ("target", "holder", "colour"),
+    [
+        ("torch.a.table[x]", "torch.b.table[x]", Colour.GREY),
+        ("torch.a.table[x]", "torch.b.function", Colour.RED),
+        ("torch.b.f", "torch.c.table[x]", Colour.RED),
+    ],
+)
+def test_another_table_that_has_the_original_is_a_note(target, holder, colour):
+    (verdict,) = holders(holders={target: [holder]})
+    assert (verdict.code, verdict.colour) == ("PG801", colour)
+
+
+@pytest.mark.parametrize(("targets", "colour"), [(("torch.b.f",), Colour.RED), (None, Colour.GREY)])
+def test_a_method_that_cannot_be_called_is_red_where_it_is_claimed(targets, colour):
+    patch = replace(PATCH, claims=Claims(title="Mine", targets=targets))
+    answer = {"changed": ["torch.b.f"], "holders": {}, "unreachable": ["torch.b.f"]}
+    (verdict,) = judge_holders(CASE, patch, answer)
+    assert (verdict.code, verdict.colour) == ("PG802", colour)

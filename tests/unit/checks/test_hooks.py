@@ -22,6 +22,12 @@ def failed(cause: Cause) -> dict[str, Any]:
     return {"failure": {"cause": cause.value, "stage": "compile", "signature": "boom"}}
 
 
+@pytest.mark.parametrize(("own", "colour"), [((), Colour.RED), (("a",), Colour.GREY)])
+def test_setting_the_option_of_a_hook_is_a_note(own, colour):
+    (verdict,) = judge_hooks(CASE, PATCH, {"called": {"a": 2}}, {"called": {}}, own)
+    assert (verdict.code, verdict.colour) == ("PG804", colour)
+
+
 def test_a_hook_that_is_no_longer_called_is_red():
     (verdict,) = hooks({"called": {"a": 2, "b": 1}}, {"called": {"b": 1}})
     assert (verdict.code, verdict.subject) == ("PG804", "hook a")
