@@ -6,7 +6,7 @@ import contextlib
 import signal
 import subprocess
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -152,15 +152,28 @@ def gate(
             limits=Limits(seconds=time_limit, bytes=memory_limit << 20),
             by_release=is_through_nox() or not (rows or problems),
         )
-        given = pairs_of(rows, "--row")
-        if not (watch or problems) and all(_syntax_failure(patch, given.values()) for patch in loaded.values()):
-            asked = given or dict.fromkeys(torches or default_releases(project), "")  # none of them is started
-            return [_run_of(path, patch, settings, asked, {}, alone=len(loaded) == 1) for path, patch in loaded.items()]
-        chosen[:] = chosen or [chosen_environments(project, rows, problems, torches)]
+        make = partial(_environments, loaded.values(), project, rows, problems, torches, watch=watch)
+        chosen[:] = chosen or [make()]
         return [_run_of(path, patch, settings, *chosen[0], alone=len(loaded) == 1) for path, patch in loaded.items()]
 
     judge = partial(_judge_all, folder=Path(folder), workers=workers, cells=verbose, form=form)
     sys.exit(_carry_out(plan, judge, partial(_show, folder=Path(folder), form=form), Path(folder), watch=watch))
+
+
+def _environments(
+    patches: Collection[Patch],
+    project: Project,
+    rows: tuple[str, ...],
+    problems: tuple[str, ...],
+    torches: tuple[str, ...],
+    *,
+    watch: bool,
+) -> Environments:
+    """The interpreters by release; none is made for patches that do not parse."""
+    given = pairs_of(rows, "--row")
+    if not (watch or problems) and all(_syntax_failure(patch, given.values()) for patch in patches):
+        return given or dict.fromkeys(torches or default_releases(project), ""), {}
+    return chosen_environments(project, rows, problems, torches)
 
 
 def _carry_out(plan: Plan, judge: Judge, show: Show, folder: Path, *, watch: bool) -> int:
