@@ -152,8 +152,7 @@ def gate(
             limits=Limits(seconds=time_limit, bytes=memory_limit << 20),
             by_release=is_through_nox() or not (rows or problems),
         )
-        make = partial(_environments, loaded.values(), project, rows, problems, torches, watch=watch)
-        chosen[:] = chosen or [make()]
+        chosen[:] = chosen or [_environments(loaded.values(), project, rows, problems, torches, watch)]
         return [_run_of(path, patch, settings, *chosen[0], alone=len(loaded) == 1) for path, patch in loaded.items()]
 
     judge = partial(_judge_all, folder=Path(folder), workers=workers, cells=verbose, form=form)
@@ -166,7 +165,6 @@ def _environments(
     rows: tuple[str, ...],
     problems: tuple[str, ...],
     torches: tuple[str, ...],
-    *,
     watch: bool,
 ) -> Environments:
     """The interpreters by release; none is made for patches that do not parse."""
