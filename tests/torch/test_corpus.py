@@ -8,13 +8,15 @@ from benchmarks.corpus.score import score
 from benchmarks.corpus.session import CorpusSession
 from patchgate.lint.index.release import load, releases
 from patchgate.model.paths import ROOT
+from patchgate.runner.start_server import Servers
 
 SECRET = "PATCHGATE_SECRET"
 
 
 @pytest.fixture
 def session(torch, run, runner):
-    return CorpusSession(run.rows, runner, [load(version) for version in releases()])
+    # Chosen cells go through the runner: only a whole gate needs the servers themselves.
+    return CorpusSession(run.rows, runner, [load(version) for version in releases()], Servers({}, {}))
 
 
 def test_a_new_case_takes_one_folder_and_no_code(session, tmp_path):

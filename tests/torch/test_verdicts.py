@@ -175,6 +175,7 @@ def test_harmless_patch_is_all_green(ask, name):
     verdicts = ask(HARMLESS, [check])
     patch, run = load_patch(HARMLESS), Run(folder="", patch=str(HARMLESS), rows={})
     asked = check.wanted(run, patch) and (check.cases is None or check.cases(patch, "2.11.0"))
+    asked = asked and name != "samples"  # it replaces no operator
     assert bool(verdicts) is bool(asked)
     assert {verdict.colour for verdict in verdicts} <= {Colour.GREEN}
 
