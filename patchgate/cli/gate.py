@@ -46,7 +46,7 @@ from patchgate.inputs.toml import tables_below
 from patchgate.inputs.workloads import premerge_workloads, workloads_with
 from patchgate.model.errors import UsageError
 from patchgate.model.exit_code import MACHINE, exit_code
-from patchgate.model.files import HELD, make_folder
+from patchgate.model.files import HELD, make_folder, write_atomically
 from patchgate.model.paths import display_path
 from patchgate.model.records import Case, Cause, Failure, Verdict
 from patchgate.report.formats import FORMATS, JudgedPatch, write_files
@@ -211,6 +211,7 @@ def _judge_all(
 ) -> list[JudgedPatch]:
     """The verdicts of each run; once one is ended by a signal, or by a fault, the others are not begun."""
     _empty(folder, runs)
+    _keep_out_of_git(_KEPT)
     judged: list[JudgedPatch] = []
     file = None if form == "text" else sys.stderr
     for run, patch in runs:
@@ -231,6 +232,14 @@ def _judge_all(
     for name, pattern in (("unpatched", "*/*"), ("patched", "*/*"), ("cpp", "*/*-*")):
         prune(_KEPT / name, pattern, _KEPT_BYTES)
     return judged
+
+
+def _keep_out_of_git(folder: Path) -> None:
+    """Nothing below the folder belongs into a repository: hundreds of megabytes, made anew by the next run."""
+    ignore = folder / ".gitignore"
+    if not ignore.exists():
+        folder.mkdir(exist_ok=True)
+        write_atomically(ignore, "*\n")
 
 
 def _installable(patch: str) -> str:

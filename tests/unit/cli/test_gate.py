@@ -130,6 +130,7 @@ def test_what_later_runs_find_again_lies_below_build_wherever_the_results_go(com
     assert (run.folder, run.shared_cache, run.binaries) == (
         str(folder / where), str(folder / ".patchgate" / "unpatched"), str(folder / ".patchgate" / "cpp")
     )  # fmt: skip
+    assert (folder / ".patchgate" / ".gitignore").read_text() == "*\n"
 
 
 def test_a_folder_of_somebody_is_not_emptied_for_results(command, folder, monkeypatch):
