@@ -31,7 +31,7 @@ SAMPLE = (
     *("harmless", "config-in-scope", "lowering-wrapped", "pt-silu", "helion-prologue-fixed"),
     *("vllm-42686", "stale-cache-any", "two-undoing", "helion-prologue", "zoo-identity"),
 )
-# What a verdict is about, and what it says.
+# Fields of a verdict that name its subject, and those that tell its result.
 _ABOUT, _SAYS = ("check", "item", "case", "fact"), ("code", "kind", "before", "after", "recorded")
 # Kinds of verdicts that say that nothing was judged: they differ from a judgement, and are no difference of one.
 _NOT_JUDGED = ("infra", "stopped")
@@ -67,7 +67,7 @@ def _device(verdict: Verdict) -> str:
 
 @dataclass(frozen=True)
 class Judged:
-    """What one gate came to: its verdicts, or why there are none."""
+    """The verdicts of one gate, or the reason why there are none."""
 
     verdicts: tuple[Verdict, ...] = ()
     problem: str = ""
@@ -100,7 +100,7 @@ def differences(first: Judged, other: Judged) -> Difference:
 
 
 def _by_subject(verdicts: Sequence[Verdict]) -> dict[str, Counter[str]]:
-    """What each verdict is about -> what is said of it, how often; without what is allowed to differ."""
+    """Count each result by the subject of its verdict; leave out what is allowed to differ."""
     said: dict[str, Counter[str]] = {}
     for verdict in verdicts:
         free = {field for rule in ALLOWED if rule.fits(verdict) for field in rule.fields}
@@ -147,7 +147,7 @@ class Ways:
     def _judge(
         self, place: str, *options: str, order: int = 1, rows: Mapping[str, str] | None = None
     ) -> dict[str, Judged]:
-        """What becomes of each patch, judged one after the other with one folder of kept answers."""
+        """Judge the patches one after the other over one folder of kept answers."""
         folder = self._home / place
         folder.mkdir(exist_ok=True)
         named = [word for torch, python in (rows or self._rows).items() for word in ("--row", f"{torch}={python}")]
