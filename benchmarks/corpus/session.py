@@ -200,8 +200,8 @@ def started_servers(rows: dict[str, str]) -> Iterator[dict[str, Any]]:
     """Settings of `open_session`: the servers that run meanwhile, and the folder of their results, which ends too."""
     with ExitStack() as stack:
         servers = stack.enter_context(running_servers(rows))
-        # A run keeps compiled C++ beside its folder; here it is to end with the run.
-        folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="patchgate-"))
+        # A stopped run may still write here while the folder is removed.
+        folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="patchgate-", ignore_cleanup_errors=True))
         yield {"rows": rows, "folder": folder, "servers": servers}
 
 

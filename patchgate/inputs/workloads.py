@@ -106,19 +106,20 @@ def premerge_workloads(workloads: Mapping[str, Workload], project: Project) -> t
 
 
 def own_workloads(patch: Path, project: Project) -> dict[str, Workload]:
-    """Those of the project's table, and those that a patch brings along: `workloads` in its folder, or beside it.
+    """The workloads of the project's table, and those in `workloads` in the patch's folder or next to its file.
 
-    A file that says nothing of PREMERGE is judged before a merge in its plain variant.
+    A file without CHECKS gets facts and numbers. Without PREMERGE it is judged before a merge in its plain variant, or
+    in its first one if it has no plain one.
     """
     patch, _ = split_entry(patch)
     next_to_it = (patch if patch.is_dir() else patch.parent) / "workloads"
     found: dict[str, Workload] = {}
     for file in [file for place in (next_to_it, *project.own_workloads()) for file in workload_files(place)]:
-        own = {workload.name: workload for workload in _variants(file)}
-        silent = not any(each.premerge for each in own.values())
-        found |= {
-            name: replace(each, premerge=each.premerge or (silent and name == file.stem)) for name, each in own.items()
-        }
+        own = {workload.name: workload for workload in _variants(file, checks=("kernels", "parity"))}
+        if own and not any(each.premerge for each in own.values()):
+            chosen = file.stem if file.stem in own else next(iter(own))
+            own[chosen] = replace(own[chosen], premerge=True)
+        found |= own
     return found
 
 
@@ -141,12 +142,14 @@ def name_of_variant(stem: str, variant: str) -> str:
     return stem if variant == "static" else f"{stem}_{variant.replace('-', '_')}"
 
 
-def _variants(path: Path) -> Iterator[Workload]:
+def _variants(path: Path, checks: tuple[str, ...] = ()) -> Iterator[Workload]:
+    """The workloads of a file; `checks` are those of a file that names none."""
     constants = _read_constants(path)
+    checks = constants.CHECKS or checks
     of_workload = {field.name for field in fields(Workload)}
     copied = {name.lower(): value for name, value in vars(constants).items() if name.lower() in of_workload}
     for variant in constants.VARIANTS:
-        own = {"checks": checks_of_variant(variant, constants.CHECKS), "premerge": variant in constants.PREMERGE}
+        own = {"checks": checks_of_variant(variant, checks), "premerge": variant in constants.PREMERGE}
         name = name_of_variant(path.stem, variant)
         yield Workload(name=name, path=str(path.resolve()), **(copied | own | VARIANTS[variant]))
 

@@ -56,6 +56,14 @@ def test_a_workload_next_to_a_patch_is_judged_before_a_merge(folder, constants, 
     assert [name for name, one in found.items() if one.premerge and name.startswith("own")] == judged
 
 
+def test_own_workload_without_checks_gets_facts_and_numbers(folder):
+    (folder / "workloads").mkdir()
+    (folder / "workloads" / "own.py").write_text(f'DTYPE = "float32"\nVARIANTS = ("training", "dynamic")\n{BUILD}')
+    found = workloads_with(folder, Project())
+    assert (found["own_training"].checks, found["own_training"].premerge) == (("kernels", "parity"), True)
+    assert (found["own_dynamic"].checks, found["own_dynamic"].premerge) == (("kernels", "parity"), False)
+
+
 def test_a_module_that_is_no_workload_is_refused(folder):
     write(folder, "stack.py", 'DTYPE = "float32"\nCHECKS = ("kernals",)\n')
     assert_expected_inline(
