@@ -80,11 +80,30 @@ _VARIABLES = 2
     axes=("torch", "device", "workload"), workloads="cache", devices=lambda run: ["cpu"], seconds=7, unchanged="PG705"
 )
 def ask_cache(context: CheckContext, at: Instance) -> Iterable[Verdict]:
-    answers = keep_answers(context, at.case, "cached", partial(_compile_with_caches, context, at.case))
+    case = telling_case(context, at.case)
+    answers = keep_answers(context, case, "cached", partial(_compile_with_caches, context, case))
     # What fails beyond these is no reason to judge nothing.
     both_sides = {name: answers[name] for name in (*_FIRST, UNPATCHED_WARM) if name in answers}
-    failed = judge_failure(at.case, both_sides)
-    return [failed] if failed else judge_cache(at.case, context.patch, answers)
+    failed = judge_failure(case, both_sides)
+    return [failed] if failed else judge_cache(case, context.patch, answers)
+
+
+def telling_case(context: CheckContext, case: Case) -> Case:
+    """The case itself if the patch changes its facts, or else the first case for inference whose facts it changes.
+
+    A key cannot be wrong where both sides generate the same code.
+    """
+    others = [
+        other
+        for other in context.observed_cases(case.torch)
+        if other.device == case.device and not context.workload(other.workload).training and other != case
+    ]
+
+    def is_changed(candidate: Case) -> bool:
+        unpatched, patched = context.observations(candidate)
+        return not (unpatched.failure or patched.failure) and unpatched.facts != patched.facts
+
+    return next(filter(is_changed, [case, *others]), case) if others else case
 
 
 def keep_answers(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -24,6 +25,7 @@ from patchgate.checks.cache import (
     judge_cache,
     judge_failure,
     other_values,
+    telling_case,
 )
 from patchgate.checks.framework.context import CheckContext
 from patchgate.checks.framework.find_checks import Instance
@@ -88,6 +90,32 @@ def test_what_processes_of_one_folder_answered_is_kept_for_the_same_patch(
         codes = [verdict.code for verdict in ask_cache(context, Instance(case=CASE))]
         assert codes == ["PG709" if answer is FAILURE else "PG705"]
         assert len(asked) == questions[number]
+
+
+@pytest.mark.parametrize(
+    ("changed", "told"),
+    [
+        ({"chain", "step"}, "chain"),
+        ({"step"}, "step"),
+        ({"trained"}, "chain"),
+        (set(), "chain"),
+    ],
+)
+def test_cache_is_judged_where_the_patch_changes_code(changed: set[str], told: str) -> None:
+    def observations(case: Case) -> tuple[Any, Any]:
+        kernels = 2 if case.workload in changed else 1
+        return SimpleNamespace(failure=None, facts=1), SimpleNamespace(failure=None, facts=kernels)
+
+    def workload(name: str) -> Any:
+        return SimpleNamespace(training=name == "trained")
+
+    names = ("chain", "trained", "step")
+    context: Any = SimpleNamespace(
+        observed_cases=lambda torch: [replace(CASE, torch=torch, workload=name) for name in names],
+        observations=observations,
+        workload=workload,
+    )
+    assert telling_case(context, replace(CASE, workload="chain")).workload == told
 
 
 @pytest.mark.parametrize(
