@@ -14,6 +14,7 @@ from patchgate.checks.framework.context import CheckContext
 from patchgate.checks.framework.find_checks import Check, Instance, catalogue, code_of_others, judge_failed, verdict_of
 from patchgate.checks.holders import assignment_place
 from patchgate.inputs.manifest import Patch
+from patchgate.model.facts import changed_facts
 from patchgate.model.records import Case, Kind, Verdict, read_codes
 from patchgate.model.serialization import Answer, failure_of
 from patchgate.runner.cache_keys import files_digest
@@ -101,7 +102,7 @@ def telling_case(context: CheckContext, case: Case) -> Case:
 
     def is_changed(candidate: Case) -> bool:
         unpatched, patched = context.observations(candidate)
-        return not (unpatched.failure or patched.failure) and unpatched.facts != patched.facts
+        return not (unpatched.failure or patched.failure) and bool(changed_facts(unpatched.facts, patched.facts))
 
     return next(filter(is_changed, [case, *others]), case) if others else case
 

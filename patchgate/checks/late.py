@@ -31,7 +31,7 @@ def ask_late(context: CheckContext, at: Instance) -> Iterable[Verdict]:
     """Asked of the first workload that tells whether the patch is there; of no other."""
     for case in context.observed_cases(at.case.torch):
         unpatched, patched = context.observations(case)
-        if not (unpatched.failure or patched.failure) and unpatched.facts != patched.facts:
+        if not (unpatched.failure or patched.failure) and changed_facts(unpatched.facts, patched.facts):
             late = context.observe_otherwise(case, compiles=2, late=True)
             return [judge_late(context.patch, unpatched, patched, late)]
     actual = "the patch changes no fact of any workload"

@@ -17,6 +17,7 @@ from patchgate.checks.framework.context import SIMULATED, CheckContext
 from patchgate.checks.framework.find_checks import Check, Instance, NothingToJudge, verdict_of
 from patchgate.checks.parity import SEEDS, comparison_failure, outputs_of
 from patchgate.inputs.manifest import Patch
+from patchgate.model.facts import changed_facts
 from patchgate.model.paths import display_path
 from patchgate.model.records import Case, Kind, Verdict, read_codes
 from patchgate.model.serialization import Answer, failure_of
@@ -83,7 +84,7 @@ def _workload(context: CheckContext, torch: str) -> str:
     cases = {case.workload: case for case in context.observed_cases(torch) if case.device == "cpu"}
     for name in [name for name in names if name in cases][:_LOOKED_AT]:
         unpatched, patched = context.observations(cases[name])
-        if not patched.failure and unpatched.facts != patched.facts:
+        if not patched.failure and changed_facts(unpatched.facts, patched.facts):
             return name
     return names[0] if names else ""
 

@@ -78,11 +78,21 @@ _DIFFERING = 4
 
 
 def changed_facts(before: Facts, after: Facts) -> str:
-    """`loads.max 6 -> 4; loads [2 6] -> [2 4]` of the first facts that both have and that differ; empty for none."""
-    names = sorted(name for name in before.keys() & after.keys() if before[name] != after[name])
-    return "; ".join(
-        f"{name} {format_value(before[name])} -> {format_value(after[name])}" for name in names[:_DIFFERING]
-    )
+    """`loads.max 6 -> 4; loads [2 6] -> [2 4]` of the first facts that both have and that differ; empty for none.
+
+    A fact that neither could take shows no difference.
+    """
+    values = {name: (value_in(before, name), value_in(after, name)) for name in sorted(before | after)}
+    changed = [
+        f"{name} {format_value(old)} -> {format_value(new)}"
+        for name, (old, new) in values.items()
+        if old is not None and new is not None and _differ(old, new)
+    ]
+    return "; ".join(changed[:_DIFFERING])
+
+
+def _differ(before: FactValue, after: FactValue) -> bool:
+    return before != after and not (isinstance(before, Unmeasured) and isinstance(after, Unmeasured))
 
 
 def not_requested(names: Iterable[str], facts: Facts) -> set[str]:

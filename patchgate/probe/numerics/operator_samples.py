@@ -76,7 +76,11 @@ class _Shown(str):
 
 
 def op_db() -> list[Any]:
-    """Every OpInfo of this torch. Its module asks for `expecttest`, of which samples use nothing."""
+    """Every OpInfo of this torch, without what its module imports beside it.
+
+    Samples use nothing of `expecttest`. numba would be asked for devices, which ends a process that has no rights to
+    any on a machine that has one.
+    """
     if importlib.util.find_spec("expecttest") is None:
         stand_in: Any = types.ModuleType("expecttest")
         stand_in.TestCase = unittest.TestCase
@@ -84,6 +88,9 @@ def op_db() -> list[Any]:
         sys.modules["expecttest"] = stand_in
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
+        from torch.testing._internal import common_utils
+
+        common_utils.TEST_NUMBA = False
         from torch.testing._internal.common_methods_invocations import op_db
 
     return list(op_db)

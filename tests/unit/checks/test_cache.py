@@ -104,7 +104,9 @@ def test_what_processes_of_one_folder_answered_is_kept_for_the_same_patch(
 def test_cache_is_judged_where_the_patch_changes_code(changed: set[str], told: str) -> None:
     def observations(case: Case) -> tuple[Any, Any]:
         kernels = 2 if case.workload in changed else 1
-        return SimpleNamespace(failure=None, facts=1), SimpleNamespace(failure=None, facts=kernels)
+        return SimpleNamespace(failure=None, facts={"kernels": 1}), SimpleNamespace(
+            failure=None, facts={"kernels": kernels}
+        )
 
     def workload(name: str) -> Any:
         return SimpleNamespace(training=name == "trained")

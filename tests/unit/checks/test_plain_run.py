@@ -97,7 +97,7 @@ def test_workloads_are_observed_only_where_there_is_a_choice(names: list[str], l
 
     def observations(case: Case) -> tuple[Any, Any]:
         observed.append(case)
-        return SimpleNamespace(facts={}), SimpleNamespace(facts={"loads": 1}, failure=None)
+        return SimpleNamespace(facts={"loads": 2}), SimpleNamespace(facts={"loads": 1}, failure=None)
 
     context: Any = SimpleNamespace(
         only=[],
