@@ -30,8 +30,8 @@ PG207 touches something outside its targets
     Fix: Add it to `targets`, or do not change it.
 PG208 import has side effects
     Importing the patch initialised a device, or changed environment variables, torch's config, a global state of torch
-    (the precision of float32 products, deterministic algorithms, the default dtype, the number of threads), the working
-    directory or the umask, and neither `targets` nor `effects` names it.
+    (the precision of float32 products, deterministic algorithms, the default dtype, the number of threads, the random
+    generator), the working directory or the umask, and neither `targets` nor `effects` names it.
     Why: Users of forked workers lose CUDA, though `torch.cuda.is_initialized()` may stay False; a global setting or
     seed also changes the unrelated code of everyone in the process.
     Fix: Move it out of import time, or scope it with `config.patch` around the compile. A config option that must be
@@ -47,7 +47,8 @@ PG224 the original was saved after it was replaced
 PG213 overwrites a setting of the user
     With the variable, option or state of torch set to another value before the import, the import replaced it.
     Why: A user who set it on purpose loses the setting without any message.
-    Fix: `os.environ.setdefault(...)`; do not change an option or state that differs from its default.
+    Fix: `os.environ.setdefault(...)`; do not change an option or state that differs from its default; draw random
+    numbers from a `torch.Generator` of the patch's own.
 PG214 the setting does not reach other threads
     A config option that the patch sets at import has its old value in a new thread.
     Why: Users whose compile or backward runs in another thread get the default: from torch 2.12 on, a direct

@@ -13,6 +13,7 @@ import re
 import sys
 import tempfile
 import threading
+import zlib
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -39,6 +40,16 @@ _EVENTS = {
     "os.rmdir": "files",
     "os.chdir": "process",
 }
+
+
+def _random_seed() -> int | str:
+    """The seed of torch's generator; also a digest of its state once numbers were drawn from it."""
+    seed, state = torch.initial_seed(), torch.get_rng_state()
+    if torch.equal(state, torch.Generator().manual_seed(seed).get_state()):
+        return seed
+    return f"{seed}, drawn from ({zlib.crc32(bytes(state.tolist())):08x})"
+
+
 # A global state of torch that is no config option: the function that sets it -> its name, how it is read, its values.
 _STATES: dict[str, tuple[str, Callable[[], Any], tuple[Any, ...]]] = {
     "set_float32_matmul_precision": (
@@ -53,7 +64,7 @@ _STATES: dict[str, tuple[str, Callable[[], Any], tuple[Any, ...]]] = {
     ),
     "set_default_dtype": ("default_dtype", torch.get_default_dtype, (torch.float32, torch.float64, torch.bfloat16)),
     "set_num_threads": ("num_threads", torch.get_num_threads, (1, 2, 3)),
-    "manual_seed": ("random_seed", torch.initial_seed, (1, 2, 3)),
+    "manual_seed": ("random_seed", _random_seed, (1, 2, 3)),
 }
 # A patch meets what stands in for them, and may replace them.
 _SETTERS: dict[str, Callable[[Any], None]] = {name: getattr(torch, setter) for setter, (name, *_) in _STATES.items()}
