@@ -107,10 +107,9 @@ class RunView:
         entries = [entry for block in blocks for entry in block.entries]
         if not entries:
             return ""
-        facts = sum(int(entry.actual.split()[0]) * max(1, len(entry.torches)) for entry in entries)
         cases = list(dict.fromkeys(entry.subject for entry in entries))
         command = "".join(f" {typed(command)}" for command in blocks[0].steps[0][1][:1])
-        what = f"new: {facts} facts of {', '.join(cases[:3])}{', ...' * (len(cases) > 3)}"
+        what = f"new: the facts of {', '.join(cases[:3])}{', ...' * (len(cases) > 3)}"
         what += " are the same with and without the patch and not recorded yet; "
         changed = [number for number, group in enumerate(self.causes, 1) if group.changes]
         if changed:
@@ -207,7 +206,8 @@ def _blocks(verdicts: Sequence[Verdict], torches: Collection[str], causes: Seque
     names = {id(verdict): group.cause.name for group in causes for verdict in group.verdicts}
     for verdict in verdicts:
         if verdict.colour is not Colour.GREEN:
-            groups[verdict.check, verdict.code, verdict.colour, names.get(id(verdict), "")].append(verdict)
+            cause = names.get(id(verdict), "")
+            groups[verdict.check, verdict.code, verdict.colour, cause, verdict.kind is Kind.NEW].append(verdict)
     blocks = [
         Block(
             code=code,
@@ -223,7 +223,7 @@ def _blocks(verdicts: Sequence[Verdict], torches: Collection[str], causes: Seque
             why=group[0].why,
             steps=tuple(dict.fromkeys((v.advice, v.commands) for v in group)),
         )
-        for (check, code, colour, cause), group in groups.items()
+        for (check, code, colour, cause, _), group in groups.items()
     ]
     order = [group.cause.name for group in causes]
     codes = [verdict.code for group in causes for verdict in group.verdicts]

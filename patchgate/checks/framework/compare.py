@@ -43,6 +43,8 @@ def compare(recorded: Recorded, unpatched: Side, patched: Side, *, worse: bool =
         return Kind.INFRA
     if fault and patched.failure:
         known = recorded.known_failure is not None and recorded.known_failure == patched.failure.signature
+        if fault is Fault.TORCH and not (known or recorded.is_empty):
+            return Kind.DRIFTED  # what is recorded once ran
         return Kind.KNOWN if known else fault.kind
     if recorded.known_failure is not None:
         return Kind.STALE

@@ -43,7 +43,7 @@ _ROUNDING = 1e-9
 # How many facts of a first judgement are named.
 _SHOWN = 4
 # Kinds without a text of their own, each with the kind whose code it has.
-_SAME_CODE = {Kind.CHANGED: Kind.REGRESSED, Kind.FIRST: Kind.NEW}
+_SAME_CODE = {Kind.CHANGED: Kind.REGRESSED, Kind.FIRST: Kind.NEW, Kind.ASSUMED: Kind.UNMEASURED}
 _RANGES = {"kernels": 30, "graph": 40, "shapes": 40, "options": 43}
 Judge = Callable[["Compared"], Iterator[Verdict]]
 
@@ -126,7 +126,8 @@ def _whole_case(check: str, compared: Compared) -> Verdict | None:
         return replace(judge_undeviced(check, patched.case, needed[0]), kind=Kind.ASSUMED)
     before, after = Side(failure=unpatched.failure), Side(failure=patched.failure)
     if patched.failure or compare(Recorded(), before, after) is Kind.INFRA:
-        kind = compare(Recorded(known_failure=recorded.known_failure), before, after)
+        once = 1 if recorded.recorded or compared.recorded_unpatched.recorded else None
+        kind = compare(Recorded(unpatched=once, known_failure=recorded.known_failure), before, after)
         return _failed(check, kind, compared)
     if unpatched.failure and not (recorded.recorded or compared.recorded_unpatched.recorded):
         expected = f"fails as it does without the patch: {unpatched.failure.text}"
@@ -264,7 +265,8 @@ PG{digits}1 {noun} facts changed
     Fix: Read the facts. If you did not intend the change, correct the patch; if you did, accept it. A project sets its
     own limits: `[tool.patchgate.budgets] kernels = "0 % .. 10 %"`.
 PG{digits}2 torch itself changed
-    Without the patch, one of the {noun} facts no longer equals the golden file; or both sides fail.
+    Without the patch, one of the {noun} facts no longer equals the golden file; or a case that it lists fails on both
+    sides.
     Why: Users of this release get code that nobody has compared: torch itself no longer matches the record.
     Fix: Find the release that changed it (`patchgate bisect`), then record the new value.
 PG{digits}3 nothing accepted yet
@@ -289,7 +291,7 @@ PG{digits}7 fails as recorded
     Why: The failure is known.
     Fix: Nothing to do.
 PG{digits}8 {noun} fact could not be taken
-    This {noun} fact could not be measured.
+    This {noun} fact could not be measured; or the workload fails without the patch too, and no record says that it ran.
     Why: A value that was not measured is not zero, and not equal to another such value.
     Fix: Read the reason; run on a machine that can measure it.
 PG{digits}9 the machine failed, not the patch

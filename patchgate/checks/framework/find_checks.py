@@ -196,7 +196,6 @@ def code_of_others(*, code: str) -> Code:
         code=code,
         title="torch or the machine failed, not the patch",
         what="The unpatched side of this comparison failed, so torch itself has changed; or the machine failed.",
-        why="Without an unpatched side the patch cannot be judged. A failure of torch is red, because it needs"
-        " attention; a failure of the machine is not.",
+        why="Without an unpatched side the patch cannot be judged, so this says nothing of it.",
         fix="Run again. If it persists, run the workload without the patch, and check disk, memory and limits.",
     )

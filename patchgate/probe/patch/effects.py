@@ -46,7 +46,7 @@ def _random_seed() -> int | str:
     """The seed of torch's generator; also a digest of its state once numbers were drawn from it."""
     seed, state = torch.initial_seed(), torch.get_rng_state()
     if torch.equal(state, torch.Generator().manual_seed(seed).get_state()):
-        return seed
+        return int(seed)
     return f"{seed}, drawn from ({zlib.crc32(bytes(state.tolist())):08x})"
 
 

@@ -191,8 +191,8 @@ def failed(cause: Cause) -> dict[str, Any]:
         ({PATCHED: failed(Cause.MACHINE)}, "PG709", Colour.GREY),
         ({UNPATCHED: failed(Cause.MACHINE)}, "PG709", Colour.GREY),
         ({UNPATCHED: failed(Cause.HUNG)}, "PG709", Colour.GREY),
-        ({UNPATCHED: failed(Cause.RAISED)}, "PG709", Colour.RED),
-        ({PATCHED: failed(Cause.RAISED), UNPATCHED: failed(Cause.RAISED)}, "PG709", Colour.RED),
+        ({UNPATCHED: failed(Cause.RAISED)}, "PG709", Colour.GREY),
+        ({PATCHED: failed(Cause.RAISED), UNPATCHED: failed(Cause.RAISED)}, "PG709", Colour.GREY),
     ],
 )
 def test_a_process_that_fails_is_the_patchs_fault_only_when_it_alone_does(failures, code, colour):

@@ -89,8 +89,8 @@ def test_no_call_at_all_is_not_a_count():
         (None, Cause.MACHINE, "PG609", Kind.INFRA),
         (Cause.MACHINE, None, "PG609", Kind.INFRA),
         (Cause.HUNG, Cause.HUNG, "PG609", Kind.INFRA),
-        (Cause.RAISED, None, "PG609", Kind.DRIFTED),
-        (Cause.RAISED, Cause.RAISED, "PG609", Kind.DRIFTED),
+        (Cause.RAISED, None, "PG609", Kind.ASSUMED),
+        (Cause.RAISED, Cause.RAISED, "PG609", Kind.ASSUMED),
     ],
 )
 def test_a_side_that_does_not_compile_is_judged_elsewhere(unpatched, patched, code, kind):

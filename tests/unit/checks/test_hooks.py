@@ -39,8 +39,8 @@ def test_a_hook_that_is_no_longer_called_is_red():
     ("unpatched", "patched", "code", "kind", "actual"),
     [
         ({"called": {}}, failed(Cause.RAISED), "PG808", Kind.REGRESSED, "patched: boom, during `compile`"),
-        (failed(Cause.RAISED), {"called": {}}, "PG809", Kind.DRIFTED, "unpatched: boom, during `compile`"),
-        (failed(Cause.RAISED), failed(Cause.RAISED), "PG809", Kind.DRIFTED, "unpatched: boom, during `compile`"),
+        (failed(Cause.RAISED), {"called": {}}, "PG809", Kind.ASSUMED, "unpatched: boom, during `compile`"),
+        (failed(Cause.RAISED), failed(Cause.RAISED), "PG809", Kind.ASSUMED, "unpatched: boom, during `compile`"),
         ({"called": {}}, failed(Cause.MACHINE), "PG809", Kind.INFRA, "patched: machine: boom, during `compile`"),
     ],
 )

@@ -144,8 +144,8 @@ NO_COMPILER = "InvalidCxxCompiler: No working C++ compiler found"
         (None, Cause.MACHINE, "boom", "PG509", Colour.GREY),
         (Cause.MACHINE, None, "boom", "PG509", Colour.GREY),
         (Cause.HUNG, None, "boom", "PG509", Colour.GREY),
-        (Cause.RAISED, None, "boom", "PG509", Colour.RED),
-        (Cause.RAISED, Cause.RAISED, "boom", "PG509", Colour.RED),
+        (Cause.RAISED, None, "boom", "PG509", Colour.GREY),
+        (Cause.RAISED, Cause.RAISED, "boom", "PG509", Colour.GREY),
         (Cause.RAISED, Cause.RAISED, NO_COMPILER, "PG508", Colour.GREY),
     ],
 )

@@ -83,4 +83,4 @@ def test_a_failure_is_the_patchs_fault_only_when_it_alone_fails():
     (verdict,) = judged(FAILURE)
     assert (verdict.code, verdict.colour, verdict.actual) == ("PG413", Colour.RED, "patched: boom, during `compile`")
     assert codes(judged(PLAIN, FAILURE)) == codes(judged(FAILURE, FAILURE)) == ["PG419"]
-    assert [judged(PLAIN, failed)[0].kind for failed in (FAILURE, MACHINE)] == [Kind.DRIFTED, Kind.INFRA]
+    assert [judged(PLAIN, failed)[0].kind for failed in (FAILURE, MACHINE)] == [Kind.ASSUMED, Kind.INFRA]

@@ -137,7 +137,7 @@ check     item                                      2.11.0
 kernels   gated_sum.h200                            PG301 8
 others    machine, api, gate, kernels, graph, ...   32 ok, 3 grey
 replaces: torch._inductor.ir.StorageBox.should_realize_on_reuse (on torch 2.11.0)
-new: 86 facts of gated_sum.cpu, gated_sum.h200 are the same with and without the patch and not
+new: the facts of gated_sum.cpu, gated_sum.h200 are the same with and without the patch and not
 recorded yet; they are recorded together with the changes of cause 1, by its command
 
 1. The patch changes the graph or the generated code, and the change is not accepted.

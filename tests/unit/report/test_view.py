@@ -72,6 +72,13 @@ def test_equal_findings_of_several_releases_share_an_entry(verdicts):
     )
 
 
+def test_facts_to_record_are_those_that_the_patch_does_not_change():
+    first = one(Kind.FIRST, "PG303", subject="changed.cpu changes", actual="loads 2 -> 3")
+    new = one(Kind.NEW, "PG303", subject="equal.cpu", actual="13 facts, the same with and without the patch")
+    told = view([first, new], ["2.9.0"]).unrecorded
+    assert "facts of equal.cpu are the same" in told and "changed.cpu" not in told
+
+
 def test_places_and_next_steps_are_reported_once(verdicts):
     block = view(verdicts, TORCHES).blocks[1]
     assert (block.places, block.next) == (("code/stack.py",), ("mend the patch",))
