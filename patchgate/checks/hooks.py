@@ -1,4 +1,4 @@
-"""Are the user's hooks into the compiler still called?"""
+"""Are the user's hooks into the compiler still called, and the options in force that torch.compile is given?"""
 
 from __future__ import annotations
 
@@ -15,17 +15,20 @@ from patchgate.model.serialization import failure_of
 
 FAMILY = "reach"
 CODES = read_codes("""
-PG804 a hook of the user is no longer called
-    A custom pass that a user has installed runs without the patch, but not with it. It is a note where the patch sets
-    the option of that hook to a pass of its own, which is the documented way to add one.
-    Why: The user's pass is disabled without any message.
-    Fix: Call what you replace, also a pass that the option holds already.
+PG804 a hook or an option of the user is lost
+    A custom pass that a user has installed runs without the patch, but not with it; or a mode or an option that a call
+    of torch.compile asks for is in force without the patch, and another value, or an exception, with it. It is a note
+    where the patch sets that option itself, which is the documented way to add a pass.
+    Why: The user's pass or option is disabled without any message.
+    Fix: Call what you replace, also a pass that the option holds already, and pass on all arguments.
 PG808 does not compile with hooks of the user set
     With custom passes set in Inductor's config, a small graph compiles without the patch and fails with it.
     Why: Users who have a custom pass cannot install the patch.
     Fix: Read the failure. Pass on the arguments that you are given, and expect that an option may be set already.
 """)
 verdict = partial(verdict_of, FAMILY)
+_Options = Mapping[str, str]
+_Lost = tuple[str, _Options, _Options]
 
 
 @Check(believes="cpu", unchanged="PG806")
@@ -61,6 +64,29 @@ def judge_hooks(
         if name in own:
             kind, actual = Kind.WARNING, f"{actual}: the patch sets a pass of its own in its place"
         yield verdict("PG804", kind, case, name, "called", actual, place, item="hook")
-    if not lost:
-        actual = f"{len(unpatched['called'])} hooks are called, as without the patch"
+    changed = _lost_options(unpatched["asked"], patched["asked"])
+    if changed:
+        call, given, got = changed[0]
+        is_own = all({*options} <= {*own} for _, options, _ in changed)
+        kind, place = Kind.WARNING if is_own else Kind.REGRESSED, f"{display_path(patch.path)}:1"
+        more = f"; other values in {len(changed) - 1} more ways to call it" * (len(changed) > 1)
+        yield verdict("PG804", kind, case, call, _shown(given), f"{_shown(got)}{more}", place, item="torch.compile")
+    if not lost and not changed:
+        count = len(unpatched["called"])
+        actual = f"{count} hooks are called and {len(unpatched['asked'])} ways to compile taken, as without the patch"
         yield verdict("PG806", Kind.PASS, case, "", "called", actual, item="hooks")
+
+
+def _lost_options(unpatched: Mapping[str, _Options], patched: Mapping[str, _Options]) -> list[_Lost]:
+    """(way to call torch.compile, the options that it asks for and does not get, what is in force)."""
+    lost: list[_Lost] = []
+    for call, asked in unpatched.items():
+        got = patched.get(call, {})
+        differing = {name: value for name, value in asked.items() if got.get(name) != value}
+        if differing and not asked.get("", "").startswith("raises"):
+            lost.append((call, differing, {name: got[name] for name in differing if name in got} or got))
+    return lost
+
+
+def _shown(options: _Options) -> str:
+    return ", ".join(f"{name}={value}" if name else value for name, value in options.items())

@@ -319,6 +319,7 @@ class Recompiles(TypedDict):
 
 class Hooks(TypedDict):
     called: dict[str, int]  #: A hook of the user's into the compiler -> calls.
+    asked: dict[str, dict[str, str]]  #: Way to call torch.compile -> option that it asks for -> what Inductor gets.
 
 
 class Functions(TypedDict):

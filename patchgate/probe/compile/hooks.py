@@ -1,12 +1,19 @@
-"""Counts calls of the hooks that Inductor's config offers to users: is each still called once a patch is in?"""
+"""Counts calls of the hooks that Inductor's config offers to users, and reads the options that a user gives a compile.
+
+Is each hook still called, and each option still in force, once a patch is in?
+"""
 
 from __future__ import annotations
 
+import functools
 from collections import Counter
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, NoReturn
+from unittest import mock
 
+import torch
 import torch._inductor.config as config
+from torch._inductor.graph import GraphLowering
 
 # Option -> whether the hook returns what it was given: scheduler nodes; the others change their graph in place.
 _HOOKS = {
@@ -35,3 +42,62 @@ def install_counters() -> Counter[str]:
         if hasattr(config, name):
             setattr(config, name, counter_of(name, returns_nodes))
     return calls
+
+
+# Options that differ from their defaults and that no mode sets.
+_OPTIONS = {"split_reductions": False, "inplace_buffers": False}
+
+
+_Compiles = Callable[[Callable[[torch.Tensor], torch.Tensor]], Callable[..., Any]]
+
+
+class _Reached(Exception):
+    """Inductor got the graph: what was to be read has been read."""
+
+
+def options_in_force() -> dict[str, dict[str, str]]:
+    """Way to call torch.compile -> each option that it asks for -> its value when Inductor gets the graph.
+
+    The name "" has what became of a call that asks for no option, or that does not reach Inductor: `compiled`,
+    `not compiled`, `raises RuntimeError`.
+    """
+    ways: dict[str, tuple[Mapping[str, Any], _Compiles]] = {
+        f"mode={mode!r}": (options, functools.partial(torch.compile, mode=mode))
+        for mode, options in torch._inductor.list_mode_options().items()
+    }
+    ways["options=..."] = _OPTIONS, functools.partial(torch.compile, options=dict(_OPTIONS))
+    ways["as a decorator"] = _OPTIONS, lambda function: torch.compile(options=dict(_OPTIONS))(function)
+    ways["fullgraph, dynamic"] = {}, functools.partial(torch.compile, fullgraph=True, dynamic=True)
+    ways["disable"] = {}, functools.partial(torch.compile, disable=True)
+    return {name: _in_force(*way) for name, way in ways.items()}
+
+
+def _function() -> Callable[[torch.Tensor], torch.Tensor]:
+    def function(x: torch.Tensor) -> torch.Tensor:
+        return x.sin() + 1
+
+    return function
+
+
+def _in_force(options: Mapping[str, Any], compiles: _Compiles) -> dict[str, str]:
+    reached: list[dict[str, str]] = []
+
+    def run(*args: Any, **kwargs: Any) -> NoReturn:
+        reached.append({name: repr(_value(name)) for name in options})
+        raise _Reached
+
+    torch._dynamo.reset()
+    try:
+        with mock.patch.object(GraphLowering, "run", run), config.patch(force_disable_caches=True):
+            compiles(_function())(torch.ones(4))
+    except Exception as error:
+        if not reached:
+            return {"": f"raises {type(error).__name__}"}
+    return (reached[0] if reached else {"": "not compiled"}) or {"": "compiled"}
+
+
+def _value(option: str) -> Any:
+    value: Any = config
+    for name in option.split("."):
+        value = getattr(value, name)
+    return value

@@ -215,12 +215,12 @@ def _option_facts(request: protocol.Observe, stage: Stage) -> protocol.OptionFac
 
 
 def _call_hooks(request: protocol.Patched, stage: Stage) -> protocol.Hooks:
-    """Which of the user's own hooks into the compiler are called, with or without the patch."""
+    """Which of the user's hooks into the compiler are called, and which options of a call reach it."""
     called = hooks.install_counters()
     apply_patch(request, stage)
     stage("compile")
     capture(sentinel.build, dtype=torch.float32, dynamic=False, profile=request["profile"])
-    return {"called": dict(called)}
+    return {"called": dict(called), "asked": hooks.options_in_force()}
 
 
 def _functions(request: protocol.ReadPatch, stage: Stage) -> protocol.Functions:

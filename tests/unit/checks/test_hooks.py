@@ -24,26 +24,60 @@ def failed(cause: Cause) -> dict[str, Any]:
 
 @pytest.mark.parametrize(("own", "colour"), [((), Colour.RED), (("a",), Colour.GREY)])
 def test_setting_the_option_of_a_hook_is_a_note(own, colour):
-    (verdict,) = judge_hooks(CASE, PATCH, {"called": {"a": 2}}, {"called": {}}, own)
+    (verdict,) = judge_hooks(CASE, PATCH, {"called": {"a": 2}, "asked": {}}, {"called": {}, "asked": {}}, own)
     assert (verdict.code, verdict.colour) == ("PG804", colour)
 
 
 def test_a_hook_that_is_no_longer_called_is_red():
-    (verdict,) = hooks({"called": {"a": 2, "b": 1}}, {"called": {"b": 1}})
+    (verdict,) = hooks({"called": {"a": 2, "b": 1}, "asked": {}}, {"called": {"b": 1}, "asked": {}})
     assert (verdict.code, verdict.subject) == ("PG804", "hook a")
-    (verdict,) = hooks({"called": {"a": 2}}, {"called": {"a": 1}})
+    (verdict,) = hooks({"called": {"a": 2}, "asked": {}}, {"called": {"a": 1}, "asked": {}})
     assert (verdict.code, verdict.subject) == ("PG806", "hooks")
 
 
 @pytest.mark.parametrize(
     ("unpatched", "patched", "code", "kind", "actual"),
     [
-        ({"called": {}}, failed(Cause.RAISED), "PG808", Kind.REGRESSED, "patched: boom, during `compile`"),
-        (failed(Cause.RAISED), {"called": {}}, "PG809", Kind.ASSUMED, "unpatched: boom, during `compile`"),
+        ({"called": {}, "asked": {}}, failed(Cause.RAISED), "PG808", Kind.REGRESSED, "patched: boom, during `compile`"),
+        (failed(Cause.RAISED), {"called": {}, "asked": {}}, "PG809", Kind.ASSUMED, "unpatched: boom, during `compile`"),
         (failed(Cause.RAISED), failed(Cause.RAISED), "PG809", Kind.ASSUMED, "unpatched: boom, during `compile`"),
-        ({"called": {}}, failed(Cause.MACHINE), "PG809", Kind.INFRA, "patched: machine: boom, during `compile`"),
+        (
+            {"called": {}, "asked": {}},
+            failed(Cause.MACHINE),
+            "PG809",
+            Kind.INFRA,
+            "patched: machine: boom, during `compile`",
+        ),
     ],
 )
 def test_hooks_are_not_judged_where_a_side_failed(unpatched, patched, code, kind, actual):
     (verdict,) = hooks(unpatched, patched)
     assert (verdict.code, verdict.kind, verdict.subject, verdict.actual) == (code, kind, "hooks", actual)
+
+
+MODE, OPTIONS = "mode='max-autotune'", "options=..."
+GIVEN = {MODE: {"max_autotune": "True"}, OPTIONS: {"inplace_buffers": "False"}, "fullgraph": {"": "compiled"}}
+
+
+@pytest.mark.parametrize(
+    ("got", "lost"),
+    [
+        (GIVEN, []),
+        (GIVEN | {MODE: {"max_autotune": "False"}}, [(MODE, "max_autotune=True", "max_autotune=False")]),
+        (GIVEN | {OPTIONS: {"": "raises TypeError"}}, [(OPTIONS, "inplace_buffers=False", "raises TypeError")]),
+    ],
+)
+def test_option_of_a_call_that_is_no_longer_in_force_is_red(got, lost):
+    verdicts = hooks({"called": {}, "asked": GIVEN}, {"called": {}, "asked": got})
+    assert [(v.fact, v.expected, v.actual) for v in verdicts if v.colour is Colour.RED] == lost
+
+
+def test_call_without_options_that_raises_with_the_patch_is_red():
+    (verdict,) = hooks({"called": {}, "asked": GIVEN}, {"called": {}, "asked": GIVEN | {"fullgraph": {"": "raises X"}}})
+    assert (verdict.code, verdict.actual) == ("PG804", "raises X")
+
+
+def test_option_that_the_patch_sets_itself_is_a_note():
+    sides = ({"called": {}, "asked": GIVEN}, {"called": {}, "asked": GIVEN | {OPTIONS: {"inplace_buffers": "True"}}})
+    (verdict,) = judge_hooks(CASE, PATCH, *sides, {"inplace_buffers"})
+    assert (verdict.code, verdict.colour) == ("PG804", Colour.GREY)

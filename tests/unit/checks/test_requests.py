@@ -70,7 +70,7 @@ ANSWERS: dict[str, dict[str, Any]] = {
     "differ runs": {"metrics": {"differing": 0.0}},
     "options": {"facts": {}},
     "shapes": {"facts": {}},
-    "hooks": {"called": {}},
+    "hooks": {"called": {}, "asked": {}},
     "undone": {"undone": []},
     "calls": {"calls": {"torch": 1}, "missing": ""},
     "cached": {"answers": COUNTS},

@@ -283,7 +283,7 @@ def test_a_patch_that_provably_does_nothing_is_not_compiled(
 def test_a_comparison_of_a_patch_that_does_nothing_is_not_run(
     made: Make, applied: dict[str, Any], is_asked: bool
 ) -> None:
-    context, asked = made(COUNTS | applied | {"called": {}})
+    context, asked = made(COUNTS | applied | {"called": {}, "asked": {}})
     hooks = all_checks()["hooks"]
     (verdict,) = verdicts_of(hooks, Instance(case=replace(CASE, device="", workload="")), context)
     assert (verdict.code, "not run" in verdict.actual) == ("PG806", not is_asked)
