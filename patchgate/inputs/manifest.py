@@ -1,6 +1,6 @@
 """The manifest of a patch, `patch.toml`: each of its keys is a field of `Claims`, which names the check that judges it.
 
-README.md shows them all. `load_patch` reads one, and refuses a name that must be known elsewhere where it is not.
+docs/claims.md shows them all. `load_patch` reads one, and refuses a name that must be known elsewhere where it is not.
 """
 
 from __future__ import annotations
