@@ -15,7 +15,7 @@ from patchgate.checks.framework.find_checks import catalogue
 from patchgate.model.errors import UsageError
 from patchgate.model.records import Verdict
 from patchgate.report.last_lines import quick_look_of
-from patchgate.report.markdown import render_markdown
+from patchgate.report.markdown import FOLD_END, render_markdown
 from patchgate.report.view import view
 from patchgate.runner.run_settings import NAME, Run, load_run, load_verdicts
 
@@ -45,7 +45,7 @@ def render_comment(folders: Sequence[Path]) -> str:
         for name, judged in sorted(verdicts.items())
     ]
     text = "\n".join([MARKER, *sections]) if sections else f"{MARKER}\nNothing was judged.\n"
-    cut = "\n\nThe rest is in the artifacts of the run.\n"
+    cut = f"\n\nThe rest is in the artifacts of the run.\n\n{FOLD_END}\n"
     return text if len(text) <= _LONGEST else text[:_LONGEST].rpartition("\n")[0] + cut
 
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from patchgate.model.records import Colour
 from patchgate.model.text import escape_control
+from patchgate.report.causes import CauseGroup
 from patchgate.report.last_lines import count_line
 from patchgate.report.view import Block, MatrixCell, RunView
 
@@ -14,6 +15,8 @@ from patchgate.report.view import Block, MatrixCell, RunView
 _ENTRIES, _PLACES = 50, 5
 # Characters of one text.
 _LONGEST_TEXT = 300
+#: Ends what GitHub shows on a click.
+FOLD_END = "</details>"
 _MARKS = {Colour.GREEN: "ok", Colour.RED: "**RED**", Colour.GREY: "?"}
 
 
@@ -29,18 +32,12 @@ def as_code(text: str) -> str:
 
 
 def render_markdown(title: str, view: RunView) -> str:
-    """Title, summary, matrix and blocks."""
-    lines = [f"## {as_code(title)}", "", count_line(view), ""]
-    for number, group in enumerate(view.causes, 1):
-        first = group.evidence
-        on = f" on torch {first.torch}" if first.torch else ""
-        evidence = f"{first.code} {as_code(first.subject)}{on}: {as_code(first.actual)}"
-        lines += [
-            f"{number}. **{group.cause.sentence}**",
-            f"   {evidence}",
-            *(f"   {as_code(cost)}" for cost in group.costs),
-        ]
-    lines += [""] if view.causes else []
+    """Title, counts and a row for each cause; matrix, notes and blocks are folded."""
+    lines = [f"## {as_code(title)}", "", count_line(view)]
+    if view.causes:
+        lines += ["", table_row(["", "problem", "evidence", "fix"]), table_row(["---"] * 4)]
+        lines += [table_row(_cause(number, group)) for number, group in enumerate(view.causes, 1)]
+    lines += ["", "<details><summary>All checks and findings</summary>", ""]
     lines += [table_row(["check", "item", *(f"torch {torch}" for torch in view.torches)])]
     lines += [table_row(["---"] * (2 + len(view.torches)))]
     for line in view.lines:
@@ -49,7 +46,15 @@ def render_markdown(title: str, view: RunView) -> str:
         lines += ["", f"{heading[0].upper()}{heading[1:]}:", "", *(f"* {as_code(line)}" for line in notes)]
     for block in view.blocks:
         lines += ["", *_block(block)]
-    return "\n".join(lines) + "\n"
+    return "\n".join([*lines, "", FOLD_END]) + "\n"
+
+
+def _cause(number: int, group: CauseGroup) -> list[str]:
+    first = group.evidence
+    on = f" on torch {first.torch}" if first.torch else ""
+    evidence = f"{first.code} {as_code(first.subject)}{on}: {as_code(first.actual)}"
+    costs = "".join(f"<br>{as_code(cost)}" for cost in group.costs)
+    return [str(number), f"**{group.cause.sentence}**", f"{evidence}{costs}", as_code(first.advice)]
 
 
 def table_row(cells: list[str]) -> str:

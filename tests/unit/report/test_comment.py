@@ -72,7 +72,7 @@ def test_a_long_one_is_cut_at_a_line(verdicts, results):
     many = [replace(verdicts[0], item=f"cell{n}", actual="y" * 200) for n in range(2000)]
     text = render_comment([results("a", many)])
     assert len(text) < 65_000
-    assert text.endswith("\n\nThe rest is in the artifacts of the run.\n")
+    assert text.endswith("\n\nThe rest is in the artifacts of the run.\n\n</details>\n")
 
 
 def test_without_results_it_says_so():

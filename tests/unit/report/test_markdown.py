@@ -17,11 +17,12 @@ def test_a_run_is_a_summary_a_matrix_and_blocks(verdicts):
 
 2 causes, 4 red verdicts, 3 green, 1 not judged
 
-1. **The patch applies on other releases than its manifest claims.**
-   PG201 ` versions ` on torch 2.9.0: ` a\\|b <c> `
-2. **The patch changes the graph or the generated code, and the change is not accepted.**
-   PG301 ` stack.h200 loads ` on torch 2.12.1: ` [2 6] `
-   ` no change in kernels called, bytes moved, bytes of memory at the peak `
+|  | problem | evidence | fix |
+| --- | --- | --- | --- |
+| 1 | **The patch applies on other releases than its manifest claims.** | PG201 ` versions ` on torch 2.9.0: ` a\\|b <c> ` | ` tighten ` |
+| 2 | **The patch changes the graph or the generated code, and the change is not accepted.** | PG301 ` stack.h200 loads ` on torch 2.12.1: ` [2 6] `<br>` no change in kernels called, bytes moved, bytes of memory at the peak ` | ` mend the patch ` |
+
+<details><summary>All checks and findings</summary>
 
 | check | item | torch 2.9.0 | torch 2.12.1 |
 | --- | --- | --- | --- |
@@ -63,6 +64,8 @@ Next: ` mend the patch `
 Why: ` nobody looked `
 
 Next: ` install g++ `
+
+</details>
 """,
     )
 
@@ -75,8 +78,12 @@ def test_a_run_without_verdicts_is_an_empty_matrix():
 
 nothing red, 0 green
 
+<details><summary>All checks and findings</summary>
+
 | check | item | torch 2.9.0 |
 | --- | --- | --- |
+
+</details>
 """,
     )
 
