@@ -11,6 +11,7 @@ from typing import Any
 from patchgate.checks.framework.blame import failure_text
 from patchgate.checks.framework.context import CheckContext
 from patchgate.checks.framework.find_checks import Check, Instance, code_of_others, judge_failed, verdict_of
+from patchgate.inputs.devices import REAL
 from patchgate.inputs.manifest import Patch
 from patchgate.inputs.patch import claim_location, claimed_numerics
 from patchgate.model.records import Case, Cause, Failure, Kind, Numerics, Verdict, read_codes
@@ -59,14 +60,17 @@ PG508 parity could not be measured
     Fix: Read the reason. Without a C++ compiler (g++ or clang++) the CPU backend cannot run; nor can it where the path
     of the user's cache, or of torch, has a blank.
 PG511 results are not deterministic
-    Two runs of the same compiled workload on the same inputs differ bit for bit, on the side that is named. Where it is
-    the patched side alone, that is PG501, unless the patch claims to change the numbers.
+    Two runs of the same compiled workload on the same inputs differ bit for bit, in one process or, on a GPU, in two,
+    on the side that is named. Where it is the patched side alone, that is PG501, unless the patch claims to change the
+    numbers.
     Why: If runs differ by themselves, a difference between patched and unpatched is no evidence about the patch.
     Fix: Look for atomics, threads or random numbers in the code of that side, and judge the patch where results repeat.
 """),
     code_of_others(code="PG509"),
 )
 verdict = partial(verdict_of, FAMILY)
+# How often the unpatched side is run once more on a GPU where the sides differ.
+_AGAIN = 3
 # Inputs and weights of a comparison of numbers.
 SEEDS = (0, 1, 2)
 # Errors are 2-norms of thousands of elements; below this they are equal but for the last digits.
@@ -91,9 +95,34 @@ def ask_parity(context: CheckContext, at: Instance) -> Iterable[Verdict]:
         metrics = compared_sides(context, at.case, partial(_run, context, at.case, "run"), "differ", Path(folder))
         if isinstance(metrics, Verdict):
             return [metrics]
-        if metrics["differing"]:
+        if metrics["differing"] and at.case.device == REAL and varies_by_itself(context, at.case, Path(folder)):
+            metrics = _as_not_repeated(metrics)
+        elif metrics["differing"]:
             metrics |= _first_divergence(context, at.case, Path(folder))
         return judge_numbers(at.case, context.patch, metrics)
+
+
+def varies_by_itself(context: CheckContext, case: Case, folder: Path) -> bool:
+    """True if unpatched processes give different bits: libraries of a GPU choose algorithms by where memory lies.
+
+    The patched side is not asked again: one that varies while unpatched does not is at fault.
+    """
+    for number in range(_AGAIN):
+        again = folder / f"unpatched-{number}"
+        if failure_of(_run(context, case, "run", None, again)):
+            return False
+        answer = context.differences(case.torch, "differ", folder / "unpatched", again)
+        if comparison_failure(answer):
+            return False
+        if answer["metrics"]["differing"]:
+            return True
+    return False
+
+
+def _as_not_repeated(metrics: dict[str, Any]) -> dict[str, Any]:
+    """The figures of an unpatched side whose equal runs differ; those of gradients as well."""
+    own = metrics | {"repeats": metrics["repeats"] | {"unpatched": False}}
+    return own | ({"gradients": _as_not_repeated(metrics["gradients"])} if metrics.get("gradients") else {})
 
 
 def compared_sides(
@@ -186,7 +215,7 @@ def _bits(case: Case, patch: Patch, fact: str, metrics: Mapping[str, Any], where
     # Where only the patched side varies, it is the patch that does it, and it can vary on purpose.
     if "unpatched" in nondeterministic or (claims.numerics is Numerics.CHANGES and nondeterministic):
         actual = f"{' and '.join(nondeterministic)}: two equal runs gave different bits"
-        return verdict("PG511", Kind.UNMEASURED, case, fact, "two equal runs", actual, where)
+        return verdict("PG511", Kind.ASSUMED, case, fact, "two equal runs", actual, where)
     expected = claimed_numerics(patch)
     actual = f"{metrics['differing']:.1%} of {metrics['elements']:.0f} elements differ bit for bit"
     actual += f"; largest difference {metrics['largest']:.6g} ({metrics['ulps']:.3g} ulps)"

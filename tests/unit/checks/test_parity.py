@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from patchgate.checks.parity import comparison_failure, judge_numbers, judge_side
+from patchgate.checks import parity
+from patchgate.checks.parity import comparison_failure, judge_numbers, judge_side, varies_by_itself
 from patchgate.inputs.manifest import Claims, Patch
 from patchgate.model.records import Case, Cause, Colour, Failure, Kind, Numerics, Verdict
 
@@ -171,3 +174,33 @@ def test_outputs_that_are_none_are_the_patchs_fault_and_a_comparison_that_fails_
 
 def test_no_verdict_of_numbers_is_a_kind_that_hides_red():
     assert {verdict.kind for verdict in judge(WORSE)[:2]} == {Kind.REGRESSED}
+
+
+@pytest.mark.parametrize(
+    ("runs", "varies", "asked"),
+    [
+        ([0.0, 0.0, 0.0], False, 3),
+        ([0.0, 1e-7], True, 2),
+        ([None], False, 1),
+    ],
+)
+def test_unpatched_side_that_differs_from_itself_is_no_evidence(monkeypatch, runs, varies, asked):
+    told = iter(runs)
+    outputs: list[Patch | None] = []
+    monkeypatch.setattr(parity, "_run", lambda context, case, question, patch, path: outputs.append(patch) or {})
+    failure = {"failure": {"cause": "machine", "stage": "differ", "signature": "own step"}}
+
+    def differences(*_: Any) -> dict[str, Any]:
+        share = next(told)
+        return failure if share is None else {"metrics": {"differing": share}}
+
+    context: Any = SimpleNamespace(differences=differences)
+    assert varies_by_itself(context, CASE, Path("/folder")) is varies
+    assert outputs == [None] * asked
+
+
+def test_gradients_of_a_side_that_differs_from_itself_are_no_evidence():
+    figures = parity._as_not_repeated(SAME | ROUNDED | {"gradients": SAME | ROUNDED})
+    verdicts = judge(figures)
+    assert [verdict.code for verdict in verdicts if verdict.fact.endswith("bits")] == ["PG511", "PG511"]
+    assert not any(verdict.colour is Colour.RED for verdict in verdicts)

@@ -1,4 +1,5 @@
 """The view as Markdown, word for word."""
+# ruff: noqa: E501 -- a row of a table is one line
 
 from dataclasses import replace
 
