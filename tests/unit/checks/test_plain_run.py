@@ -91,8 +91,11 @@ def test_no_script_runs_a_diff_or_what_uses_stubs_and_a_retry_would_not_help(pat
     assert (verdict.code, verdict.colour, verdict.is_judged) == ("PG226", Colour.GREY, True)
 
 
-@pytest.mark.parametrize(("names", "looked_at"), [(["chain"], 0), (["chain", "stack"], 1)])
-def test_workloads_are_observed_only_where_there_is_a_choice(names: list[str], looked_at: int) -> None:
+@pytest.mark.parametrize(
+    ("names", "unchanged", "looked_at"),
+    [(["chain"], False, 0), (["chain", "stack"], False, 1), (["chain"] * 2, True, 0)],
+)
+def test_workloads_are_observed_only_where_there_is_a_choice(names: list[str], unchanged: bool, looked_at: int) -> None:
     observed: list[Case] = []
 
     def observations(case: Case) -> tuple[Any, Any]:
@@ -105,6 +108,7 @@ def test_workloads_are_observed_only_where_there_is_a_choice(names: list[str], l
         workload=lambda name: SimpleNamespace(training=False),
         observed_cases=lambda torch: [replace(CASE, device="cpu", workload=name) for name in names],
         observations=observations,
+        is_unchanged=lambda torch: unchanged,
     )
     assert plain_run._workload(context, "2.11.0") in names
     assert len(observed) == looked_at
