@@ -11,8 +11,9 @@ from typing import Any
 
 from patchgate.checks.framework.context import SIMULATED, CheckContext
 from patchgate.checks.framework.find_checks import Check, Instance, verdict_of
-from patchgate.checks.framework.patch_outcome import does_not_run, is_claimed
+from patchgate.checks.framework.patch_outcome import does_not_run
 from patchgate.inputs.manifest import Patch
+from patchgate.inputs.patch import is_claimed
 from patchgate.inputs.patch_source import Unreadable, parse
 from patchgate.lint.findings import Severity, View
 from patchgate.lint.index.records import Function

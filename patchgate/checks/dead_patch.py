@@ -9,10 +9,11 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from patchgate.checks.framework.context import SIMULATED, CheckContext
-from patchgate.checks.framework.find_checks import Check, Instance, NothingToJudge, verdict_of
-from patchgate.checks.framework.patch_outcome import is_claimed, replaced_names
+from patchgate.checks.framework.context import SIMULATED, CheckContext, is_changed
+from patchgate.checks.framework.find_checks import REST, Check, Instance, NothingToJudge, verdict_of
+from patchgate.checks.framework.patch_outcome import replaced_names
 from patchgate.inputs.manifest import Patch
+from patchgate.inputs.patch import is_claimed
 from patchgate.inputs.split_patches import uncalled_installers
 from patchgate.model.paths import display_path
 from patchgate.model.records import Case, Command, Kind, Verdict, read_codes
@@ -54,16 +55,18 @@ def ask_dead_patch(context: CheckContext, at: Instance) -> Iterable[Verdict]:
     ran = {torch: answer for torch, answer in answers.items() if "failure" not in answer}
     if not ran:
         raise NothingToJudge("does not run: see the verdict of version_gate")
-    inert = [torch for torch in ran if context.is_inert(torch)]
-    left_out = () if any(map(_changes, ran.values())) else context.run.torches_left_out
+    left_out = () if any(map(is_changed, ran.values())) else context.run.torches_left_out
     faked = context.apply_under(first, left_out, context.patch) if left_out else {}
-    elsewhere = [torch for torch, answer in faked.items() if "failure" not in answer and _changes(answer)]
-    changed = judge_changes(at.case, context.patch, ran, context.run.again, inert, elsewhere)
-    return [changed, *_parts(context, at.case, ran)]
+    elsewhere = [torch for torch, answer in faked.items() if "failure" not in answer and is_changed(answer)]
+    changed = judge_changes(at.case, context.patch, ran, context.run.again, elsewhere)
+    return [changed, *_parts(context, at.case, ran), *_rest(at.case, [*filter(context.is_unchanged, ran)])]
 
 
-def _changes(answer: Mapping[str, Any]) -> bool:
-    return any(answer.get(kind) for kind in ("changed", "defined", "effects", "held"))
+def _rest(case: Case, unchanged: Sequence[str]) -> Iterator[Verdict]:
+    """Says once that few workloads were measured on the releases on which nothing changed."""
+    if unchanged:
+        actual = f"the rest was not measured again on {', '.join(unchanged)}, as nothing changed"
+        yield verdict("PG211", Kind.PASS, case, REST, "measured where anything changes", actual)
 
 
 def _parts(context: CheckContext, case: Case, together: Answers) -> Iterator[Verdict]:
@@ -101,21 +104,17 @@ def judge_changes(
     patch: Patch,
     answers: Answers,
     again: Command,
-    inert: Sequence[str] = (),
     elsewhere: Sequence[str] = (),
 ) -> Verdict:
     """PG221 where none of the answers, by release, has a change; PG211 otherwise.
 
-    On the releases `inert` this is proved. `again` repeats the run, which leaves out the releases `elsewhere`: under
-    their versions there is a change.
+    `again` repeats the run, which leaves out the releases `elsewhere`: under their versions there is a change.
     """
     expected = "a change of torch, of its settings or of the process"
-    changing = [torch for torch, answer in answers.items() if _changes(answer)]
+    changing = [torch for torch, answer in answers.items() if is_changed(answer)]
     if changing:
         held = sorted({name for answer in answers.values() for name in answer["held"]})
         actual = f"on {', '.join(changing)}" + (f": {', '.join(held)}" if held else "")
-        if inert:
-            actual += f"; nothing on {', '.join(inert)}, so workloads are compiled there without the patch only"
         return verdict("PG211", Kind.PASS, case, "", expected, actual)
     if patch.claims.targets == () and not patch.claims.apply:
         return verdict("PG211", Kind.PASS, case, "", expected, "nothing, as `targets = []` claims")

@@ -8,9 +8,10 @@ from typing import Any
 
 from patchgate.checks.framework.context import SIMULATED, CheckContext
 from patchgate.checks.framework.find_checks import Check, Instance, verdict_of
-from patchgate.checks.framework.patch_outcome import NOT_APPLIED, does_not_run, is_claimed, replaced_names
+from patchgate.checks.framework.patch_outcome import NOT_APPLIED, does_not_run, replaced_names
 from patchgate.checks.holders import assignment_place
 from patchgate.inputs.manifest import Patch
+from patchgate.inputs.patch import is_claimed
 from patchgate.model.paths import display_path
 from patchgate.model.records import Case, Kind, Verdict, read_codes
 from patchgate.model.serialization import failure_of
@@ -101,6 +102,9 @@ def judge_effects(case: Case, patch: Patch, answer: Mapping[str, Any], where: st
         expected = f"unchanged outside `{patch.claims.scope}`"
         faults.append(verdict("PG219", Kind.REGRESSED, case, "", expected, "changed", where, item=name))
     yield from faults
+    for name in answer.get("absent", ()):
+        actual = f"{name} is not installed here: what the patch does with it was not judged"
+        yield verdict("PG211", Kind.NOTE, case, f"with {name}", "runs with what it imports", actual)
     if not faults:
         names = replaced_names(patch, answer)
         besides = [f"{effect['kind']} {effect['name']}" for effect in answer["effects"] if effect["name"] not in names]

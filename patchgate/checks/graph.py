@@ -17,7 +17,7 @@ FAMILY = "graph"
 CODES = fact_codes(FAMILY, noun="graph")
 
 
-@Check(axes=("torch", "device", "workload"))
+@Check(axes=("torch", "device", "workload"), unchanged="few")
 def ask_graph(context: CheckContext, at: Instance) -> Iterable[Verdict]:
     """Nothing where the case did not compile: the kernels check tells."""
     verdicts = list(fact_verdicts(context, FAMILY, at.case, partial(judge_facts, FAMILY)))

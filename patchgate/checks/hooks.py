@@ -31,7 +31,7 @@ _Options = Mapping[str, str]
 _Lost = tuple[str, _Options, _Options]
 
 
-@Check(believes="cpu", unchanged="PG806")
+@Check(believes="cpu", unchanged="none")
 def ask_hooks(context: CheckContext, at: Instance) -> Iterable[Verdict]:
     unpatched, patched = (
         context.ask_once(at.case.torch, "hooks", "cpu", patch=patch) for patch in (None, context.patch)

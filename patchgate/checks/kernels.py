@@ -17,6 +17,6 @@ FAMILY = "kernels"
 CODES = fact_codes(FAMILY, noun="kernel")
 
 
-@Check(axes=("torch", "device", "workload"))
+@Check(axes=("torch", "device", "workload"), unchanged="few")
 def ask_kernels(context: CheckContext, at: Instance) -> Iterable[Verdict]:
     return fact_verdicts(context, FAMILY, at.case, partial(judge_facts, FAMILY))

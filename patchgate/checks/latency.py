@@ -108,7 +108,7 @@ def timed_devices(run: Run) -> list[str]:
     return [*real, *(device for device in run.devices if device == "cpu" and run.nightly)]
 
 
-@Check(axes=("torch", "device", "workload", "size"), workloads="latency", devices=timed_devices, unchanged="PG613")
+@Check(axes=("torch", "device", "workload", "size"), workloads="latency", devices=timed_devices, unchanged="none")
 def ask_latency(context: CheckContext, at: Instance) -> Iterable[Verdict]:
     timing = _timing(context, at)
     where = context.manifest_location("budgets")

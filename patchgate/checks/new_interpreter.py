@@ -10,9 +10,9 @@ from patchgate.checks.effects import effect_place
 from patchgate.checks.framework.blame import Fault, fault_of
 from patchgate.checks.framework.context import SIMULATED, CheckContext
 from patchgate.checks.framework.find_checks import Check, Instance, NothingToJudge, verdict_of
-from patchgate.checks.framework.patch_outcome import is_claimed
 from patchgate.checks.holders import assignment_place
 from patchgate.inputs.manifest import Patch
+from patchgate.inputs.patch import is_claimed
 from patchgate.model.paths import display_path
 from patchgate.model.records import Case, Kind, Verdict, read_codes
 from patchgate.model.serialization import failure_of

@@ -26,8 +26,8 @@ FAMILY = "gate"
 CODES = read_codes("""
 PG225 behaves differently when judged
     One workload was compiled and run by a user's script, with the patch, another seed and no part of patchgate in the
-    process. It failed, left no generated code, or its generated code or outputs differ from those of the judged run,
-    and are not those of torch without the patch either.
+    process. It failed, left fewer modules of generated code, or its generated code or outputs differ from those of the
+    judged run, and are not those of torch without the patch either.
     Why: The judged behaviour is not what users get; every other verdict on this release may be invalid.
     Fix: Look for code in the patch that depends on its process: loaded modules, callers, arguments, environment
     variables, seeds, a trace function.
@@ -52,7 +52,7 @@ _LOOKED_AT = 4
 _SEEDS = range(1 << 20, 1 << 31)
 
 
-@Check(believes=SIMULATED, ahead=True, seconds=25, unchanged="PG211")
+@Check(believes=SIMULATED, ahead=True, seconds=25)
 def ask_plain_run(context: CheckContext, at: Instance) -> Iterable[Verdict]:
     torch, patch = at.case.torch, context.patch
     applied = context.apply(torch)
@@ -78,9 +78,9 @@ def _workload(context: CheckContext, torch: str) -> str:
     if context.only:
         return context.only[0].workload
     names = [name for name in context.chosen_workloads("parity") if not context.workload(name).training]
-    if len(names) == 1:  # as with `--workload`: nothing is observed first
-        return names[0]
     random.SystemRandom().shuffle(names)
+    if len(names) == 1 or context.is_unchanged(torch):  # as with `--workload`: nothing is observed first
+        return names[0]
     cases = {case.workload: case for case in context.observed_cases(torch) if case.device == "cpu"}
     for name in [name for name in names if name in cases][:_LOOKED_AT]:
         unpatched, patched = context.observations(cases[name])
@@ -123,14 +123,22 @@ def _is_unpatched(
     return not comparison_failure(compared) and compared["metrics"]["differing"] == 0
 
 
-def differences(judged: Answer, plain: Answer) -> list[str]:
-    """How the results of the script differ from those of the gate's own run, which also runs other sizes."""
+def _missing(judged: Answer, plain: Answer) -> int:
+    """How many modules of generated code the script left less than the gate's own run."""
+    return max(0, len(judged.get("code", ())) - len(plain.get("code", ())))
+
+
+def differences(judged: Answer, plain: Answer, usual: int = 0) -> list[str]:
+    """How the results of the script differ from those of the gate's own run.
+
+    That may compile more, for other values: `usual` modules are missing without the patch.
+    """
     failure = failure_of(plain)
     if failure:
         return [f"the script fails: {failure.signature}"]
     found, other = [], len({*plain["code"]} - {*judged["code"]})
-    if judged["code"] and not plain["code"]:
-        found.append("the script left no generated code")
+    if _missing(judged, plain) > usual:
+        found.append(f"the script left {len(plain['code'])} of {len(judged['code'])} modules of generated code")
     if other:
         found.append(f"{other} of {len(plain['code'])} modules of generated code differ")
     share = plain["differing"]
@@ -144,10 +152,10 @@ def _unseen_settings(applied: Mapping[str, Any], plain: Answer) -> list[str]:
     return [f"importing it changed {name}" for name in plain["changed"] if name not in effects]
 
 
-def _alone(sides: tuple[Answer, Answer]) -> list[str]:
+def _alone(sides: tuple[Answer, Answer], usual: int) -> list[str]:
     """How torch without the patch differs in a script."""
     failure = failure_of(sides[0])
-    return [failure.signature] if failure else differences(*sides)
+    return [failure.signature] if failure else differences(*sides, usual)
 
 
 def judge_plain_run(
@@ -177,7 +185,8 @@ def judge_plain_run(
     if failure and _NEEDS_DEVICE in failure.signature:
         actual = f"the script has no GPU, and the patch asks for one: {failure.signature}"
         return verdict("PG226", Kind.ASSUMED, case, "", expected, actual, failure.where)
-    found = differences(*patched)
+    usual = _missing(*without) if without else 0
+    found = differences(*patched, usual)
     if not found:
         settings = _unseen_settings(applied, patched[1])
         if settings:
@@ -186,7 +195,7 @@ def judge_plain_run(
     if unpatched:
         actual = "in a script that imports the patch first, code and outputs are those of torch without it"
         return verdict("PG227", Kind.WARNING, case, "", expected, actual)
-    alone = _alone(without) if without else []
+    alone = _alone(without, usual) if without else []
     if alone:
         return verdict(
             "PG226", Kind.UNMEASURED, case, "", expected, f"torch without the patch differs too: {'; '.join(alone)}"

@@ -39,7 +39,7 @@ _WORSE = (
 _REASONS = ("shapes.break.", "shapes.reason.")
 
 
-@Check(axes=("torch", "device", "workload"), workloads="shapes", devices=lambda run: ["cpu"])
+@Check(axes=("torch", "device", "workload"), workloads="shapes", devices=lambda run: ["cpu"], unchanged="none")
 def ask_shapes(context: CheckContext, at: Instance) -> Iterable[Verdict]:
     return fact_verdicts(context, FAMILY, at.case, judge_shapes)
 

@@ -10,10 +10,11 @@ from packaging.version import Version
 from patchgate.checks.framework.blame import fault_of
 from patchgate.checks.framework.context import CheckContext
 from patchgate.checks.framework.find_checks import Check, Instance, verdict_of
-from patchgate.checks.framework.patch_outcome import is_claimed, then
+from patchgate.checks.framework.patch_outcome import then
 from patchgate.checks.holders import condition_place
 from patchgate.inputs.golden import Ranges, values_by_release
 from patchgate.inputs.manifest import Patch, Symptom
+from patchgate.inputs.patch import is_claimed
 from patchgate.lint.index.release import releases
 from patchgate.model.facts import UNPATCHED, facts_with_compiles, format_value
 from patchgate.model.predicates import parse_predicate

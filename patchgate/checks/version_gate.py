@@ -11,9 +11,10 @@ from packaging.version import Version
 
 from patchgate.checks.framework.context import SIMULATED, CheckContext
 from patchgate.checks.framework.find_checks import Check, Instance, verdict_of
-from patchgate.checks.framework.patch_outcome import does_not_run, is_claimed, replaced_names
+from patchgate.checks.framework.patch_outcome import does_not_run, replaced_names
 from patchgate.inputs.manifest import Patch
 from patchgate.inputs.matrix import load_matrix
+from patchgate.inputs.patch import is_claimed
 from patchgate.inputs.torch_range import torch_range
 from patchgate.lint.index.release import releases
 from patchgate.model.records import Case, Command, Kind, Verdict, read_codes

@@ -11,6 +11,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import NoReturn
 
+from packaging.specifiers import SpecifierSet
+
 from patchgate.inputs.devices import device_names
 from patchgate.inputs.diff import write_patch
 from patchgate.inputs.golden import golden_path
@@ -123,6 +125,11 @@ def claim_location(patch: Patch, *path: str) -> str:
     line = line_of(text, path)
     stated = path[-1] in "".join(text.splitlines()[line - 1 : line])
     return display_path(patch.manifest) + (f":{line}" if stated else "")
+
+
+def is_claimed(patch: Patch, version: str) -> bool:
+    """Whether `applies_to` covers a version, by PEP 440 and with pre-releases allowed."""
+    return SpecifierSet(patch.claims.applies_to or "").contains(version, prereleases=True)
 
 
 def claimed_numerics(patch: Patch) -> str:

@@ -373,10 +373,8 @@ class Applied(Changes):
     added: list[str]  #: Changed names that torch does not have, inherit or look up.
     again: str  #: What the second run raised; empty where it raised nothing.
     recursive: list[str]  #: Names whose replacement was saved as its own original.
-
-
-class Inert(TypedDict):
-    doubt: str  #: Why it is not certain that running the patch does nothing; empty where it is.
+    package: str  #: The package around the patch, whose own changes are not listed here; empty where it is in none.
+    absent: list[str]  #: Packages that the patch imports where they are installed, and that are not installed here.
 
 
 class RunAnewResult(TypedDict, total=False):

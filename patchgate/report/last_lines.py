@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from patchgate.checks.framework.find_checks import all_checks
+from patchgate.checks.framework.find_checks import REST, all_checks
 from patchgate.model.paths import display_path
 from patchgate.model.records import Colour, Command, Kind, Verdict, Workload
 from patchgate.model.text import counted
@@ -113,7 +113,8 @@ def _not_judged(
         yield f"{counted(len(stopped), 'check')} ({reason})"
     if not any(run.profile(name)["kind"] == "real" for name in run.devices):
         yield "time and memory on a GPU (`--device cuda`)"
-    rest = len(workloads.keys() - names)
+    unmeasured = [verdict.actual for verdict in verdicts if verdict.fact == REST]
+    rest = len(workloads.keys() - names - ({*run.premerge} if unmeasured else set()))
     if run.workloads:
         yield f"{rest} other workloads (this run has `--workload`)"
     elif rest and run.project.chosen_workloads:
@@ -127,3 +128,4 @@ def _not_judged(
         yield f"{', '.join(run.devices_left_out)} (this run has `--device`)"
     if run.problems:
         yield f"torch {', '.join(run.problems)}, which could not be installed"
+    yield from unmeasured

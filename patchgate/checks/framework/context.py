@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from pathlib import Path
@@ -14,7 +14,7 @@ from typing import Any
 from patchgate.inputs.devices import profile_of
 from patchgate.inputs.golden import expectation, is_accepted, load_accepted, load_golden, release_for
 from patchgate.inputs.manifest import Patch
-from patchgate.inputs.patch import claim_location
+from patchgate.inputs.patch import claim_location, is_claimed
 from patchgate.inputs.workloads import OPTIONS
 from patchgate.model.errors import UsageError
 from patchgate.model.facts import not_requested, value_in
@@ -37,8 +37,15 @@ _SPLITS = re.compile(r"[\s'\"\\]")
 IMPORT_SECONDS = 20.0
 # What imports it more often has the time of so many.
 _IMPORTS_AT_ONCE = 3
-INERT = "the patch does nothing on this release"
+# Measured with the patch all the same where running it changed nothing that is seen; a project's own come first.
+_FEW = ("pointwise", "prenorm_mlp")
+UNCHANGED = "nothing changed on this release"
 _AS_RECORDED = "every fact is as recorded, with the patch as without it"
+
+
+def is_changed(answer: Mapping[str, Any]) -> bool:
+    """Whether a change was seen when the patch was run."""
+    return any(answer.get(kind) for kind in ("changed", "defined", "effects", "held"))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -241,45 +248,50 @@ class CheckContext:
             return False
         return bool(self.functions(torch).everything() - self._ran.setdefault(torch, set()))
 
-    def is_inert(self, torch: str) -> bool:
-        """Whether running the patch on a release provably does nothing: nothing needs to be compiled twice there.
+    def is_unchanged(self, torch: str) -> bool:
+        """Whether a patch that is for other releases changes nothing that is seen on this one.
 
-        That it claims so itself is not enough: a process that runs none of it but what is harmless confirms it.
+        That is observed: when it is run, and in the facts of a few workloads. Then only these are
+        measured there, unless the run names workloads or checks, or is to record everything.
         """
-        applied = self.apply(torch)
-        if any(applied.get(what, True) for what in ("changed", "defined", "effects")):
+        run, claims = self.run, self.patch.claims
+        if run.nightly or run.workloads or run.checks or claims.scope or claims.stubs:
             return False
-        ask = partial(self.ask, torch, "inert", SIMULATED, patch=self.patch, seconds=IMPORT_SECONDS)
-        return not self.once_a_run(f"inert {torch}", ask).get("doubt", True)
+        return bool(self.once_a_run(f"unchanged {torch}", lambda: {"so": self._sees_no_change(torch)})["so"])
+
+    def _sees_no_change(self, torch: str) -> bool:
+        applied = self.apply(torch)
+        if is_changed(applied) or any(applied.get(what, True) for what in ("calls", "package")):
+            return False
+        claimed = self.patch.claims.applies_to is not None
+        if is_claimed(self.patch, torch) if claimed else not any(map(is_changed, map(self.apply, self.run.rows))):
+            return False  # what is for this release may show in a compile only
+        few = self.few_workloads("kernels")
+        sides = [self.observations(case) for case in self._all_cases(torch) if case.workload in few]
+        return all(not one.failure and one.facts == other.facts for one, other in sides)
+
+    def few_workloads(self, kind: str) -> list[str]:
+        """Of those with this kind of check the few that are measured where nothing changed."""
+        names = self.chosen_workloads(kind)
+        own = [name for name in names if Path(self.workloads[name].path).parent != WORKLOADS]
+        return [*own, *(name for name in _FEW if name in names)][: len(_FEW)] or names[:1]
 
     def observations(self, case: Case, *, measured: bool = False) -> tuple[Observation, Observation]:
         """The facts of a workload (unpatched, patched).
 
         Unpatched facts that can change no verdict on facts are those that golden has, unless both are to be `measured`.
         """
-        if self.is_inert(case.torch):
-            unpatched = self.observe_unpatched(case)
-            patched = replace(unpatched, case=case)
-            if self._note_unasked(case, INERT):
-                self.runner.store.save(patched)
-            return unpatched, patched
         workload = self.workload(case.workload)
         cover = self.has_more_to_cover(case.torch)
         patched = self.runner.observe(case, workload, self.patch, cover=cover)
         self._ran.setdefault(case.torch, set()).update((*patched.ran, *patched.took))
         if measured or not self._is_as_recorded(patched):
             return self.observe_unpatched(case), patched
-        self._note_unasked(case, _AS_RECORDED)
+        if case not in self._compiled_once:  # another check has had it noted
+            self._compiled_once.add(case)
+            note_cost(self.costs, torch=case.torch, do="observe", unasked=_AS_RECORDED)
         recorded = Observation(case=replace(case, patch=None), facts=patched.facts, environment=patched.environment)
         return recorded, patched
-
-    def _note_unasked(self, case: Case, why: str) -> bool:
-        """Note a case that is compiled on one side only; False where another check has had it noted."""
-        is_new = case not in self._compiled_once
-        if is_new:
-            self._compiled_once.add(case)
-            note_cost(self.costs, torch=case.torch, do="observe", unasked=why)
-        return is_new
 
     def _is_as_recorded(self, patched: Observation) -> bool:
         """Whether the facts are those of the record, and the record has the same without the patch.
@@ -337,9 +349,13 @@ class CheckContext:
         ]
 
     def observed_cases(self, torch: str) -> list[Case]:
-        """Every case of facts that this run asks for on a release."""
+        """Every case of facts that this run asks for on a release; of few workloads where nothing changed."""
         if self.only:
             return [replace(case, torch=torch) for case in self.only]
+        few = self.few_workloads("kernels") if self.is_unchanged(torch) else None
+        return [case for case in self._all_cases(torch) if few is None or case.workload in few]
+
+    def _all_cases(self, torch: str) -> list[Case]:
         pairs = [(name, device) for name in self.chosen_workloads("kernels") for device in self.run.devices]
         symptom = self.patch.claims.symptom
         if symptom:

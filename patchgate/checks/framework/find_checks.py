@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from functools import cache
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from patchgate import checks
 from patchgate.checks.framework.blame import Fault, failure_text, fault_of
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 # which is not imported here: reports read this registry, and have no use for a runner.
 Ask = Callable[[Any, "Instance"], Iterable[Verdict]]
 AXES = ("torch", "device", "workload", "size")
+#: The fact of the verdict that says what was not measured again.
+REST = "not measured again"
 
 
 class NothingToJudge(Exception):
@@ -65,7 +67,8 @@ class Check:
     wanted: Callable[[Run, Patch], bool] = lambda run, patch: True
     cases: Callable[[Patch, str], list[Case]] | None = None  #: on one release, in place of the product of the axes
     seconds: int = 1  #: how long an instance takes on a slow core, about: the longest are asked first
-    unchanged: str = ""  #: the code where the patch provably does nothing on the release; empty: asked as anywhere
+    #: Of how many workloads it is asked where the patch changed nothing: "all", "few" or "none".
+    unchanged: Literal["all", "few", "none"] = "all"
     name: str = ""  #: that of its module
     family: str = ""  #: as reports list its verdicts
     question: str = ""  #: the first line of its module

@@ -7,10 +7,10 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
 
-from patchgate.checks.framework.context import INERT, CheckContext
-from patchgate.checks.framework.find_checks import Check, Instance, verdict_of
+from patchgate.checks.framework.context import UNCHANGED, CheckContext
+from patchgate.checks.framework.find_checks import Check, Instance, NothingToJudge
 from patchgate.checks.machine import preconditions
-from patchgate.model.records import Case, Kind, Verdict
+from patchgate.model.records import Case, Verdict
 from patchgate.runner.costs import note_cost
 
 
@@ -64,13 +64,20 @@ def _verdicts(check: Check, at: Instance, context: CheckContext) -> list[Verdict
         with ThreadPoolExecutor(1) as beside:
             asked = beside.submit(asked_verdicts, check, at, context)
             return doubts() or asked.result()
-    return ([] if check.first else doubts()) or asked_verdicts(check, at, context)
+    in_doubt = [] if check.first else doubts()
+    if not in_doubt and _is_left_out(check, at.case, context):
+        note_cost(context.costs, torch=at.case.torch, do=check.name, unasked=UNCHANGED)
+        raise NothingToJudge(UNCHANGED)
+    return in_doubt or asked_verdicts(check, at, context)
+
+
+def _is_left_out(check: Check, case: Case, context: CheckContext) -> bool:
+    """Whether it is one of those that are not measured again where the patch changed nothing."""
+    if check.unchanged == "all" or not context.is_unchanged(case.torch):
+        return False
+    return check.unchanged == "none" or case.workload not in context.few_workloads(check.workloads)
 
 
 def asked_verdicts(check: Check, at: Instance, context: CheckContext) -> list[Verdict]:
-    """The same where all that must hold first does: nothing is run where the patch provably does nothing."""
-    if check.unchanged and context.is_inert(at.case.torch):
-        note_cost(context.costs, torch=at.case.torch, do=check.name, unasked=INERT)
-        actual = f"not run: on torch {at.case.torch} no statement of the patch has an effect"
-        return [verdict_of(check.family, check.unchanged, Kind.PASS, at.case, "", "as without the patch", actual)]
+    """The same where all that must hold first does."""
     return list(check.ask(context, at))

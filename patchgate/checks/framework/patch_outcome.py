@@ -10,8 +10,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from packaging.specifiers import SpecifierSet
-
 from patchgate.checks.framework.blame import Fault, fault_of
 from patchgate.checks.framework.find_checks import verdict_of
 from patchgate.inputs.manifest import Patch
@@ -28,11 +26,6 @@ PG210 the patch does not run
 verdict = partial(verdict_of, FAMILY)
 # What running the patch does on a release where it does nothing.
 NOT_APPLIED = "nothing: the patch does not apply"
-
-
-def is_claimed(patch: Patch, version: str) -> bool:
-    """Whether `applies_to` covers a version, by PEP 440 and with pre-releases allowed."""
-    return SpecifierSet(patch.claims.applies_to or "").contains(version, prereleases=True)
 
 
 def replaced_names(patch: Patch, answer: Mapping[str, Any]) -> list[str]:

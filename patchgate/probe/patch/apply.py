@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import partial
 from typing import Any, NoReturn, cast
 
-from patchgate.probe.patch import effects, holders, inert, line_coverage
+from patchgate.probe.patch import effects, holders, line_coverage
 from patchgate.probe.patch.beyond_snapshots import held_by_torch, recording_calls
 from patchgate.probe.patch.live_api import covered_names
 from patchgate.probe.patch.load import (
@@ -51,10 +51,8 @@ from patchgate.probe.protocol import (
     Effect,
     Failed,
     FindUndone,
-    Inert,
     Loading,
     OtherPatch,
-    Patched,
     Profile,
     Request,
     Stage,
@@ -144,6 +142,8 @@ def apply(request: Apply, stage: Stage) -> Applied:
             "added": holders.names_unknown_to_torch(changed, request["targets"]),
             "again": "",
             "recursive": saved_after_replacing(changed),
+            "package": str(place_of(path, request)[0] or "").rpartition(".")[0],
+            "absent": recorder.absent(),
         }
         if not (changed or answer["effects"]):
             now = held_by_torch(module.__name__.partition(".")[0])
@@ -200,26 +200,6 @@ def _apply_again(
         answer["runs_again"] = ", ".join(installers) or what_runs_again(
             request["patch"], *place_of(request["patch"], request)
         )
-
-
-def prove_inert(request: Patched, stage: Stage) -> Inert:
-    """Run the patch up to its first statement in doubt, in a process of its own that ends there."""
-    stage("patch")
-    patch = str(request["patch"])
-    if request.get("scope") or request.get("stubs") or place_of(patch, request)[0]:
-        return {"doubt": "more than one file has run, or a scope is entered"}
-    reply = _reply_of_fork(partial(_run_up_to_doubt, patch, request))
-    return {"doubt": reply.get("doubt", "it ended the process")}
-
-
-def _run_up_to_doubt(patch: str, how: Loading, file: int) -> NoReturn:
-    try:
-        doubts = inert.Doubts(patch, lambda doubt: write_reply({"doubt": doubt}, file), how.get("install") or ())
-        import_patch(patch, how, run=doubts.run)
-        doubt = doubts.text
-    except BaseException as error:
-        doubt = f"it raises {type(error).__name__}"
-    write_reply({"doubt": doubt}, file)
 
 
 def applies(request: ApplyEach, stage: Stage) -> ChangesByVersion:

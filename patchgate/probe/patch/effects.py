@@ -82,6 +82,7 @@ class Recorder:
         self._effects: dict[tuple[str, str], Effect] = {}
         #: Setting -> line of the patch that wrote it first.
         self.written: dict[str, int | None] = {}
+        self._imported = dict[str, None]()
         self._on = False
 
     def effects(self) -> list[Effect]:
@@ -91,6 +92,10 @@ class Recorder:
         """Forget what was recorded so far."""
         self._effects.clear()
         self.written.clear()
+
+    def absent(self) -> list[str]:
+        """The packages that the patch itself imported, and that are not there."""
+        return [name for name in self._imported if name not in sys.modules and name not in sys.stdlib_module_names]
 
     def settings(self) -> list[Effect]:
         """Those that overwrite what a user may have set: environment variables, config options, states of torch.
@@ -124,6 +129,13 @@ class Recorder:
             frame = frame.f_back  # type: ignore[assignment]
         return frame.f_lineno if frame is not None else None
 
+    def _imports(self) -> bool:
+        """Whether it is the patch that imports, and not what it imports."""
+        frame = sys._getframe(2)
+        while frame.f_back and frame.f_globals.get("__name__", "").partition(".")[0] == "importlib":
+            frame = frame.f_back
+        return frame.f_code.co_filename == self._path
+
     def _audit(self, event: str, arguments: tuple[Any, ...]) -> None:
         """Python's audit hook. Python cannot remove one, so it is switched off."""
         if not self._on:
@@ -135,6 +147,8 @@ class Recorder:
         elif event == "open" and isinstance(arguments[2], int) and arguments[2] & _WRITES:
             if not name.startswith(self._scratch):
                 self.note("files", f"open({name})")
+        elif event == "import" and self._imports():
+            self._imported[name.partition(".")[0]] = None
         elif event in ("os.putenv", "os.unsetenv"):
             self.written.setdefault(name, self._line())
 

@@ -15,7 +15,7 @@ import importlib.util
 import inspect
 import sys
 import types
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from importlib.machinery import (
     EXTENSION_SUFFIXES,
     SOURCE_SUFFIXES,
@@ -106,20 +106,17 @@ def _next_missing(path: str, how: Loading, missing: list[str]) -> str | None:
     return None
 
 
-def import_patch(
-    path: str, how: Loading, name: str = MODULE, run: Callable[[types.ModuleType], None] | None = None
-) -> types.ModuleType:
+def import_patch(path: str, how: Loading, name: str = MODULE) -> types.ModuleType:
     """Import the file, once however often it is asked for, and call what installs it; raises whatever they raise.
 
-    As `AGAIN` the file is run once more, or, where something installs it, that is called once more. With `run` a file
-    that lies in no package is run by that.
+    As `AGAIN` the file is run once more, or, where something installs it, that is called once more.
     """
     installers = how.get("install") or []
     dotted = _prepare(path, how)
     module = _MODULES.get(path)
     again = name == AGAIN and not installers
     if module is None or (again and dotted is None):
-        module = importlib.import_module(dotted) if dotted else run_file(path, name, run)
+        module = importlib.import_module(dotted) if dotted else run_file(path, name)
     elif again:
         module = importlib.reload(module)
     _MODULES[path] = module
@@ -205,13 +202,13 @@ def _call_installer(module: types.ModuleType, installer: str) -> None:
     function(*arguments, **keywords)
 
 
-def run_file(path: str, name: str, run: Callable[[types.ModuleType], None] | None = None) -> types.ModuleType:
-    """The module of a file; it is run by its loader where `run` does not do it."""
+def run_file(path: str, name: str) -> types.ModuleType:
+    """The module of a file, run by its loader."""
     loader = _SourceLoader(name, path)
     spec = importlib.util.spec_from_file_location(name, path, loader=loader)
     assert spec is not None
     module = sys.modules[name] = importlib.util.module_from_spec(spec)
-    (run or loader.exec_module)(module)
+    loader.exec_module(module)
     return module
 
 

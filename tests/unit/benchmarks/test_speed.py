@@ -15,7 +15,7 @@ NOTES: list[dict[str, Any]] = [
     {"do": "observe", "torch": "2.11.0", "at": 118.0, "wall": 1.0},
     {"do": "time", "torch": "2.11.0", "at": 118.0, "wall": 1.0, "held": 1.0},
     *[{"do": "observe", "torch": "2.11.0", "unasked": "kept from an earlier run"}] * 3,
-    {"do": "parity", "torch": "2.12.1", "unasked": "the patch does nothing on this release"},
+    {"do": "parity", "torch": "2.12.1", "unasked": "nothing changed on this release"},
 ]
 for _note in NOTES:
     _note |= {"patch": None, "device": "cpu"}
@@ -51,6 +51,6 @@ def test_what_was_not_asked_is_counted_by_reason():
     assert list(unasked_table(NOTES)) == [
         "not asked: 4 questions",
         "     3 x  kept from an earlier run: observe 3",
-        "     1 x  the patch does nothing on this release: parity 1",
+        "     1 x  nothing changed on this release: parity 1",
     ]
     assert list(questions_table(NOTES))[1] == "     8.0 s     2 x  run, cpu, unpatched"

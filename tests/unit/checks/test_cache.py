@@ -89,7 +89,7 @@ def test_what_processes_of_one_folder_answered_is_kept_for_the_same_patch(
         context = CheckContext(run, patch, {"chain": workload}, runner)
         codes = [verdict.code for verdict in ask_cache(context, Instance(case=CASE))]
         assert codes == ["PG709" if answer is FAILURE else "PG705"]
-        assert len(asked) == questions[number]
+        assert asked.count("cached") == questions[number]
 
 
 @pytest.mark.parametrize(

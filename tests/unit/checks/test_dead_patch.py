@@ -149,7 +149,7 @@ class Answering:
         self.answers = {name[1:].replace("_", "."): answer for name, answer in answers.items()}
 
     def ask(self, torch: str, do: str, seconds: float | None = None, **request: Any) -> dict[str, Any]:
-        assert do in ("apply", "applies", "inert")
+        assert do in ("apply", "applies")
         return {"versions": dict.fromkeys(request["versions"], self.faked)} if do == "applies" else self.answers[torch]
 
     def keep(self, ask: Any, *_: object) -> Any:
@@ -180,3 +180,11 @@ def test_what_changes_torch_on_a_release_that_the_run_leaves_out_is_grey(faked):
     assert (verdict.code, verdict.kind) == ("PG221", Kind.WARNING)
     assert ("under the version 2.12.1 it changes torch" in verdict.actual) is narrowed
     assert ("--torch 2.12.1" in verdict.advice) is narrowed
+
+
+def test_what_was_not_measured_again_is_said_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(CheckContext, "is_unchanged", lambda context, torch: torch != "2.10.0")
+    answers = {"v2_10_0": CHANGED, "v2_11_0": NOTHING, "v2_12_1": NOTHING}
+    changed, rest = ask("2.10.0", **answers)
+    assert (changed.actual, rest.code) == ("on 2.10.0", "PG211")
+    assert rest.actual == "the rest was not measured again on 2.11.0, 2.12.1, as nothing changed"

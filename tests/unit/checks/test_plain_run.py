@@ -21,7 +21,7 @@ CASE = Case(torch="2.11.0", patch="mine")
 PATCH = Patch(id="mine", path="patch.py", source="", claims=Claims(title="Mine"))
 APPLIED: dict[str, Any] = {"effects": [{"kind": "environment", "name": "SEEN"}, {"kind": "threads", "name": "one"}]}
 JUDGED: Answer = {"code": ["a", "b"]}
-SAME: Answer = {"code": ["a"], "changed": ["environment SEEN", "threads"], "differing": 0.0}
+SAME: Answer = {"code": ["a", "b"], "changed": ["environment SEEN", "threads"], "differing": 0.0}
 FAILED: Answer = {"failure": {"cause": "raised", "stage": "plain run", "signature": "boom", "where": None}}
 
 
@@ -34,7 +34,8 @@ def judge(plain: Answer, judged: Answer = JUDGED, without: tuple[Answer, Answer]
     [
         ({"code": ["a", "c"]}, "1 of 2 modules of generated code differ"),
         ({"differing": 0.25}, "25.0% of the outputs differ bit for bit"),
-        ({"code": []}, "the script left no generated code"),
+        ({"code": []}, "the script left 0 of 2 modules of generated code"),
+        ({"code": ["a"]}, "the script left 1 of 2 modules of generated code"),
         (FAILED, "the script fails: boom"),
     ],
 )
@@ -43,10 +44,13 @@ def test_what_a_script_has_otherwise_is_red(other: Answer, words: str) -> None:
     assert (verdict.code, verdict.colour, verdict.actual) == ("PG225", Colour.RED, words)
 
 
-def test_code_that_only_the_gate_has_compiled_is_no_difference() -> None:
-    """It also runs other sizes."""
+def test_code_that_only_the_gate_has_compiled_is_no_difference_where_it_has_without_the_patch_too() -> None:
+    """It also runs other values."""
     assert differences(JUDGED, SAME) == []
     assert judge(SAME).code == "PG211"
+    fewer = SAME | {"code": ["a"]}
+    assert differences(JUDGED, fewer)
+    assert judge(fewer, without=(JUDGED, fewer)).code == "PG211"
 
 
 def test_settings_that_only_a_script_sees_changed_are_a_note_on_the_order_of_imports() -> None:
@@ -91,8 +95,11 @@ def test_no_script_runs_a_diff_or_what_uses_stubs_and_a_retry_would_not_help(pat
     assert (verdict.code, verdict.colour, verdict.is_judged) == ("PG226", Colour.GREY, True)
 
 
-@pytest.mark.parametrize(("names", "looked_at"), [(["chain"], 0), (["chain", "stack"], 1)])
-def test_workloads_are_observed_only_where_there_is_a_choice(names: list[str], looked_at: int) -> None:
+@pytest.mark.parametrize(
+    ("names", "unchanged", "looked_at"),
+    [(["chain"], False, 0), (["chain", "stack"], False, 1), (["chain"] * 2, True, 0)],
+)
+def test_workloads_are_observed_only_where_there_is_a_choice(names: list[str], unchanged: bool, looked_at: int) -> None:
     observed: list[Case] = []
 
     def observations(case: Case) -> tuple[Any, Any]:
@@ -105,6 +112,7 @@ def test_workloads_are_observed_only_where_there_is_a_choice(names: list[str], l
         workload=lambda name: SimpleNamespace(training=False),
         observed_cases=lambda torch: [replace(CASE, device="cpu", workload=name) for name in names],
         observations=observations,
+        is_unchanged=lambda torch: unchanged,
     )
     assert plain_run._workload(context, "2.11.0") in names
     assert len(observed) == looked_at

@@ -88,8 +88,8 @@ TYPES: dict[str, Any] = {do: handler.__args__[0] for do, handler in Questions.__
 ABOUT_A_WORKLOAD = {do for do, request in TYPES.items() if "workload" in request.__required_keys__}
 # Read as a text, and not run.
 _READ = "functions"
-# What a runner asks by itself of a workload that did not compile, and what is asked where a patch claims to do nothing.
-_AFTERWARDS = {"failing stage", "inert"}
+# What a runner asks by itself of a workload that did not compile.
+_AFTERWARDS = {"failing stage"}
 
 
 def no_server(torch: str, do: str) -> socket.socket:

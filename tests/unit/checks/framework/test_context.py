@@ -16,8 +16,8 @@ from expecttest import assert_expected_inline
 from patchgate.checks.api import ask_api
 from patchgate.checks.framework.context import CheckContext
 from patchgate.checks.framework.fact_verdicts import fact_verdicts, judge_facts
-from patchgate.checks.framework.find_checks import Instance, NothingToJudge, all_checks, catalogue
-from patchgate.checks.framework.instances import verdicts_of
+from patchgate.checks.framework.find_checks import Check, Instance, NothingToJudge, all_checks
+from patchgate.checks.framework.instances import instances_of, verdicts_of
 from patchgate.checks.graph import ask_graph
 from patchgate.checks.machine import preconditions
 from patchgate.checks.parity import outputs_of
@@ -171,17 +171,14 @@ def test_without_the_patch_nothing_is_measured_where_the_record_says_all(
     assert [side.facts for side in sides] == [{"loads.max": 6 if None in asked_for else 4}, {"loads.max": 4}]
 
 
-@pytest.mark.parametrize("is_inert", [True, False])
-def test_a_side_that_is_not_compiled_is_noted_once(made: Make, folder: Path, is_inert: bool) -> None:
-    context, _ = made(COUNTS | NOTHING if is_inert else COUNTS)
-    context.costs, stored = folder / COSTS, []
-    context.runner.store = SimpleNamespace(save=stored.append)  # type: ignore[misc, assignment]
+def test_a_side_that_is_not_compiled_is_noted_once(made: Make, folder: Path) -> None:
+    context, _ = made()
+    context.costs = folder / COSTS
     recorded = {UNPATCHED: {"loads.max": {parse_range("2.11.0"): 4}}}
     context.golden = lambda workload, device: GoldenFile(workload, device, recorded)  # type: ignore[method-assign, assignment]
     for _ in range(2):
         context.observations(CASE)
     assert len(load_costs(folder)) == 1
-    assert len(stored) == is_inert
 
 
 def test_a_patched_side_starts_with_what_was_built_unpatched_in_a_folder_of_its_own(made: Make) -> None:
@@ -255,45 +252,107 @@ def test_where_a_patch_hangs_under_one_version_each_is_asked_alone(made: Make) -
     assert [one.versions for one in asked] == [["2.10.0", "2.11.1"], ["2.10.0", "2.12.0"], ["2.10.0"], ["2.12.0"]]
 
 
-NOTHING: dict[str, Any] = {"changed": [], "defined": [], "effects": [], "doubt": ""}
+NOTHING: dict[str, Any] = {
+    **{what: [] for what in ("changed", "defined", "effects", "held", "calls")},
+    "package": "",
+    "facts": {"kernels.defined": 1},
+    "expected": {"kernels.defined": 1},
+}
+OTHERWISE = NOTHING | {"changed": ["torch.a"]}
+# Of a project, and of those that come with patchgate the two that are measured where nothing changed.
+SUITE = {
+    name: Workload(name=name, path=str(paths.WORKLOADS / f"{name}.py"), dtype="float32", checks=("kernels", "parity"))
+    for name in ("residual_chain", "prenorm_mlp", "pointwise")
+}
+
+
+def unchanged(made: Make, applied: dict[str, Any] = NOTHING, moved: str = "", **run: Any) -> CheckContext:
+    """The context of a patch that does this, and changes a fact of the workload `moved` alone."""
+    context, asked = made(applied)
+    context.patch = replace(context.patch, claims=replace(context.patch.claims, applies_to="==2.12.1"))
+    context.run, context.workloads = replace(context.run, rows={"2.11.0": ""}, **run), dict(SUITE)
+    observe = asked.observe
+
+    def observed(case: Case, workload: Workload, patch: Patch | None, cover: bool = False) -> Observation:
+        return replace(
+            observe(case, workload, patch, cover), facts={"loads.max": 4 + bool(patch and case.workload == moved)}
+        )
+
+    asked.observe = observed  # type: ignore[method-assign]
+    return context
 
 
 @pytest.mark.parametrize(
-    ("applied", "is_inert"),
+    ("applied", "moved", "run", "is_unchanged"),
     [
-        (NOTHING, True),
-        (NOTHING | {"changed": ["torch.a"]}, False),
-        (NOTHING | {"effects": [{"kind": "config"}]}, False),
-        (NOTHING | {"doubt": "line 3: calls f"}, False),
-        ({"failure": {}}, False),
+        (NOTHING, "", {}, True),
+        *(
+            (NOTHING | {what: ["torch.a"]}, "", {}, False)
+            for what in ("changed", "defined", "effects", "held", "calls")
+        ),
+        (NOTHING | {"package": "theirs"}, "", {}, False),  # what that changes is not listed
+        ({"failure": {}}, "", {}, False),
+        (NOTHING, "pointwise", {}, False),  # what was not seen shows there
+        (NOTHING, "residual_chain", {}, True),
+        (NOTHING, "", {"nightly": True}, False),
+        (NOTHING, "", {"workloads": ("residual_chain",)}, False),
+        (NOTHING, "", {"checks": ("kernels",)}, False),
     ],
 )
-def test_a_patch_that_provably_does_nothing_is_not_compiled(
-    made: Make, applied: dict[str, Any], is_inert: bool
+def test_nothing_changed_where_no_change_is_seen_and_few_workloads_show_none(
+    made: Make, applied: dict[str, Any], moved: str, run: dict[str, Any], is_unchanged: bool
 ) -> None:
-    context, asked = made(COUNTS | applied)
-    context.runner.store = SimpleNamespace(save=lambda observation: None)  # type: ignore[misc, assignment]
-    unpatched, patched = context.observations(CASE)
-    assert context.is_inert("2.11.0") is is_inert
-    assert (patched.case, patched.facts == unpatched.facts) == (CASE, is_inert)
-    assert [one.case.patch for one in asked if hasattr(one, "case")] == ([None] if is_inert else ["mine", None])
+    context = unchanged(made, applied, moved, **run)
+    assert context.is_unchanged("2.11.0") is is_unchanged
+    if "failure" not in applied and "workloads" not in run:
+        compiled = {case.workload for case in context.observed_cases("2.11.0")}
+        assert compiled == SUITE.keys() - ({"residual_chain"} if is_unchanged else set())
 
 
-@pytest.mark.parametrize(("applied", "is_asked"), [(NOTHING, False), (NOTHING | {"doubt": "line 3: calls f"}, True)])
-def test_a_comparison_of_a_patch_that_does_nothing_is_not_run(
-    made: Make, applied: dict[str, Any], is_asked: bool
+def is_asked(check: Check, at: Instance, context: CheckContext) -> bool:
+    try:
+        verdicts_of(replace(check, ask=lambda context, at: ()), at, context)
+    except NothingToJudge:
+        return False
+    return True
+
+
+@pytest.mark.parametrize("moved", ["", "pointwise"])
+def test_where_nothing_changed_few_workloads_are_measured_with_the_patch_and_the_rest_is_not(
+    made: Make, moved: str
 ) -> None:
-    context, asked = made(COUNTS | applied | {"called": {}, "asked": {}})
-    hooks = all_checks()["hooks"]
-    (verdict,) = verdicts_of(hooks, Instance(case=replace(CASE, device="", workload="")), context)
-    assert (verdict.code, "not run" in verdict.actual) == ("PG806", not is_asked)
-    assert ("hooks" in {one.do for one in asked}) is is_asked
+    context = unchanged(made, moved=moved)
+    checks = [all_checks()[name] for name in ("kernels", "parity", "tokens", "plain_run")]
+    asked = {
+        (check.name, at.case.workload)
+        for check in checks
+        for at in instances_of(check, context)
+        if is_asked(check, at, context)
+    }
+    few = {(name, workload) for name in ("kernels", "parity") for workload in ("prenorm_mlp", "pointwise")}
+    rest = {("kernels", "residual_chain"), ("parity", "residual_chain"), ("tokens", "decoder")}
+    assert asked == few | {("plain_run", "")} | (rest if moved else set())
 
 
-def test_a_code_for_no_change_is_one_that_its_check_may_give() -> None:
-    chosen = {check.name: check.unchanged for check in all_checks().values() if check.unchanged}
-    assert chosen
-    assert {catalogue()[code].code for code in chosen.values()} == set(chosen.values())
+@pytest.mark.parametrize(
+    ("applies_to", "elsewhere", "is_unchanged"),
+    [("==2.12.1", NOTHING, True), ("==2.11.0", NOTHING, False), (None, NOTHING, False), (None, OTHERWISE, True)],
+)
+def test_a_patch_is_measured_in_full_on_a_release_that_it_is_for(
+    made: Make, applies_to: str | None, elsewhere: dict[str, Any], is_unchanged: bool
+) -> None:
+    """It may offer functions that a workload calls. Without a claim it is for those on which it changes something."""
+    context = unchanged(made)
+    context.patch = replace(context.patch, claims=replace(context.patch.claims, applies_to=applies_to))
+    context.run = replace(context.run, rows={"2.11.0": "", "2.12.1": ""})
+    context._shared["apply 2.12.1"] = elsewhere
+    assert context.is_unchanged("2.11.0") is is_unchanged
+
+
+def test_what_a_project_brings_is_measured_first_where_nothing_changed(made: Make) -> None:
+    context = unchanged(made)
+    context.workloads["theirs"] = replace(SUITE["pointwise"], name="theirs", path="workloads/theirs.py")
+    assert context.few_workloads("parity") == ["theirs", "pointwise"]
 
 
 @pytest.mark.parametrize(

@@ -185,7 +185,7 @@ def test_what_must_hold_first_is_judged_in_place_of_a_check(changed, answers, co
     patch = Patch(id="mine", path="p.py", source="", claims=Claims(title="Mine"))
     context = CheckContext(Run(folder="f", patch="p.py", rows=ONE), patch, WORKLOADS, runner)
     at = Instance(case=Case(torch="2.11.0", device="cpu", workload="stack", patch="mine"))
-    check = replace(all_checks()["kernels"], **{"ask": lambda context, at: [GREEN]} | changed)
+    check = replace(all_checks()["kernels"], **{"ask": lambda context, at: [GREEN], "unchanged": "all"} | changed)
     assert [verdict.code for verdict in verdicts_of(check, at, context)] == codes
     assert runner.asked == asked
 
