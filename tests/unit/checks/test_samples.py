@@ -17,7 +17,7 @@ FAILS = {"sample": "add(bool[5])", "what": "raises TypeError: no bool", "excess"
 
 def judge(differing: list[dict[str, Any]], numerics: Numerics = Numerics.ROUNDING, judged: int = 30) -> dict[str, Any]:
     patch = Patch(id="mine", path="patch.py", source="", claims=Claims(title="Mine", numerics=numerics), manifest="")
-    metrics = {"samples": 34, "judged": judged, "rounded": 0, "differing": differing}
+    metrics = {"samples": 34, "judged": judged, "rounded": 0, "differing": differing, "unjudged": []}
     return {verdict.code: verdict for verdict in judge_samples(CASE, patch, {"lowering": ["add"]}, metrics)}
 
 
