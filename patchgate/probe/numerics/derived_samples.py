@@ -33,8 +33,9 @@ def derived(op: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Iterator[
     given = _given(args)
     if given is None:
         return
-    if 1 <= given.dim() <= 2:
-        yield (torch.stack([given, given.flip(0)]).requires_grad_(args[0].requires_grad), *args[1:]), kwargs
+    if 1 <= given.dim() <= 2 and given.is_floating_point():
+        more = torch.stack([given, given.flip(-1)], given.dim() - 1)
+        yield (more.requires_grad_(args[0].requires_grad), *args[1:]), kwargs
     leaves, spec = pytree.tree_flatten((args, kwargs))
     for at, leaf in enumerate(leaves):
         if leaf is args[0] or not isinstance(leaf, torch.Tensor) or not leaf.is_floating_point():

@@ -435,20 +435,24 @@ def _is_repeated(one: Any, other: Any) -> bool:
 def _compiled(samples: Sequence[Sample], ends: float) -> list[Any]:
     """Of each sample the results of a compile of many together, what it raises alone, or None where it was not run.
 
-    `ends` are the CPU seconds of this process after which no group is begun once a sample has been judged.
+    `ends` are the CPU seconds of this process after which no group is begun, but for those that find what raises.
     """
     outcomes: list[Any] = [None] * len(samples)
     groups: list[Sequence[int]]
     groups = [range(start, min(start + _TOGETHER, len(samples))) for start in range(0, len(samples), _TOGETHER)]
-    while groups and (_cpu_seconds() < ends or all(outcome is None for outcome in outcomes)):
+    begun = failed = found = False
+    while groups and (not begun or _cpu_seconds() < ends or (failed and not found)):
+        begun = True
         group = groups.pop(0)
         torch._dynamo.reset()
         try:
             results: list[Any] = _results([samples[i] for i in group], torch.compile(_call_all, dynamic=False))
         except Exception as error:
+            failed = True
             if len(group) > 1:
                 groups = [*_apart(samples, group), *groups]
                 continue
+            found = True
             results = [_raised(error)]
         for i, result in zip(group, results, strict=True):
             outcomes[i] = result
