@@ -50,6 +50,10 @@ _OPERATOR = re.compile(
     r"|^torch\._inductor\.(?:lowering|decomposition|kernel\.\w+)\.[a-z_]\w*$"
     r"|^torch\.(?:_refs|_decomp)\.[\w.]+\.[a-z_]\w*$"
 )
+# Passes, which any graph may reach; the probe knows them by the same names.
+_PASS = re.compile(
+    r"^torch\._inductor\.(?:fx_passes\.|pattern_matcher\.|config\.\w+_custom_\w*pass|config\.\w+_passes)"
+)
 # Functions of torch itself that are no operators.
 _NO_OPERATOR = re.compile(r"^torch\.(?:compile|load|save|set_\w+|get_\w+|manual_seed|no_grad|is_\w+|_\w+|library|ops)$")
 # Groups of samples are compiled forward and backward, and halved where one raises.
@@ -123,8 +127,10 @@ print(torch.compile(call)(given()))
 
 
 def replaced_operators(applied: Answer) -> list[str]:
-    """The changed names that are operators, or functions that handle them."""
-    return [name for name in applied.get("changed", ()) if _OPERATOR.search(name) and not _NO_OPERATOR.match(name)]
+    """The changed names that are operators, functions that handle them, or passes; options that hold a pass too."""
+    options = (effect["name"] for effect in applied.get("effects", ()) if effect["kind"] == "config")
+    names = dict.fromkeys((*applied.get("changed", ()), *filter(_PASS.match, options)))
+    return [name for name in names if _PASS.match(name) or (_OPERATOR.search(name) and not _NO_OPERATOR.match(name))]
 
 
 def _not_judged(unpatched: Answer) -> str:
@@ -153,8 +159,8 @@ def judge_samples(
     if verdicts:
         return verdicts
     actual = f"as unpatched or eager in {metrics['judged']} of {metrics['samples']} samples"
-    if metrics["judged"] < metrics["samples"]:
-        actual += "; torch's own code fails or differs from eager mode in the others"
+    if metrics["unjudged"]:
+        actual += f"; others were not judged: {'; '.join(metrics['unjudged'][:_SHOWN])}"
     kind = Kind.PASS if metrics["judged"] else Kind.ASSUMED
     return [verdict("PG514" if metrics["judged"] else "PG515", kind, case, f"of {ran}", "as without the patch", actual)]
 

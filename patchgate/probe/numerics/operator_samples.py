@@ -9,6 +9,8 @@ from __future__ import annotations
 import contextlib
 import functools
 import importlib.util
+import itertools
+import os
 import sys
 import types
 import unittest
@@ -22,33 +24,36 @@ from unittest import mock
 import torch
 from torch.utils import _pytree as pytree
 
-from patchgate.probe.numerics.operators import operators_of
+from patchgate.probe.numerics.derived_samples import derived, trained_alone
+from patchgate.probe.numerics.operators import operators_of, runs_on_graphs
 from patchgate.probe.numerics.outputs import reproducible
+from patchgate.probe.numerics.random_programs import function_of, programs
 from patchgate.probe.numerics.sample_differences import departure, shown_tensor
 from patchgate.probe.protocol import Profile
 
 # Samples of one operator, by how they are made: chosen for what fits into some seconds of CPU.
 _PLAIN, _GRADIENT, _STRIDED, _OTHER_DTYPE, _AROUND = 14, 6, 4, 3, 4
-_VARIED, _VARIED_SAMPLES = 12, 3
+_VARIED, _VARIED_SAMPLES, _DERIVED = 12, 3, 16
 _OPERATORS = 4
 # What takes the place of an argument of a type: values at which code often branches.
 _NEIGHBOURS: dict[type, tuple[Any, ...]] = {int: (-1, 0, 1, 2), bool: (True, False), float: (0.0, -1.5)}
 # In one compiled graph; what raises is found by halves.
 _TOGETHER = 24
-# At most, with those that find the samples that raise.
-_COMPILES = 14
+# CPU seconds, compilers included, after which no further group is compiled: to make and run samples, to run them again.
+_BUDGET, _BUDGET_AGAIN = 12.0, 8.0
 _ELEMENTS = 20_000
 # Elements of the tensors of a program that is written down.
 _WRITTEN_OUT = 200
-_OTHER_DTYPES = (torch.bfloat16, torch.int64, torch.bool)
+_OTHER_DTYPES = (torch.bfloat16, torch.float16, torch.int64, torch.bool)
 _SEED = 20261123
+_PROGRAM = "def program("
 #: Part ("output", "gradient", "input") -> its tensors.
 Results = dict[str, list[torch.Tensor]]
 
 
 @dataclass
 class Sample:
-    """One call: `function` is a name below torch, or `op_db:` and the name and variant of an OpInfo."""
+    """One call: `function` is a name below torch, `op_db:` and the name and variant of an OpInfo, or a program."""
 
     function: str
     args: tuple[Any, ...]
@@ -61,6 +66,8 @@ class Sample:
         given = [_shown(value) for value in self.args] + [
             f"{key}={_shown(value)}" for key, value in self.kwargs.items()
         ]
+        if self.function.startswith(_PROGRAM):
+            return "; ".join(line.strip() for line in self.function.splitlines()[1:])
         call = f"{self.function.removeprefix('op_db:').rstrip('/')}({', '.join(given)})"
         return f"{call}, {self.how}" if self.how else call
 
@@ -98,29 +105,50 @@ def op_db() -> list[Any]:
 
 def write_samples(names: list[str], profile: Profile, path: str) -> dict[str, list[str]]:
     """Make samples for the replaced names, run them and write them with their results; name -> its operators."""
+    began = _cpu_seconds()
+    torch.set_num_threads(1)  # before any sample is made: no fork keeps a pool of threads
     known = op_db()
-    found = operators_of(names, known)
+    found = operators_of([name for name in names if not runs_on_graphs(name)], known)
     chosen = list({id(op): op for ops in found.values() for op in ops[:_OPERATORS]}.values())[:_OPERATORS]
-    samples = [sample for op in chosen for sample in samples_of(op)]
+    by_operator = [samples_of(op) for op in chosen]
+    if len(found) < len(names):
+        by_operator.append([Sample(source, inputs, {}) for source, inputs in programs(_SEED)])
+    # In turns: the first of each are the most telling, and the budget may end before the last.
+    samples = [sample for turn in itertools.zip_longest(*by_operator) for sample in turn if sample is not None]
     with reproducible(profile, training=True):
         # What differs by itself is no evidence: random numbers, memory that nothing has written.
         eager = [_outcome([sample], _call_all) for sample in samples]
+        calls = [i for i, result in enumerate(eager) if not isinstance(result, str)]
+        samples, eager = [samples[i] for i in calls], [eager[i] for i in calls]
         again = [_outcome([sample], _filled) for sample in samples]
         steady = [i for i, (a, b) in enumerate(zip(eager, again, strict=True)) if _is_repeated(a, b)]
-        compiled = dict(zip(steady, _compiled([samples[i] for i in steady]), strict=True))
+        ends = max(began + _BUDGET, _cpu_seconds() + _BUDGET / 2)
+        compiled = dict(zip(steady, _compiled([samples[i] for i in steady], ends), strict=True))
     # Nor is what torch's own compiled code gets wrong.
     kept = [i for i in steady if compiled[i] is not None and _is_repeated(eager[i], compiled[i])]
-    samples = [samples[i] for i in kept]
     written = {
-        "samples": [(s.function, s.args, s.kwargs, s.how) for s in samples],
-        "texts": [sample.text for sample in samples],
-        "programs": [program_of(sample) for sample in samples],
+        "samples": [(samples[i].function, samples[i].args, samples[i].kwargs, samples[i].how) for i in kept],
+        "texts": [samples[i].text for i in kept],
+        "programs": [program_of(samples[i]) for i in kept],
         "eager": [eager[i] for i in kept],
         "compiled": [compiled[i] for i in kept],
         "tried": len(steady),
+        "unjudged": [f"{samples[i].text}: {_why_unjudged(compiled[i])}" for i in steady if i not in set(kept)],
     }
     torch.save(written, path)
-    return {name: [_title(op) for op in ops[:_OPERATORS]] for name, ops in found.items()}
+    titles = {name: [_title(op) for op in ops[:_OPERATORS]] for name, ops in found.items()}
+    return titles | {name: ["small programs"] for name in names if name not in found}
+
+
+def _why_unjudged(compiled: Any) -> str:
+    if compiled is None:
+        return "not compiled, the CPU seconds for samples were used up"
+    return f"compiled it {f'raises {compiled}' if isinstance(compiled, str) else 'differs from eager mode'} unpatched"
+
+
+def _cpu_seconds() -> float:
+    """Of this process and of the compilers that it has run."""
+    return sum(os.times()[:4])
 
 
 def read_samples(path: str) -> list[Sample]:
@@ -131,7 +159,7 @@ def read_samples(path: str) -> list[Sample]:
 def run_samples(samples: Sequence[Sample], profile: Profile, path: str) -> None:
     """Run the samples compiled and write what they give."""
     with reproducible(profile, training=True):
-        torch.save({"compiled": _compiled(samples)}, path)
+        torch.save({"compiled": _compiled(samples, _cpu_seconds() + _BUDGET_AGAIN)}, path)
 
 
 def _title(op: Any) -> str:
@@ -142,9 +170,8 @@ def samples_of(op: Any) -> list[Sample]:
     """Samples of one operator, the most telling first of each kind."""
     name = _function_of(op)
     plain = _made(op, name, torch.float32, False) or _made(op, name, torch.int64, False)
-    samples = plain[:_PLAIN]
-    samples += _made(op, name, torch.float32, True)[:_GRADIENT] if op.supports_autograd else []
-    samples += [
+    trained = _made(op, name, torch.float32, True) if op.supports_autograd else []
+    samples = [
         Sample(name, pytree.tree_map(_strided, s.args), pytree.tree_map(_strided, s.kwargs), "strided")
         for s in plain
         if _has_matrix(s)
@@ -153,7 +180,27 @@ def samples_of(op: Any) -> list[Sample]:
         samples += _made(op, name, dtype, False)[:_OTHER_DTYPE]
     around = [s for s in plain if any(torch.is_tensor(a) and a.is_floating_point() for a in s.args)]
     samples += [Sample(name, s.args, s.kwargs, f"around {seed}") for seed, s in enumerate(around[:_AROUND])]
-    return samples + [varied for sample in plain[:_VARIED_SAMPLES] for varied in _varied(sample)][:_VARIED]
+    samples += [varied for sample in plain[:_VARIED_SAMPLES] for varied in _varied(sample)][:_VARIED]
+    sources = [*_first_of_each_rank(trained), *_first_of_each_rank(plain)]
+    calls = itertools.zip_longest(*(derived(op, each.args, each.kwargs) for each in sources))
+    further = [Sample(name, *call) for turn in calls for call in turn if call is not None]
+    further = [each for each in further if not isinstance(_outcome([each], _call_all), str)]
+    alone = [
+        Sample(name, *call) for sample in trained[:_GRADIENT] for call in trained_alone(sample.args, sample.kwargs)
+    ]
+    # The most telling of each kind come first.
+    kinds = (plain[:_PLAIN], alone[:_GRADIENT], further[:_DERIVED], trained[:_GRADIENT], samples)
+    return [sample for turn in itertools.zip_longest(*kinds) for sample in turn if sample is not None]
+
+
+def _first_of_each_rank(samples: Sequence[Sample]) -> list[Sample]:
+    """The first filled sample for each number of dimensions of its first tensor, at most three."""
+    found: dict[int, Sample] = {}
+    for sample in samples:
+        first = sample.args[0] if sample.args else None
+        if isinstance(first, torch.Tensor) and first.numel() > 1:
+            found.setdefault(first.dim(), sample)
+    return list(found.values())[:_VARIED_SAMPLES]
 
 
 def _varied(sample: Sample) -> list[Sample]:
@@ -231,6 +278,8 @@ def _strided(value: Any) -> Any:
 def _call(sample: Sample) -> Callable[..., Any]:
     """The function as it is now, with its neighbours where there are any."""
     function: Callable[..., Any]
+    if sample.function.startswith(_PROGRAM):
+        return function_of(sample.function)
     if sample.function.startswith("op_db:"):
         name, _, variant = sample.function.removeprefix("op_db:").partition("/")
         function = next(op.op for op in op_db() if (op.name, op.variant_test_name) == (name, variant))
@@ -275,6 +324,9 @@ def _is_dense(value: torch.Tensor) -> bool:
 
 def program_of(sample: Sample) -> str:
     """A few lines that call it with these values, as `call(given())`; empty where they would be long."""
+    if sample.function.startswith(_PROGRAM):
+        given = ", ".join(repr(_literal(value)) for value in sample.args)
+        return f"def given():\n    return {given}\n{sample.function}def call(given):\n    return program(*given)\n"
     name = sample.function.removeprefix("op_db:").partition("/")[0]
     owner = "torch" if callable(_named(name)) else "torch.Tensor"
     tensors = _tensors((sample.args, sample.kwargs))
@@ -380,24 +432,46 @@ def _is_repeated(one: Any, other: Any) -> bool:
     return not isinstance(one, str) and departure(other, one)["excess"] <= 1
 
 
-def _compiled(samples: Sequence[Sample]) -> list[Any]:
-    """Of each sample the results of a compile of many together, what it raises alone, or None where it was not run."""
+def _compiled(samples: Sequence[Sample], ends: float) -> list[Any]:
+    """Of each sample the results of a compile of many together, what it raises alone, or None where it was not run.
+
+    `ends` are the CPU seconds of this process after which no group is begun, but for those that find what raises.
+    """
     outcomes: list[Any] = [None] * len(samples)
+    groups: list[Sequence[int]]
     groups = [range(start, min(start + _TOGETHER, len(samples))) for start in range(0, len(samples), _TOGETHER)]
-    for _ in range(_COMPILES):
-        if not groups:
-            break
+    begun = failed = found = False
+    while groups and (not begun or _cpu_seconds() < ends or (failed and not found)):
+        begun = True
         group = groups.pop(0)
         torch._dynamo.reset()
         try:
             results: list[Any] = _results([samples[i] for i in group], torch.compile(_call_all, dynamic=False))
         except Exception as error:
+            failed = True
             if len(group) > 1:
-                # Halves of what failed come first: one sample that fails alone is found in a few compiles.
-                middle = len(group) // 2
-                groups = [group[:middle], group[middle:], *groups]
+                groups = [*_apart(samples, group), *groups]
                 continue
+            found = True
             results = [_raised(error)]
         for i, result in zip(group, results, strict=True):
             outcomes[i] = result
     return outcomes
+
+
+def _apart(samples: Sequence[Sample], group: Sequence[int]) -> list[Sequence[int]]:
+    """Groups for a group that raised: each sample that raises before any code is generated, and the others.
+
+    Halves where there is none, so that one sample that fails alone is found in a few compiles.
+    """
+    suspects = []
+    for i in group:
+        torch._dynamo.reset()
+        traced = torch.compile(_call_all, backend="aot_eager_decomp_partition", dynamic=False)
+        if isinstance(_outcome([samples[i]], traced), str):
+            suspects.append(i)
+    others = [i for i in group if i not in suspects]
+    if suspects and others:
+        return [*([i] for i in suspects), others]
+    middle = len(group) // 2
+    return [group[:middle], group[middle:]]

@@ -12,6 +12,10 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 # An operator in the name of a table's entry: `lowerings[aten.add.Tensor]`, `_impls['aten/where.ScalarOther/CPU']`.
 _ENTRY = re.compile(r"\[['\"]?(?:aten|prims)[./](\w+)")
+# What runs over whole graphs: passes, their tables of patterns, and the options that hold a pass.
+_ON_GRAPHS = re.compile(
+    r"\b_?inductor\.(?:fx_passes\.|pattern_matcher\.|config\.\w+_custom_\w*pass|config\.\w+_passes)"
+)
 _PREFIXES = ("native_", "_native_", "make_", "lower_", "tuned_", "fallback_")
 _SUFFIXES = ("_backward", "_for_cpu", "_forward", "_lowering", "_impl", "_default", "_overrideable", "_decomp")
 # Inductor's functions for a family of operators: a word of their name -> operators that are of it.
@@ -47,6 +51,11 @@ _FAMILIES = {
     "promotion": ("add", "where"),
     "broadcast": ("add", "where"),
 }
+
+
+def runs_on_graphs(name: str) -> bool:
+    """Whether a replaced name is a pass, which any graph may reach."""
+    return bool(_ON_GRAPHS.search(name))
 
 
 def operators_of(names: Iterable[str], known: Sequence[Any]) -> dict[str, list[Any]]:

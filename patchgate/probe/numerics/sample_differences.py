@@ -14,19 +14,23 @@ _RTOL = {torch.float32: 1e-5, torch.bfloat16: 1.6e-2, torch.float16: 2e-3}
 #: An exception, another shape or dtype, another integer.
 INFINITE = 1e30
 _LONGEST = 1 << 20
+# Samples that were not judged and are named: a reply has a limit.
+_NAMED = 20
 
 
 def differ_samples(unpatched: str, patched: str) -> dict[str, Any]:
     """Compare a file of `write_samples` with one of `run_samples`: how many samples were judged, and which differ.
 
     `excess` is the difference from unpatched, or from eager where that is nearer, in multiples of what rounding
-    explains. Samples that differ without the patch are in no file.
+    explains. Samples that differ without the patch are in no file but by name, as `unjudged` says with the reason.
     """
     ours, theirs = torch.load(unpatched, weights_only=False), torch.load(patched, weights_only=True)
     judged, rounded, differing = 0, 0, []
+    unjudged = [*ours["unjudged"]]
     columns = (ours["texts"], ours["programs"], ours["eager"], ours["compiled"], theirs["compiled"])
     for text, program, eager, before, after in zip(*columns, strict=True):
         if after is None:
+            unjudged.append(f"{text}: not compiled with the patch, the CPU seconds for samples were used up")
             continue
         judged += 1
         found = min((departure(after, before), departure(after, eager)), key=lambda each: float(each["excess"]))
@@ -37,7 +41,8 @@ def differ_samples(unpatched: str, patched: str) -> dict[str, Any]:
     differing.sort(key=lambda each: len(each["program"]) or _LONGEST)
     for each in differing[1:]:
         del each["program"]  # a reply has a limit
-    return {"samples": ours["tried"], "judged": judged, "rounded": rounded, "differing": differing}
+    counts = {"samples": ours["tried"], "judged": judged, "rounded": rounded}
+    return {**counts, "differing": differing, "unjudged": unjudged[:_NAMED]}
 
 
 def departure(after: Any, before: Any) -> dict[str, Any]:

@@ -82,7 +82,7 @@ ANSWERS: dict[str, dict[str, Any]] = {
     "differ traces": {"metrics": {"parted": "add_3"}},
     "differ tokens": {"metrics": {}},
     "operators": {"unmeasured": "", "operators": {"torch.a": ["a"]}},
-    "differ samples": {"metrics": {"differing": [], "judged": 1, "samples": 1}},
+    "differ samples": {"metrics": {"differing": [], "judged": 1, "samples": 1, "unjudged": []}},
 }
 TYPES: dict[str, Any] = {do: handler.__args__[0] for do, handler in Questions.__annotations__.items()}
 ABOUT_A_WORKLOAD = {do for do, request in TYPES.items() if "workload" in request.__required_keys__}

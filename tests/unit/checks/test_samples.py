@@ -17,7 +17,7 @@ FAILS = {"sample": "add(bool[5])", "what": "raises TypeError: no bool", "excess"
 
 def judge(differing: list[dict[str, Any]], numerics: Numerics = Numerics.ROUNDING, judged: int = 30) -> dict[str, Any]:
     patch = Patch(id="mine", path="patch.py", source="", claims=Claims(title="Mine", numerics=numerics), manifest="")
-    metrics = {"samples": 34, "judged": judged, "rounded": 0, "differing": differing}
+    metrics = {"samples": 34, "judged": judged, "rounded": 0, "differing": differing, "unjudged": []}
     return {verdict.code: verdict for verdict in judge_samples(CASE, patch, {"lowering": ["add"]}, metrics)}
 
 
@@ -43,6 +43,19 @@ def test_a_sample_that_differs_is_shown():
 
 def test_where_torch_itself_differs_everywhere_nothing_is_judged():
     assert judge([], judged=0)["PG515"].colour is Colour.GREY
+
+
+def test_an_option_that_holds_a_pass_is_replaced_and_another_option_is_not():
+    options = [f"torch._inductor.config.{name}" for name in ("post_grad_custom_post_pass", "max_fusion_size")]
+    effects = [{"kind": "config", "name": name, "what": "", "line": 1, "old": ""} for name in options]
+    assert replaced_operators({"changed": [], "effects": effects}) == options[:1]
+
+
+def test_what_was_not_judged_is_named_with_its_reason():
+    metrics = {"samples": 2, "judged": 1, "rounded": 0, "differing": [], "unjudged": ["add(): used up"]}
+    patch = Patch(id="mine", path="patch.py", source="", claims=Claims(title="Mine"), manifest="")
+    (verdict,) = judge_samples(CASE, patch, {"lowering": ["add"]}, metrics)
+    assert verdict.actual == "as unpatched or eager in 1 of 2 samples; others were not judged: add(): used up"
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,91 @@
+"""Small programs for passes over graphs: what passes most often match, alone and in random sequences.
+
+A program is text, so that what differs can be printed and run as it is. Eager mode tells which steps fit the shapes.
+"""
+
+from __future__ import annotations
+
+import random
+import re
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+
+# Steps on one value `x`, or two: `y` has a shape that fits often. Ends at -1, dimensions of one element and arguments
+# that are left out are where passes go wrong.
+_SLICES = ("x[:-1]", "x[1:]", "x[..., :-1]", "x[:, 1:3]", "x[::2]", "x[0]", "x[:x.shape[0]]", "x.narrow(-1, 0, 1)")
+_VIEWS = (
+    *("x.reshape(-1)", "x.view(x.shape)", "x.unsqueeze(0)", "x.squeeze()", "x.transpose(0, -1)", "x.flatten(1)"),
+    *("x.unsqueeze(1).expand(-1, 3, *x.shape[1:])", "x.clone()", "x.transpose(0, 1).contiguous()", "x.flip(0)"),
+)
+_REDUCTIONS = (
+    *("x.sum()", "x.mean()", "x.amax()", "x.amin()", "x.sum(-1)", "x.mean(-1, keepdim=True)", "x.amax(0)"),
+    *("x[:1].sum(0)", "x[..., :1].mean(-1)", "x[:1].amax(0, keepdim=True)", "x.sum(0, keepdim=True)", "x.argmax(-1)"),
+    *("x.var(-1)", "x.softmax(-1)", "x.cumsum(0)", "x.sum((0, 1))", "x[:1, :1].sum()"),
+)
+_POINTWISE = (
+    *("x + y", "x - y", "x * 1", "x + 0", "x / 2", "2 - x", "x.relu()", "x.sigmoid()", "x.tanh() * x", "x * x"),
+    *("torch.add(x, y, alpha=2)", "torch.where(x > 0, x, y)", "x.to(torch.float64).to(torch.float32)", "x.neg()"),
+    *("x.masked_fill(x > 0, 1.5)", "torch.nn.functional.gelu(x)", "torch.nn.functional.silu(x) * y", "x.exp().log()"),
+    *("x.to(torch.bfloat16).to(torch.float32)", "x.to(torch.float32)", "x.clamp(-0.5, 0.5)", "x.rsqrt()"),
+)
+_PRODUCTS = (
+    *("x @ y.transpose(-1, -2)", "torch.nn.functional.linear(x, y)", "torch.nn.functional.layer_norm(x, x.shape[-1:])"),
+    *("torch.addmm(x @ x.T, x, x.T, beta=0.5, alpha=2)", "torch.bmm(x[None], x.T[None])", "torch.mm(x, x.T) + x[:, 0]"),
+)
+_JOINED = (
+    *("torch.cat([x, y])", "torch.cat([x, y], -1)", "torch.stack([x, y])", "x.split(1)[0]", "x.chunk(2, -1)[-1]"),
+    *("torch.nn.functional.pad(x, (1, 1))", "torch.cat([x[:1], x[1:]])"),
+)
+_STEPS = (*_SLICES, *_REDUCTIONS, *_POINTWISE, *_VIEWS, *_PRODUCTS, *_JOINED)
+_SHAPES = ((4, 6), (4, 6), (1, 6))
+# Random sequences, and steps of each.
+_SEQUENCES, _LENGTH = 12, 5
+
+
+def function_of(source: str) -> Callable[..., Any]:
+    """The function `program` that the text defines."""
+    made: dict[str, Any] = {"torch": torch}
+    exec(compile(source, "<program>", "exec"), made)  # the text is ours
+    function: Callable[..., Any] = made["program"]
+    return function
+
+
+def programs(seed: int) -> Iterator[tuple[str, tuple[torch.Tensor, ...]]]:
+    """Texts of programs and their inputs: each step alone, then sequences in which values are used again."""
+    chosen, generator = random.Random(seed), torch.Generator().manual_seed(seed)
+    for step in _STEPS:
+        yield from _written([step], _inputs(generator), chosen)
+    for _ in range(_SEQUENCES):
+        yield from _written(chosen.sample(_STEPS, 3 * _LENGTH), _inputs(generator), chosen)
+
+
+def _inputs(generator: torch.Generator) -> tuple[torch.Tensor, ...]:
+    return tuple(torch.randn(shape, generator=generator) for shape in _SHAPES)
+
+
+def _written(
+    steps: list[str], inputs: tuple[torch.Tensor, ...], chosen: random.Random
+) -> Iterator[tuple[str, tuple[torch.Tensor, ...]]]:
+    """The program of the first steps that fit; it returns what its last steps give. None where no step fits."""
+    values = dict(zip("abc", inputs, strict=True))
+    lines: list[str] = []
+    for step in steps:
+        if len(lines) == _LENGTH:
+            break
+        x = next(reversed(values)) if lines else "a"
+        y = chosen.choice(list(values)) if lines else "b"
+        try:
+            with torch.no_grad():
+                value = eval(step, {"torch": torch, "x": values[x], "y": values[y]})  # the text is ours
+        except (RuntimeError, IndexError, TypeError):
+            continue
+        if not value.is_floating_point() and len(steps) > 1:
+            continue
+        name = f"v{len(lines)}"
+        values[name] = value
+        lines.append(f"    {name} = " + re.sub(r"\bx\b", x, re.sub(r"\by\b", y, step)))
+    if lines:
+        results = ", ".join(f"v{at}" for at in range(max(0, len(lines) - 2), len(lines)))
+        yield "\n".join(["def program(a, b, c):", *lines, f"    return {results}", ""]), inputs
