@@ -10,7 +10,6 @@ import contextlib
 import functools
 import importlib.util
 import itertools
-import os
 import sys
 import types
 import unittest
@@ -39,8 +38,8 @@ _OPERATORS = 4
 _NEIGHBOURS: dict[type, tuple[Any, ...]] = {int: (-1, 0, 1, 2), bool: (True, False), float: (0.0, -1.5)}
 # In one compiled graph; what raises is found by halves.
 _TOGETHER = 24
-# CPU seconds, compilers included, after which no further group is compiled: to make and run samples, to run them again.
-_BUDGET, _BUDGET_AGAIN = 12.0, 8.0
+# At most, but for those that find the first sample that raises. A count, and no time: every machine runs the same ones.
+_COMPILES = 12
 _ELEMENTS = 20_000
 # Elements of the tensors of a program that is written down.
 _WRITTEN_OUT = 200
@@ -105,7 +104,6 @@ def op_db() -> list[Any]:
 
 def write_samples(names: list[str], profile: Profile, path: str) -> dict[str, list[str]]:
     """Make samples for the replaced names, run them and write them with their results; name -> its operators."""
-    began = _cpu_seconds()
     torch.set_num_threads(1)  # before any sample is made: no fork keeps a pool of threads
     known = op_db()
     found = operators_of([name for name in names if not runs_on_graphs(name)], known)
@@ -122,8 +120,7 @@ def write_samples(names: list[str], profile: Profile, path: str) -> dict[str, li
         samples, eager = [samples[i] for i in calls], [eager[i] for i in calls]
         again = [_outcome([sample], _filled) for sample in samples]
         steady = [i for i, (a, b) in enumerate(zip(eager, again, strict=True)) if _is_repeated(a, b)]
-        ends = max(began + _BUDGET, _cpu_seconds() + _BUDGET / 2)
-        compiled = dict(zip(steady, _compiled([samples[i] for i in steady], ends), strict=True))
+        compiled = dict(zip(steady, _compiled([samples[i] for i in steady]), strict=True))
     # Nor is what torch's own compiled code gets wrong.
     kept = [i for i in steady if compiled[i] is not None and _is_repeated(eager[i], compiled[i])]
     written = {
@@ -142,13 +139,8 @@ def write_samples(names: list[str], profile: Profile, path: str) -> dict[str, li
 
 def _why_unjudged(compiled: Any) -> str:
     if compiled is None:
-        return "not compiled, the CPU seconds for samples were used up"
+        return "not compiled, as others took all compiles"
     return f"compiled it {f'raises {compiled}' if isinstance(compiled, str) else 'differs from eager mode'} unpatched"
-
-
-def _cpu_seconds() -> float:
-    """Of this process and of the compilers that it has run."""
-    return sum(os.times()[:4])
 
 
 def read_samples(path: str) -> list[Sample]:
@@ -159,7 +151,7 @@ def read_samples(path: str) -> list[Sample]:
 def run_samples(samples: Sequence[Sample], profile: Profile, path: str) -> None:
     """Run the samples compiled and write what they give."""
     with reproducible(profile, training=True):
-        torch.save({"compiled": _compiled(samples, _cpu_seconds() + _BUDGET_AGAIN)}, path)
+        torch.save({"compiled": _compiled(samples)}, path)
 
 
 def _title(op: Any) -> str:
@@ -432,17 +424,14 @@ def _is_repeated(one: Any, other: Any) -> bool:
     return not isinstance(one, str) and departure(other, one)["excess"] <= 1
 
 
-def _compiled(samples: Sequence[Sample], ends: float) -> list[Any]:
-    """Of each sample the results of a compile of many together, what it raises alone, or None where it was not run.
-
-    `ends` are the CPU seconds of this process after which no group is begun, but for those that find what raises.
-    """
+def _compiled(samples: Sequence[Sample]) -> list[Any]:
+    """Of each sample the results of a compile of many together, what it raises alone, or None where it was not run."""
     outcomes: list[Any] = [None] * len(samples)
     groups: list[Sequence[int]]
     groups = [range(start, min(start + _TOGETHER, len(samples))) for start in range(0, len(samples), _TOGETHER)]
-    begun = failed = found = False
-    while groups and (not begun or _cpu_seconds() < ends or (failed and not found)):
-        begun = True
+    compiles, failed, found = 0, False, False
+    while groups and (compiles < _COMPILES or (failed and not found)):
+        compiles += 1
         group = groups.pop(0)
         torch._dynamo.reset()
         try:
