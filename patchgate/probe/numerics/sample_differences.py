@@ -30,7 +30,7 @@ def differ_samples(unpatched: str, patched: str) -> dict[str, Any]:
     columns = (ours["texts"], ours["programs"], ours["eager"], ours["compiled"], theirs["compiled"])
     for text, program, eager, before, after in zip(*columns, strict=True):
         if after is None:
-            unjudged.append(f"{text}: not compiled with the patch, the CPU seconds for samples were used up")
+            unjudged.append(f"{text}: not compiled with the patch, as others took all compiles")
             continue
         judged += 1
         found = min((departure(after, before), departure(after, eager)), key=lambda each: float(each["excess"]))
