@@ -128,11 +128,16 @@ def _as_not_repeated(metrics: dict[str, Any]) -> dict[str, Any]:
 def compared_sides(
     context: CheckContext, case: Case, ask: AskSide, question: str, folder: Path
 ) -> dict[str, Any] | Verdict:
-    """The figures of the difference between both sides' outputs, or the verdict on the side that did not run."""
+    """The figures of the difference between both sides' outputs, or the verdict on the side that did not run.
+
+    Of a side that cannot be run here there is one figure: `unmeasured`, the reason.
+    """
     files = folder / "unpatched", folder / "patched"
-    unpatched, patched = (
-        failure_of(ask(patch, path)) for patch, path in zip((None, context.patch), files, strict=True)
-    )
+    answers = [ask(patch, path) for patch, path in zip((None, context.patch), files, strict=True)]
+    for each in answers:
+        if each.get("unmeasured"):
+            return {"unmeasured": each["unmeasured"]}
+    unpatched, patched = map(failure_of, answers)
     answer = {} if unpatched or patched else context.differences(case.torch, question, *files)
     return judge_side(case, unpatched, patched or comparison_failure(answer)) or dict(answer["metrics"])
 

@@ -270,8 +270,18 @@ class Ranks(TypedDict, total=False):
     failure: Failure  #: Of the first rank that failed.
 
 
+class MemoryFault(TypedDict):
+    """Something that a generated kernel did to memory, and that a GPU does not report."""
+
+    kind: str  #: "outside" of a buffer, "race" of two programs, or "unwritten" memory that is read.
+    kernel: str  #: Its name, or that of the operator that reads.
+    line: str  #: Of its source; empty for an operator.
+    what: str
+
+
 class Ran(Completed):
     code: list[str]  #: Digests of the code that was generated for inputs of the first seed.
+    unmeasured: str  #: Why code for a simulated device cannot be run; empty where it was, or for another device.
 
 
 class RanPlainly(TypedDict):

@@ -120,6 +120,8 @@ does not fit: PG101 PG104 PG103 PG102
     The patch uses private names that this torch does not have, or that take other arguments.
 changes nothing: PG221 inert
     The patch does nothing: its users still have the defect.
+memory: PG516
+    A kernel for the GPU misuses memory: its users get wrong numbers, or a crash somewhere else.
 numbers: PG510 PG512 PG502 PG505 PG506 PG501 PG507
     The outputs change more than the manifest claims: jobs that compare text exactly can fail.
 version check too narrow: PG203

@@ -299,7 +299,8 @@ class Runner:
             self.store.save(observation)
             return observation
 
-    def _code(self, case: Case) -> Path:
+    def code_path(self, case: Case) -> Path:
+        """The file with the code that was generated for a case, where it compiled."""
         return Path(self.run.folder, "code", f"{case.id}.py")
 
     def _measure(self, case: Case, workload: Workload, patch: Patch | None, cover: bool) -> Observation:
@@ -322,7 +323,7 @@ class Runner:
     def _placed(self, observation: Observation, request: dict[str, Any]) -> Observation:
         """A failed compile with the stage of the compiler that it failed in, and torch's trace of it."""
         assert observation.failure is not None
-        trace = self._code(observation.case).with_suffix(".trace")
+        trace = self.code_path(observation.case).with_suffix(".trace")
         trace.mkdir(parents=True, exist_ok=True)
         answer = self.ask(observation.case.torch, "failing stage", **request, trace=str(trace.resolve()))
         stage = answer.get("stage", observation.failure.stage)
@@ -338,7 +339,7 @@ class Runner:
             return replace(observation, failure=failure_of(answer))
         artifacts = {}
         if answer.get("code"):
-            write_atomically(self._code(case), "\n\n".join(answer["code"]), lasting=False)
-            artifacts["code"] = display_path(self._code(case))
+            write_atomically(self.code_path(case), "\n\n".join(answer["code"]), lasting=False)
+            artifacts["code"] = display_path(self.code_path(case))
         facts = {name: fact_from(value) for name, value in answer["facts"].items()}
         return replace(observation, facts=facts, artifacts=artifacts, **ran_of(answer))

@@ -48,6 +48,7 @@ NOT_RED = (
     "PG803",
     "PG514",
     "PG515",
+    "PG517",
     "PG705",
     "PG708",
     "PG806",
@@ -59,6 +60,7 @@ ON = {
     "PG501-only-in-half": "prenorm_mlp_float16",
     "PG502-worse-gradients": "prenorm_mlp_training",
     "PG507-looks-for-attention": "opaque_attention",
+    "PG516-stores-beyond-its-rows": CHAIN,
 }
 # What importing a patch does is judged by all checks of this family, which must not contradict each other.
 GATE, GATE_CODES = "gate", "PG2"

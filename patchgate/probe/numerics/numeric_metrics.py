@@ -18,7 +18,7 @@ def differ(unpatched: str, patched: str) -> dict[str, Any]:
     """Compare two files that `outputs.run` wrote: metrics of the outputs, of `gradients` where there are any.
 
     Shares are of elements, errors are relative 2-norms; `worst_*` is the error of the worst element, in ulps of
-    the output's dtype.
+    the output's dtype. `memory` has the patched kernels' faults of kinds that unpatched ones do not have.
     """
     ours, theirs = load_files(unpatched, patched)
     metrics = _compare(ours["outputs"], theirs["outputs"])
@@ -26,7 +26,8 @@ def differ(unpatched: str, patched: str) -> dict[str, Any]:
         metrics["gradients"] = _compare(ours["gradients"], theirs["gradients"])
     for part, compare in (("special", _mismatch), ("small", _small_metrics)):
         metrics[part] = {name: compare(sides, theirs[part].get(name, {})) for name, sides in ours[part].items()}
-    return metrics
+    known = {fault["kind"] for fault in ours["memory"]}
+    return metrics | {"memory": [fault for fault in theirs["memory"] if fault["kind"] not in known]}
 
 
 def differ_runs(script: str, judged: str) -> dict[str, Any]:

@@ -1,6 +1,7 @@
-"""Runs a workload on the CPU or a real GPU, for several seeds and special inputs, and writes its outputs to a file.
+"""Runs a workload for several seeds and special inputs, and writes its outputs to a file.
 
-Both sides write one each; `numeric_metrics` compares the two files.
+On the CPU, on a real GPU, or on the CPU with the code of a simulated one. Both sides write one file each;
+`numeric_metrics` compares the two.
 """
 
 from __future__ import annotations
@@ -15,8 +16,9 @@ from torch.utils import _pytree as pytree
 
 from patchgate.probe.compile.capture import Build, change_rows, no_caches
 from patchgate.probe.numerics.numeric_metrics import Outcome, Outputs
-from patchgate.probe.protocol import Profile
+from patchgate.probe.protocol import MemoryFault, Profile
 from patchgate.probe.simulate.device_context import device_context
+from patchgate.probe.simulate.needs_device import NeedsDevice, missing_answer
 
 # Changes of every input: values at which kernels that agree on common ones can differ.
 SPECIAL: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
@@ -39,8 +41,21 @@ def reproducible(profile: Profile, *, training: bool = False) -> Iterator[None]:
     The profile's vector ISA is not checked: Inductor's own check starts processes that import torch anew.
     """
     torch.set_num_threads(1)
-    with torch.set_grad_enabled(training), no_caches(), device_context(profile | {"threads": 1}):
+    simulated = profile["kind"] == "simulated"  # of its device only the backend knows
+    device = contextlib.nullcontext() if simulated else device_context(profile | {"threads": 1})
+    with torch.set_grad_enabled(training), no_caches(), device:
         yield
+
+
+def _backend(profile: Profile, faults: dict[Any, MemoryFault]) -> Any:
+    """The backend of torch.compile; that of a simulated GPU puts what its kernels do to memory into `faults`."""
+    if profile["kind"] != "simulated":
+        return "inductor"
+    try:
+        from patchgate.probe.interpret.generated import interpreting_backend
+    except ImportError as error:  # numpy, or Triton
+        raise NeedsDevice(f"Triton's interpreter cannot be loaded ({error})") from None
+    return interpreting_backend(profile, faults)
 
 
 def tensors(result: Any) -> Outputs:
@@ -80,9 +95,10 @@ def run(
     Training, also the gradients; `small`, also what inputs of one row and of none give.
     """
     written: dict[str, Any] = {part: {side: [] for side in SIDES} for part in ("outputs", "gradients")}
+    faults: dict[Any, MemoryFault] = {}
     with reproducible(profile, training=training):
         module, args = build_seeded(build, dtype, seeds[0], profile)
-        compiled = torch.compile(module, dynamic=dynamic)
+        compiled = torch.compile(module, dynamic=dynamic, backend=_backend(profile, faults))
         for seed in seeds:
             other, args = build_seeded(build, dtype, seed, profile)
             if isinstance(module, torch.nn.Module):
@@ -104,7 +120,7 @@ def run(
 
         written["special"] = outcomes({name: _change_floats(change, args) for name, change in SPECIAL.items()})
         written["small"] = outcomes({name: _first_rows(rows, args) for name, rows in SMALL.items()} if small else {})
-    torch.save(written, path)
+    torch.save(written | {"memory": list(faults.values())}, path)
 
 
 def _outputs_and_gradients(
@@ -128,14 +144,17 @@ def _outcome(function: Any, module: Any, args: tuple[Any, ...], dtype: torch.dty
     try:
         outputs, gradients = _outputs_and_gradients(function, module, args, dtype)
     except Exception as error:
+        if missing_answer(error):
+            raise
         return type(getattr(error, "inner_exception", None) or error).__name__
     return outputs + gradients
 
 
 def build_seeded(build: Build, dtype: torch.dtype, seed: int, profile: Profile) -> tuple[Any, tuple[Any, ...]]:
-    """Module and inputs of one seed: small on the CPU, of full size on a real GPU."""
+    """Module and inputs of one seed: of full size on a real GPU, else small and on the CPU."""
     torch.manual_seed(seed)
-    return build(torch.device(profile["backend"]), dtype, "full" if profile["kind"] == "real" else "small")
+    is_real = profile["kind"] == "real"
+    return build(torch.device(profile["backend"] if is_real else "cpu"), dtype, "full" if is_real else "small")
 
 
 def _change_floats(change: Callable[[torch.Tensor], torch.Tensor], args: tuple[Any, ...]) -> Any:

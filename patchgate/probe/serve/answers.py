@@ -36,6 +36,7 @@ from patchgate.probe.process.reply import exception_failure
 from patchgate.probe.protocol import Request, Stage
 from patchgate.probe.questions import Questions
 from patchgate.probe.simulate.device_context import device_context, device_name
+from patchgate.probe.simulate.needs_device import missing_answer
 from patchgate.probe.timing import paired, warmup
 from patchgate.probe.timing.device_queue import DeviceQueue
 from patchgate.probe.timing.modes import tunes_kernels
@@ -118,8 +119,14 @@ def _time(request: protocol.Time, stage: Stage) -> protocol.Times:
 def _run(request: protocol.Run, stage: Stage) -> protocol.Ran:
     """Outputs of the workload on several seeds, written to a file."""
     more = {"training": request.get("training", False), "small": request["small"]}
-    answer = _write(outputs.run, request, stage, **more)
-    return {**answer, "code": caches.loaded_code()}
+    try:
+        answer = _write(outputs.run, request, stage, **more)
+    except Exception as error:
+        missing = missing_answer(error) if request["profile"]["kind"] == "simulated" else None
+        if missing is None:
+            raise
+        return {"environment": environment(), "code": [], "unmeasured": missing}
+    return {**answer, "code": caches.loaded_code(), "unmeasured": ""}
 
 
 def _run_forms(request: protocol.Run, stage: Stage) -> protocol.Completed:

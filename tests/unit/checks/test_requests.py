@@ -40,7 +40,7 @@ STEP = {"graphs": 1, "symbolic": 0}
 STEPS = {"first call": STEP, "another size": STEP}
 SAME = {"differing": 0.0, "distance": 0.0}
 NUMBERS = {
-    **{"differing": 0.5, "elements": 10.0, "largest": 0.0, "ulps": 0.0, "special": {}, "small": {}},
+    **{"differing": 0.5, "elements": 10.0, "largest": 0.0, "ulps": 0.0, "special": {}, "small": {}, "memory": []},
     "repeats": {"unpatched": True, "patched": True},
     **{f"{kind}_{side}": 0.0 for kind in ("error", "worst") for side in ("eager", "unpatched", "patched")},
 }

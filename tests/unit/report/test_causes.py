@@ -34,6 +34,7 @@ TABLE = [
     (RED, "PG501", "bits", "numbers"),
     (RED, "PG507", "", "numbers"),
     (RED, "PG510", "", "numbers"),
+    (RED, "PG516", "", "memory"),
     (RED, "PG208", "", "side effects"),
     (RED, "PG803", "", "unreached"),
     (RED, "PG421", "", "recompiles"),

@@ -1,0 +1,315 @@
+"""A backend of torch.compile that generates code for a simulated GPU, and runs that code on the CPU.
+
+Dynamo traces what is called with tensors of the CPU; Inductor is given the same graph on the device. In the module that
+it generates kernels are run by Triton's interpreter, and all other operations by the CPU's, in the same dtype.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import re
+import types
+from collections.abc import Callable, Iterator
+from typing import Any
+from unittest import mock
+
+import torch
+import torch._functorch.config as functorch_config
+from torch._dispatch.python import enable_python_dispatcher
+from torch._dynamo.exc import exceptions_allowed_to_be_fallback
+from torch._inductor import async_compile, compile_fx
+from torch._inductor.codecache import PyCodeCache
+from torch._inductor.fx_passes import pad_mm
+from torch._inductor.graph import GraphLowering
+from torch._inductor.runtime import triton_heuristics
+from torch._subclasses import fake_tensor
+from torch._subclasses.fake_tensor import FakeTensor
+from torch.utils import _pytree as pytree
+from torch.utils._mode_utils import no_dispatch
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from patchgate.probe.interpret.memory import Memory
+from patchgate.probe.protocol import MemoryFault, Profile
+from patchgate.probe.simulate.attention import simulated_attention
+from patchgate.probe.simulate.backward import backward_in_python
+from patchgate.probe.simulate.device_context import device_context
+from patchgate.probe.simulate.fake_device import known_device
+from patchgate.probe.simulate.needs_device import NeedsDevice
+
+# Elements of a block: the interpreter admits 2 ** 20, and smaller ones stay in the CPU's caches.
+_LARGEST = 1 << 18
+# Inductor leaves a mask out where a size is 1, or a multiple of the largest block that it may choose. These are less.
+_WITHOUT_MASK = {"X": 1024, "Y": 1024, "Z": 1024, "R0_": 1 << 15, "R1_": 1 << 14}
+_BLOCK = re.compile(r"^(X|Y|Z|R\d_)BLOCK$")
+_DEVICE = re.compile(r"\bdevice\(type='cuda'(?:, index=\d+)?\)|(?<=device=)'cuda(?::\d+)?'")
+_ATTENTION = ("flash", "efficient", "cudnn")
+
+
+def interpreting_backend(profile: Profile, faults: dict[Any, MemoryFault]) -> Callable[..., Any]:
+    """A backend for functions of tensors on the CPU; what their kernels do wrong to memory goes to `faults`.
+
+    Raises NeedsDevice, once the function is called, for what cannot be run here.
+    """
+    memory = Memory(faults)
+
+    def backend(module: torch.fx.GraphModule, inputs: list[Any]) -> Any:
+        device = torch.device(profile["backend"], 0)
+        with contextlib.ExitStack() as stack:
+            stack.enter_context(mock.patch.object(fake_tensor, "init_gpu_context", lambda device: None))
+            stack.enter_context(backward_in_python())
+            stack.enter_context(known_device(profile))
+            stack.enter_context(simulated_attention(profile))
+            stack.enter_context(enable_python_dispatcher())
+            stack.enter_context(functorch_config.patch(force_non_lazy_backward_lowering=True))
+            stack.enter_context(device_context(profile))
+            # A device would time it; both forms are the same numbers.
+            stack.enter_context(mock.patch.object(pad_mm, "get_cached_should_pad", lambda key: False))
+            load = functools.partialmethod(_load, memory)
+            stack.enter_context(mock.patch.object(GraphLowering, "compile_to_module", load))
+            _move_graph(module, device)
+            placeholders = (node.meta for node in module.graph.nodes if node.op == "placeholder")
+            # Numbers that Dynamo has wrapped stay on the CPU.
+            given = [
+                meta["example_value"] if meta["grapharg"].is_tensor else number
+                for meta, number in zip(placeholders, inputs, strict=True)
+            ]
+            try:
+                return compile_fx.compile_fx(module, given)
+            except exceptions_allowed_to_be_fallback as error:  # which Dynamo takes for a reason to run it eagerly
+                raise NeedsDevice(f"a graph that is run eagerly ({type(error).__name__})") from None
+
+    return backend
+
+
+def _moved(device: torch.device, known: dict[int, Any], value: Any) -> Any:
+    """A fake tensor of the same sizes on the device; anything else as it is."""
+    if not isinstance(value, FakeTensor) or value.device.type != "cpu":
+        return value
+    if id(value) not in known:
+        with value.fake_mode:
+            size, stride = value.size(), value.stride()
+            new = torch.empty_strided(size, stride, dtype=value.dtype, device=device)
+            new = new.requires_grad_(value.requires_grad) if value.is_leaf else new
+        for name in ("_dynamo_static_input_type", "_dynamo_dynamic_indices", "_is_param"):
+            if hasattr(value, name):
+                setattr(new, name, getattr(value, name))
+        known[id(value)] = (value, new)
+    return known[id(value)][1]
+
+
+def _move_graph(module: torch.fx.GraphModule, device: torch.device) -> None:
+    """Write the device into the graph in place of the CPU."""
+    move = functools.partial(_moved, device, {})
+
+    def on_device(value: Any) -> Any:
+        if isinstance(value, torch.device) and value.type == "cpu":
+            return device
+        return device.type if isinstance(value, str) and value == "cpu" else value
+
+    for node in module.graph.nodes:
+        if node.op == "get_attr" and isinstance(getattr(module, str(node.target), None), torch.Tensor):
+            raise NeedsDevice("a graph with a constant tensor")
+        node.args = torch.fx.node.map_aggregate(node.args, on_device)
+        node.kwargs = torch.fx.node.map_aggregate(node.kwargs, on_device)
+        if "example_value" in node.meta:
+            node.meta["example_value"] = pytree.tree_map(move, node.meta["example_value"])
+    module.recompile()
+
+
+def _load(graph: GraphLowering, memory: Memory) -> Any:
+    """In place of `compile_to_module`: the module whose `call` runs on the CPU."""
+    text = graph.codegen()[0].value
+    with (
+        mock.patch.object(async_compile, "AsyncCompile", lambda: _Kernels(memory)),
+        mock.patch.object(torch._C, "_cuda_getCurrentRawStream", lambda index: 0, create=True),
+    ):
+        module = PyCodeCache.load(_DEVICE.sub("device(type='cpu')", text), extra=str(id(memory)))
+    constants = {**graph.constants, **graph.torchbind_constants}
+    if any(isinstance(value, FakeTensor) for value in constants.values()):
+        raise NeedsDevice("a graph with a constant tensor")
+    vars(module).update(constants)
+
+    def allocate(size: Any, stride: Any, dtype: torch.dtype) -> torch.Tensor:
+        return memory.allocate(torch.empty_strided(size, stride, dtype=dtype))
+
+    vars(module)["empty_strided_cuda"] = allocate
+    run = module.call
+
+    def call(args: list[Any]) -> Any:
+        from patchgate.probe.interpret.language import interpreted_language
+
+        memory.begin_call()
+        with interpreted_language(memory), _without_streams(), _OperatorsOnCpu(memory):
+            try:
+                results = run(args)
+            except AssertionError as error:
+                raise NeedsDevice(f"an operator that lays its output out so ({error})") from None
+        memory.read(_tensors(results), "the caller")
+        return results
+
+    return types.SimpleNamespace(call=call, __file__=module.__file__, key="")
+
+
+@contextlib.contextmanager
+def _without_streams() -> Iterator[None]:
+    """Within it, the functions by which a generated module chooses its device and stream do nothing."""
+    with (
+        mock.patch.object(torch.cuda, "_DeviceGuard", lambda index: contextlib.nullcontext()),
+        mock.patch.object(torch.cuda, "set_device", lambda index: None),
+    ):
+        yield
+
+
+class _OperatorsOnCpu(TorchDispatchMode):
+    """Tells the memory what operators read and write, and runs those that only a GPU has."""
+
+    def __init__(self, memory: Memory) -> None:
+        super().__init__()
+        self._memory = memory
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        values = _by_name(func, args, kwargs)
+        mutable = {argument.name for argument in func._schema.arguments if argument.alias_info is not None}
+        if not func.is_view:
+            self._memory.read(_tensors([value for name, value in values.items() if name not in mutable]), str(func))
+        result = self._run(func, args, kwargs)
+        if not func.is_view:
+            self._memory.fill(_tensors([values[name] for name in mutable & values.keys()]))
+        return result
+
+    def _run(self, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
+        name = func._schema.name.partition("::")[2]
+        if re.fullmatch(rf"_scaled_dot_product_({'|'.join(_ATTENTION)})_attention", name):
+            return _attention(func, args, kwargs)
+        try:
+            return func(*args, **kwargs)
+        except NotImplementedError:
+            raise NeedsDevice(f"the operator `{func}`") from None
+
+
+def _tensors(values: Any) -> list[torch.Tensor]:
+    return [leaf for leaf in pytree.tree_leaves(values) if isinstance(leaf, torch.Tensor)]
+
+
+def _by_name(func: Any, args: Any, kwargs: dict[str, Any]) -> dict[str, Any]:
+    """The arguments of an operator by their names in its schema."""
+    return dict(zip((argument.name for argument in func._schema.arguments), args, strict=False)) | kwargs
+
+
+def _attention(func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
+    """Attention in float32, rounded once, in the layout that the kernel of the device gives."""
+    arguments = _by_name(func, args, kwargs)
+    if arguments.get("dropout_p") or arguments.get("compute_log_sumexp"):
+        raise NeedsDevice(f"`{func}` with dropout or in training")
+    query, key, value = (arguments[name].float() for name in ("query", "key", "value"))
+    mask = arguments.get("attn_bias")
+    output = torch.ops.aten._scaled_dot_product_attention_math(
+        query,
+        key,
+        value,
+        mask if mask is None else mask.float(),
+        0.0,
+        arguments.get("is_causal", False),
+        scale=arguments.get("scale"),
+        enable_gqa=query.shape[1] != key.shape[1],
+    )[0]
+    on_meta = pytree.tree_map_only(torch.Tensor, lambda tensor: tensor.to("meta"), (args, kwargs))
+    results = func(*on_meta[0], **on_meta[1])
+    laid_out = pytree.tree_map_only(
+        torch.Tensor, lambda t: torch.zeros(0, dtype=t.dtype).new_empty_strided(t.shape, t.stride()), results
+    )
+    laid_out[0].copy_(output)
+    return laid_out
+
+
+class _Kernels:
+    """In place of Inductor's `AsyncCompile`: kernels that are interpreted."""
+
+    def __init__(self, memory: Memory) -> None:
+        self._memory = memory
+
+    def triton(self, name: str, source: str, *_: Any, **__: Any) -> Any:
+        make = functools.partial(_make_kernel, self._memory)
+        with mock.patch.object(triton_heuristics, "cached_autotune", make):
+            module = PyCodeCache.load(source, extra=str(id(self._memory)))
+        from patchgate.probe.interpret.language import LIBDEVICE
+
+        if "libdevice" in vars(module):
+            vars(module)["libdevice"] = LIBDEVICE
+        return getattr(module, name)
+
+    def wait(self, scope: dict[str, Any]) -> None:
+        """Nothing is compiled meanwhile."""
+
+    def __getattr__(self, name: str) -> Any:
+        raise NeedsDevice(f"a kernel that is no Triton (`async_compile.{name}`)")
+
+
+def _make_kernel(
+    memory: Memory,
+    size_hints: Any,
+    configs: list[Any],
+    triton_meta: dict[str, Any],
+    heuristic_type: Any,
+    filename: str | None = None,
+    inductor_meta: dict[str, Any] | None = None,
+    **_: Any,
+) -> Callable[[Any], Any]:
+    """In place of `cached_autotune`, which the decorators of `triton_heuristics` call with the blocks they propose."""
+    return lambda function: _Kernel(function, configs[0], triton_meta, inductor_meta or {}, memory)
+
+
+class _Kernel:
+    """One kernel; `run` as a generated module calls it."""
+
+    def __init__(self, function: Any, config: Any, meta: dict[str, Any], hints: dict[str, Any], memory: Memory) -> None:
+        self._function, self._hints, self._memory = function.fn, hints, memory
+        self._names = list(function.arg_names)
+        self._constants, self._blocks = dict(meta.get("constants", {})), dict(config.kwargs)
+        self._name = function.fn.__name__
+
+    def run(self, *args: Any, stream: Any = None, **kwargs: Any) -> None:
+        """Launch it with blocks as large as the sizes, so that few programs run.
+
+        Raises NeedsDevice where the interpreter cannot run it.
+        """
+        from patchgate.probe.interpret.language import launch
+
+        given = [name for name in self._names if name not in self._blocks]
+        arguments = dict(zip(given, args, strict=False)) | kwargs
+        arguments = {**{name: self._constants[name] for name in given if name in self._constants}, **arguments}
+        if "RSPLIT" in self._blocks or self._hints.get("grid_type") == "SplitScanGrid":
+            raise NeedsDevice(f"`{self._name}`, whose programs wait for each other")
+        blocks = self._large_blocks(arguments)
+        grid = triton_heuristics.GridExpr.from_meta(self._hints, blocks).eval_slow({**arguments, **blocks})
+        try:
+            with no_dispatch():  # the interpreter's own operations are no operators of the module
+                launch(self._function, {**arguments, **blocks}, set(blocks), grid, self._memory)
+        except NeedsDevice:
+            raise
+        except AssertionError as error:
+            raise RuntimeError(f"device-side assertion of `{self._name}`: {error}") from None
+        except Exception as error:
+            text = f"{type(error).__name__}: {error}".partition("\n")[0]
+            raise NeedsDevice(f"`{self._name}` (the interpreter: {text})") from None
+
+    def _large_blocks(self, arguments: dict[str, Any]) -> dict[str, int]:
+        """The blocks that are chosen first, each enlarged beyond its size; those of a fixed split stay."""
+        if "RSPLIT_SIZE" in self._blocks:
+            return self._blocks
+        blocks, left = dict(self._blocks), _LARGEST
+        for name in sorted(blocks):  # those of the reduction first
+            found = _BLOCK.match(name)
+            size = arguments.get(f"{found[1].lower()}numel") if found else None
+            if found and isinstance(size, int) and size > 0:
+                blocks[name] = min(_large_block(size, _WITHOUT_MASK[found[1]]), left)
+                left = max(left // blocks[name], 1)
+        return blocks
+
+
+def _large_block(size: int, without_mask: int) -> int:
+    """A power of two that covers the size, and where there has to be a mask also elements that it takes out."""
+    divisor = size & -size
+    return divisor if size == 1 or divisor >= without_mask else 2 << (size - 1).bit_length()

@@ -1,0 +1,299 @@
+"""Triton's language on the CPU: its interpreter, with what that leaves out or computes otherwise than a GPU.
+
+Replaced are loads and stores, which are watched; bfloat16, of which numpy knows only the bits; maxima of NaN;
+reductions and scans, which the interpreter makes element by element; and libdevice, which has no functions there.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import types
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+from unittest import mock
+
+import numpy as np
+import torch
+import triton.language as tl
+from torch._inductor.runtime import triton_helpers
+from triton.runtime import interpreter
+from triton.runtime.interpreter import InterpretedFunction, InterpreterBuilder, TensorHandle
+from triton.runtime.jit import JITFunction
+
+from patchgate.probe.interpret.memory import Memory
+from patchgate.probe.simulate.needs_device import NeedsDevice
+
+# Functions of libdevice, each by the name of the one in torch that is exact.
+_SAME_NAME = (
+    "acos acosh asin asinh atan atan2 atanh ceil copysign cos cosh digamma erf erfc erfinv exp exp2 expm1 floor fmod"
+    " hypot isinf isnan lgamma log log10 log1p log2 pow rsqrt signbit sin sinh sqrt tan tanh trunc"
+)
+_FUNCTIONS = {name: name for name in _SAME_NAME.split()} | {
+    "fabs": "abs",
+    "rint": "round",
+    "nearbyint": "round",
+    "llrint": "round",
+    "sqrt_rn": "sqrt",
+    "mul_rn": "mul",
+    "ldexp": "ldexp",
+    "div_rn": "div",
+    "cyl_bessel_i0": "i0",
+    "normcdfinv": "special.ndtri",
+    "normcdf": "special.ndtr",
+    "fast_tanhf": "tanh",
+    "fast_expf": "exp",
+    "fast_logf": "log",
+}
+_INTEGERS = {"isnan": tl.int32, "isinf": tl.int32, "signbit": tl.int32, "llrint": tl.int64}
+_TORCH_NAMES = {"fp8e4nv": "float8_e4m3fn", "fp8e5": "float8_e5m2", "bf16": "bfloat16", "fp16": "float16"} | {
+    "fp32": "float32",
+    "fp64": "float64",
+}
+# Of what numpy has no type for, as Triton's interpreter keeps it.
+_AS_BITS = {torch.bfloat16: torch.uint16, torch.float8_e4m3fn: torch.uint8, torch.float8_e5m2: torch.uint8}
+
+
+@contextlib.contextmanager
+def interpreted_language(memory: Memory) -> Iterator[None]:
+    """Within it, `triton.language` and functions with `@triton.jit` compute at once, on numpy arrays."""
+    known = types.FunctionType((lambda: None).__code__, {"tl": tl, "core": tl.core})
+    watched = {name: functools.partialmethod(function, memory) for name, function in _MEMORY.items()}
+    with contextlib.ExitStack() as stack:
+        for name, function in {**watched, **_ARITHMETIC}.items():
+            stack.enter_context(mock.patch.object(InterpreterBuilder, name, function, create=True))
+        stack.enter_context(mock.patch.object(JITFunction, "__call__", _call))
+        stack.enter_context(mock.patch.object(triton_helpers, "libdevice", LIBDEVICE))
+        stack.callback(interpreter._patch_lang(known).restore)
+        # Triton 3.6 asks numpy for the number of an array with one element, which newer ones refuse.
+        stack.enter_context(mock.patch.object(tl.tensor, "__index__", lambda self: self.handle.data.item()))
+        for module in (tl, tl.core):
+            stack.enter_context(mock.patch.object(module, "reduce", _reduce))
+            stack.enter_context(mock.patch.object(module, "associative_scan", _scan))
+        stack.enter_context(np.errstate(all="ignore"))
+        yield
+
+
+@functools.cache
+def interpreted(function: Any) -> Callable[..., Any]:
+    """The plain function below `@triton.jit`, as the interpreter reads it."""
+    rewritten: Callable[..., Any] = InterpretedFunction(function).rewrite()
+    return rewritten
+
+
+def launch(function: Any, arguments: dict[str, Any], constants: set[str], grid: Sequence[int], memory: Memory) -> None:
+    """Run each program of a grid of three dimensions, one after the other."""
+    given = {name: x if name in constants else interpreter._implicit_cvt(x) for name, x in arguments.items()}
+    tensors = {name: x for name, x in arguments.items() if isinstance(x, torch.Tensor)}
+    addresses = memory.begin_kernel(function.__name__, function.__code__.co_filename, [*tensors.values()])
+    for name, address in zip(tensors, addresses, strict=True):
+        given[name].handle.data = np.array([address], np.uint64)
+    builder, run = interpreter.interpreter_builder, interpreted(function)
+    builder.set_grid_dim(*grid)
+    programs = [(x, y, z) for x in range(grid[0]) for y in range(grid[1]) for z in range(grid[2])]
+    for number, program in enumerate(programs):
+        builder.set_grid_idx(*program)
+        memory.begin_program(number, alone=len(programs) == 1)
+        run(**given)
+
+
+def _call(self: Any, *args: Any, **kwargs: Any) -> Any:
+    return interpreted(self.fn)(*args, **kwargs)
+
+
+def _load(self: Any, memory: Memory, ptrs: Any, mask: Any, other: Any, *_: Any) -> Any:
+    dtype = interpreter._get_np_dtype(ptrs.get_element_ty())
+    addresses, inside = memory.load(ptrs.data, _whole(mask.data, ptrs), dtype.itemsize)
+    filled = np.zeros(addresses.shape, dtype) if other is None else _whole(other.data, ptrs)
+    return TensorHandle(interpreter._interpreter.load(addresses, inside, filled, dtype), ptrs.get_element_ty())
+
+
+def _store(self: Any, memory: Memory, ptrs: Any, value: Any, mask: Any, *_: Any) -> None:
+    dtype = interpreter._get_np_dtype(ptrs.get_element_ty())
+    values = _whole(value.data.astype(dtype, copy=False), ptrs)
+    addresses, inside = memory.store(ptrs.data, _whole(mask.data, ptrs), values)
+    interpreter._interpreter.store(addresses, values, inside)
+
+
+def _add_atomically(self: Any, memory: Memory, operation: Any, ptr: Any, val: Any, mask: Any, *how: Any) -> Any:
+    values = _whole(val.data, ptr)
+    addresses, inside = memory.store(ptr.data, _whole(mask.data, ptr), values, atomic=True)
+    handles = TensorHandle(addresses, ptr.dtype), TensorHandle(values, val.dtype), TensorHandle(inside, tl.int1)
+    return _ATOMIC(self, operation, *handles, *how)
+
+
+def _whole(data: Any, ptrs: Any) -> Any:
+    """An element for each pointer; the interpreter reads arrays as if they were contiguous."""
+    return np.ascontiguousarray(np.broadcast_to(data, ptrs.data.shape))
+
+
+def _swap_atomically(self: Any, memory: Memory, *_: Any) -> Any:
+    raise NeedsDevice("a kernel in which programs wait for each other (`tl.atomic_cas`)")
+
+
+_ATOMIC = InterpreterBuilder.create_atomic_rmw
+_MEMORY: dict[str, Callable[..., Any]] = {
+    "create_masked_load": _load,
+    "create_masked_store": _store,
+    "create_atomic_rmw": _add_atomically,
+    "create_atomic_cas": _swap_atomically,
+}
+
+
+def _convert(data: Any, source: Any, target: Any) -> Any:
+    """Floating-point numbers in another type, rounded to nearest even."""
+    given, wanted = (getattr(torch, _TORCH_NAMES[str(dtype)]) for dtype in (source, target))
+    result = torch.from_numpy(np.ascontiguousarray(data)).view(given).to(wanted)
+    return result.view(_AS_BITS.get(wanted, wanted)).numpy()
+
+
+def _cast(self: Any, src: Any, dst_type: Any, *_: Any) -> Any:
+    source, target = src.dtype.scalar, dst_type.scalar
+    if source.is_floating() and target.is_floating():
+        return TensorHandle(_convert(src.data, source, target), target)
+    return TensorHandle(_wide(src).astype(interpreter._get_np_dtype(dst_type)), target)
+
+
+def _wide(handle: Any) -> Any:
+    """The data of a tensor; bfloat16 in float32."""
+    dtype = handle.dtype.scalar
+    return _convert(handle.data, dtype, tl.float32) if dtype == tl.bfloat16 else handle.data
+
+
+def _apply(operation: Callable[..., Any], handles: Sequence[Any], dtype: Any) -> Any:
+    """The operation in the type of its operands: in bfloat16 each result is rounded to it."""
+    output = operation(*map(_wide, handles))
+    if dtype == tl.bfloat16 and output.dtype != bool:
+        output = _convert(output.astype(np.float32), tl.float32, tl.bfloat16)
+    elif not interpreter._validate_np_data_size(output, dtype):
+        output = output.astype(interpreter._get_np_dtype(dtype))
+    return TensorHandle(output, dtype)
+
+
+def _unary(self: Any, arg: Any, operation: Callable[..., Any]) -> Any:
+    return _apply(operation, (arg,), arg.dtype.scalar)
+
+
+def _binary(self: Any, lhs: Any, rhs: Any, operation: Callable[..., Any]) -> Any:
+    return _apply(operation, (lhs, rhs), lhs.dtype.scalar)
+
+
+def _ternary(self: Any, lhs: Any, rhs: Any, other: Any, operation: Callable[..., Any]) -> Any:
+    if operation is np.where:  # selects, and rounds nothing
+        return TensorHandle(np.where(lhs.data, rhs.data, other.data), other.dtype.scalar)
+    return _apply(operation, (lhs, rhs, other), other.dtype.scalar)
+
+
+def _in_float64(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The function, rounded once."""
+
+    def compute(*data: Any) -> Any:
+        return function(*(x.astype(np.float64) for x in data)).astype(data[-1].dtype)
+
+    return lambda self, *args: _apply(compute, args, args[-1].dtype.scalar)
+
+
+def _bfloat16(self: Any, value: float) -> Any:
+    return TensorHandle(_convert(np.array([value], np.float32), tl.float32, tl.bfloat16), tl.bfloat16)
+
+
+_ARITHMETIC: dict[str, Callable[..., Any]] = {
+    "cast_impl": _cast,
+    "create_fp_to_fp": _cast,
+    "unary_op": _unary,
+    "binary_op": _binary,
+    "ternary_op": _ternary,
+    "create_fma": _in_float64(lambda x, y, z: x * y + z),
+    "create_rsqrt": _in_float64(lambda x: 1 / np.sqrt(x)),
+    "create_erf": _in_float64(lambda x: torch.erf(torch.from_numpy(x)).numpy()),
+    "get_bf16": _bfloat16,
+    # Without NaN, if there is another number.
+    "create_maxnumf": lambda self, lhs, rhs: _binary(self, lhs, rhs, np.fmax),
+    "create_minnumf": lambda self, lhs, rhs: _binary(self, lhs, rhs, np.fmin),
+}
+
+
+def _tensor(data: Any, dtype: Any) -> Any:
+    if data.ndim:
+        return tl.tensor(TensorHandle(np.ascontiguousarray(data), dtype), tl.block_type(dtype, list(data.shape)))
+    return tl.tensor(TensorHandle(data.reshape(1), dtype), dtype)
+
+
+def _of(value: Any) -> Any:
+    return value.value if isinstance(value, tl.constexpr) else value
+
+
+def _combined(combine: Callable[..., Any], *sides: Sequence[Any], dtypes: Sequence[Any]) -> list[Any]:
+    """The data of what `combine` makes of the data of both sides."""
+    result = combine(*(_tensor(data, dtype) for side in sides for data, dtype in zip(side, dtypes, strict=True)))
+    return [each.handle.data for each in (result if isinstance(result, (tuple, tl.tuple)) else (result,))]
+
+
+def _along_axis(input: Any, axis: Any) -> tuple[list[Any], list[Any], int]:
+    """Data with the axis as its last, their types, and the axis; of all elements where none is named."""
+    tensors = [input] if isinstance(input, tl.tensor) else list(input)
+    data = [tensor.handle.data for tensor in tensors]
+    if axis is None:
+        data = [each.reshape(-1) for each in data]
+    return [np.moveaxis(each, axis or 0, -1) for each in data], [tensor.dtype for tensor in tensors], axis or 0
+
+
+def _as_given(input: Any, data: list[Any], dtypes: list[Any]) -> Any:
+    result = tuple(_tensor(each, dtype) for each, dtype in zip(data, dtypes, strict=True))
+    return result[0] if isinstance(input, tl.tensor) else result
+
+
+def _reduce(input: Any, axis: Any, combine_fn: Any, keep_dims: Any = False, **_: Any) -> Any:
+    """In place of `tl.reduce`: by halves, as the threads of a GPU do."""
+    data, dtypes, at = _along_axis(input, _of(axis))
+    dimensions = input.handle.data.ndim if isinstance(input, tl.tensor) else input[0].handle.data.ndim
+    while data[0].shape[-1] > 1:
+        half = data[0].shape[-1] // 2
+        left, right = [each[..., :half] for each in data], [each[..., half:] for each in data]
+        data = _combined(combine_fn, left, right, dtypes=dtypes)
+    data = [each[..., 0] for each in data]
+    if _of(keep_dims):
+        whole = _of(axis) is None
+        data = [each.reshape((1,) * dimensions) if whole else np.expand_dims(each, at) for each in data]
+    return _as_given(input, data, dtypes)
+
+
+def _scan(input: Any, axis: Any, combine_fn: Any, reverse: Any = False, **_: Any) -> Any:
+    """In place of `tl.associative_scan`: over 1, 2, 4 and more elements at once."""
+    data, dtypes, at = _along_axis(input, _of(axis))
+    data = [each[..., ::-1] for each in data] if _of(reverse) else data
+    index, step = np.arange(data[0].shape[-1]), 1
+    while step < len(index):
+        before = [np.roll(each, step, -1) for each in data]
+        both = _combined(combine_fn, before, data, dtypes=dtypes)
+        data = [np.where(index >= step, new, old) for new, old in zip(both, data, strict=True)]
+        step *= 2
+    data = [each[..., ::-1] for each in data] if _of(reverse) else data
+    return _as_given(input, [np.moveaxis(each, -1, at) for each in data], dtypes)
+
+
+class _Libdevice:
+    """Functions of libdevice, computed in float64 and rounded once."""
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        if name not in _FUNCTIONS:
+            raise NeedsDevice(f"libdevice's `{name}`")
+        return functools.partial(_call_libdevice, name)
+
+
+LIBDEVICE = _Libdevice()
+
+
+def _call_libdevice(name: str, *args: Any, **_: Any) -> Any:
+    owner, _dot, plain = f"torch.{_FUNCTIONS[name]}".rpartition(".")
+    function = getattr(torch.special if owner.endswith("special") else torch, plain)
+    tensors = [interpreter.interpreter_semantic.to_tensor(arg) for arg in args]
+    arrays = np.broadcast_arrays(*(_wide(tensor.handle).astype(np.float64) for tensor in tensors))
+    result = function(*(torch.from_numpy(np.ascontiguousarray(array)) for array in arrays)).numpy()
+    dtype = _INTEGERS.get(name, tensors[0].dtype)
+    block = next((tensor.type for tensor in tensors if tensor.type.is_block()), None)
+    target = tl.block_type(dtype, block.shape) if block else dtype
+    wide = TensorHandle(result.astype(np.float64), tl.float64)
+    return tl.tensor(_cast(None, wide, target), target)
