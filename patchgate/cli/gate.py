@@ -253,7 +253,13 @@ def _judge(
 ) -> list[Verdict]:
     """Judge, and show how far it is."""
     torches = ", ".join(run.torches)
-    click.echo(f"patchgate {__version__}: {patch.id} on torch {torches}; devices {', '.join(run.devices)}", file=file)
+    installed = (
+        ""
+        if patch.manifest
+        else "".join(f", installed by `{each}`" for each in (*patch.claims.apply, patch.claims.scope) if each)
+    )
+    devices = ", ".join(run.devices)
+    click.echo(f"patchgate {__version__}: {patch.id}{installed} on torch {torches}; devices {devices}", file=file)
     if servers and not servers.are_serving():  # a patch before has ended one
         servers = None
     failure = _syntax_failure(patch, run.rows.values())

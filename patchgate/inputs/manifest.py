@@ -78,6 +78,13 @@ class Patch:
     manifest: str | None = None
     diff: str | None = None
     paths: tuple[str, ...] = ()  #: folders of its project to import from, absolute
+    #: Modules of its project that cannot be imported here -> why; runs/gate.py, probe/patch/stubs.py
+    stand_ins: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def stubs(self) -> tuple[str, ...]:
+        """Modules that a stub stands for."""
+        return (*self.claims.stubs, *self.stand_ins)
 
 
 def _read_calls(value: Any) -> tuple[str, ...]:

@@ -15,7 +15,7 @@ from functools import cache
 from pathlib import Path
 
 from patchgate.inputs.patch_source import DIFFS
-from patchgate.inputs.split_patches import uncalled_installers
+from patchgate.inputs.split_patches import SCOPES, uncalled_installers
 from patchgate.lint.index.records import Class
 from patchgate.lint.index.release import Release, renamed
 from patchgate.lint.interpret.project_files import OwnFiles
@@ -29,7 +29,6 @@ _URL = re.compile(
     r"https?://[^\s\"'<>)\]}]+/(?:pull|pulls|issues|commit|merge_requests|discussions|D)/?[^\s\"'<>)\]}]*"
 )
 _DIFF_BEGINS = re.compile(r"^(?:diff |index |--- )", re.M)
-_SCOPES = ("contextmanager", "contextlib.contextmanager")
 _REST = """
 # Not guessed, because only you know; the strict default holds for what is left out:
 # fixed_in = "2.14"            # the release that is said to make it needless
@@ -211,7 +210,7 @@ def _scope(tree: ast.Module, usages: Mapping[str, Usage]) -> Inferred | None:
     scopes = [
         node
         for node in functions
-        if any(ast.unparse(each) in _SCOPES for each in node.decorator_list)
+        if any(ast.unparse(each) in SCOPES for each in node.decorator_list)
         and (
             lines.intersection(range(node.lineno, (node.end_lineno or node.lineno) + 1))
             or any(isinstance(each, ast.Name) and each.id in names for each in ast.walk(node))

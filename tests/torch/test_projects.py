@@ -193,9 +193,9 @@ def test_what_installs_a_patch_and_is_not_there_is_the_failure_of_the_patch(torc
     assert "instal" in failure["signature"]
 
 
-def test_without_its_stubs_a_package_says_all_that_it_lacks(torch: str, runner: Runner) -> None:
-    failure = applied(runner, torch, RUNTIME, stubs=[])["failure"]
-    assert failure["signature"] == "ModuleNotFoundError: No module named 'fastserve', nor runtime.kernels"
+def test_without_its_stubs_a_package_has_stand_ins_for_all_that_it_lacks(torch: str, runner: Runner) -> None:
+    answer = applied(runner, torch, RUNTIME, stubs=[])
+    assert {use["name"].partition(".")[0] for use in answer["stubbed"]} == {"fastserve", "runtime"}
 
 
 def test_a_handler_in_a_thread_local_is_seen_and_a_call_into_cpp_is_named(

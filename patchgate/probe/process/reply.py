@@ -15,6 +15,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import Any, NoReturn
 
+from patchgate.probe.patch.stubs import StandsIn
+
 _write, _exit, _dumps = os.write, os._exit, json.dumps
 # (file, line, function) of one call on the stack.
 _Frame = tuple[str, int, str]
@@ -89,9 +91,13 @@ def exception_failure(error: BaseException, patch: str | None) -> dict[str, Any]
     if isinstance(root, DoesNotApply):
         where = root.place  # the file that ran was made from the diff
     raised_at = _place(frames) if frames and not frames[-1][0].startswith(_OURS) else None  # as of a SyntaxError
+    signature = f"{type(root).__name__}: {text}" if text else type(root).__name__
+    stood_in = next((one for one in chain if isinstance(one, StandsIn)), None)
+    if stood_in not in (None, root):
+        signature += f"; {stood_in}"
     return {
-        "cause": _cause(root),
-        "signature": f"{type(root).__name__}: {text}" if text else type(root).__name__,
+        "cause": _cause(root) if stood_in is None else "missing",
+        "signature": signature,
         "detail": "\n".join(_described(chain))[-_DETAIL:],
         "where": where,
         "raised_at": None if raised_at == where else raised_at,
