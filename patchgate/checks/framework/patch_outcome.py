@@ -13,7 +13,7 @@ from typing import Any
 from patchgate.checks.framework.blame import Fault, fault_of
 from patchgate.checks.framework.find_checks import verdict_of
 from patchgate.inputs.manifest import Patch
-from patchgate.inputs.project import project_around
+from patchgate.inputs.project import find_project
 from patchgate.inputs.toml import PYPROJECT
 from patchgate.model.paths import display_path
 from patchgate.model.records import Case, Cause, Command, Failure, Kind, Verdict, read_codes
@@ -45,8 +45,9 @@ def does_not_run(case: Case, failure: Failure, patch: Patch, again: Command) -> 
     """PG210, or PG905 when it was the machine that failed."""
     place = display_path(failure.where) if failure.where else display_path(patch.path)
     actual = failure.text
-    if failure.cause is Cause.MISSING:
-        advice, needed = _needs(failure, patch), "all that it needs is installed"
+    extension = _missing_extension(failure, patch)
+    if failure.cause is Cause.MISSING or extension:
+        advice, needed = _needs(failure, patch, extension), "all that it needs is installed"
         return verdict("PG228", Kind.UNMEASURED, case, "", needed, actual, place, item="run", advice=advice)
     # The patch has run by then: `compare` is our own step.
     is_ours = failure.cause is Cause.HUNG and failure.stage == "compare"
@@ -66,12 +67,25 @@ def does_not_run(case: Case, failure: Failure, patch: Patch, again: Command) -> 
     )
 
 
-def _needs(failure: Failure, patch: Patch) -> str:
+def _missing_extension(failure: Failure, patch: Patch) -> str:
+    """The package that adds a device to torch, `torch_npu` for `torch.npu`, where the project requires it."""
+    name = re.search(r"module 'torch' has no attribute '(\w+)'", failure.signature)
+    if name is None:
+        return ""
+    root = Path(find_project(Path(patch.path)).root)
+    stated = [root / file for file in (PYPROJECT, "setup.py", "setup.cfg", "requirements.txt")]
+    texts = [file.read_text("utf-8", errors="replace") for file in stated if file.is_file()]
+    package = f"torch_{name[1]}"
+    return package if any(re.search(rf"\btorch[-_]{name[1]}\b", text) for text in texts) else ""
+
+
+def _needs(failure: Failure, patch: Patch, extension: str) -> str:
     """The one setting that installs all that is missing."""
-    project = project_around(Path(patch.path))
+    project = find_project(Path(patch.path))
     table = display_path(project.table or Path(project.root, PYPROJECT))
     names = re.search(r"not installed: ([\w, ]+)$", failure.signature)
-    setting = f"requires = {json.dumps(names[1].split(', '))}" if names else 'install = "."'
+    missing = names[1].split(", ") if names else [extension] if extension else []
+    setting = f"requires = {json.dumps(missing)}" if missing else 'install = "."'
     return f"{setting} in [tool.patchgate] of {table}, then with --torch: patchgate installs it beside torch"
 
 

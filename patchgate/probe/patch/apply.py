@@ -53,6 +53,7 @@ from patchgate.probe.protocol import (
     FindUndone,
     Loading,
     OtherPatch,
+    Patched,
     Profile,
     Request,
     Stage,

@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import contextlib
 import functools
+import importlib
 import importlib.abc
 import importlib.machinery
 import os
@@ -202,9 +203,12 @@ def _use(name: str) -> Stub:
 
 
 class StubModule(types.ModuleType):
-    """A module whose every name is a `Stub`."""
+    """A module whose every name is a `Stub`, but for the modules that lie in its folder."""
 
-    def __getattr__(self, name: str) -> Stub:
+    def __getattr__(self, name: str) -> Any:
+        below = [os.path.join(folder, name) for folder in vars(self).get("__path__", ())]
+        if any(os.path.isfile(f"{path}.py") or os.path.isdir(path) for path in below):
+            return importlib.import_module(f"{self.__name__}.{name}")
         return _use(f"{self.__name__}.{name}")
 
 
@@ -220,7 +224,7 @@ class Stub:
     """Whatever a name of a stub may be: it can be called, read, subscripted, entered and inherited from."""
 
     def __init__(self, name: str) -> None:
-        vars(self)["_stubbed"] = name
+        vars(self).update(_stubbed=name, __name__=name.rpartition(".")[2], __qualname__=name)
 
     def __getattr__(self, name: str) -> Stub:
         return _use(f"{vars(self)['_stubbed']}.{name}")
@@ -265,7 +269,7 @@ class Stub:
 
 
 def _decides(self: Stub, *others: object) -> NoReturn:
-    raise StandsIn(f"{vars(self)['_stubbed']}, which is not installed, decides here")
+    raise StandsIn(f"{vars(self)['_stubbed']}, which is not here, decides")
 
 
 for _name in _DECIDING:

@@ -15,13 +15,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import Any, NoReturn
 
-from patchgate.probe.patch.stubs import StandsIn
+from patchgate.probe.patch.stubs import StandsIn, are_used
 
 _write, _exit, _dumps = os.write, os._exit, json.dumps
 # (file, line, function) of one call on the stack.
 _Frame = tuple[str, int, str]
 # Where this machine has its packages: a failure reads the same on every one.
 _INSTALLED = re.compile(r"/[^\s'\"()]*/site-packages/")
+# How torch calls the device of a project that has not given it a name.
+_NO_DEVICE = "privateuseone"
 # Characters of a description that the host gets: the end, where the exception was raised.
 _DETAIL = 6000
 # How torch, the kernel and C++ say that memory is short, in lower case.
@@ -95,8 +97,9 @@ def exception_failure(error: BaseException, patch: str | None) -> dict[str, Any]
     stood_in = next((one for one in chain if isinstance(one, StandsIn)), None)
     if stood_in not in (None, root):
         signature += f"; {stood_in}"
+    is_missing = stood_in is not None or (_NO_DEVICE in text and are_used())
     return {
-        "cause": _cause(root) if stood_in is None else "missing",
+        "cause": "missing" if is_missing else _cause(root),
         "signature": signature,
         "detail": "\n".join(_described(chain))[-_DETAIL:],
         "where": where,

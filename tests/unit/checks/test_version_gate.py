@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -206,10 +207,22 @@ def test_a_patch_for_one_release_that_is_supported_is_not(claims):
     ("signature", "setting"),
     [
         ("RuntimeError: no; not installed: acme, tqdm", 'requires = ["acme", "tqdm"] in [tool.patchgate] of '),
-        ("StandsIn: own.module, which is not installed, decides here", 'install = "." in [tool.patchgate] of '),
+        ("StandsIn: own.module, which is not here, decides", 'install = "." in [tool.patchgate] of '),
     ],
 )
 def test_what_is_not_installed_is_named_all_at_once_with_one_setting(signature, setting):
     verdict = does_not_run(CASE, Failure(cause=Cause.MISSING, stage="patch", signature=signature), patch(), AGAIN)
     assert verdict.advice.startswith(setting)
     assert not verdict.is_judged
+
+
+@pytest.mark.parametrize(("required", "code"), [("torch-npu==2.10", "PG228"), ("torch==2.10", "PG210")])
+def test_a_device_that_a_required_package_adds_to_torch_is_missing(tmp_path, required, code):
+    (tmp_path / "setup.py").touch()
+    (tmp_path / "requirements.txt").write_text(required)
+    failure = Failure(
+        cause=Cause.RAISED, stage="patch", signature="AttributeError: module 'torch' has no attribute 'npu'"
+    )
+    verdict = does_not_run(CASE, failure, replace(patch(), path=str(tmp_path / "fix.py")), AGAIN)
+    assert verdict.code == code
+    assert ("torch_npu" in verdict.advice) is (code == "PG228")

@@ -94,8 +94,8 @@ def test_a_stub_decorates_nothing_and_is_no_type_of_anything(tmp_path: Path) -> 
             "from flash import Model\nclass Own(Model, frozen=True):\n    pass\nseen = Own(a=1).__class__.__name__",
             "Own",
         ),
-        ("import flash\nseen = flash.version >= 3", "StandsIn: flash.version, which is not installed, decides here"),
-        ("import flash\nseen = [*flash.table]", "StandsIn: flash.table, which is not installed, decides here"),
+        ("import flash\nseen = flash.version >= 3", "StandsIn: flash.version, which is not here, decides"),
+        ("import flash\nseen = [*flash.table]", "StandsIn: flash.table, which is not here, decides"),
         ("import torch._no_such_module", "ModuleNotFoundError: No module named 'torch'"),
         (
             "try:\n    import flash\nexcept ImportError as no:\n    raise SystemError from no\nseen = 'stood in'",
