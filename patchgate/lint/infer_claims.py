@@ -15,7 +15,7 @@ from functools import cache
 from pathlib import Path
 
 from patchgate.inputs.patch_source import DIFFS
-from patchgate.inputs.split_patches import SCOPES, uncalled_installers
+from patchgate.inputs.split_patches import SCOPES, chosen_installer
 from patchgate.lint.index.records import Class
 from patchgate.lint.index.release import Release, renamed
 from patchgate.lint.interpret.project_files import OwnFiles
@@ -47,6 +47,7 @@ class Inferred:
 
     value: str
     line: int
+    applies_to: str = ""  #: of a target: the releases on which it is replaced, where others are replaced on more
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -101,7 +102,7 @@ def infer_claims(text: str, tree: ast.Module, releases: Sequence[Release], file:
         open_checks=tuple(sorted(set(_comparisons(tree)) - checks)),
         apply=tuple(
             Inferred(value=name, line=line)
-            for name, line in uncalled_installers(text).items()
+            for name, line in chosen_installer(text).items()
             if not scope or name != scope.value
         ),
     )
@@ -123,6 +124,7 @@ def _targets(tree: ast.Module, releases: Sequence[Release], usages: Mapping[str,
     A name that no release has is the patch's own, and replaces nothing.
     """
     targets: dict[str, int] = {}
+    on: dict[str, set[str]] = {}
     replaced = {
         rebinding.target
         for release in releases
@@ -140,10 +142,16 @@ def _targets(tree: ast.Module, releases: Sequence[Release], usages: Mapping[str,
             if runs and rebinding.target in replaced:
                 target = f"{owner.origin}.{rebinding.name}" if owner else rebinding.target
                 targets.setdefault(target, rebinding.span.line)
+                on.setdefault(target, set()).add(release.version)
     for node, dotted in _assigned(tree):
         if node.lineno not in lines and isinstance(node, ast.Attribute):
             targets.setdefault(dotted, node.lineno)
-    return [Inferred(value=name, line=line) for name, line in targets.items()]
+    known, anywhere = [release.version for release in releases], set().union(*on.values())
+
+    def bounds(name: str) -> str:
+        return "" if on.get(name, anywhere) == anywhere else specifier(known, on[name].__contains__, known) or ""
+
+    return [Inferred(value=name, line=line, applies_to=bounds(name)) for name, line in targets.items()]
 
 
 def _is_added(release: Release, rebinding: Rebinding) -> bool:
@@ -350,7 +358,13 @@ def _targets_lines(claims: InferredClaims, file: str) -> Iterator[str]:
         yield '# targets = ["torch._inductor..."]'
     elif claims.targets:
         yield f"# guessed: assigned at {_lines(file, claims.targets)}. {settle}"
-        yield from _list("targets", claims.targets)
+        everywhere = [claim for claim in claims.targets if not claim.applies_to]
+        *first, last = _list("targets", everywhere)
+        yield from first
+        for bounds in dict.fromkeys(claim.applies_to for claim in claims.targets if claim.applies_to):
+            names = ", ".join(_string(claim.value) for claim in claims.targets if claim.applies_to == bounds)
+            yield f"    {{ names = [{names}], applies_to = {_string(bounds)} }},"
+        yield last
     else:
         yield f"# No name of torch is assigned in {file}. {settle}"
         yield '# targets = ["torch._inductor..."]'

@@ -27,7 +27,7 @@ from patchgate.probe.patch.load import (
     place_of,
     run_patch,
 )
-from patchgate.probe.patch.module_name import what_runs_again
+from patchgate.probe.patch.module_name import what_calls_again, what_runs_again
 from patchgate.probe.patch.snapshot import (
     Snapshot,
     changes,
@@ -202,9 +202,9 @@ def _apply_again(
     answer["nested"] = sorted(nested | {*answer["nested"]})
     if nested and not answer["runs_again"]:
         installers = request.get("install") or []
-        answer["runs_again"] = ", ".join(installers) or what_runs_again(
-            request["patch"], *place_of(request["patch"], request)
-        )
+        path, place = request["patch"], place_of(request["patch"], request)
+        calling = what_calls_again(path, *place, installers) if installers else what_runs_again(path, *place)
+        answer["runs_again"] = calling or ", ".join(installers)
 
 
 def find_stand_ins(request: Patched, stage: Stage) -> StandIns:

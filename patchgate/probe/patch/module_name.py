@@ -152,6 +152,19 @@ def what_runs_again(path: str, dotted: str | None, root: str) -> str:
     return ""
 
 
+def what_calls_again(path: str, dotted: str | None, root: str, calls: Sequence[str]) -> str:
+    """`file:line` of a function of the project, outside of the file, that calls one of these; empty for none."""
+    names = {call.partition("(")[0].rpartition(".")[2].rpartition(":")[2] for call in calls}
+    package = Path(root, dotted.partition(".")[0]) if dotted else Path(root)
+    for file in sorted(package.rglob("*.py") if dotted else package.glob("*.py")):
+        for function in (node for name in names for node in _nodes(file, name) if str(file) != path):
+            if isinstance(function, (ast.FunctionDef, ast.AsyncFunctionDef)):
+                for node in ast.walk(function):
+                    if isinstance(node, ast.Call) and ast.unparse(node.func).rpartition(".")[2] in names:
+                        return f"{file.relative_to(root)}:{node.lineno}"
+    return ""
+
+
 def _reloads(node: ast.AST, name: str) -> bool:
     if not isinstance(node, ast.Call) or ast.unparse(node.func).rpartition(".")[2] != "reload":
         return False

@@ -74,7 +74,14 @@ def uses() -> list[StubUse]:
 
 def are_used() -> bool:
     """Whether anything here stands for what is not there."""
-    return bool(_USED or MISSING)
+    replaced = any(isinstance(finder, _Finder) and finder.wanted for finder in sys.meta_path)
+    return bool(_USED or MISSING or replaced)
+
+
+def is_missed_by(file: str) -> bool:
+    """Whether what is not there may be why a file fails: another one than the patch, of its project."""
+    finders = [finder for finder in sys.meta_path if isinstance(finder, _Missing)]
+    return are_used() and file not in _PATCHES and any(finder.is_own(file) for finder in finders)
 
 
 class _Loader(importlib.abc.Loader):
@@ -130,16 +137,16 @@ class _Missing(importlib.abc.MetaPathFinder, _Loader):
             if frame.f_code.co_filename in _ASKING:
                 return False
             frame = frame.f_back
-        if frame is None or not self._is_own(frame.f_code.co_filename):
+        if frame is None or not self.is_own(frame.f_code.co_filename):
             return False
         while frame is not None:
             file = frame.f_code.co_filename
-            if self._is_own(file) and any(frame.f_lineno in lines for lines in _guarded_lines(file)):
+            if self.is_own(file) and any(frame.f_lineno in lines for lines in _guarded_lines(file)):
                 return False
             frame = frame.f_back
         return True
 
-    def _is_own(self, file: str) -> bool:
+    def is_own(self, file: str) -> bool:
         below = file.startswith(f"{self.root}{os.sep}") and not file.startswith((sys.prefix + os.sep, _OURS))
         return below or file in _PATCHES
 
@@ -178,10 +185,16 @@ def _names(node: ast.AST) -> set[str]:
     }
 
 
-def _note(name: str) -> None:
+def _importer() -> types.FrameType:
+    """The frame that imports or uses a stub."""
     frame = sys._getframe(1)
     while frame.f_back is not None and frame.f_code.co_filename.startswith(_PASSED_THROUGH):
         frame = frame.f_back
+    return frame
+
+
+def _note(name: str) -> None:
+    frame = _importer()
     file = frame.f_code.co_filename
     if file in _PATCHES and name not in _BY_PATCH:
         _BY_PATCH.add(name)
@@ -206,6 +219,8 @@ class StubModule(types.ModuleType):
     """A module whose every name is a `Stub`, but for the modules that lie in its folder."""
 
     def __getattr__(self, name: str) -> Any:
+        if name == "__all__":  # `from stub import *`: the importer has every name too
+            _importer().f_globals.setdefault("__getattr__", self.__getattr__)
         below = [os.path.join(folder, name) for folder in vars(self).get("__path__", ())]
         if any(os.path.isfile(f"{path}.py") or os.path.isdir(path) for path in below):
             return importlib.import_module(f"{self.__name__}.{name}")

@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import Any, NoReturn
 
-from patchgate.probe.patch.stubs import StandsIn, are_used
+from patchgate.probe.patch.stubs import StandsIn, are_used, is_missed_by
 
 _write, _exit, _dumps = os.write, os._exit, json.dumps
 # (file, line, function) of one call on the stack.
@@ -98,6 +98,7 @@ def exception_failure(error: BaseException, patch: str | None) -> dict[str, Any]
     if stood_in not in (None, root):
         signature += f"; {stood_in}"
     is_missing = stood_in is not None or (_NO_DEVICE in text and are_used())
+    is_missing = is_missing or bool(frames and is_missed_by(frames[-1][0]))
     return {
         "cause": "missing" if is_missing else _cause(root),
         "signature": signature,
