@@ -9,13 +9,13 @@ from __future__ import annotations
 import ast
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
 from patchgate.inputs.patch_source import DIFFS
-from patchgate.inputs.split_patches import SCOPES, chosen_installer
+from patchgate.inputs.split_patches import SCOPES, chosen_installer, uncalled_installers
 from patchgate.lint.index.records import Class
 from patchgate.lint.index.release import Release, renamed
 from patchgate.lint.interpret.project_files import OwnFiles
@@ -84,7 +84,8 @@ def infer_claims(text: str, tree: ast.Module, releases: Sequence[Release], file:
     """What the source of a Python patch suggests; names from its project's other files are followed from `file`."""
     own = OwnFiles()
     usages = {release.version: interpret(tree, release, file, own) for release in releases}
-    targets = _targets(tree, releases, usages)
+    apply = chosen_installer(text)
+    targets = _targets(tree, releases, usages, {*uncalled_installers(text)} - {*apply})
     effects = sorted((*_options(tree, usages), *_environment(tree), *_compiles(tree)), key=lambda effect: effect.line)
     holds_on, applies_to = _applies_to(tree, releases, [*targets, *effects], file)
     checks = {gate.span.line for usage in usages.values() for gate in usage.gates}
@@ -101,9 +102,7 @@ def infer_claims(text: str, tree: ast.Module, releases: Sequence[Release], file:
         checks=tuple(sorted(checks)),
         open_checks=tuple(sorted(set(_comparisons(tree)) - checks)),
         apply=tuple(
-            Inferred(value=name, line=line)
-            for name, line in chosen_installer(text).items()
-            if not scope or name != scope.value
+            Inferred(value=name, line=line) for name, line in apply.items() if not scope or name != scope.value
         ),
     )
 
@@ -118,11 +117,15 @@ def _url(text: str) -> Inferred | None:
     return Inferred(value=url[0].rstrip(".,;:"), line=text.count("\n", 0, url.start()) + 1) if url else None
 
 
-def _targets(tree: ast.Module, releases: Sequence[Release], usages: Mapping[str, Usage]) -> list[Inferred]:
+def _targets(
+    tree: ast.Module, releases: Sequence[Release], usages: Mapping[str, Usage], dead: Collection[str]
+) -> list[Inferred]:
     """What is replaced where it may run, as the gate names it: a method by the module that defines its class.
 
-    A name that no release has is the patch's own, and replaces nothing.
+    A name that no release has is the patch's own, and replaces nothing; nor does a function of `dead` names.
     """
+    functions = [node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name in dead]
+    never = {line for node in functions for line in range(node.lineno, (node.end_lineno or node.lineno) + 1)}
     targets: dict[str, int] = {}
     on: dict[str, set[str]] = {}
     replaced = {
@@ -139,12 +142,12 @@ def _targets(tree: ast.Module, releases: Sequence[Release], usages: Mapping[str,
             lines.add(rebinding.span.line)
             owner = release.resolve(rebinding.target.rpartition(".")[0]) if rebinding.on_class else None
             runs = rebinding.reachability in (Reachability.REACHABLE, Reachability.UNDECIDED)
-            if runs and rebinding.target in replaced:
+            if runs and rebinding.span.line not in never and rebinding.target in replaced:
                 target = f"{owner.origin}.{rebinding.name}" if owner else rebinding.target
                 targets.setdefault(target, rebinding.span.line)
                 on.setdefault(target, set()).add(release.version)
     for node, dotted in _assigned(tree):
-        if node.lineno not in lines and isinstance(node, ast.Attribute):
+        if node.lineno not in lines | never and isinstance(node, ast.Attribute):
             targets.setdefault(dotted, node.lineno)
     known, anywhere = [release.version for release in releases], set().union(*on.values())
 

@@ -155,8 +155,10 @@ class _Missing(importlib.abc.MetaPathFinder, _Loader):
 def without_missing() -> Iterator[None]:
     """Within it, nothing stands for a module that is not installed."""
     _Missing.is_on = False
-    yield
-    _Missing.is_on = True
+    try:
+        yield
+    finally:
+        _Missing.is_on = True
 
 
 @functools.cache

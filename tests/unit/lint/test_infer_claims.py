@@ -188,4 +188,5 @@ def test_targets_of_different_branches_hold_by_release_in_the_manifest(guess):
 def test_a_function_that_nothing_calls_installs_only_what_no_import_installs(guess):
     function = "def other():\n    torch.add = print\n"
     assert values(guess(HEAD + function).apply) == ["other"]
-    assert values(guess(HEAD + ASSIGNED + function).apply) == []
+    dead = guess(HEAD + ASSIGNED + function)
+    assert (values(dead.apply), values(dead.targets)) == ([], [TARGET])
