@@ -59,7 +59,7 @@ def chosen_installer(text: str) -> dict[str, int]:
     """
     tree = parse(text)
     _, installing = _installing(tree)
-    torch = set(_imported(tree, _TORCH))
+    torch = _torch_names(tree)
     for node in tree.body:
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)) or _is_main(node):
             continue
@@ -95,7 +95,7 @@ def uncalled_installers(text: str) -> dict[str, int]:
 
 def _installing(tree: ast.Module) -> tuple[dict[str, ast.FunctionDef], set[str]]:
     """The functions of a file, and the names of those that assign to something of torch, if only by another one."""
-    torch, functions = set(_imported(tree, _TORCH)), _functions(tree)
+    torch, functions = _torch_names(tree), _functions(tree)
     named = {
         name: {each.id for each in ast.walk(node) if isinstance(each, ast.Name)} for name, node in functions.items()
     }
@@ -103,6 +103,15 @@ def _installing(tree: ast.Module) -> tuple[dict[str, ast.FunctionDef], set[str]]
     while grown := {name for name, names in named.items() if names & installing} - installing:
         installing |= grown
     return functions, installing
+
+
+def _torch_names(tree: ast.Module) -> set[str]:
+    """The names that imports from torch bind, and those that are assigned a part of one: `table = torch.a.table`."""
+    names = set(_imported(tree, _TORCH))
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Attribute) and _root(node.value) in names:
+            names |= {target.id for target in node.targets if isinstance(target, ast.Name)}
+    return names
 
 
 def _functions(tree: ast.Module) -> dict[str, ast.FunctionDef]:

@@ -97,15 +97,27 @@ def exception_failure(error: BaseException, patch: str | None) -> dict[str, Any]
     stood_in = next((one for one in chain if isinstance(one, StandsIn)), None)
     if stood_in not in (None, root):
         signature += f"; {stood_in}"
-    is_missing = stood_in is not None or (_NO_DEVICE in text and are_used())
-    is_missing = is_missing or bool(frames and is_missed_by(frames[-1][0]))
     return {
-        "cause": "missing" if is_missing else _cause(root),
+        "cause": "missing" if lacks_a_module(error) else _cause(root),
         "signature": signature,
         "detail": "\n".join(_described(chain))[-_DETAIL:],
         "where": where,
         "raised_at": None if raised_at == where else raised_at,
     }
+
+
+def lacks_a_module(error: BaseException) -> bool:
+    """Whether what is not installed may be why it was raised: a stand-in decided, or the project's own code failed."""
+    chain = list(_chain(error))
+    if not are_used():
+        return False
+    frames = [frame for one in chain for frame in _frames(one.__traceback__)]
+    said = f"{type(chain[-1]).__name__}: {_text_of(chain[-1])}"
+    is_import = re.search(r"(?:Import|ModuleNotFound)Error: ", said) and not re.search(r"'(?:torch|triton)\b", said)
+    by_project = bool(frames) and is_missed_by(frames[-1][0])
+    return any(isinstance(one, StandsIn) for one in chain) or bool(
+        by_project or is_import or _NO_DEVICE in said or f"{StandsIn.__name__}: " in said
+    )
 
 
 def _chain(error: BaseException) -> Iterator[BaseException]:

@@ -130,6 +130,7 @@ INSTALL, OTHER = "def install():\n    torch.a = 1\n", "def other():\n    torch.b
         (INSTALL, ["install"]),
         (INSTALL + OTHER, ["install", "other"]),
         (INSTALL + "def uninstall():\n    torch.a = 0\n", ["install"]),
+        ("def install():\n    table = torch.a.table\n    table[1] = 2\n", ["install"]),
         (INSTALL + "torch.b = 2\n", []),
         (INSTALL + OTHER + "if torch.c:\n    other()\n", []),
         ("import acme\ndef install():\n    acme.a = 1\n", []),
