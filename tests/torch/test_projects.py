@@ -226,6 +226,15 @@ def test_where_a_stand_in_would_decide_a_patch_is_not_judged(torch: str, runner:
     )
 
 
+def test_a_copy_of_a_method_of_tensors_that_no_tensor_has_is_no_holder(
+    torch: str, runner: Runner, tmp_path: Path
+) -> None:
+    (tmp_path / "methods.py").write_text("import torch\ntorch.Tensor._reduce_ex_internal = lambda self, proto: None\n")
+    how = loading(load_patch(tmp_path / "methods.py")) | {"version": torch, "targets": []}
+    answer = runner.ask(torch, "apply", profile=load_profile("h200"), **how)
+    assert (answer["changed"], answer["holders"]) == (["torch.Tensor._reduce_ex_internal"], {})
+
+
 def test_a_handler_in_a_thread_local_is_seen_and_a_call_into_cpp_is_named(
     torch: str, runner: Runner, tmp_path: Path
 ) -> None:
