@@ -124,10 +124,7 @@ def run(
 
         written["special"] = outcomes({name: _change_floats(change, args) for name, change in SPECIAL.items()})
         written["small"] = outcomes({name: _first_rows(rows, args) for name, rows in SMALL.items()} if small else {})
-<<<<<<< HEAD
-    torch.save(written | {"memory": list(faults.values())}, path)
-=======
-    save_outputs(written, path)
+    save_outputs(written | {"memory": list(faults.values())}, path)
 
 
 def save_outputs(written: object, path: str) -> None:
@@ -136,7 +133,6 @@ def save_outputs(written: object, path: str) -> None:
         for name, function in _PICKLED_BY.items():
             stack.enter_context(mock.patch.object(torch.Tensor, name, function))
         _save(written, path)
->>>>>>> 31100486 (Outputs are saved as torch saves them; what lacks a module is not judged)
 
 
 def _outputs_and_gradients(
