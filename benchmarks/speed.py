@@ -23,7 +23,7 @@ START, BUILDS, REST = "start of the servers", "C++ builds", "plan, judge, report
 #: Step of a run -> the questions that the probe is asked in it.
 STEPS = {
     START: ("sentinel",),
-    "import of the patch": ("apply", "applies", "new interpreter", "surface", "undone", "functions"),
+    "import of the patch": ("apply", "applies", "stand-ins", "new interpreter", "surface", "undone", "functions"),
     "compile": (
         *("observe", "code", "failing stage", "shapes", "options", "kernels"),
         *("cached", "recompiles", "calls", "hooks"),

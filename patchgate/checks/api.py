@@ -64,7 +64,7 @@ ADDED = "new in torch"
 
 @Check(believes=SIMULATED)
 def ask_api(context: CheckContext, at: Instance) -> Iterable[Verdict]:
-    targets = list(context.patch.claims.targets or ())
+    targets = context.patch.claims.targets_on(at.case.torch)
     answer = context.ask_once(at.case.torch, "surface", SIMULATED, patch=context.patch, targets=targets)
     failure = failure_of(answer)
     if failure:

@@ -120,11 +120,13 @@ def _targets(case: Case, patch: Patch, answer: Mapping[str, Any], where: str) ->
         actual = (
             f"wraps itself: {', '.join(answer['nested'])} ({f'again: {again}' if again else 'nothing runs it twice'})"
         )
-        kind = Kind.REGRESSED if again else Kind.NOTE
+        # Where nobody claims how it is installed, the line that calls it again is the evidence.
+        unclaimed = patch.manifest is None and again == ", ".join(patch.claims.apply)
+        kind = Kind.REGRESSED if again and not unclaimed else Kind.NOTE
         yield verdict("PG206", kind, case, "second run", "applied once", actual, where)
     if answer["again"]:
         # An operator, for one, is defined only once; who installs it anew, as for another model, cannot do without.
-        kind = Kind.REGRESSED if patch.claims.apply else Kind.NOTE
+        kind = Kind.REGRESSED if patch.claims.apply and patch.manifest else Kind.NOTE
         yield verdict("PG206", kind, case, "second run", "applied once", f"raises {answer['again']}", where)
     meant = {target: names for target, names in answer["claimed"].items() if names}
     claimed = {*(targets or ()), *(name for names in meant.values() for name in names)}
@@ -143,7 +145,7 @@ def _targets(case: Case, patch: Patch, answer: Mapping[str, Any], where: str) ->
     names = [name for name in added if name not in entries]
     if names:
         yield verdict("PG207", Kind.NOTE, case, "names of its own", expected, ", ".join(names), where)
-    unreplaced = [name for name in targets or () if name not in changed and name not in meant]
+    unreplaced = [name for name in patch.claims.targets_on(case.torch) if name not in changed and name not in meant]
     if changed and unreplaced and is_claimed(patch, case.torch):
         actual = f"not replaced: {', '.join(unreplaced)}"
         yield verdict("PG209", Kind.REGRESSED, case, "targets", "all of them replaced", actual, where)

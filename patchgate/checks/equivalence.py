@@ -10,7 +10,7 @@ from typing import Any
 
 from patchgate.checks.framework.context import CheckContext
 from patchgate.checks.framework.find_checks import Check, Instance, verdict_of
-from patchgate.checks.parity import compared_sides, error_factor, numeric_devices, outputs_of
+from patchgate.checks.parity import acted_on, compared_sides, error_factor, numeric_devices, outputs_of
 from patchgate.inputs.manifest import Patch
 from patchgate.inputs.patch import claim_location
 from patchgate.model.records import Case, Kind, Numerics, Verdict, read_codes
@@ -40,7 +40,9 @@ def ask_consistency(context: CheckContext, at: Instance) -> Iterable[Verdict]:
 
     with TemporaryDirectory() as folder:
         metrics = compared_sides(context, at.case, ask, "differ forms", Path(folder))
-    return [metrics] if isinstance(metrics, Verdict) else judge_equivalence(at.case, context.patch, metrics)
+    if isinstance(metrics, Verdict):
+        return [metrics]
+    return acted_on(context, at.case, judge_equivalence(at.case, context.patch, metrics))
 
 
 def judge_equivalence(case: Case, patch: Patch, metrics: Mapping[str, Any]) -> list[Verdict]:

@@ -65,6 +65,10 @@ PG511 results are not deterministic
     numbers.
     Why: If runs differ by themselves, a difference between patched and unpatched is no evidence about the patch.
     Fix: Look for atomics, threads or random numbers in the code of that side, and judge the patch where results repeat.
+PG518 not acted on here
+    Both sides ran the same code: no line of the patch runs while the workload is compiled for this device.
+    Why: The numbers of this code say nothing about the patch, whatever it does on another device.
+    Fix: Judge it where it acts: a workload that reaches it, or a GPU runner for what acts on a GPU (`--device cuda`).
 """),
     code_of_others(code="PG509"),
 )
@@ -99,7 +103,15 @@ def ask_parity(context: CheckContext, at: Instance) -> Iterable[Verdict]:
             metrics = _as_not_repeated(metrics)
         elif metrics["differing"]:
             metrics |= _first_divergence(context, at.case, Path(folder))
-        return judge_numbers(at.case, context.patch, metrics)
+        return acted_on(context, at.case, judge_numbers(at.case, context.patch, metrics))
+
+
+def acted_on(context: CheckContext, case: Case, verdicts: list[Verdict]) -> list[Verdict]:
+    """The verdicts on numbers; PG518 in place of those that are as without the patch because it does not act there."""
+    if any(each.kind is not Kind.PASS for each in verdicts) or context.acts_on(case):
+        return verdicts
+    actual = f"not acted on here: on {case.device} the same code runs on both sides, and no line of the patch for it"
+    return [verdict("PG518", Kind.WARNING, case, "", "code that the patch changes", actual)]
 
 
 def varies_by_itself(context: CheckContext, case: Case, folder: Path) -> bool:

@@ -59,7 +59,7 @@ def ask_plain_run(context: CheckContext, at: Instance) -> Iterable[Verdict]:
     workload = _workload(context, torch)
     if "failure" in applied or not workload:
         raise NothingToJudge("does not run, or no workload runs on the CPU")
-    if patch.claims.stubs or patch.diff or patch.claims.part_of:
+    if patch.stubs or applied["stubbed"] or patch.diff or patch.claims.part_of:
         actual = "a diff, a part of a file, and a patch that uses stubs, cannot run without patchgate"
         return [verdict("PG226", Kind.ASSUMED, at.case, "", "a script", actual)]
     case = replace(at.case, device="cpu", workload=workload)

@@ -13,6 +13,7 @@ from typing import Any
 from patchgate.checks.framework.context import SIMULATED, CheckContext
 from patchgate.checks.framework.find_checks import Check, Instance, NothingToJudge, judge_failed, verdict_of
 from patchgate.checks.holders import assignment_place
+from patchgate.checks.parity import comparison_failure
 from patchgate.inputs.manifest import Patch
 from patchgate.model.files import write_atomically
 from patchgate.model.paths import display_path
@@ -75,7 +76,7 @@ def ask_samples(context: CheckContext, at: Instance) -> Iterable[Verdict]:
     if broken and broken.cause is Cause.CRASHED:  # torch's own samples crash torch here, on every run
         text = f"unpatched: {broken.text}"
         return [verdict("PG515", Kind.ASSUMED, at.case, "", "samples of what the patch replaces", text)]
-    failures = broken, failure_of(answers["patched"]) or failure_of(answers["compared"])
+    failures = broken, failure_of(answers["patched"]) or comparison_failure(answers["compared"])
     failed = judge_failed(FAMILY, ("PG513", "PG515"), at.case, failures, "runs as it does unpatched", item="samples")
     if failed:
         return [failed]

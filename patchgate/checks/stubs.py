@@ -1,33 +1,35 @@
-"""Which names does the patch use of modules that are replaced by stubs?"""
+"""Which names does the patch use of modules that are not installed?"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
+from itertools import groupby, zip_longest
 from typing import Any
 
 from patchgate.checks.framework.context import SIMULATED, CheckContext
-from patchgate.checks.framework.find_checks import Check, Instance, verdict_of
+from patchgate.checks.framework.find_checks import Check, Instance, NothingToJudge, verdict_of
 from patchgate.inputs.manifest import Patch
 from patchgate.model.paths import display_path
 from patchgate.model.records import Case, Kind, Verdict, read_codes
 
 FAMILY = "gate"
 CODES = read_codes("""
-PG230 used a name of a stub
-    The patch used a name of a module that is replaced by a stub, on import or during a compile.
-    Why: A stub has no behaviour, so code that depends on that name was not judged.
+PG230 used what a stand-in stands for
+    The patch used names of a module that is not installed, or cannot be imported here, on import or during a compile. A
+    stand-in is false in a test, and raises where its value would decide anything else.
+    Why: Code that depends on these names was not judged.
     Fix: Install the module in the environments (`requires` or `install` in the project's table), or read the line and
     check that nothing in torch depends on it.
-PG231 stubs were not used by the patch
-    Some modules are stubs, and the patch itself used no name of them.
+PG231 stand-ins were not used by the patch
+    Stand-ins stand for some modules, and the patch itself used no name of them.
     Why: Uses in other files of the project do not affect the patch.
     Fix: Nothing to do.
 """)
 verdict = partial(verdict_of, FAMILY)
 
 
-@Check(believes=SIMULATED, wanted=lambda run, patch: bool(patch.claims.stubs))
+@Check(believes=SIMULATED)
 def ask_stubs(context: CheckContext, at: Instance) -> Iterable[Verdict]:
     torch = at.case.torch
     answers = [context.apply(torch)]
@@ -36,16 +38,31 @@ def ask_stubs(context: CheckContext, at: Instance) -> Iterable[Verdict]:
 
 
 def judge_stubs(case: Case, patch: Patch, answers: Sequence[Mapping[str, Any]]) -> list[Verdict]:
-    """PG230 for each name that the patch used of a stub; PG231 where it used none."""
+    """PG230 for each project of which the patch used a stand-in, with the names; PG231 where it used none.
+
+    Raises NothingToJudge where nothing stands in for anything.
+    """
     uses = {use["name"]: use for answer in answers for use in answer["stubbed"]}
     own = {name: use["where"] for name, use in sorted(uses.items()) if use["by_patch"]}
-    verdicts = [
-        verdict("PG230", Kind.ASSUMED, case, "", "a module that is installed", "a stub", shown_place(where), item=name)
-        for name, where in own.items()
-    ]
+    if not uses and not patch.stubs:
+        raise NothingToJudge("everything that it imports is installed")
+    verdicts = []
+    for project, group in groupby(own, key=lambda name: name.partition(".")[0]):
+        names = list(group)
+        last = [name for name, after in zip_longest(names, names[1:]) if not str(after).startswith(name)]
+        actual = f"a stand-in{_reasons(patch, project)}; the patch uses {', '.join(last)}"
+        place = shown_place(own[names[0]])
+        verdicts.append(verdict("PG230", Kind.ASSUMED, case, "", "a module", actual, place, item=project))
     others = f"{len(uses)} names used by other files" if uses else "no name used"
-    item = ", ".join(patch.claims.stubs)
-    return verdicts or [verdict("PG231", Kind.PASS, case, "", "not used by the patch", others, item=item)]
+    item = ", ".join(dict.fromkeys(name.partition(".")[0] for name in (*patch.stubs, *uses)))
+    actual = others + _reasons(patch, "")
+    return verdicts or [verdict("PG231", Kind.PASS, case, "", "not used by the patch", actual, item=item)]
+
+
+def _reasons(patch: Patch, project: str) -> str:
+    """Which modules of a project, or of all, cannot be imported here, and why."""
+    found = [f"{name}: {why}" for name, why in patch.stand_ins.items() if project in ("", name.partition(".")[0])]
+    return f" ({'; '.join(found)})" if found else ""
 
 
 def shown_place(where: str) -> str:

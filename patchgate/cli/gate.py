@@ -56,7 +56,16 @@ from patchgate.report.terminal import stdout_console
 from patchgate.runner.cache import prune
 from patchgate.runner.leftovers import temporary_files_below
 from patchgate.runner.results_folder import Journal, delete, put_aside, results_folder, save_results, times_before
-from patchgate.runner.run_settings import VERDICTS, Limits, Run, default_releases, load_verdicts, runs_in, save_run
+from patchgate.runner.run_settings import (
+    VERDICTS,
+    Limits,
+    Run,
+    default_releases,
+    load_verdicts,
+    runs_in,
+    save_run,
+    source_of_releases,
+)
 from patchgate.runner.start_server import Servers, running_servers
 from patchgate.runs.gate import ended_by, judge_patch, leave_partial
 from patchgate.runs.read_results import results_of
@@ -252,8 +261,7 @@ def _judge(
     run: Run, patch: Patch, servers: Servers | None, workers: int, *, cells: bool, file: TextIO | None
 ) -> list[Verdict]:
     """Judge, and show how far it is."""
-    torches = ", ".join(run.torches)
-    click.echo(f"patchgate {__version__}: {patch.id} on torch {torches}; devices {', '.join(run.devices)}", file=file)
+    click.echo(f"patchgate {__version__}: {_first_line(run, patch)}", file=file)
     if servers and not servers.are_serving():  # a patch before has ended one
         servers = None
     failure = _syntax_failure(patch, run.rows.values())
@@ -263,9 +271,18 @@ def _judge(
         cases = [Case(torch=torch, patch=patch.id) for torch in run.torches]
         return save_results(run, [], [does_not_run(case, failure, patch, run.again) for case in cases])
     put_aside(Path(run.folder))  # a judgement of `--watch` has left results
-    before, waits = times_before(Path(run.folder)), f"starting torch {torches}"
+    before, waits = times_before(Path(run.folder)), f"starting torch {', '.join(run.torches)}"
     with RunProgress(stdout_console(file), before, workers=workers, cells=cells, waits=waits) as progress:
         return judge_patch(run, patch, workers=workers, progress=progress, servers=servers)
+
+
+def _first_line(run: Run, patch: Patch) -> str:
+    """What is judged, how it is installed, on which releases, and why on these."""
+    calls = () if patch.manifest else filter(None, (*patch.claims.apply, patch.claims.scope))
+    installed = "".join(f", installed by `{call}`" for call in calls)
+    is_default = run.by_release and {*run.torches} == {*default_releases(run.project)}
+    source = source_of_releases(run.project) if is_default else "as given"
+    return f"{patch.id}{installed} on torch {', '.join(run.torches)} ({source}); devices {', '.join(run.devices)}"
 
 
 def _syntax_failure(patch: Patch, pythons: Iterable[str]) -> Failure | None:

@@ -25,6 +25,7 @@ from packaging.version import InvalidVersion, Version
 from patchgate.inputs.matrix import load_matrix
 from patchgate.inputs.models import model_names, model_path, model_requires, model_workloads, models_of
 from patchgate.inputs.project import Project
+from patchgate.inputs.torch_range import torch_range
 from patchgate.model.errors import UsageError
 from patchgate.model.files import make_results_folder, refuse_links
 from patchgate.model.paths import display_path
@@ -153,7 +154,17 @@ def chosen_environments(
     """(interpreters, why there is none) by release: those that are given, else those of the releases to judge on."""
     if rows or problems:
         return rows_of(rows, project), problems_of(problems)
+    if not torches:
+        _refuse_unsupported(project)
     return environments_of(torches or default_releases(project), project)
+
+
+def _refuse_unsupported(project: Project) -> None:
+    """Raises UsageError where the project requires a torch that is not judged; any other would be a guess."""
+    required, rows = torch_range(Path(project.root)), [row.torch for row in load_matrix()]
+    if not project.releases and required.specifiers and not required.of(rows):
+        got, advice = str(required), f"--torch {rows[-1]} judges it there; `patchgate lint` knows other releases"
+        raise UsageError(f"patchgate judges torch {rows[0]} to {rows[-1]}", where=required.where, got=got, next=advice)
 
 
 def environments_of(torches: Sequence[str], project: Project) -> tuple[dict[str, str], dict[str, str]]:
@@ -162,11 +173,15 @@ def environments_of(torches: Sequence[str], project: Project) -> tuple[dict[str,
     missing: dict[str, str] = {}
     package = _package_of(project)
     pythons = {row.torch: row.python for row in load_matrix()}
-    here = platform.python_version()
+    here, oldest = platform.python_version(), next(iter(pythons))
     for torch in torches:
         if _public(torch) is None:
             raise UsageError("not a release of torch", where="--torch", got=torch, next="--torch 2.12.1")
         _refuse_unpublished(torch)
+        if Version(torch) < Version(oldest):
+            where = project.where("releases") if torch in project.releases else "--torch"
+            advice = f"--torch {oldest}, the oldest that is judged; `patchgate lint` knows older ones"
+            raise UsageError("too old to be judged", where=where, got=torch, next=advice)
         if not SpecifierSet(pythons.get(torch, "")).contains(here):
             missing[torch] = f"torch {torch} runs on Python {pythons[torch]}, this is {here}"
             continue

@@ -9,6 +9,7 @@ import ast
 import math
 import re
 import sys
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -44,6 +45,12 @@ class Symptom:
     predicate: str
 
 
+class Target(str):
+    """The dotted name of what a patch replaces, on these releases alone where the specifier is not empty."""
+
+    applies_to: str = ""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Claims:
     """A patch's manifest. None claims nothing. A key names the check that judges it, or what else uses it."""
@@ -66,6 +73,11 @@ class Claims:
     #: By metric; checks/compile_cost.py, latency.py, kernels.py.
     budgets: dict[str, Budget] = field(default_factory=dict)
 
+    def targets_on(self, torch: str) -> list[str]:
+        """Those that are replaced on a release."""
+        bounds = {target: SpecifierSet(getattr(target, "applies_to", "")) for target in self.targets or ()}
+        return [target for target, each in bounds.items() if each.contains(torch, prereleases=True)]
+
 
 @dataclass(frozen=True, kw_only=True)
 class Patch:
@@ -78,11 +90,35 @@ class Patch:
     manifest: str | None = None
     diff: str | None = None
     paths: tuple[str, ...] = ()  #: folders of its project to import from, absolute
+    #: Modules of its project that cannot be imported here -> why; runs/gate.py, probe/patch/stubs.py
+    stand_ins: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def stubs(self) -> tuple[str, ...]:
+        """Modules that a stub stands for."""
+        return (*self.claims.stubs, *self.stand_ins)
 
 
 def _read_calls(value: Any) -> tuple[str, ...]:
     """One call, or a list of them."""
     return tuple(map(read_call, value if isinstance(value, list) else [value]))
+
+
+def _read_targets(value: Any) -> tuple[Target, ...]:
+    """Names, and tables of `names` with the releases on which these are replaced."""
+    if not isinstance(value, list) or not all(isinstance(entry, (str, dict)) for entry in value):
+        raise Invalid("not a list of strings")
+    return tuple(target for entry in value for target in _read_target(entry))
+
+
+def _read_target(entry: str | dict[str, Any]) -> Iterator[Target]:
+    table = entry if isinstance(entry, dict) else {"names": [entry]}
+    if {*table} - {"names", "applies_to"} or not isinstance(table.get("names"), list):
+        raise Invalid("not a table of `names` and `applies_to`")
+    for name in table["names"]:
+        target = Target(read_string(name))
+        target.applies_to = read_specifier(table.get("applies_to", ""))
+        yield target
 
 
 def _read_module(value: Any) -> str:
@@ -180,7 +216,7 @@ declare_keys(
     title=Key(example='title = "..."'),
     applies_to=Key(read=read_specifier, example='applies_to = ">=2.11,<2.14"'),
     fixed_in=Key(read=read_version, example='fixed_in = "2.12"'),
-    targets=Key(example='targets = ["torch._inductor..."]'),
+    targets=Key(read=_read_targets, example='targets = ["torch._inductor..."]'),
     apply=Key(read=_read_calls, example='apply = "install"   (or ["install", "package.module:other(True)"])'),
     environment=Key(read=list_of(_read_variable), example='environment = ["MY_PATCHES=1"]'),
     stubs=Key(read=list_of(_read_module), example='stubs = ["my_package._C"]'),

@@ -17,8 +17,9 @@ from patchgate.inputs.devices import device_names
 from patchgate.inputs.diff import write_patch
 from patchgate.inputs.golden import golden_path
 from patchgate.inputs.manifest import Claims, Patch, Symptom, read_call
-from patchgate.inputs.patch_source import DIFFS, read_lossy, source_and_manifest
+from patchgate.inputs.patch_source import DIFFS, Unreadable, read_lossy, read_source, source_and_manifest
 from patchgate.inputs.project import Project, project_around
+from patchgate.inputs.split_patches import chosen_installer, is_scope
 from patchgate.inputs.toml import line_of, load_toml_record
 from patchgate.inputs.validation import Invalid
 from patchgate.inputs.workloads import OPTIONS, load_workloads, own_workloads, workload_files
@@ -50,7 +51,9 @@ def load_patch(path: Path) -> Patch:
     if diff:
         source = write_patch(diff, claims.applies_to)
     if entry:
-        claims = _claims_of_part(claims, entry)
+        claims = _claims_of_part(claims, entry, read_lossy(source))
+    elif not has_manifest and not diff:
+        claims = _claims_of_only_installer(claims, source)
     return Patch(
         id=identity,
         path=str(source.resolve()),
@@ -142,7 +145,22 @@ def _as_id(name: str) -> str:
     return re.sub(r"[^A-Za-z0-9_-]+", "-", name).strip("-") or "patch"
 
 
-def _claims_of_part(claims: Claims, entry: str) -> Claims:
+def _claims_of_only_installer(claims: Claims, file: Path) -> Claims:
+    """With what installs a patch that no import installs. Raises UsageError where there is a choice."""
+    try:
+        text = read_source(file)
+        names = chosen_installer(text)
+    except Unreadable:  # a verdict says so
+        return claims
+    if len(names) > 1:
+        got = ", ".join(f"{name} (line {line})" for name, line in names.items())
+        commands = " or ".join(f"patchgate gate {display_path(file)}::{name}" for name in names)
+        what = "importing it changes nothing, and several functions install something: choose one"
+        raise UsageError(what, where=display_path(file), got=got, next=commands)
+    return _claims_of_part(claims, next(iter(names)), text) if names else claims
+
+
+def _claims_of_part(claims: Claims, entry: str, text: str) -> Claims:
     """What a manifest claims of one of its entry points. What all of them do together, no single one need do."""
     try:
         call = read_call(entry)
@@ -150,6 +168,8 @@ def _claims_of_part(claims: Claims, entry: str) -> Claims:
         raise UsageError(
             fault.what, where="PATCH::FUNCTION", got=entry, next='path/to/patch.py::"install(True)"'
         ) from None
+    if is_scope(text, call):
+        return replace(claims, scope=call)
     if claims.apply in ((), (call,)):
         return replace(claims, apply=(call,))
     alone = replace(claims, apply=(call,), title=f"{claims.title}: {call}")

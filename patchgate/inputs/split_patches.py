@@ -7,10 +7,16 @@ to something imported. All other lines belong to every part.
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
 from patchgate.inputs.patch_source import parse
+
+#: Decorators of a context manager.
+SCOPES = ("contextmanager", "contextlib.contextmanager")
+_TORCH = ("torch", "triton")
+# How the name of a function begins that takes back what another one does.
+_UNDOING = ("un", "restore", "revert", "remove", "undo", "reset", "disable")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,7 +33,7 @@ def find_parts(text: str) -> list[Part]:
     """The parts of a patch, in order. Raises Unreadable."""
     tree = parse(text)
     imported = set(_imported(tree))
-    functions = {node.name: node for node in tree.body if isinstance(node, ast.FunctionDef)}
+    functions = _functions(tree)
     found: list[Part] = []
     for node in tree.body:
         installing = [each for each in _installs(node, functions) if any(_writes(each, imported))]
@@ -46,20 +52,37 @@ def source_of_part(text: str, part: Part, parts: list[Part]) -> str:
     return "\n".join(kept) + "\n"
 
 
+def chosen_installer(text: str) -> dict[str, int]:
+    """Name -> line of the functions one of which is meant to install a patch that importing it does not install.
+
+    Without those that take back what another one does. Raises Unreadable.
+    """
+    tree = parse(text)
+    _, installing = _installing(tree)
+    torch = _torch_names(tree)
+    for node in tree.body:
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)) or _is_main(node):
+            continue
+        called = {_root(each.func) for each in ast.walk(node) if isinstance(each, ast.Call)}
+        if any(_writes(node, torch)) or called & installing:
+            return {}
+    found = uncalled_installers(text)
+    return {name: line for name, line in found.items() if not name.lstrip("_").startswith(_UNDOING)} or found
+
+
+def is_scope(text: str, name: str) -> bool:
+    """Whether the function is a context manager."""
+    function = _functions(parse(text)).get(name)
+    return function is not None and any(ast.unparse(each) in SCOPES for each in function.decorator_list)
+
+
 def uncalled_installers(text: str) -> dict[str, int]:
-    """Functions that assign to something imported, themselves or by another one, and that nothing in the file names.
+    """Functions that assign to something of torch, themselves or by another one, and that nothing in the file names.
 
     Name -> line; of those that need no arguments.
     """
     tree = parse(text)
-    imported = set(_imported(tree))
-    functions = {node.name: node for node in tree.body if isinstance(node, ast.FunctionDef)}
-    named = {
-        name: {each.id for each in ast.walk(node) if isinstance(each, ast.Name)} for name, node in functions.items()
-    }
-    installing = {name for name, node in functions.items() if any(_writes(node, imported))}
-    while grown := {name for name, names in named.items() if names & installing} - installing:
-        installing |= grown
+    functions, installing = _installing(tree)
     used = {each.id for each in ast.walk(tree) if isinstance(each, ast.Name)}
     # A decorator of the file has the function, and may call it or leave it to somebody who does.
     for name, node in functions.items():
@@ -68,6 +91,31 @@ def uncalled_installers(text: str) -> dict[str, int]:
     return {
         name: functions[name].lineno for name in functions if name in installing - used and _is_free(functions[name])
     }
+
+
+def _installing(tree: ast.Module) -> tuple[dict[str, ast.FunctionDef], set[str]]:
+    """The functions of a file, and the names of those that assign to something of torch, if only by another one."""
+    torch, functions = _torch_names(tree), _functions(tree)
+    named = {
+        name: {each.id for each in ast.walk(node) if isinstance(each, ast.Name)} for name, node in functions.items()
+    }
+    installing = {name for name, node in functions.items() if any(_writes(node, torch))}
+    while grown := {name for name, names in named.items() if names & installing} - installing:
+        installing |= grown
+    return functions, installing
+
+
+def _torch_names(tree: ast.Module) -> set[str]:
+    """The names that imports from torch bind, and those that are assigned a part of one: `table = torch.a.table`."""
+    names = set(_imported(tree, _TORCH))
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Attribute) and _root(node.value) in names:
+            names |= {target.id for target in node.targets if isinstance(target, ast.Name)}
+    return names
+
+
+def _functions(tree: ast.Module) -> dict[str, ast.FunctionDef]:
+    return {node.name: node for node in tree.body if isinstance(node, ast.FunctionDef)}
 
 
 def _is_free(function: ast.FunctionDef) -> bool:
@@ -112,10 +160,14 @@ def _root(node: ast.expr) -> str | None:
     return node.id if isinstance(node, ast.Name) else None
 
 
-def _imported(tree: ast.Module) -> Iterator[str]:
+def _imported(tree: ast.Module, projects: Collection[str] = ()) -> Iterator[str]:
+    """The names that imports bind, of these projects alone where there are any."""
     for node in ast.walk(tree):
         if isinstance(node, (ast.Import, ast.ImportFrom)):
-            yield from (alias.asname or alias.name.split(".")[0] for alias in node.names)
+            module = getattr(node, "module", None)
+            for alias in node.names:
+                if not projects or (module or alias.name).split(".")[0] in projects:
+                    yield alias.asname or alias.name.split(".")[0]
 
 
 def _is_main(node: ast.stmt) -> bool:

@@ -9,13 +9,13 @@ from __future__ import annotations
 import ast
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
 from patchgate.inputs.patch_source import DIFFS
-from patchgate.inputs.split_patches import uncalled_installers
+from patchgate.inputs.split_patches import SCOPES, chosen_installer, uncalled_installers
 from patchgate.lint.index.records import Class
 from patchgate.lint.index.release import Release, renamed
 from patchgate.lint.interpret.project_files import OwnFiles
@@ -29,7 +29,6 @@ _URL = re.compile(
     r"https?://[^\s\"'<>)\]}]+/(?:pull|pulls|issues|commit|merge_requests|discussions|D)/?[^\s\"'<>)\]}]*"
 )
 _DIFF_BEGINS = re.compile(r"^(?:diff |index |--- )", re.M)
-_SCOPES = ("contextmanager", "contextlib.contextmanager")
 _REST = """
 # Not guessed, because only you know; the strict default holds for what is left out:
 # fixed_in = "2.14"            # the release that is said to make it needless
@@ -48,6 +47,7 @@ class Inferred:
 
     value: str
     line: int
+    applies_to: str = ""  #: of a target: the releases on which it is replaced, where others are replaced on more
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,7 +84,8 @@ def infer_claims(text: str, tree: ast.Module, releases: Sequence[Release], file:
     """What the source of a Python patch suggests; names from its project's other files are followed from `file`."""
     own = OwnFiles()
     usages = {release.version: interpret(tree, release, file, own) for release in releases}
-    targets = _targets(tree, releases, usages)
+    apply = chosen_installer(text)
+    targets = _targets(tree, releases, usages, {*uncalled_installers(text)} - {*apply})
     effects = sorted((*_options(tree, usages), *_environment(tree), *_compiles(tree)), key=lambda effect: effect.line)
     holds_on, applies_to = _applies_to(tree, releases, [*targets, *effects], file)
     checks = {gate.span.line for usage in usages.values() for gate in usage.gates}
@@ -101,9 +102,7 @@ def infer_claims(text: str, tree: ast.Module, releases: Sequence[Release], file:
         checks=tuple(sorted(checks)),
         open_checks=tuple(sorted(set(_comparisons(tree)) - checks)),
         apply=tuple(
-            Inferred(value=name, line=line)
-            for name, line in uncalled_installers(text).items()
-            if not scope or name != scope.value
+            Inferred(value=name, line=line) for name, line in apply.items() if not scope or name != scope.value
         ),
     )
 
@@ -118,12 +117,17 @@ def _url(text: str) -> Inferred | None:
     return Inferred(value=url[0].rstrip(".,;:"), line=text.count("\n", 0, url.start()) + 1) if url else None
 
 
-def _targets(tree: ast.Module, releases: Sequence[Release], usages: Mapping[str, Usage]) -> list[Inferred]:
+def _targets(
+    tree: ast.Module, releases: Sequence[Release], usages: Mapping[str, Usage], dead: Collection[str]
+) -> list[Inferred]:
     """What is replaced where it may run, as the gate names it: a method by the module that defines its class.
 
-    A name that no release has is the patch's own, and replaces nothing.
+    A name that no release has is the patch's own, and replaces nothing; nor does a function of `dead` names.
     """
+    functions = [node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name in dead]
+    never = {line for node in functions for line in range(node.lineno, (node.end_lineno or node.lineno) + 1)}
     targets: dict[str, int] = {}
+    on: dict[str, set[str]] = {}
     replaced = {
         rebinding.target
         for release in releases
@@ -138,13 +142,19 @@ def _targets(tree: ast.Module, releases: Sequence[Release], usages: Mapping[str,
             lines.add(rebinding.span.line)
             owner = release.resolve(rebinding.target.rpartition(".")[0]) if rebinding.on_class else None
             runs = rebinding.reachability in (Reachability.REACHABLE, Reachability.UNDECIDED)
-            if runs and rebinding.target in replaced:
+            if runs and rebinding.span.line not in never and rebinding.target in replaced:
                 target = f"{owner.origin}.{rebinding.name}" if owner else rebinding.target
                 targets.setdefault(target, rebinding.span.line)
+                on.setdefault(target, set()).add(release.version)
     for node, dotted in _assigned(tree):
-        if node.lineno not in lines and isinstance(node, ast.Attribute):
+        if node.lineno not in lines | never and isinstance(node, ast.Attribute):
             targets.setdefault(dotted, node.lineno)
-    return [Inferred(value=name, line=line) for name, line in targets.items()]
+    known, anywhere = [release.version for release in releases], set().union(*on.values())
+
+    def bounds(name: str) -> str:
+        return "" if on.get(name, anywhere) == anywhere else specifier(known, on[name].__contains__, known) or ""
+
+    return [Inferred(value=name, line=line, applies_to=bounds(name)) for name, line in targets.items()]
 
 
 def _is_added(release: Release, rebinding: Rebinding) -> bool:
@@ -211,7 +221,7 @@ def _scope(tree: ast.Module, usages: Mapping[str, Usage]) -> Inferred | None:
     scopes = [
         node
         for node in functions
-        if any(ast.unparse(each) in _SCOPES for each in node.decorator_list)
+        if any(ast.unparse(each) in SCOPES for each in node.decorator_list)
         and (
             lines.intersection(range(node.lineno, (node.end_lineno or node.lineno) + 1))
             or any(isinstance(each, ast.Name) and each.id in names for each in ast.walk(node))
@@ -351,7 +361,13 @@ def _targets_lines(claims: InferredClaims, file: str) -> Iterator[str]:
         yield '# targets = ["torch._inductor..."]'
     elif claims.targets:
         yield f"# guessed: assigned at {_lines(file, claims.targets)}. {settle}"
-        yield from _list("targets", claims.targets)
+        everywhere = [claim for claim in claims.targets if not claim.applies_to]
+        *first, last = _list("targets", everywhere)
+        yield from first
+        for bounds in dict.fromkeys(claim.applies_to for claim in claims.targets if claim.applies_to):
+            names = ", ".join(_string(claim.value) for claim in claims.targets if claim.applies_to == bounds)
+            yield f"    {{ names = [{names}], applies_to = {_string(bounds)} }},"
+        yield last
     else:
         yield f"# No name of torch is assigned in {file}. {settle}"
         yield '# targets = ["torch._inductor..."]'

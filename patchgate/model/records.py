@@ -28,6 +28,7 @@ class Cause(Enum):
     CRASHED = "crashed"
     OUT_OF_MEMORY = "out-of-memory"
     TAMPERED = "tampered"  #: the child gave a reply that is none, or files that are none
+    MISSING = "missing"  #: the patch needs what is not installed
     MACHINE = "machine"
 
 

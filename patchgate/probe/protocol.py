@@ -357,6 +357,10 @@ class StubUse(TypedDict):
     by_patch: bool  #: Whether the patch's own file did.
 
 
+class StandIns(TypedDict):
+    replaced: dict[str, str]  #: Module of the project that cannot be imported here -> why.
+
+
 class Changes(TypedDict):
     changed: list[str]  #: Dotted names that lead to another object now; an entry of a registry is `name[key]`.
     claimed: dict[str, list[str]]  #: Target -> the changed names that it means.

@@ -44,6 +44,7 @@ Questions = TypedDict(
         "differ tokens": _Handler[wire.Compare, wire.Compared],
         "apply": _Handler[wire.Apply, wire.Applied],
         "applies": _Handler[wire.ApplyEach, wire.ChangesByVersion],
+        "stand-ins": _Handler[wire.Patched, wire.StandIns],
         "new interpreter": _Handler[wire.RunAnew, wire.RunAnewResult],
         "surface": _Handler[wire.InspectSurface, wire.Surface],
         "undone": _Handler[wire.FindUndone, wire.Undone],

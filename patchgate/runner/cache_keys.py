@@ -190,7 +190,7 @@ def loaded_digest(patch: Patch) -> str:
     files = [path for path in patch_files(patch) if path.resolve() != manifest]
     if not patch.manifest or any(b"toml" in path.read_bytes() for path in files):
         files.append(manifest)
-    how = [claims.apply, claims.scope, claims.stubs, claims.environment, claims.part_of]
+    how = [claims.apply, claims.scope, patch.stubs, claims.environment, claims.part_of]
     return _digest([_digests(files, Path(patch.path).parent), how])
 
 

@@ -70,7 +70,7 @@ def request_for(workload: Workload | None, profile: dict[str, Any], patch: Patch
 def loading(patch: Patch) -> dict[str, Any]:
     """A patch as a request has it: its path, and how it is imported and installed."""
     claims = patch.claims
-    how = {"scope": claims.scope, "install": claims.apply, "stubs": claims.stubs, "environment": claims.environment}
+    how = {"scope": claims.scope, "install": claims.apply, "stubs": patch.stubs, "environment": claims.environment}
     return {"patch": patch.path, "paths": patch.paths, "part_of": claims.part_of, **how}
 
 

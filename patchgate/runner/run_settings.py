@@ -142,6 +142,16 @@ def default_releases(project: Project, tag: str = "premerge") -> tuple[str, ...]
     return project.releases or _supported_rows(str(Path(project.root).resolve()), tag)
 
 
+def source_of_releases(project: Project) -> str:
+    """Where the releases come from on which a patch of the project is judged by default, for a reader."""
+    if project.releases:
+        return f"`releases` in {project.where('releases')}"
+    stated = torch_range(Path(project.root))
+    if stated.specifiers:
+        return str(stated)
+    return f"any torch in {stated.where}" if stated.where else "no file of the project requires torch"
+
+
 @cache
 def _supported_rows(root: str, tag: str) -> tuple[str, ...]:
     rows = load_matrix()

@@ -12,10 +12,11 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
-from patchgate.checks.framework.context import CheckContext
+from patchgate.checks.framework.context import SIMULATED, CheckContext
 from patchgate.checks.framework.find_checks import Check, Instance, NothingToJudge, all_checks
 from patchgate.checks.framework.instances import cell_name, instances_of, verdicts_of
 from patchgate.checks.machine import judge_broken, judge_environment, judge_stopped
+from patchgate.inputs.devices import load_profile
 from patchgate.inputs.manifest import Patch
 from patchgate.inputs.workloads import workloads_with
 from patchgate.model.errors import UsageError
@@ -23,7 +24,7 @@ from patchgate.model.files import reserve_space
 from patchgate.model.paths import display_path
 from patchgate.model.records import Verdict
 from patchgate.model.results import JudgedCell
-from patchgate.runner.client import Runner, runner_of
+from patchgate.runner.client import Runner, loading, runner_of
 from patchgate.runner.results_folder import Journal, held, put_aside, red_before, save_results
 from patchgate.runner.run_settings import NAME, Run, accepting_from, save_run
 from patchgate.runner.start_server import Servers, running_servers
@@ -93,6 +94,7 @@ def judge_patch(
             # They start first, since to import torch takes longest.
             with nullcontext(servers) if servers else running_servers(run.rows) as asked:
                 reserve_space(folder)
+                patch = with_stand_ins(run, patch, runner_of(run, asked))
                 context = _context(run, patch, runner_of(run, asked))
                 cells = in_turn(cells_of(context), red_before(folder))
                 journal = Journal(folder)
@@ -104,6 +106,15 @@ def judge_patch(
         except BaseException as error:
             leave_partial(run, patch, ended_by(error))
             raise
+
+
+def with_stand_ins(run: Run, patch: Patch, runner: Runner) -> Patch:
+    """The patch, with stand-ins for what of its package cannot be imported on a release of the run."""
+    profile, found = load_profile(SIMULATED), dict[str, str]()
+    in_package = patch.paths or any((folder / "__init__.py").is_file() for folder in Path(patch.path).parents)
+    for torch in run.rows if in_package else ():
+        found |= runner.ask(torch, "stand-ins", profile=profile, **loading(patch)).get("replaced", {})
+    return replace(patch, stand_ins=found)
 
 
 def _context(run: Run, patch: Patch, runner: Runner) -> CheckContext:

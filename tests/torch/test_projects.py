@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +18,11 @@ from patchgate.model.paths import ROOT
 from patchgate.model.records import Case, Colour
 from patchgate.model.serialization import failure_of
 from patchgate.runner.client import Runner, loading, request_for
+from patchgate.runs.gate import with_stand_ins
 
 PROJECTS = ROOT / "fixtures" / "projects"
 FLOAT8 = "quantization/quant/float8/_inductor_patch.py"
+INFERENCE = "inference/decode/hooks/realize.py"
 LATE = "serving/engine/late.py"
 RUNTIME = "runtime/src/runtime/srt/utils/patch_torch.py"
 TUNING = "tuning/tuner/patching_utils.py"
@@ -193,9 +195,45 @@ def test_what_installs_a_patch_and_is_not_there_is_the_failure_of_the_patch(torc
     assert "instal" in failure["signature"]
 
 
-def test_without_its_stubs_a_package_says_all_that_it_lacks(torch: str, runner: Runner) -> None:
-    failure = applied(runner, torch, RUNTIME, stubs=[])["failure"]
-    assert failure["signature"] == "ModuleNotFoundError: No module named 'fastserve', nor runtime.kernels"
+def test_without_its_stubs_a_package_has_stand_ins_for_all_that_it_lacks(torch: str, runner: Runner) -> None:
+    answer = applied(runner, torch, RUNTIME, stubs=[])
+    assert {use["name"].partition(".")[0] for use in answer["stubbed"]} == {"fastserve", "runtime"}
+
+
+STAND_INS = ["decode", "decode.registry"]
+
+
+def test_what_cannot_be_imported_of_a_project_is_replaced_and_the_patch_runs(torch: str, runner: Runner) -> None:
+    patch = load_patch(PROJECTS / INFERENCE)
+    assert patch.claims.apply == ("install",)
+    judged = with_stand_ins(replace(runner.run, rows={torch: ""}), patch, runner)
+    assert judged.stand_ins == {
+        "decode": "ModuleNotFoundError: No module named 'decode_kernels'",
+        "decode.registry": "RuntimeError: no accelerator was found",
+    }
+    answer = runner.ask(torch, "apply", profile=load_profile("h200"), version=torch, targets=[], **loading(judged))
+    assert answer["changed"] == [REALIZE]
+    names = {use["name"] for use in answer["stubbed"]}
+    assert {"decode.registry", "quick_json.loads()"} <= names
+    assert not [name for name in names if name.startswith("decode_npu")]  # it can do without
+
+
+def test_where_a_stand_in_would_decide_a_patch_is_not_judged(torch: str, runner: Runner) -> None:
+    failure = applied(runner, torch, INFERENCE.replace("realize", "decided"), stubs=STAND_INS[:1])["failure"]
+    assert failure["cause"] == "missing"
+    assert failure["signature"].endswith(
+        "decode_kernels.READERS, which is not here, decides; not installed: decode_kernels"
+    )
+
+
+def test_a_copy_of_a_method_of_tensors_that_no_tensor_has_is_no_holder(
+    torch: str, runner: Runner, tmp_path: Path
+) -> None:
+    (tmp_path / "methods.py").write_text("import torch\ntorch.Tensor._reduce_ex_internal = lambda self, proto: None\n")
+    how = loading(load_patch(tmp_path / "methods.py")) | {"version": torch, "targets": []}
+    answer = runner.ask(torch, "apply", profile=load_profile("h200"), **how)
+    (held,) = answer["holders"].values()
+    assert held == ["torch._dynamo.variables.tensor.all_tensor_attrs[_reduce_ex_internal]"]
 
 
 def test_a_handler_in_a_thread_local_is_seen_and_a_call_into_cpp_is_named(

@@ -27,7 +27,7 @@ def fault_of(unpatched: Failure | None, patched: Failure | None) -> Fault | None
     failures = [failure for failure in (unpatched, patched) if failure]
     if not failures:
         return None
-    if any(failure.cause is Cause.MACHINE for failure in failures):
+    if any(failure.cause in (Cause.MACHINE, Cause.MISSING) for failure in failures):
         return Fault.MACHINE
     if unpatched:
         return Fault.MACHINE if unpatched.cause in _EXHAUSTED else Fault.TORCH

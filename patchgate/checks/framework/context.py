@@ -293,6 +293,25 @@ class CheckContext:
         recorded = Observation(case=replace(case, patch=None), facts=patched.facts, environment=patched.environment)
         return recorded, patched
 
+    def acts_on(self, case: Case) -> bool:
+        """Whether the patch changes a fact of a workload, or any of its lines runs while that is compiled.
+
+        True also of a patch of which lines tell nothing: a diff, or one that changes more than functions.
+        """
+        applied = self.apply(case.torch)
+        functions = applied["replacements"]
+        if self.patch.diff or not functions or applied["effects"] or not set(applied["changed"]) <= set(functions):
+            return True
+        unpatched, patched = self.observations(case)
+        if patched.failure or patched.ran or unpatched.facts != patched.facts:
+            return True
+        if not self._ran.get(case.torch):
+            return False
+        # Once all of the patch has run, no further case is looked at for its lines.
+        workload = self.workload(case.workload)
+        ask = partial(self.ask_once, case.torch, workload.asks, case.device, workload=workload, patch=self.patch)
+        return bool(ask(cover=True).get("ran", True))
+
     def _is_as_recorded(self, patched: Observation) -> bool:
         """Whether the facts are those of the record, and the record has the same without the patch.
 

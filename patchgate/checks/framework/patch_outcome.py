@@ -13,6 +13,8 @@ from typing import Any
 from patchgate.checks.framework.blame import Fault, fault_of
 from patchgate.checks.framework.find_checks import verdict_of
 from patchgate.inputs.manifest import Patch
+from patchgate.inputs.project import find_project
+from patchgate.inputs.toml import PYPROJECT
 from patchgate.model.paths import display_path
 from patchgate.model.records import Case, Cause, Command, Failure, Kind, Verdict, read_codes
 
@@ -22,6 +24,11 @@ PG210 the patch does not run
     Running the patch's module raised, exited, hung, crashed or ran out of memory.
     Why: Everyone who imports the patch has the same failure.
     Fix: Read the line that it points to. Time and memory limits: `--time-limit`, `--memory-limit`.
+PG228 the patch needs what is not installed
+    A module that is not installed decides what the patch does, so a stand-in for it does not do.
+    Why: Nothing was judged there, and nothing is held against the patch.
+    Fix: Let patchgate install it: `requires` in the project's table. `install = "."` there installs the
+    project with all that it depends on. An interpreter of your own (`--row`) must have it.
 """)
 verdict = partial(verdict_of, FAMILY)
 # What running the patch does on a release where it does nothing.
@@ -38,6 +45,10 @@ def does_not_run(case: Case, failure: Failure, patch: Patch, again: Command) -> 
     """PG210, or PG905 when it was the machine that failed."""
     place = display_path(failure.where) if failure.where else display_path(patch.path)
     actual = failure.text
+    extension = _missing_extension(failure, patch)
+    if failure.cause is Cause.MISSING or extension:
+        advice, needed = _needs(failure, patch, extension), "all that it needs is installed"
+        return verdict("PG228", Kind.UNMEASURED, case, "", needed, actual, place, item="run", advice=advice)
     # The patch has run by then: `compare` is our own step.
     is_ours = failure.cause is Cause.HUNG and failure.stage == "compare"
     if is_ours or fault_of(None, failure) is Fault.MACHINE:
@@ -51,40 +62,31 @@ def does_not_run(case: Case, failure: Failure, patch: Patch, again: Command) -> 
         actual,
         place,
         item="run",
-        advice=_advice(failure, patch),
+        advice="correct the patch",
         commands=(then(again),),
     )
 
 
-def _advice(failure: Failure, patch: Patch) -> str:
-    manifest = display_path(patch.manifest or Path(patch.path).with_suffix(".toml"))
-    missing = re.search(r"^\w+: No module named '([\w.]+)'(?:, nor ([\w., ]+))?", failure.signature)
-    if missing is not None and missing[1].split(".")[0] not in ("torch", "triton"):
-        names = [missing[1], *(missing[2] or "").split(", ")]
-        return (
-            "if the module is needed: `path`, `requires` or `install` in the project's table; if not:"
-            f" stubs = {json.dumps([name for name in names if name])} in {manifest}"
-        )
-    package = _package_that_raises(failure, patch)
-    if package:
-        return f'its package cannot be imported here: stubs = ["{package}"] in {manifest} replaces it'
-    if patch.claims.stubs and failure.raised_at:
-        stubs = ", ".join(f"`{name}`" for name in patch.claims.stubs)
-        return f"if it needs more than a stub of {stubs}: `requires` or `install` in the table; if not: correct it"
-    return "correct the patch"
-
-
-def _package_that_raises(failure: Failure, patch: Patch) -> str:
-    """The dotted name of a package around the patch whose `__init__.py` raised; "" where it was something else."""
-    file = Path((failure.raised_at or "").rpartition(":")[0])
-    if file.name != "__init__.py" or file.parent not in Path(patch.path).absolute().parents:
+def _missing_extension(failure: Failure, patch: Patch) -> str:
+    """The package that adds a device to torch, `torch_npu` for `torch.npu`, where the project requires it."""
+    name = re.search(r"module 'torch' has no attribute '(\w+)'", failure.signature)
+    if name is None:
         return ""
-    names = [file.parent.name]
-    for folder in file.parent.parents:
-        if not (folder / "__init__.py").is_file():
-            break
-        names.append(folder.name)
-    return ".".join(reversed(names))
+    root = Path(find_project(Path(patch.path)).root)
+    stated = [root / file for file in (PYPROJECT, "setup.py", "setup.cfg", "requirements.txt")]
+    texts = [file.read_text("utf-8", errors="replace") for file in stated if file.is_file()]
+    package = f"torch_{name[1]}"
+    return package if any(re.search(rf"\btorch[-_]{name[1]}\b", text) for text in texts) else ""
+
+
+def _needs(failure: Failure, patch: Patch, extension: str) -> str:
+    """The one setting that installs all that is missing."""
+    project = find_project(Path(patch.path))
+    table = display_path(project.table or Path(project.root, PYPROJECT))
+    names = re.search(r"not installed: ([\w, ]+)$", failure.signature)
+    missing = names[1].split(", ") if names else [extension] if extension else []
+    setting = f"requires = {json.dumps(missing)}" if missing else 'install = "."'
+    return f"{setting} in [tool.patchgate] of {table}, then with --torch: patchgate installs it beside torch"
 
 
 def then(again: Command) -> Command:

@@ -11,7 +11,7 @@ import torch
 import torch.nn.functional as F
 
 from patchgate.probe.numerics.numeric_metrics import load_files
-from patchgate.probe.numerics.outputs import reproducible
+from patchgate.probe.numerics.outputs import reproducible, save_outputs
 from patchgate.probe.protocol import Profile
 
 # Sequences, tokens of each prompt, and tokens sampled after it.
@@ -87,7 +87,7 @@ def sample(*, profile: Profile, path: str) -> None:
                 drawn = (logits.float() + noise[position - GIVEN + 1]).argmax(-1, keepdim=True)
                 tokens = torch.cat((tokens, drawn), dim=1)
     tokens = tokens.cpu()
-    torch.save({"greedy": tokens[:PROMPTS, GIVEN:], "sampled": tokens[PROMPTS:, GIVEN:]}, path)
+    save_outputs({"greedy": tokens[:PROMPTS, GIVEN:], "sampled": tokens[PROMPTS:, GIVEN:]}, path)
 
 
 def differ(unpatched: str, patched: str) -> dict[str, dict[str, int]]:

@@ -16,7 +16,7 @@ from torch._inductor.graph import GraphLowering
 
 from patchgate.probe.compile.capture import Build
 from patchgate.probe.numerics.numeric_metrics import load_files, share_differing
-from patchgate.probe.numerics.outputs import build_seeded, reproducible
+from patchgate.probe.numerics.outputs import build_seeded, reproducible, save_outputs
 from patchgate.probe.protocol import Profile
 
 _KEEP = "_keep_buffer"
@@ -37,7 +37,7 @@ def trace(build: Build, *, dtype: torch.dtype, dynamic: bool, profile: Profile, 
         module, args = build_seeded(build, dtype, seeds[0], profile)
         with mock.patch.object(GraphLowering, "codegen", instrumented_codegen):
             torch.compile(module, dynamic=dynamic)(*args)
-    torch.save({origins[name]: tensor for name, tensor in _stored.items() if name in origins}, path)
+    save_outputs({origins[name]: tensor for name, tensor in _stored.items() if name in origins}, path)
 
 
 def diverging_operation(unpatched: str, patched: str) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from torch.utils import _pytree as pytree
 
 from patchgate.probe.compile.capture import Build
 from patchgate.probe.numerics.numeric_metrics import Outputs, distance, load_files, share_differing
-from patchgate.probe.numerics.outputs import as_float64, build_seeded, reproducible, tensors
+from patchgate.probe.numerics.outputs import as_float64, build_seeded, reproducible, save_outputs, tensors
 from patchgate.probe.protocol import Profile
 
 ROWS = 4
@@ -45,7 +45,7 @@ def run_variants(
         if _rows_are_independent(exact, exact_args, reference):
             torch._dynamo.reset()
             variants["batch and single rows"] = ([t[:ROWS] for t in plain], _row_by_row(torch.compile(module), args))
-    torch.save({"forms": variants, "eager": tensors(module(*args)), "plain": plain, "reference": reference}, path)
+    save_outputs({"forms": variants, "eager": tensors(module(*args)), "plain": plain, "reference": reference}, path)
 
 
 def differ_variants(unpatched: str, patched: str) -> dict[str, Any]:

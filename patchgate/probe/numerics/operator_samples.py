@@ -25,9 +25,10 @@ from torch.utils import _pytree as pytree
 
 from patchgate.probe.numerics.derived_samples import derived, trained_alone
 from patchgate.probe.numerics.operators import operators_of, runs_on_graphs
-from patchgate.probe.numerics.outputs import reproducible
+from patchgate.probe.numerics.outputs import reproducible, save_outputs
 from patchgate.probe.numerics.random_programs import function_of, programs
 from patchgate.probe.numerics.sample_differences import departure, shown_tensor
+from patchgate.probe.process.reply import lacks_a_module
 from patchgate.probe.protocol import Profile
 
 # Samples of one operator, by how they are made: chosen for what fits into some seconds of CPU.
@@ -135,7 +136,7 @@ def write_samples(names: list[str], profile: Profile, path: str) -> dict[str, li
         "tried": len(steady),
         "unjudged": [f"{samples[i].text}: {_why_unjudged(compiled[i])}" for i in steady if i not in set(kept)],
     }
-    torch.save(written, path)
+    save_outputs(written, path)
     titles = {name: [_title(op) for op in ops[:_OPERATORS]] for name, ops in found.items()}
     return titles | {name: ["small programs"] for name in names if name not in found}
 
@@ -154,7 +155,7 @@ def read_samples(path: str) -> list[Sample]:
 def run_samples(samples: Sequence[Sample], profile: Profile, path: str) -> None:
     """Run the samples compiled and write what they give."""
     with reproducible(profile, training=True):
-        torch.save({"compiled": _compiled(samples)}, path)
+        save_outputs({"compiled": _compiled(samples)}, path)
 
 
 def _title(op: Any) -> str:
@@ -370,6 +371,8 @@ def _outcome(samples: Sequence[Sample], run: Callable[..., list[Any]]) -> Any:
 
 
 def _raised(error: Exception) -> str:
+    if lacks_a_module(error):
+        raise error
     inner = getattr(error, "inner_exception", None) or error
     return f"{type(inner).__name__}: {inner}".splitlines()[0][:300]
 

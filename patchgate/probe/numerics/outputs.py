@@ -10,6 +10,7 @@ import contextlib
 import copy
 from collections.abc import Callable, Iterator
 from typing import Any
+from unittest import mock
 
 import torch
 from torch.utils import _pytree as pytree
@@ -19,6 +20,9 @@ from patchgate.probe.numerics.numeric_metrics import Outcome, Outputs
 from patchgate.probe.protocol import MemoryFault, Profile
 from patchgate.probe.simulate.device_context import device_context
 from patchgate.probe.simulate.needs_device import NeedsDevice, missing_answer
+
+_save = torch.save
+_PICKLED_BY = {name: vars(torch.Tensor)[name] for name in ("__reduce_ex__", "_reduce_ex_internal")}
 
 # Changes of every input: values at which kernels that agree on common ones can differ.
 SPECIAL: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
@@ -120,7 +124,15 @@ def run(
 
         written["special"] = outcomes({name: _change_floats(change, args) for name, change in SPECIAL.items()})
         written["small"] = outcomes({name: _first_rows(rows, args) for name, rows in SMALL.items()} if small else {})
-    torch.save(written | {"memory": list(faults.values())}, path)
+    save_outputs(written | {"memory": list(faults.values())}, path)
+
+
+def save_outputs(written: object, path: str) -> None:
+    """Write a file with torch.save, as torch does it: a patch may replace how a tensor is pickled."""
+    with contextlib.ExitStack() as stack:
+        for name, function in _PICKLED_BY.items():
+            stack.enter_context(mock.patch.object(torch.Tensor, name, function))
+        _save(written, path)
 
 
 def _outputs_and_gradients(

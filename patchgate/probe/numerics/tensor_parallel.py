@@ -15,7 +15,7 @@ import torch.distributed as dist
 import torch.distributed._functional_collectives as funcol
 import torch.nn.functional as F
 
-from patchgate.probe.numerics.outputs import reproducible, tensors
+from patchgate.probe.numerics.outputs import reproducible, save_outputs, tensors
 from patchgate.probe.numerics.ranks import RANKS, await_others, in_ranks, join_group
 from patchgate.probe.patch.apply import apply_patch
 from patchgate.probe.protocol import Request, Stage
@@ -64,7 +64,7 @@ def run(request: Request, stage: Stage) -> dict[str, Any] | None:
         "tensor-parallel and sequence-parallel": ([first["plain"]], [rows]),
         "tensor-parallel on either rank": ([first["plain"]], [second["plain"]]),
     }
-    torch.save({"forms": forms, **{name: [tensor] for name, tensor in first.items()}}, request["outputs"])
+    save_outputs({"forms": forms, **{name: [tensor] for name, tensor in first.items()}}, request["outputs"])
     return None
 
 
@@ -85,7 +85,7 @@ def _one_rank(rank: int, folder: str, request: Request, stage: Stage) -> None:
             "eager": split(whole),
             "reference": copy.deepcopy(split).double()(whole.double()),
         }
-        torch.save({name: tensors(result)[0] for name, result in results.items()}, f"{folder}/rank{rank}.pt")
+        save_outputs({name: tensors(result)[0] for name, result in results.items()}, f"{folder}/rank{rank}.pt")
     await_others(rank, store)
 
 

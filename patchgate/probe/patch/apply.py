@@ -20,14 +20,14 @@ from patchgate.probe.patch.load import (
     AGAIN,
     MODULE,
     AppliedPatch,
+    blamed_module,
     faked_version,
     import_packages,
     import_patch,
-    naming_every_missing_module,
     place_of,
     run_patch,
 )
-from patchgate.probe.patch.module_name import what_runs_again
+from patchgate.probe.patch.module_name import what_calls_again, what_runs_again
 from patchgate.probe.patch.snapshot import (
     Snapshot,
     changes,
@@ -53,13 +53,18 @@ from patchgate.probe.protocol import (
     FindUndone,
     Loading,
     OtherPatch,
+    Patched,
     Profile,
     Request,
     Stage,
+    StandIns,
     Undone,
 )
 from patchgate.probe.simulate.fake_device import fake_device
 from patchgate.probe.simulate.triton_driver import BESIDE_THE_CPU, triton_driver
+
+# Modules of a project that are replaced at most.
+_MOST_REPLACED = 24
 
 
 def apply_patch(request: Request, stage: Stage) -> None:
@@ -109,12 +114,12 @@ def undone(request: FindUndone, stage: Stage) -> Undone:
 def apply(request: Apply, stage: Stage) -> Applied:
     """Run the patch twice under a faked version, on a fake device: what it changed, and what the second run adds."""
     path, scope = request["patch"], request.get("scope")
-    recorder = effects.Recorder(path)
+    recorder = effects.Recorder(path, in_package=bool(place_of(path, request)[0]))
     with fake_device(request["profile"], recorder), faked_version(request["version"]):
         stage("patch")
         before, settings, held = _before_the_patch(request, recorder)
         with torch_imports_added_to(before):
-            with recorder.recording(), naming_every_missing_module(path, request):
+            with recorder.recording():
                 module = import_patch(path, request)
             if scope:  # a setting that the scope makes ends with it
                 effects.Settings().note_changes(settings, recorder)
@@ -164,7 +169,7 @@ def _before_the_patch(
     """
     before, settings = take_snapshot(), effects.Settings()
     recording = recorder.recording() if recorder else contextlib.nullcontext()
-    with torch_imports_added_to(before), recording, naming_every_missing_module(request["patch"], request):
+    with torch_imports_added_to(before), recording:
         is_imported_later = import_packages(request["patch"], request)
     if not is_imported_later:
         return before, settings, {}
@@ -197,9 +202,32 @@ def _apply_again(
     answer["nested"] = sorted(nested | {*answer["nested"]})
     if nested and not answer["runs_again"]:
         installers = request.get("install") or []
-        answer["runs_again"] = ", ".join(installers) or what_runs_again(
-            request["patch"], *place_of(request["patch"], request)
-        )
+        path, place = request["patch"], place_of(request["patch"], request)
+        calling = what_calls_again(path, *place, installers) if installers else what_runs_again(path, *place)
+        answer["runs_again"] = calling or ", ".join(installers)
+
+
+def find_stand_ins(request: Patched, stage: Stage) -> StandIns:
+    """The modules of the patch's project that cannot be imported here, each with the reason, in processes of their own.
+
+    Each is replaced before the next one is looked for, until the patch runs, or fails by itself.
+    """
+    stage("patch")
+    found: dict[str, str] = {}
+    while len(found) < _MOST_REPLACED:
+        how = {**request, "stubs": [*request.get("stubs", ()), *found]}
+        blamed = _reply_of_fork(partial(_write_blamed, cast(Patched, how))).get("blamed", {})
+        if not blamed.keys() - found:
+            break
+        found |= blamed
+    return {"replaced": found}
+
+
+def _write_blamed(request: Patched, file: int) -> NoReturn:
+    blamed: dict[str, str] = {}
+    with contextlib.suppress(BaseException), fake_device(request["profile"]):
+        blamed = blamed_module(str(request["patch"]), request)
+    write_reply({"blamed": blamed}, file)
 
 
 def applies(request: ApplyEach, stage: Stage) -> ChangesByVersion:

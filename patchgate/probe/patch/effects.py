@@ -13,6 +13,7 @@ import re
 import sys
 import tempfile
 import threading
+import types
 import zlib
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -74,8 +75,8 @@ _WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 class Recorder:
     """Collects effects while the patch's module runs; each once, with its first line."""
 
-    def __init__(self, path: str) -> None:
-        self._path = path
+    def __init__(self, path: str, *, in_package: bool = False) -> None:
+        self._path, self._in_package = path, in_package
         # The compiler writes its caches and temporary files itself.
         caches = (os.environ.get(name) for name in CACHES)
         self._scratch = ("/dev/", "/proc/", tempfile.gettempdir(), *filter(None, caches))
@@ -115,6 +116,8 @@ class Recorder:
 
     def note(self, kind: str, name: str, what: str = "", line: int | None = None, old: object = None) -> None:
         line = line or self._line()
+        if self._is_of_another_module():
+            return
         effect: Effect = {"kind": kind, "name": name, "what": what or name, "line": line, "old": repr(old)}
         self._effects.setdefault((kind, name), effect)
 
@@ -135,6 +138,15 @@ class Recorder:
         while frame.f_back and frame.f_globals.get("__name__", "").partition(".")[0] == "importlib":
             frame = frame.f_back
         return frame.f_code.co_filename == self._path
+
+    def _is_of_another_module(self) -> bool:
+        """Whether the patch is importing another module of its package: the effects of that are the project's."""
+        frame: types.FrameType | None = sys._getframe() if self._in_package else None
+        is_import = False
+        while frame is not None and frame.f_code.co_filename != self._path:
+            is_import = is_import or frame.f_code.co_name == "<module>"
+            frame = frame.f_back
+        return frame is not None and is_import
 
     def _audit(self, event: str, arguments: tuple[Any, ...]) -> None:
         """Python's audit hook. Python cannot remove one, so it is switched off."""

@@ -32,6 +32,9 @@ from patchgate.probe.patch.snapshot import (
 # A table that is replaced as a whole stays where another module has imported it.
 _TABLES = (MutableMapping, MutableSequence, MutableSet)
 
+# The metaclass of `torch.FloatTensor` and its like: copies of `torch.Tensor` that no tensor is made of.
+_LEGACY = type(torch.FloatTensor)
+
 
 def holders(changes: Changes, after: Snapshot) -> dict[str, list[str]]:
     """Changed name -> the names that still lead to its original.
@@ -49,6 +52,8 @@ def holders(changes: Changes, after: Snapshot) -> dict[str, list[str]]:
     inside: dict[int, list[str]] = {}  # what an entry leads to, by its identity: many tables have the same
     for aliases, attributes in owners_once(after) if names else ():
         registry = aliases[0].endswith("[]")
+        if aliases[0].endswith("Tensor") and isinstance(resolve(aliases[0]), _LEGACY):
+            continue
         has_one = not names.keys().isdisjoint(map(identity, attributes.values()))
         if (has_one and _is_set(aliases[0])) if registry else not has_one:
             continue

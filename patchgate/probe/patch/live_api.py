@@ -378,6 +378,15 @@ def _chain(node: ast.expr) -> list[str]:
     return [node.id, *names] if isinstance(node, ast.Name) and names else []
 
 
+def _is_device(name: str) -> bool:
+    """Whether torch knows a device of that name, whose functions a package of its own brings."""
+    try:
+        torch.device(name)
+    except RuntimeError:
+        return False
+    return True
+
+
 def _has_operators(namespace: str) -> bool:
     """Whether torch has operators in a namespace of `torch.ops`."""
     names = torch._C._dispatch_get_all_op_names()
@@ -390,8 +399,8 @@ def _follow(dotted: str, value: Any, names: list[str], line: int) -> Iterator[Fi
         if not isinstance(value, (types.ModuleType, ConfigModule, type)):
             return
         dotted = f"{dotted}.{name}"
-        if value is torch.ops and not _has_operators(name):
-            return  # the project's own operators, which it may define later
+        if (value is torch.ops and not _has_operators(name)) or (value is torch and _is_device(name)):
+            return  # what the project defines later, or a package for its device
         try:
             value = getattr(value, name)
         except AttributeError:

@@ -13,7 +13,9 @@ import importlib
 import importlib.metadata
 import importlib.util
 import inspect
+import itertools
 import sys
+import traceback
 import types
 from collections.abc import Iterator
 from importlib.machinery import (
@@ -31,9 +33,9 @@ import torch
 import torch.version
 from torch.torch_version import TorchVersion
 
-from patchgate.probe.patch.module_name import place_in_package
+from patchgate.probe.patch.module_name import missing_imports, place_in_package
 from patchgate.probe.patch.snapshot import Snapshot, changes, take_snapshot
-from patchgate.probe.patch.stubs import install_stubs
+from patchgate.probe.patch.stubs import MISSING, StandsIn, are_used, install_stubs, without_missing
 from patchgate.probe.protocol import Loading
 
 #: Name of the module as which a patch that lies in no package is run, and the one as which it is run again.
@@ -46,8 +48,6 @@ _MODULES: dict[str, types.ModuleType] = {}
 _READ_AS_SOURCES: set[str] = set()
 # Name of a module -> the path of the part that is imported by it.
 _PARTS: dict[str, str] = {}
-# Modules that are not there and are named together at most.
-_MISSING = 40
 # A context manager that nobody holds is collected, and a scope that is collected is left.
 _ENTERED: list[contextlib.AbstractContextManager[Any]] = []
 
@@ -79,31 +79,45 @@ def run_patch(path: str, how: Loading, name: str = MODULE) -> AppliedPatch:
     return AppliedPatch(import_patch(path, how, name), how.get("scope"))
 
 
-@contextlib.contextmanager
-def naming_every_missing_module(path: str, how: Loading) -> Iterator[None]:
-    """Within it, an import of a module that is not there says which others are not: each is a stub while it goes on."""
+def blamed_module(path: str, how: Loading) -> dict[str, str]:
+    """The first module of the project, but for the patch, that cannot be imported here, and why; none where all can.
+
+    A package around the patch is not run at all where it needs what is not installed; other modules have stand-ins.
+    """
+    dotted = _prepare(path, how) or ""
+    _, root = place_of(path, how)
+    name = ""
     try:
-        yield
-    except ModuleNotFoundError as error:
-        missing = [error.name] if error.name else []
-        while 0 < len(missing) < _MISSING and (name := _next_missing(path, how, missing)):
-            missing.append(name)
-        if missing[1:]:
-            error.msg += f", nor {', '.join(missing[1:])}"
-        raise
+        with without_missing():
+            for name in itertools.accumulate(dotted.split(".")[:-1], "{}.{}".format):
+                importlib.import_module(name)
+        name = ""
+        run_patch(path, how)
+    except BaseException as error:  # a module may raise anything, SystemExit included
+        if not name and is_about_torch(error):
+            return {}
+        raising = name or next(_modules_below(error, root, path), "")
+        cause = error.__cause__ if isinstance(error, StandsIn) and error.__cause__ else error
+        return {raising: f"{type(cause).__name__}: {cause}".partition("\n")[0][:200]} if raising else {}
+    return {}
 
 
-def _next_missing(path: str, how: Loading, missing: list[str]) -> str | None:
-    """The first module that is not there once `missing` are stubs."""
-    stubbed: Any = {**how, "stubs": [*how.get("stubs", ()), *missing]}
-    try:
-        import_packages(path, stubbed)
-        import_patch(path, stubbed)
-    except ModuleNotFoundError as error:
-        return error.name if error.name not in missing else None
-    except (Exception, SystemExit):  # an error that a stub causes is not the patch's
-        return None
-    return None
+def _modules_below(error: BaseException, root: str, patch: str) -> Iterator[str]:
+    """The modules of the project, but for the patch, that were being imported when it was raised, innermost first."""
+    inner = error.__cause__ if isinstance(error, StandsIn) and error.__cause__ else error
+    frames = [frame for frame, _ in traceback.walk_tb(inner.__traceback__)]
+    for frame in reversed(frames):
+        file = frame.f_code.co_filename
+        if frame.f_code.co_name == "<module>" and file.startswith(f"{root}/") and file != patch:
+            yield str(frame.f_globals["__name__"])
+
+
+def is_about_torch(error: BaseException) -> bool:
+    """Whether a name of torch, or Triton, is not there: no other module has to do with that."""
+    owner: Any = getattr(error, "name" if isinstance(error, ImportError) else "obj", None)
+    if not isinstance(owner, str):
+        owner = owner.__name__ if isinstance(owner, types.ModuleType) else getattr(owner, "__module__", None)
+    return str(owner).partition(".")[0] in ("torch", "triton")
 
 
 def import_patch(path: str, how: Loading, name: str = MODULE) -> types.ModuleType:
@@ -115,13 +129,21 @@ def import_patch(path: str, how: Loading, name: str = MODULE) -> types.ModuleTyp
     dotted = _prepare(path, how)
     module = _MODULES.get(path)
     again = name == AGAIN and not installers
-    if module is None or (again and dotted is None):
-        module = importlib.import_module(dotted) if dotted else run_file(path, name)
-    elif again:
-        module = importlib.reload(module)
-    _MODULES[path] = module
-    for installer in installers:
-        _call_installer(module, installer)
+    try:
+        if module is None or (again and dotted is None):
+            module = importlib.import_module(dotted) if dotted else run_file(path, name)
+        elif again:
+            module = importlib.reload(module)
+        _MODULES[path] = module
+        for installer in installers:
+            _call_installer(module, installer)
+    except (Exception, SystemExit) as error:
+        if not are_used() or is_about_torch(error):
+            raise
+        names = dict.fromkeys([*MISSING, *missing_imports(path, place_of(path, how)[1])])
+        raise StandsIn(
+            f"not installed: {', '.join(dict.fromkeys(each.partition('.')[0] for each in names))}"
+        ) from error
     gc.collect()  # what acts when it is collected acts now; a child looks for garbage less often than a user's process
     return module
 

@@ -94,6 +94,49 @@ def _nodes(path: str | Path, word: str = "") -> list[ast.AST]:
     return []
 
 
+def missing_imports(path: str, root: str) -> list[str]:
+    """The modules that are not installed, of those that the file, and what it imports of its project, import.
+
+    `root` is the folder from which the project is imported.
+    """
+    missing: dict[str, None] = {}
+    files = [Path(path)]
+    for file in files:
+        package = file.relative_to(root).with_suffix("").parts[:-1] if file.is_relative_to(root) else ()
+        for name in _needed(_body(file), package):
+            parts = name.split(".")
+            below = [Path(root, *parts[: end + 1]) for end in range(len(parts))]
+            own = [each for place in below for each in (place.with_suffix(".py"), place / "__init__.py")]
+            files += [each for each in own if each.is_file() and each not in files]
+            if not (below[0].is_dir() or below[0].with_suffix(".py").is_file() or is_found(parts[0])):
+                missing[parts[0]] = None
+    return list(missing)
+
+
+def is_found(name: str) -> bool:
+    """Whether a module of that first name can be imported, and is no stand-in."""
+    with contextlib.suppress(ImportError, ValueError, AttributeError):
+        return importlib.util.find_spec(name) is not None
+    return False
+
+
+def _body(file: Path) -> list[ast.stmt]:
+    with contextlib.suppress(OSError, SyntaxError, ValueError, RecursionError):
+        return ast.parse(file.read_bytes()).body
+    return []
+
+
+def _needed(body: Sequence[ast.stmt], package: Sequence[str]) -> Iterator[str]:
+    """The names that statements of a module import, but for those behind a condition or in a `try`."""
+    for node in body:
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            above = package[: len(package) - node.level + 1] if node.level else ()
+            origin = [*above, *filter(None, [node.module])]
+            yield from (".".join([*origin, alias.name]) for alias in node.names)
+
+
 def what_runs_again(path: str, dotted: str | None, root: str) -> str:
     """`file:line` that runs a file once more, of its package and the scripts beside that; empty for none.
 
@@ -106,6 +149,19 @@ def what_runs_again(path: str, dotted: str | None, root: str) -> str:
         for node in _nodes(file, name):
             if _reloads(node, name) or any(_is_second(each, dotted) for each in _absolute_names(node)):
                 return f"{file.relative_to(root)}:{getattr(node, 'lineno', 1)}"
+    return ""
+
+
+def what_calls_again(path: str, dotted: str | None, root: str, calls: Sequence[str]) -> str:
+    """`file:line` of a function of the project, outside of the file, that calls one of these; empty for none."""
+    names = {call.partition("(")[0].rpartition(".")[2].rpartition(":")[2] for call in calls}
+    package = Path(root, dotted.partition(".")[0]) if dotted else Path(root)
+    for file in sorted(package.rglob("*.py") if dotted else package.glob("*.py")):
+        for function in (node for name in names for node in _nodes(file, name) if str(file) != path):
+            if isinstance(function, (ast.FunctionDef, ast.AsyncFunctionDef)):
+                for node in ast.walk(function):
+                    if isinstance(node, ast.Call) and ast.unparse(node.func).rpartition(".")[2] in names:
+                        return f"{file.relative_to(root)}:{node.lineno}"
     return ""
 
 

@@ -15,11 +15,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import Any, NoReturn
 
+from patchgate.probe.patch.stubs import StandsIn, are_used, is_missed_by
+
 _write, _exit, _dumps = os.write, os._exit, json.dumps
 # (file, line, function) of one call on the stack.
 _Frame = tuple[str, int, str]
 # Where this machine has its packages: a failure reads the same on every one.
 _INSTALLED = re.compile(r"/[^\s'\"()]*/site-packages/")
+# How torch calls the device of a project that has not given it a name.
+_NO_DEVICE = "privateuseone"
 # Characters of a description that the host gets: the end, where the exception was raised.
 _DETAIL = 6000
 # How torch, the kernel and C++ say that memory is short, in lower case.
@@ -89,13 +93,31 @@ def exception_failure(error: BaseException, patch: str | None) -> dict[str, Any]
     if isinstance(root, DoesNotApply):
         where = root.place  # the file that ran was made from the diff
     raised_at = _place(frames) if frames and not frames[-1][0].startswith(_OURS) else None  # as of a SyntaxError
+    signature = f"{type(root).__name__}: {text}" if text else type(root).__name__
+    stood_in = next((one for one in chain if isinstance(one, StandsIn)), None)
+    if stood_in not in (None, root):
+        signature += f"; {stood_in}"
     return {
-        "cause": _cause(root),
-        "signature": f"{type(root).__name__}: {text}" if text else type(root).__name__,
+        "cause": "missing" if lacks_a_module(error) else _cause(root),
+        "signature": signature,
         "detail": "\n".join(_described(chain))[-_DETAIL:],
         "where": where,
         "raised_at": None if raised_at == where else raised_at,
     }
+
+
+def lacks_a_module(error: BaseException) -> bool:
+    """Whether what is not installed may be why it was raised: a stand-in decided, or the project's own code failed."""
+    chain = list(_chain(error))
+    if not are_used():
+        return False
+    frames = [frame for one in chain for frame in _frames(one.__traceback__)]
+    said = f"{type(chain[-1]).__name__}: {_text_of(chain[-1])}"
+    is_import = re.search(r"(?:Import|ModuleNotFound)Error: ", said) and not re.search(r"'(?:torch|triton)\b", said)
+    by_project = bool(frames) and is_missed_by(frames[-1][0])
+    return any(isinstance(one, StandsIn) for one in chain) or bool(
+        by_project or is_import or _NO_DEVICE in said or f"{StandsIn.__name__}: " in said
+    )
 
 
 def _chain(error: BaseException) -> Iterator[BaseException]:

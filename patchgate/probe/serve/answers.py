@@ -28,7 +28,7 @@ from patchgate.probe.numerics import (
     tensor_parallel,
 )
 from patchgate.probe.patch import branch_coverage, line_coverage
-from patchgate.probe.patch.apply import applies, apply, apply_patch, undone
+from patchgate.probe.patch.apply import applies, apply, apply_patch, find_stand_ins, undone
 from patchgate.probe.patch.line_events import LinesRun
 from patchgate.probe.patch.live_api import inspect_surface
 from patchgate.probe.patch.new_interpreter import run_in_new_interpreter
@@ -263,6 +263,7 @@ ANSWERS: Questions = {
     "differ tokens": _comparing(decoder.differ),
     "apply": apply,
     "applies": applies,
+    "stand-ins": find_stand_ins,
     "new interpreter": run_in_new_interpreter,
     "surface": inspect_surface,
     "undone": undone,

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from patchgate.checks.effects import judge_effects
-from patchgate.inputs.manifest import Claims, Patch
+from patchgate.inputs.manifest import Claims, Patch, Target
 from patchgate.model.records import Case, Kind, Verdict
 
 CASE = Case(torch="2.11.0", patch="mine")
@@ -21,19 +22,22 @@ def effect(kind: str, name: str = "X", line: int = 7) -> dict[str, Any]:
     return {"kind": kind, "name": name, "what": f"{name} changed", "line": line}
 
 
+TOLD: dict[str, Any] = {
+    "changed": ["torch.a"],
+    "claimed": {},
+    "defined": [],
+    "recursive": [],
+    "again": "",
+    "nested": [],
+    "runs_again": "",
+    "added": [],
+    "effects": [],
+}
+
+
 def judged(claims: dict[str, Any] | None = None, **answer: Any) -> list[Verdict]:
-    told = {
-        "changed": ["torch.a"],
-        "claimed": {},
-        "defined": [],
-        "recursive": [],
-        "again": "",
-        "nested": [],
-        "runs_again": "",
-        "added": [],
-        "effects": [],
-    } | answer
-    return list(judge_effects(CASE, patch(**({"targets": ("torch.a",)} | (claims or {}))), told, "patch.toml:3"))
+    mine = patch(**({"targets": ("torch.a",)} | (claims or {})))
+    return list(judge_effects(CASE, mine, TOLD | answer, "patch.toml:3"))
 
 
 def test_a_patch_that_replaces_its_targets_once_is_green():
@@ -162,6 +166,19 @@ def test_a_wrapper_that_nothing_in_the_project_applies_twice_is_a_note():
     assert verdict.actual == "wraps itself: torch.a (nothing runs it twice)"
 
 
+def test_a_target_of_other_releases_need_not_be_replaced():
+    other = Target("torch.b")
+    other.applies_to = ">=2.12"
+    (verdict,) = judged({"targets": (Target("torch.a"), other)})
+    assert verdict.code == "PG211"
+
+
+@pytest.mark.parametrize(("again", "kind"), [("install()", Kind.NOTE), ("acme/start.py:7", Kind.REGRESSED)])
+def test_without_a_manifest_a_line_that_calls_the_installer_again_is_the_evidence(again, kind):
+    (verdict,) = judged({"apply": ("install()",)}, nested=["torch.a"], runs_again=again)
+    assert (verdict.code, verdict.kind) == ("PG206", kind)
+
+
 def test_a_name_that_only_the_patch_knows_is_a_note_beside_what_it_replaces():
     replaced, added = judged(changed=["torch.a", "torch.b", "torch.c"], added=["torch.c"])
     assert (replaced.code, replaced.kind, replaced.actual) == ("PG207", Kind.REGRESSED, "torch.b")
@@ -169,8 +186,11 @@ def test_a_name_that_only_the_patch_knows_is_a_note_beside_what_it_replaces():
 
 
 def test_a_second_run_that_raises_is_a_note_and_red_where_the_project_installs_it_by_a_call():
-    (verdict,) = judged({"apply": ("install()",)}, again="RuntimeError: defined already")
-    assert (verdict.code, verdict.kind) == ("PG206", Kind.REGRESSED)
+    for manifest, kind in (("patch.toml", Kind.REGRESSED), (None, Kind.NOTE)):  # without one, nobody says so
+        mine = replace(patch(targets=("torch.a",), apply=("install()",)), manifest=manifest)
+        told = TOLD | {"again": "RuntimeError: defined already"}
+        (verdict,) = judge_effects(CASE, mine, told, "patch.toml:3")
+        assert (verdict.code, verdict.kind) == ("PG206", kind)
     (verdict,) = judged(again="RuntimeError: defined already")
     assert (verdict.code, verdict.kind, verdict.actual) == ("PG206", Kind.NOTE, "raises RuntimeError: defined already")
 

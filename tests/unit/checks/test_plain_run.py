@@ -19,7 +19,10 @@ from patchgate.model.serialization import Answer
 
 CASE = Case(torch="2.11.0", patch="mine")
 PATCH = Patch(id="mine", path="patch.py", source="", claims=Claims(title="Mine"))
-APPLIED: dict[str, Any] = {"effects": [{"kind": "environment", "name": "SEEN"}, {"kind": "threads", "name": "one"}]}
+APPLIED: dict[str, Any] = {
+    "stubbed": [],
+    "effects": [{"kind": "environment", "name": "SEEN"}, {"kind": "threads", "name": "one"}],
+}
 JUDGED: Answer = {"code": ["a", "b"]}
 SAME: Answer = {"code": ["a", "b"], "changed": ["environment SEEN", "threads"], "differing": 0.0}
 FAILED: Answer = {"failure": {"cause": "raised", "stage": "plain run", "signature": "boom", "where": None}}
@@ -90,7 +93,9 @@ def test_what_torch_alone_does_in_a_script_is_not_held_against_the_patch(without
 
 @pytest.mark.parametrize("patch", [replace(PATCH, diff="x"), replace(PATCH, claims=Claims(title="", stubs=("acme",)))])
 def test_no_script_runs_a_diff_or_what_uses_stubs_and_a_retry_would_not_help(patch: Patch) -> None:
-    context: Any = SimpleNamespace(patch=patch, apply=lambda torch: {}, only=[replace(CASE, workload="chain")])
+    context: Any = SimpleNamespace(
+        patch=patch, apply=lambda torch: {"stubbed": []}, only=[replace(CASE, workload="chain")]
+    )
     (verdict,) = ask_plain_run(context, Instance(case=CASE))
     assert (verdict.code, verdict.colour, verdict.is_judged) == ("PG226", Colour.GREY, True)
 

@@ -89,7 +89,7 @@ ABOUT_A_WORKLOAD = {do for do, request in TYPES.items() if "workload" in request
 # Read as a text, and not run.
 _READ = "functions"
 # What a runner asks by itself of a workload that did not compile.
-_AFTERWARDS = {"failing stage"}
+_AFTERWARDS = {"failing stage", "stand-ins"}
 
 
 def no_server(torch: str, do: str) -> socket.socket:

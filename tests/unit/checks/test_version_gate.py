@@ -152,8 +152,8 @@ def test_a_patch_that_does_not_run_under_its_own_version_has_one_verdict(folder)
 def test_a_patch_that_does_not_run_is_red_unless_the_machine_failed(cause):
     failure = Failure(cause=cause, stage="patch", signature="boom", where="patch.py:3")
     verdict = does_not_run(CASE, failure, patch(), AGAIN)
-    machine = cause is Cause.MACHINE
-    assert (verdict.code, verdict.colour) == (("PG905", Colour.GREY) if machine else ("PG210", Colour.RED))
+    grey = {Cause.MACHINE: "PG905", Cause.MISSING: "PG228"}
+    assert (verdict.code, verdict.colour) == ((grey[cause], Colour.GREY) if cause in grey else ("PG210", Colour.RED))
     assert (verdict.where, verdict.actual) == ("patch.py:3", failure.text)
 
 
@@ -204,39 +204,25 @@ def test_a_patch_for_one_release_that_is_supported_is_not(claims):
 
 
 @pytest.mark.parametrize(
-    ("missing", "advice"),
+    ("signature", "setting"),
     [
-        ("ModuleNotFoundError: No module named 'acme.ext'", 'stubs = ["acme.ext"]'),
-        ("Exception: No module named 'acme'", 'stubs = ["acme"]'),  # as a project raises it again
-        (
-            "ModuleNotFoundError: No module named 'acme.ext', nor tqdm, zmq.asyncio",
-            '["acme.ext", "tqdm", "zmq.asyncio"]',
-        ),
-        ("ModuleNotFoundError: No module named 'torch._inductor.gone'", "correct the patch"),
+        ("RuntimeError: no; not installed: acme, tqdm", 'requires = ["acme", "tqdm"] in [tool.patchgate] of '),
+        ("StandsIn: own.module, which is not here, decides", 'install = "." in [tool.patchgate] of '),
     ],
 )
-def test_a_module_that_is_not_there_may_be_installed_or_stood_for(missing, advice):
-    failure = Failure(cause=Cause.RAISED, stage="patch", signature=missing)
-    assert advice in does_not_run(CASE, failure, patch(), AGAIN).advice
+def test_what_is_not_installed_is_named_all_at_once_with_one_setting(signature, setting):
+    verdict = does_not_run(CASE, Failure(cause=Cause.MISSING, stage="patch", signature=signature), patch(), AGAIN)
+    assert verdict.advice.startswith(setting)
+    assert not verdict.is_judged
 
 
-def test_what_fails_elsewhere_beside_a_stub_may_need_the_real_module():
-    failure = Failure(cause=Cause.RAISED, stage="patch", signature="AttributeError: x", raised_at="acme/config.py:3")
-    assert does_not_run(CASE, failure, patch(stubs=("pydantic",)), AGAIN).advice.startswith(
-        "if it needs more than a stub of `pydantic`: `requires` or `install`"
-    )
-
-
-@pytest.mark.parametrize(
-    ("raised_at", "advice"),
-    [("acme/core/__init__.py:3", 'stubs = ["acme.core"]'), ("acme/core/log.py:3", "correct the patch")],
-)
-def test_a_package_that_refuses_to_be_imported_can_be_passed_over(tmp_path, raised_at, advice):
-    (tmp_path / "acme" / "core").mkdir(parents=True)
-    for folder in ("acme", "acme/core"):
-        (tmp_path / folder / "__init__.py").write_text("")
+@pytest.mark.parametrize(("required", "code"), [("torch-npu==2.10", "PG228"), ("torch==2.10", "PG210")])
+def test_a_device_that_a_required_package_adds_to_torch_is_missing(tmp_path, required, code):
+    (tmp_path / "setup.py").touch()
+    (tmp_path / "requirements.txt").write_text(required)
     failure = Failure(
-        cause=Cause.RAISED, stage="patch", signature="ImportError: no", raised_at=f"{tmp_path}/{raised_at}"
+        cause=Cause.RAISED, stage="patch", signature="AttributeError: module 'torch' has no attribute 'npu'"
     )
-    mine = replace(patch(), path=str(tmp_path / "acme" / "core" / "fix.py"))
-    assert advice in does_not_run(CASE, failure, mine, AGAIN).advice
+    verdict = does_not_run(CASE, failure, replace(patch(), path=str(tmp_path / "fix.py")), AGAIN)
+    assert verdict.code == code
+    assert ("torch_npu" in verdict.advice) is (code == "PG228")

@@ -211,7 +211,7 @@ def project(folder, monkeypatch):
     for name in ("one", "two"):
         (folder / "engine").mkdir(exist_ok=True)
         (folder / "engine" / f"{name}.py").write_text("x = 1\n")
-    table = "releases = ['2.9.1']\npatches = ['engine/*.py']\ndevices = ['npu.toml', 'cpu']\nbudgets.latency = '1 %'\n"
+    table = "releases = ['2.10.1']\npatches = ['engine/*.py']\ndevices = ['npu.toml', 'cpu']\nbudgets.latency = '1 %'\n"
     (folder / "patchgate.toml").write_text(table)
     (folder / "npu.toml").write_text("kind = 'simulated'\n")
     monkeypatch.setattr("patchgate.cli.gate.judge_patch", judge)
@@ -233,7 +233,7 @@ def test_without_arguments_every_patch_of_the_table_is_judged_as_the_table_says(
     status, printed, _ = command("gate")
     assert (status, [Path(run.folder).name for run in project]) == (1, ["one", "two"])
     assert {(tuple(run.problems), run.devices, run.project.golden) for run in project} == {
-        (("2.9.1",), ("npu", "cpu"), "patchgate/golden")
+        (("2.10.1",), ("npu", "cpu"), "patchgate/golden")
     }
     assert printed.splitlines()[-1] == "2 patches, results below .patchgate/gate; exit code 1"
     assert command("report")[0] == 1
@@ -253,9 +253,9 @@ def test_several_patches_share_their_servers_until_one_has_ended(command, projec
     started = SimpleNamespace(are_serving=lambda: alive.pop(0))
     monkeypatch.setattr("patchgate.cli.gate.running_servers", lambda rows: nullcontext(started))
     monkeypatch.setattr("patchgate.cli.gate.judge_patch", remember)
-    assert command("gate", "--problem", "2.9.1=no")[0] == 1
+    assert command("gate", "--problem", "2.10.1=no")[0] == 1
     assert servers == [started, None]
-    assert command("gate", "engine/one.py", "--problem", "2.9.1=no")[0] == 0
+    assert command("gate", "engine/one.py", "--problem", "2.10.1=no")[0] == 0
     assert servers[2:] == [None]
 
 
@@ -292,7 +292,7 @@ def test_an_edited_patch_is_judged_again_until_the_user_ends_it(command, folder,
 
     monkeypatch.setattr("patchgate.cli.gate.judge_patch", remember)
     edits += [("engine/one.py", "red = 1\n"), ("engine/one.py", "x = 2\n")]
-    status, _, told = command("gate", "engine/one.py", "--problem", "2.9.1=no", "--watch")
+    status, _, told = command("gate", "engine/one.py", "--problem", "2.10.1=no", "--watch")
     assert (status, len(project)) == (0, 3)
     assert len({id(each) for each in servers}) == len({*sessions}) == 1
     assert not sessions[0].exists()
@@ -306,14 +306,14 @@ def test_an_edited_patch_is_judged_again_until_the_user_ends_it(command, folder,
 def test_an_edit_that_is_no_input_is_a_message_and_the_next_one_is_judged(command, folder, project, edits):
     table = (folder / "patchgate.toml").read_text()
     edits += [("patchgate.toml", table.replace("'cpu'", "'cup'")), ("patchgate.toml", table)]
-    status, _, told = command("gate", "engine/one.py", "--problem", "2.9.1=no", "--watch")
+    status, _, told = command("gate", "engine/one.py", "--problem", "2.10.1=no", "--watch")
     assert (status, len(project)) == (0, 2)
     assert "error: patchgate.toml:3: no device `cup`" in told.splitlines()
 
 
 def test_a_judgement_that_is_interrupted_ends_the_watch(command, folder, project, edits, monkeypatch):
     def judge(run, patch, **_):
-        case = Case(torch="2.9.1", patch="one")
+        case = Case(torch="2.10.1", patch="one")
         save_verdicts(
             Path(run.folder), [Verdict(code="PG907", kind=Kind.STOPPED, check="kernels", case=case, item="x")]
         )
@@ -321,7 +321,7 @@ def test_a_judgement_that_is_interrupted_ends_the_watch(command, folder, project
 
     monkeypatch.setattr("patchgate.cli.gate.judge_patch", judge)
     edits += [("engine/one.py", "x = 2\n")]
-    assert command("gate", "engine/one.py", "--problem", "2.9.1=no", "--watch")[0] == 4
+    assert command("gate", "engine/one.py", "--problem", "2.10.1=no", "--watch")[0] == 4
     assert edits
 
 

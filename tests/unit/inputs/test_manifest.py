@@ -6,6 +6,7 @@ from refusals import manifest, refused
 
 from patchgate.inputs.manifest import Symptom
 from patchgate.inputs.patch import load_claims
+from patchgate.model.errors import UsageError
 from patchgate.model.records import Budget, Numerics
 
 SYMPTOM = '[symptom]\nworkload = "residual_stack"\ndevice = "h200"\nfact = "loads.max"\n'
@@ -181,3 +182,20 @@ patch.toml:3: `budgets.compile_calls`: not a budget: write 0.1 %, or a range as 
   got:  compile_calls = 0.001
   next: compile_calls = "0.1 %"   (or "-2 % .. 0.1 %")""",  # noqa: E501
     )
+
+
+def test_a_target_holds_on_the_releases_of_its_table(tmp_path):
+    text = 'targets = ["torch.a", { names = ["torch.b"], applies_to = ">=2.12" }]\n'
+    (tmp_path / "patch.toml").write_text(text)
+    claims = load_claims(tmp_path / "patch.toml")
+    assert claims.targets == ("torch.a", "torch.b")
+    assert [claims.targets_on(torch) for torch in ("2.11.0", "2.12.1")] == [["torch.a"], ["torch.a", "torch.b"]]
+
+
+@pytest.mark.parametrize(
+    "entry", ["{ name = ['torch.a'] }", "{ names = 'torch.a' }", "{ names = ['a'], applies_to = 'x' }"]
+)
+def test_a_table_of_targets_that_is_none_is_refused(tmp_path, entry):
+    (tmp_path / "patch.toml").write_text(f"targets = [{entry}]\n")
+    with pytest.raises(UsageError):
+        load_claims(tmp_path / "patch.toml")

@@ -8,7 +8,7 @@ import pytest
 from patchgate.cli import main as cli
 from patchgate.cli import parts as parts_command
 from patchgate.inputs.patch import load_patch
-from patchgate.inputs.split_patches import find_parts, source_of_part, uncalled_installers
+from patchgate.inputs.split_patches import chosen_installer, find_parts, source_of_part, uncalled_installers
 from patchgate.model.errors import UsageError
 from patchgate.model.paths import ROOT
 
@@ -119,3 +119,23 @@ def test_a_single_patch_is_not_parted(monkeypatch, capsys):
 def test_a_decorator_of_the_file_may_call_what_it_decorates(decorator, uncalled):
     text = "import functools\n\nimport torch\n\n\ndef listed(f): ...\n" + decorator
     assert uncalled_installers(text + "\ndef install():\n    torch.a = 1\n") == uncalled
+
+
+INSTALL, OTHER = "def install():\n    torch.a = 1\n", "def other():\n    torch.b = 1\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "chosen"),
+    [
+        (INSTALL, ["install"]),
+        (INSTALL + OTHER, ["install", "other"]),
+        (INSTALL + "def uninstall():\n    torch.a = 0\n", ["install"]),
+        ("def install():\n    table = torch.a.table\n    table[1] = 2\n", ["install"]),
+        (INSTALL + "torch.b = 2\n", []),
+        (INSTALL + OTHER + "if torch.c:\n    other()\n", []),
+        ("import acme\ndef install():\n    acme.a = 1\n", []),
+        (INSTALL + "if __name__ == '__main__':\n    torch.b = 2\n", ["install"]),
+    ],
+)
+def test_a_function_is_chosen_to_install_what_no_import_installs(text, chosen):
+    assert [*chosen_installer(f"import torch\n{text}")] == chosen

@@ -171,3 +171,22 @@ def test_a_diff_is_reported_by_what_stands_before_it():
     assert (found.title.value, found.title.line, found.source.line) == ("Realise less", 3, 5)
     assert infer_claims_of_diff("--- a/torch/x.py\n+# https://example.org\n").title is None
     assert infer_claims_of_diff("--- a/torch/x.py\n+# https://example.org\n").source is None
+
+
+def test_targets_of_different_branches_hold_by_release_in_the_manifest(guess):
+    later = "import torch._inductor.scheduler as s\ns.Scheduler.can_fuse = print"
+    check = "if Version(torch.__version__) >= Version('2.12'):"
+    claims = guess(HEAD + ASSIGNED + f"{check}\n    {later.replace(chr(10), '; ')}\n")
+    assert [(each.value, each.applies_to) for each in claims.targets] == [
+        (TARGET, ""),
+        ("torch._inductor.scheduler.Scheduler.can_fuse", ">=2.12.0"),
+    ]
+    text = manifest_text(claims, "mine.py", "mine", "patchgate gate mine.py", releases())
+    assert '    { names = ["torch._inductor.scheduler.Scheduler.can_fuse"], applies_to = ">=2.12.0" },' in text
+
+
+def test_a_function_that_nothing_calls_installs_only_what_no_import_installs(guess):
+    function = "def other():\n    torch.add = print\n"
+    assert values(guess(HEAD + function).apply) == ["other"]
+    dead = guess(HEAD + ASSIGNED + function)
+    assert (values(dead.apply), values(dead.targets)) == ([], [TARGET])

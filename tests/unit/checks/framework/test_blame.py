@@ -23,20 +23,22 @@ STATES: tuple[Cause | None, ...] = (None, *Cause)
 MACHINE, TORCH, OURS = Fault.MACHINE, Fault.TORCH, Fault.PATCH
 
 # What became of the unpatched side -> whose fault it is, by what became of the patched side in the order of `PATCHED`:
-# it ran, raised, hung, exited, crashed, ran out of memory, tampered with the judge, or the machine failed.
+# it ran, raised, hung, exited, crashed, ran out of memory, tampered with the judge, lacked a module, or the
+# machine failed.
 TABLE: dict[Cause | None, tuple[Fault | None, ...]] = {
-    None: (None, OURS, OURS, OURS, OURS, OURS, OURS, MACHINE),
-    Cause.RAISED: (TORCH, TORCH, TORCH, TORCH, TORCH, TORCH, TORCH, MACHINE),
-    Cause.EXITED: (TORCH, TORCH, TORCH, TORCH, TORCH, TORCH, TORCH, MACHINE),
-    Cause.TAMPERED: (TORCH, TORCH, TORCH, TORCH, TORCH, TORCH, TORCH, MACHINE),
-    Cause.HUNG: (MACHINE,) * 8,
-    Cause.CRASHED: (MACHINE,) * 8,
-    Cause.OUT_OF_MEMORY: (MACHINE,) * 8,
-    Cause.MACHINE: (MACHINE,) * 8,
+    None: (None, OURS, OURS, OURS, OURS, OURS, OURS, MACHINE, MACHINE),
+    Cause.RAISED: (TORCH, TORCH, TORCH, TORCH, TORCH, TORCH, TORCH, MACHINE, MACHINE),
+    Cause.EXITED: (TORCH, TORCH, TORCH, TORCH, TORCH, TORCH, TORCH, MACHINE, MACHINE),
+    Cause.TAMPERED: (TORCH, TORCH, TORCH, TORCH, TORCH, TORCH, TORCH, MACHINE, MACHINE),
+    Cause.HUNG: (MACHINE,) * 9,
+    Cause.CRASHED: (MACHINE,) * 9,
+    Cause.OUT_OF_MEMORY: (MACHINE,) * 9,
+    Cause.MISSING: (MACHINE,) * 9,
+    Cause.MACHINE: (MACHINE,) * 9,
 }
 ORDER = (
     *(None, Cause.RAISED, Cause.HUNG, Cause.EXITED, Cause.CRASHED, Cause.OUT_OF_MEMORY, Cause.TAMPERED),
-    Cause.MACHINE,
+    *(Cause.MISSING, Cause.MACHINE),
 )
 
 
@@ -125,4 +127,4 @@ def test_where_the_unpatched_side_fails_every_check_blames_the_same(kind_in, unp
 @pytest.mark.parametrize("kind_in", [check for check in BOTH_SIDES if check is not compile_cost])
 @pytest.mark.parametrize("cause", Cause)
 def test_where_the_patched_side_alone_fails_every_check_blames_the_same(kind_in, cause):
-    assert kind_in(None, cause) is (Kind.INFRA if cause is Cause.MACHINE else Kind.REGRESSED)
+    assert kind_in(None, cause) is (Kind.INFRA if cause in (Cause.MACHINE, Cause.MISSING) else Kind.REGRESSED)

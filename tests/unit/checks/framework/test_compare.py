@@ -9,7 +9,8 @@ from patchgate.model.records import Cause, Failure, Kind, Unmeasured
 
 OLD, NEW, OTHER, MISSING = 4, 6, 9, "missing"
 KNOWN = "the known signature"
-OURS = {Cause.HUNG, Cause.OUT_OF_MEMORY, Cause.CRASHED, Cause.MACHINE}
+NOT_THE_PATCHS = {Cause.MACHINE, Cause.MISSING}
+OURS = {Cause.HUNG, Cause.OUT_OF_MEMORY, Cause.CRASHED, *NOT_THE_PATCHS}
 
 # What golden may hold: (unpatched value, patched value, known failure).
 RECORDS = {
@@ -33,7 +34,7 @@ def oracle(record, unpatched, patched, accepted=True, worse=False):
     unpatched_failed, patched_failed = isinstance(unpatched, tuple), isinstance(patched, tuple)
     rows = [
         (unpatched_failed and unpatched[0] in OURS, Kind.INFRA),
-        (patched_failed and patched[0] is Cause.MACHINE, Kind.INFRA),
+        (patched_failed and patched[0] in NOT_THE_PATCHS, Kind.INFRA),
         (patched_failed and known is not None and patched[1] == known, Kind.KNOWN),
         (patched_failed and unpatched_failed, Kind.ASSUMED if record == "none" else Kind.DRIFTED),
         (patched_failed, Kind.REGRESSED),
@@ -88,7 +89,7 @@ def test_the_table_reaches_every_kind_of_the_comparison():
     assert reached == set(Kind) - elsewhere
 
 
-@pytest.mark.parametrize("cause", [cause for cause in Cause if cause is not Cause.MACHINE])
+@pytest.mark.parametrize("cause", [cause for cause in Cause if cause not in NOT_THE_PATCHS])
 def test_a_failure_of_the_patched_side_alone_is_the_patchs_own(cause):
     failed = side((cause, "boom"))
     assert compare(recorded("equal"), Side(value=OLD), failed) is Kind.REGRESSED

@@ -7,6 +7,8 @@ import sys
 from pathlib import Path
 from textwrap import dedent
 
+import pytest
+
 from patchgate.model.paths import PACKAGE
 
 PATCH = """
@@ -22,7 +24,7 @@ class Sub(ext.Base):
     pass
 
 with ext.guard(3) as guard:
-    rows = [row for row in ext.table["a"]]
+    rows = ext.table["a"] or []
 """
 
 
@@ -69,7 +71,7 @@ def test_every_use_is_recorded_with_its_line_and_who_made_it(tmp_path: Path) -> 
 def test_a_stub_decorates_nothing_and_is_no_type_of_anything(tmp_path: Path) -> None:
     code = """
     import acme.patch as patch
-    print(patch.kept.__name__, patch.Sub.__mro__ == (patch.Sub, object), patch.rows)
+    print(patch.kept.__name__, issubclass(patch.Sub, type(patch.ext)), patch.rows)
     import importlib.util
     print(importlib.util.find_spec("numpy_that_is_not_there"))
     try:
@@ -77,4 +79,42 @@ def test_a_stub_decorates_nothing_and_is_no_type_of_anything(tmp_path: Path) -> 
     except AttributeError as error:
         print(error)
     """
-    assert run(tmp_path, code) == ["kept True []", "None", "a stub has no acme._C.__version__"]
+    assert run(tmp_path, code) == ["kept False []", "None", "a stub has no acme._C.__version__"]
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("import flash\nseen = bool(flash.is_npu())", "False"),
+        ("import flash.deep.down as down\nseen = down.__name__", "flash.deep.down"),
+        ("try:\n    import flash\nexcept ImportError:\n    seen = 'without'", "without"),
+        ("import contextlib\nseen = 'without'\nwith contextlib.suppress(ImportError):\n    import flash", "without"),
+        ("import importlib.util\nseen = importlib.util.find_spec('flash')", "None"),
+        (
+            "from flash import Model\nclass Own(Model, frozen=True):\n    pass\nseen = Own(a=1).__class__.__name__",
+            "Own",
+        ),
+        ("import flash\nseen = flash.version >= 3", "StandsIn: flash.version, which is not here, decides"),
+        ("import flash\nseen = [*flash.table]", "StandsIn: flash.table, which is not here, decides"),
+        ("import torch._no_such_module", "ModuleNotFoundError: No module named 'torch'"),
+        (
+            "try:\n    import flash\nexcept ImportError as no:\n    raise SystemError from no\nseen = 'stood in'",
+            "stood in",
+        ),
+    ],
+)
+def test_what_a_file_needs_and_is_not_installed_has_a_stand_in(tmp_path: Path, text: str, shown: str) -> None:
+    (tmp_path / "patch.py").write_text(text)
+    code = f"""
+    import sys
+    sys.path[:0] = [{str(PACKAGE.parent)!r}, {str(tmp_path)!r}]
+    from patchgate.probe.patch.stubs import install_stubs
+    install_stubs([], {str(tmp_path / "patch.py")!r}, {str(tmp_path)!r})
+    try:
+        import patch
+        print(patch.seen)
+    except Exception as error:
+        print(f"{{type(error).__name__}}: {{error}}")
+    """
+    ended = subprocess.run([sys.executable, "-c", dedent(code)], capture_output=True, text=True)
+    assert ended.stdout.strip() == shown, ended.stderr
