@@ -14,7 +14,7 @@ from patchgate.checks.framework.context import CheckContext
 from patchgate.checks.framework.find_checks import Check, Instance, catalogue, code_of_others, judge_failed, verdict_of
 from patchgate.checks.holders import assignment_place
 from patchgate.inputs.manifest import Patch
-from patchgate.model.facts import changed_facts
+from patchgate.model.facts import changed_facts, check_of
 from patchgate.model.records import Case, Kind, Verdict, read_codes
 from patchgate.model.serialization import Answer, failure_of
 from patchgate.runner.cache_keys import files_digest
@@ -40,7 +40,8 @@ PG702 the patch switches the cache off
     Fix: Install a `torch._inductor.custom_graph_pass.CustomGraphPass` whose `uuid` digests the pass's source.
 PG703 the cache key does not follow the patch's text
     After an edit in its functions, or with another value of an environment variable that it reads, the patch gets the
-    code that it left in the cache before.
+    code that it left in the cache before. An edit is no evidence where the patch changes the captured graph: that is
+    in torch's own key.
     Why: Users of the next version of the patch, or another rank, run the kernels of this one: a constant uuid or
     tag does not distinguish them.
     Fix: Make the key a digest of the source (`torch._inductor.custom_graph_pass.get_hash_for_files` for a uuid) and of
@@ -88,7 +89,19 @@ def ask_cache(context: CheckContext, at: Instance) -> Iterable[Verdict]:
     # What fails beyond these is no reason to judge nothing.
     both_sides = {name: answers[name] for name in (*_FIRST, UNPATCHED_WARM) if name in answers}
     failed = judge_failure(case, both_sides)
-    return [failed] if failed else judge_cache(case, context.patch, answers)
+    if failed:
+        return [failed]
+    in_key = EDITED in answers and _changes_graph(context, case)
+    return judge_cache(case, context.patch, answers, in_key=in_key)
+
+
+def _changes_graph(context: CheckContext, case: Case) -> bool:
+    """True if the patch changes the graph that Dynamo captures: torch's own key contains it."""
+    captured = [
+        {name: value for name, value in side.facts.items() if check_of(name) == "graph"}
+        for side in context.observations(case)
+    ]
+    return bool(changed_facts(*captured))
 
 
 def telling_case(context: CheckContext, case: Case) -> Case:
@@ -240,8 +253,8 @@ def judge_failure(case: Case, answers: Mapping[str, Answer]) -> Verdict | None:
     return judge_failed(FAMILY, ("PG706", "PG709"), case, sides, "compiles with the caches on", actual=actual)
 
 
-def judge_cache(case: Case, patch: Patch, answers: Mapping[str, Answer]) -> list[Verdict]:
-    """PG701 to PG705, by the code that ran and never by a counter alone."""
+def judge_cache(case: Case, patch: Patch, answers: Mapping[str, Answer], *, in_key: bool = False) -> list[Verdict]:
+    """PG701 to PG705, by the code that ran and never by a counter alone; `in_key`: torch's key has what it changes."""
     where = assignment_place(patch, *(patch.claims.targets or ()))
     counts = {name: answers[name]["answers"] for name in (UNPATCHED, PATCHED)}
     refused = {name: count["bypass"] + count["autograd_bypass"] for name, count in counts.items()}
@@ -255,7 +268,7 @@ def judge_cache(case: Case, patch: Patch, answers: Mapping[str, Answer]) -> list
     if answers[PATCHED]["code"] == answers[UNPATCHED]["code"]:
         actual = "the patch does not change the code of this workload, so its cache key cannot be judged here"
         return [verdict("PG705", Kind.NOTE, case, "", "code of its own", actual)]
-    return [_key(case, where, answers)]
+    return [_key(case, where, answers, in_key)]
 
 
 def _varied(case: Case, where: str, answers: Mapping[str, Answer]) -> list[Verdict]:
@@ -294,11 +307,11 @@ def _remedy(torch: str, answers: Mapping[str, Answer]) -> str:
     )
 
 
-def _key(case: Case, where: str, answers: Mapping[str, Answer]) -> Verdict:
+def _key(case: Case, where: str, answers: Mapping[str, Answer], in_key: bool) -> Verdict:
     """Whether the key follows the patch's text, and nothing but its text."""
     after_edit, again = answers[EDITED], answers[AGAIN]
     failure = failure_of(after_edit)
-    if not failure and _hits(after_edit["answers"]):
+    if not failure and _hits(after_edit["answers"]) and not in_key:
         actual = f"an edited patch got the cached code of this one ({_counts(after_edit['answers'])})"
         return verdict("PG703", Kind.REGRESSED, case, "", "a key of its own", actual, where)
     if not _hits(again["answers"]):

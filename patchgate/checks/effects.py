@@ -133,7 +133,9 @@ def _targets(case: Case, patch: Patch, answer: Mapping[str, Any], where: str) ->
     for name in answer["recursive"]:
         place = assignment_place(patch, name)
         yield verdict("PG224", Kind.REGRESSED, case, f"of {name}", "calls the original", "calls itself", place)
-    outside = [name for name in changed if targets is not None and name not in claimed]
+    # An empty list next to a scope says that nothing is replaced outside of it, which PG219 judges.
+    is_claim = targets is not None and (bool(targets) or not patch.claims.scope)
+    outside = [name for name in changed if is_claim and name not in claimed]
     expected = f"only {', '.join(targets or ())}"
     touched = [name for name in outside if name not in answer["added"]]
     if touched:

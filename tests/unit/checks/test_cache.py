@@ -256,3 +256,9 @@ def test_variables_that_a_patch_reads_get_another_value() -> None:
     assert other_values(reads) == {"RANK": "1", "MINE": "0"}
     assert other_values("os.environ['MINE'] = '1'\nos.environ.get(name)\nos.environ.get('TORCH_LOGS')\n") == {}
     assert other_values("home = os.environ.get('HOME')\ncache = os.getenv('MY_CACHE_DIR')\n") == {}
+
+
+def test_edit_is_no_evidence_if_the_captured_graph_has_the_change() -> None:
+    answers = KNOWN | {EDITED: ran(THEIRS, HIT)}
+    assert [verdict.code for verdict in judge_cache(CASE, PATCH, answers, in_key=True)] == ["PG705"]
+    assert [verdict.code for verdict in judge_cache(CASE, PATCH, answers, in_key=False)] == ["PG703"]

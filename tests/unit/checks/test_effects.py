@@ -201,3 +201,8 @@ def test_an_entry_that_a_patch_adds_to_a_table_is_a_note():
     assert (verdict.code, verdict.kind, verdict.actual) == ("PG207", Kind.WARNING, "torch.registry[mine]")
     (verdict,) = judged(changed=names)
     assert (verdict.code, verdict.kind) == ("PG207", Kind.REGRESSED)
+
+
+@pytest.mark.parametrize(("targets", "codes"), [((), ["PG211"]), (("torch.b",), ["PG207", "PG209"])])
+def test_empty_targets_next_to_a_scope_claim_nothing_about_the_inside(targets, codes):
+    assert [verdict.code for verdict in judged({"targets": targets, "scope": "patched"}, changed=["torch.a"])] == codes

@@ -50,7 +50,7 @@ def test_of_a_patch_that_replaces_nothing_its_settings_show_where_it_applies():
     for kind in ("environment", "config"):
         (verdict,) = judged(kind, applies_to=">=2.11.0.dev0,<2.12.0.dev0")
         assert (verdict.code, verdict.kind) == ("PG211", Kind.PASS)
-        assert [verdict.code for verdict in judged(kind, applies_to="==2.11.0")] == ["PG201"]
+        assert [verdict.code for verdict in judged(kind, applies_to="==2.11.0")] == ["PG201", "PG201"]
         assert [verdict.code for verdict in judged(kind, applies_to=">=2.11.0.dev0")] == ["PG202"]
     # What only the release's own version is asked for tells of no other version.
     (verdict,) = judged("threads", applies_to=">=2.11.0.dev0,<2.12.0.dev0")
@@ -103,6 +103,12 @@ def test_applying_outside_the_claim_is_named_with_its_versions():
     (verdict,) = versions(lambda version: version[:4] in ("2.11", "2.12"), applies_to="<2.12.0,>=2.11.0.dev0")
     assert (verdict.code, verdict.where) == ("PG201", "patch.toml:2")
     assert verdict.actual == "applies on 2.12.0.dev20260101 to 2.12.0 (2 of 12 versions that were tried)"
+
+
+def test_build_before_a_claimed_release_is_a_note():
+    (verdict,) = versions(lambda version: version.startswith("2.11"), applies_to=">=2.11,<2.12")
+    assert (verdict.code, verdict.kind, verdict.colour) == ("PG201", Kind.WARNING, Colour.GREY)
+    assert "2.11.0.dev20260101 to 2.11.0rc5" in verdict.actual
 
 
 def test_not_applying_inside_the_claim_is_named_with_its_versions():
