@@ -1,1 +1,1 @@
-"""What a patch is judged by. A module in this folder is a check by being there; what checks share is in `framework`."""
+"""The checks that judge a patch. Every module in this folder is a check; what checks share is in `framework`."""

@@ -95,7 +95,7 @@ def as_in_lint(finding: Mapping[str, Any], torch: str, new: Mapping[str, int]) -
 
 
 def passed_by_name(target: str, parameters: Sequence[str], torch: str) -> bool:
-    """Whether a call in torch that fits a function passes one of its parameters by name."""
+    """True if a call in torch that fits a function passes one of its parameters by name."""
     release = _release(torch)
     owner, _, name = target.rpartition(".")
     found = release.member(owner, name) or release.resolve(target)
@@ -125,7 +125,7 @@ def names_of_other_releases(source: str, torch: str) -> dict[str, int]:
 
 
 def _view(source: str, torch: str) -> View | None:
-    """What lint reads of the patch; None of a release that is not indexed, where the probe alone can tell."""
+    """Lint's view of the patch; None for a release that is not indexed, which the probe alone can judge."""
     try:
         return View(release=(release := load(torch)), usage=interpret(parse(source), release))
     except (KeyError, Unreadable, RecursionError):

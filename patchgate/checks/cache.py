@@ -125,7 +125,7 @@ def telling_case(context: CheckContext, case: Case) -> Case:
 def keep_answers(
     context: CheckContext, case: Case, question: str, measure: Callable[[Path], dict[str, Answer]]
 ) -> dict[str, Answer]:
-    """What processes that share a folder answer, by name: kept together, since each finds what another has left."""
+    """Answers of processes that share a folder, by name; kept together, since each finds what another has left."""
 
     def ask() -> Answer:
         with TemporaryDirectory() as folder:
@@ -237,7 +237,7 @@ def edited(source: str) -> str:
 
 
 def is_stale(answers: Mapping[str, Answer]) -> bool:
-    """Whether a process that found the cache warm ran other code than one that found it cold."""
+    """True if a process that found the cache warm ran other code than one that found it cold."""
     pairs = ((PATCHED_WARM, PATCHED), (UNPATCHED_WARM, UNPATCHED))
     return any(answers[warm]["code"] != answers[cold]["code"] for warm, cold in pairs if warm in answers)
 
@@ -295,7 +295,7 @@ def _stale(case: Case, where: str, answers: Mapping[str, Answer], warm: str) -> 
 
 
 def _remedy(torch: str, answers: Mapping[str, Answer]) -> str:
-    """What makes the patch run its own code on this release: tried, not believed."""
+    """The remedy that makes the patch run its own code on this release: tried, not assumed."""
     tagged = answers[TAGGED]
     works = not failure_of(tagged) and tagged["code"] == answers[PATCHED]["code"]
     if works and not _hits(tagged["answers"]):
@@ -308,7 +308,7 @@ def _remedy(torch: str, answers: Mapping[str, Answer]) -> str:
 
 
 def _key(case: Case, where: str, answers: Mapping[str, Answer], in_key: bool) -> Verdict:
-    """Whether the key follows the patch's text, and nothing but its text."""
+    """The verdict on the key: it must follow the patch's text, and nothing but its text."""
     after_edit, again = answers[EDITED], answers[AGAIN]
     failure = failure_of(after_edit)
     if not failure and _hits(after_edit["answers"]) and not in_key:

@@ -59,7 +59,7 @@ def ask_called(context: CheckContext, at: Instance) -> Iterable[Verdict]:
 
 
 def called(context: CheckContext, torch: str, cases: Sequence[Case]) -> list[Verdict]:
-    """What ran of the patch in these cases, all on one release."""
+    """The lines and branches of the patch that ran in these cases, all on one release."""
     observed = [context.observations(case)[1] for case in cases]
     applied, functions = context.apply(torch), context.functions(torch)
     ran = {line for observation in observed for line in observation.ran}

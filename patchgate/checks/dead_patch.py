@@ -70,7 +70,7 @@ def _rest(case: Case, unchanged: Sequence[str]) -> Iterator[Verdict]:
 
 
 def _parts(context: CheckContext, case: Case, together: Answers) -> Iterator[Verdict]:
-    """Where several calls install the patch, each of them alone."""
+    """Each call alone, if several calls install the patch."""
     calls = context.patch.claims.apply if len(context.patch.claims.apply) > 1 else ()
     for call in calls:
         part = replace(context.patch, claims=replace(context.patch.claims, apply=(call,)))

@@ -1,4 +1,4 @@
-"""What does importing the patch do besides replacing its targets once?"""
+"""Does importing the patch have side effects, besides replacing its targets once?"""
 
 from __future__ import annotations
 

@@ -165,7 +165,7 @@ def join(timings: Sequence[Timing]) -> Timing:
 
 
 def is_settled(patch: Patch, timing: Timing) -> bool:
-    """Whether another look could not change the verdict; a change of tuned kernels is believed when all looks agree."""
+    """True if another look could not change the verdict; a change of tuned kernels is believed when all looks agree."""
     kind = _kind(patch, timing, timing.interval)
     return kind in (Kind.PASS, Kind.AMBIGUOUS) if timing.tuned else kind is not Kind.AMBIGUOUS
 

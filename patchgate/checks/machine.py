@@ -78,7 +78,7 @@ def sandbox_verdicts(context: CheckContext, torch: str, device: str) -> list[Ver
 
 
 def sentinel_verdict(context: CheckContext, torch: str, device: str) -> Verdict:
-    """Whether counters count there."""
+    """The verdict on the counters of this machine."""
     return judge_sentinel(Case(torch=torch, device=device, workload="sentinel"), context.sentinel(torch, device))
 
 

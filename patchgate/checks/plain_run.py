@@ -115,7 +115,7 @@ def _sides(context: CheckContext, case: Case, patch: Patch | None, seed: int, fo
 def _is_unpatched(
     context: CheckContext, torch: str, plain: Answer, without: tuple[Answer, Answer], folder: Path
 ) -> bool:
-    """Whether the script with the patch has the code and the outputs of torch without it."""
+    """True if the script with the patch has the code and the outputs of torch without it."""
     if failure_of(plain) or any(map(failure_of, without)) or plain["code"] != without[1]["code"]:
         return False
     script, unpatched = _files(folder / "patched")[0], _files(folder / "unpatched")[1]

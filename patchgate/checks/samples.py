@@ -86,7 +86,7 @@ def ask_samples(context: CheckContext, at: Instance) -> Iterable[Verdict]:
 
 
 def sampled(context: CheckContext, torch: str) -> Answer:
-    """What the samples of the replaced operators gave, asked once: `unpatched`, `patched`, and `compared`."""
+    """Results of the samples of the replaced operators, asked once: `unpatched`, `patched`, and `compared`."""
     return context.once_a_run(f"samples {torch}", partial(_run_samples, context, torch))
 
 

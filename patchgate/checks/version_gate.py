@@ -78,7 +78,7 @@ def supported_releases(patch: Path) -> tuple[list[str], str]:
 
 
 def _known_releases() -> list[str]:
-    """Those of the index and of the matrix."""
+    """The releases of the index and of the matrix."""
     return in_order([*releases(), *(release.torch for release in load_matrix())])
 
 

@@ -99,7 +99,7 @@ def _project_of(run: Run) -> Project:
 
 
 def has_terminal() -> bool:
-    """Whether somebody can answer a question."""
+    """True if somebody can answer a question."""
     return sys.stdin.isatty()
 
 

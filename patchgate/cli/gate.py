@@ -277,7 +277,7 @@ def _judge(
 
 
 def _first_line(run: Run, patch: Patch) -> str:
-    """What is judged, how it is installed, on which releases, and why on these."""
+    """The patch, how it is installed, its releases, and where these come from."""
     calls = () if patch.manifest else filter(None, (*patch.claims.apply, patch.claims.scope))
     installed = "".join(f", installed by `{call}`" for call in calls)
     is_default = run.by_release and {*run.torches} == {*default_releases(run.project)}
@@ -312,7 +312,7 @@ def _empty(folder: Path, runs: Sequence[PlannedRun]) -> None:
 def _load_patches(
     given: Sequence[Path], workloads: tuple[str, ...]
 ) -> tuple[tuple[Project, tuple[str, ...]], dict[Path, Patch]]:
-    """What `with_models` gives, and the patches that are given, else those of the table.
+    """The patches that `with_models` gives, and the given patches, or else those of the table.
 
     Raises UsageError for no patch, or two that are called alike.
     """
@@ -354,7 +354,7 @@ def report(html: Path | None, form: str, folder: str) -> NoReturn:
 
 
 def _judged_before(run: Run) -> JudgedPatch:
-    """What is left of a run; of one whose process was killed, what it had judged."""
+    """The verdicts that a run left; of a run whose process was killed, those that it had reached."""
     folder, patch = Path(run.folder), load_patch(Path(run.patch))
     if Journal(folder).cells() and not (folder / VERDICTS).is_file():
         verdicts = leave_partial(run, patch, "the process of the run was killed")

@@ -44,7 +44,7 @@ def list_command(folder: Path | None) -> None:
 @click.argument("prefix", required=False, default="")
 @folder_option
 def diff_command(old: str, new: str, prefix: str, folder: Path | None) -> None:
-    """What changed from OLD to NEW below PREFIX, e.g. torch._inductor.ir (+ new, - gone, ~ changed)."""
+    """Print the changes from OLD to NEW below PREFIX, e.g. torch._inductor.ir (+ new, - gone, ~ changed)."""
     from patchgate.lint.index.changes import diff
 
     index = _index(folder)

@@ -125,7 +125,7 @@ def _table(table: Path, name: str, patch: Path) -> tuple[str, list[str]]:
 
 
 def workflows(patch: Path, source: Path, called: str) -> dict[Path, str]:
-    """Those of ci/github that judge a pull request and comment on it, for the repository around the patch.
+    """The workflows of ci/github that judge a pull request and comment on it, for the repository around the patch.
 
     `called` is OWNER/REPO@COMMIT of patchgate. Raises UsageError for another form, without a repository,
     and for a path that a workflow cannot name.

@@ -81,7 +81,7 @@ def end_by_exit_code(command: click.Command, name: str) -> NoReturn:
 
 
 def _reader_has_gone(ended: BaseException, output: TextIO) -> bool:
-    """Whether a command ended because nothing reads its output any more, as with `| head -1`.
+    """True if a command ended because nothing reads its output any more, as with `| head -1`.
 
     Click then puts something else in the place of standard output and exits with 1; Rich exits with 1 alone.
     """
@@ -106,7 +106,7 @@ def _is_of_a_database(error: Exception) -> bool:
 
 
 def _stop(number: int, frame: object) -> NoReturn:
-    """What ends a job of CI ends it as Ctrl-C does: what was judged is kept, and nothing is left behind."""
+    """End as Ctrl-C does when a job of CI is ended: verdicts are kept, and nothing is left behind."""
     # A second one of CI changes nothing; a second Ctrl-C is for now.
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -69,7 +69,7 @@ def models(
     workers: int,
     folder: Path,
 ) -> NoReturn:
-    """What PATCH does to public models (all that come with patchgate, or --model); without one, --from and --to.
+    """Show the effect of PATCH on public models (all that are shipped, or --model); without PATCH, of --from and --to.
 
     Exit codes: 0 compared, 1 a model compiles no more, 2 usage, 4 one could not be compared.
     """
@@ -102,7 +102,7 @@ def models(
 
 
 def impact_on_models(run: Run, workers: int, done: Callable[[str], None] = lambda case: None) -> dict[str, Impact]:
-    """What the models of a run's project gain and lose on its first device, by the title of the comparison.
+    """The gains and losses of a run's models on its first device, by the title of the comparison.
 
     With the run's patch and without, on each of its releases; without a patch, on its first release and its last.
     """

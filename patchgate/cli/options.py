@@ -304,7 +304,7 @@ def _public(torch: str) -> str | None:
 
 
 def only_known(given: tuple[str, ...], known: Collection[str], what: str, where: str) -> tuple[str, ...]:
-    """What was given. Raises UsageError for what is not known, with what was meant."""
+    """The given names. Raises UsageError for an unknown one, with a suggestion."""
     for name in given:
         if name not in known:
             raise UsageError(f"no {what} `{name}`", where=where, got=name, next=nearest(name, sorted(known)))

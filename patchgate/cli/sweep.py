@@ -147,7 +147,7 @@ def _existing(patches: tuple[Path, ...]) -> tuple[Path, ...]:
 
 
 def _patches_of(project: Project) -> list[Path]:
-    """Those of the table. Raises UsageError where it has none."""
+    """The patches of the table. Raises UsageError if it has none."""
     paths = project.patch_paths()
     if not paths:
         raise project.fault("patches", "no patch to judge", "no PATCH, and no `patches` in a table", _SWEEP)

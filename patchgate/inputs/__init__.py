@@ -1,1 +1,1 @@
-"""What is checked in: the matrix, patches with their manifests, workloads, device profiles, golden files."""
+"""The inputs that are checked in: the matrix, patches and their manifests, workloads, device profiles, golden files."""

@@ -37,7 +37,7 @@ class Speed:
 
 @dataclass(frozen=True, kw_only=True)
 class Profile:
-    """What a profile may say."""
+    """The keys of a device profile."""
 
     name: str | None = None  #: the name by which the device calls itself
     kind: str | None = None
@@ -80,7 +80,7 @@ def load_profile(name: str, own: Mapping[str, str] = _NONE) -> dict[str, Any]:
 
 @cache
 def _read_profile(path: Path, _changed_at: int, _size: int) -> dict[str, Any]:
-    """What a file says; each case of a run asks for it."""
+    """The profile in a file; each case of a run asks for it."""
     return {key: value for key, value in asdict(load_toml_record(Profile, path)).items() if value is not None}
 
 

@@ -73,7 +73,7 @@ def read_golden(path: Path, workload: str, device: str) -> GoldenFile:
 
 
 def load_golden(workload: str, device: str, folder: Path) -> GoldenFile:
-    """What is recorded of both: torch's own facts come with patchgate, and over them lies what `folder` holds."""
+    """The recorded facts: torch's own come with patchgate, and those of `folder` override them."""
     golden = read_golden(golden_path(workload, device, folder), workload, device)
     shipped = _shipped(workload, device, folder)
     own = golden.sections.get(UNPATCHED, {})
@@ -83,7 +83,7 @@ def load_golden(workload: str, device: str, folder: Path) -> GoldenFile:
 
 
 def own_part(golden: GoldenFile, folder: Path, releases: Sequence[str]) -> GoldenFile:
-    """What of `golden` goes into a file of `folder`: all that does not come with patchgate."""
+    """The part of `golden` that goes into a file of `folder`: all that does not come with patchgate."""
     section: Section = {}
     shipped = _shipped(golden.workload, golden.device, folder)
     known = golden.sections.get(UNPATCHED, {})
@@ -154,7 +154,7 @@ def load_accepted(folder: Path) -> GoldenFile:
 
 
 def is_accepted(accepted: GoldenFile, patch: str, release: str) -> bool:
-    """Whether facts of a patch were accepted on a release."""
+    """True if facts of a patch were accepted on a release."""
     return any(release in span for span in accepted.sections.get(patch, {}).get(_ACCEPTED, {}))
 
 
@@ -168,7 +168,7 @@ def with_accepted(accepted: GoldenFile, observations: Iterable[Observation], rel
 
 
 def expectation(golden: GoldenFile, case: Case) -> Expectation:
-    """What is recorded for a case: the unpatched facts, and over them the patch's own differences."""
+    """The record of a case: the unpatched facts, overridden by the patch's own differences."""
     facts = _at(golden.sections.get(UNPATCHED, {}), case.torch)
     recorded = bool(facts)
     own = _at(golden.sections.get(case.patch, {}), case.torch) if case.patch else {}

@@ -74,14 +74,14 @@ class Claims:
     budgets: dict[str, Budget] = field(default_factory=dict)
 
     def targets_on(self, torch: str) -> list[str]:
-        """Those that are replaced on a release."""
+        """The targets on a release."""
         bounds = {target: SpecifierSet(getattr(target, "applies_to", "")) for target in self.targets or ()}
         return [target for target, each in bounds.items() if each.contains(torch, prereleases=True)]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Patch:
-    """What is judged: an id, the Python file that changes torch when it is run (it may stand for a `diff`), claims."""
+    """A patch: an id, the Python file that changes torch when it is run (made from `diff`, if any), and claims."""
 
     id: str
     path: str
@@ -142,7 +142,7 @@ def read_call(value: Any) -> str:
 
 
 def _is_literal_call(text: str) -> bool:
-    """Whether it is a dotted name, or a call of one whose arguments are literals."""
+    """True if it is a dotted name, or a call of one whose arguments are literals."""
     try:
         node = ast.parse(text, mode="eval").body
         if isinstance(node, ast.Call):

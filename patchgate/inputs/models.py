@@ -45,7 +45,7 @@ class Region:
 
 @dataclass(frozen=True, kw_only=True)
 class Model:
-    """What a file in fixtures/models says."""
+    """The content of a file in fixtures/models."""
 
     library: str  #: the module that has the classes
     requires: tuple[str, ...]  #: what is installed beside torch, as pip takes it
@@ -115,7 +115,7 @@ def model_path(entry: str, root: Path = Path(), where: str = "--model") -> Path:
 
 
 def load_model(path: Path) -> Model:
-    """What the file says. Raises UsageError with file:line for the first thing that is wrong."""
+    """The model of a file. Raises UsageError with file:line for the first error."""
     if not _NAME.fullmatch(path.stem):
         # A dot would end the workload in `workload.device.fact`.
         raise UsageError(
@@ -152,7 +152,7 @@ def model_workloads(entries: Iterable[str], root: Path = Path()) -> dict[str, Wo
 
 
 def model_requires(entries: Iterable[str], root: Path = Path()) -> tuple[str, ...]:
-    """What these models want beside torch, each once, sorted."""
+    """The packages that these models need beside torch, each once, sorted."""
     return tuple(sorted({each for entry in entries for each in load_model(model_path(entry, root)).requires}))
 
 

@@ -112,7 +112,7 @@ def _recorded_facts(path: Path) -> frozenset[str]:
 
 
 def patch_id(path: Path) -> str:
-    """What golden and the history call the patch at `path`."""
+    """The id of the patch at `path` in golden files and in the history."""
     path, entry = split_entry(path)
     name = path.resolve().name if path.is_dir() else path.stem
     identity = name if _ID.fullmatch(name) else _as_id(name)
@@ -131,7 +131,7 @@ def claim_location(patch: Patch, *path: str) -> str:
 
 
 def is_claimed(patch: Patch, version: str) -> bool:
-    """Whether `applies_to` covers a version, by PEP 440 and with pre-releases allowed."""
+    """True if `applies_to` covers a version, by PEP 440 and with pre-releases allowed."""
     return SpecifierSet(patch.claims.applies_to or "").contains(version, prereleases=True)
 
 
@@ -161,7 +161,7 @@ def _claims_of_only_installer(claims: Claims, file: Path) -> Claims:
 
 
 def _claims_of_part(claims: Claims, entry: str, text: str) -> Claims:
-    """What a manifest claims of one of its entry points. What all of them do together, no single one need do."""
+    """The claims of one entry point. An effect of all of them together is claimed for none of them."""
     try:
         call = read_call(entry)
     except Invalid as fault:

@@ -30,7 +30,7 @@ class Unreadable(Exception):
         super().__init__(reason)
 
     def in_file(self, path: Path) -> UsageError:
-        """What to say to whoever named the file."""
+        """The error for whoever named the file."""
         where = f"{display_path(path)}:{self.line}"
         return UsageError("not readable as Python", where=where, got=self.reason, next="correct the file first")
 

@@ -31,7 +31,7 @@ _MARKS = (".git", PYPROJECT, "setup.py", "setup.cfg")
 
 @dataclass(frozen=True, kw_only=True)
 class Project:
-    """What a project says once for all of its patches. Paths are relative to `root`."""
+    """The settings that all patches of a project share. Paths are relative to `root`."""
 
     root: str = "."  #: the folder of the table
     table: str | None = None  #: the file that has the table
@@ -72,7 +72,7 @@ class Project:
 
     @property
     def golden_folder(self) -> Path:
-        """Where facts are recorded."""
+        """The folder of golden files."""
         return self._inside("golden", self.golden)
 
     @property
@@ -114,7 +114,7 @@ class Project:
         return UsageError(what, where=self.where(key), got=got, next=next)
 
     def patch_paths(self) -> list[Path]:
-        """What `patches` names, each once. Raises UsageError for an entry that names nothing."""
+        """The files that `patches` names, each once. Raises UsageError for an entry that names nothing."""
         found: dict[Path, None] = {}
         for entry in self.patches:
             is_pattern = has_magic(entry) and "::" not in entry
@@ -134,7 +134,7 @@ class Project:
 
 
 def _may_be_patch(path: Path) -> bool:
-    """Whether a path that fits a pattern may be a patch; an empty `__init__.py` is none, nor is a README."""
+    """True if a path that fits a pattern may be a patch; an empty `__init__.py` is none, nor is a README."""
     if path.name == "__init__.py":
         return bool(path.read_bytes().strip())
     return path.is_dir() or path.suffix in (".py", *DIFFS)
@@ -161,7 +161,7 @@ def find_project(*places: Path) -> Project:
 
 
 def is_root(folder: Path) -> bool:
-    """Whether a folder is that of a project, by what lies there."""
+    """True if a folder is that of a project, by what lies there."""
     return any((folder / mark).exists() for mark in _MARKS)
 
 

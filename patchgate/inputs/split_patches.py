@@ -71,7 +71,7 @@ def chosen_installer(text: str) -> dict[str, int]:
 
 
 def is_scope(text: str, name: str) -> bool:
-    """Whether the function is a context manager."""
+    """True if the function is a context manager."""
     function = _functions(parse(text)).get(name)
     return function is not None and any(ast.unparse(each) in SCOPES for each in function.decorator_list)
 
@@ -129,7 +129,7 @@ def _lines(node: ast.stmt) -> range:
 
 
 def _installs(node: ast.stmt, functions: dict[str, ast.FunctionDef]) -> Iterator[ast.stmt]:
-    """What a statement runs behind a condition: its own body, and the functions of the file that it calls."""
+    """The statements behind a condition: its own body, and the functions of the file that it calls."""
     called = [
         functions[each.func.id]
         for each in ast.walk(node)

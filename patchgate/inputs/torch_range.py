@@ -94,7 +94,7 @@ def _patches(torch: str) -> Iterator[str]:
 
 
 def torch_range(path: Path) -> TorchRange:
-    """What the project around a file or folder requires of torch; everything where it requires nothing."""
+    """The range of torch that the project around a file or folder requires; every release if it requires none."""
     place = path.resolve()
     if table_around(place) is not None:
         from patchgate.inputs.project import find_project  # only for who has a table: it takes a tenth of a second
@@ -172,7 +172,7 @@ def _specifiers(requirements: Iterable[object], wanted: re.Pattern[str]) -> Iter
 
 
 def _has_wheels(marker: str) -> bool:
-    """Whether indexed releases have wheels for a platform that a marker allows: not for macOS on Intel."""
+    """True if indexed releases have wheels for a platform that a marker allows: not for macOS on Intel."""
     if "platform" not in marker or "extra" in marker:
         return True
     try:
@@ -187,14 +187,14 @@ def _has_wheels(marker: str) -> bool:
 
 
 def _overrides(folder: Path, table: Mapping[str, Any]) -> Stated:
-    """What uv installs in place of whatever is required."""
+    """The overrides of uv, which it installs in place of a requirement."""
     uv = _tool(table, "uv")
     for key in ("override-dependencies", "constraint-dependencies"):
         yield _strings(uv.get(key)), folder / "pyproject.toml"
 
 
 def _dependencies(folder: Path, table: Mapping[str, Any]) -> Stated:
-    """What an installation needs."""
+    """The requirements of an installation."""
     project = table.get("project")
     if isinstance(project, dict):
         yield _strings(project.get("dependencies")), folder / "pyproject.toml"
@@ -240,7 +240,7 @@ def _plain(bound: str) -> str:
 
 
 def _demanded(tree: ast.Module) -> Iterator[str]:
-    """What a setup.py raises without: `if parse(torch.__version__) < parse("2.11"): raise ...` wants `>=2.11`."""
+    """The range that a setup.py enforces: `if parse(torch.__version__) < parse("2.11"): raise ...` means `>=2.11`."""
     for node in tree.body:
         test = node.test if isinstance(node, ast.If) and isinstance(node.body[-1], ast.Raise) else None
         if isinstance(test, ast.Compare) and len(test.ops) == 1 and "torch" in ast.unparse(test.left):
@@ -260,7 +260,7 @@ def _requirements(folder: Path) -> Stated:
 
 
 def _extras(folder: Path, table: Mapping[str, Any]) -> Stated:
-    """What an extra, a group of dependencies or the build needs."""
+    """The requirements of an extra, a dependency group or the build."""
     project, build = table.get("project"), table.get("build-system")
     groups = [project.get("optional-dependencies") if isinstance(project, dict) else None]
     groups += [table.get("dependency-groups"), {"": build.get("requires")} if isinstance(build, dict) else None]
@@ -273,7 +273,7 @@ def _extras(folder: Path, table: Mapping[str, Any]) -> Stated:
 
 
 def _metadata(folder: Path, package: str) -> Stated:
-    """What an unpacked distribution says of itself: a PKG-INFO, or the METADATA beside an installed package."""
+    """The metadata of an unpacked distribution: a PKG-INFO, or the METADATA next to an installed package."""
     files = sorted((*folder.glob("PKG-INFO"), *folder.glob("*.dist-info/METADATA")))
     own = [file for file in files if _normal(file.parent.name).startswith(f"{_normal(package)}-")] if package else []
     for file in own or (files if len(files) == 1 else ()):
@@ -282,7 +282,7 @@ def _metadata(folder: Path, package: str) -> Stated:
 
 
 def _packages(repository: Path) -> Stated:
-    """What the packages of a repository need that states nothing itself: any of them may be meant."""
+    """The requirements of a repository's packages, if the repository itself states none: any of them may be meant."""
     if (repository / ".git").exists():
         files = (file for at in _PACKAGES for name in _STATING for file in repository.glob(at + name))
         for folder in sorted({file.parent.relative_to(repository) for file in files}):

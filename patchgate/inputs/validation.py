@@ -28,7 +28,7 @@ _SCALARS = {str: ("string", '"..."'), int: ("whole number", "1"), float: ("numbe
 
 
 class Invalid(ValueError):
-    """What is wrong at `path`, what is `got` there ("" for the value itself), and what to write instead (`next`)."""
+    """An invalid value at `path`: the problem, what it `got` ("" for the value itself), and a suggestion (`next`)."""
 
     def __init__(self, what: str, *, path: KeyPath = (), got: str = "", next: str = "") -> None:
         self.what, self.path, self.got, self.next = what, path, got, next
@@ -37,7 +37,7 @@ class Invalid(ValueError):
 
 @dataclass(frozen=True, kw_only=True)
 class Key:
-    """What the name and the type of a field do not tell of its key."""
+    """The description of a key beyond the name and the type of its field."""
 
     name: str | None = ""  #: the key, where it is not the name of the field; None when no key sets the field
     read: Reader | None = None  #: takes the place of the field's type

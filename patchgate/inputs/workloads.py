@@ -82,7 +82,7 @@ def workload_files(place: Path) -> list[Path]:
 
 
 def workloads_with(patch: Path, project: Project) -> dict[str, Workload]:
-    """Those that come with patchgate, all that `own_workloads` finds, and the project's models.
+    """The workloads that come with patchgate, all that `own_workloads` finds, and the project's models.
 
     Raises UsageError for a name that comes with patchgate too.
     """
@@ -124,7 +124,7 @@ def own_workloads(patch: Path, project: Project) -> dict[str, Workload]:
 
 
 def checks_of_variant(variant: str, checks: tuple[str, ...]) -> tuple[str, ...]:
-    """Those of a file's checks that its variant gets."""
+    """The checks of a file that its variant gets."""
     changed = VARIANTS[variant]
     if variant in ("static", "dynamic"):
         return checks

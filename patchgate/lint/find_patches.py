@@ -80,7 +80,7 @@ class Place:
 
 @dataclass(kw_only=True)
 class Walk:
-    """What is at some paths. `files` counts what was looked at; `ranges` are the projects' own, in words."""
+    """The files at some paths. `files` counts all that were looked at; `ranges` are the projects' own, in words."""
 
     places: list[Place] = field(default_factory=list)
     files: int = 0
@@ -191,7 +191,7 @@ def _names(pattern: re.Pattern[str], text: str) -> Iterator[str]:
 
 
 def _claimed(file: Path, walked: bool) -> SpecifierSet | None:
-    """What the manifest beside a patch claims; in a folder any other table may lie there."""
+    """The claims of the manifest next to a patch; any other table may lie in the folder."""
     manifest = file.with_suffix(".toml")
     if not manifest.is_file() or (walked and not _OF_A_MANIFEST.search(read_lossy(manifest))):
         return None

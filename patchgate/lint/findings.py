@@ -1,4 +1,4 @@
-"""What rules read (views of a file in single releases) and what they find, merged into ranges of releases.
+"""The views that rules read (a file in single releases) and their findings, merged into ranges of releases.
 
 What a rule says alike of several releases is one finding.
 """
@@ -90,7 +90,7 @@ class View:
         detail: str = "",
         of: Reference | Rebinding | Hook | Call | None = None,
     ) -> Finding:
-        """What a rule says of this release; `of` is the piece of the patch that it is about."""
+        """A finding of a rule on this release; `of` is the piece of the patch that it is about."""
         name = "" if of is None else of.target if isinstance(of, Rebinding) else of.dotted
         return Finding(
             code=code.code,

@@ -73,7 +73,7 @@ class InferredClaims:
 
 
 def infer_claims_of_diff(text: str) -> InferredClaims:
-    """What stands before a diff's first file: its first words, and where it is from."""
+    """The title and the source of a diff: the words before its first file."""
     head = _DIFF_BEGINS.split(text, maxsplit=1)[0]
     subject = re.search(r"^(?:Subject: )?(?:\[PATCH[^]]*\] )?(?!From |From: |Date: )(\S.*)$", head, re.M)
     line = head.count("\n", 0, subject.start()) + 1 if subject else 1
@@ -81,7 +81,7 @@ def infer_claims_of_diff(text: str) -> InferredClaims:
 
 
 def infer_claims(text: str, tree: ast.Module, releases: Sequence[Release], file: Path | None = None) -> InferredClaims:
-    """What the source of a Python patch suggests; names from its project's other files are followed from `file`."""
+    """The claims that the source of a Python patch suggests; names of its project's other files are followed."""
     own = OwnFiles()
     usages = {release.version: interpret(tree, release, file, own) for release in releases}
     apply = chosen_installer(text)
@@ -120,7 +120,7 @@ def _url(text: str) -> Inferred | None:
 def _targets(
     tree: ast.Module, releases: Sequence[Release], usages: Mapping[str, Usage], dead: Collection[str]
 ) -> list[Inferred]:
-    """What is replaced where it may run, as the gate names it: a method by the module that defines its class.
+    """The targets that the patch may replace, named as the gate does: a method by the module that defines its class.
 
     A name that no release has is the patch's own, and replaces nothing; nor does a function of `dead` names.
     """
@@ -158,7 +158,7 @@ def _targets(
 
 
 def _is_added(release: Release, rebinding: Rebinding) -> bool:
-    """Whether the name is new in torch. What a class answers by `__getattr__` its instances have, and not the class."""
+    """True if the name is new in torch. What a class answers by `__getattr__` its instances have, and not the class."""
     if rebinding.on_class and hasattr(type, rebinding.name):  # `__getattribute__`, which every class has
         return False
     if rebinding.presence is Presence.MISSING or not rebinding.on_class:

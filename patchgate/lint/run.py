@@ -50,7 +50,7 @@ _LONG_NUMBER = re.compile(r"0[xXoObB][0-9a-fA-F_]{3500}")
 
 @dataclass(frozen=True, kw_only=True)
 class Report:
-    """What lint has to say: the files and releases that it read, findings in the order of the files.
+    """The result of lint: the files and releases that it read, and the findings in the order of the files.
 
     `walked` counts the files that were looked at, where a folder was given; `ranges` are what projects require;
     `ahead` are the releases after those, which were looked at too.
@@ -230,7 +230,7 @@ def views_of(
     matrix: Collection[str] = (),
     place: Place | None = None,
 ) -> list[View]:
-    """What a Python file does in each release. Raises Unreadable."""
+    """The views of a Python file, one for each release. Raises Unreadable."""
     tree = parse(source)
     if place is None and "torch" not in source and "triton" not in source:
         return []

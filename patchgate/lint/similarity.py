@@ -55,7 +55,7 @@ def edits_lost(base: str, now: str, override: str) -> tuple[str, ...]:
 
 
 def three_way(origin: str, base: str, version: str, now: str, override: str, lost: Sequence[str]) -> str:
-    """What upstream changed since the base, `!` before what the override lost; then what the override changed."""
+    """The changes upstream since the base, `!` before those that the override lost; then those of the override."""
     upstream = (f"{'!' if line in lost else ' '} {line}" for line in _changes(base, now))
     own = (f"  {line}" for line in _changes(base, override))
     return "\n".join(

@@ -34,7 +34,7 @@ def _named(tree: ast.AST) -> Iterator[str]:
 
 
 def points_around(releases: Sequence[str], named: set[str]) -> list[str]:
-    """Where to ask: each release, each named version, and what is near them; oldest first."""
+    """The versions to ask about: each release, each named version, and what is near them; oldest first."""
     near = [text for each in (*releases, *named) for text in _near(Version(each))]
     points = {Version(text): text for text in near}
     points |= {Version(text): text for text in (*releases, *sorted(named))}

@@ -84,7 +84,7 @@ def usage(paths: Iterable[Path], known: Sequence[Release], chosen: Sequence[Rele
 
 
 def is_private(dotted: str) -> bool:
-    """Whether a part of the name says that nobody outside may use it."""
+    """True if a part of the name says that nobody outside may use it."""
     return any(part.startswith("_") and not part.endswith("__") for part in dotted.split("."))
 
 
@@ -110,7 +110,7 @@ def _used(
 
 
 def _presence(release: Release, reference: Reference) -> Presence:
-    """Whether a release has a name that is not referred to when the patch runs there."""
+    """The presence of a name that is not referred to when the patch runs there."""
     if reference.kind == "module":
         return Presence.PRESENT if reference.dotted in release.modules() else Presence.MISSING
     on_module = reference.owner in release.modules()

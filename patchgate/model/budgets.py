@@ -67,7 +67,7 @@ def budget_for(low: float, high: float) -> str:
 
 
 def judge_change(budget: Budget, low: float, high: float, *, stated: bool) -> Kind:
-    """Where a change lies that was measured to be between `low` and `high` (equal, when it is exact).
+    """The kind of a change that was measured to be between `low` and `high` (equal if it is exact).
 
     OVER and UNDER only when the whole interval lies outside; AMBIGUOUS when it straddles an end. A gain beyond a budget
     that a manifest or a project has `stated` contradicts it, and is OVER as well.

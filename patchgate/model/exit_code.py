@@ -22,5 +22,5 @@ def exit_code(verdicts: Sequence[Verdict]) -> int:
 
 
 def is_partial(verdicts: Iterable[Verdict]) -> bool:
-    """Whether the run was stopped: the next one of the same content goes on where it was."""
+    """True if the run was stopped: the next one of the same content goes on where it was."""
     return any(verdict.kind is Kind.STOPPED for verdict in verdicts)

@@ -96,7 +96,7 @@ def _differ(before: FactValue, after: FactValue) -> bool:
 
 
 def not_requested(names: Iterable[str], facts: Facts) -> set[str]:
-    """Those of `names` that are taken on request only, when `facts` are of a run without that request."""
+    """The names that are taken on request only, if `facts` are of a run without that request."""
     if any(name.startswith(ON_REQUEST) for name in facts):
         return set()
     return {name for name in names if name.startswith(ON_REQUEST)}

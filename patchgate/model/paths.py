@@ -1,4 +1,4 @@
-"""Where the fixtures and golden are: a checkout, or the copy that an installed wheel carries."""
+"""The folders of fixtures and golden: those of a checkout, or the copy that an installed wheel carries."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def display_path(path: Path | str) -> str:
 
 
 def leaves_project(path: Path, place: Path) -> bool:
-    """Whether a path, its links followed, lies outside the repository around a folder; without one, the project."""
+    """True if a path, its links followed, lies outside the repository around a folder; without one, the project."""
     marks = (".git", "pyproject.toml", "patchgate.toml")
     around = (place.resolve(), *place.resolve().parents)
     found = (folder for mark in marks for folder in around if (folder / mark).exists())

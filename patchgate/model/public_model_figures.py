@@ -1,4 +1,4 @@
-"""What models gain and lose from one side to another: counts, sizes and modelled time of both, and their change.
+"""Gains and losses of models from one side to another: counts, sizes and modelled time of both, and their change.
 
 The sides are a patch and its absence on one release, or two releases without a patch. Nothing here is judged.
 """
@@ -19,7 +19,7 @@ PEAK_TELLS = 0.01
 
 @dataclass(frozen=True, kw_only=True)
 class Part:
-    """What is compiled of a model by itself, on both sides."""
+    """A part of a model that is compiled by itself, on both sides."""
 
     count: int = 1  #: how many equal ones the model has
     before: Observation
@@ -43,7 +43,7 @@ class Change:
 
 @dataclass(frozen=True, kw_only=True)
 class Figure:
-    """What is compared of each model. In all of them, less is better."""
+    """A figure that is compared for each model. Less is always better."""
 
     name: str  #: as records hold it
     label: str  #: as readers see it
@@ -105,7 +105,7 @@ class Impact:
 
     @property
     def figures(self) -> tuple[Figure, ...]:
-        """Those that some model has."""
+        """The figures that some model has."""
         return tuple(figure for figure in FIGURES if any(figure.name in row.changes for row in self.rows))
 
     @property
@@ -188,7 +188,7 @@ def _row(model: str, parts: Sequence[Part]) -> ModelImpact:
 
 
 def _broken(part: Part) -> bool:
-    """Whether the second side alone does not compile. A network that could not be made says nothing of a compiler."""
+    """True if the second side alone does not compile. A network that could not be made says nothing of a compiler."""
     failure = part.after.failure
     return failure is not None and failure.stage != "build" and not _unmeasured(part.before)
 

@@ -62,7 +62,7 @@ class Kind(Enum):
 
 
 class Colour(Enum):
-    """What a verdict means for a merge: RED blocks it; GREY is for a reader, and blocks nothing."""
+    """The meaning of a verdict for a merge: RED blocks it; GREY is for a reader, and blocks nothing."""
 
     GREEN = "green"
     RED = "red"
@@ -70,7 +70,7 @@ class Colour(Enum):
 
 
 class Meaning(Enum):
-    """Whoever merges is hurt (RED); a reviewer may read it (NOTE); another run may tell (NOT_JUDGED); all is well."""
+    """RED hurts whoever merges; a reviewer may read a NOTE; another run may answer NOT_JUDGED; GREEN is well."""
 
     RED = "red"
     NOTE = "note"
@@ -220,7 +220,7 @@ class Observation:
 
 @dataclass(frozen=True, kw_only=True)
 class Expectation:
-    """What golden holds for one case: facts, and the signature of a failure that is known."""
+    """The record of one case: facts, and the signature of a failure that is known."""
 
     facts: Facts = field(default_factory=dict)
     known_failure: str | None = None
@@ -271,7 +271,7 @@ class Verdict:
 
     @property
     def is_judged(self) -> bool:
-        """Whether the question was answered: neither the machine nor a missing figure prevented it."""
+        """True if the question was answered: neither the machine nor a missing figure prevented it."""
         return POLICY[self.kind] is not Meaning.NOT_JUDGED
 
     @property

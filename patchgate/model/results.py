@@ -47,7 +47,7 @@ class Point:
 
 # Tuples, not dataclasses: the last ten runs of a large history have hundreds of thousands of them.
 class VerdictKey(NamedTuple):
-    """What a verdict is about, the same in every run."""
+    """The subject of a verdict, the same in every run."""
 
     patch: str
     torch: str  #: the line of releases, as in `Point`
@@ -100,7 +100,7 @@ class FailureGroup:
 
 @dataclass(frozen=True, kw_only=True)
 class Regressions:
-    """What changed over the last runs."""
+    """The changes over the last runs."""
 
     runs: tuple[RunVerdicts, ...]  #: oldest first
     #: From the run before to the last one; None where there is no run before.
@@ -113,7 +113,7 @@ class Regressions:
 
 
 class Answer(Enum):
-    """What asking one item gives, in git's words: bad where the question holds."""
+    """The answer for one item, in git's words: bad if the question holds."""
 
     GOOD = "good"
     BAD = "bad"
@@ -126,7 +126,7 @@ class Answer(Enum):
 
 @dataclass(frozen=True, kw_only=True)
 class Reading:
-    """What was measured for one item of a search."""
+    """The measurement of one item of a search."""
 
     answer: Answer
     shown: str  #: the value, or why there is none
@@ -143,7 +143,7 @@ class MinimalSet(Generic[Item]):
 
 @dataclass(frozen=True, kw_only=True)
 class Outcome:
-    """Where the answer to a question turned along a sequence, in either direction."""
+    """The turn of an answer along a sequence, in either direction."""
 
     holds: bool  #: whether the question holds from `first` on; if not, it held up to `last`
     last: str  #: the last item before the turn
@@ -209,7 +209,7 @@ class Fidelity:
 
 @dataclass(frozen=True, kw_only=True)
 class Example:
-    """What one code printed for one case of the corpus."""
+    """The output of one code for one case of the corpus."""
 
     code: str
     case: str  #: the case's folder, below the checkout

@@ -45,7 +45,7 @@ _converter.register_unstructure_hook(Unmeasured, fact_to)
 
 
 def parse_json(text: str) -> Any:
-    """What a JSON text says. Raises ValueError also where it is nested too deep, which Python calls otherwise."""
+    """The value of a JSON text. Raises ValueError also for one that is nested too deep."""
     try:
         return json.loads(text)
     except RecursionError:

@@ -41,6 +41,6 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
 
 
 def nearest(name: str, known: Iterable[str], label: str = "one of") -> str:
-    """What to write instead of a name that is not among the known ones."""
+    """A suggestion for a name that is not among the known ones."""
     known = list(known)
     return did_you_mean(name, known) or f"{label}: {', '.join(known)}"

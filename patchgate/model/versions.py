@@ -50,13 +50,13 @@ def parse_range(text: str, *, newest: str = "") -> ReleaseRange:
 
 
 def release_line(torch: str) -> str:
-    """What a torch is compared as: each nightly build is another version of the same line, `2.16.0.dev`."""
+    """The name by which a torch is compared: each nightly build is another version of the same line, `2.16.0.dev`."""
     version = Version(torch)
     return f"{version.base_version}.dev" if version.is_devrelease else torch
 
 
 def allowed_releases(spec: str, known: Iterable[str]) -> tuple[str, ...]:
-    """Those of the known releases that `--torch SPEC` allows. Raises UsageError."""
+    """The known releases that `--torch SPEC` allows. Raises UsageError."""
     try:
         allowed = SpecifierSet(spec)
     except InvalidSpecifier:
@@ -124,7 +124,7 @@ def range_text(members: Iterable[str], known: Iterable[str]) -> str:
 
 
 def _adjoin(before: str, after: str) -> bool:
-    """Whether no minor release lies between two versions."""
+    """True if no minor release lies between two versions."""
     (major, minor), (next_major, next_minor) = _minor(before), _minor(after)
     return next_minor <= minor + 1 if major == next_major else next_minor == 0
 

@@ -58,7 +58,7 @@ class _Question(TypedDict):
 
 
 class Question(_Question, total=False):
-    """What every request may carry."""
+    """The keys that every request may carry."""
 
     env: dict[str, str | None]  #: Environment variables of the child; None removes one.
     libraries: str  #: A folder with compiled C++; the child starts with copies of it in its own.
@@ -235,7 +235,7 @@ class ShapeFacts(OptionFacts, Coverage):
 
 
 class Launch(TypedDict):
-    """What one kernel has to do; what is 0 or empty does not limit it."""
+    """The work of one kernel; a figure that is 0 or empty does not limit it."""
 
     bytes: int  #: Moved at least: what it touches of each buffer, once.
     operations: int  #: Of a library's product.
@@ -392,7 +392,7 @@ class Applied(Changes):
 
 
 class RunAnewResult(TypedDict, total=False):
-    """What running the patch does in an interpreter that has loaded nothing but `import torch`."""
+    """The changes by the patch in an interpreter that has loaded nothing but `import torch`."""
 
     missing: list[str]  #: Of the names that were asked about, those that it does not replace.
     dead: list[Effect]  #: Environment variables that it sets or claims, and that have no effect.

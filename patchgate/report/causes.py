@@ -30,7 +30,7 @@ _DOES_NOT_RUN, _DOES_NOT_COMPILE, _DOES_NOT_FIT, _CODE = "does not run", "does n
 
 @dataclass(frozen=True, kw_only=True)
 class Cause:
-    """What red verdicts have in common."""
+    """The common cause of red verdicts."""
 
     name: str  #: the same in every run: `numbers`
     sentence: str  #: what happened
@@ -62,7 +62,7 @@ class CauseGroup:
 
     @property
     def costs(self) -> tuple[str, ...]:
-        """Where generated code changed: whether it is better or worse by what it costs; a line for each case."""
+        """The costs of changed code, better or worse; a line for each case."""
         if self.cause.name != _CODE:
             return ()
         changed: dict[tuple[str, str], dict[str, tuple[int, int]]] = defaultdict(dict)
@@ -75,7 +75,7 @@ class CauseGroup:
 
 
 def is_change(verdict: Verdict) -> bool:
-    """Whether the verdict is on a fact that has a value on both sides."""
+    """True if the verdict is on a fact that has a value on both sides."""
     return verdict.before is not None and verdict.after is not None and verdict.before != verdict.after
 
 

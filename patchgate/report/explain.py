@@ -1,4 +1,4 @@
-"""What a verdict code means, with an example of the corpus, and all checks and codes as the page docs/verdicts.md."""
+"""The explanation of a code, with an example of the corpus, and all checks and codes as the page docs/verdicts.md."""
 
 from __future__ import annotations
 

@@ -50,7 +50,7 @@ class JudgedPatch:
 
     @property
     def checkout(self) -> Path:
-        """What the paths in SARIF and in annotations are relative to."""
+        """The folder that paths in SARIF and in annotations are relative to."""
         return Path(os.environ.get("GITHUB_WORKSPACE") or self.run.project.root).resolve()
 
 

@@ -1,4 +1,4 @@
-"""What GitHub shows at a pull request's lines: workflow commands, one for each block that is not green."""
+"""Annotations on GitHub at a pull request's lines: workflow commands, one for each block that is not green."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _PLACE = re.compile(r"(.+?)(?::(\d+))?")
 
 
 def is_github() -> bool:
-    """Whether a job of GitHub's runs this: its runner reads what is printed."""
+    """True if a job of GitHub's runs this: its runner reads what is printed."""
     return os.environ.get("GITHUB_ACTIONS") == "true"
 
 

@@ -27,7 +27,7 @@ def render_series(points: Sequence[Point]) -> Iterator[str]:
 
 
 def render_regressions(regressions: Regressions) -> Iterator[str]:
-    """What changed in the last run where there was one before, then what fails."""
+    """The changes of the last run if there was one before, then the failures."""
     if regressions.transitions is not None:
         yield from render_transitions(regressions.transitions)
     yield from render_checklist(regressions)

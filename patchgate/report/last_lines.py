@@ -33,7 +33,7 @@ def answer_lines(
     results: Sequence[str] = (),
     kept: int = 0,
 ) -> Ending:
-    """What was judged, what was not, the files of results, and the counts with the exit code.
+    """The last lines: what was judged and what was not, the files of results, and the counts with the exit code.
 
     `kept` answers are those of an earlier run of the same patch.
     """

@@ -1,4 +1,4 @@
-"""What models gain and lose, as a table in a terminal and in Markdown; the page is `report/html/models_page.py`."""
+"""Gains and losses of models, as a table in a terminal and in Markdown; the page is `report/html/models_page.py`."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ _SESSIONS = {"gate", "parts", "corpus", "sweep", "bisect", "fidelity", "accept",
 
 
 def is_through_nox() -> bool:
-    """Whether a nox session started this process."""
+    """True if a nox session started this process."""
     return os.environ.get(THROUGH) == "nox"
 
 

@@ -32,7 +32,7 @@ class Place:
 
 @dataclass(frozen=True, kw_only=True)
 class SarifResult:
-    """What is said about a place."""
+    """The message on a place."""
 
     code: str
     is_red: bool

@@ -163,7 +163,7 @@ def _matrix(view: RunView) -> Table:
 
 
 def _is_open(line: MatrixLine) -> bool:
-    """Whether a line is worth a row of its own: something of it is red, or could not be judged."""
+    """True if a line is worth a row of its own: something of it is red, or could not be judged."""
     return any(cell and (cell.colour is Colour.RED or cell.unjudged) for cell in line.cells)
 
 
@@ -202,7 +202,7 @@ def _show_grey(console: Console, block: Block) -> None:
 
 
 def _show_cause(console: Console, number: int, group: CauseGroup) -> None:
-    """What happened, the strongest evidence, where, what to do, and the other verdicts."""
+    """Print the problem, the strongest evidence, its place, the fix, and the other verdicts."""
     evidence, changes = group.evidence, list(group.changes)
     console.print()
     console.print(Text(f"{number}. {group.cause.sentence}", style=_STYLES[Colour.RED]))

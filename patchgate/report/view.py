@@ -28,7 +28,7 @@ _WORST_FIRST = (Colour.RED, Colour.GREY, Colour.GREEN)
 
 @dataclass(frozen=True, kw_only=True)
 class MatrixCell:
-    """What one check says of one item on one torch."""
+    """The result of one check for one item on one torch."""
 
     colour: Colour  #: the worst of its verdicts
     count: int  #: how many have that colour
@@ -47,7 +47,7 @@ class MatrixLine:
 
 @dataclass(frozen=True, kw_only=True)
 class Entry:
-    """What is the same on several torches."""
+    """A finding that is the same on several torches."""
 
     torches: tuple[str, ...]
     subject: str
@@ -118,7 +118,7 @@ class RunView:
 
     @property
     def notes(self) -> tuple[tuple[str, tuple[str, ...]], ...]:
-        """What the patch does, besides its verdicts: (label, lines)."""
+        """The effects of the patch besides its verdicts: (label, lines)."""
         changes = [
             (f"changes on torch {torch}, already accepted", tuple(lines)) for torch, lines in self.changes.items()
         ]
@@ -173,7 +173,7 @@ def group_by_cell(verdicts: Sequence[Verdict]) -> Mapping[tuple[str, str, str], 
 
 
 def cell_of(verdicts: Sequence[Verdict]) -> MatrixCell:
-    """What these verdicts of one cell say together; there is at least one."""
+    """The summary of the verdicts of one cell; there is at least one."""
     worst = min((v.colour for v in verdicts), key=_WORST_FIRST.index)
     codes = [v.code for v in verdicts if v.colour is worst]
     unjudged = not all(v.is_judged or v.kind is Kind.STOPPED for v in verdicts)
@@ -259,7 +259,7 @@ def step_text(verdict: Verdict) -> str:
 
 
 def verdict_text(verdict: Verdict) -> str:
-    """What was judged and what came out, without the code."""
+    """The subject and the result of a verdict, without its code."""
     if is_change(verdict):
         return f"{verdict.item}{on_torches([verdict.torch])}: {change_text(verdict)}"
     return f"{verdict.subject}{on_torches([verdict.torch])}: {verdict.actual}"

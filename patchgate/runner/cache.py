@@ -1,4 +1,4 @@
-"""What the probe answered once, kept between runs by content key (`patchgate.runner.cache_keys`).
+"""Answers of the probe, kept between runs by content key (`patchgate.runner.cache_keys`).
 
 An entry is a JSON file, and beside it at most one file that belongs to it: the tensors of an answer.
 Both are checked by digest. What is damaged counts as not there, and is measured again.

@@ -111,13 +111,13 @@ def _probe_digest() -> str:
 
 @cache
 def _cpu() -> list[str]:
-    """What the processors call themselves, and what they can do."""
+    """The names and the features of the processors."""
     lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
     return sorted({line for line in lines if line.startswith(("model name", "flags"))})
 
 
 def stands_alone(file: Path, *others: str) -> bool:
-    """Whether a file needs nothing but torch, Python's own, the probe, which the keys cover, and `others`.
+    """True if a file needs nothing but torch, Python's own, the probe, which the keys cover, and `others`.
 
     That is what it imports, and "files" where it may open some.
     """
@@ -168,7 +168,7 @@ def _first_text(call: ast.Call) -> str:
 
 
 def is_foreign(workload_path: str) -> bool:
-    """Whether a workload comes with a patch or a project: it is trusted as little as a patch, also without one."""
+    """True if a workload comes with a patch or a project: it is trusted as little as a patch, also without one."""
     return not any(Path(workload_path).resolve().is_relative_to(place) for place in (WORKLOADS, MODELS))
 
 

@@ -54,7 +54,7 @@ COMPILES = {"shapes": 4}
 
 
 def request_for(workload: Workload | None, profile: dict[str, Any], patch: Patch | None) -> dict[str, Any]:
-    """What every request says of a case: the workload and how it is compiled, the device, the patch and its scope."""
+    """The request for a case: the workload and how it is compiled, the device, the patch and its scope."""
     request: dict[str, Any] = {"profile": profile}
     if workload:
         compiled = ("dtype", "dynamic", "dynamic_dim", "training", "mode", "reads")
@@ -75,7 +75,7 @@ def loading(patch: Patch) -> dict[str, Any]:
 
 
 def cache_of(run: Run, patch: Patch | None) -> tuple[Cache | None, str]:
-    """Where runs keep what they measured, and a digest of what decides it beside torch.
+    """The folder in which runs keep their measurements, and a digest of everything that decides them beside torch.
 
     With a patch only where its text says what it imports, and the files that it opens lie in its own folder: no other
     edit would be seen.
@@ -92,7 +92,7 @@ def cache_of(run: Run, patch: Patch | None) -> tuple[Cache | None, str]:
 
 
 def _is_own_signal(answer: Answer) -> bool:
-    """Whether a process was ended by a signal of those that come from outside, and not for want of memory."""
+    """True if a process was ended by a signal of those that come from outside, and not for want of memory."""
     failure = answer.get("failure", {})
     is_machine = failure.get("cause") == Cause.MACHINE.value
     return is_machine and re.fullmatch(r"killed by SIG\w+", failure["signature"]) is not None
@@ -119,7 +119,7 @@ def _forget_named_files(answer: Answer, request: Mapping[str, Any]) -> None:
 
 
 def _reads_others(opened: Iterable[str], patch: Patch | None) -> bool:
-    """Whether a child read what no key covers: then another edit would not be seen, and the answer is not kept."""
+    """True if a child read what no key covers: then another edit would not be seen, and the answer is not kept."""
     covered = {os.path.realpath(path) for path in patch_files(patch)} if patch and opened else set()
     return any(os.path.realpath(path) not in covered for path in opened)
 
@@ -199,7 +199,7 @@ class Runner:
         question: Mapping[str, Any],
         *alike: Mapping[str, Any],
     ) -> Answer:
-        """What `ask` gives; where runs share a cache it is kept, by the content of all that the question names.
+        """The answer of `ask`; if runs share a cache it is kept, by the content of all that the question names.
 
         A kept answer to a question that is `alike` says all that this one's does.
         """

@@ -215,7 +215,7 @@ class Journal:
             _append(self._path, text)
 
     def cells(self) -> list[JudgedCell]:
-        """Those that this run has judged, and those that it took over."""
+        """The cells that this run has judged, and those that it took over."""
         return _read(self._path)[1]
 
     @property

@@ -1,4 +1,4 @@
-"""What a run leaves for its reports: the verdicts on one patch, and the evidence that they compare."""
+"""The results of a run for its reports: the verdicts on one patch, and the evidence that they compare."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ TIMES = "times.json"
 
 @dataclass(frozen=True, kw_only=True)
 class Limits:
-    """What one case may use: wall seconds, and bytes of private memory on top of a warm torch."""
+    """The limits of one case: wall seconds, and bytes of private memory on top of a warm torch."""
 
     seconds: float = 60.0
     bytes: int = 1 << 30
@@ -92,7 +92,7 @@ class Run:
 
     @property
     def is_narrowed(self) -> bool:
-        """Whether an option leaves out something that is judged before a merge. A job of a sweep is one part of it."""
+        """True if an option leaves out something that is judged before a merge. A job of a sweep is one part of it."""
         by_name = {*self.premerge} - {*self.workloads} if self.workloads else ()
         return not self.is_job and bool(self.checks or by_name or self.devices_left_out or self.torches_left_out)
 
@@ -143,7 +143,7 @@ def default_releases(project: Project, tag: str = "premerge") -> tuple[str, ...]
 
 
 def source_of_releases(project: Project) -> str:
-    """Where the releases come from on which a patch of the project is judged by default, for a reader."""
+    """The source of the default releases of a project, for a reader."""
     if project.releases:
         return f"`releases` in {project.where('releases')}"
     stated = torch_range(Path(project.root))
@@ -238,7 +238,7 @@ def load_verdicts(folder: Path) -> list[Verdict]:
 
 
 def is_complete(folder: Path) -> bool:
-    """Whether a run ended there, with every cell judged."""
+    """True if a run ended there, with every cell judged."""
     try:
         return not is_partial(load_verdicts(folder))
     except UsageError:

@@ -122,7 +122,7 @@ class Servers:
         return self.by_torch[torch].connect(torch, do)
 
     def are_serving(self) -> bool:
-        """Whether each of the servers takes channels."""
+        """True if each of the servers takes channels."""
         with contextlib.suppress(OSError):
             for torch in self.by_torch:
                 self.connect(torch, "").close()

@@ -80,7 +80,7 @@ class Environments:
             raise NotInstallable(_said(error.stderr.decode(errors="replace")) or str(error)) from None
 
     def home(self, torch: str) -> Path:
-        """Where the torch of a release is installed."""
+        """The folder in which the torch of a release is installed."""
         return Path(read_environment(self.python(torch))["home"])
 
     def close(self) -> None:
@@ -140,7 +140,7 @@ def _files_of(package: Path) -> list[str]:
 
 
 def commit_version(release: str, commit: str) -> str:
-    """What a commit's sources over a release are called."""
+    """The version name of a commit's sources over a release."""
     return f"{release}{_COMMIT}{commit[:12]}"
 
 

@@ -1,1 +1,1 @@
-"""What a command carries out: gate, sweep, fidelity, history and bisect."""
+"""The work of the commands: gate, sweep, fidelity, history and bisect."""

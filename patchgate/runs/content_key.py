@@ -42,7 +42,7 @@ def project_files(project: Project) -> dict[str, bytes]:
 
 
 def files_of_project(project: Project) -> list[Path]:
-    """Where they are. Raises UsageError for a file outside the project."""
+    """The files. Raises UsageError for a file outside the project."""
     golden = project.golden_folder.glob("*.txt")
     workloads = (file for place in project.own_workloads() for file in workload_files(place))
     devices = (Path(file) for name in project.profiles for file in profile_files(name, project.profiles))

@@ -142,7 +142,7 @@ def in_turn(cells: Iterable[Cell], sooner: Collection[str]) -> list[Cell]:
 
 
 def _key(run: Run, patch: Patch, servers: Servers) -> str:
-    """Where runs share nothing, no other run has the key."""
+    """The content key of the run; a fresh one if runs share nothing."""
     return content_key(run, patch, servers.identities) if run.shared_cache else os.urandom(8).hex()
 
 
@@ -189,7 +189,7 @@ def _unjudged(cell: Cell, error: BaseException | None) -> Verdict:
 
 
 def _for_reader(verdict: Verdict, context: CheckContext) -> Verdict:
-    """Whoever wrote a diff has never seen the Python file that stands for it."""
+    """The verdict for the author of a diff, who has never seen the Python file that stands for it."""
     patch = context.patch
     if patch.diff and (verdict.where or "").startswith(display_path(patch.path)):
         verdict = replace(verdict, where=display_path(patch.diff))

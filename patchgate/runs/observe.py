@@ -19,7 +19,7 @@ from patchgate.runs.pool import Ended, carry_out
 
 
 def known_workloads(project: Project) -> dict[str, Workload]:
-    """Those that come with patchgate, and the models of the project."""
+    """The workloads that come with patchgate, and the models of the project."""
     return load_workloads() | model_workloads(project.models, Path(project.root))
 
 

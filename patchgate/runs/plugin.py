@@ -55,7 +55,7 @@ def _judgement(path: Path, config: pytest.Config) -> Judgement:
 
 @dataclass
 class Judgement:
-    """What this session of pytest knows of the patch."""
+    """The knowledge that this session of pytest has of the patch."""
 
     run: Run
     patch: Patch

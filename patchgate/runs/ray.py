@@ -49,7 +49,7 @@ class Task:
 
 @dataclass(frozen=True, kw_only=True)
 class TaskResult:
-    """What a worker sends back."""
+    """The result that a worker sends back."""
 
     content: bytes = b""  #: the folder of results as a zip file
     results: tuple[JobResult, ...] = ()  #: in the order of the task's patches

@@ -1,4 +1,4 @@
-"""What a run left in its folder: for each case golden, unpatched and patched, generated code, and times.
+"""The results in a run's folder: for each case golden, unpatched and patched, generated code, and times.
 
 The folder may have been moved: what is not in it any more is left out.
 """

@@ -16,7 +16,7 @@ Job = TypeVar("Job")
 
 @dataclass(frozen=True, kw_only=True)
 class Shard:
-    """What one machine judges: some patches on one torch."""
+    """The work of one machine: some patches on one torch."""
 
     torch: str
     patches: tuple[str, ...]

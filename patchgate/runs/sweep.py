@@ -158,7 +158,7 @@ class Sweep:
         )
 
     def folder_of(self, job: Job) -> Path:
-        """Where the results of a job are."""
+        """The folder with the results of a job."""
         return self.folder / "jobs" / f"{self._load(job.patch).id}.{job.torch}"
 
     def _observations(self, job: Job) -> list[Observation]:

@@ -27,6 +27,18 @@ def docstring_fault(text: str) -> str | None:
     return None if 1 <= len(lines) <= 5 else f"a docstring of {len(lines)} lines, not 1 to 5"
 
 
+# A docstring that begins so is a noun clause, and no sentence.
+CLAUSES = ("What", "Whether", "Those", "Where", "Whoever")
+
+
+def clauses(text: str) -> list[str]:
+    """The first lines of docstrings that are no sentence; a question may be one."""
+    kinds = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+    told = [ast.get_docstring(node) or "" for node in ast.walk(ast.parse(text)) if isinstance(node, kinds)]
+    first = [lines[0] for each in told if (lines := each.splitlines())]
+    return [line for line in first if line.startswith(CLAUSES) and not line.endswith("?")]
+
+
 def says_nothing(path: Path) -> bool:
     return bool(SAYS_NOTHING.intersection(path.stem.strip("_").split("_")))
 
@@ -68,6 +80,23 @@ def display_path(paths: Iterable[Path]) -> list[str]:
 def test_every_module_says_what_it_does():
     faults = {path.name: docstring_fault(path.read_text("utf-8")) for path in ENGINE}
     assert {name: fault for name, fault in faults.items() if fault} == {}
+
+
+def test_docstrings_of_the_engine_are_sentences():
+    found = {str(path.relative_to(ROOT)): clauses(path.read_text("utf-8")) for path in ENGINE}
+    assert {name: lines for name, lines in found.items() if lines} == {}
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ('def f():\n    """Whether it runs."""\n', ["Whether it runs."]),
+        ('"""What does it do?"""\n', []),
+        ('def f():\n    """True if it runs."""\n', []),
+    ],
+)
+def test_the_rule_for_sentences_tells_good_from_bad(text, found):
+    assert clauses(text) == found
 
 
 def test_every_test_file_says_what_it_tests():

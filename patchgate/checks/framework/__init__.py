@@ -1,1 +1,1 @@
-"""What checks are built of, and no check: what finds them, their context, and the judgements that several share."""
+"""The framework of checks: how they are found, their context, and the judgements that several share."""

@@ -35,7 +35,7 @@ def fault_of(unpatched: Failure | None, patched: Failure | None) -> Fault | None
 
 
 def failure_text(unpatched: Failure | None, patched: Failure | None) -> str:
-    """What happened to the side that failed, the unpatched one first."""
+    """The failure of the side that failed, the unpatched one first."""
     side, failure = ("unpatched", unpatched) if unpatched else ("patched", patched)
     assert failure is not None
     return f"{side}: {failure.text}"

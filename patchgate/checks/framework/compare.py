@@ -21,7 +21,7 @@ class Side:
 
 @dataclass(frozen=True, kw_only=True)
 class Recorded:
-    """What golden holds: a value for each side, or the signature of the patched side's known failure."""
+    """The record of golden: a value for each side, or the signature of the patched side's known failure."""
 
     unpatched: FactValue | None = None
     patched: FactValue | None = None

@@ -1,4 +1,4 @@
-"""What the checks of one run share: the patch, its workloads, the probe, and the answers that several checks need."""
+"""The context of one run's checks: the patch, its workloads, the probe, and the answers that several checks need."""
 
 from __future__ import annotations
 
@@ -44,13 +44,13 @@ _AS_RECORDED = "every fact is as recorded, with the patch as without it"
 
 
 def is_changed(answer: Mapping[str, Any]) -> bool:
-    """Whether a change was seen when the patch was run."""
+    """True if a change was seen when the patch was run."""
     return any(answer.get(kind) for kind in ("changed", "defined", "effects", "held"))
 
 
 @dataclass(frozen=True, kw_only=True)
 class Functions:
-    """What of a patch can run, by function as `name:first line`."""
+    """The functions of a patch and their branches, by function as `name:first line`."""
 
     lines: dict[str, list[int]] = field(default_factory=dict)  #: the lines of each
     outcomes: dict[str, list[tuple[int, str]]] = field(default_factory=dict)  #: (line of a condition, how it comes out)
@@ -108,7 +108,7 @@ class CheckContext:
         return self.once_a_run(f"apply {torch}", partial(ask, version=torch))
 
     def apply_under(self, torch: str, versions: Sequence[str], patch: Patch) -> dict[str, Answer]:
-        """What running the patch changes under each of these faked versions."""
+        """The changes of running the patch under each of these faked versions."""
         seconds = min(self.run.limits.seconds, IMPORT_SECONDS) * min(len(versions), _IMPORTS_AT_ONCE)
         targets = list(patch.claims.targets or ())
         ask = partial(self.ask_once, torch, "applies", SIMULATED, patch=patch, seconds=seconds, targets=targets)
@@ -169,7 +169,7 @@ class CheckContext:
         patch: Patch | None,
         **more: Any,
     ) -> Answer:
-        """What `ask` gives; kept, where runs share a cache, by the content of all that the other arguments name."""
+        """The answer of `ask`; kept, if runs share a cache, by the content of all that the other arguments name."""
         request = request_for(workload, self.run.profile(device), patch)
         return self.runner.keep(ask, torch, patch, {"do": question, **request, **more})
 
@@ -210,11 +210,11 @@ class CheckContext:
         return folder
 
     def was_built(self, case: Case, patch: Patch | None) -> bool:
-        """Whether an earlier run has built C++ of one side: a script that needs it need not wait for `run`."""
+        """True if an earlier run has built C++ of one side: a script that needs it need not wait for `run`."""
         return self._binaries(case.torch, patch, self.workload(case.workload)) in self._built_before
 
     def ask_plain_run(self, case: Case, patch: Patch | None, outputs: Path, seed: int) -> Answer:
-        """What a user's script has of a workload that `run` has built."""
+        """The outputs and the code that a user's script gets of a workload that `run` has built."""
         workload = self.workload(case.workload)
         return self.ask(
             case.torch,
@@ -243,13 +243,13 @@ class CheckContext:
         return Functions(lines=answer.get("functions", {}), outcomes=outcomes)
 
     def has_more_to_cover(self, torch: str) -> bool:
-        """Whether anything of the patch is left that never ran; nothing matters where it replaces nothing."""
+        """True if anything of the patch is left that never ran; nothing matters where it replaces nothing."""
         if not self.apply(torch).get("replacements"):
             return False
         return bool(self.functions(torch).everything() - self._ran.setdefault(torch, set()))
 
     def is_unchanged(self, torch: str) -> bool:
-        """Whether a patch that is for other releases changes nothing that is seen on this one.
+        """True if a patch that is for other releases changes nothing that is seen on this one.
 
         That is observed: when it is run, and in the facts of a few workloads. Then only these are
         measured there, unless the run names workloads or checks, or is to record everything.
@@ -294,7 +294,7 @@ class CheckContext:
         return recorded, patched
 
     def acts_on(self, case: Case) -> bool:
-        """Whether the patch changes a fact of a workload, or any of its lines runs while that is compiled.
+        """True if the patch changes a fact of a workload, or any of its lines runs while that is compiled.
 
         True also of a patch of which lines tell nothing: a diff, or one that changes more than functions.
         """
@@ -313,7 +313,7 @@ class CheckContext:
         return bool(ask(cover=True).get("ran", True))
 
     def _is_as_recorded(self, patched: Observation) -> bool:
-        """Whether the facts are those of the record, and the record has the same without the patch.
+        """True if the facts are those of the record, and the record has the same without the patch.
 
         Not asked of what is measured to be recorded: all of a night, for its history, a coming release, a real device.
         """
@@ -338,7 +338,7 @@ class CheckContext:
         return release, recorded, unpatched
 
     def is_accepted(self, release: str) -> bool:
-        """Whether facts of the patch were accepted on a release."""
+        """True if facts of the patch were accepted on a release."""
         return is_accepted(self._accepted, self.patch.id, release)
 
     def observe_unpatched(self, case: Case) -> Observation:
@@ -353,7 +353,7 @@ class CheckContext:
         return Observation(case=case, failure=failure_of(answer), facts=facts)
 
     def chosen_workloads(self, kind: str) -> list[str]:
-        """Those with this kind of check that the run names, or the pre-merge ones, or all at night.
+        """The workloads with this kind of check: the named ones, the pre-merge ones, or all at night.
 
         A project's table may choose from those that come with patchgate; its own are always wanted.
         """

@@ -163,7 +163,7 @@ def _fact_verdict(check: str, kind: Kind, compared: Compared, fact: str, held: R
 
 
 def is_worse(fact: str, before: FactValue | None, after: FactValue | None, budgets: Mapping[str, Budget]) -> bool:
-    """Whether a fact is a cost that grows by more than its budget, or the default limit, allows."""
+    """True if a fact is a cost that grows by more than its budget, or the default limit, allows."""
     cost = cost_of(fact)
     return bool(cost) and growth(before, after) > _limit(cost, budgets) + _ROUNDING
 

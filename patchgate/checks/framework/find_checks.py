@@ -126,7 +126,7 @@ def title_of(code: str) -> str:
 
 @cache
 def families() -> tuple[str, ...]:
-    """What verdicts are listed under, in reading order: what cannot be believed first, then by code."""
+    """The headings of verdicts, in reading order: what cannot be believed first, then by code."""
     first: dict[str, str] = {}
     for module in _modules():
         codes = [code.code for code in getattr(module, "CODES", ())]

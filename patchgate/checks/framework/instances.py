@@ -72,7 +72,7 @@ def _verdicts(check: Check, at: Instance, context: CheckContext) -> list[Verdict
 
 
 def _is_left_out(check: Check, case: Case, context: CheckContext) -> bool:
-    """Whether it is one of those that are not measured again where the patch changed nothing."""
+    """True if it is one of those that are not measured again where the patch changed nothing."""
     if check.unchanged == "all" or not context.is_unchanged(case.torch):
         return False
     return check.unchanged == "none" or case.workload not in context.few_workloads(check.workloads)

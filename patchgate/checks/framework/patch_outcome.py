@@ -1,4 +1,4 @@
-"""What running a patch did, for several checks: did it run, what did it replace, is the release claimed?"""
+"""The outcome of running a patch, for several checks: did it run, what did it replace, is the release claimed?"""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ NOT_APPLIED = "nothing: the patch does not apply"
 
 
 def replaced_names(patch: Patch, answer: Mapping[str, Any]) -> list[str]:
-    """What running the patch changed; a config option counts when it is one of its targets."""
+    """The names that running the patch changed; a config option counts if it is one of its targets."""
     options = (effect["name"] for effect in answer.get("effects", ()) if effect["kind"] == "config")
     return sorted([*answer["changed"], *(name for name in options if name in (patch.claims.targets or ()))])
 

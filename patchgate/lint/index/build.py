@@ -27,7 +27,7 @@ Fetch = Callable[[str, str, Callable[[str], bool]], "Fetched"]
 
 
 def in_scope(path: str) -> bool:
-    """Whether the index covers the file at this path below site-packages."""
+    """True if the index covers the file at this path below site-packages."""
     name = module_name(path)
     return path.endswith(".py") and (
         name in ALONE or any(name == root or name.startswith(f"{root}.") for root in SCOPE)

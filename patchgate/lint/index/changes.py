@@ -1,4 +1,4 @@
-"""What changed between releases: of a whole part of torch, or of named symbols step by step; as lines of text.
+"""Changes between releases, as lines of text: of a whole part of torch, or of named symbols step by step.
 
 A change is one of presence, signature (return annotations apart), body, bases, or the default of an option.
 """

@@ -198,7 +198,7 @@ class Lazy(Mapping[str, Value]):
 
 @dataclass
 class _Body:
-    """What a module or class has, each with its releases."""
+    """The members of a module or class, each with its releases."""
 
     heads: list[tuple[int, str]] = field(default_factory=list)
     attributes: list[tuple[int, str, str | None]] = field(default_factory=list)

@@ -192,13 +192,13 @@ def _on_self(function: ast.FunctionDef | ast.AsyncFunctionDef) -> Iterator[tuple
 
 
 def _installs_options(tree: ast.Module) -> bool:
-    """Whether the module makes itself one of options: `install_config_module(sys.modules[__name__])`."""
+    """True if the module makes itself one of options: `install_config_module(sys.modules[__name__])`."""
     calls = (node.value.func for node in tree.body if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call))
     return any(ast.unparse(each).endswith("install_config_module") for each in calls)
 
 
 def _makes_names(tree: ast.Module) -> bool:
-    """Whether the module gives itself names that no source spells out, by `globals()[...]` or `setattr`."""
+    """True if the module gives itself names that no source spells out, by `globals()[...]` or `setattr`."""
     itself = {"sys.modules[__name__]"}
     for node in nodes_of(tree):
         if isinstance(node, ast.Assign):

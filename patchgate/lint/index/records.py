@@ -1,4 +1,4 @@
-"""What the index knows of one torch release: modules, classes, functions and calls."""
+"""The records of one torch release in the index: modules, classes, functions and calls."""
 
 from __future__ import annotations
 

@@ -68,7 +68,7 @@ class Release:
         return answer
 
     def answers_as(self, other: Release, questions: Iterable[Question]) -> bool:
-        """Whether all of these have the same answer in both releases."""
+        """True if all of these have the same answer in both releases."""
         return all(self.ask(question, *about) == other.ask(question, *about) for question, about in questions)
 
     @cache  # noqa: B019
@@ -115,7 +115,7 @@ class Release:
 
     @cache  # noqa: B019
     def loaded_with(self, modules: frozenset[str]) -> frozenset[str]:
-        """What is loaded once torch and these are imported: they, their packages, and all that these import."""
+        """The modules loaded once torch and these are imported: they, their packages, and all that these import."""
         known, loaded = self.modules(), set[str]()
         todo = [*WITH_TORCH, *modules]
         while todo:
@@ -176,7 +176,7 @@ class Release:
         return function_text(text, dotted[len(module) + 1 :])
 
     def place(self, site: CallSite, callee: str) -> str:
-        """Where a call stands: file and line where sources are at hand, else module and function."""
+        """The place of a call: file and line if the sources are at hand, else module and function."""
         path, text = self._file(site.module)
         if text:
             from patchgate.lint.index.definitions import call_line

@@ -29,7 +29,7 @@ _DEPTH = 8
 
 @dataclass(frozen=True, kw_only=True)
 class Found:
-    """What a dotted name means."""
+    """The object that a dotted name means."""
 
     #: module, function, class, attribute, or maybe: something answers names that no source spells out.
     kind: str
@@ -56,7 +56,7 @@ def module_of(dotted: str, modules: Container[str]) -> str:
 
 
 def resolve(release: Modules, dotted: str, depth: int = 0) -> Found | None:
-    """What `dotted` names; a name bound in a package hides the submodule of the same name."""
+    """The object that `dotted` names; a name bound in a package hides the submodule of the same name."""
     modules = release.modules()
     if dotted in modules:
         owner, _, name = dotted.rpartition(".")
@@ -75,7 +75,7 @@ def resolve(release: Modules, dotted: str, depth: int = 0) -> Found | None:
 
 
 def _hidden(package: Module, name: str) -> bool:
-    """Whether something else of that name stands in the package instead of the submodule."""
+    """True if something else of that name stands in the package instead of the submodule."""
     own = f"{package.name}.{name}"
     return name in package.functions or name in package.classes or package.imports.get(name, own) != own
 

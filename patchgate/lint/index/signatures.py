@@ -1,4 +1,4 @@
-"""Whether a call fits a signature, by Python's own binding rules."""
+"""The fit of a call to a signature, by Python's own binding rules."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def misfit(
 
 
 def accepts(parameters: Sequence[Parameter], wanted: Parameter, position: int) -> bool:
-    """Whether a parameter of the original can still be passed to the replacement."""
+    """True if a parameter of the original can still be passed to the replacement."""
     kinds = {each.kind for each in parameters}
     if any(each.name == wanted.name and each.kind in ("positional", "keyword") for each in parameters):
         return True

@@ -39,7 +39,7 @@ _NO_RANGES = "the package index does not support range requests"
 
 @dataclass(frozen=True, kw_only=True)
 class PipSettings:
-    """Where pip would look for a wheel: its configuration files and its environment variables."""
+    """The settings by which pip finds a wheel: its configuration files and its environment variables."""
 
     index_urls: tuple[str, ...]
     #: Folders, or addresses of pages with links to wheels.
@@ -88,7 +88,7 @@ def _files() -> dict[str, str]:
 
 @dataclass(kw_only=True)
 class Fetched:
-    """What was read of one wheel."""
+    """The files that were read of one wheel."""
 
     #: The version in its metadata, local part included.
     version: str = ""

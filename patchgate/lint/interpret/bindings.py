@@ -162,7 +162,7 @@ def _version(release: Release) -> str:
 
 
 def promised_by(annotation: ast.expr | None, state: State) -> Value:
-    """What an annotation of the patch promises; nothing is noted."""
+    """The value that an annotation of the patch promises; nothing is noted."""
 
     def resolve(name: str) -> Value:
         first, *rest = name.split(".")
@@ -260,7 +260,7 @@ def put(table: Table, key: ast.expr, known: Value, state: State) -> None:
 
 
 def read_owner(node: ast.Attribute, state: State) -> Value:
-    """What an attribute is looked up on. A mark on a function of the patch, or a look at one, does not run it."""
+    """The owner of an attribute. A mark on a function of the patch, or a look at one, does not run it."""
     function = state.scope.lookup(node.value.id) if isinstance(node.value, ast.Name) else None
     return function if isinstance(function, LocalFunction) else read(node.value, state)
 
@@ -352,7 +352,7 @@ def _form_of(value: Value) -> str | None:
 
 
 def _is_wrapped(function: LocalFunction) -> bool:
-    """Whether a decorator may have put something else in the function's place, which takes other arguments."""
+    """True if a decorator may have put something else in the function's place, which takes other arguments."""
     for each in getattr(function.node, "decorator_list", ()):
         decorator = each.func if isinstance(each, ast.Call) else each
         name = last_name(decorator)
@@ -365,7 +365,7 @@ def _is_wrapped(function: LocalFunction) -> bool:
 
 @lru_cache(maxsize=256)
 def _returns_what_it_is_given(decorator: FunctionNode) -> bool:
-    """Whether a decorator returns its function, or one that hands all of its arguments on to it."""
+    """True if a decorator returns its function, or one that hands all of its arguments on to it."""
     if isinstance(decorator, ast.Lambda):
         return False
     given = {each.arg for each in decorator.args.args}
@@ -380,7 +380,7 @@ def _returns_what_it_is_given(decorator: FunctionNode) -> bool:
 
 
 def _hands_on(function: ast.FunctionDef, given: set[str]) -> bool:
-    """Whether it takes `*args, **kwargs` and nothing else, and calls what was decorated with just these."""
+    """True if it takes `*args, **kwargs` and nothing else, and calls what was decorated with just these."""
     own = function.args
     if own.args or own.kwonlyargs or own.vararg is None or own.kwarg is None:
         return False

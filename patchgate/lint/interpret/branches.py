@@ -118,14 +118,14 @@ def execute_for(node: ast.For | ast.AsyncFor, state: State) -> End | None:
 
 
 def _left(loop: ast.AST, end: End | None) -> End | None:
-    """What becomes of the code after a loop in whose turns a check of torch may raise; other loops may have no turn."""
+    """The state after a loop in which a check of torch may raise; other loops may not run at all."""
     checked = end is not None and end.rest in (Reachability.UNDECIDED, Reachability.GATED)
     return end if checked and _leaves(loop) else None
 
 
 @lru_cache(maxsize=4096)
 def _leaves(loop: ast.AST) -> bool:
-    """Whether what ends a turn of the loop raises, and neither goes on nor breaks."""
+    """True if what ends a turn of the loop raises, and neither goes on nor breaks."""
     nodes = [*ast.walk(loop)]
     stays = (ast.Continue, ast.Break, ast.Return, ast.Yield)
     return any(isinstance(each, ast.Raise) for each in nodes) and not any(isinstance(each, stays) for each in nodes)
@@ -159,7 +159,7 @@ def execute_with(node: ast.With | ast.AsyncWith, state: State) -> End | None:
 
 @execute.register(ast.Try)
 def execute_try(node: ast.Try, state: State) -> End | None:
-    """Where nothing was missing in the body, handlers that run for no other reason do not run."""
+    """Interpret a `try`: if nothing is missing in its body, handlers that need such an error do not run."""
     caught = frozenset[str]().union(*(_names(each.type) if each.type else {"Exception"} for each in node.handlers))
     catches = bool(caught & _CATCHERS)
     before = state.scope.snapshot()
@@ -189,7 +189,7 @@ def execute_try(node: ast.Try, state: State) -> End | None:
 
 
 def _joined(ends: Sequence[End | None]) -> End | None:
-    """What follows ways that may all be taken: it runs where one of them goes on."""
+    """The state after branches that may all be taken: code runs if one of them continues."""
     if not ends or None in ends:
         return None
     return next((end for end in ends if end is not None and end.open), ends[0])

@@ -132,7 +132,7 @@ def _is_operator(callee: ast.expr, state: State) -> bool:
 
 
 def _callee(node: ast.expr, state: State) -> Value:
-    """What is called. A function of the patch that is called in a `try` fails there, and nowhere else."""
+    """The callee. A function of the patch that is called in a `try` fails there, and nowhere else."""
     value = state.scope.lookup(node.id) if isinstance(node, ast.Name) and node.id not in state.scope.narrowed else None
     if isinstance(value, OwnName):
         return own_value(value, state, called=True)
@@ -181,7 +181,7 @@ def _special(dotted: str, node: ast.Call, state: State) -> Value | None:
 
 
 def _parameter_names(function: Value, state: State) -> Value:
-    """What `inspect.signature` tells of a function of torch: the names of its parameters."""
+    """The parameter names of a function of torch, as `inspect.signature` gives them."""
     known = state.release.ask(callable_behind, function.dotted) if isinstance(function, Symbol) else None
     if known is None:
         return Unknown(PRESENCE)

@@ -202,7 +202,7 @@ def read_sequence(node: ast.Tuple | ast.List, state: State) -> Value:
 
 
 def _keyed(key: Value, state: State) -> State:
-    """What stands behind a version in a table is there for that version."""
+    """The value that a table has for a version: it exists in that version."""
     text = key.values[0] if isinstance(key, Known) else None
     return state.at(state.undecided()) if isinstance(text, str) and _VERSION_KEY.match(text) else state
 

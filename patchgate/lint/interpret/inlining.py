@@ -59,7 +59,7 @@ _Arguments = tuple[tuple[str | None, Value, tuple[type, ...]], ...]
 def value_of_own_call(
     callee: OwnFunction, arguments: list[Value], keywords: dict[str | None, Value], state: State
 ) -> tuple[Value, Value]:
-    """What a call of a function of another file returns, and what its annotation promises.
+    """The value that a call of a function of another file returns, and the one that its annotation promises.
 
     It is asked of the release, so that another release with the same answer shares the reading of the caller.
     """
@@ -100,7 +100,7 @@ def _own_call(
 
 
 def inline(function: LocalFunction, arguments: list[Value], keywords: dict[str | None, Value], state: State) -> Value:
-    """What a small function of the patch returns, when only the torch version decides it."""
+    """The value that a small function of the patch returns, if only the torch version decides it."""
     if not may_tell(function.node):
         return UNKNOWN
     inner, _ = _walked(function, arguments, keywords, state)
@@ -132,7 +132,7 @@ def _walked(
 
 
 def end_of_call(node: ast.expr, state: State) -> End | None:
-    """What becomes of the code after a call that leaves the program, or that refuses this release."""
+    """The state after a call that leaves the program, or that refuses this release."""
     if not isinstance(node, ast.Call):
         return None
     silent = state.having(usage=Usage(), inlined=state.inlined or 1)
@@ -152,13 +152,13 @@ def end_of_call(node: ast.expr, state: State) -> End | None:
 
 @lru_cache(maxsize=4096)
 def _may_refuse(function: ast.AST) -> bool:
-    """Whether a small function raises, or calls what may."""
+    """True if a small function raises, or calls what may."""
     nodes = list(islice(ast.walk(function), _MAX_REFUSING + 1))
     return len(nodes) <= _MAX_REFUSING and any(isinstance(node, (ast.Raise, ast.Assert, ast.Expr)) for node in nodes)
 
 
 def kept_by(decorator: ast.expr, value: Value, state: State) -> Reachability:
-    """Whether what is decorated runs: a mark may skip a test on a release, another decorator leave a function out."""
+    """The reachability of decorated code: a mark may skip a test on a release, or a decorator leave code out."""
     call = decorator if isinstance(decorator, ast.Call) else None
     silent = state.having(usage=Usage(), inlined=state.inlined or 1)
     name = last_name(call.func if call is not None else decorator)
@@ -212,7 +212,7 @@ def _assign_arguments(
     inner: State,
     outside: State,
 ) -> None:
-    """What the parameters of a function stand for in one call: what is passed, else their defaults."""
+    """The values of a function's parameters in one call: the arguments, else their defaults."""
     positional = [*parameters.posonlyargs, *parameters.args]
     last = positional[len(positional) - len(parameters.defaults) :]
     defaults = [*zip(last, parameters.defaults, strict=True)]

@@ -51,7 +51,7 @@ def loads_from(tree: ast.Module) -> int:
 
 
 def _run_at_import(node: ast.AST) -> Iterator[ast.AST]:
-    """What runs as the module is imported, in the order of its lines: everything but bodies of functions."""
+    """The statements that run as the module is imported, in order: everything but bodies of functions."""
     for child in ast.iter_child_nodes(node):
         yield child
         if isinstance(child, (ast.FunctionDef, ast.AsyncFunctionDef)):

@@ -1,4 +1,4 @@
-"""What a test shows of the names in it: `isinstance`, `hasattr`, `type(x) is C`, and guards of the patch's own.
+"""The types of names that a test shows: `isinstance`, `hasattr`, `type(x) is C`, and guards of the patch's own.
 
 Where the answer of a call is known for a release, as of `hasattr` on a module, `calls.py` gives it.
 """

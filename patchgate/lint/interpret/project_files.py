@@ -136,7 +136,7 @@ class _Chunk:
 
     @cached_property
     def names(self) -> frozenset[str]:
-        """What it binds, and the tables that it fills."""
+        """The names that it binds, and the tables that it fills."""
         return frozenset(name for statement in self.body for name in _bound(statement))
 
 
@@ -260,7 +260,7 @@ def _data(file: Path) -> bytes:
 
 @lru_cache(maxsize=1 << 16)
 def may_bring(file: Path, name: str) -> bool:
-    """Whether a file has the word or the submodule, or one has that it imports all names of."""
+    """True if a file has the word or the submodule, or one has that it imports all names of."""
     todo, seen, word = [file], {file}, name.encode()
     while todo:
         here = todo.pop()

@@ -51,7 +51,7 @@ _TELLING = re.compile(r"(?i:version|torch|triton|hasattr|signature|spec)|^_?(is|
 
 
 def own_value(own: OwnName, state: State, *, called: bool = False) -> Value:
-    """What a name of another file of the project stands for; nothing of that file is noted.
+    """The value of a name of another file of the project; nothing of that file is noted.
 
     A function is read for its value only, and where it is `called` the call is what is asked. What says nothing of
     torch stays a name: its spelling may tell.
@@ -70,7 +70,7 @@ def own_value(own: OwnName, state: State, *, called: bool = False) -> Value:
 
 @contextmanager
 def apart(files: OwnFiles, release: Release) -> Iterator[None]:
-    """What is asked meanwhile is not asked by the file that is read: it asks for what came of it."""
+    """Ask questions on behalf of another file: nothing is noted for the file that is being read."""
     followed, questions = files.followed, release.questions
     files.followed, release.questions = set(), None
     try:
@@ -130,7 +130,7 @@ def _own_value(own: OwnName, files: OwnFiles, release: Release) -> Value:
 
 
 def value_at_top(name: str, file: Path, files: OwnFiles, release: Release) -> Value | None:
-    """What a name at the top of a file comes to; None where nothing there binds it."""
+    """The value of a name at the top of a file; None if nothing there binds it."""
     statements = statements_binding(file, name)
     if not statements or (file, name) in files.unfinished:
         return None
@@ -157,7 +157,7 @@ def value_at_top(name: str, file: Path, files: OwnFiles, release: Release) -> Va
 
 
 def same_own_values(own: Iterable[OwnName], files: OwnFiles, first: Release, second: Release) -> bool:
-    """Whether names of the project's other files stand for the same in both releases."""
+    """True if names of the project's other files stand for the same in both releases."""
     here, there = State(release=first, own=files), State(release=second, own=files)
     return all(_same(own_value(each, here), own_value(each, there)) for each in own)
 
@@ -189,7 +189,7 @@ def names_in(node: ast.AST) -> frozenset[str]:
 
 @lru_cache(maxsize=4096)
 def may_tell(function: ast.AST) -> bool:
-    """Whether a function is as small as version helpers are, and returns what may come from one; asked often."""
+    """True if a function is as small as version helpers are, and returns what may come from one; asked often."""
     nodes = list(islice(ast.walk(function), _MAX_INLINED_NODES + 1))
     if len(nodes) > _MAX_INLINED_NODES or not any(isinstance(node, ast.Return) and node.value for node in nodes):
         return False

@@ -1,4 +1,4 @@
-"""What a patch does to and needs of one torch release: the records that the rules read.
+"""The uses and changes of one torch release by a patch: the records that the rules read.
 
 `Usage` holds them all. Where one stands is a `Span`; whether it runs in the release is its `Reachability`.
 """
@@ -17,7 +17,7 @@ FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 
 
 class Reachability(Enum):
-    """Whether a line runs in this release."""
+    """Does a line run in this release?"""
 
     REACHABLE = "reachable"
     #: A version gate keeps it from running.
@@ -29,7 +29,7 @@ class Reachability(Enum):
 
 
 class Presence(Enum):
-    """Whether a release has a name. MAYBE: a `__getattr__` or a subclass may answer for it."""
+    """The presence of a name in a release. MAYBE: a `__getattr__` or a subclass may answer for it."""
 
     PRESENT = "present"
     MAYBE = "maybe"
@@ -194,7 +194,7 @@ class Passed:
 
 @dataclass(frozen=True, kw_only=True)
 class Traps:
-    """What is wrong with one comparison of versions, judged by its values in the spellings of a release."""
+    """The traps of one version comparison, judged by its values in the spellings of a release."""
 
     textual: bool = False
     numeric: bool = False

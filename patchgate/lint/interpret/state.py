@@ -105,14 +105,14 @@ class State:
         return self if reachability is self.reachability else self.having(reachability=reachability)
 
     def excluded_by(self, test: Value) -> Reachability:
-        """What becomes of code here that `test` keeps from running."""
+        """The state of code here that `test` keeps from running."""
         if not self.reachable:
             return self.reachability
         because = because_of(test)
         return Reachability.GATED if because >= VERSION and not because >= PRESENCE else Reachability.GUARDED
 
     def undecided(self) -> Reachability:
-        """What becomes of code here behind a check of torch whose outcome is not known."""
+        """The state of code here behind a check of torch whose outcome is not known."""
         return Reachability.UNDECIDED if self.reachable else self.reachability
 
     def define(self, function: LocalFunction) -> None:
@@ -152,7 +152,7 @@ class End:
 
     @property
     def open(self) -> bool:
-        """Whether what follows may run all the same: a check that is not decided ends the block, or does not."""
+        """True if what follows may run all the same: a check that is not decided ends the block, or does not."""
         return self.rest is Reachability.UNDECIDED
 
 

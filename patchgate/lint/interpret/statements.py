@@ -54,7 +54,7 @@ def interpret(
     own: OwnFiles | None = None,
     lines: Collection[int] | None = None,
 ) -> Usage:
-    """What a file does in one release. With `own`, names that it imports from its project's files are followed.
+    """The effects of a file in one release. With `own`, names that it imports from its project's files are followed.
 
     With `lines`, of the functions only those are walked that have one of these lines.
     """
@@ -77,7 +77,7 @@ def _postpones(node: ast.stmt) -> bool:
 
 @lru_cache(maxsize=1)
 def _has_own_backend(tree: ast.Module) -> bool:
-    """Whether a class of the file derives from one of torch's code generators: such a backend registers its own."""
+    """True if a class of the file derives from one of torch's code generators: such a backend registers its own."""
     imports = [node for node in tree.body if isinstance(node, ast.ImportFrom) and node.module]
     names = {
         alias.asname or alias.name
@@ -204,7 +204,7 @@ def _imported_own(node: ast.ImportFrom, module: str, name: str, state: State) ->
 
 
 def _is_foreign(package: str, state: State) -> bool:
-    """Whether the index does not know a package: another one, or torch or triton where the file is of a fork of it."""
+    """True if the index does not know a package: another one, or torch or triton where the file is of a fork of it."""
     part, importer = _TORCH.get(package), state.scope.home()
     if part is None or state.own is None or importer is None:
         return part is None

@@ -62,7 +62,7 @@ _MAPPINGS = frozenset({"dict", "Dict", "Mapping", "MutableMapping", "defaultdict
 
 
 def covered(release: Release, dotted: str) -> bool:
-    """Whether the index of this release could tell that `dotted` does not exist."""
+    """True if the index of this release could tell that `dotted` does not exist."""
     modules = release.modules()
     owner, _, name = dotted.rpartition(".")
     if owner in ALONE:
@@ -81,13 +81,13 @@ def has_module(release: Release, dotted: str) -> bool:
 
 
 def has_options(release: Release, dotted: str) -> bool:
-    """Whether `dotted` is a module of options, or a group of them inside one."""
+    """True if `dotted` is a module of options, or a group of them inside one."""
     module = release.module(innermost_module(release, dotted)) if "config" in dotted else None
     return module is not None and bool(module.config)
 
 
 def definition_of(release: Release, owner: Symbol, name: str) -> tuple[str | None, Function | None]:
-    """Where `owner.name` is defined, and its function, where it is one."""
+    """The place that defines `owner.name`, and its function if it is one."""
     dotted = f"{owner.dotted}.{name}"
     found = release.member(owner.dotted, name) if owner.kind == "class" else release.resolve(dotted)
     if found is None:
@@ -269,7 +269,7 @@ def from_found(release: Release, found: Found, receiver: Symbol, *, bound: bool)
 
 
 def returned(release: Release, dotted: str, receiver: Value) -> Value:
-    """What calling a function of torch gives, by its return annotation."""
+    """The value that a call of a function of torch gives, by its return annotation."""
     found = release.resolve(dotted)
     if found is None or not isinstance(found.symbol, Function) or _TAKES_OTHERS.match(found.origin):
         return UNKNOWN

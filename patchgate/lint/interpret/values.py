@@ -1,4 +1,4 @@
-"""What an expression of a patch may stand for, as far as it can be told without running it.
+"""The possible values of an expression of a patch, as far as they can be told without running it.
 
 A `Scope` holds the values of names, and what tests have shown about longer expressions.
 """
@@ -219,7 +219,7 @@ class Scope:
         return None
 
     def base_of_class(self) -> Value:
-        """What the class around this scope derives from: where `super()` looks first."""
+        """The base of the class around this scope, at which `super()` looks first."""
         scope: Scope | None = self
         while scope is not None and not scope.is_class:
             scope = scope.parent
@@ -299,7 +299,7 @@ def joined(first: Value | None, second: Value | None, because: frozenset[str] = 
 
 
 def unknown(*parts: Value, because: frozenset[str] = frozenset()) -> Unknown:
-    """What is computed from these, where that cannot be known."""
+    """The unknown value that is computed from these."""
     for part in parts:
         if part is not UNKNOWN:
             because |= because_of(part)
@@ -307,7 +307,7 @@ def unknown(*parts: Value, because: frozenset[str] = frozenset()) -> Unknown:
 
 
 def because_of(value: Value) -> frozenset[str]:
-    """Whether the version of torch, or the presence of a name, decides the value."""
+    """The checks (the version of torch, the presence of a name) that decide the value."""
     if isinstance(value, (Known, Unknown, Table)):
         return value.because
     if isinstance(value, Method):
@@ -322,7 +322,7 @@ def _is_version_check(name: str) -> bool:
 
 
 def truth_of(value: Value) -> bool | None:
-    """Whether a test comes out true; None where that is not known."""
+    """True if a test comes out true; None where that is not known."""
     return value.truth if isinstance(value, Known) else None
 
 

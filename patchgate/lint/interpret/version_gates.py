@@ -199,7 +199,7 @@ def fold(function: Callable[..., Any], *operands: Known) -> Known | None:
 
 
 def unpacked(value: Value, at: int, starred: Sequence[bool]) -> Value:
-    """What target number `at` of `major, minor, *rest = value` gets; `starred` has which target takes the rest."""
+    """The value that target number `at` of `major, minor, *rest = value` gets; `starred` takes the rest."""
     if not isinstance(value, Known):
         return value.element if isinstance(value, Container) else unknown(value)
     star = starred.index(True) if any(starred) else len(starred)
@@ -225,7 +225,7 @@ def as_known(argument: Value) -> Value:
 
 
 def argument_of_helper(argument: Value) -> str | None:
-    """What a version helper is given: a version, or an operator by its function."""
+    """The argument of a version helper: a version, or an operator by its function."""
     known = as_known(argument)
     if not isinstance(known, Known):
         return None

@@ -106,13 +106,13 @@ def _holders(view: View, rebinding: Rebinding, origin: str) -> list[str]:
 
 
 def _for_users(rebinding: Rebinding) -> bool:
-    """Whether the name is replaced where users call it: in `torch.cuda`, `torch.compiler`, `triton` and their like."""
+    """True if the name is replaced where users call it: in `torch.cuda`, `torch.compiler`, `triton` and their like."""
     home = rebinding.target.split(".")[:-1]
     return len(home) <= 2 and not any(part.startswith("_") for part in home)
 
 
 def _uses(view: View, holder: str) -> bool:
-    """Whether the module calls what it holds, or hands it on. A package names what it offers as text (`__all__`).
+    """True if the module calls what it holds, or hands it on. A package names what it offers as text (`__all__`).
 
     The index knows no reads of data, so a module that imports data by name counts, unless it is a package.
     """

@@ -76,7 +76,7 @@ def _finding(view: View, reference: Reference, homes: Mapping[tuple[str, str], s
 
 
 def added_elsewhere(view: View, reference: Reference) -> bool:
-    """Whether another file of the project may add the name: no indexed release has it, nor one that is spelled so.
+    """True if another file of the project may add the name: no indexed release has it, nor one that is spelled so.
 
     Who adds a public form of a private name leaves the underscores out.
     """
@@ -86,7 +86,7 @@ def added_elsewhere(view: View, reference: Reference) -> bool:
 
 
 def in_some_release(view: View, owner: str, name: str) -> bool:
-    """Whether any indexed release has the name: on that module, or on that class, its bases or one derived from it."""
+    """True if any indexed release has the name: on that module, or on that class, its bases or one derived from it."""
     return view.release.ask(ever_had, (owner,), name)
 
 
@@ -125,7 +125,7 @@ def missing_references(views: Sequence[View]) -> Iterator[tuple[View, Reference]
 
 
 def _defined_by_then(view: View, reference: Reference, at: int, definition: Definition) -> bool:
-    """Whether the patch may define the name before reference number `at`.
+    """True if the patch may define the name before reference number `at`.
 
     In what order functions run is not known; and a branch of one may run when it is called again.
     """
@@ -135,7 +135,7 @@ def _defined_by_then(view: View, reference: Reference, at: int, definition: Defi
 
 
 def same_name(view: View, reference: Reference, owner: str, name: str) -> bool:
-    """Whether a reference can mean `owner.name`: a class of the family counts as the owner, another module does not."""
+    """True if a reference can mean `owner.name`: a class of the family counts as the owner, another module does not."""
     if name == "*":
         return reference.owner == owner or (owner == "*" and reference.kind == "config")
     if reference.name != name:
@@ -145,7 +145,7 @@ def same_name(view: View, reference: Reference, owner: str, name: str) -> bool:
 
 
 def _homes(views: Sequence[View]) -> dict[tuple[str, str], set[str]]:
-    """Where releases that have a name define it: the first places to look in those that do not."""
+    """The modules that define a name in the releases that have it: the first places to look in the others."""
     homes: dict[tuple[str, str], set[str]] = {}
     for view in views:
         here: dict[str, tuple[str, str]] = {}

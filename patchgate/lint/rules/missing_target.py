@@ -47,7 +47,7 @@ def check(views: Sequence[View]) -> Iterator[Finding]:
 
 
 def _only_imported(view: View, target: str) -> bool:
-    """Whether all releases that have the name import it from the standard library, or from torch's types."""
+    """True if all releases that have the name import it from the standard library, or from torch's types."""
     found = [each for release in view.release.others() if (each := release.resolve(target)) is not None]
     return bool(found) and all(
         each.origin.startswith("torch.types.") or each.origin.split(".")[0] in _LIBRARY for each in found

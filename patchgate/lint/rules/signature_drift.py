@@ -77,7 +77,7 @@ class _Pair:
         return [(site, problem) for site, problem in judged if problem and self.means(site)]
 
     def means(self, site: CallSite) -> bool:
-        """Whether the call is of what is replaced: of one with namesakes, where the module imports it or its owner.
+        """True if the call is of what is replaced: of one with namesakes, where the module imports it or its owner.
 
         What a method of the base calls that the patch overrides too, without calling it, never runs. Of what a package
         only passes on, the index cannot tell `package.f()` from `package.home.f()`: that proves nothing.
@@ -105,7 +105,7 @@ class _Pair:
         return (here is not None and here.origin == origin) or len(release.index.definers(self.rebinding.name)) == 1
 
     def _is_method(self, site: CallSite) -> bool:
-        """Whether a call on some object is of this method.
+        """True if a call on some object is of this method.
 
         Where its class is not known in the module of the call, no namesake of another class may take the call. A class
         that has such a method calls its own; and what a derived one calls is not that of the patch's class beside it.

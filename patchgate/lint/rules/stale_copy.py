@@ -63,7 +63,7 @@ class _Base:
 
 
 def calls_original(view: View, rebinding: Rebinding) -> bool:
-    """Whether the replacement calls what it replaces: a wrapper has whatever upstream brings."""
+    """True if the replacement calls what it replaces: a wrapper has whatever upstream brings."""
     if rebinding.function is None:
         return False
     first, last = rebinding.function.lineno, rebinding.function.end_lineno or 0
@@ -137,7 +137,7 @@ def _base(bodies: Mapping[str, list[Release]], pair: _Pair) -> _Base | None:
 
 
 def _is_stub(function: FunctionNode) -> bool:
-    """Whether all that it does is return one value, or nothing: that a body of torch did so too shows no copy."""
+    """True if all that it does is return one value, or nothing: that a body of torch did so too shows no copy."""
     body = function.body if isinstance(function, ast.Lambda) else body_of(ast.unparse(function))
     lines = [ast.unparse(body)] if isinstance(body, ast.expr) else body.splitlines()
     return len(lines) == 1 and "(" not in lines[0]

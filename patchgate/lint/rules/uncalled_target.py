@@ -46,7 +46,7 @@ def check(views: Sequence[View]) -> Iterator[Finding]:
 
 
 def _called_from_outside(view: View, rebinding: Rebinding) -> bool:
-    """Whether many methods of the class have no caller in Python either, or a base outside torch may call it."""
+    """True if many methods of the class have no caller in Python either, or a base outside torch may call it."""
     symbol = class_symbol(view.release, (rebinding.origin or rebinding.target).rpartition(".")[0])
     if symbol is None:
         return False

@@ -51,7 +51,7 @@ def ignores_in(source: str) -> list[Ignore]:
 
 
 def apply_ignores(findings: Sequence[Finding], source: str, path: str) -> list[Finding]:
-    """What is left of `findings`, and one finding for each ignore that names a code in vain, or none."""
+    """The findings that no comment ignores, and one more for each ignore that names a code in vain, or none."""
     left = list(findings)
     for ignore in ignores_in(source):
         silenced = {each.code for each in left if each.span.line == ignore.span.line and each.code in ignore.codes}

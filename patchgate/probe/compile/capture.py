@@ -50,7 +50,7 @@ def change_rows(change: Callable[[torch.Tensor], torch.Tensor], args: tuple[Any,
 
 @dataclass
 class Captured:
-    """What was recorded while one workload was compiled."""
+    """The record of one compile."""
 
     fx: list[Counter[str]] = field(default_factory=list)  #: operations of each graph that Dynamo gave to the backend
     lowered: list[Lowered] = field(default_factory=list)  #: each graph that Inductor lowered

@@ -47,7 +47,7 @@ class Kernel:
 
 @dataclass(frozen=True, kw_only=True)
 class Wrapper:
-    """What a generated wrapper module defines and calls."""
+    """The definitions and calls of a generated wrapper module."""
 
     kernels: tuple[Kernel, ...]
     calls: Counter[str] = field(default_factory=Counter)  #: calls by kind of kernel
@@ -62,7 +62,7 @@ class Wrapper:
 
 
 def code_facts(code: Sequence[str], *, triton: bool) -> Facts:
-    """What the generated code says by itself, a wrapper module a graph. A patch has no word in it."""
+    """The facts of the generated code alone, a wrapper module a graph. The patch cannot influence how they are read."""
     wrappers = [read_wrapper(text) for text in code]
     calls: Counter[str] = sum((wrapper.calls for wrapper in wrappers), Counter())
     kernels = [kernel for wrapper in wrappers for kernel in wrapper.distinct]

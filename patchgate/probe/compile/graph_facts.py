@@ -17,7 +17,7 @@ from patchgate.probe.protocol import Facts
 
 
 def graph_facts(captured: Captured, *, triton: bool) -> Facts:
-    """What the compiler's own objects say of one compile; `triton` adds what is asked of a GPU's code only."""
+    """The facts of the compiler's own objects in one compile; `triton` adds those of a GPU's code."""
     facts = _graph_facts(captured) | _lowering_facts(captured)
     if triton:
         refusals = [graph.cudagraph_refusal for graph in captured.lowered if graph.cudagraph_refusal]

@@ -35,7 +35,7 @@ _DEFAULT = re.compile(r".*\.(\w+)\.__(?:kw)?defaults__\[")
 
 @dataclass(kw_only=True)
 class CompileTrace:
-    """What one compile did, stage by stage."""
+    """The trace of one compile, stage by stage."""
 
     breaks: list[str] = field(default_factory=list)  #: graph breaks, as "file:line reason"
     guards: Counter[str] = field(default_factory=Counter)  #: named guards by kind
@@ -87,7 +87,7 @@ def _count_guards(original: Callable[..., Any], trace: CompileTrace) -> Callable
 
 
 def _is_of_patch(guarded: str) -> bool:
-    """Whether a guard is about the patch's module, or about a default of what it has put in place of an operator.
+    """True if a guard is about the patch's module, or about a default of what it has put in place of an operator.
 
     Torch's own functions are operators to Dynamo, which asks for no default of theirs; what stands for one is traced.
     """

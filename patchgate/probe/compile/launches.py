@@ -1,4 +1,4 @@
-"""What each kernel of a graph has to do, for a model of its time: bytes, products, arithmetic, and how it is spread.
+"""The work of each kernel of a graph, for a model of its time: bytes, products, arithmetic, and how it is spread.
 
 Bytes and products are the scheduler's; what a generated kernel does for each element is read off its text.
 """

@@ -45,7 +45,7 @@ def count_operations(graph: torch.fx.Graph) -> Counter[str]:
 
 
 def read_graph(graph: GraphLowering, code: str) -> Lowered:
-    """What is recorded of one graph, for which `code` was generated."""
+    """The record of one graph, for which `code` was generated."""
     # GraphLowering.count_bytes sums the same bytes, but also estimates run times, for which it queries a device.
     nodes = graph.scheduler.nodes
 

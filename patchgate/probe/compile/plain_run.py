@@ -34,7 +34,7 @@ _EXCEPTION = re.compile(r"[A-Za-z_][\w.]*: ")
 
 
 def run_plainly(request: Run, stage: Stage) -> RanPlainly:
-    """What came out of the script. Raises RuntimeError with its last words where it did not end well."""
+    """The outputs of the script. Raises RuntimeError with its last words if it did not end well."""
     stage("plain run")
     cache = Path(os.environ["TORCHINDUCTOR_CACHE_DIR"])
     # As on a machine with one core: torch takes one thread, and Inductor starts no workers.

@@ -103,7 +103,7 @@ def _member(library: str, name: str) -> Any:
 
 
 def _arguments_of(layer: torch.nn.Module, run: Callable[[], Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """What the layer is called with when the network runs. Raises ValueError where it is not called."""
+    """The arguments of the layer when the network runs. Raises ValueError if it is not called."""
     called: list[Any] = []
 
     def keep(module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:

@@ -90,7 +90,7 @@ def _another_state() -> Iterator[None]:
 
 
 def _is_symbolic(module: torch.fx.GraphModule) -> bool:
-    """Whether an input of the graph has a symbolic size."""
+    """True if an input of the graph has a symbolic size."""
     values = [node.meta.get("example_value") for node in module.graph.nodes if node.op == "placeholder"]
     sizes = [size for value in values for size in (value.shape if torch.is_tensor(value) else [value])]
     return any(isinstance(size, torch.SymInt) for size in sizes)

@@ -1,4 +1,4 @@
-"""What generated Triton kernels need once compiled for a device that is not there: registers, spills, occupancy, code.
+"""Resources of generated Triton kernels on a device that is not there: registers, spills, occupancy, code.
 
 A kernel is compiled in its first configuration, by Triton and ptxas, for the profile's architecture, and never run.
 """
@@ -30,7 +30,7 @@ class _Refused(Exception):
 
 @dataclass(kw_only=True)
 class Resources:
-    """What one kernel needs."""
+    """The resources of one kernel."""
 
     registers: int  #: of a thread
     spilled: int  #: bytes of a thread

@@ -36,7 +36,7 @@ _ADDRESS = re.compile(r"0x[0-9a-f]+|\b\d{9,}\b")
 
 @dataclass(kw_only=True)
 class ScriptRun:
-    """What Dynamo did in one run of the script."""
+    """The work of Dynamo in one run of the script."""
 
     trace: CompileTrace = field(default_factory=CompileTrace)
     compiled: list[int] = field(default_factory=list)  #: frames that each call compiled

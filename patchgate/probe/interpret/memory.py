@@ -133,7 +133,7 @@ class Memory:
         return int(self._sizes[self._starts == start].max())
 
     def _written(self, start: int) -> Any:
-        """Whether each byte of a buffer was written; None of one that came from elsewhere."""
+        """The bytes of a buffer that were written, as flags; None for a buffer that came from elsewhere."""
         return self._allocated.get(start, (None, None))[1]
 
     def _check_written(self, start: int, at: Any) -> None:
@@ -160,7 +160,7 @@ class Memory:
 
 
 def _two_values(addresses: Any, bits: Any) -> bool:
-    """Whether one address occurs with two values."""
+    """True if one address occurs with two values."""
     if addresses.size < 2 or bool((addresses[1:] > addresses[:-1]).all()):
         return False
     order = np.argsort(addresses, kind="stable")

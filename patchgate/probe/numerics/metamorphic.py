@@ -80,7 +80,7 @@ def _row_by_row(module: Any, args: tuple[Any, ...]) -> Outputs:
 
 
 def _rows_are_independent(module: Any, args: tuple[Any, ...], reference: Outputs) -> bool:
-    """Whether each row of the first input alone gives a row of every output, as tried in float64."""
+    """True if each row of the first input alone gives a row of every output, as tried in float64."""
     if not isinstance(args[0], torch.Tensor) or args[0].dim() < 2 or args[0].shape[0] < ROWS:
         return False
     if any(t.dim() == 0 or t.shape[0] != args[0].shape[0] for t in reference):

@@ -241,7 +241,7 @@ def _made(op: Any, name: str, dtype: torch.dtype, gradient: bool) -> list[Sample
 
 
 def _form(sample: Sample) -> str:
-    """What tells two ways of calling apart: arguments that are no tensors, and how many dimensions each tensor has."""
+    """The form of a call: arguments that are no tensors, and the number of dimensions of each tensor."""
 
     def described(leaf: Any) -> str:
         if isinstance(leaf, torch.Tensor):
@@ -314,7 +314,7 @@ def _leaf_copy(value: Any) -> Any:
 
 
 def _is_dense(value: torch.Tensor) -> bool:
-    """Whether no two elements share memory, so that a tensor of the same strides can be filled."""
+    """True if no two elements share memory, so that a tensor of the same strides can be filled."""
     return 0 not in value.stride() or value.numel() == 0
 
 
@@ -409,7 +409,7 @@ def _number(value: Any) -> torch.Tensor:
 
 
 def _gradients(calls: Sequence[Any], outputs: Sequence[Sequence[Any]]) -> list[list[torch.Tensor]]:
-    """Those of all samples' inputs at once; one that no output depends on is empty."""
+    """The gradients of all samples' inputs at once; one that no output depends on is empty."""
     wanted = [[t for t in _tensors(call) if t.requires_grad and t.is_leaf] for call in calls]
     results, along = [], []
     for out in outputs:
@@ -426,7 +426,7 @@ def _gradients(calls: Sequence[Any], outputs: Sequence[Sequence[Any]]) -> list[l
 
 
 def _is_repeated(one: Any, other: Any) -> bool:
-    """Whether both are results, and equal but for the last digits."""
+    """True if both are results, and equal but for the last digits."""
     return not isinstance(one, str) and departure(other, one)["excess"] <= 1
 
 

@@ -54,7 +54,7 @@ _FAMILIES = {
 
 
 def runs_on_graphs(name: str) -> bool:
-    """Whether a replaced name is a pass, which any graph may reach."""
+    """True if a replaced name is a pass, which any graph may reach."""
     return bool(_ON_GRAPHS.search(name))
 
 

@@ -94,7 +94,7 @@ def _run_first(patches: Iterable[OtherPatch]) -> None:
 
 
 def undone(request: FindUndone, stage: Stage) -> Undone:
-    """What the patches of `after` replaced, and nothing leads to any more once `patch` has run."""
+    """The replacements by the patches of `after` that nothing leads to any more once `patch` has run."""
     with fake_device(request["profile"]):
         before = take_snapshot()
         stage("patch")
@@ -238,7 +238,7 @@ def applies(request: ApplyEach, stage: Stage) -> ChangesByVersion:
 
 
 def _reply_of_fork(write: Callable[[int], NoReturn]) -> dict[str, Any]:
-    """What a fork of this process writes to the file that `write` gets, and ends; a failure where it ends without."""
+    """The reply that a fork of this process writes to the file that `write` gets; a failure if it ends without one."""
     with tempfile.TemporaryFile() as file:
         pid = os.fork()
         if pid == 0:
@@ -287,7 +287,7 @@ def _changes(
     changed: Mapping[str, tuple[Any, Any]],
     recorder: effects.Recorder,
 ) -> Changes:
-    """What running the patch changed, in torch and elsewhere."""
+    """The changes that running the patch made, in torch and elsewhere."""
     return {
         "changed": sorted(changed),
         "claimed": {target: _with_importers(covered_names(target, changed), changed) for target in request["targets"]},

@@ -51,7 +51,7 @@ def _of_the_standard_library() -> set[int]:
 
 
 def _parts(value: Any) -> Iterable[tuple[str, Any]]:
-    """What an object of torch's or a container holds, with the step that leads there."""
+    """The parts of an object of torch or of a container, with the step that leads to each."""
     if isinstance(value, dict):
         return [("[]", item) for item in list(value.values())]
     if isinstance(value, (list, tuple, set, frozenset, deque)):

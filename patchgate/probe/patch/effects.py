@@ -99,7 +99,7 @@ class Recorder:
         return [name for name in self._imported if name not in sys.modules and name not in sys.stdlib_module_names]
 
     def settings(self) -> list[Effect]:
-        """Those that overwrite what a user may have set: environment variables, config options, states of torch.
+        """The effects that overwrite a user's settings: environment variables, config options, states of torch.
 
         What was set to the value that it had is among them: a user's value is another.
         """
@@ -133,14 +133,14 @@ class Recorder:
         return frame.f_lineno if frame is not None else None
 
     def _imports(self) -> bool:
-        """Whether it is the patch that imports, and not what it imports."""
+        """True if it is the patch that imports, and not what it imports."""
         frame = sys._getframe(2)
         while frame.f_back and frame.f_globals.get("__name__", "").partition(".")[0] == "importlib":
             frame = frame.f_back
         return frame.f_code.co_filename == self._path
 
     def _is_of_another_module(self) -> bool:
-        """Whether the patch is importing another module of its package: the effects of that are the project's."""
+        """True if the patch is importing another module of its package: the effects of that are the project's."""
         frame: types.FrameType | None = sys._getframe() if self._in_package else None
         is_import = False
         while frame is not None and frame.f_code.co_filename != self._path:

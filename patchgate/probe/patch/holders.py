@@ -79,7 +79,7 @@ def holders(changes: Changes, after: Snapshot) -> dict[str, list[str]]:
 
 
 def _is_imported(name: str) -> bool:
-    """Whether a module has the name from another one: where a table is replaced there, the other keeps its own."""
+    """True if a module has the name from another one: where a table is replaced there, the other keeps its own."""
     owner, _, last = name.rpartition(".")
     try:
         tree = ast.parse(inspect.getsource(sys.modules[owner]))
@@ -90,7 +90,7 @@ def _is_imported(name: str) -> bool:
 
 
 def _is_set(table: str) -> bool:
-    """Whether the table of a snapshot, `name[]`, is a set."""
+    """True if the table of a snapshot, `name[]`, is a set."""
     try:
         return isinstance(resolve(table.removesuffix("[]")), (set, frozenset))
     except LookupError:
@@ -98,7 +98,7 @@ def _is_set(table: str) -> bool:
 
 
 def _is_use(name: str, old: Any, changes: Changes) -> bool:
-    """Whether the name is one user's own copy, and what it was imported from stays: the others are left on purpose.
+    """True if the name is one user's own copy, and what it was imported from stays: the others are left on purpose.
 
     A module that only passes the name on, while the one that defines it uses it, is none; a public one is for users.
     """
@@ -111,7 +111,7 @@ def _is_use(name: str, old: Any, changes: Changes) -> bool:
 
 
 def _reads(module: str, name: str) -> bool:
-    """Whether the module's own code reads the name; True where there is no source."""
+    """True if the module's own code reads the name; True where there is no source."""
     try:
         tree = ast.parse(inspect.getsource(sys.modules[module]))
     except (OSError, TypeError, SyntaxError):
@@ -189,7 +189,7 @@ def names_unknown_to_torch(changed: Changes, targets: Sequence[str]) -> list[str
 
 
 def _is_looked_up(dotted: str) -> bool:
-    """Whether the owner inherits the name, torch spells it as an attribute or a text, or composes names of its kind."""
+    """True if the owner inherits the name, torch spells it as an attribute or a text, or composes names of its kind."""
     owner_name, _, name = dotted.rpartition(".")
     try:
         owner = resolve(owner_name)
@@ -205,7 +205,7 @@ def _is_looked_up(dotted: str) -> bool:
 
 
 def _is_composed(owner: type, name: str) -> bool:
-    """Whether the file of the class or of a base makes names that begin as this one does, as in `f"visit_{..}"`."""
+    """True if the file of the class or of a base makes names that begin as this one does, as in `f"visit_{..}"`."""
     files = {getattr(sys.modules.get(base.__module__), "__file__", None) for base in owner.__mro__}
     text = b"".join(Path(file).read_bytes() for file in files if file and file.endswith(".py"))
     starts = [name[: at + 1] for at, letter in enumerate(name) if letter == "_"]

@@ -73,7 +73,7 @@ def inspect_surface(request: InspectSurface, stage: Stage) -> Surface:
 
 
 def covered_names(target: str, changed: Iterable[str]) -> list[str]:
-    """Those of the changed names that a claimed target means, however it is spelt.
+    """The changed names that a claimed target means, however it is spelt.
 
     A target may be an entry of a table (`torch._inductor.lowering.lowerings[torch.ops.aten.relu.default]`), a table
     with all its entries, and any of the names under which torch has the same owner.
@@ -350,7 +350,7 @@ def _check_imports(source: str) -> Iterator[Finding]:
 
 
 def _taken_from(dotted: str) -> Any:
-    """What `from owner import name` binds: a module only where no attribute of the owner has its name."""
+    """The object that `from owner import name` binds: a module only if no attribute of the owner has its name."""
     owner, _, name = dotted.rpartition(".")
     with contextlib.suppress(ImportError):
         held = vars(importlib.import_module(owner))
@@ -379,7 +379,7 @@ def _chain(node: ast.expr) -> list[str]:
 
 
 def _is_device(name: str) -> bool:
-    """Whether torch knows a device of that name, whose functions a package of its own brings."""
+    """True if torch knows a device of that name, whose functions a package of its own brings."""
     try:
         torch.device(name)
     except RuntimeError:
@@ -388,7 +388,7 @@ def _is_device(name: str) -> bool:
 
 
 def _has_operators(namespace: str) -> bool:
-    """Whether torch has operators in a namespace of `torch.ops`."""
+    """True if torch has operators in a namespace of `torch.ops`."""
     names = torch._C._dispatch_get_all_op_names()
     return any(name.startswith(f"{namespace}::") for name in names)
 

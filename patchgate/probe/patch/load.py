@@ -113,7 +113,7 @@ def _modules_below(error: BaseException, root: str, patch: str) -> Iterator[str]
 
 
 def is_about_torch(error: BaseException) -> bool:
-    """Whether a name of torch, or Triton, is not there: no other module has to do with that."""
+    """True if a name of torch, or Triton, is not there: no other module has to do with that."""
     owner: Any = getattr(error, "name" if isinstance(error, ImportError) else "obj", None)
     if not isinstance(owner, str):
         owner = owner.__name__ if isinstance(owner, types.ModuleType) else getattr(owner, "__module__", None)
@@ -197,7 +197,7 @@ def place_of(path: str, how: Loading) -> tuple[str | None, str]:
 
 
 def is_patch_module(guarded: str) -> bool:
-    """Whether Dynamo's name of a guard is about the globals of a module that was run as a patch."""
+    """True if Dynamo's name of a guard is about the globals of a module that was run as a patch."""
     names = (module.__name__.replace("_", "__").replace(".", "_dot_") for module in _MODULES.values())
     return guarded.startswith((f"G['__import_{MODULE}", *(f"G['__import_{name}'" for name in names)))
 

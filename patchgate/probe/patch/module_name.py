@@ -114,7 +114,7 @@ def missing_imports(path: str, root: str) -> list[str]:
 
 
 def is_found(name: str) -> bool:
-    """Whether a module of that first name can be imported, and is no stand-in."""
+    """True if a module of that first name can be imported, and is no stand-in."""
     with contextlib.suppress(ImportError, ValueError, AttributeError):
         return importlib.util.find_spec(name) is not None
     return False
@@ -180,7 +180,7 @@ def _absolute_names(node: ast.AST) -> Iterator[str]:
 
 
 def _is_second(name: str, dotted: str | None) -> bool:
-    """Whether a name is the end of the module's own: what is imported from a folder inside the package."""
+    """True if a name is the end of the module's own: what is imported from a folder inside the package."""
     top = name.partition(".")[0]
     if not dotted or not dotted.endswith(f".{name}") or top in sys.stdlib_module_names:
         return False

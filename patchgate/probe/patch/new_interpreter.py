@@ -30,7 +30,7 @@ _OWN_CODE = tuple(str(Path(torch.__file__).parents[1] / name) + os.sep for name 
 
 
 def run_in_new_interpreter(request: RunAnew, stage: Stage) -> RunAnewResult:
-    """What the patch replaces here, and which variables it sets for nobody."""
+    """The replacements that the patch makes here, and the variables that it sets and nothing reads."""
     stage("new interpreter")
     path, recorder = request["patch"], _Variables()
     before = take_snapshot()
@@ -78,7 +78,7 @@ class _Variables:
 
 
 def _is_replaced(name: str, changed: Changes) -> bool:
-    """Whether the name leads to what the patch has put somewhere: a module that came later has it from there.
+    """True if the name leads to what the patch has put somewhere: a module that came later has it from there.
 
     Where nothing had loaded the module before, no snapshot knows what stood there: code from outside of torch did not.
     """

@@ -62,7 +62,7 @@ class Snapshot(dict[str, dict[Any, Any]]):
 
 
 class _Inner(NamedTuple):
-    """What a snapshot has of a module beside its attributes, by dotted name."""
+    """The content of a snapshot beside a module's attributes, by dotted name."""
 
     tables: list[tuple[str, Any]]  #: the dicts, lists and sets among them
     classes: list[tuple[str, type]]  #: that the module defines
@@ -225,7 +225,7 @@ def _same_in_order(old: Mapping[Any, Any], new: Mapping[Any, Any]) -> bool:
 
 
 def _assigns(registry: str) -> bool:
-    """Whether the module assigns the name, rather than imports it."""
+    """True if the module assigns the name, rather than imports it."""
     module, _, name = registry[:-2].rpartition(".")
     with contextlib.suppress(OSError, TypeError):
         return re.search(rf"^{name}\b[^=\n]*=", inspect.getsource(sys.modules[module]), re.MULTILINE) is not None
@@ -276,7 +276,7 @@ def with_wrapped(value: Any) -> Iterator[Any]:
 
 
 def reaches(outer: Any, inner: Any) -> bool:
-    """Whether calling `outer` can call `inner`: by its closure, defaults, `__wrapped__` or globals.
+    """True if calling `outer` can call `inner`: by its closure, defaults, `__wrapped__` or globals.
 
     So the wrapper of a second import is known: it holds that of the first.
     """
@@ -319,12 +319,12 @@ def saved_after_replacing(changed: Changes) -> list[str]:
 
 
 def is_saved_original(key: Any) -> bool:
-    """Whether the name says that a patch saved the original there."""
+    """True if the name says that a patch saved the original there."""
     return isinstance(key, str) and key.lstrip("_").startswith(("orig", "old_", "saved_", "real_"))
 
 
 def _reads(function: Any, dotted: str) -> bool:
-    """Whether the code of a function reads an attribute of that last name."""
+    """True if the code of a function reads an attribute of that last name."""
     return dotted.rpartition(".")[2] in getattr(getattr(function, "__code__", None), "co_names", ())
 
 

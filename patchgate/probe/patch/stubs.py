@@ -44,7 +44,7 @@ _DECIDING = (
 
 
 class StandsIn(Exception):
-    """What a stand-in cannot tell has decided: nobody knows what the patch does where the module is installed."""
+    """A stand-in had to decide: the patch may do something else with the module installed."""
 
 
 def install_stubs(names: Iterable[str], patch: str, root: str) -> None:
@@ -73,13 +73,13 @@ def uses() -> list[StubUse]:
 
 
 def are_used() -> bool:
-    """Whether anything here stands for what is not there."""
+    """True if anything here stands for what is not there."""
     replaced = any(isinstance(finder, _Finder) and finder.wanted for finder in sys.meta_path)
     return bool(_USED or MISSING or replaced)
 
 
 def is_missed_by(file: str) -> bool:
-    """Whether what is not there may be why a file fails: another one than the patch, of its project."""
+    """True if what is not there may be why a file fails: another one than the patch, of its project."""
     finders = [finder for finder in sys.meta_path if isinstance(finder, _Missing)]
     return are_used() and file not in _PATCHES and any(finder.is_own(file) for finder in finders)
 
@@ -129,7 +129,7 @@ class _Missing(importlib.abc.MetaPathFinder, _Loader):
         return importlib.machinery.ModuleSpec(fullname, self, is_package=True)
 
     def _is_needed(self, fullname: str) -> bool:
-        """Whether a file of the project imports it, and nothing around that line goes on without it."""
+        """True if a file of the project imports it, and nothing around that line goes on without it."""
         if fullname.partition(".")[0] in _INSTALLED:
             return False
         frame: types.FrameType | None = sys._getframe(2)
@@ -205,7 +205,7 @@ def _note(name: str) -> None:
 
 
 def _ends(name: str) -> Iterator[int]:
-    """Where each of the names that lead to a module ends; 0 for the module's own."""
+    """The end of each name that leads to a module; 0 for the module's own."""
     yield 0
     yield from (at for at, letter in enumerate(name) if letter == ".")
 
@@ -238,7 +238,7 @@ class _Base:
 
 
 class Stub:
-    """Whatever a name of a stub may be: it can be called, read, subscripted, entered and inherited from."""
+    """The value of any name of a stub: it can be called, read, subscripted, entered and inherited from."""
 
     def __init__(self, name: str) -> None:
         vars(self).update(_stubbed=name, __name__=name.rpartition(".")[2], __qualname__=name)

@@ -73,7 +73,7 @@ class _Finder(MetaPathFinder):
 
 
 def _is_asked_by_an_import() -> bool:
-    """Whether the interpreter wants a module; otherwise the patch does, and may then change the loader."""
+    """True if the interpreter wants a module; otherwise the patch does, and may then change the loader."""
     frame = inspect.currentframe()
     for _ in range(3):  # this function, `find_spec`, and the interpreter's own `_find_spec`
         frame = frame.f_back if frame else None

@@ -48,7 +48,7 @@ def why_without_effect(name: str, loaded: Collection[str] | None, patch: str) ->
 
 
 def _unknown(name: str) -> str | None:
-    """What to say of a name that nothing reads; None where it is like none of torch's or Triton's."""
+    """The message on a name that nothing reads; None if it resembles none of torch's or Triton's."""
     is_torchs = name.startswith(_PREFIXES)
     near = difflib.get_close_matches(name, _known_names(), n=1, cutoff=_ALIKE if is_torchs else _OTHERWISE_ALIKE)
     if not is_torchs and not near:
@@ -106,7 +106,7 @@ def _module_at(path: Path) -> ModuleType | None:
 
 
 def _is_read_later(around: tuple[ast.AST, ...], module: ModuleType | None) -> bool:
-    """Whether code may read the variable once its module is imported.
+    """True if code may read the variable once its module is imported.
 
     In a function, in a descriptor that reads it at each access, or through a name or a table that holds it.
     """
@@ -135,7 +135,7 @@ def _in_libraries(name: str) -> bool:
 
 
 def _read_elsewhere(name: str, patch: str) -> bool:
-    """Whether the patch, its package, or another package that is loaded reads the variable."""
+    """True if the patch, its package, or another package that is loaded reads the variable."""
     dotted, root = place_of(patch, {})
     own = [Path(patch)] if dotted is None else list(Path(root, dotted.partition(".")[0]).rglob("*.py"))
     if any(_reads(path, name) for path in own):
@@ -159,7 +159,7 @@ def _reads(path: Path, name: str) -> bool:
 
 
 def _is_written(around: tuple[ast.AST, ...]) -> bool:
-    """Whether the place of the string is one that sets or removes the variable."""
+    """True if the place of the string is one that sets or removes the variable."""
     nearest = around[0]
     if isinstance(nearest, ast.Subscript):
         return not isinstance(nearest.ctx, ast.Load)

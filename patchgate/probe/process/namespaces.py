@@ -130,7 +130,7 @@ def change_root(
 
 
 def resolved(path: str, links: dict[str, str]) -> str:
-    """Where a path really is; the links on the way to it are added to `links`."""
+    """The real place of a path; the links on the way to it are added to `links`."""
     at, rest = "", [part for part in os.path.abspath(path).split("/") if part]
     for _ in range(_LINKS):
         while rest and not os.path.islink(f"{at}/{rest[0]}"):
@@ -145,7 +145,7 @@ def resolved(path: str, links: dict[str, str]) -> str:
 
 
 def without_inner(paths: Iterable[str]) -> list[str]:
-    """Those that lie below no other."""
+    """The paths that lie below no other."""
     outer: list[str] = []
     for path in sorted(set(paths), key=len):
         if not any(path.startswith(f"{other.rstrip('/')}/") for other in outer):

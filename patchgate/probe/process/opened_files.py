@@ -59,7 +59,7 @@ def _caller(frame: FrameType | None) -> str:
 
 
 def opened_files(file: int) -> list[str]:
-    """What was noted, in the server: paths as a child gave them, which may be anything."""
+    """The opened files that were noted, read in the server: paths as a child gave them, which may be anything."""
     data = os.pread(file, _BYTES + 1, 0)
     names = sorted({os.fsdecode(name) for name in data.split(b"\0") if name})
     return names if len(data) <= _BYTES else [UNSEEN]

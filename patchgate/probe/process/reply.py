@@ -107,7 +107,7 @@ def exception_failure(error: BaseException, patch: str | None) -> dict[str, Any]
 
 
 def lacks_a_module(error: BaseException) -> bool:
-    """Whether what is not installed may be why it was raised: a stand-in decided, or the project's own code failed."""
+    """True if what is not installed may be why it was raised: a stand-in decided, or the project's own code failed."""
     chain = list(_chain(error))
     if not are_used():
         return False
@@ -131,7 +131,7 @@ def _chain(error: BaseException) -> Iterator[BaseException]:
 
 
 def _text_of(error: BaseException) -> str:
-    """What it says; a patch may raise an exception that cannot be turned into text."""
+    """The text of an exception; a patch may raise one that cannot be turned into text."""
     try:
         return str(error)
     except Exception:

@@ -32,7 +32,7 @@ def _hints(kind: Any) -> dict[str, Any]:
 
 
 def _misfit(kind: Any, value: Any, place: str) -> str | None:
-    """Where a value does not fit a type of this module, and how."""
+    """The first misfit between a value and a type of this module, and its place."""
     if kind is Any:
         return None
     if is_typeddict(kind):
@@ -55,7 +55,7 @@ def _misfit(kind: Any, value: Any, place: str) -> str | None:
 
 
 def _unplain(value: Any, place: str, depth: int) -> str | None:
-    """What of a reply no file of facts, page or table could hold: names, nesting and numbers without bounds."""
+    """The part of a reply that no file, page or table could hold: names, nesting and numbers without bounds."""
     if depth == 0:
         return f"{place} is nested too deep"
     if type(value) is int and abs(value) >= 1 << 63:

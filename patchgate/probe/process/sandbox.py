@@ -1,4 +1,4 @@
-"""What a child that runs a patch may do: Linux's Landlock, namespaces of its own, and limits.
+"""The confinement of a child that runs a patch: Linux's Landlock, namespaces of its own, and limits.
 
 The kernel enforces them, against C code too; what this kernel or container lacks is left out, and reported. Which
 environment variables reach a child at all is decided in `runner/start_server.py`.
@@ -68,7 +68,7 @@ def version() -> int:
 
 @dataclass(frozen=True)
 class Sandbox:
-    """What confines a child here."""
+    """The parts of the sandbox that confine a child here."""
 
     namespaces: tuple[str, ...] = ()  #: those of its own; one of `LEVELS`
     landlock: int = 0  #: the kernel's version, 0 for none
@@ -82,7 +82,7 @@ class Sandbox:
         return {"namespaces": list(self.namespaces), "landlock": self.landlock, "reads": self.reads}
 
     def missing(self) -> list[str]:
-        """What a full sandbox has and this one has not."""
+        """The parts of a full sandbox that this one lacks."""
         namespaces = [name for name in LEVELS[0] if name not in self.namespaces and name != "user"]
         return namespaces + ["Landlock"] * (not self.landlock) + ["reads"] * (not self.reads)
 
@@ -123,7 +123,7 @@ def can_be_entered(sandbox: Sandbox, home: str) -> bool:
 
 
 def _tried(sandbox: Sandbox, home: str, works: Callable[[], bool]) -> bool:
-    """Whether something works in a child in this sandbox."""
+    """True if something works in a child in this sandbox."""
     folder = tempfile.mkdtemp(dir=home)
     pid = os.fork()
     if pid == 0:
@@ -146,7 +146,7 @@ def _tried(sandbox: Sandbox, home: str, works: Callable[[], bool]) -> bool:
 
 
 def _compiles() -> bool:
-    """Whether the compiler finds its headers, and a device can be read."""
+    """True if the compiler finds its headers, and a device can be read."""
     os.close(os.open("/dev/urandom", os.O_RDONLY))
     compiler = os.environ.get("CXX", "g++")
     source = b"#include <vector>\n"
@@ -199,7 +199,7 @@ def largest_file(limits: Limits) -> int:
 
 
 def limit_resources(limits: Limits, server: int) -> None:
-    """What a child may use: no core dump, files of a bounded size, private memory on top of the `server`'s bytes."""
+    """Limit a child: no core dump, files of a bounded size, private memory on top of `server` bytes."""
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     resource.setrlimit(resource.RLIMIT_FSIZE, (largest_file(limits),) * 2)
     if limits["bytes"]:
@@ -246,7 +246,7 @@ def headers_of(request: Request, sandbox: Sandbox) -> str:
 
 
 def is_trusted(request: Request) -> bool:
-    """Whether only code of ours runs; it makes the precompiled headers that all children read."""
+    """True if only code of ours runs; it makes the precompiled headers that all children read."""
     return not (request.get("patch") or request.get("foreign") or _plugin(request))
 
 
@@ -276,7 +276,7 @@ def _or_alone(folder: str, path: str) -> str:
 
 
 def _holds_everything(folder: str) -> bool:
-    """Whether what is not the patch's lies there too: a home, what is shared, or what is installed by hand."""
+    """True if what is not the patch's lies there too: a home, what is shared, or what is installed by hand."""
     around = os.path.join(os.path.realpath(folder), "")
     return any(f"{place}/".startswith(around) for place in (*SHARED, *_homes(), _INSTALLED))
 
@@ -302,7 +302,7 @@ def _wholes(loaded: Mapping[str, Any]) -> list[str]:
 
 
 def _file_or_package(path: str) -> list[str]:
-    """What a part of a file needs of it: its package, or the file alone, since any patch may say that it is a part."""
+    """The path that part of a file needs: its package, or the file alone, since any patch may claim to be a part."""
     real = os.path.realpath(path)  # a link is what it leads to
     if not real.endswith(".py") or not os.path.isfile(real):
         return []
@@ -334,7 +334,7 @@ def _system() -> Iterable[str]:
 
 
 def _folders_of_compilers() -> Iterable[str]:
-    """Where the compilers really are that torch may call; the path may have links to them."""
+    """The real folders of the compilers that torch may call; the path may have links to them."""
     for name in (os.environ.get("CXX", "g++"), "gcc", "clang++", "cc", "c++"):
         program = shutil.which(name)
         if program:

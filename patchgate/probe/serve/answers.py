@@ -56,7 +56,7 @@ def _sentinel(request: protocol.Patched, stage: Stage) -> protocol.Sentinel:
 
 
 def _compile_cached(request: protocol.CompileCached, stage: Stage) -> protocol.Cached:
-    """What the compiler's caches answer, and the code that they give."""
+    """The counts of the compiler's caches, and the code that they give."""
     apply_patch(request, stage)
     stage("compile")
     patch, ran = request.get("patch") if request.get("cover") else None, LinesRun()

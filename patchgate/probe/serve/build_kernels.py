@@ -103,7 +103,7 @@ def _source(library: Path) -> Path:
 
 
 def _has_directives(library: Path) -> bool:
-    """Whether a kernel's source says to the compiler what would hold for the next source too."""
+    """True if a kernel's source says to the compiler what would hold for the next source too."""
     text = _source(library).read_text("utf-8")
     usual = {line.strip() for line in CppPythonBindingsCodeCache.suffix_template.splitlines()}
     lines = [line for line in text.splitlines() if line.strip().startswith("#") and line.strip() not in usual]

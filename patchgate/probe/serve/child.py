@@ -88,7 +88,7 @@ def answer(request: Request, folder: str, ends: Ends, sandbox: Sandbox, server: 
 
 
 def _new_interpreter(request: Request, folder: str, headers: str) -> _Handler:
-    """What answers where only `import torch` has run, with the variables that the patch meets when it does."""
+    """The handler for `import torch` alone, with the variables that the patch meets when it runs there."""
     # In a pipeline torch refuses what it only warns of elsewhere.
     os.environ.update({"CI": "true"} | variables_of(request))
     from patchgate.probe.patch.new_interpreter import run_in_new_interpreter
@@ -97,7 +97,7 @@ def _new_interpreter(request: Request, folder: str, headers: str) -> _Handler:
 
 
 def _script(request: Request, folder: str, headers: str) -> _Handler:
-    """What answers where nothing of torch is loaded: it starts a process that finds libraries and headers in caches."""
+    """The handler without torch: it starts a process that finds libraries and headers in caches."""
     from patchgate.probe.compile.plain_run import run_plainly, share_headers
 
     share_headers(_built_before(request, folder, headers))
@@ -105,7 +105,7 @@ def _script(request: Request, folder: str, headers: str) -> _Handler:
 
 
 def _compiler(request: Request, folder: str, headers: str) -> _Handler:
-    """What answers where the whole compiler is loaded, with the libraries and headers that others have made."""
+    """The handler with the whole compiler loaded, and with the libraries and headers that others have made."""
     from torch._inductor import codecache
 
     from patchgate.probe.serve.answers import handler_of

@@ -95,7 +95,7 @@ def use_header(folder: str) -> None:
 
 
 def _is_made(folder: str, name: str) -> bool:
-    """Whether a header is whole. Whoever makes it holds its lock; a patch may hold that too, and for ever."""
+    """True if a header is whole. Whoever makes it holds its lock; a patch may hold that too, and for ever."""
     compiled, ends = f"{folder}/{name}.gch", time.monotonic() + _MAKING
     with contextlib.suppress(OSError), open(f"{folder}/locks/{name[:-2]}.lock", "rb") as lock:
         while time.monotonic() < ends:
@@ -108,7 +108,7 @@ def _is_made(folder: str, name: str) -> bool:
 
 
 def builds_kernels(request: Request) -> bool:
-    """Whether a child builds C++ in a folder that others use too."""
+    """True if a child builds C++ in a folder that others use too."""
     if request["do"] == "cached":  # its caches lie in a folder that is used once, and no kernel is built
         return False
     return CACHES[0] in request.get("env", {}) and bool(request["profile"]["kind"] == "codegen")

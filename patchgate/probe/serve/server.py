@@ -131,7 +131,7 @@ class Server:
         return True
 
     def _sandbox(self, request: Request) -> Sandbox:
-        """What confines the child of a request; found out once, since it takes a trial."""
+        """The sandbox for the child of a request; found out once, since it takes a trial."""
         gpu = request.get("profile", {}).get("kind") == "real"
         if gpu not in self._sandboxes:
             headers = f"{self._home}/headers"
@@ -253,7 +253,7 @@ class Server:
         _send(child.connection, {**reply, "cpu": cpu | warm_up, "opened": opened})
 
     def _is_unfit(self, sandbox: Sandbox) -> bool:
-        """Whether the machine has failed, as a child says: the disk is full, or there is no sandbox any more.
+        """True if the machine has failed, as a child says: the disk is full, or there is no sandbox any more.
 
         Asked once the child's own files are gone, since only then does it show whose fault it is.
         """
@@ -265,7 +265,7 @@ class Server:
 
 
 def _fits_zygote(request: Request) -> bool:
-    """Whether a fork of the zygote is what a new interpreter would be: torch may read variables as it is imported."""
+    """True if a fork of the zygote is what a new interpreter would be: torch may read variables as it is imported."""
     has_variables = request.get("env") or request.get("environment")
     return request["do"] == IN_NEW_INTERPRETER and not (request.get("fresh") or has_variables)
 

@@ -77,7 +77,7 @@ class Attention(NamedTuple):
 
     @property
     def records_gradients(self) -> bool:
-        """Whether the logarithms that a backward pass needs are stored."""
+        """True if the logarithms that a backward pass needs are stored."""
         return torch.is_grad_enabled() and any(tensor.requires_grad for tensor in self.tensors)
 
 
@@ -100,7 +100,7 @@ def attention_kernel(call: Attention, capability: tuple[int, int]) -> str:
 
 
 def _fits_fused_kernels(call: Attention) -> bool:
-    """What every kernel but plain maths asks for."""
+    """True if the inputs meet what every kernel but plain maths requires."""
     query, key, value = call.tensors
     return bool(
         all(tensor.dim() == 4 for tensor in call.tensors)
@@ -160,7 +160,7 @@ def _fits_efficient(call: Attention) -> bool:
 
 
 def _rows_are_contiguous(call: Attention, *, also_of_size_one: bool) -> bool:
-    """Whether the numbers of one row lie side by side; of a row of one number, torch asks only some kernels."""
+    """True if the numbers of one row lie side by side; of a row of one number, torch asks only some kernels."""
     one = also_of_size_one and call.query.shape[-1] == 1
     return one or all(tensor.stride(-1) == 1 for tensor in call.tensors)
 

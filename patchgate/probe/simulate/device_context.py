@@ -26,7 +26,7 @@ from patchgate.probe.simulate.module_conversion import convertible_modules
 
 
 def generates_triton(profile: Profile) -> bool:
-    """Whether Inductor's kernels for the device are Triton's; loads and stores are read off those only."""
+    """True if Inductor's kernels for the device are Triton's; loads and stores are read off those only."""
     return bool(profile["backend"] == "cuda")
 
 

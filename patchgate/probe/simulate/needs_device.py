@@ -1,4 +1,4 @@
-"""What a simulation cannot answer: the error that says so, and how torch and Triton say it themselves."""
+"""The limits of simulation: the error that names them, and how torch and Triton express them."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from patchgate.probe.protocol import NEEDS_DEVICE, NO_DEVICE
 
 
 class NeedsDevice(Exception):
-    """What only a real device can answer; it is not guessed."""
+    """An answer that only a real device can give; it is not guessed."""
 
     def __init__(self, what: str) -> None:
         super().__init__(f"{NEEDS_DEVICE}: {what}")
 
 
 def missing_answer(error: BaseException) -> str | None:
-    """What a simulation could not answer, when that is why `error` was raised."""
+    """The answer that the simulation could not give, if that is why `error` was raised."""
     # Dynamo keeps the text of an error that it wraps, not always the error.
     match = re.search(f"{NEEDS_DEVICE}: [^'\"\n]*", str(error))
     if match:

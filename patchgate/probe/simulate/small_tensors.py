@@ -68,7 +68,7 @@ class _SmallValues(TorchDispatchMode):
         return _storage(tensor) in self._known and self._known[_storage(tensor)][1].dtype == tensor.dtype
 
     def _value(self, tensor: Any) -> Any:
-        """What a fake tensor would hold: views share it, as they share their storage."""
+        """The value that a fake tensor would hold: views share it, as they share their storage."""
         values = self._known[_storage(tensor)][1]
         return values.as_strided(tensor.shape, tensor.stride(), tensor.storage_offset())
 
@@ -78,5 +78,5 @@ def _storage(tensor: Any) -> int:
 
 
 def _has_one_result(func: Any) -> bool:
-    """Whether an operation gives the same values every time: no random numbers, no memory as it was found."""
+    """True if an operation gives the same values every time: no random numbers, no memory as it was found."""
     return torch.Tag.nondeterministic_seeded not in func.tags and not func._schema.name.startswith("aten::empty")

@@ -72,7 +72,7 @@ class _Properties(dict[str, Any]):
 
 
 class _Driver:
-    """What Triton, and a patch, calls of the active driver without launching anything."""
+    """The part of Triton's active driver that Triton, or a patch, calls without launching anything."""
 
     def __init__(self, profile: Profile, log: CallLog | None) -> None:
         self._log, self._backend = log, profile["backend"]

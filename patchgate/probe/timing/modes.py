@@ -1,4 +1,4 @@
-"""What timing depends on in a mode of torch.compile: whether it tunes kernels, and whether it replays CUDA graphs."""
+"""Settings of timing that a mode of torch.compile decides: kernels that are tuned, CUDA graphs that are replayed."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def tunes_kernels(mode: str) -> bool:
 
 
 def replays_graphs(mode: str) -> bool:
-    """Whether torch records and replays CUDA graphs by itself."""
+    """True if torch records and replays CUDA graphs by itself."""
     return bool(list_mode_options(mode).get("triton.cudagraphs"))
 
 

@@ -109,7 +109,7 @@ class Page:
 
     @property
     def views(self) -> list[tuple[Patch, RunView]]:
-        """What the page says of each patch in plain text."""
+        """The plain text of the page for each patch."""
         return [
             (patch, view(self._verdicts[name], self.torches, self._quick_looks[name]))
             for name, patch in self._patches.items()

@@ -1,4 +1,4 @@
-"""What the API index says to a search: whether a release has a name, and what changed around some names.
+"""The API index for a search: does a release have a name, and what changed around some names?
 
 It is the index that `patchgate lint` judges by; of torches that it lacks, installed sources are read.
 """
@@ -21,7 +21,7 @@ from patchgate.runs.bisect.question import Question, inconclusive
 
 
 def read_index(question: Question, torch: str) -> Reading:
-    """Whether a release has a name, or a function a parameter."""
+    """The reading of the index: does a release have a name, or a function a parameter?"""
     if torch not in releases():
         return inconclusive(f"torch {torch} is not indexed: patchgate index add {torch}")
     dotted, _, parameter = question.name.rstrip(")").partition("(")
@@ -41,7 +41,7 @@ def read_index(question: Question, torch: str) -> Reading:
 
 
 def targets_of(patch: Patch, versions: Sequence[str]) -> tuple[str, ...]:
-    """What a patch claims to replace, or what its text suggests."""
+    """The targets that a patch claims, or that its text suggests."""
     if patch.claims.targets is not None:
         return patch.claims.targets
     try:

@@ -137,7 +137,7 @@ class Search:
 
 
 def recorded_readings(question: Question, patch: str | None, releases: Sequence[str]) -> dict[str, Reading]:
-    """What golden says of a fact on each release that it was recorded for."""
+    """The recorded values of a fact, on each release that it was recorded for."""
     if question.kind is not QuestionKind.FACT:
         return {}
     project = project_around(Path.cwd())
@@ -298,7 +298,7 @@ class Bisection:
         return [*targets, *self.about, *([self.question.name] if self.question.kind is QuestionKind.API else [])]
 
     def _homes(self, outcome: Outcome) -> tuple[Path, Path]:
-        """Where both sides of a turn are installed."""
+        """The folders in which both sides of a turn are installed."""
         home = self.instrument.environments.home
         return home(outcome.last), home(outcome.first)
 

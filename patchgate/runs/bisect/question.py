@@ -1,4 +1,4 @@
-"""What a search asks: a fact, a figure of parity, a verdict's code, or a name of torch's API.
+"""The question of a search: a fact, a figure of parity, a verdict's code, or a name of torch's API.
 
 How a question is written (`QUESTIONS`), and which answer a measurement gives. Measures nothing.
 """
@@ -23,7 +23,7 @@ _FACT_EXAMPLE = "residual_stack.h200.loads.max > 4"
 
 
 class QuestionKind(Enum):
-    """What a question is about; the value is the name of its option."""
+    """The subject of a question; the value is the name of its option."""
 
     FACT = "fact"
     METRIC = "metric"

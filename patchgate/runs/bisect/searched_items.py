@@ -1,4 +1,4 @@
-"""What is searched: releases of torch, commits of a repository, hunks of a diff, targets of a patch.
+"""The items of a search: releases of torch, commits of a repository, hunks of a diff, targets of a patch.
 
 How each becomes a list of items, and how an item or a subset becomes a patch on disk that every command can judge.
 """

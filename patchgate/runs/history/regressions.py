@@ -1,4 +1,4 @@
-"""What changed over the last runs: transitions, flaky subjects, and failures grouped by their cause.
+"""Changes over the last runs: transitions, flaky subjects, and failures grouped by their cause.
 
 Signatures are compared, not names; what the machine kept from being judged is no baseline; a failure
 is closed after two silent runs, not after one.
@@ -78,12 +78,12 @@ def failure_groups(runs: Sequence[RunVerdicts]) -> list[FailureGroup]:
 
 
 def _was_judged(key: VerdictKey, run: RunVerdicts, cases: Mapping[CaseOfCheck, bool]) -> bool:
-    """Whether a run judged a subject; one that exists only while it fails is judged with the rest of its case."""
+    """True if a run judged a subject; one that exists only while it fails is judged with the rest of its case."""
     return run[key].colour != "grey" if key in run else cases.get((*key[:3], _case_in(key.item)), False)
 
 
 def _judged_cases(run: RunVerdicts, checks: Collection[Check]) -> dict[CaseOfCheck, bool]:
-    """Whether all of a case was judged, by case and, with the case "", by whole check."""
+    """By case, and with the case "" by whole check: was all of it judged?"""
     judged: dict[CaseOfCheck, bool] = {}
     for key, verdict in run.items():
         check = key[:3]

@@ -1,4 +1,4 @@
-"""What was judged over time: an SQLite file of runs, verdicts, facts and costs.
+"""The history of verdicts: an SQLite file of runs, verdicts, facts and costs.
 
 Nothing is kept twice: a night that is like the one before costs a line a check and case (docs/sweep.md has sizes and
 times). Write-ahead logging, so that a reader never waits for a sweep.
