@@ -32,7 +32,9 @@ PG207 touches something outside its targets
 PG208 import has side effects
     Importing the patch initialised a device, or changed environment variables, torch's config, a global state of torch
     (the precision of float32 products, deterministic algorithms, the default dtype, the number of threads, the random
-    generator), the working directory or the umask, and neither `targets` nor `effects` names it.
+    generator), the working directory or the umask, or what a library leaves to the program (handlers of the root logger
+    and of signals, `sys.excepthook`, the recursion limit, how processes start). Neither `targets` nor `effects`
+    names it.
     Why: Users of forked workers lose CUDA, though `torch.cuda.is_initialized()` may stay False; a global setting or
     seed also changes the unrelated code of everyone in the process.
     Fix: Move it out of import time, or scope it with `config.patch` around the compile. A config option that must be

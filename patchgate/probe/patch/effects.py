@@ -8,8 +8,11 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import logging
+import multiprocessing
 import os
 import re
+import signal
 import sys
 import tempfile
 import threading
@@ -233,9 +236,7 @@ class Settings:
 
     def __init__(self) -> None:
         self.environment, self.config, self.state = dict(os.environ), config_values(), _states()
-        umask = os.umask(0o77)
-        os.umask(umask)
-        self.process = {"cwd": _cwd(), "umask": oct(umask)}
+        self.process = _process()
 
     def note_changes(self, before: Settings, recorder: Recorder) -> None:
         """Note each setting that differs from `before`."""
@@ -256,6 +257,22 @@ def _read(read: Callable[[], Any]) -> Any:
         return read()
     except RuntimeError:  # torch refuses to tell one precision where several were set
         return "mixed"
+
+
+def _process() -> dict[str, str]:
+    """The settings of Python and of the process that a library leaves to the program."""
+    umask = os.umask(0o77)
+    os.umask(umask)
+    root = logging.root
+    return {
+        "cwd": _cwd(),
+        "umask": oct(umask),
+        "root logger": f"{logging.getLevelName(root.level)}, {[type(each).__name__ for each in root.handlers]}",
+        "sys.excepthook": getattr(sys.excepthook, "__module__", ""),
+        "recursion limit": str(sys.getrecursionlimit()),
+        "start method": str(multiprocessing.get_start_method(allow_none=True)),
+        **{each.name: str(signal.getsignal(each)) for each in (signal.SIGINT, signal.SIGTERM)},
+    }
 
 
 def _cwd() -> str:
