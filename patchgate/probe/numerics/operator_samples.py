@@ -40,7 +40,7 @@ _NEIGHBOURS: dict[type, tuple[Any, ...]] = {int: (-1, 0, 1, 2), bool: (True, Fal
 # In one compiled graph; what raises is found by halves.
 _TOGETHER = 20
 # Of all operators, the most telling first; a compile of 20 took 2 to 10 s of CPU.
-_SAMPLES = 40
+_SAMPLES, _PROGRAMS = 40, 120
 # At most, but for those that find the first sample that raises. A count, and no time: every machine runs the same ones.
 _COMPILES = 8
 _ELEMENTS = 20_000
@@ -112,7 +112,8 @@ def write_samples(names: list[str], profile: Profile, path: str) -> dict[str, li
     found = operators_of([name for name in names if not runs_on_graphs(name)], known)
     chosen = list({id(op): op for ops in found.values() for op in ops[:_OPERATORS]}.values())[:_OPERATORS]
     by_operator = [samples_of(op) for op in chosen]
-    if len(found) < len(names):
+    known_only = len(found) == len(names)
+    if not known_only:
         by_operator.append([Sample(source, inputs, {}) for source, inputs in programs(_SEED)])
     # In turns: the first of each are the most telling, and the budget may end before the last.
     samples = [sample for turn in itertools.zip_longest(*by_operator) for sample in turn if sample is not None]
@@ -123,7 +124,7 @@ def write_samples(names: list[str], profile: Profile, path: str) -> dict[str, li
         samples, eager = [samples[i] for i in calls], [eager[i] for i in calls]
         again = [_outcome([sample], _filled) for sample in samples]
         steady = [i for i, (a, b) in enumerate(zip(eager, again, strict=True)) if _is_repeated(a, b)]
-        steady = steady[:_SAMPLES]
+        steady = steady[: _SAMPLES if known_only else _PROGRAMS]
         compiled = dict(zip(steady, _compiled([samples[i] for i in steady]), strict=True))
     # Nor is what torch's own compiled code gets wrong.
     kept = [i for i in steady if compiled[i] is not None and _is_repeated(eager[i], compiled[i])]

@@ -5,6 +5,7 @@ A program is text, so that what differs can be printed and run as it is. Eager m
 
 from __future__ import annotations
 
+import itertools
 import random
 import re
 from collections.abc import Callable, Iterator
@@ -23,6 +24,7 @@ _REDUCTIONS = (
     *("x.sum()", "x.mean()", "x.amax()", "x.amin()", "x.sum(-1)", "x.mean(-1, keepdim=True)", "x.amax(0)"),
     *("x[:1].sum(0)", "x[..., :1].mean(-1)", "x[:1].amax(0, keepdim=True)", "x.sum(0, keepdim=True)", "x.argmax(-1)"),
     *("x.var(-1)", "x.softmax(-1)", "x.cumsum(0)", "x.sum((0, 1))", "x[:1, :1].sum()"),
+    *("x.sum(0).sum(0)", "x.mean(-1).amax(0)", "x.sum(-1, keepdim=True).sum(0)"),
 )
 _POINTWISE = (
     *("x + y", "x - y", "x * 1", "x + 0", "x / 2", "2 - x", "x.relu()", "x.sigmoid()", "x.tanh() * x", "x * x"),
@@ -30,15 +32,28 @@ _POINTWISE = (
     *("x.masked_fill(x > 0, 1.5)", "torch.nn.functional.gelu(x)", "torch.nn.functional.silu(x) * y", "x.exp().log()"),
     *("x.to(torch.bfloat16).to(torch.float32)", "x.to(torch.float32)", "x.clamp(-0.5, 0.5)", "x.rsqrt()"),
 )
+_OTHER_DTYPES = (
+    *("(x * 4).to(torch.int64) * 1.0", "(x > 0) * 1", "(x * 4).to(torch.int32) / 1", "x.to(torch.float16) * 1.0"),
+    *("(x > 0) + 0", "(x * 4).to(torch.int64) + 0.0", "x.to(torch.bfloat16) * y", "(x > 0).sum(0)", "x.double() * 1"),
+)
+_IN_PLACE = (
+    *("x.clone().add_(1)", "x.clone().mul_(y)", "x.clone().relu_()[0]", "torch.zeros_like(x).copy_(x) + x"),
+    *("torch.cat([x.clone()[:1].zero_(), x])", "x.new_zeros(x.shape).scatter_(0, x.argmax(0, keepdim=True), 1.0)"),
+)
 _PRODUCTS = (
     *("x @ y.transpose(-1, -2)", "torch.nn.functional.linear(x, y)", "torch.nn.functional.layer_norm(x, x.shape[-1:])"),
     *("torch.addmm(x @ x.T, x, x.T, beta=0.5, alpha=2)", "torch.bmm(x[None], x.T[None])", "torch.mm(x, x.T) + x[:, 0]"),
+    *("torch.addmm(x[:, 0], x, x.T, beta=2)", "torch.addmm(x[:, 0], x, x.T, alpha=3)"),
+    "torch.baddbmm(x[None, :, :1], x[None], x.T[None], beta=2, alpha=0.5)",
 )
 _JOINED = (
     *("torch.cat([x, y])", "torch.cat([x, y], -1)", "torch.stack([x, y])", "x.split(1)[0]", "x.chunk(2, -1)[-1]"),
-    *("torch.nn.functional.pad(x, (1, 1))", "torch.cat([x[:1], x[1:]])"),
+    *("torch.nn.functional.pad(x, (1, 1))", "torch.cat([x[:1], x[1:]])", "torch.nn.functional.pad(x, (1, -1))"),
+    *("torch.nn.functional.pad(x, (0, 0, -1, 1))", "torch.nn.functional.pad(x, (0, 0))"),
 )
-_STEPS = (*_SLICES, *_REDUCTIONS, *_POINTWISE, *_VIEWS, *_PRODUCTS, *_JOINED)
+_KINDS = (_SLICES, _REDUCTIONS, _POINTWISE, _OTHER_DTYPES, _IN_PLACE, _VIEWS, _PRODUCTS, _JOINED)
+# In turns: where not all are run, some of each kind are.
+_STEPS = tuple(step for turn in itertools.zip_longest(*_KINDS) for step in turn if step)
 _SHAPES = ((4, 6), (4, 6), (1, 6))
 # Random sequences, and steps of each.
 _SEQUENCES, _LENGTH = 12, 5

@@ -67,7 +67,7 @@ def judge(run: Run, monkeypatch: pytest.MonkeyPatch) -> Judge:
     monkeypatch.setattr(gate, "content_key", lambda run, patch, environments: "key")
 
     def judge(ask: Ask, patch: tuple[str, str] = ("mine.py", ""), **given: Any) -> list[Verdict]:
-        check = replace(all_checks()["kernels"], ask=ask, axes=("torch",), first=True)
+        check = replace(all_checks()["kernels"], ask=ask, axes=("torch",), first=True, unchanged="all")
         monkeypatch.setattr(gate, "all_checks", lambda: {"kernels": check})
         path = Path(run.patch).with_name(patch[0])
         path.write_text(patch[1])
