@@ -26,16 +26,6 @@ _NONE: Mapping[str, str] = {}
 
 
 @dataclass(frozen=True, kw_only=True)
-class Speed:
-    """Peak figures of a device, for the roofline (docs/simulation.md)."""
-
-    source: str  #: where the figures come from
-    bandwidth: float  #: bytes a second to and from its memory
-    launch: float  #: seconds that one kernel launch takes at least
-    matmul: dict[str, float]  #: operations of matrix products a second, by dtype
-
-
-@dataclass(frozen=True, kw_only=True)
 class Profile:
     """The keys of a device profile."""
 
@@ -45,7 +35,6 @@ class Profile:
     source: str | None = None  #: where the figures come from
     properties: dict[str, Any] | None = None  #: as `torch.cuda.get_device_properties` has them on the device
     blocks_per_multiprocessor: int | None = None  #: the most thread blocks that one multiprocessor holds at a time
-    speed: Speed | None = None
     padding: dict[str, str] | None = None  #: matrix products that the device timed -> "padded" or "kept"
     isa: str | None = None  #: vector instruction set of the generated C++, as Inductor names it
     threads: int | None = None  #: threads of the generated C++

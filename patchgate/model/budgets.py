@@ -33,8 +33,6 @@ COSTS = {
 
 # The metrics that a manifest or a project can give a budget for. Each check defines its default.
 METRICS = tuple(sorted({"compile_calls", "cpu_latency", "latency", *COSTS}))
-#: A modelled change beyond this had the sign of what an H200 measured in 15 of 16 cases (docs/modelled-time.md).
-MODEL_TELLS = 0.1
 _PERCENT = r"([+-]?\d+(?:\.\d+)?)\s*%"
 _FORM = re.compile(rf"\s*{_PERCENT}(?:\s*\.\.\s*{_PERCENT})?\s*")
 

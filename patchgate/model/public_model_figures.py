@@ -1,4 +1,4 @@
-"""Gains and losses of models from one side to another: counts, sizes and modelled time of both, and their change.
+"""Gains and losses of models from one side to another: counts and sizes of both, and their change.
 
 The sides are a patch and its absence on one release, or two releases without a patch. Nothing here is judged.
 """
@@ -8,13 +8,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from patchgate.model.budgets import MODEL_TELLS
 from patchgate.model.facts import UNPATCHED, value_in
 from patchgate.model.records import Facts, Observation, Unmeasured
 
-TIME, PEAK = "modelled_time", "peak"
-#: The least change of the planned peak that the first line names, as a fraction: below it the cause may be alignment.
-PEAK_TELLS = 0.01
+#: The least change that the first line names, as a fraction: below it the cause of another peak may be alignment.
+TELLS = 0.01
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,31 +43,23 @@ class Change:
 class Figure:
     """A figure that is compared for each model. Less is always better."""
 
-    name: str  #: as records hold it
-    label: str  #: as readers see it
-    unit: str  #: "us", "bytes", or "" of a count
-    combine: Callable[[Iterable[float]], float] = sum  #: of the parts of a model
+    name: str  #: as readers see it
+    facts: tuple[str, ...]  #: of which it is the sum
+    unit: str = ""  #: "bytes", or "" of a count
+    combine: Callable[[Iterable[int]], int] = sum  #: of the parts of a model
 
 
+BYTES = Figure(name="bytes", facts=("bytes.total",), unit="bytes")
+PEAK = Figure(name="peak memory", facts=("memory.peak",), unit="bytes", combine=max)
 #: In the order in which they matter.
 FIGURES = (
-    Figure(name=TIME, label="modelled time", unit="us"),
-    Figure(name="launches", label="launches", unit=""),
-    Figure(name="kernels", label="kernels", unit=""),
-    Figure(name="bytes", label="bytes", unit="bytes"),
-    Figure(name=PEAK, label="peak memory", unit="bytes", combine=max),
-    Figure(name="ir_nodes", label="IR nodes", unit=""),
-    Figure(name="graph_breaks", label="graph breaks", unit=""),
+    Figure(name="launches", facts=("kernels.called", "kernels.kind.extern", "kernels.kind.fallback")),
+    Figure(name="kernels", facts=("kernels.distinct",)),
+    BYTES,
+    PEAK,
+    Figure(name="IR nodes", facts=("lowering.ir_nodes",)),
+    Figure(name="graph breaks", facts=("dynamo.graph_breaks",)),
 )
-# The figures that are sums of facts; the others are metrics.
-_FACTS = {
-    "launches": ("kernels.called", "kernels.kind.extern", "kernels.kind.fallback"),
-    "kernels": ("kernels.distinct",),
-    "bytes": ("bytes.total",),
-    PEAK: ("memory.peak",),
-    "ir_nodes": ("lowering.ir_nodes",),
-    "graph_breaks": ("dynamo.graph_breaks",),
-}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,14 +71,14 @@ class ModelImpact:
     failed: str = ""  #: why there are none
     broken: bool = False  #: it failed on the second side only
 
-    @property
-    def time(self) -> float:
-        """The change of the modelled time."""
-        return self.share(TIME)
-
-    def share(self, figure: str) -> float:
+    def share(self, figure: Figure) -> float:
         """How far a figure moved, as a fraction; 0 where it was not taken, or was 0."""
-        return (self.changes[figure].share or 0.0) if figure in self.changes else 0.0
+        return (self.changes[figure.name].share or 0.0) if figure.name in self.changes else 0.0
+
+    def direction(self, figure: Figure) -> int:
+        """1 where a figure grew by more than the first line leaves out, -1 where it shrank by more, otherwise 0."""
+        share = self.share(figure)
+        return (share > TELLS) - (share < -TELLS)
 
     @property
     def changed(self) -> bool:
@@ -109,41 +99,24 @@ class Impact:
         return tuple(figure for figure in FIGURES if any(figure.name in row.changes for row in self.rows))
 
     @property
-    def slower(self) -> tuple[ModelImpact, ...]:
-        """By more than the model of time can tell from nothing."""
-        return self._beyond(TIME, MODEL_TELLS)[0]
-
-    @property
-    def faster(self) -> tuple[ModelImpact, ...]:
-        return self._beyond(TIME, MODEL_TELLS)[1]
-
-    def _beyond(self, figure: str, least: float) -> tuple[tuple[ModelImpact, ...], tuple[ModelImpact, ...]]:
-        """The models whose figure grew by more than a fraction, and those whose figure shrank by more."""
-        return (
-            tuple(row for row in self.rows if row.share(figure) > least),
-            tuple(row for row in self.rows if row.share(figure) < -least),
-        )
-
-    @property
     def summary(self) -> str:
-        """`24 models: 3 faster (modelled, up to -14.1 %: moe), 1 with more memory (+1,045 %: mamba), 20 unchanged`."""
+        """`24 models: 3 with fewer bytes moved (up to -9.4 %: mamba), 21 unchanged`."""
         broken = [row.model for row in self.rows if row.broken]
         failed = [row.model for row in self.rows if row.failed and not row.broken]
-        more, less = self._beyond(PEAK, PEAK_TELLS)
-        judged = {row.model for row in (*self.slower, *self.faster, *more, *less)}
-        rest = [row for row in self.rows if not row.failed and row.model not in judged]
+        rest = [row for row in self.rows if not (row.failed or row.direction(BYTES) or row.direction(PEAK))]
         little = sum(row.changed for row in rest)
         parts = [f"{len(broken)} no longer compile{'s' * (len(broken) == 1)} ({_names(broken)})"] if broken else []
-        for rows, words, figure in (
-            (self.faster, "faster (modelled, ", TIME),
-            (self.slower, "slower (modelled, ", TIME),
-            (more, "with more memory at the peak (", PEAK),
-            (less, "with less memory at the peak (", PEAK),
+        for figure, direction, words in (
+            (BYTES, 1, "more bytes moved"),
+            (BYTES, -1, "fewer bytes moved"),
+            (PEAK, 1, "more memory at the peak"),
+            (PEAK, -1, "less memory at the peak"),
         ):
+            rows = [row for row in self.rows if row.direction(figure) == direction]
             if rows:
-                parts.append(f"{len(rows)} {words}{_extent(rows, figure)})")
+                parts.append(f"{len(rows)} with {words} ({_extent(rows, figure)})")
         if little:
-            parts.append(f"{little} changed in other figures only, or by less than the model of time can tell")
+            parts.append(f"{little} changed in other figures only, or by less than {TELLS * 100:g} %")
         if len(rest) > little:
             parts.append(f"{len(rest) - little} unchanged")
         if failed:
@@ -151,7 +124,7 @@ class Impact:
         return f"{len(self.rows)} model{'s' * (len(self.rows) != 1)}: {', '.join(parts) or 'nothing to compare'}"
 
 
-def _extent(rows: Sequence[ModelImpact], figure: str) -> str:
+def _extent(rows: Sequence[ModelImpact], figure: Figure) -> str:
     most = max(rows, key=lambda row: abs(row.share(figure)))
     return f"{'up to ' if len(rows) > 1 else ''}{most.share(figure) * 100:+,.1f} %: {most.model}"
 
@@ -161,9 +134,11 @@ def _names(models: Sequence[str]) -> str:
 
 
 def impact_of(models: Mapping[str, Sequence[Part]], *, before: str, after: str) -> Impact:
-    """The impact on each of `models`, name -> its parts; failures first, then by time, by memory, by name."""
+    """The impact on each of `models`, name -> its parts; failures first, then by how far each figure moved."""
     rows = [_row(model, parts) for model, parts in models.items()]
-    rows.sort(key=lambda row: (not row.failed, -abs(row.time), -abs(row.share(PEAK)), not row.changed, row.model))
+    rows.sort(
+        key=lambda row: (not row.failed, *(-abs(row.share(each)) for each in FIGURES), not row.changed, row.model)
+    )
     return Impact(before=before, after=after, rows=tuple(rows))
 
 
@@ -201,14 +176,10 @@ def _unmeasured(side: Observation) -> str:
     return missing.reason if isinstance(missing, Unmeasured) else ""
 
 
-def _value(figure: Figure, side: Observation, count: int) -> float | None:
+def _value(figure: Figure, side: Observation, count: int) -> int | None:
     """Of all parts that are equal to this one; None where it was not taken."""
-    value: float | None
-    if figure.name in _FACTS:
-        values = [_number(side.facts, fact) for fact in _FACTS[figure.name]]
-        value = None if None in values else sum(filter(None, values))
-    else:
-        value = side.metrics.get(figure.name)
+    values = [_number(side.facts, fact) for fact in figure.facts]
+    value = None if None in values else sum(filter(None, values))
     return value if value is None or figure.combine is max else value * count
 
 

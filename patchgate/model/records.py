@@ -200,7 +200,7 @@ class Failure:
 
 @dataclass(frozen=True, kw_only=True)
 class Observation:
-    """All that was measured for one case: `facts` are compared exactly, `metrics` are figures with an error.
+    """All that was measured for one case: `facts` are compared exactly.
 
     `environment` is shown and refuses unlike comparisons, `artifacts` are paths that nothing ever compares.
     `ran` are the lines of the patch that ran meanwhile, `took` how its conditions came out, `stubbed` the names that
@@ -210,7 +210,6 @@ class Observation:
     case: Case
     failure: Failure | None = None
     facts: Facts = field(default_factory=dict)
-    metrics: dict[str, float] = field(default_factory=dict)
     environment: dict[str, str] = field(default_factory=dict)
     artifacts: dict[str, str] = field(default_factory=dict)
     ran: tuple[int, ...] = ()

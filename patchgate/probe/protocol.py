@@ -234,23 +234,9 @@ class ShapeFacts(OptionFacts, Coverage):
     pass
 
 
-class Launch(TypedDict):
-    """The work of one kernel; a figure that is 0 or empty does not limit it."""
-
-    bytes: int  #: Moved at least: what it touches of each buffer, once.
-    operations: int  #: Of a library's product.
-    dtype: str  #: Of the product's operands.
-    programs: int  #: Thread blocks of a generated kernel, about.
-    rows: int  #: Rows that a generated reduction goes through in a loop.
-    again: int  #: Bytes that such a loop loads once more.
-    strided: int  #: Bytes that neighbouring threads do not read or write side by side.
-    arithmetic: int  #: Of a generated kernel, in multiply-adds.
-
-
 class Observed(ShapeFacts, total=False):
     code: list[str]  #: Generated code, a text a graph. With a patch, who reads it adds its facts: see `ReadCode`.
     stubbed: list[StubUse]  #: Names of stubs that were used until the workload was compiled.
-    launches: list[Launch]  #: Of each kernel, in order.
 
 
 class Sentinel(Observed):

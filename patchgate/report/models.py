@@ -7,21 +7,19 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from patchgate.model.public_model_figures import Change, Figure, Impact, ModelImpact
+from patchgate.model.public_model_figures import BYTES, Change, Figure, Impact, ModelImpact
 from patchgate.model.text import escape_control
 from patchgate.report.markdown import as_code, table_row
 
-#: Said wherever a modelled time is shown.
-MODELLED = "Times are modelled, not measured (docs/modelled-time.md)."
-_SCALES = {"bytes": ((1e9, " GB"), (1e6, " MB"), (1e3, " kB"), (1, " B")), "us": ((1e3, " ms"), (1, " us"))}
+_SCALES = ((1e9, "GB"), (1e6, "MB"), (1e3, "kB"), (1, "B"))
 
 
 def value_text(value: float, figure: Figure) -> str:
-    """`1.24 GB`, `632.0 us`, `13`: three figures that count, or the whole number of a count."""
-    for scale, unit in _SCALES.get(figure.unit, ()):
+    """`1.24 GB`, `13`: three figures that count, or the whole number of a count."""
+    for scale, unit in _SCALES if figure.unit == "bytes" else ():
         if value >= scale:
             shown = value / scale
-            return f"{shown:.{2 if shown < 10 else 1 if shown < 100 else 0}f}{unit}"
+            return f"{shown:.{2 if shown < 10 else 1 if shown < 100 else 0}f} {unit}"
     return f"{value:,.0f}"
 
 
@@ -55,20 +53,18 @@ def show_impact(console: Console, impact: Impact) -> None:
     table = Table(box=SIMPLE_HEAD, pad_edge=False)
     table.add_column("model", no_wrap=True)
     for figure in figures:
-        table.add_column(figure.label, justify="right")
-    slower, faster = {row.model for row in impact.slower}, {row.model for row in impact.faster}
+        table.add_column(figure.name, justify="right")
     for row in impact.rows:
         if row.failed:
             continue
-        style = "red" if row.model in slower else "green" if row.model in faster else ""
-        name = Text(escape_control(row.model), style=style)
+        name = Text(escape_control(row.model), style={0: "", 1: "red", -1: "green"}[row.direction(BYTES)])
         table.add_row(name, *(Text(text, style="" if "(" in text else "dim") for text in row_texts(row, figures)))
     if table.row_count:
         console.print(table)
     for row in impact.rows:
         if row.failed:
             console.print(Text(escape_control(f"not compared: {row.model}: {row.failed}"), style="yellow"))
-    console.print(Text(f"{impact.before} -> {impact.after}. {MODELLED}", style="dim"))
+    console.print(Text(f"{impact.before} -> {impact.after}", style="dim"))
 
 
 def impact_markdown(title: str, impact: Impact) -> str:
@@ -77,7 +73,7 @@ def impact_markdown(title: str, impact: Impact) -> str:
     lines = [f"## {as_code(title)}", "", as_code(impact.summary), ""]
     compared = [row for row in impact.rows if not row.failed]
     if compared:
-        lines += [table_row(["model", *(figure.label for figure in figures)]), table_row(["---"] * (1 + len(figures)))]
+        lines += [table_row(["model", *(figure.name for figure in figures)]), table_row(["---"] * (1 + len(figures)))]
         lines += [table_row([as_code(row.model), *row_texts(row, figures)]) for row in compared]
     lines += [f"\nNot compared: {as_code(row.model)}: {as_code(row.failed)}" for row in impact.rows if row.failed]
-    return "\n".join([*lines, "", f"{as_code(f'{impact.before} -> {impact.after}')}. {MODELLED}", ""])
+    return "\n".join([*lines, "", as_code(f"{impact.before} -> {impact.after}"), ""])

@@ -34,7 +34,6 @@ from patchgate.runner.cache_keys import (
 )
 from patchgate.runner.costs import COSTS, note_cost, note_kept
 from patchgate.runner.locks import Locks
-from patchgate.runner.modelled_time import METRIC, roofline_time
 from patchgate.runner.observations import ResultStore
 from patchgate.runner.run_settings import Run
 from patchgate.runner.start_server import Connect, Servers
@@ -315,9 +314,6 @@ class Runner:
         observation = self._observation(case, answer)
         if observation.failure and observation.failure.stage == "compile":
             return self._placed(observation, request)
-        speed = profile.get("speed")
-        if speed and "launches" in answer:
-            return replace(observation, metrics={METRIC: roofline_time(answer["launches"], speed)})
         return observation
 
     def _placed(self, observation: Observation, request: dict[str, Any]) -> Observation:

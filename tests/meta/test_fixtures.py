@@ -24,7 +24,7 @@ WORKLOADS = load_workloads()
 MODELS = model_workloads(model_names())
 # What the probe reads of a profile, by its kind.
 KEYS = {
-    "simulated": {"name", "kind", "backend", "properties", "blocks_per_multiprocessor", "source", "speed"},
+    "simulated": {"name", "kind", "backend", "properties", "blocks_per_multiprocessor", "source"},
     "codegen": {"name", "kind", "backend", "isa", "threads"},
     "plugin": {"name", "kind", "backend", "plugin"},
     "real": {"name", "kind", "backend"},

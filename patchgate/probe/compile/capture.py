@@ -66,7 +66,7 @@ def record_lowering(captured: Captured, *, run: bool) -> Iterator[None]:
 
     def recorded_codegen(self: GraphLowering) -> Any:
         result = codegen(self)
-        captured.lowered.append(read_graph(self, result[0].value))
+        captured.lowered.append(read_graph(self))
         captured.code.append(result[0].value)
         return result
 

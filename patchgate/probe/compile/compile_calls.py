@@ -48,7 +48,7 @@ def warm_compile(build: Build, *, dtype: torch.dtype, dynamic: bool, profile: Pr
         # Tracing the compiler and reading the code that came out is our work, not the compiler's.
         with (
             mock.patch.object(capture, "trace_compile", lambda trace: contextlib.nullcontext()),
-            mock.patch.object(capture, "read_graph", lambda graph, code: None),
+            mock.patch.object(capture, "read_graph", lambda graph: None),
         ):
             capture.capture(build, dtype=dtype, dynamic=dynamic, profile=profile)
         _identify_passes()

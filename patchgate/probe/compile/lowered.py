@@ -15,9 +15,6 @@ from torch._inductor.graph import GraphLowering
 from torch._inductor.utils import get_first_incompatible_cudagraph_node
 from torch.utils._ordered_set import OrderedSet
 
-from patchgate.probe.compile.launches import read_launches
-from patchgate.probe.protocol import Launch
-
 
 @dataclass(kw_only=True)
 class Lowered:
@@ -30,7 +27,6 @@ class Lowered:
     bytes_total: int
     peak_memory: int
     cudagraph_refusal: str  #: why it cannot be a CUDA graph; empty where it can
-    launches: list[Launch]  #: of each kernel, in order; none on a CPU, of whose time there is no model
 
 
 def count_operations(graph: torch.fx.Graph) -> Counter[str]:
@@ -44,8 +40,8 @@ def count_operations(graph: torch.fx.Graph) -> Counter[str]:
     return names
 
 
-def read_graph(graph: GraphLowering, code: str) -> Lowered:
-    """The record of one graph, for which `code` was generated."""
+def read_graph(graph: GraphLowering) -> Lowered:
+    """The record of one graph."""
     # GraphLowering.count_bytes sums the same bytes, but also estimates run times, for which it queries a device.
     nodes = graph.scheduler.nodes
 
@@ -60,7 +56,6 @@ def read_graph(graph: GraphLowering, code: str) -> Lowered:
         bytes_total=sum(node.get_read_write_buffers_sizes() for node in nodes),
         peak_memory=_peak_memory(graph),
         cudagraph_refusal=_cudagraph_refusal(graph),
-        launches=read_launches(graph, code) if graph.device_types - {"cpu"} else [],
     )
 
 

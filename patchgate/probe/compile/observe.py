@@ -142,7 +142,6 @@ def observe(request: Observe, stage: Stage) -> Observed:
         "facts": facts,
         "environment": environment() | {"device": device_name(profile)},
         "code": captured.code,
-        "launches": [launch for graph in captured.lowered for launch in graph.launches],
         "stubbed": uses(),
         **ran.coverage(covered),
     }

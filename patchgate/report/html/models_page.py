@@ -10,11 +10,10 @@ from dataclasses import dataclass
 from html import escape
 from math import ceil, floor
 
-from patchgate.model.budgets import MODEL_TELLS
-from patchgate.model.public_model_figures import TIME, Impact, ModelImpact
+from patchgate.model.public_model_figures import BYTES, TELLS, Impact, ModelImpact
 from patchgate.report.html.latency_plot import grid_step
 from patchgate.report.html.page_file import render_page
-from patchgate.report.models import MODELLED, change_text, row_texts
+from patchgate.report.models import cell_text, change_text, row_texts
 
 # Of the drawing in pixels: a row, the names on the left, the figures on the right, the axis above.
 WIDTH, ROW, LEFT, RIGHT, TOP = 760, 26, 190, 80, 34
@@ -23,17 +22,15 @@ WIDTH, ROW, LEFT, RIGHT, TOP = 760, 26, 190, 80, 34
 def impact_html(title: str, impact: Impact, *, at: str) -> str:
     """The whole file; `at` is when it was measured."""
     compared = [row for row in impact.rows if not row.failed]
-    timed = [row for row in compared if TIME in row.changes]
+    drawn = [row for row in compared if BYTES.name in row.changes]
     return render_page(
         "models.html",
         title=title,
         at=at,
         impact=impact,
-        plot=draw_impact(impact, timed) if timed else "",
-        heads=[figure.label for figure in impact.figures],
+        plot=draw_impact(impact, drawn) if drawn else "",
+        heads=[figure.name for figure in impact.figures],
         rows=[(row.model, _colour(row), row_texts(row, impact.figures)) for row in compared],
-        apart=f"{MODEL_TELLS * 100:g} %",
-        modelled=MODELLED,
     )
 
 
@@ -50,17 +47,15 @@ class _Scale:
 
 
 def draw_impact(impact: Impact, rows: Sequence[ModelImpact]) -> str:
-    """A dumbbell for each model: from no change to the change of its modelled time, in per cent."""
-    ends = [-MODEL_TELLS * 100, MODEL_TELLS * 100, *(row.time * 100 for row in rows)]
+    """A dumbbell for each model: from no change to the change of the bytes that it moves, in per cent."""
+    ends = [-TELLS * 100, TELLS * 100, *(row.share(BYTES) * 100 for row in rows)]
     step = grid_step(max(ends) - min(ends))
     scale = _Scale(low=floor(min(ends) / step) * step, high=ceil(max(ends) / step) * step, step=step)
     height = TOP + ROW * len(rows) + 8
-    title = f"Modelled time of {len(rows)} models, {impact.after} against {impact.before}"
-    left, right = scale.x(-MODEL_TELLS * 100), scale.x(MODEL_TELLS * 100)
+    title = f"Bytes moved by {len(rows)} models, {impact.after} against {impact.before}"
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" role="img">',
         f"<title>{escape(title)}: {escape(impact.summary)}</title>",
-        f'<rect class="apart" x="{left:.1f}" y="{TOP}" width="{right - left:.1f}" height="{height - TOP}"/>',
         *_grid(scale, height),
         *(line for number, row in enumerate(rows) for line in _dumbbell(row, scale, TOP + ROW * (number + 0.5))),
         "</svg>",
@@ -79,15 +74,14 @@ def _grid(scale: _Scale, height: float) -> Iterator[str]:
 
 def _dumbbell(row: ModelImpact, scale: _Scale, y: float) -> Iterator[str]:
     """A hollow dot without the change, a solid one with it, the line between them, and the figures as a tooltip."""
-    time, colour = row.changes[TIME], _colour(row)
-    start, end = scale.x(0), scale.x(row.time * 100)
-    figures = " -> ".join(f"{each:,.1f} us" for each in (time.before, time.after))
-    yield f'<g class="{colour}"><title>{escape(row.model)}: {figures}, modelled</title>'
+    change = row.changes[BYTES.name]
+    start, end = scale.x(0), scale.x(row.share(BYTES) * 100)
+    yield f'<g class="{_colour(row)}"><title>{escape(row.model)}: {cell_text(change, BYTES)}</title>'
     yield f'<text x="{LEFT - 12}" y="{y + 4:.1f}" text-anchor="end">{escape(_short(row.model))}</text>'
     yield f'<line class="bar" x1="{start:.1f}" x2="{end:.1f}" y1="{y:.1f}" y2="{y:.1f}"/>'
     yield f'<circle class="before" cx="{start:.1f}" cy="{y:.1f}" r="4"/>'
     yield f'<circle class="after" cx="{end:.1f}" cy="{y:.1f}" r="5"/>'
-    yield f'<text x="{WIDTH - 4}" y="{y + 4:.1f}" text-anchor="end">{change_text(time)}</text></g>'
+    yield f'<text x="{WIDTH - 4}" y="{y + 4:.1f}" text-anchor="end">{change_text(change)}</text></g>'
 
 
 def _short(name: str, most: int = 22) -> str:
@@ -95,5 +89,5 @@ def _short(name: str, most: int = 22) -> str:
 
 
 def _colour(row: ModelImpact) -> str:
-    """Of the badge: red where it is slower, green where it is faster, by more than the model can tell apart."""
-    return "red" if row.time > MODEL_TELLS else "green" if row.time < -MODEL_TELLS else "none"
+    """Of the badge: red where more bytes are moved, green where fewer are."""
+    return {0: "none", 1: "red", -1: "green"}[row.direction(BYTES)]

@@ -76,7 +76,7 @@ def test_what_may_differ_is_no_difference(sides: tuple[list[dict[str, Any]], lis
         ([TIMED], [TIMED | {"code": "PG603"}]),
         ([TIMED | {"case": ONE["case"]}], [TIMED | {"case": ONE["case"], "before": 1}]),
     ],
-    ids=["twice", "one more", "a judgement of times", "modelled times"],
+    ids=["twice", "one more", "a judgement of times", "times without a GPU"],
 )
 def test_what_is_there_once_more_or_judged_otherwise_is_one(
     sides: tuple[list[dict[str, Any]], list[dict[str, Any]]],

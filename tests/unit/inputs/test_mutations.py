@@ -24,7 +24,6 @@ from patchgate.model.public_model_figures import Part, impact_of
 from patchgate.model.records import Case, Facts, Kind, Observation, Verdict
 from patchgate.model.results import JudgedCell
 from patchgate.probe.process.reply_schema import reply_fault
-from patchgate.probe.protocol import Launch
 from patchgate.report.html.models_page import impact_html
 from patchgate.report.models import impact_markdown
 from patchgate.runner.cache import Cache
@@ -165,7 +164,7 @@ def reply_bytes(folder: Path) -> bytes:
     stubbed = [{"name": "vllm._C", "where": "patch.py:3", "by_patch": True}]
     reply = {"facts": facts, "environment": {"torch": "2.11.0"}, **coverage, "code": ["x"], "stubbed": stubbed}
     assert reply_fault("observe", reply) is None
-    return json.dumps(reply | {"launches": [dict.fromkeys(Launch.__annotations__, 0)]}).encode()
+    return json.dumps(reply).encode()
 
 
 def read_model(folder: Path, data: bytes) -> None:
@@ -211,7 +210,7 @@ def read_impact(folder: Path, data: bytes) -> None:
     """As a comparison of models reads what each side was."""
     written(folder / f"{CASE.id}.json", data)
     found = ResultStore(folder).load(CASE) or Observation(case=CASE)
-    whole = Observation(case=CASE, facts={"kernels.called": 3, "bytes.total": 4096}, metrics={"modelled_time": 2.0})
+    whole = Observation(case=CASE, facts={"kernels.called": 3, "bytes.total": 4096})
     for pair in ((found, whole), (whole, found)):
         parts = {"mine": [Part(count=2, before=pair[0], after=pair[1])]}
         shown = impact_of(parts, before="unpatched", after="mine")
@@ -234,7 +233,7 @@ def run_bytes(folder: Path) -> bytes:
 
 def impact_bytes(folder: Path) -> bytes:
     facts: Facts = {"kernels.called": 3, "bytes.total": 4096, "memory.peak": 10, "kernels.distinct": 2}
-    ResultStore(folder).save(Observation(case=CASE, facts=facts, metrics={"modelled_time": 1.5}))
+    ResultStore(folder).save(Observation(case=CASE, facts=facts))
     return (folder / f"{CASE.id}.json").read_bytes()
 
 

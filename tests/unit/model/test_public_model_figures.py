@@ -10,14 +10,13 @@ from patchgate.model.records import Case, Cause, Failure, Observation, Unmeasure
 FACTS = {"kernels.called": 4, "kernels.kind.extern": 2, "kernels.distinct": 3, "bytes.total": 100, "memory.peak": 10}
 
 
-def side(time=100.0, *, patch=None, failure=None, **facts):
+def side(*, patch=None, failure=None, **facts):
     case = Case(torch="2.11.0", device="h200", workload="x", patch=patch)
-    metrics = {} if failure or time is None else {"modelled_time": time}
-    return Observation(case=case, failure=failure, facts={} if failure else FACTS | facts, metrics=metrics)
+    return Observation(case=case, failure=failure, facts={} if failure else FACTS | facts)
 
 
-def part(after=100.0, count=1, **facts):
-    return Part(count=count, before=side(), after=side(after, patch="p", **facts))
+def part(moved=100, count=1, **facts):
+    return Part(count=count, before=side(), after=side(patch="p", **{"bytes.total": moved}, **facts))
 
 
 def impact(**models):
@@ -34,16 +33,17 @@ def test_a_launch_is_a_kernel_or_a_call_of_a_library():
 
 
 def test_equal_layers_count_as_often_as_the_model_has_them_but_its_peak_is_the_largest():
-    (row,) = impact(one=[part(110.0, count=3), part(100.0, **{"memory.peak": 50})]).rows
-    assert row.changes["modelled_time"] == Change(before=400, after=430)
-    assert row.changes["bytes"] == Change(before=400, after=400)
-    assert row.changes["peak"] == Change(before=10, after=50)
+    (row,) = impact(one=[part(110, count=3), part(**{"memory.peak": 50})]).rows
+    assert row.changes["bytes"] == Change(before=400, after=430)
+    assert row.changes["launches"] == Change(before=24, after=24)
+    assert row.changes["peak memory"] == Change(before=10, after=50)
 
 
 def test_what_a_side_lacks_is_not_compared_and_no_column():
-    one = impact(one=[Part(before=side(), after=side(None, patch="p"))])
-    assert "modelled_time" not in one.rows[0].changes
-    assert [figure.name for figure in one.figures] == ["launches", "kernels", "bytes", "peak"]
+    lacks = {"bytes.total": Unmeasured(reason="not counted")}
+    one = impact(one=[Part(before=side(), after=side(patch="p", **lacks))])
+    assert "bytes" not in one.rows[0].changes
+    assert [figure.name for figure in one.figures] == ["launches", "kernels", "peak memory"]
 
 
 def test_a_network_that_could_not_be_made_says_nothing_of_the_compiler():
@@ -58,38 +58,47 @@ def test_the_line_sums_up_and_what_matters_comes_first():
     missing = {"compiles": Unmeasured(reason="needs a real device")}
     both = impact(
         same=[part()],
-        few=[part(**{"bytes.total": 99})],
-        little=[part(80.0)],
-        much=[part(50.0)],
-        worse=[part(120.0)],
+        few=[part(**{"kernels.distinct": 2})],
+        little=[Part(before=side(**{"bytes.total": 1000}), after=side(patch="p", **{"bytes.total": 995}))],
+        much=[part(50)],
+        worse=[part(120)],
         gone=[broken],
         never=[Part(before=side(failure=FAILED), after=side(failure=FAILED))],
         device=[Part(before=side(**missing), after=side(**missing))],
     )
-    assert [row.model for row in both.rows] == ["device", "gone", "never", "much", "little", "worse", "few", "same"]
+    assert [row.model for row in both.rows] == ["device", "gone", "never", "few", "much", "worse", "little", "same"]
     assert both.summary == (
-        "8 models: 1 no longer compiles (gone), 2 faster (modelled, up to -50.0 %: much),"
-        " 1 slower (modelled, +20.0 %: worse), 1 changed in other figures only, or by less than the model of"
-        " time can tell, 1 unchanged,"
+        "8 models: 1 no longer compiles (gone), 1 with more bytes moved (+20.0 %: worse),"
+        " 1 with fewer bytes moved (-50.0 %: much), 2 changed in other figures only, or by less than 1 %, 1 unchanged,"
         " 2 not compared (device, never)"
     )
     assert both.rows[0].failed == "torch 2.11.0, unpatched: needs a real device"
     assert both.rows[1].failed == "torch 2.11.0, p: KeyError: 'x', during `inductor`"
 
 
-def test_the_line_has_memory_beside_time():
+def test_the_line_has_memory_beside_bytes():
     both = impact(
-        much=[part(120.0, **{"memory.peak": 90})],
+        much=[part(120, **{"memory.peak": 90})],
         more=[part(**{"memory.peak": 30})],
-        less=[part(50.0, **{"memory.peak": 1})],
+        less=[part(50, **{"memory.peak": 1})],
         same=[part()],
     )
     assert both.summary == (
-        "4 models: 1 faster (modelled, -50.0 %: less), 1 slower (modelled, +20.0 %: much),"
+        "4 models: 1 with more bytes moved (+20.0 %: much), 1 with fewer bytes moved (-50.0 %: less),"
         " 2 with more memory at the peak (up to +800.0 %: much),"
         " 1 with less memory at the peak (-90.0 %: less), 1 unchanged"
     )
     assert [row.model for row in both.rows] == ["less", "much", "more", "same"]
+
+
+def test_launches_come_before_kernels_before_bytes_before_memory():
+    figures = {
+        "memory": part(**{"memory.peak": 90}),
+        "moved": part(60),
+        "kernels": part(**{"kernels.distinct": 4}),
+        "launches": part(**{"kernels.called": 5}),
+    }
+    assert [row.model for row in impact(**{name: [one] for name, one in figures.items()}).rows] == [*figures][::-1]
 
 
 def test_a_peak_that_alignment_moves_is_in_the_table_only():

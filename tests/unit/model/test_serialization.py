@@ -22,7 +22,6 @@ observations = st.builds(
     case=cases,
     failure=st.none() | failures,
     facts=st.dictionaries(text, fact_values, max_size=3),
-    metrics=st.dictionaries(text, st.floats(allow_nan=False), max_size=3),
     environment=tables,
     artifacts=tables,
 )

@@ -254,7 +254,7 @@ def test_axe_finds_no_violation(axe, pages, name, width, theme):
 def test_the_page_of_an_impact_on_models_is_whole_readable_and_asks_for_nothing(axe, tmp_path, width, theme):
     rows = [
         ModelImpact(
-            model=name, changes={"modelled_time": Change(before=100, after=after), "bytes": Change(before=1, after=2)}
+            model=name, changes={"bytes": Change(before=100, after=after), "kernels": Change(before=1, after=2)}
         )
         for name, after in ((NAME, 150), ("llama-3-8b", 60), ("bert", 100))
     ]
@@ -263,7 +263,7 @@ def test_the_page_of_an_impact_on_models_is_whole_readable_and_asks_for_nothing(
     path.write_text(impact_html(NAME, impact, at="now"), encoding="utf-8")
     axe.open(path, width=width, theme=theme)
     assert (axe.violations(), axe.errors(), axe.requests(), axe.too_wide()) == ([], [], [], False)
-    assert axe.all("tbody .badge") == ["slower", "faster"]
+    assert axe.all("tbody .badge") == ["more bytes", "fewer bytes"]
 
 
 # What the keyboard must reach: of a group of radio buttons one, of the matrix one cell.

@@ -122,11 +122,11 @@ def test_in_a_pipe_it_is_as_wide_as_columns_says_without_blanks_at_the_ends(verd
 
 def test_the_name_of_a_check_is_never_cut(verdicts):
     long = [
-        replace(one, check="modelled", item=f"a_workload_with_a_long_name.{at}", fact="")
+        replace(one, check="liveness", item=f"a_workload_with_a_long_name.{at}", fact="")
         for at, one in enumerate(verdicts)
     ]
     shown = printed(show_run, "mine", view(long, ["2.9.0", "2.12.1"]), width=50)
-    assert "\nmodelled   a_workload" in shown
+    assert "\nliveness   a_workload" in shown
 
 
 @pytest.mark.parametrize(
