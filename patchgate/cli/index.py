@@ -127,7 +127,7 @@ def _from_sources(folders: tuple[Path, ...]) -> dict[str, Modules]:
     """The releases installed in these folders, oldest first."""
     from packaging.version import Version
 
-    from patchgate.lint.index.source_release import SourceRelease
+    from patchgate.lint.index.build import SourceRelease
     from patchgate.lint.index.sources import version_in
 
     found = {}

@@ -11,8 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
-from patchgate.lint.findings import Finding, Severity
-from patchgate.lint.forecast import When
+from patchgate.lint.findings import Finding, Severity, When
 from patchgate.model.errors import UsageError
 from patchgate.model.files import read_text, write_atomically
 from patchgate.model.paths import display_path

@@ -16,7 +16,7 @@ from packaging.version import Version
 
 from patchgate.inputs.patch_source import DIFFS, read_lossy, source_and_manifest
 from patchgate.inputs.torch_range import TorchRange, torch_range
-from patchgate.lint.forecast import newer
+from patchgate.lint.findings import newer
 from patchgate.lint.index.records import SCOPE
 from patchgate.lint.index.release import Release
 from patchgate.lint.interpret.project_files import OwnFiles, is_of_tests

@@ -1,21 +1,52 @@
-"""The views that rules read (a file in single releases) and their findings, merged into ranges of releases.
+"""The views that rules read (a file in single releases), and their findings, merged into ranges of releases.
 
-What a rule says alike of several releases is one finding.
+Findings that say the same of several releases become one. `When` says when a finding hurts.
 """
 
 from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 
-from patchgate.lint.forecast import When
+from packaging.version import Version
+
 from patchgate.lint.index.release import Release
 from patchgate.lint.interpret.references import Call, Hook, Rebinding, Reference, Span, Usage
 from patchgate.model.records import Code
 from patchgate.model.versions import show_releases
+
+
+class When(str, Enum):
+    #: On the newest release that the project admits, or on the one that is installed.
+    NOW = "broken now"
+    #: On the first of the releases after those that the project admits on which anything breaks.
+    NEXT = "breaks next"
+    #: On the oldest releases that it admits, and on no later ones.
+    LOWER_BOUND = "lower bound too low"
+    #: On others that are not the newest.
+    OLDER = "older"
+
+
+def when(releases: Sequence[str], admitted: Sequence[str], installed: str = "") -> When:
+    """When it hurts that something is wrong on `releases`, of those that a project admits, oldest first."""
+    if not releases or not admitted or {admitted[-1], installed} & {*releases}:
+        return When.NOW
+    return When.LOWER_BOUND if list(releases) == list(admitted[: len(releases)]) else When.OLDER
+
+
+def first_after(releases: Collection[str], admitted: Sequence[str]) -> str:
+    """The oldest release that all of these releases are older than: the lower bound that the code needs."""
+    newest = max(map(Version, releases))
+    return next((each for each in admitted if Version(each) > newest), "")
+
+
+def newer(known: Sequence[str], admitted: Sequence[str]) -> list[str]:
+    """The known releases that are newer than all that the project admits."""
+    return [each for each in known if admitted and Version(each) > Version(admitted[-1])]
+
 
 # Names that one folded note shows.
 _SHOWN = 4

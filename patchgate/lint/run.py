@@ -17,8 +17,7 @@ from packaging.version import Version
 
 from patchgate.inputs.patch_source import DIFFS, Unreadable, parse, read_lossy, read_source
 from patchgate.lint.find_patches import Place, walk
-from patchgate.lint.findings import Finding, Severity, View, folded, merged
-from patchgate.lint.forecast import When, when
+from patchgate.lint.findings import Finding, Severity, View, When, folded, merged, when
 from patchgate.lint.index.release import Question, Release, renamed
 from patchgate.lint.index.sources import Sources
 from patchgate.lint.interpret.project_files import OwnFiles
@@ -29,8 +28,7 @@ from patchgate.lint.interpret.values import OwnName
 from patchgate.lint.rules import RULES
 from patchgate.lint.rules.dead_gate import ALWAYS_LEFT, DEAD_GATE
 from patchgate.lint.rules.misplaced_hunk import NOT_PLACED, lint_diff
-from patchgate.lint.rules.not_python import NOT_PYTHON, not_python
-from patchgate.lint.rules.out_of_time import OUT_OF_TIME, out_of_time
+from patchgate.lint.rules.not_judged import NOT_PYTHON, OUT_OF_TIME, not_python, out_of_time
 from patchgate.lint.rules.unused_ignore import apply_ignores
 from patchgate.lint.time_limit import SECONDS, OutOfTime, check_time, time_limit
 from patchgate.lint.workers import rare_collections, shared_out

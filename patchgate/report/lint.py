@@ -11,8 +11,7 @@ from dataclasses import asdict, replace
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from patchgate.lint.findings import Finding, Severity
-from patchgate.lint.forecast import When, first_after
+from patchgate.lint.findings import Finding, Severity, When, first_after
 from patchgate.lint.interpret.references import Span
 from patchgate.lint.rules import CODES
 from patchgate.lint.run import Report

@@ -1,4 +1,4 @@
-"""Sources of one release -> its records, and a release more -> the whole index, written anew.
+"""Builds the records of one release from its sources, and adds a release to the index, which is written anew.
 
 Every file of the index is a function of the records alone: adding a release twice, or in another order, gives the
 same bytes.
@@ -8,19 +8,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import replace
+from functools import cache, cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from packaging.version import Version
 
-from patchgate.lint.index.definitions import parsed
-from patchgate.lint.index.read_module import read_module
-from patchgate.lint.index.records import ALONE, SCOPE, ReleaseRecords
+from patchgate.lint.index.read_module import parsed, read_module
+from patchgate.lint.index.records import ALONE, SCOPE, Module, ReleaseRecords
 from patchgate.lint.index.release import Index, opened
+from patchgate.lint.index.resolve import Found, resolve
 from patchgate.lint.index.write import write
 
 if TYPE_CHECKING:
     from patchgate.lint.index.wheel import Fetched
+
 
 # Project, specifier, which members -> those members of its wheel.
 Fetch = Callable[[str, str, Callable[[str], bool]], "Fetched"]
@@ -89,3 +91,28 @@ def add(index: Index, version: str, fetch: Fetch) -> list[str]:
     write(index.folder, sorted(everything, key=lambda each: Version(each.version)))
     opened.cache_clear()
     return [f"{project} {each}" for project, each in zip(("torch", "triton"), fetched, strict=False)]
+
+
+class SourceRelease:
+    """Answers `resolve` as a release of the index does."""
+
+    def __init__(self, version: str, root: Path) -> None:
+        self.version, self._root = version, root
+        self.module = cache(self._module)  # to parse one takes up to a second
+
+    @cached_property
+    def _files(self) -> dict[str, Path]:
+        return {module_name(path): file for path, file in files_in_scope(self._root).items()}
+
+    def modules(self) -> frozenset[str]:
+        return frozenset(self._files) | {"torch", "triton"}
+
+    def _module(self, name: str) -> Module | None:
+        file = self._files.get(name)
+        tree = parsed(file.read_text(encoding="utf-8", errors="replace")) if file is not None else None
+        if tree is None or file is None:
+            return Module(name=name) if name in self.modules() else None
+        return read_module(name, tree, package=file.stem == "__init__")[0]
+
+    def resolve(self, dotted: str) -> Found | None:
+        return resolve(self, dotted)

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from patchgate.lint.index.digests import CheckedFiles
-from patchgate.lint.index.read_function import read_parameters
+from patchgate.lint.index.read_module import read_parameters
 from patchgate.lint.index.records import CallSite, Class, Function, Module, Parameter
 from patchgate.lint.index.resolve import module_of
 from patchgate.model.versions import ReleaseSets

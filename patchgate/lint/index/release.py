@@ -171,7 +171,7 @@ class Release:
         _, text = self._file(module)
         if not text:
             return None
-        from patchgate.lint.index.definitions import function_text
+        from patchgate.lint.index.read_module import function_text
 
         return function_text(text, dotted[len(module) + 1 :])
 
@@ -179,7 +179,7 @@ class Release:
         """The place of a call: file and line if the sources are at hand, else module and function."""
         path, text = self._file(site.module)
         if text:
-            from patchgate.lint.index.definitions import call_line
+            from patchgate.lint.index.read_module import call_line
 
             line = call_line(text, callee, site)
             if line is not None:

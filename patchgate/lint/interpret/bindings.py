@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import lru_cache
 
-from patchgate.lint.index.read_function import last_name
+from patchgate.lint.index.read_module import last_name
 from patchgate.lint.index.release import Release
 from patchgate.lint.interpret.project_values import own_value
 from patchgate.lint.interpret.references import (

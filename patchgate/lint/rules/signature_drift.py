@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from patchgate.lint.findings import Finding, Severity, View
-from patchgate.lint.index.read_function import parameters_of
+from patchgate.lint.index.read_module import parameters_of
 from patchgate.lint.index.records import CallSite, Function, Parameter
 from patchgate.lint.index.resolve import module_of
 from patchgate.lint.index.signatures import accepts, misfit, written

@@ -10,11 +10,11 @@ from pathlib import Path
 
 from patchgate.inputs.manifest import Patch
 from patchgate.inputs.patch_source import Unreadable, parse
+from patchgate.lint.index.build import SourceRelease
 from patchgate.lint.index.changes import diff
 from patchgate.lint.index.records import Function
 from patchgate.lint.index.release import load, releases
 from patchgate.lint.index.resolve import Modules
-from patchgate.lint.index.source_release import SourceRelease
 from patchgate.lint.infer_claims import infer_claims
 from patchgate.model.results import Answer, Reading
 from patchgate.runs.bisect.question import Question, inconclusive

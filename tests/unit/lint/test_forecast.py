@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from patchgate.lint.forecast import When, first_after, newer, when
+from patchgate.lint.findings import When, first_after, newer, when
 
 ADMITTED = ["2.9.0", "2.10.0", "2.11.0", "2.12.0"]
 

@@ -6,7 +6,7 @@ import ast
 
 import pytest
 
-from patchgate.lint.index.read_function import spelled
+from patchgate.lint.index.read_module import spelled
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from click.testing import CliRunner
 from toyindex import index_of
 
 from patchgate.cli.index import index_group
-from patchgate.lint.index.source_release import SourceRelease
+from patchgate.lint.index.build import SourceRelease
 
 FILES = {
     "torch._inductor.ir": """

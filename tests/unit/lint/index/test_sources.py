@@ -10,7 +10,7 @@ from toyindex import index_of
 from toyserver import serving, wheel_of
 
 from patchgate.lint.index import release as index
-from patchgate.lint.index.definitions import call_line, function_text
+from patchgate.lint.index.read_module import call_line, function_text
 from patchgate.lint.index.sources import Sources
 from patchgate.lint.index.wheel import open_wheel
 from patchgate.model.errors import UsageError

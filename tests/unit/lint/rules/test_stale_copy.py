@@ -9,7 +9,7 @@ from toyindex import toy_releases
 from toytorch import TORCHES, found
 
 from patchgate.lint.index.release import Release
-from patchgate.lint.similarity import edits_lost, three_way
+from patchgate.lint.rules.stale_copy import edits_lost, three_way
 
 COPY = """
 from torch._inductor.ir import Box

@@ -1,4 +1,4 @@
-"""PG142: a file that takes too long is told, and the others are judged."""
+"""PG140, PG142: a file that Python refuses, or that takes too long, is one finding; the others are judged."""
 
 from __future__ import annotations
 
@@ -8,7 +8,14 @@ import pytest
 from toytorch import TORCHES
 
 from patchgate.lint import run
-from patchgate.lint.run import lint
+from patchgate.lint.run import lint, lint_source
+
+
+# So many signs are too many for every Python; five thousand are read by 3.10 and 3.13.
+@pytest.mark.parametrize("source", ["def f(:\n", "x = '\0'\n", "(" * 2000, f"x = {'-' * 100_000}1", "\ufeff\ufeffx"])
+def test_source_that_python_refuses_is_one_finding(source: str) -> None:
+    findings, _ = lint_source(source, "patch.py", TORCHES)
+    assert [each.code for each in findings] == ["PG140"]
 
 
 def test_a_file_that_takes_too_long_is_a_note_and_the_next_is_judged(
@@ -27,5 +34,5 @@ def test_work_grows_with_the_file_and_not_with_its_square() -> None:
     """Steps are counted and not timed: each is asked of the release once."""
     source = "from torch._inductor import ir\n" + "".join(f"ir.absent_{at}()\n" for at in range(60))
     TORCHES[0].index.definers.cache_clear()  # type: ignore[attr-defined]
-    run.lint_source(source, "p.py", TORCHES)
+    lint_source(source, "p.py", TORCHES)
     assert TORCHES[0].index.definers.cache_info().misses == 60  # type: ignore[attr-defined]

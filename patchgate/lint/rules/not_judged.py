@@ -1,4 +1,4 @@
-"""PG142: to read a file takes too long, so it is not judged."""
+"""PG140, PG142: the file cannot be read as Python, or reading it takes too long."""
 
 from __future__ import annotations
 
@@ -7,6 +7,19 @@ from dataclasses import replace
 from patchgate.lint.findings import Finding, Severity, finding_in_file
 from patchgate.lint.interpret.references import Span
 from patchgate.model.records import read_codes
+
+(NOT_PYTHON,) = read_codes("""
+PG140 not readable as Python
+    The file does not parse, or is nested too deeply to be read.
+    Why: Python cannot run the file, so nothing else in it was checked.
+    Fix: Correct the syntax at the line given.
+""")
+
+
+def not_python(line: int, reason: str, path: str, source: str) -> Finding:
+    message = f"not readable as Python: {reason}"
+    return finding_in_file(NOT_PYTHON, path, Span(line=line, column=1), message, source)
+
 
 (OUT_OF_TIME,) = read_codes("""
 PG142 not judged in time
