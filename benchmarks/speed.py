@@ -31,6 +31,7 @@ STEPS = {
     "numbers": (
         *("run", "plain run", "forms", "trace", "sample", "ranks"),
         *("differ", "differ runs", "differ forms", "differ traces", "differ tokens", "differ samples"),
+        "offers",
         "operators",
     ),
     "latency": ("time",),

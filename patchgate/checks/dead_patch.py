@@ -116,6 +116,9 @@ def judge_changes(
         held = sorted({name for answer in answers.values() for name in answer["held"]})
         actual = f"on {', '.join(changing)}" + (f": {', '.join(held)}" if held else "")
         return verdict("PG211", Kind.PASS, case, "", expected, actual)
+    offers = sorted({offer for answer in answers.values() for offer in answer.get("offers", ())})
+    if offers and not patch.claims.targets:
+        return verdict("PG211", Kind.PASS, case, "", expected, f"nothing, and offers {', '.join(offers)}")
     if patch.claims.targets == () and not patch.claims.apply:
         return verdict("PG211", Kind.PASS, case, "", expected, "nothing, as `targets = []` claims")
     if patch.claims.applies_to is not None and not any(is_claimed(patch, torch) for torch in answers):

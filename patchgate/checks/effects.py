@@ -110,7 +110,7 @@ def judge_effects(case: Case, patch: Patch, answer: Mapping[str, Any], where: st
     if not faults:
         names = replaced_names(patch, answer)
         besides = [f"{effect['kind']} {effect['name']}" for effect in answer["effects"] if effect["name"] not in names]
-        actual = ", ".join([*names, *answer["defined"], *besides]) or NOT_APPLIED
+        actual = ", ".join([*names, *answer["defined"], *answer.get("offers", ()), *besides]) or NOT_APPLIED
         yield verdict("PG211", Kind.PASS, case, "", "its targets, once, and nothing else", actual)
 
 

@@ -174,3 +174,23 @@ def _claims_of_part(claims: Claims, entry: str, text: str) -> Claims:
         return replace(claims, apply=(call,))
     alone = replace(claims, apply=(call,), title=f"{claims.title}: {call}")
     return replace(alone, applies_to=None, fixed_in=None, targets=None, symptom=None)
+
+
+def backend_entry_points(patch: Patch) -> list[str]:
+    """The functions of the patch that its project's package metadata names as backends of torch.compile."""
+    path = Path(patch.path)
+    for folder in path.parents:
+        for name in ("pyproject.toml", "setup.cfg", "setup.py"):
+            text = read_lossy(folder / name) if (folder / name).is_file() else ""
+            _, _, named = text.partition("torch_dynamo_backends")
+            found = re.findall(r"=\s*[\"']?([\w.]+):(\w+)", named)
+            if found:
+                return [function for module, function in found if _is_module_of(module, path)]
+        if (folder / ".git").exists():
+            break
+    return []
+
+
+def _is_module_of(module: str, path: Path) -> bool:
+    parts = path.with_suffix("").parts if path.stem != "__init__" else path.parent.parts
+    return parts[-module.count(".") - 1 :] == tuple(module.split("."))

@@ -139,6 +139,11 @@ class Run(Compile):
     small: bool  #: Inputs of one row and of none too.
 
 
+class RunOffers(Compile):
+    outputs: str  #: The file to write for the first offer; the number of each other one is added to its name.
+    offers: list[str]  #: As in `Applied`.
+
+
 class RunOperators(Sample, total=False):
     names: list[str]  #: Changed names, as in `Changes`, for whose operators samples are made.
     unpatched: str  #: In place of `names`: the file that was written for them without the patch.
@@ -181,6 +186,7 @@ class InspectSurface(_Import):
 
 class Apply(InspectSurface):
     version: str  #: What the patch reads as torch's version.
+    entry_points: list[str]  #: Functions of the patch that its project names as backends of torch.compile.
 
 
 class ApplyEach(InspectSurface):
@@ -268,6 +274,16 @@ class MemoryFault(TypedDict):
 class Ran(Completed):
     code: list[str]  #: Digests of the code that was generated for inputs of the first seed.
     unmeasured: str  #: Why code for a simulated device cannot be run; empty where it was, or for another device.
+
+
+class OfferRun(TypedDict):
+    graphs: int  #: That a pass was given.
+    changed: int  #: Graphs of these that it changed.
+    faults: dict[str, str]  #: "raises", "refuses", "metadata" and others -> one text each.
+
+
+class Offered(Completed):
+    runs: list[OfferRun]  #: Of each offer; one that raised has written no file.
 
 
 class RanPlainly(TypedDict):
@@ -374,6 +390,7 @@ class Applied(Changes):
     again: str  #: What the second run raised; empty where it raised nothing.
     recursive: list[str]  #: Names whose replacement was saved as its own original.
     package: str  #: The package around the patch, whose own changes are not listed here; empty where it is in none.
+    offers: list[str]  #: For users to call: `backend NAME`, `function NAME` (a backend too), `pass NAME` over graphs.
     absent: list[str]  #: Packages that the patch imports where they are installed, and that are not installed here.
 
 

@@ -30,6 +30,7 @@ Questions = TypedDict(
         "calls": _Handler[wire.CountCalls, wire.Calls],
         "time": _Handler[wire.Time, wire.Times],
         "run": _Handler[wire.Run, wire.Ran],
+        "offers": _Handler[wire.RunOffers, wire.Offered],
         "plain run": _Handler[wire.Run, wire.RanPlainly],
         "forms": _Handler[wire.Run, wire.Completed],
         "trace": _Handler[wire.Run, wire.Completed],

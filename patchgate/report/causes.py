@@ -122,6 +122,8 @@ changes nothing: PG221 inert
     The patch does nothing: its users still have the defect.
 memory: PG516
     A kernel for the GPU misuses memory: its users get wrong numbers, or a crash somewhere else.
+offered: PG531 PG532 PG533
+    A backend or a pass that the patch offers fails, or computes otherwise than eager mode: its users are hurt.
 numbers: PG510 PG512 PG502 PG505 PG506 PG501 PG507
     The outputs change more than the manifest claims: jobs that compare text exactly can fail.
 version check too narrow: PG203

@@ -14,7 +14,7 @@ from typing import Any
 from patchgate.inputs.devices import profile_of
 from patchgate.inputs.golden import expectation, is_accepted, load_accepted, load_golden, release_for
 from patchgate.inputs.manifest import Patch
-from patchgate.inputs.patch import claim_location, is_claimed
+from patchgate.inputs.patch import backend_entry_points, claim_location, is_claimed
 from patchgate.inputs.workloads import OPTIONS
 from patchgate.model.errors import UsageError
 from patchgate.model.facts import not_requested, value_in
@@ -105,7 +105,8 @@ class CheckContext:
         """Run the patch: what it changed, its side effects, and who still holds what it replaced."""
         seconds, targets = min(self.run.limits.seconds, IMPORT_SECONDS), list(self.patch.claims.targets or ())
         ask = partial(self.ask_once, torch, "apply", SIMULATED, patch=self.patch, seconds=seconds, targets=targets)
-        return self.once_a_run(f"apply {torch}", partial(ask, version=torch))
+        entry_points = backend_entry_points(self.patch)
+        return self.once_a_run(f"apply {torch}", partial(ask, version=torch, entry_points=entry_points))
 
     def apply_under(self, torch: str, versions: Sequence[str], patch: Patch) -> dict[str, Answer]:
         """The changes of running the patch under each of these faked versions."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import copy
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 from unittest import mock
 
@@ -35,6 +36,8 @@ SPECIAL: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
 }
 # Rows that a compiler treats as cases of their own.
 SMALL = {"one row": 1, "no rows": 0}
+# Further sizes, for which Dynamo makes one graph with symbols in it.
+LARGER = {"three times the rows": 3, "twice the rows": 2}
 SIDES = ("compiled", "again", "eager", "reference")
 
 
@@ -93,16 +96,20 @@ def run(
     path: str,
     training: bool = False,
     small: bool = False,
+    compiler: Callable[[Any], Any] | None = None,
 ) -> None:
     """Write eager, compiled (twice, to see determinism) and float64 outputs of every seed to `path`.
 
-    Training, also the gradients; `small`, also what inputs of one row and of none give.
+    Training, also the gradients; `small`, also what inputs of one row and of none give. `compiler` is called in place
+    of torch.compile, and gets inputs of other sizes too.
     """
     written: dict[str, Any] = {part: {side: [] for side in SIDES} for part in ("outputs", "gradients")}
     faults: dict[Any, MemoryFault] = {}
     with reproducible(profile, training=training):
         module, args = build_seeded(build, dtype, seeds[0], profile)
-        compiled = torch.compile(module, dynamic=dynamic, backend=_backend(profile, faults))
+        larger = compiler is not None
+        compiler = compiler or partial(torch.compile, dynamic=dynamic, backend=_backend(profile, faults))
+        compiled = compiler(module)
         for seed in seeds:
             other, args = build_seeded(build, dtype, seed, profile)
             if isinstance(module, torch.nn.Module):
@@ -123,7 +130,9 @@ def run(
             }
 
         written["special"] = outcomes({name: _change_floats(change, args) for name, change in SPECIAL.items()})
-        written["small"] = outcomes({name: _first_rows(rows, args) for name, rows in SMALL.items()} if small else {})
+        sizes = {name: _first_rows(rows, args) for name, rows in SMALL.items()} if small else {}
+        sizes |= {name: _repeated_rows(times, args) for name, times in LARGER.items()} if larger else {}
+        written["small"] = outcomes(sizes)
     save_outputs(written | {"memory": list(faults.values())}, path)
 
 
@@ -176,6 +185,10 @@ def _change_floats(change: Callable[[torch.Tensor], torch.Tensor], args: tuple[A
         return change(x.detach()).requires_grad_(x.requires_grad)
 
     return pytree.tree_map(change_float, args)
+
+
+def _repeated_rows(times: int, args: tuple[Any, ...]) -> Any:
+    return change_rows(lambda x: torch.cat([x.detach()] * times).requires_grad_(x.requires_grad), args)
 
 
 def _first_rows(rows: int, args: tuple[Any, ...]) -> Any:

@@ -28,6 +28,7 @@ from patchgate.probe.patch.load import (
     run_patch,
 )
 from patchgate.probe.patch.module_name import what_calls_again, what_runs_again
+from patchgate.probe.patch.offers import offers
 from patchgate.probe.patch.snapshot import (
     Snapshot,
     changes,
@@ -148,8 +149,11 @@ def apply(request: Apply, stage: Stage) -> Applied:
             "again": "",
             "recursive": saved_after_replacing(changed),
             "package": str(place_of(path, request)[0] or "").rpartition(".")[0],
+            "offers": [],
             "absent": recorder.absent(),
         }
+        is_installed = changed or any(effect["kind"] == "config" for effect in answer["effects"])
+        answer["offers"] = offers(module, changed, request["entry_points"], passes=not is_installed)
         if not (changed or answer["effects"]):
             now = held_by_torch(module.__name__.partition(".")[0])
             own = {name: (None, value) for at, (name, value) in now.items() if at not in held}

@@ -196,6 +196,11 @@ def place_of(path: str, how: Loading) -> tuple[str | None, str]:
     return _PLACES[path]
 
 
+def module_of(path: str | None) -> types.ModuleType | None:
+    """The module of a patch that was imported."""
+    return _MODULES.get(path or "")
+
+
 def is_patch_module(guarded: str) -> bool:
     """True if Dynamo's name of a guard is about the globals of a module that was run as a patch."""
     names = (module.__name__.replace("_", "__").replace(".", "_dot_") for module in _MODULES.values())

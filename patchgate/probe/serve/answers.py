@@ -31,7 +31,9 @@ from patchgate.probe.patch import branch_coverage, line_coverage
 from patchgate.probe.patch.apply import applies, apply, apply_patch, find_stand_ins, undone
 from patchgate.probe.patch.line_events import LinesRun
 from patchgate.probe.patch.live_api import inspect_surface
+from patchgate.probe.patch.load import module_of
 from patchgate.probe.patch.new_interpreter import run_in_new_interpreter
+from patchgate.probe.patch.offers import compiler_of, compiles_anything, failure_of_offer
 from patchgate.probe.process.reply import exception_failure
 from patchgate.probe.protocol import Request, Stage
 from patchgate.probe.questions import Questions
@@ -186,6 +188,26 @@ def _run_operators(request: protocol.RunOperators, stage: Stage) -> protocol.Ope
     return cast(protocol.Operators, {**answer, **ran.coverage(patch)})
 
 
+def _run_offers(request: protocol.RunOffers, stage: Stage) -> protocol.Offered:
+    """Outputs of the workload with each backend or pass that the patch offers, written to a file each."""
+    apply_patch(request, stage)
+    stage("run")
+    runs: list[protocol.OfferRun] = []
+    patch, how, outputs_file = request.get("patch"), _compiled_as(request), request["outputs"]
+    for number, offer in enumerate(request["offers"]):
+        torch._dynamo.reset()
+        run: protocol.OfferRun = {"graphs": 0, "changed": 0, "faults": {}}
+        compiler = compiler_of(offer, module_of(patch), run, dynamic=request["dynamic"] or None)
+        path = f"{outputs_file}-{number}" if number else outputs_file
+        try:
+            outputs.run(load_build(request), **how, seeds=[0], path=path, small=True, compiler=compiler)
+        except Exception as error:
+            kind, text = failure_of_offer(error, patch)
+            run["faults"][kind if compiles_anything(compiler) else "unmeasured"] = text
+        runs.append(run)
+    return {"environment": environment(), "runs": runs}
+
+
 def _run_ranks(request: protocol.Sample, stage: Stage) -> protocol.Ranks:
     """Outputs of the stack of two ranks, written to a file."""
     missing = ranks.missing(request["profile"])
@@ -249,6 +271,7 @@ ANSWERS: Questions = {
     "calls": _count_calls,
     "time": _time,
     "run": _run,
+    "offers": _run_offers,
     "plain run": run_plainly,
     "forms": _run_forms,
     "trace": _trace,

@@ -188,3 +188,9 @@ def test_what_was_not_measured_again_is_said_once(monkeypatch: pytest.MonkeyPatc
     changed, rest = ask("2.10.0", **answers)
     assert (changed.actual, rest.code) == ("on 2.10.0", "PG211")
     assert rest.actual == "the rest was not measured again on 2.11.0, 2.12.1, as nothing changed"
+
+
+def test_what_only_offers_a_backend_or_a_pass_is_not_dead():
+    offering = NOTHING | {"offers": ["pass fold"]}
+    verdict = judge(v2_11_0=offering)
+    assert (verdict.code, verdict.actual) == ("PG211", "nothing, and offers pass fold")

@@ -58,7 +58,7 @@ ANSWERS: dict[str, dict[str, Any]] = {
     "apply": {
         **{"changed": ["torch.a"], "replacements": {"torch.a": [1]}, "holders": {}, "unreachable": []},
         **{"nested": [], "recursive": [], "again": "", "claimed": {}, "defined": [], "effects": [], "stubbed": []},
-        **{"held": [], "calls": []},
+        **{"held": [], "calls": [], "offers": ["backend mine"]},
     },
     "applies": {"versions": {}},
     "new interpreter": {"missing": [], "dead": []},
@@ -66,6 +66,7 @@ ANSWERS: dict[str, dict[str, Any]] = {
     "functions": {"functions": {"f:1": [1, 2]}, "outcomes": {}},
     "observe": {"facts": {"loads": 1}, "environment": {}},
     "code": {"facts": {"loads": 1}},
+    "offers": {"runs": [{"graphs": 0, "changed": 0, "faults": {}}]},
     "plain run": {"code": [], "changed": []},
     "differ runs": {"metrics": {"differing": 0.0}},
     "options": {"facts": {}},

@@ -4,7 +4,7 @@ import pytest
 from expecttest import assert_expected_inline
 from refusals import manifest, refused
 
-from patchgate.inputs.patch import load_patch
+from patchgate.inputs.patch import backend_entry_points, load_patch
 from patchgate.model.records import Numerics
 
 
@@ -91,3 +91,20 @@ def test_a_link_out_of_the_repository_is_no_patch(folder, tmp_path_factory):
     (folder / "own.py").write_text("")
     (folder / "link.py").symlink_to("own.py")
     assert load_patch(folder / "link.py").path == str(folder / "own.py")
+
+
+def test_the_backend_entry_points_of_a_project_are_those_that_name_the_file(tmp_path):
+    package = tmp_path / "src" / "mine"
+    package.mkdir(parents=True)
+    (tmp_path / ".git").mkdir()
+    (package / "backend.py").write_text("def compile_graph(gm, inputs): ...\n")
+    named = 'mine = "mine.backend:compile_graph"\nother = "mine.other:compile_graph"\n'
+    (tmp_path / "pyproject.toml").write_text(f"[project.entry-points.torch_dynamo_backends]\n{named}")
+    assert backend_entry_points(load_patch(package / "backend.py")) == ["compile_graph"]
+
+
+def test_an_old_setup_file_names_backend_entry_points_too(tmp_path):
+    (tmp_path / "backend.py").write_text("def compile_graph(gm, inputs): ...\n")
+    listed = "{'torch_dynamo_backends': ['mine = backend:compile_graph']}"
+    (tmp_path / "setup.py").write_text(f"setup(entry_points={listed})\n")
+    assert backend_entry_points(load_patch(tmp_path / "backend.py")) == ["compile_graph"]

@@ -35,6 +35,7 @@ TABLE = [
     (RED, "PG507", "", "numbers"),
     (RED, "PG510", "", "numbers"),
     (RED, "PG516", "", "memory"),
+    (RED, "PG532", "", "offered"),
     (RED, "PG208", "", "side effects"),
     (RED, "PG803", "", "unreached"),
     (RED, "PG421", "", "recompiles"),

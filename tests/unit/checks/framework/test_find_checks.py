@@ -163,7 +163,7 @@ PG999 another
 
 # Codes of passes, notes and of what could not be judged: nobody is hurt.
 NEVER_RED = re.compile(
-    r"PG(105|21[12]|22[3678]|23[01]|[34][03][03789]|41[09]|50[389]|51[14578]|60[389]|61[349]|619|70[589]|80[356790]|81[4]|90.)"
+    r"PG(105|21[12]|22[3678]|23[01]|[34][03][03789]|41[09]|50[389]|51[14578]|53[45]|60[389]|61[349]|619|70[589]|80[356790]|81[4]|90.)"
 )
 PEOPLE = re.compile(
     r"\b(users?|author|reviewers?|readers?|project|everyone|job|model in service|every process|a server)\b",

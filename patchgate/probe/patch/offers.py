@@ -1,0 +1,211 @@
+"""Finds the backends and the graph passes that a patch offers to its users, and compiles workloads with them.
+
+Nothing in torch calls either by itself: a backend waits for its name, and a pass for a graph.
+"""
+
+from __future__ import annotations
+
+import copy
+import inspect
+import os
+import re
+import traceback
+import types
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
+from typing import Any
+
+import torch
+from torch._dynamo.backends.common import AotAutograd, aot_autograd
+from torch._functorch.aot_autograd import make_boxed_func
+from torch.fx import Graph, GraphModule, Interpreter, Node
+from torch.fx.passes.infra.pass_base import PassBase
+
+from patchgate.probe.compile.capture import runs_nodes
+from patchgate.probe.protocol import OfferRun
+from patchgate.probe.simulate.needs_device import missing_answer
+
+_REGISTRY = "torch._dynamo.backends.registry._COMPILER_FNS["
+# Names of a parameter without a type that holds a module of a graph.
+_UNTYPED = ("gm", "graph_module")
+# A text that names one of these is about graphs of ATen's operators, or of modules; other graphs are Dynamo's own.
+_OF_ATEN = re.compile(r"\b(aten|prims)\b|\[[\"']val[\"']\]")
+_OF_MODULES = re.compile(r"\b(call_module|get_submodule|named_modules)\b")
+# A line that refuses a graph on purpose.
+_STATEMENT = re.compile(r"(raise|assert)\b|.*: *raise\b")
+_TEXT_LENGTH = 300
+
+
+def offers(
+    module: types.ModuleType, changed: Mapping[str, tuple[Any, Any]], entry_points: Iterable[str], *, passes: bool
+) -> list[str]:
+    """`backend NAME` for each that is registered, `function NAME` for an entry point, `pass NAME` where wanted."""
+    registered = {name[len(_REGISTRY) : -1]: new for name, (_, new) in changed.items() if name.startswith(_REGISTRY)}
+    found = [f"backend {name}" for name, function in registered.items() if not _is_of_torch(function)]
+    found += [f"function {name}" for name in entry_points if hasattr(module, name)]
+    names = [name for name in vars(module) if passes and not name.startswith("_")]
+    return found + [f"pass {name}" for name in names if _is_pass(module, getattr(module, name))]
+
+
+def _is_of_torch(backend: Any) -> bool:
+    """True for torch's own backends, which are registered once somebody asks for a list of all."""
+    parts = backend.kwargs.values() if isinstance(backend, AotAutograd) else (backend,)
+    modules = (str(getattr(part, "__module__", type(part).__module__)) for part in parts)
+    return all(name.partition(".")[0] == "torch" for name in modules)
+
+
+def _is_pass(module: types.ModuleType, value: Any) -> bool:
+    """True for a class of passes, and for a function that takes one graph and needs nothing else."""
+    is_class = inspect.isclass(value) and issubclass(value, PassBase) and not inspect.isabstract(value)
+    if not (is_class or inspect.isfunction(value)) or value.__module__ != module.__name__:
+        return False
+    try:
+        inspect.signature(value).bind(*(() if is_class else ("a graph",)))
+    except TypeError:
+        return False
+    return is_class or _kind_of_graph(value) != ""
+
+
+def _kind_of_graph(function: Any) -> str:
+    """The type of its first parameter, "GraphModule" or "Graph"; empty for another."""
+    first = next(iter(inspect.signature(function).parameters.values()))
+    if first.annotation is first.empty:
+        return "GraphModule" if first.name in _UNTYPED else ""
+    named = first.annotation if isinstance(first.annotation, str) else getattr(first.annotation, "__name__", "")
+    kind = named.rpartition(".")[2]
+    return kind if kind in ("GraphModule", "Graph") else ""
+
+
+def compiler_of(
+    offer: str, module: types.ModuleType | None, run: OfferRun, *, dynamic: bool | None
+) -> Callable[[Any], Any]:
+    """A function that compiles a workload with a backend, or takes it through a pass; `run` says what became of it."""
+    kind, _, name = offer.partition(" ")
+    if module is None or kind == "backend":
+        return partial(torch.compile, backend=name, dynamic=dynamic)
+    found = getattr(module, name)
+    if kind == "function":
+        return partial(torch.compile, backend=found, dynamic=dynamic)
+    text, through = inspect.getsource(module), partial(_run_after, found, run)
+
+    def backend(graph: GraphModule, _: Any) -> Callable[..., Any]:
+        return through(graph)
+
+    if _OF_ATEN.search(text):
+        compiler = aot_autograd(fw_compiler=lambda graph, _: make_boxed_func(through(graph)))
+        return partial(torch.compile, backend=compiler, dynamic=dynamic)
+    if _OF_MODULES.search(text):
+        return lambda workload: through(_traced(workload))
+    return partial(torch.compile, backend=backend, dynamic=dynamic)
+
+
+class _Untraceable(Exception):
+    """`torch.fx.symbolic_trace` makes no graph of a workload, which is not the fault of a pass."""
+
+
+def _traced(workload: Any) -> GraphModule:
+    """The graph of a copy of the workload: a pass may fold its weights."""
+    try:
+        return torch.fx.symbolic_trace(copy.deepcopy(workload))
+    except Exception as error:
+        raise _Untraceable(f"cannot be traced: {error}") from None
+
+
+def _run_after(found: Any, run: OfferRun, module: GraphModule) -> Callable[..., Any]:
+    """A function that runs the module as the pass leaves it, node by node; raises for a graph that is broken."""
+    before, had_values = str(module.graph), not _without_value(module)
+    result = _after(found, module)
+    code = result.code
+    try:
+        result.graph.lint()
+        result.recompile()
+    except Exception as error:
+        raise RuntimeError(f"it leaves a broken graph: {error}") from error
+    run["graphs"] += 1
+    if str(result.graph) == before:
+        return runs_nodes(result)
+    run["changed"] += 1
+    lost = _without_value(result) if had_values else []
+    if lost:
+        run["faults"]["values"] = f"{len(lost)} new nodes have no meta['val'], {lost[0]} first"
+    if result is module and code != result.code:
+        run["faults"]["code"] = "the graph is changed and its module not recompiled"
+    if not _is_idempotent(found, result):
+        run["faults"]["again"] = "run once more, it changes the graph again, or fails"
+    checked: Callable[..., Any] = _Checked(result, run).run
+    return checked
+
+
+def _is_idempotent(found: Any, module: GraphModule) -> bool:
+    try:
+        again = copy.deepcopy(module)  # also of the weights, which a pass may fold
+        return _operations(_after(found, again)) == _operations(module)
+    except Exception:
+        return False
+
+
+def _after(found: Any, module: GraphModule) -> GraphModule:
+    """The module as the pass leaves it, or the one that it returns."""
+    change: Any = found() if inspect.isclass(found) else found
+    takes_graph = change is found and _kind_of_graph(found) == "Graph"
+    result = change(module.graph if takes_graph else module)
+    result = getattr(result, "graph_module", result)
+    if isinstance(result, Graph) and result is not module.graph:
+        return GraphModule(module, result)
+    return result if isinstance(result, GraphModule) else module
+
+
+def _operations(module: GraphModule) -> list[tuple[str, str]]:
+    return [(node.op, str(node.target)) for node in module.graph.nodes]
+
+
+def _without_value(module: GraphModule) -> list[Node]:
+    return [node for node in module.graph.nodes if node.op == "call_function" and "val" not in node.meta]
+
+
+class _Checked(Interpreter):
+    """Runs a graph, and holds each result to what the metadata of its node says."""
+
+    def __init__(self, module: GraphModule, run: OfferRun) -> None:
+        super().__init__(module)
+        self._offer_run = run
+
+    def run_node(self, n: Node) -> Any:
+        result, said = super().run_node(n), n.meta.get("val")
+        if isinstance(said, torch.Tensor) and isinstance(result, torch.Tensor) and not _fits(said, result):
+            text = f"{n}: meta['val'] is {_layout(said)}, its result {_layout(result)}"
+            self._offer_run["faults"].setdefault("metadata", text)
+        return result
+
+
+def _fits(said: torch.Tensor, result: torch.Tensor) -> bool:
+    """True if dtype and shape are the same, sizes that are symbols left out."""
+    same = (a == b for a, b in zip(said.shape, result.shape, strict=False) if isinstance(a, int))
+    return said.dtype == result.dtype and said.dim() == result.dim() and all(same)
+
+
+def _layout(tensor: torch.Tensor) -> str:
+    return f"{str(tensor.dtype).removeprefix('torch.')}{list(tensor.shape)}"
+
+
+def compiles_anything(compiler: Callable[[Any], Any]) -> bool:
+    """False if not even one product compiles: a backend for a device that is not here, a pass for another graph."""
+    torch._dynamo.reset()
+    try:
+        compiler(lambda x, y: x * y)(torch.ones(2), torch.ones(2))
+    except Exception:
+        return False
+    return True
+
+
+def failure_of_offer(error: Exception, patch: str | None) -> tuple[str, str]:
+    """The kind of fault that an exception is, `raises`, `refuses` or `unmeasured`, and its text."""
+    inner: BaseException = error
+    while isinstance(getattr(inner, "inner_exception", None), BaseException):
+        inner = inner.inner_exception  # type: ignore[attr-defined]
+    text = f"{type(inner).__name__}: {inner}".partition("\n")[0][:_TEXT_LENGTH]
+    if missing_answer(error) or isinstance(inner, _Untraceable):
+        return "unmeasured", text
+    *_, last = traceback.extract_tb(inner.__traceback__) or [None]
+    said = last and patch and last.filename.startswith(os.path.dirname(patch)) and _STATEMENT.match(last.line or "")
+    return "refuses" if said or isinstance(inner, NotImplementedError) else "raises", text
