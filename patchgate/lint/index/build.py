@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING
 
 from packaging.version import Version
 
+from patchgate.lint.index.format import write
 from patchgate.lint.index.read_module import parsed, read_module
 from patchgate.lint.index.records import ALONE, SCOPE, Module, ReleaseRecords
 from patchgate.lint.index.release import Index, opened
 from patchgate.lint.index.resolve import Found, resolve
-from patchgate.lint.index.write import write
 
 if TYPE_CHECKING:
     from patchgate.lint.index.wheel import Fetched

@@ -9,9 +9,9 @@ from collections.abc import Callable, Iterator, Mapping
 from itertools import pairwise
 from typing import Any
 
+from patchgate.lint.index.format import parameters_text
 from patchgate.lint.index.records import Class, Function, Module
 from patchgate.lint.index.resolve import Found, Modules
-from patchgate.lint.index.write import parameters_text
 
 # In the order of a changelog: what breaks a patch, what is new, and what may have gone stale.
 _ORDER = ("-", "~", "+")

@@ -8,7 +8,7 @@ from functools import cache, cached_property, lru_cache
 from pathlib import Path
 from typing import Any, TypeVar
 
-from patchgate.lint.index.read import IndexFiles
+from patchgate.lint.index.format import IndexFiles
 from patchgate.lint.index.records import WITH_TORCH, CallSite, Module, ReleaseRecords
 from patchgate.lint.index.resolve import Found, member, module_of, resolve
 from patchgate.lint.index.sources import Sources

@@ -7,10 +7,10 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from patchgate.lint.index.build import build
+from patchgate.lint.index.format import write
 from patchgate.lint.index.records import ReleaseRecords
 from patchgate.lint.index.release import Index, Release
 from patchgate.lint.index.sources import Sources
-from patchgate.lint.index.write import write
 
 _FOLDERS = TemporaryDirectory(prefix="patchgate-toys-")
 atexit.register(_FOLDERS.cleanup)

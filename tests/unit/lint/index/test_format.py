@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from patchgate.lint.index.read import read_steps
-from patchgate.lint.index.write import write_steps
+from patchgate.lint.index.format import read_steps, write_steps
 from patchgate.model.versions import ReleaseSets
 
 

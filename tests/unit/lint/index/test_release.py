@@ -9,9 +9,9 @@ from toyindex import built, index_of
 from toymodules import IR, MODULES
 
 from patchgate.lint.index.build import in_scope
+from patchgate.lint.index.format import texts
 from patchgate.lint.index.records import Parameter
 from patchgate.lint.index.release import load, releases
-from patchgate.lint.index.write import texts
 
 LATER = {**MODULES, "torch._inductor.ir": IR.replace("self, size", "self, size, more=0")}
 
