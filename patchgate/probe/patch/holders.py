@@ -181,11 +181,24 @@ def _is_abstract(function: Any) -> bool:
 def names_unknown_to_torch(changed: Changes, targets: Sequence[str]) -> list[str]:
     """The changed names that were not there, that nothing inherits and that no line of torch looks up.
 
-    A new entry of a table is one: whoever registers a backend, or an implementation of an operator, replaces nothing.
+    A new entry of a table is one: a patch that registers a backend, or an implementation of an operator, replaces
+    nothing. So is a table that was replaced by one with further entries, as `torch.serialization` does with its own.
     """
-    new = [name for name, (old, _) in changed.items() if old is None and name.startswith("torch.")]
+    torchs = {name: pair for name, pair in changed.items() if name.startswith("torch.")}
+    grown = {name for name, (old, now) in torchs.items() if _is_extended(old, now)}
+    new = grown | {name for name, (old, _) in torchs.items() if old is None}
     claimed = {name for target in targets for name in covered_names(target, new)}
-    return sorted(name for name in new if name not in claimed and (name.endswith("]") or not _is_looked_up(name)))
+    return sorted(name for name in new - claimed if name in grown or name.endswith("]") or not _is_looked_up(name))
+
+
+def _is_extended(old: Any, now: Any) -> bool:
+    """True for a table and a longer one of its type that holds the very same entries, a sequence in their order."""
+    if type(old) is not type(now) or type(old) not in (dict, set, frozenset, list, tuple):
+        return False
+    if isinstance(old, dict):
+        return all(key in now and now[key] is value for key, value in old.items())
+    before, after = [id(each) for each in old], [id(each) for each in now]
+    return set(before) <= set(after) if isinstance(old, (set, frozenset)) else after[: len(before)] == before
 
 
 def _is_looked_up(dotted: str) -> bool:

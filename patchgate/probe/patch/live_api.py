@@ -144,14 +144,17 @@ def _unless_added(missing: Finding, changed: Changes) -> Finding:
 def _check_signature(name: str, original: Any, replacement: Any) -> Iterator[Finding]:
     """PG102 for each way in which `replacement` cannot take a call that `original` takes."""
     try:
-        old, new = inspect.signature(original).parameters, inspect.signature(replacement).parameters
+        old, written = inspect.signature(original).parameters, inspect.signature(replacement)
     except (TypeError, ValueError):
         return
     line = getattr(getattr(replacement, "__code__", None), "co_firstlineno", None)
-    kinds = {parameter.kind for parameter in new.values()}
+    kinds = {parameter.kind for parameter in written.parameters.values()}
     any_args = inspect.Parameter.VAR_POSITIONAL in kinds
     any_kwargs = inspect.Parameter.VAR_KEYWORD in kinds
-    renamed = _taken_by_position(old, new)
+    renamed = _taken_by_position(old, written.parameters)
+    # `**options` is not the parameter `options` of the original: it takes that one, too.
+    variadic = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+    new = {key: each for key, each in written.parameters.items() if each.kind not in variadic}
     faults = [
         f"parameter `{key}` is missing"
         for key, parameter in old.items()
@@ -163,17 +166,13 @@ def _check_signature(name: str, original: Any, replacement: Any) -> Iterator[Fin
         if (mine := new.get(renamed.get(key, key))) is not None
         and parameter.default is not parameter.empty
         and mine.default is parameter.empty
-        and mine.kind is not mine.VAR_POSITIONAL
     ]
     faults += [
         f"parameter `{key}` is required but no caller passes it"
         for key, parameter in new.items()
-        if key not in old
-        and key not in renamed.values()
-        and parameter.default is parameter.empty
-        and parameter.kind not in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD)
+        if key not in old and key not in renamed.values() and parameter.default is parameter.empty
     ]
-    subject, expected, written = f"signature {name}", f"{inspect.signature(original)}", inspect.signature(replacement)
+    subject, expected = f"signature {name}", f"{inspect.signature(original)}"
     if faults:
         yield _finding("PG102", subject, line, expected, f"{written}: {', '.join(faults)}")
         return

@@ -120,7 +120,7 @@ def _time(request: protocol.Time, stage: Stage) -> protocol.Times:
 
 def _run(request: protocol.Run, stage: Stage) -> protocol.Ran:
     """Outputs of the workload on several seeds, written to a file."""
-    more = {"training": request.get("training", False), "small": request["small"]}
+    more = {"training": request.get("training", False), "small": request["small"], "exact": not request.get("patch")}
     try:
         answer = _write(outputs.run, request, stage, **more)
     except Exception as error:
@@ -133,7 +133,7 @@ def _run(request: protocol.Run, stage: Stage) -> protocol.Ran:
 
 def _run_forms(request: protocol.Run, stage: Stage) -> protocol.Completed:
     """Outputs of forms of the workload that are mathematically equal, written to a file."""
-    return _write(metamorphic.run_variants, request, stage)
+    return _write(metamorphic.run_variants, request, stage, exact=not request.get("patch"))
 
 
 def _trace(request: protocol.Run, stage: Stage) -> protocol.Completed:

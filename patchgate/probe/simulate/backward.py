@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import heapq
 import itertools
+import weakref
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -16,10 +17,14 @@ from unittest import mock
 
 import torch
 from torch._functorch._aot_autograd import graph_capture_wrappers, logging_utils
+from torch.autograd.function import FunctionCtx
 from torch.fx import traceback as fx_traceback
 
 Hooks = dict[Any, tuple[list[Callable[..., Any]], list[Callable[..., Any]]]]
 Edge = tuple[Any, int]
+
+#: Functions that called `ctx.set_materialize_grads(False)`, which a node does not tell.
+_functions_with_none: weakref.WeakSet[Any] = weakref.WeakSet()
 
 
 class _HookedNode:
@@ -69,8 +74,15 @@ def backward_in_python() -> Iterator[None]:
                 fx_traceback.set_stack_trace(stack)
                 hooks.clear()
 
+    set_materialize_grads = FunctionCtx.set_materialize_grads
+
+    def note_materialize_grads(node: Any, value: bool) -> None:
+        (_functions_with_none.discard if value else _functions_with_none.add)(node)
+        set_materialize_grads(node, value)
+
     with (
         mock.patch.object(torch.autograd, "grad", grad),
+        mock.patch.object(FunctionCtx, "set_materialize_grads", note_materialize_grads),
         mock.patch.object(graph_capture_wrappers, "setup_stacktrace_preservation_hooks", set_up_hooks),
     ):
         yield
@@ -147,11 +159,32 @@ def _run(node: Any, gradients: dict[int, Any], hooks: Hooks) -> Sequence[Any]:
     values = [gradients.get(index) for index in range(len(node._input_metadata))]
     for hook in before:
         hook(values)
-    results = node(*values) if not hasattr(node, "apply") else node.apply(*values)
+    results = _run_function(node, values) if hasattr(node, "apply") else node(*values)
     results = results if isinstance(results, tuple) else (results,)
     for hook in after:
         hook(results, values)
     return results
+
+
+def _run_function(node: Any, values: list[Any]) -> tuple[Any, ...]:
+    """The gradients that an own `torch.autograd.Function` gives, one for each of its edges.
+
+    `backward` gets zeros for outputs without a gradient unless it asked for None, and returns one result for each
+    argument of `forward`; only arguments that are tensors have an edge.
+    """
+    if node not in _functions_with_none:
+        described = zip(values, node._input_metadata, strict=True)
+        values = [_zeros(metadata) if value is None else value for value, metadata in described]
+    results = node.apply(*values)
+    results = results if isinstance(results, tuple) else (results,)
+    asked = iter([result for result, needed in zip(results, node.needs_input_grad, strict=False) if needed])
+    return tuple(None if following is None else next(asked, None) for following, _ in node.next_functions)
+
+
+def _zeros(metadata: Any) -> torch.Tensor:
+    return torch.ops.aten.zeros.default(
+        metadata.shape, dtype=metadata.dtype, layout=torch.strided, device=metadata.device
+    )
 
 
 def _fit(value: Any, edge: Edge) -> Any:
