@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Hashable, Iterable
 from copy import copy
 from functools import cache, cached_property, lru_cache
@@ -54,8 +55,16 @@ class Release:
         self.index, self.version, self._sources = index, version, sources
         self._bit = index.sets.bits[version]
         self._answers: dict[Question, Any] = {}
-        #: What is asked meanwhile, where somebody wants to know on what a reading depends.
-        self.questions: set[Question] | None = None
+        self._recording = threading.local()
+
+    @property
+    def questions(self) -> set[Question] | None:
+        """The questions that this thread asks meanwhile, if it wants to know on what a reading depends."""
+        return getattr(self._recording, "questions", None)
+
+    @questions.setter
+    def questions(self, questions: set[Question] | None) -> None:
+        self._recording.questions = questions
 
     def ask(self, question: Callable[..., Answer], *about: Hashable) -> Answer:
         """`question(release, *about)`, answered once."""
@@ -200,5 +209,5 @@ class Release:
 def renamed(release: Release, version: str) -> Release:
     """A release under another version: whatever else it is asked, it answers as itself."""
     other = copy(release)
-    other.version, other._answers, other.questions = version, {}, None
+    other.version, other._answers, other._recording = version, {}, threading.local()
     return other

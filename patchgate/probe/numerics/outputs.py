@@ -126,13 +126,7 @@ def run(
                 written["outputs"][side] += outputs
                 written["gradients"][side] += gradients
 
-        def outcomes(inputs: dict[str, Any]) -> dict[str, Any]:
-            sides = {"compiled": compiled, "eager": module}
-            return {
-                name: {side: _outcome(function, module, changed, dtype) for side, function in sides.items()}
-                for name, changed in inputs.items()
-            }
-
+        outcomes = partial(_outcomes, {"compiled": compiled, "eager": module}, module, dtype)
         written["special"] = outcomes({name: _change_floats(change, args) for name, change in SPECIAL.items()})
         sizes = {name: _first_rows(rows, args) for name, rows in SMALL.items()} if small else {}
         sizes |= {name: _repeated_rows(times, args) for name, times in LARGER.items()} if larger else {}
@@ -162,6 +156,16 @@ def _outputs_and_gradients(
     along = [torch.randn(t.shape, generator=noise).to(dtype).to(t) for t in outputs]
     gradients = torch.autograd.grad(outputs, wanted, along, allow_unused=True)
     return tensors(result), tensors(gradients)
+
+
+def _outcomes(
+    sides: dict[str, Any], module: Any, dtype: torch.dtype, inputs: dict[str, tuple[Any, ...]]
+) -> dict[str, dict[str, Outcome]]:
+    """Name of some inputs -> side -> outcome."""
+    return {
+        name: {side: _outcome(function, module, args, dtype) for side, function in sides.items()}
+        for name, args in inputs.items()
+    }
 
 
 def _outcome(function: Any, module: Any, args: tuple[Any, ...], dtype: torch.dtype) -> Outcome:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import threading
 from pathlib import Path
 
 from toyindex import built, index_of
@@ -113,3 +114,13 @@ def test_the_shipped_index_is_small_and_whole() -> None:
     assert sum(file.stat().st_size for file in FOLDER.rglob("*.txt")) < 10_000_000
     for version in releases():
         assert load(version).resolve("torch._inductor.ir.StorageBox.num_reads") is not None
+
+
+def test_what_one_thread_asks_is_not_recorded_for_another():
+    release = load(releases()[-1])
+    release.questions = set()
+    other = threading.Thread(target=lambda: release.ask(lambda of: of.version))
+    other.start()
+    other.join()
+    asked, release.questions = release.questions, None
+    assert asked == set()
